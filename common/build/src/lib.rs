@@ -1,0 +1,109 @@
+//! The build script of every stage: finds the one BPF source under `src/bpf`, compiles it with clang and generates
+//! the Rust skeleton that `main.rs` includes.
+//!
+//! No step needs the network or this machine's BTF: `vmlinux.h` is part of this crate, libbpf's headers of
+//! libbpf-sys.
+
+#![warn(missing_docs)]
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+use libbpf_cargo::SkeletonBuilder;
+
+/// What to say to someone without a compiler for BPF.
+const GET_CLANG: &str = "install it: make setup (Debian, Ubuntu: apt install clang)";
+
+/// Builds `src/bpf/NAME.bpf.c` of the crate whose build script calls this into `OUT_DIR/NAME.skel.rs`. On failure the
+/// build ends with an error that says what is missing and how to get it.
+pub fn skeleton() {
+    if let Err(error) = build(&PathBuf::from(variable("CARGO_MANIFEST_DIR")), &PathBuf::from(variable("OUT_DIR"))) {
+        for line in error.lines() {
+            println!("cargo::error={line}");
+        }
+        exit(1);
+    }
+}
+
+/// Compiles the BPF source of the crate in `package` to `NAME.bpf.o` in `out`, with its skeleton beside it, and gives
+/// the object's path.
+///
+/// # Errors
+/// What is missing and how to get it, or the compiler's own words.
+pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
+    let source = source(&package.join("src/bpf"))?;
+    println!("cargo::rerun-if-changed={}", source.display());
+    let include = vmlinux()?;
+    println!("cargo::rerun-if-changed={}", include.display());
+    let clang = clang()?;
+
+    let stem = source.file_name().and_then(|name| name.to_str()).unwrap_or_default().replace(".bpf.c", "");
+    let object = out.join(format!("{stem}.bpf.o"));
+    SkeletonBuilder::new()
+        .source(&source)
+        .obj(&object)
+        .clang(clang)
+        .clang_args([
+            "-I".as_ref(),
+            include.as_os_str(),
+            // The instruction set of Linux 5.10. Newer clangs' default has atomics that it refuses to load.
+            "-mcpu=v2".as_ref(),
+            "-Wall".as_ref(),
+            "-Werror".as_ref(),
+        ])
+        .build_and_generate(out.join(format!("{stem}.skel.rs")))
+        .map_err(|error| format!("{} does not compile\n{error:#}", source.display()))?;
+    Ok(object)
+}
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_default()
+}
+
+/// The one `*.bpf.c` in a folder.
+fn source(folder: &Path) -> Result<PathBuf, String> {
+    let entries = folder.read_dir().map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut sources = entries.flatten().map(|entry| entry.path());
+    sources
+        .find(|path| path.to_string_lossy().ends_with(".bpf.c"))
+        .ok_or_else(|| format!("{}: no file NAME.bpf.c", folder.display()))
+}
+
+/// The folder of `vmlinux.h` for the architecture we compile for.
+fn vmlinux() -> Result<PathBuf, String> {
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_else(|_| env::consts::ARCH.to_owned());
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("vmlinux").join(&arch);
+    if folder.join("vmlinux.h").exists() {
+        return Ok(folder);
+    }
+    Err(format!(
+        "there is no vmlinux.h for {arch} yet: {} is missing\nto make one, see \"A new architecture\" in CONTRIBUTING.md",
+        folder.join("vmlinux.h").display()
+    ))
+}
+
+/// A clang that knows BPF.
+fn clang() -> Result<PathBuf, String> {
+    println!("cargo::rerun-if-env-changed=CLANG");
+    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let targets = Command::new(&clang)
+        .arg("--print-targets")
+        .output()
+        .map_err(|error| format!("clang, the compiler for BPF, was not found: {clang}: {error}\n{GET_CLANG}"))?;
+    if !String::from_utf8_lossy(&targets.stdout).contains("bpf") {
+        return Err(format!("this clang cannot compile for BPF: {clang} --print-targets\n{GET_CLANG}"));
+    }
+    Ok(clang.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_program_is_told() {
+        let error = source(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap_err();
+        assert!(error.ends_with("src: no file NAME.bpf.c"), "{error}");
+    }
+}

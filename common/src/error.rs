@@ -1,0 +1,113 @@
+//! One error type, written for the person who reads it: what went wrong, how we know, what to do.
+
+use std::fmt;
+
+/// [`std::result::Result`] with the workbook's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error as a person needs it: **cause**, **evidence**, **fix**.
+///
+/// `fn main() -> Result<()>` prints it on stderr and exits with status 1. Rust uses [`fmt::Debug`] for that, so
+/// `Debug` and `Display` are the same here.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error {
+    cause: String,
+    evidence: Option<String>,
+    fix: Option<String>,
+}
+
+impl Error {
+    /// An error with its cause: what went wrong, in one sentence.
+    pub fn new(cause: impl Into<String>) -> Self {
+        Self { cause: cause.into(), evidence: None, fix: None }
+    }
+
+    /// Adds how we know: the file, the number or the words of the system.
+    #[must_use]
+    pub fn evidence(mut self, evidence: impl fmt::Display) -> Self {
+        self.evidence = Some(evidence.to_string().trim_end().to_owned());
+        self
+    }
+
+    /// Adds what the reader can do about it.
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// What went wrong.
+    pub fn cause(&self) -> &str {
+        &self.cause
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.cause)?;
+        for (name, text) in [("evidence", &self.evidence), ("fix", &self.fix)] {
+            if let Some(text) = text {
+                write!(f, "\n  {:<10}{}", format!("{name}:"), text.replace('\n', "\n            "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<libbpf_rs::Error> for Error {
+    /// libbpf's own error, told with what libbpf logged on the way to it.
+    fn from(error: libbpf_rs::Error) -> Self {
+        crate::libbpf_log::explain(&error)
+    }
+}
+
+/// `result.or_cause("cannot read /proc/kallsyms")`: an error of the system becomes evidence for ours.
+pub trait OrCause<T> {
+    /// Turns the error into an [`Error`] with this cause and the system's words as evidence.
+    ///
+    /// # Errors
+    /// The error, if there was one.
+    fn or_cause(self, cause: impl Into<String>) -> Result<T>;
+}
+
+impl<T, E: fmt::Display> OrCause<T> for Result<T, E> {
+    fn or_cause(self, cause: impl Into<String>) -> Result<T> {
+        self.map_err(|error| Error::new(cause).evidence(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_reads_as_cause_evidence_fix() {
+        let error = Error::new("the kernel has no BTF")
+            .evidence("/sys/kernel/btf/vmlinux is missing\n(kernel 5.4.0)")
+            .fix("boot one that has it: cargo lab run 03");
+        insta::assert_snapshot!(error, @r"
+        the kernel has no BTF
+          evidence: /sys/kernel/btf/vmlinux is missing
+                    (kernel 5.4.0)
+          fix:      boot one that has it: cargo lab run 03
+        ");
+        assert_eq!(format!("{error:?}"), error.to_string());
+    }
+
+    #[test]
+    fn what_the_system_said_is_evidence() {
+        let missing: Result<()> = Err(std::io::Error::from_raw_os_error(2)).or_cause("cannot read the file");
+        insta::assert_snapshot!(missing.unwrap_err(), @r"
+        cannot read the file
+          evidence: No such file or directory (os error 2)
+        ");
+    }
+}

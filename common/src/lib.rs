@@ -1,0 +1,27 @@
+//! What a stage's `main.rs` calls: everything that is not the lesson.
+//!
+//! A map, a probe or a line that runs in the kernel never moves here. Those are what a stage is about.
+
+#![warn(missing_docs)]
+
+pub mod args;
+mod error;
+pub mod libbpf_log;
+pub mod preflight;
+pub mod probe;
+pub mod report;
+pub mod stop;
+pub mod trace_pipe;
+pub mod tracefs;
+
+pub use error::{Error, OrCause, Result};
+
+/// Prepares a run: libbpf's log goes where `--verbose` says, and Ctrl-C and SIGTERM wait until [`stop::Stop`]
+/// asks for them. Call it first, before anything is loaded that would have to be cleared up.
+///
+/// # Errors
+/// If the kernel refuses to block the signals.
+pub fn init(args: &args::RunArgs) -> Result<()> {
+    libbpf_log::capture(args.verbose);
+    stop::block_signals()
+}

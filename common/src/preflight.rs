@@ -1,0 +1,216 @@
+//! Looks before a stage leaps: each thing that is missing is one error with cause, evidence and fix, instead of an
+//! error number from deep inside.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use libbpf_rs::OpenObject;
+use nix::unistd::{Uid, geteuid};
+
+use crate::probe::{Function, Functions};
+use crate::{Error, Result, tracefs};
+
+/// Something that a stage needs from the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// User id 0.
+    Root,
+    /// The kernel's types, `/sys/kernel/btf/vmlinux`: CO-RE moves the program's field accesses to where they are.
+    Btf,
+    /// A kernel that is not locked down to `confidentiality`, which forbids kprobes and hides tracefs.
+    NoLockdown,
+    /// Where the trace pipe is.
+    Tracefs,
+    /// `CONFIG_KPROBES`.
+    Kprobes,
+    /// This function, and that it can be probed.
+    Kprobe(String),
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => f.write_str("root"),
+            Self::Btf => f.write_str("the kernel's types (BTF)"),
+            Self::NoLockdown => f.write_str("no kernel lockdown of confidentiality"),
+            Self::Tracefs => f.write_str("tracefs"),
+            Self::Kprobes => f.write_str("kprobes"),
+            Self::Kprobe(function) => write!(f, "kprobe {function}"),
+        }
+    }
+}
+
+/// Checks all that the programs of an opened object need, before anything is loaded.
+///
+/// # Errors
+/// The first thing that is missing.
+pub fn check(object: &OpenObject) -> Result<()> {
+    let sections = object.progs().filter_map(|program| program.section().to_str().map(str::to_owned));
+    needs(sections).iter().try_for_each(Need::check)
+}
+
+/// What programs with these section names need, such as `kprobe/submit_bio`.
+pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
+    let base = [Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs];
+    let probes = sections.into_iter().filter_map(|section| {
+        let (kind, function) = section.split_once('/')?;
+        matches!(kind, "kprobe" | "kretprobe").then(|| Need::Kprobe(function.to_owned()))
+    });
+    let probes: Vec<_> = probes.collect();
+    let kprobes = (!probes.is_empty()).then_some(Need::Kprobes);
+    base.into_iter().chain(kprobes).chain(probes).collect()
+}
+
+impl Need {
+    /// Looks whether this machine has it.
+    ///
+    /// # Errors
+    /// If it has not: why, how we know, and what to do.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Root => root(geteuid()),
+            Self::Btf => btf(Path::new("/sys/kernel/btf/vmlinux")),
+            Self::NoLockdown => no_lockdown(Path::new("/sys/kernel/security/lockdown")),
+            Self::Tracefs => tracefs::path().map(drop),
+            Self::Kprobes => kprobes(Path::new("/sys/bus/event_source/devices/kprobe/type")),
+            Self::Kprobe(function) => kprobe(function),
+        }
+    }
+}
+
+fn root(user: Uid) -> Result<()> {
+    if user.is_root() {
+        return Ok(());
+    }
+    Err(Error::new("only root may load BPF programs")
+        .evidence(format!("this runs as user id {user}"))
+        .fix(format!("use sudo, or run it in the lab, which needs no root: {}", in_the_lab())))
+}
+
+fn btf(path: &Path) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    Err(Error::new("this kernel does not tell its types (BTF)")
+        .evidence(format!("{} is missing (kernel {})", path.display(), release()))
+        .fix(format!(
+            "boot a kernel built with CONFIG_DEBUG_INFO_BTF, as all large distributions do, or: {}",
+            in_the_lab()
+        )))
+}
+
+fn no_lockdown(path: &Path) -> Result<()> {
+    let lockdown = fs::read_to_string(path).unwrap_or_default();
+    if !lockdown.contains("[confidentiality]") {
+        return Ok(());
+    }
+    Err(Error::new("this kernel is locked down: it allows no kprobes and hides tracefs")
+        .evidence(format!("{}: {}", path.display(), lockdown.trim()))
+        .fix(format!("boot without lockdown=confidentiality (integrity is enough for us), or: {}", in_the_lab())))
+}
+
+fn kprobes(path: &Path) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    Err(Error::new("this kernel has no kprobes")
+        .evidence(format!("{} is missing (kernel {})", path.display(), release()))
+        .fix(format!("boot a kernel built with CONFIG_KPROBE_EVENTS, or: {}", in_the_lab())))
+}
+
+fn kprobe(name: &str) -> Result<()> {
+    let list = "/sys/kernel/tracing/available_filter_functions";
+    // `kprobe/NAME+OFFSET` is a kprobe too.
+    let function = name.split('+').next().unwrap_or(name);
+    match Functions::read()?.find(function) {
+        Function::Attachable => Ok(()),
+        Function::NotTraceable => Err(Error::new(format!("{function} cannot be probed on this kernel"))
+            .evidence(format!("it is in /proc/kallsyms but not in {list} (kernel {})", release()))
+            .fix(format!("probe a function that calls it: grep NAME {list}"))),
+        Function::Absent { relatives } if relatives.is_empty() => {
+            Err(Error::new(format!("this kernel has no function {function}"))
+                .evidence(format!("it is neither in {list} nor in /proc/kallsyms (kernel {})", release()))
+                .fix(format!("look what it is called here: grep -i {} {list}", keyword(function))))
+        }
+        Function::Absent { relatives } => {
+            Err(Error::new(format!("this kernel has no function {function}, only parts of it"))
+                .evidence(format!("{list} has {} (kernel {})", relatives.join(", "), release()))
+                .fix(format!("change the program's SEC() line to kprobe/{}", relatives[0])))
+        }
+    }
+}
+
+/// The longest word of a function's name: what to search for when the name is gone.
+fn keyword(function: &str) -> &str {
+    function.split('_').max_by_key(|word| word.len()).unwrap_or(function)
+}
+
+/// The running kernel's release, as `uname -r` prints it.
+pub fn release() -> String {
+    fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
+}
+
+/// How to run this program in the lab.
+pub(crate) fn in_the_lab() -> String {
+    let program = std::env::args().next().unwrap_or_default();
+    let name = Path::new(&program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    match name.strip_prefix("stage") {
+        Some(number) => format!("cargo lab run {number}"),
+        None => "cargo lab run STAGE".to_owned(),
+    }
+}
+
+/// Which of the capabilities that tracing needs this process has, such as `CAP_SYS_ADMIN yes, CAP_BPF no`.
+pub(crate) fn capabilities() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    // Numbers of the kernel's include/uapi/linux/capability.h.
+    [("CAP_SYS_ADMIN", 21), ("CAP_PERFMON", 38), ("CAP_BPF", 39)]
+        .map(|(name, bit)| format!("{name} {}", if mask >> bit & 1 == 1 { "yes" } else { "no" }))
+        .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tell(result: Result<()>) -> String {
+        result.unwrap_err().to_string().replace(&release(), "[release]")
+    }
+
+    #[test]
+    fn each_missing_thing_is_one_error_with_cause_evidence_and_fix() {
+        insta::assert_snapshot!(tell(root(Uid::from_raw(1000))), @r"
+        only root may load BPF programs
+          evidence: this runs as user id 1000
+          fix:      use sudo, or run it in the lab, which needs no root: cargo lab run STAGE
+        ");
+        insta::assert_snapshot!(tell(btf(Path::new("/nowhere/vmlinux"))), @r"
+        this kernel does not tell its types (BTF)
+          evidence: /nowhere/vmlinux is missing (kernel [release])
+          fix:      boot a kernel built with CONFIG_DEBUG_INFO_BTF, as all large distributions do, or: cargo lab run STAGE
+        ");
+        insta::assert_snapshot!(tell(kprobes(Path::new("/nowhere/type"))), @r"
+        this kernel has no kprobes
+          evidence: /nowhere/type is missing (kernel [release])
+          fix:      boot a kernel built with CONFIG_KPROBE_EVENTS, or: cargo lab run STAGE
+        ");
+    }
+
+    #[test]
+    fn programs_need_what_their_sections_say() {
+        let of = |sections: &[&str]| needs(sections.iter().map(|section| (*section).to_owned()));
+        assert_eq!(
+            of(&["kprobe/submit_bio", "kretprobe/vfs_read"])[4..],
+            [Need::Kprobes, Need::Kprobe("submit_bio".into()), Need::Kprobe("vfs_read".into())]
+        );
+        assert!(!of(&["tp_btf/block_rq_complete"]).contains(&Need::Kprobes));
+    }
+
+    #[test]
+    fn the_word_to_search_for_is_the_longest() {
+        assert_eq!(keyword("blk_account_io_completion"), "completion");
+    }
+}

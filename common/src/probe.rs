@@ -1,0 +1,114 @@
+//! Which kernel functions can be probed here.
+//!
+//! Being in kallsyms or BTF does not make a function probeable: it may be `notrace`, or a `static inline` whose
+//! calls are gone. The list that counts is `available_filter_functions`.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::{Error, OrCause, Result, tracefs};
+
+/// What a kernel says of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// A kprobe on this name attaches.
+    Attachable,
+    /// It exists, but can't be probed: it is marked `notrace`, or it is part of the probing itself.
+    NotTraceable,
+    /// There is none of that name; perhaps the compiler made these of it.
+    Absent {
+        /// Attachable functions with the same name and a suffix, such as `.part.0` or `.isra.0`.
+        relatives: Vec<String>,
+    },
+}
+
+/// The functions of the running kernel.
+#[derive(Debug)]
+pub struct Functions {
+    attachable: BTreeSet<String>,
+    kallsyms: String,
+}
+
+impl Functions {
+    /// Reads the running kernel's lists.
+    ///
+    /// # Errors
+    /// If tracefs does not give them.
+    pub fn read() -> Result<Self> {
+        let path = tracefs::path()?.join("available_filter_functions");
+        let list = fs::read_to_string(&path)
+            .or_cause(format!("cannot read the list of functions that can be probed, {}", path.display()))?;
+        Ok(Self::new(&list, fs::read_to_string("/proc/kallsyms").unwrap_or_default()))
+    }
+
+    fn new(available_filter_functions: &str, kallsyms: String) -> Self {
+        let names = available_filter_functions.lines().filter_map(|line| line.split_whitespace().next());
+        Self { attachable: names.map(str::to_owned).collect(), kallsyms }
+    }
+
+    /// What this kernel says of the function `name`.
+    pub fn find(&self, name: &str) -> Function {
+        if self.attachable.contains(name) {
+            return Function::Attachable;
+        }
+        if self.kallsyms.lines().any(|line| line.split_whitespace().nth(2) == Some(name)) {
+            return Function::NotTraceable;
+        }
+        let stem = format!("{name}.");
+        let relatives = self.attachable.range(stem.clone()..).take_while(|other| other.starts_with(&stem));
+        Function::Absent { relatives: relatives.cloned().collect() }
+    }
+
+    /// The first of several functions that can be probed, in this kernel's spelling: the compiler may have split it
+    /// into `NAME.part.0` or changed its arguments as `NAME.isra.0`.
+    ///
+    /// # Errors
+    /// If none can be; what became of each is the evidence.
+    pub fn first_attachable(&self, names: &[&str]) -> Result<String> {
+        let mut fates = Vec::new();
+        for name in names {
+            match self.find(name) {
+                Function::Attachable => return Ok((*name).to_owned()),
+                Function::Absent { relatives } if !relatives.is_empty() => return Ok(relatives[0].clone()),
+                Function::Absent { .. } => fates.push(format!("{name} does not exist")),
+                Function::NotTraceable => fates.push(format!("{name} exists but cannot be probed")),
+            }
+        }
+        Err(Error::new("this kernel has no function to probe for this")
+            .evidence(fates.join("\n"))
+            .fix("see what it has: grep NAME /sys/kernel/tracing/available_filter_functions"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn functions() -> Functions {
+        Functions::new(
+            "submit_bio\nblk_account_io_completion.part.0\nblk_update_request\next4_mpage_readpages.isra.0 [ext4]\n",
+            "ffffffff81000000 T submit_bio\nffffffff81000010 t __blk_mq_end_request\n".to_owned(),
+        )
+    }
+
+    #[test]
+    fn kallsyms_alone_does_not_make_a_function_probeable() {
+        assert_eq!(functions().find("submit_bio"), Function::Attachable);
+        assert_eq!(functions().find("__blk_mq_end_request"), Function::NotTraceable);
+        assert_eq!(functions().find("submit"), Function::Absent { relatives: vec![] });
+    }
+
+    #[test]
+    fn the_first_attachable_is_found_in_the_compilers_spelling() {
+        let first = |names: &[&str]| functions().first_attachable(names);
+        assert_eq!(first(&["gone", "submit_bio", "blk_update_request"]).unwrap(), "submit_bio");
+        assert_eq!(first(&["blk_account_io_completion"]).unwrap(), "blk_account_io_completion.part.0");
+        assert_eq!(first(&["ext4_mpage_readpages"]).unwrap(), "ext4_mpage_readpages.isra.0");
+        insta::assert_snapshot!(first(&["gone", "__blk_mq_end_request"]).unwrap_err(), @r"
+        this kernel has no function to probe for this
+          evidence: gone does not exist
+                    __blk_mq_end_request exists but cannot be probed
+          fix:      see what it has: grep NAME /sys/kernel/tracing/available_filter_functions
+        ");
+    }
+}

@@ -1,0 +1,109 @@
+//! What a stage tells at its end: plain data in, text out.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::{MapCore, Object, Program};
+
+use crate::{Error, OrCause, Result, preflight};
+
+/// Prints a report on stdout; on stderr if nobody reads stdout any more, as after `| head -3`.
+///
+/// # Errors
+/// If it can be printed on neither.
+pub fn print(report: impl fmt::Display) -> Result<()> {
+    let text = format!("{report}\n");
+    io::stdout()
+        .write_all(text.as_bytes())
+        .or_else(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => io::stderr().write_all(text.as_bytes()),
+            _ => Err(error),
+        })
+        .or_cause("cannot print the report")
+}
+
+/// The global variables of the BPF programs, from a skeleton's `maps.bss_data`: user space reads the same memory
+/// that they write.
+///
+/// # Errors
+/// If they can't be mapped, which takes Linux 5.5.
+pub fn globals<T>(data: Option<&T>) -> Result<&T> {
+    data.ok_or_else(|| Error::new("the global variables of the BPF programs cannot be read on this kernel"))
+}
+
+/// What a latency stage could not pair: starts whose end it did not see, starts it could not keep, calls that the
+/// kernel did not show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unpaired {
+    /// Starts whose end was not seen: still in flight, or their end is among the missed calls.
+    pub open: u64,
+    /// Starts that found no room in the map.
+    pub dropped: u64,
+    /// Calls for which the kernel did not run the program, because the CPU was just running another (see
+    /// `bpf_prog_active` in the kernel's `trace_call_bpf()`); `None` on kernels that do not count them.
+    pub missed: Option<u64>,
+}
+
+impl Unpaired {
+    /// Reads it when the programs are detached: `starts` is the map of starts that wait for their end, `overwritten`
+    /// the starts whose address came again before their end was seen, `dropped` the starts that found no room.
+    ///
+    /// # Errors
+    /// If the kernel does not tell about the programs.
+    pub fn read(starts: &impl MapCore, overwritten: u64, dropped: u64, object: &Object) -> Result<Self> {
+        let open = starts.keys().count() as u64 + overwritten;
+        Ok(Self { open, dropped, missed: missed_calls(object)? })
+    }
+}
+
+impl fmt::Display for Unpaired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Starts without an end: {}, starts not recorded: {}, ", self.open, self.dropped)?;
+        match self.missed {
+            Some(missed) => write!(f, "calls missed: {missed}"),
+            None => f.write_str("calls missed: this kernel does not count them (6.7 and later do)"),
+        }
+    }
+}
+
+/// How many calls the kernel did not show to the programs of `object`. Kernels before 6.7 do not count them for
+/// kprobes (commit dd8657894c11).
+fn missed_calls(object: &Object) -> Result<Option<u64>> {
+    if kernel_version(&preflight::release()) < (6, 7) {
+        return Ok(None);
+    }
+    let ids: Vec<u32> = object
+        .progs()
+        .map(|program| Program::id_from_fd(program.as_fd()))
+        .collect::<libbpf_rs::Result<_>>()?;
+    let ours = ProgInfoIter::default().filter(|info| ids.contains(&info.id));
+    Ok(Some(ours.map(|info| info.recursion_misses).sum()))
+}
+
+/// Major and minor number of a release such as `6.12.117+deb12-cloud-amd64`.
+fn kernel_version(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unpaired() {
+        let all_told = Unpaired { open: 3, dropped: 1, missed: Some(2) };
+        insta::assert_snapshot!(all_told, @"Starts without an end: 3, starts not recorded: 1, calls missed: 2");
+        let older = Unpaired { open: 0, dropped: 0, missed: None };
+        insta::assert_snapshot!(older, @"Starts without an end: 0, starts not recorded: 0, calls missed: this kernel does not count them (6.7 and later do)");
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert_eq!(kernel_version("6.12.117+deb12-cloud-amd64"), (6, 12));
+        assert_eq!(kernel_version("5.10.0-46-cloud-amd64"), (5, 10));
+        assert!(kernel_version("7.2.13+deb14-cloud-amd64") > (6, 7));
+    }
+}

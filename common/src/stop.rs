@@ -1,0 +1,81 @@
+//! One way to end a run: Ctrl-C, SIGTERM, the end of `--duration`, or nobody reading our output any more.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+use crate::{OrCause, Result};
+
+/// What [`Stop::wait`] woke up for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// There may be something to read.
+    Readable,
+    /// The run is over.
+    Stop,
+}
+
+/// Knows when a run is over.
+#[derive(Debug)]
+pub struct Stop {
+    signals: SignalFd,
+    deadline: Option<Instant>,
+}
+
+/// The signals that end a run.
+fn signals() -> SigSet {
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect()
+}
+
+/// From here on the signals wait for [`Stop`] instead of killing us, so that a run always ends through its report.
+pub(crate) fn block_signals() -> Result<()> {
+    signals().thread_block().or_cause("cannot block signals")
+}
+
+impl Stop {
+    /// The clock of `duration` starts now.
+    ///
+    /// # Errors
+    /// If the kernel gives no signal file descriptor.
+    pub fn new(duration: Option<Duration>) -> Result<Self> {
+        let signals = SignalFd::with_flags(&signals(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+            .or_cause("cannot wait for signals")?;
+        // A duration beyond what the clock can count is no end at all.
+        Ok(Self { signals, deadline: duration.and_then(|duration| Instant::now().checked_add(duration)) })
+    }
+
+    /// Waits until there is something to read, or the run is over.
+    ///
+    /// # Errors
+    /// If `poll(2)` fails.
+    pub fn wait(&self, source: BorrowedFd<'_>) -> Result<Wake> {
+        // A tracefs pipe may miss a wake-up (the rules changed several times between 5.10 and 7.2), so look at
+        // least this often. It costs ten system calls a second.
+        const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN));
+        let stdout = io::stdout();
+        let mut fds = [
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(source, PollFlags::POLLIN),
+            // No events asked for: poll() then tells one thing only, that the reader of our output is gone.
+            PollFd::new(stdout.as_fd(), PollFlags::empty()),
+        ];
+        // Rounded up, so that the last millisecond is not spent asking again and again.
+        let timeout = PollTimeout::try_from(timeout + Duration::from_micros(999)).unwrap_or(PollTimeout::MAX);
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error).or_cause("cannot wait for trace lines"),
+        }
+        let signalled = fds[0].any().unwrap_or(false);
+        let unread = fds[2].revents().is_some_and(|events| events.contains(PollFlags::POLLERR));
+        let over = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        Ok(if signalled || unread || over { Wake::Stop } else { Wake::Readable })
+    }
+}

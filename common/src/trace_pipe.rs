@@ -1,0 +1,298 @@
+//! A trace pipe of our own: what `bpf_printk()` writes, and nothing else.
+//!
+//! `bpf_trace_printk()` writes to the common trace pipe. Every BPF program of the machine writes there, and two
+//! readers take each other's lines. Since Linux 5.9 (commit ac5a72ea5c89) it also is a trace event, so a run can
+//! have a buffer of its own: a tracefs *instance*, with a filter on this event.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+
+use crate::args::RunArgs;
+use crate::stop::{Stop, Wake};
+use crate::{Error, OrCause, Result, tracefs};
+
+const PREFIX: &str = "bpf-workbook-";
+
+/// What a run prints: the lines of its BPF programs, as the trace pipe gives them.
+#[derive(Debug)]
+pub struct TracePipe {
+    args: RunArgs,
+    // Before the instance: the kernel does not remove an instance whose pipe is open.
+    pipe: File,
+    instance: Option<Instance>,
+    /// Read, but not yet a whole line.
+    rest: Vec<u8>,
+    printed: u64,
+    lost: u64,
+}
+
+impl TracePipe {
+    /// Opens a trace pipe that gives only the lines matching one of `patterns`, such as `submit_bio() called*`,
+    /// whoever else writes; with `--shared-pipe`, the common one.
+    ///
+    /// The text of a line is all that the kernel can filter by, so two runs that print the same text see each
+    /// other's lines too.
+    ///
+    /// # Errors
+    /// If tracefs can't be used.
+    pub fn open(args: &RunArgs, patterns: &[&str]) -> Result<Self> {
+        let tracefs = tracefs::path()?;
+        let instance =
+            if args.shared_pipe { None } else { Some(Instance::create(&tracefs.join("instances"), patterns)?) };
+        let path = instance.as_ref().map_or(&*tracefs, |instance| &instance.path).join("trace_pipe");
+        let pipe = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlag::O_NONBLOCK.bits())
+            .open(&path)
+            .or_cause(format!("cannot open {}", path.display()))?;
+        Ok(Self { args: args.clone(), pipe, instance, rest: Vec::new(), printed: 0, lost: 0 })
+    }
+
+    /// Prints lines as they come, until Ctrl-C, SIGTERM, `--duration` or `--lines` ends the run.
+    ///
+    /// # Errors
+    /// If the pipe can't be read or the lines can't be written.
+    pub fn follow(&mut self) -> Result<()> {
+        eprintln!("Tracing. Ctrl-C to end.");
+        let stop = Stop::new(self.args.duration)?;
+        while stop.wait(self.pipe.as_fd())? == Wake::Readable {
+            if self.print_what_is_there()? == Wake::Stop {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints the lines that are still in the pipe. Call it when the programs are detached: it ends when the pipe is
+    /// empty. Tells how many lines were lost because they came faster than they were read.
+    ///
+    /// # Errors
+    /// As [`TracePipe::follow`].
+    pub fn drain(&mut self) -> Result<()> {
+        self.print_what_is_there()?;
+        if self.lost > 0 {
+            eprintln!("warning: {} trace lines were lost, because they came faster than they were read", self.lost);
+        }
+        Ok(())
+    }
+
+    /// Prints until the pipe is empty; [`Wake::Stop`] when nothing more is wanted.
+    fn print_what_is_there(&mut self) -> Result<Wake> {
+        let mut chunk = vec![0; 64 * 1024];
+        loop {
+            let wanted = self.args.lines.map_or(u64::MAX, |lines| lines - self.printed);
+            if wanted == 0 {
+                return Ok(Wake::Stop);
+            }
+            let read = match self.pipe.read(&mut chunk) {
+                Ok(0) => return Ok(Wake::Readable),
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Wake::Readable),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error).or_cause("cannot read the trace pipe"),
+            };
+            self.rest.extend_from_slice(&chunk[..read]);
+            let (lines, lost, rest) = split(&self.rest, wanted);
+            self.lost += lost;
+            self.printed += lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+            self.rest = rest;
+            match io::stdout().write_all(&lines) {
+                Ok(()) => {}
+                // Nobody reads any more, as after `| head -3`: the run is over.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Wake::Stop),
+                Err(error) => return Err(error).or_cause("cannot print the trace lines"),
+            }
+        }
+    }
+}
+
+/// Splits what was read into up to `wanted` whole lines, the number of events that the kernel says it lost, and the
+/// rest.
+fn split(read: &[u8], wanted: u64) -> (Vec<u8>, u64, Vec<u8>) {
+    let whole = read.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+    let (mut lines, mut lost, mut count) = (Vec::new(), 0, 0);
+    for line in read[..whole].split_inclusive(|byte| *byte == b'\n') {
+        match lost_events(line) {
+            Some(events) => lost += events,
+            // A format that ends in a newline makes the kernel write an empty line; it says nothing.
+            None if line == b"\n" => {}
+            None if count < wanted => {
+                lines.extend_from_slice(line);
+                count += 1;
+            }
+            None => {}
+        }
+    }
+    (lines, lost, read[whole..].to_vec())
+}
+
+/// The number in `CPU:1 [LOST 42 EVENTS]`, the kernel's word for events that were overwritten before they were read.
+fn lost_events(line: &[u8]) -> Option<u64> {
+    let line = str::from_utf8(line).ok()?.trim();
+    let (cpu, events) = line.strip_suffix(" EVENTS]")?.split_once(" [LOST ")?;
+    cpu.strip_prefix("CPU:")?.parse::<u32>().ok()?;
+    events.parse().ok()
+}
+
+/// A tracefs instance of this run; removed when dropped.
+#[derive(Debug)]
+struct Instance {
+    path: PathBuf,
+}
+
+impl Instance {
+    fn create(instances: &Path, patterns: &[&str]) -> Result<Self> {
+        Self::remove_dead(instances);
+        let start = start_time(std::process::id()).unwrap_or_default();
+        let path = instances.join(format!("{PREFIX}{}-{start}", std::process::id()));
+        fs::create_dir(&path).map_err(|error| {
+            Error::new("cannot make a trace pipe of our own")
+                .evidence(format!("mkdir {}: {error}", path.display()))
+                .fix("use the common trace pipe: --shared-pipe")
+        })?;
+        let instance = Self { path };
+        let filter =
+            patterns.iter().map(|pattern| format!("bpf_string ~ \"{pattern}\"")).collect::<Vec<_>>().join(" || ");
+        for (file, text) in [
+            // The clock of bpf_ktime_get_ns(), so that a line's time and the times in its text can be compared.
+            ("trace_clock", "mono"),
+            // KiB for each CPU: room for some 30,000 lines while nobody reads.
+            ("buffer_size_kb", "4096"),
+            ("events/bpf_trace/bpf_trace_printk/filter", &filter),
+            ("events/bpf_trace/bpf_trace_printk/enable", "1"),
+        ] {
+            let file = instance.path.join(file);
+            fs::write(&file, text).or_cause(format!("cannot write {text:?} to {}", file.display()))?;
+        }
+        Ok(instance)
+    }
+
+    /// Removes the instances of runs that were killed and could not do it themselves.
+    fn remove_dead(instances: &Path) {
+        for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
+            if entry.file_name().to_str().is_some_and(is_dead) {
+                // Somebody may be reading it; then the next run tries again.
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.path) {
+            eprintln!("warning: {} stays, the next run removes it: {error}", self.path.display());
+        }
+    }
+}
+
+/// Whether `name` is an instance whose process is gone. A process is known by its id *and* its start, since ids come
+/// round again.
+fn is_dead(name: &str) -> bool {
+    let ids = name.strip_prefix(PREFIX).and_then(|ids| ids.split_once('-'));
+    let Some((Ok(pid), Ok(start))) = ids.map(|(pid, start)| (pid.parse(), start.parse())) else { return false };
+    start_time(pid) != Some(start)
+}
+
+/// When a process started, in clock ticks since boot: field 22 of `/proc/PID/stat`, see proc(5).
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the command's name in parentheses and may itself hold spaces and parentheses.
+    stat.rsplit_once(") ")?.1.split(' ').nth(22 - 3)?.parse().ok()
+}
+
+/// One line of the trace pipe, taken apart.
+///
+/// ```
+/// let line = "  jbd2/nvme0n1-8-64 [001] ...21     2.293669: bpf_trace_printk: submit_bio() called: 2236719815";
+/// let line = common::trace_pipe::Line::parse(line).expect("a trace line");
+/// assert_eq!((line.task, line.pid, line.cpu), ("jbd2/nvme0n1-8", 64, 1));
+/// assert_eq!(line.message, "submit_bio() called: 2236719815");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line<'a> {
+    /// Name of the thread that ran the program, as in `/proc/PID/comm`; `<...>` when the kernel forgot it.
+    pub task: &'a str,
+    /// Its thread id, which the kernel calls pid.
+    pub pid: u32,
+    /// The CPU it ran on.
+    pub cpu: u32,
+    /// Interrupts off, need to reschedule, hard or soft interrupt, preemption depth; a fifth one since 5.12.
+    pub flags: &'a str,
+    /// When the line was written, in seconds of the pipe's clock.
+    pub time: f64,
+    /// What the program wrote.
+    pub message: &'a str,
+}
+
+impl<'a> Line<'a> {
+    /// Takes a line apart; `None` if it is no line of `bpf_printk()`.
+    pub fn parse(line: &'a str) -> Option<Self> {
+        let (head, message) = line.split_once(": bpf_trace_printk: ")?;
+        // From the right, because a task's name may hold anything.
+        let (head, time) = head.rsplit_once(' ')?;
+        let (head, flags) = head.trim_end().rsplit_once(' ')?;
+        let (task, cpu) = head.trim_end().strip_suffix(']')?.rsplit_once(" [")?;
+        let (task, pid) = task.trim_end().rsplit_once('-')?;
+        Some(Self {
+            task: task.trim_start(),
+            pid: pid.parse().ok()?,
+            cpu: cpu.parse().ok()?,
+            flags,
+            time: time.parse().ok()?,
+            message,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_all_four_kernels_are_taken_apart() {
+        let lines = [
+            "              wl-98      [000] d...     2.310423: bpf_trace_printk: submit_bio() called: 2298067058",
+            "          <idle>-0       [000] d.h31     2.291205: bpf_trace_printk: bio_endio() called: 2278141468",
+            "   kworker/u4:1-9-8      [001] ...21     2.293669: bpf_trace_printk: submit_bio(bio=0xff) called: 1",
+            "           <...>-1129    [010] ...21  1234.564785: bpf_trace_printk: a: b",
+            " [0] task of mine-7      [000] .....     2.564785: bpf_trace_printk: ",
+        ];
+        insta::assert_debug_snapshot!(lines.map(|line| Line::parse(line).unwrap()));
+    }
+
+    #[test]
+    fn what_is_no_line_of_bpf_printk_is_told_apart() {
+        for line in ["", "CPU:0 [LOST 7 EVENTS]", "  io-1 [000] .....  1.0: sys_enter: NR 1", ": bpf_trace_printk: x"] {
+            assert_eq!(Line::parse(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn lost_events_are_counted_and_half_a_line_waits() {
+        let (lines, lost, rest) = split(b"one\n\nCPU:1 [LOST 42 EVENTS]\ntwo\nCPU:0 [LOST 1 EVENTS]\nthr", 9);
+        assert_eq!((&*lines, lost, &*rest), (&b"one\ntwo\n"[..], 43, &b"thr"[..]));
+    }
+
+    #[test]
+    fn no_more_lines_than_wanted() {
+        let (lines, lost, rest) = split(b"one\ntwo\nthree\n", 2);
+        assert_eq!((&*lines, lost, rest.len()), (&b"one\ntwo\n"[..], 0, 0));
+    }
+
+    #[test]
+    fn only_dead_instances_of_ours_are_dead() {
+        let me = std::process::id();
+        let start = start_time(me).unwrap();
+        assert!(!is_dead(&format!("{PREFIX}{me}-{start}")));
+        assert!(is_dead(&format!("{PREFIX}{me}-{}", start + 1)), "a new process with an old id");
+        for foreign in ["foo", "bpf-workbook-", "bpf-workbook-x-1", "bpf-workbook-1"] {
+            assert!(!is_dead(foreign), "{foreign}");
+        }
+    }
+}

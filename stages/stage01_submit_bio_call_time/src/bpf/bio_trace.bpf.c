@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+SEC("kprobe/submit_bio")
+int BPF_KPROBE(submit_bio_entry)
+{
+	u64 start_time = bpf_ktime_get_ns();
+
+	bpf_printk("submit_bio() called: %llu", start_time);
+	return 0;
+}
+
+/* Without a licence that is compatible with the GPL the kernel refuses bpf_printk(). */
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,43 @@
+//! Stage 02: when is `bio_endio()` called?
+
+use std::mem::MaybeUninit;
+
+use clap::Parser;
+use common::args::RunArgs;
+use common::preflight;
+use common::trace_pipe::TracePipe;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+
+mod bio_trace {
+    include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
+}
+
+/// Print the time of every call of submit_bio() and of bio_endio()
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+fn main() -> common::Result<()> {
+    let args = Args::parse();
+    common::init(&args.run)?;
+
+    // OPEN: parse the compiled BPF object, which is part of this binary.
+    let mut object = MaybeUninit::uninit();
+    let open_skel = bio_trace::BioTraceSkelBuilder::default().open(&mut object)?;
+    preflight::check(open_skel.open_object())?;
+    let mut pipe = TracePipe::open(&args.run, &["submit_bio() called*", "bio_endio() called*"])?;
+
+    // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
+    let mut skel = open_skel.load()?;
+
+    // ATTACH: from here on the kernel runs it at every call.
+    skel.attach()?;
+
+    // CALLBACK: print what it writes.
+    pipe.follow()?;
+    skel.links = Default::default(); // detach
+    pipe.drain()
+}

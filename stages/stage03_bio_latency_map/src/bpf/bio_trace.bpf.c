@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define EEXIST 17 /* vmlinux.h holds types, but no #define of the kernel */
+
+/* When each bio that is in flight was submitted, by its address. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, u64);
+} start_map SEC(".maps");
+
+u64 overwritten; /* starts whose address came again before we saw their end */
+u64 dropped; /* starts that found no room in the map */
+
+SEC("kprobe/submit_bio")
+int BPF_KPROBE(submit_bio_entry, struct bio *bio)
+{
+	u64 start_time = bpf_ktime_get_ns();
+	u64 key = (u64)bio;
+	long err;
+
+	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
+
+	err = bpf_map_update_elem(&start_map, &key, &start_time, BPF_NOEXIST);
+	if (err == -EEXIST) {
+		/*
+		 * The kernel used this memory for a new bio, so the old one has ended, but its
+		 * bio_endio() was among the calls that we were not shown. Its start must go.
+		 */
+		__sync_fetch_and_add(&overwritten, 1);
+		err = bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY);
+	}
+	if (err)
+		__sync_fetch_and_add(&dropped, 1);
+	return 0;
+}
+
+SEC("kprobe/bio_endio")
+int BPF_KPROBE(bio_endio_entry, struct bio *bio)
+{
+	u64 end_time = bpf_ktime_get_ns();
+	u64 key = (u64)bio;
+	u64 *start_time;
+
+	bpf_printk("bio_endio (bio=0x%llx) called: %llu", key, end_time);
+
+	/* The verifier refuses to follow the pointer unless it was compared with NULL. */
+	start_time = bpf_map_lookup_elem(&start_map, &key);
+	if (!start_time)
+		return 0; /* submitted before we came, or part of a bio that was split */
+
+	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - *start_time);
+	bpf_map_delete_elem(&start_map, &key);
+	return 0;
+}
+
+/* Without a licence that is compatible with the GPL the kernel refuses bpf_printk(). */
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,48 @@
+//! Stage 03: how long does a bio take, from `submit_bio()` to `bio_endio()`?
+
+use std::mem::MaybeUninit;
+
+use clap::Parser;
+use common::args::RunArgs;
+use common::preflight;
+use common::report::{self, Unpaired};
+use common::trace_pipe::TracePipe;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+
+mod bio_trace {
+    include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
+}
+
+/// Print how long every bio takes, from submit_bio() to bio_endio()
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+fn main() -> common::Result<()> {
+    let args = Args::parse();
+    common::init(&args.run)?;
+
+    // OPEN: parse the compiled BPF object, which is part of this binary.
+    let mut object = MaybeUninit::uninit();
+    let open_skel = bio_trace::BioTraceSkelBuilder::default().open(&mut object)?;
+    preflight::check(open_skel.open_object())?;
+    let mut pipe = TracePipe::open(&args.run, &["submit_bio(bio=*", "bio_endio (bio=*", "submit_bio() -> bio_endio()*"])?;
+
+    // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
+    let mut skel = open_skel.load()?;
+
+    // ATTACH: from here on the kernel runs it at every call.
+    skel.attach()?;
+
+    // CALLBACK: print what it writes.
+    pipe.follow()?;
+    skel.links = Default::default(); // detach
+    pipe.drain()?;
+
+    // REPORT: what stayed in the map, and what never got there.
+    let counts = report::globals(skel.maps.bss_data.as_deref())?;
+    report::print(Unpaired::read(&skel.maps.start_map, counts.overwritten, counts.dropped, skel.object())?)
+}
