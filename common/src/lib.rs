@@ -2,6 +2,7 @@
 //!
 //! A map, a probe or a line that runs in the kernel never moves here. Those are what a stage is about.
 
+#![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod args;

@@ -24,7 +24,7 @@ pub struct TracePipe {
     args: RunArgs,
     // Before the instance: the kernel does not remove an instance whose pipe is open.
     pipe: File,
-    instance: Option<Instance>,
+    _instance: Option<Instance>,
     /// Read, but not yet a whole line.
     rest: Vec<u8>,
     printed: u64,
@@ -50,7 +50,7 @@ impl TracePipe {
             .custom_flags(OFlag::O_NONBLOCK.bits())
             .open(&path)
             .or_cause(format!("cannot open {}", path.display()))?;
-        Ok(Self { args: args.clone(), pipe, instance, rest: Vec::new(), printed: 0, lost: 0 })
+        Ok(Self { args: args.clone(), pipe, _instance: instance, rest: Vec::new(), printed: 0, lost: 0 })
     }
 
     /// Prints lines as they come, until Ctrl-C, SIGTERM, `--duration` or `--lines` ends the run.

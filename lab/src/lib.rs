@@ -1,1 +1,21 @@
-//! x
+//! The workbook's driver: boots a real kernel in QEMU and runs a stage in it. Called as `cargo lab`.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod bench;
+pub mod demo;
+pub mod doctor;
+pub mod guest;
+pub mod image;
+pub mod interrupt;
+pub mod kernels;
+pub mod list;
+pub mod observe;
+pub mod protocol;
+pub mod terminal;
+pub mod tools;
+pub mod truth;
+pub mod vm;
+pub mod workbook;
+pub mod workload;

@@ -4,6 +4,7 @@
 //! No step needs the network or this machine's BTF: `vmlinux.h` is part of this crate, libbpf's headers of
 //! libbpf-sys.
 
+#![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 use std::env;

@@ -1,2 +1,8 @@
-//! x
-fn main(){}
+//! The workload tool `io`, see [`lab::workload`].
+
+use clap::Parser;
+
+fn main() -> common::Result<()> {
+    println!("{}", lab::workload::Io::parse().run()?);
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! `cargo lab demo`: every stage for a moment, with the verdict of a truth check.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use common::{Error, Result};
+use nix::sys::signal::Signal;
+
+use crate::guest::FS_MOUNT;
+use crate::observe::{Stage as Running, io};
+use crate::truth;
+use crate::vm::Guest;
+use crate::workbook::Stage;
+
+/// Lines of each stage's output to show.
+const SHOWN: usize = 6;
+
+/// On the host: runs every stage's demo in the guest and prints it. Fails if a verdict is bad.
+///
+/// # Errors
+/// If the guest can't run one.
+pub fn run(guest: &mut Guest, stages: &[Stage]) -> Result<ExitCode> {
+    let mut bad = 0;
+    for stage in stages {
+        println!("\nStage {:02}: {}", stage.number, stage.title);
+        let seen = guest.output(&["guest", "demo", &stage.number.to_string()], Duration::from_secs(60))?;
+        print!("{}", String::from_utf8_lossy(&seen.stdout));
+        if seen.status != 0 {
+            eprint!("{}", seen.stderr);
+            bad += 1;
+        }
+    }
+    if bad > 0 {
+        return Err(Error::new(format!("{bad} of {} stages did not tell the truth", stages.len())));
+    }
+    println!("\nTo run one yourself: cargo lab run 01");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// In the guest: one stage beside direct writes to a file on ext4, some of its lines, and the verdict.
+///
+/// # Errors
+/// If the stage fails or does not tell the truth.
+pub fn one(stage: u32) -> Result<()> {
+    let file = format!("{FS_MOUNT}/demo");
+    let write = ["write", &file, "--count", "4"];
+    // Once without being watched, which makes the file; its data is on disk then.
+    io(&write)?;
+    let running = Running::start(&[&format!("stage{stage:02}")])?;
+    let done = io(&write)?;
+    let seen = running.end(Signal::SIGINT)?;
+    for line in seen.stdout.lines().take(SHOWN) {
+        println!("  {line}");
+    }
+    let more = seen.stdout.lines().count().saturating_sub(SHOWN);
+    if more > 0 {
+        println!("  ... and {more} more lines");
+    }
+    let verdict = truth::of_direct_writes(stage, &seen, &done)?;
+    println!("  TRUE: {verdict}.");
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! The user's terminal.
+
+use std::io::{self, IsTerminal, Read};
+use std::thread;
+
+use common::{OrCause, Result};
+use nix::sys::termios::{self, SetArg, Termios};
+use rustix::termios::tcgetwinsize;
+
+use crate::protocol::{Size, Terminal, ToGuest};
+use crate::vm::Line;
+
+/// The size of the user's window, if there is one.
+pub fn size() -> Option<Size> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_row > 0).then_some(Size { rows: size.ws_row, cols: size.ws_col })
+}
+
+/// A terminal like the user's for a program in the guest.
+pub fn like_ours() -> Terminal {
+    let kind = std::env::var("TERM").unwrap_or_else(|_| "dumb".to_owned());
+    Terminal { kind, size: size().unwrap_or(Size { rows: 24, cols: 80 }) }
+}
+
+/// The user's terminal in raw mode: every key goes to the guest, Ctrl-C too. Back to normal when dropped.
+#[derive(Debug)]
+pub struct Raw(Option<Termios>);
+
+impl Raw {
+    /// Switches to raw mode if stdin is a terminal.
+    ///
+    /// # Errors
+    /// If its settings can't be changed.
+    pub fn new() -> Result<Self> {
+        if !io::stdin().is_terminal() {
+            return Ok(Self(None));
+        }
+        let normal = termios::tcgetattr(io::stdin()).or_cause("cannot read the terminal's settings")?;
+        let mut raw = normal.clone();
+        termios::cfmakeraw(&mut raw);
+        termios::tcsetattr(io::stdin(), SetArg::TCSANOW, &raw).or_cause("cannot set the terminal to raw")?;
+        Ok(Self(Some(normal)))
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        if let Some(normal) = &self.0 {
+            let _ = termios::tcsetattr(io::stdin(), SetArg::TCSADRAIN, normal);
+        }
+    }
+}
+
+/// Passes on what the user types; at the end of the input, Ctrl-D.
+pub fn pass_keys(line: Line) {
+    thread::spawn(move || {
+        let mut keys = [0; 4096];
+        loop {
+            let bytes = match io::stdin().read(&mut keys) {
+                Ok(0) | Err(_) => vec![4],
+                Ok(read) => keys[..read].to_vec(),
+            };
+            let end = bytes == [4] && !io::stdin().is_terminal();
+            if line.send(&ToGuest::Input(bytes)).is_err() || end {
+                break;
+            }
+        }
+    });
+}

@@ -1,0 +1,155 @@
+//! What the stages print, understood, and checked against what a workload says it did.
+
+use common::trace_pipe::Line;
+use common::{Error, Result};
+
+use crate::observe::Observation;
+use crate::workload::Done;
+
+/// What one line of stages 01 to 03 says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// `submit_bio() called: NS` or `submit_bio(bio=0xADDR) called: NS`.
+    Submit {
+        /// The bio's address, if the stage prints it.
+        bio: Option<u64>,
+        /// When, in nanoseconds.
+        ns: u64,
+    },
+    /// `bio_endio() called: NS` or `bio_endio (bio=0xADDR) called: NS`.
+    End {
+        /// The bio's address, if the stage prints it.
+        bio: Option<u64>,
+        /// When, in nanoseconds.
+        ns: u64,
+    },
+    /// `submit_bio() -> bio_endio() time duration: NS ns`.
+    Duration {
+        /// How long, in nanoseconds.
+        ns: u64,
+    },
+}
+
+impl Event {
+    /// Understands a message; `None` if it is none of ours.
+    pub fn parse(message: &str) -> Option<Self> {
+        if let Some(duration) = message.strip_prefix("submit_bio() -> bio_endio() time duration: ") {
+            return Some(Self::Duration { ns: duration.strip_suffix(" ns")?.parse().ok()? });
+        }
+        let (function, ns) = message.split_once(" called: ")?;
+        let ns = ns.parse().ok()?;
+        let (name, bio) = function.strip_suffix(')')?.split_once('(')?;
+        let bio = match bio.strip_prefix("bio=0x") {
+            Some(address) => Some(u64::from_str_radix(address, 16).ok()?),
+            None if bio.is_empty() => None,
+            None => return None,
+        };
+        match name {
+            "submit_bio" => Some(Self::Submit { bio, ns }),
+            "bio_endio" | "bio_endio " => Some(Self::End { bio, ns }),
+            _ => None,
+        }
+    }
+}
+
+/// The events of a stage's lines, each with its line.
+///
+/// # Errors
+/// If a line is not one that a stage prints.
+pub fn events(seen: &Observation) -> Result<Vec<(Line<'_>, Event)>> {
+    let lines = seen.lines();
+    let understand = |line: Line<'_>| Event::parse(line.message).ok_or_else(|| Error::new("no stage prints this").evidence(line.message));
+    lines.into_iter().map(|line| Ok((line, understand(line)?))).collect()
+}
+
+/// Checks what a stage printed while `io` did direct writes, one after the other. Other tasks may have done I/O too.
+/// Gives the verdict as a sentence.
+///
+/// # Errors
+/// If the stage's lines are not the truth.
+pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<String> {
+    let wrong = |what: String| Error::new(what).evidence(format!("{done}\n{}", seen.stdout));
+    let events = events(seen)?;
+    let within = |ns: u64| done.first_ns <= ns && ns <= done.last_ns;
+    let submits: Vec<_> = events
+        .iter()
+        .filter_map(|(line, event)| match *event {
+            Event::Submit { bio, ns } if line.pid == done.pid && within(ns) => Some((bio, ns)),
+            _ => None,
+        })
+        .collect();
+    if submits.len() as u64 != done.count {
+        return Err(wrong(format!("io wrote {} times, but {} lines say so", done.count, submits.len())));
+    }
+    let mut sentence = format!("io did {} direct writes, and {} calls of submit_bio() are its own", done.count, submits.len());
+    if stage == 1 {
+        return Ok(sentence);
+    }
+
+    // One after the other: each bio ends before the next is submitted.
+    let nexts = submits.iter().skip(1).map(|(_, ns)| *ns).chain([done.last_ns]);
+    let mut durations = 0;
+    for ((bio, start), next) in submits.iter().zip(nexts) {
+        let end = events.iter().position(|(_, event)| {
+            matches!(event, Event::End { bio: ended, ns } if ended == bio && (*start..=next).contains(ns))
+        });
+        let Some(end) = end else { return Err(wrong(format!("no bio_endio() for the bio submitted at {start}"))) };
+        // The duration is the next line of the same CPU.
+        let (line, Event::End { ns, .. }) = events[end] else { continue };
+        let after = events[end + 1..].iter().find(|(other, _)| other.cpu == line.cpu);
+        durations += match after {
+            Some((_, Event::Duration { ns: duration })) if *duration == ns - start => 1,
+            Some((_, Event::Duration { ns: duration })) => {
+                return Err(wrong(format!("{ns} - {start} is {}, not {duration}", ns - start)));
+            }
+            _ => 0,
+        };
+    }
+    sentence += ", each followed by its bio_endio()";
+    if stage >= 3 {
+        if durations != done.count {
+            return Err(wrong(format!("{} bios, but {durations} durations", done.count)));
+        }
+        sentence += ", and every duration is end minus start";
+    }
+    Ok(sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    #[test]
+    fn messages_are_understood() {
+        assert_eq!(Event::parse("submit_bio() called: 7"), Some(Event::Submit { bio: None, ns: 7 }));
+        assert_eq!(Event::parse("bio_endio() called: 8"), Some(Event::End { bio: None, ns: 8 }));
+        assert_eq!(Event::parse("submit_bio(bio=0xff) called: 7"), Some(Event::Submit { bio: Some(255), ns: 7 }));
+        assert_eq!(Event::parse("bio_endio (bio=0xff) called: 9"), Some(Event::End { bio: Some(255), ns: 9 }));
+        assert_eq!(Event::parse("submit_bio() -> bio_endio() time duration: 2 ns"), Some(Event::Duration { ns: 2 }));
+        for foreign in ["submit_bio: not one of ours", "submit_bio(bio=) called: 1", "vfs_read() called: 1"] {
+            assert_eq!(Event::parse(foreign), None, "{foreign}");
+        }
+    }
+
+    fn seen(messages: &[&str]) -> Observation {
+        let lines = messages.iter().map(|message| format!("io-98 [000] ..... 1.0: bpf_trace_printk: {message}\n"));
+        Observation { stdout: lines.collect(), stderr: String::new(), status: ExitStatus::from_raw(0) }
+    }
+
+    #[test]
+    fn a_wrong_number_is_found() {
+        let done = "io write: pid=98 threads=1 count=1 bytes=4096 first_ns=1 last_ns=9".parse().unwrap();
+        let [submit, end] = ["submit_bio(bio=0xa) called: 2", "bio_endio (bio=0xa) called: 5"];
+        let duration = |ns| format!("submit_bio() -> bio_endio() time duration: {ns} ns");
+        let check = |messages: &[&str]| of_direct_writes(3, &seen(messages), &done).map_err(|error| error.cause().to_owned());
+        assert!(check(&[submit, end, &duration(3)]).is_ok());
+        assert_eq!(check(&[submit, end, &duration(4)]).unwrap_err(), "5 - 2 is 3, not 4");
+        assert_eq!(check(&[submit, end]).unwrap_err(), "1 bios, but 0 durations");
+        assert_eq!(check(&[submit]).unwrap_err(), "no bio_endio() for the bio submitted at 2");
+        assert_eq!(check(&[]).unwrap_err(), "io wrote 1 times, but 0 lines say so");
+        assert_eq!(check(&[submit, submit, end]).unwrap_err(), "io wrote 1 times, but 2 lines say so");
+    }
+}

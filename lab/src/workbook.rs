@@ -1,0 +1,147 @@
+//! The workbook as Cargo knows it: the stages with their metadata, and where their binaries are.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_metadata::MetadataCommand;
+use common::{Error, OrCause, Result};
+use serde::Deserialize;
+
+/// A stage, from `[package.metadata.stage]` of its `Cargo.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stage {
+    /// 3 for stage 03.
+    pub number: u32,
+    /// The stage that its diff is taken against.
+    pub parent: Option<u32>,
+    /// The question it answers.
+    pub title: String,
+    /// Its one idea.
+    pub adds: String,
+    /// Every attach point, map type and helper that its parent has not.
+    pub new: Vec<String>,
+    /// How long a class takes for it.
+    pub minutes: u32,
+    /// Its folder.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+impl Stage {
+    /// Its binary's name, such as `stage03`.
+    pub fn binary(&self) -> String {
+        format!("stage{:02}", self.number)
+    }
+
+    /// Its folder's name, which also is its package's.
+    pub fn package(&self) -> &str {
+        self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// Its BPF source and its `main.rs`, in the order in which they are read.
+    ///
+    /// # Errors
+    /// If the folder can't be listed.
+    pub fn sources(&self) -> Result<[PathBuf; 2]> {
+        let folder = self.folder.join("src/bpf");
+        let entries = folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?;
+        let bpf = entries.flatten().map(|entry| entry.path()).find(|path| path.to_string_lossy().ends_with(".bpf.c"));
+        let bpf = bpf.ok_or_else(|| Error::new(format!("{} has no NAME.bpf.c", folder.display())))?;
+        Ok([bpf, self.folder.join("src/main.rs")])
+    }
+}
+
+/// The workspace.
+#[derive(Clone, Debug)]
+pub struct Workbook {
+    /// Its top folder.
+    pub root: PathBuf,
+    /// Where Cargo builds.
+    pub target: PathBuf,
+    /// The stages by number.
+    pub stages: Vec<Stage>,
+}
+
+impl Workbook {
+    /// Asks Cargo.
+    ///
+    /// # Errors
+    /// If Cargo can't tell, or a stage's metadata is not as it should be.
+    pub fn read() -> Result<Self> {
+        let metadata = MetadataCommand::new()
+            .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+            .no_deps()
+            .exec()
+            .or_cause("cannot ask Cargo about the workspace")?;
+        let mut stages = Vec::new();
+        for package in &metadata.packages {
+            let Some(stage) = package.metadata.get("stage") else { continue };
+            let mut stage = Stage::deserialize(stage)
+                .or_cause(format!("{}: [package.metadata.stage] is not as it should be", package.manifest_path))?;
+            stage.folder = package.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
+            stages.push(stage);
+        }
+        stages.sort_by_key(|stage| stage.number);
+        Ok(Self { root: metadata.workspace_root.into(), target: metadata.target_directory.into(), stages })
+    }
+
+    /// The stage called `3`, `03`, `stage03` or `stage03_bio_latency_map`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn stage(&self, name: &str) -> Result<&Stage> {
+        let number = name.strip_prefix("stage").unwrap_or(name);
+        let number = number.split('_').next().and_then(|number| number.parse::<u32>().ok());
+        let found = self.stages.iter().find(|stage| Some(stage.number) == number || stage.package() == name);
+        found.ok_or_else(|| {
+            let known: Vec<_> = self.stages.iter().map(|stage| format!("{:02}", stage.number)).collect();
+            Error::new(format!("there is no stage {name}"))
+                .evidence(format!("the stages are {}", known.join(", ")))
+                .fix("see what they do: cargo lab list")
+        })
+    }
+
+    /// Builds all that runs in a guest and gives the binaries. Cargo's own words go to stderr if it has any.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn build(&self) -> Result<Vec<PathBuf>> {
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        let mut command = Command::new(cargo);
+        command.current_dir(&self.root).args(["build", "--quiet", "--package", "lab", "--bin", "io", "--bin", "guest"]);
+        for stage in &self.stages {
+            command.args(["--package", stage.package(), "--bin", &stage.binary()]);
+        }
+        let status = command.status().or_cause("cannot start cargo")?;
+        if !status.success() {
+            return Err(Error::new("the workbook does not compile")
+                .evidence("the compiler's words above")
+                .fix("mend it, or see what you changed: git diff"));
+        }
+        let names = ["io".to_owned(), "guest".to_owned()].into_iter().chain(self.stages.iter().map(Stage::binary));
+        Ok(names.map(|name| self.binaries().join(name)).collect())
+    }
+
+    /// Where Cargo puts the binaries of [`Workbook::build`].
+    pub fn binaries(&self) -> PathBuf {
+        self.target.join("debug")
+    }
+
+    /// Where the lab remembers things about this machine.
+    pub fn memory(&self) -> PathBuf {
+        self.target.join("lab")
+    }
+}
+
+/// The folder of a user's cache for all checkouts of the workbook, outside of `target/`, which `cargo clean` empties.
+///
+/// # Errors
+/// If the user has no home.
+pub fn cache() -> Result<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .map(|cache| cache.join(Path::new("bpf-storage-workbook")))
+        .ok_or_else(|| Error::new("there is no folder to keep kernels in").evidence("neither XDG_CACHE_HOME nor HOME is set"))
+}
