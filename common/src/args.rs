@@ -15,8 +15,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub lines: Option<u64>,
 
-    /// Read the common trace pipe, which every tracing program on this machine writes to and whose lines each
-    /// reader takes away from the others
+    /// Read the machine's common trace pipe, with everybody's lines, instead of one of our own
     #[arg(long)]
     pub shared_pipe: bool,
 

@@ -46,10 +46,13 @@ fn explain_with(kind: ErrorKind, error: &str, warnings: &str) -> Error {
     match kind {
         ErrorKind::PermissionDenied => Error::new("the kernel does not permit this BPF program or probe")
             .evidence(format!("{evidence}\ncapabilities: {}", preflight::capabilities()))
-            .fix("run as root with all capabilities (not in a plain container), or in the lab, which needs neither: cargo lab run"),
+            .fix(format!(
+                "run as root with all capabilities, which a plain container has not, or in the lab: {}",
+                preflight::in_the_lab()
+            )),
         ErrorKind::NotFound => Error::new("the kernel does not have what the program wants to attach to")
             .evidence(evidence)
-            .fix("try a kernel that has it: cargo lab run --kernel VERSION"),
+            .fix(format!("try a kernel that has it: {} --kernel VERSION", preflight::in_the_lab())),
         _ => Error::new("libbpf could not load or attach the BPF programs")
             .evidence(evidence)
             .fix("see all that libbpf says: run again with --verbose"),

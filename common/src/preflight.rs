@@ -47,7 +47,8 @@ impl fmt::Display for Need {
 /// The first thing that is missing.
 pub fn check(object: &OpenObject) -> Result<()> {
     let sections = object.progs().filter_map(|program| program.section().to_str().map(str::to_owned));
-    needs(sections).iter().try_for_each(Need::check)
+    let mut functions = None;
+    needs(sections).iter().try_for_each(|need| need.check_with(&mut functions))
 }
 
 /// What programs with these section names need, such as `kprobe/submit_bio`.
@@ -68,13 +69,24 @@ impl Need {
     /// # Errors
     /// If it has not: why, how we know, and what to do.
     pub fn check(&self) -> Result<()> {
+        self.check_with(&mut None)
+    }
+
+    /// As [`Need::check`], with the kernel's functions, which are read when first needed.
+    fn check_with(&self, functions: &mut Option<Functions>) -> Result<()> {
         match self {
             Self::Root => root(geteuid()),
             Self::Btf => btf(Path::new("/sys/kernel/btf/vmlinux")),
             Self::NoLockdown => no_lockdown(Path::new("/sys/kernel/security/lockdown")),
             Self::Tracefs => tracefs::path().map(drop),
             Self::Kprobes => kprobes(Path::new("/sys/bus/event_source/devices/kprobe/type")),
-            Self::Kprobe(function) => kprobe(function),
+            Self::Kprobe(function) => {
+                let functions = match functions {
+                    Some(functions) => functions,
+                    None => functions.insert(Functions::read()?),
+                };
+                kprobe(function, functions)
+            }
         }
     }
 }
@@ -119,11 +131,11 @@ fn kprobes(path: &Path) -> Result<()> {
         .fix(format!("boot a kernel built with CONFIG_KPROBE_EVENTS, or: {}", in_the_lab())))
 }
 
-fn kprobe(name: &str) -> Result<()> {
+fn kprobe(name: &str, functions: &Functions) -> Result<()> {
     let list = "/sys/kernel/tracing/available_filter_functions";
     // `kprobe/NAME+OFFSET` is a kprobe too.
     let function = name.split('+').next().unwrap_or(name);
-    match Functions::read()?.find(function) {
+    match functions.find(function) {
         Function::Attachable => Ok(()),
         Function::NotTraceable => Err(Error::new(format!("{function} cannot be probed on this kernel"))
             .evidence(format!("it is in /proc/kallsyms but not in {list} (kernel {})", release()))
@@ -131,7 +143,7 @@ fn kprobe(name: &str) -> Result<()> {
         Function::Absent { relatives } if relatives.is_empty() => {
             Err(Error::new(format!("this kernel has no function {function}"))
                 .evidence(format!("it is neither in {list} nor in /proc/kallsyms (kernel {})", release()))
-                .fix(format!("look what it is called here: grep -i {} {list}", keyword(function))))
+                .fix(format!("look whether it has another name here, by a part of this one: grep PART {list}")))
         }
         Function::Absent { relatives } => {
             Err(Error::new(format!("this kernel has no function {function}, only parts of it"))
@@ -139,11 +151,6 @@ fn kprobe(name: &str) -> Result<()> {
                 .fix(format!("change the program's SEC() line to kprobe/{}", relatives[0])))
         }
     }
-}
-
-/// The longest word of a function's name: what to search for when the name is gone.
-fn keyword(function: &str) -> &str {
-    function.split('_').max_by_key(|word| word.len()).unwrap_or(function)
 }
 
 /// The running kernel's release, as `uname -r` prints it.
@@ -207,10 +214,5 @@ mod tests {
             [Need::Kprobes, Need::Kprobe("submit_bio".into()), Need::Kprobe("vfs_read".into())]
         );
         assert!(!of(&["tp_btf/block_rq_complete"]).contains(&Need::Kprobes));
-    }
-
-    #[test]
-    fn the_word_to_search_for_is_the_longest() {
-        assert_eq!(keyword("blk_account_io_completion"), "completion");
     }
 }

@@ -3,7 +3,7 @@
 //! Being in kallsyms or BTF does not make a function probeable: it may be `notrace`, or a `static inline` whose
 //! calls are gone. The list that counts is `available_filter_functions`.
 
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
 use std::fs;
 
 use crate::{Error, OrCause, Result, tracefs};
@@ -22,41 +22,42 @@ pub enum Function {
     },
 }
 
-/// The functions of the running kernel.
+/// The functions of the running kernel that can be probed.
 #[derive(Debug)]
 pub struct Functions {
-    attachable: BTreeSet<String>,
-    kallsyms: String,
+    /// The text of `available_filter_functions`: a function in each line, then its module if it has one.
+    list: String,
+    /// The text of `/proc/kallsyms`: megabytes, so it is read only to explain what is not in the list.
+    kallsyms: OnceCell<String>,
 }
 
 impl Functions {
-    /// Reads the running kernel's lists.
+    /// Reads the running kernel's list.
     ///
     /// # Errors
-    /// If tracefs does not give them.
+    /// If tracefs does not give it.
     pub fn read() -> Result<Self> {
         let path = tracefs::path()?.join("available_filter_functions");
         let list = fs::read_to_string(&path)
             .or_cause(format!("cannot read the list of functions that can be probed, {}", path.display()))?;
-        Ok(Self::new(&list, fs::read_to_string("/proc/kallsyms").unwrap_or_default()))
+        Ok(Self { list, kallsyms: OnceCell::new() })
     }
 
-    fn new(available_filter_functions: &str, kallsyms: String) -> Self {
-        let names = available_filter_functions.lines().filter_map(|line| line.split_whitespace().next());
-        Self { attachable: names.map(str::to_owned).collect(), kallsyms }
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.list.lines().filter_map(|line| line.split_whitespace().next())
     }
 
     /// What this kernel says of the function `name`.
     pub fn find(&self, name: &str) -> Function {
-        if self.attachable.contains(name) {
+        if self.names().any(|other| other == name) {
             return Function::Attachable;
         }
-        if self.kallsyms.lines().any(|line| line.split_whitespace().nth(2) == Some(name)) {
+        let kallsyms = self.kallsyms.get_or_init(|| fs::read_to_string("/proc/kallsyms").unwrap_or_default());
+        if kallsyms.lines().any(|line| line.split_whitespace().nth(2) == Some(name)) {
             return Function::NotTraceable;
         }
-        let stem = format!("{name}.");
-        let relatives = self.attachable.range(stem.clone()..).take_while(|other| other.starts_with(&stem));
-        Function::Absent { relatives: relatives.cloned().collect() }
+        let suffixed = |other: &&str| other.strip_prefix(name).is_some_and(|suffix| suffix.starts_with('.'));
+        Function::Absent { relatives: self.names().filter(suffixed).map(str::to_owned).collect() }
     }
 
     /// The first of several functions that can be probed, in this kernel's spelling: the compiler may have split it
@@ -85,10 +86,9 @@ mod tests {
     use super::*;
 
     fn functions() -> Functions {
-        Functions::new(
-            "submit_bio\nblk_account_io_completion.part.0\nblk_update_request\next4_mpage_readpages.isra.0 [ext4]\n",
-            "ffffffff81000000 T submit_bio\nffffffff81000010 t __blk_mq_end_request\n".to_owned(),
-        )
+        let list = "submit_bio\nblk_account_io_completion.part.0\nblk_update_request\next4_mpage_readpages.isra.0 [ext4]\n";
+        let kallsyms = "ffffffff81000000 T submit_bio\nffffffff81000010 t __blk_mq_end_request\n";
+        Functions { list: list.to_owned(), kallsyms: OnceCell::from(kallsyms.to_owned()) }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::query::{LinkInfo, LinkInfoIter, LinkTypeInfo, PerfEventLinkInfo, PerfEventType, ProgInfoIter};
 use libbpf_rs::{MapCore, Object, Program};
 
 use crate::{Error, OrCause, Result, preflight};
@@ -41,20 +41,15 @@ pub struct Unpaired {
     pub open: u64,
     /// Starts that found no room in the map.
     pub dropped: u64,
-    /// Calls for which the kernel did not run the program, because the CPU was just running another (see
-    /// `bpf_prog_active` in the kernel's `trace_call_bpf()`); `None` on kernels that do not count them.
+    /// Calls that the kernel did not show to the programs, see [`missed_calls`].
     pub missed: Option<u64>,
 }
 
 impl Unpaired {
-    /// Reads it when the programs are detached: `starts` is the map of starts that wait for their end, `overwritten`
+    /// Counts it when the programs are detached: `starts` is the map of starts that wait for their end, `overwritten`
     /// the starts whose address came again before their end was seen, `dropped` the starts that found no room.
-    ///
-    /// # Errors
-    /// If the kernel does not tell about the programs.
-    pub fn read(starts: &impl MapCore, overwritten: u64, dropped: u64, object: &Object) -> Result<Self> {
-        let open = starts.keys().count() as u64 + overwritten;
-        Ok(Self { open, dropped, missed: missed_calls(object)? })
+    pub fn count(starts: &impl MapCore, overwritten: u64, dropped: u64, missed: Option<u64>) -> Self {
+        Self { open: starts.keys().count() as u64 + overwritten, dropped, missed }
     }
 }
 
@@ -68,18 +63,26 @@ impl fmt::Display for Unpaired {
     }
 }
 
-/// How many calls the kernel did not show to the programs of `object`. Kernels before 6.7 do not count them for
-/// kprobes (commit dd8657894c11).
-fn missed_calls(object: &Object) -> Result<Option<u64>> {
+/// How many calls of the probed functions the kernel did not show to the programs of `object`, because they came in
+/// an interrupt while the CPU was just running another kprobe (`kprobe_running()`) or another program
+/// (`bpf_prog_active`). Read it as long as the programs are attached. Kernels before 6.7 do not count them (commits
+/// 3acf8ace6823, dd8657894c11): `None`.
+///
+/// # Errors
+/// If the kernel does not tell about the programs.
+pub fn missed_calls(object: &Object) -> Result<Option<u64>> {
     if kernel_version(&preflight::release()) < (6, 7) {
         return Ok(None);
     }
-    let ids: Vec<u32> = object
-        .progs()
-        .map(|program| Program::id_from_fd(program.as_fd()))
-        .collect::<libbpf_rs::Result<_>>()?;
-    let ours = ProgInfoIter::default().filter(|info| ids.contains(&info.id));
-    Ok(Some(ours.map(|info| info.recursion_misses).sum()))
+    let ids = object.progs().map(|program| Program::id_from_fd(program.as_fd()));
+    let ids = ids.collect::<libbpf_rs::Result<Vec<u32>>>()?;
+    let programs = ProgInfoIter::default().filter(|program| ids.contains(&program.id));
+    let links = LinkInfoIter::default().filter(|link| ids.contains(&link.prog_id));
+    let missed_probe = |link: LinkInfo| match link.info {
+        LinkTypeInfo::PerfEvent(PerfEventLinkInfo { event_type: PerfEventType::Kprobe { missed, .. }, .. }) => missed,
+        _ => 0,
+    };
+    Ok(Some(programs.map(|program| program.recursion_misses).sum::<u64>() + links.map(missed_probe).sum::<u64>()))
 }
 
 /// Major and minor number of a release such as `6.12.117+deb12-cloud-amd64`.

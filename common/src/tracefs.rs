@@ -6,6 +6,7 @@ use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{TRACEFS_MAGIC, statfs};
 
+use crate::preflight::in_the_lab;
 use crate::{Error, Result};
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -40,7 +41,7 @@ fn not_mounted(error: Errno) -> Error {
         ));
     match error {
         Errno::ENODEV | Errno::ENOENT => {
-            failed.fix("this kernel has no tracefs (CONFIG_TRACING); boot one that has it: cargo lab run")
+            failed.fix(format!("boot a kernel built with CONFIG_TRACING: {}", in_the_lab()))
         }
         _ => failed.fix("as root, outside of any container: mount -t tracefs tracefs /sys/kernel/tracing"),
     }

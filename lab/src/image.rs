@@ -38,10 +38,12 @@ pub fn write(image: &Path, kernel: &Kernel, binaries: &[PathBuf]) -> Result<()> 
         archive.copy(&library, library.strip_prefix("/").unwrap_or(&library))?;
     }
     let applets = output(Command::new(&busybox).arg("--list"))?;
-    for applet in String::from_utf8_lossy(&applets.stdout).lines().filter(|applet| *applet != "busybox") {
-        archive.link("busybox", &Path::new("bin").join(applet)).or_cause(cannot())?;
+    for applet in String::from_utf8_lossy(&applets.stdout).lines() {
+        // A real program comes before busybox's.
+        if programs.iter().all(|program| program.file_name() != Some(applet.as_ref())) {
+            archive.link("busybox", &Path::new("bin").join(applet)).or_cause(cannot())?;
+        }
     }
-    // Where the C library's system() and scripts look for a shell.
     archive.link("bin/guest", Path::new("init")).or_cause(cannot())?;
     archive.file(Path::new("root/.profile"), 0o644, PROFILE.as_bytes()).or_cause(cannot())?;
     archive.file(Path::new("etc/passwd"), 0o644, b"root:x:0:0:root:/root:/bin/sh\n").or_cause(cannot())?;

@@ -13,12 +13,18 @@ use std::process::{Command, exit};
 
 use libbpf_cargo::SkeletonBuilder;
 
+/// The folder of `vmlinux.h`, by architecture.
+const VMLINUX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vmlinux");
+
 /// What to say to someone without a compiler for BPF.
 const GET_CLANG: &str = "install it: make setup (Debian, Ubuntu: apt install clang)";
 
 /// Builds `src/bpf/NAME.bpf.c` of the crate whose build script calls this into `OUT_DIR/NAME.skel.rs`. On failure the
 /// build ends with an error that says what is missing and how to get it.
 pub fn skeleton() {
+    println!("cargo::rerun-if-changed=src/bpf");
+    println!("cargo::rerun-if-changed={VMLINUX}");
+    println!("cargo::rerun-if-env-changed=CLANG");
     if let Err(error) = build(&PathBuf::from(variable("CARGO_MANIFEST_DIR")), &PathBuf::from(variable("OUT_DIR"))) {
         for line in error.lines() {
             println!("cargo::error={line}");
@@ -34,9 +40,7 @@ pub fn skeleton() {
 /// What is missing and how to get it, or the compiler's own words.
 pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
     let source = source(&package.join("src/bpf"))?;
-    println!("cargo::rerun-if-changed={}", source.display());
     let include = vmlinux()?;
-    println!("cargo::rerun-if-changed={}", include.display());
     let clang = clang()?;
 
     let stem = source.file_name().and_then(|name| name.to_str()).unwrap_or_default().replace(".bpf.c", "");
@@ -74,7 +78,7 @@ fn source(folder: &Path) -> Result<PathBuf, String> {
 /// The folder of `vmlinux.h` for the architecture we compile for.
 fn vmlinux() -> Result<PathBuf, String> {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_else(|_| env::consts::ARCH.to_owned());
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("vmlinux").join(&arch);
+    let folder = Path::new(VMLINUX).join(&arch);
     if folder.join("vmlinux.h").exists() {
         return Ok(folder);
     }
@@ -86,7 +90,6 @@ fn vmlinux() -> Result<PathBuf, String> {
 
 /// A clang that knows BPF.
 fn clang() -> Result<PathBuf, String> {
-    println!("cargo::rerun-if-env-changed=CLANG");
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let targets = Command::new(&clang)
         .arg("--print-targets")

@@ -14,7 +14,7 @@ mod bio_trace {
 
 /// Print the time of every call of submit_bio()
 #[derive(Parser)]
-#[command(version)]
+#[command(name = env!("CARGO_BIN_NAME"), version)]
 struct Args {
     #[command(flatten)]
     run: RunArgs,

@@ -15,7 +15,7 @@ mod bio_trace {
 
 /// Print how long every bio takes, from submit_bio() to bio_endio()
 #[derive(Parser)]
-#[command(version)]
+#[command(name = env!("CARGO_BIN_NAME"), version)]
 struct Args {
     #[command(flatten)]
     run: RunArgs,
@@ -39,10 +39,11 @@ fn main() -> common::Result<()> {
 
     // CALLBACK: print what it writes.
     pipe.follow()?;
+    let missed = report::missed_calls(skel.object())?;
     skel.links = Default::default(); // detach
     pipe.drain()?;
 
     // REPORT: what stayed in the map, and what never got there.
     let counts = report::globals(skel.maps.bss_data.as_deref())?;
-    report::print(Unpaired::read(&skel.maps.start_map, counts.overwritten, counts.dropped, skel.object())?)
+    report::print(Unpaired::count(&skel.maps.start_map, counts.overwritten, counts.dropped, missed))
 }

@@ -21,7 +21,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 {
 	u64 start_time = bpf_ktime_get_ns();
 	u64 key = (u64)bio;
-	long err;
+	int err; /* not long: before Linux 6.4 (d7ba4cc900bf) only the lower half is set */
 
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
 

@@ -1,0 +1,215 @@
+//! `cargo lab run` and its guest, from the outside.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lab::kernels::DEFAULT;
+use libtest_mimic::{Failed, Trial};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::lab;
+
+/// Tests of the driver, which boot guests of their own.
+pub fn trials() -> Vec<Trial> {
+    let trial = |name: &str, test: fn()| {
+        Trial::test(format!("lab::{name}"), move || {
+            test();
+            Ok::<_, Failed>(())
+        })
+    };
+    vec![
+        trial("a_stages_status_and_output_come_back", a_stages_status_and_output_come_back),
+        trial("ctrl_c_is_for_the_stage_and_its_report_is_printed", ctrl_c_is_for_the_stage_and_its_report_is_printed),
+        trial("a_closed_pipe_ends_the_stage", a_closed_pipe_ends_the_stage),
+        trial("a_shell_runs_what_is_typed", a_shell_runs_what_is_typed),
+        trial("a_file_that_is_no_kernel", a_file_that_is_no_kernel),
+        trial("a_kernel_that_panics_at_boot", a_kernel_that_panics_at_boot),
+        trial("a_guest_that_hangs_at_boot", a_guest_that_hangs_at_boot),
+        trial("a_guest_that_dies_while_a_stage_runs", a_guest_that_dies_while_a_stage_runs),
+        trial("no_qemu", no_qemu),
+        trial("no_room", no_room),
+        trial("ctrl_c_while_booting", ctrl_c_while_booting),
+        trial("when_the_lab_is_killed_the_emulator_ends", when_the_lab_is_killed_the_emulator_ends),
+    ]
+}
+
+/// Runs `cargo lab` to its end, which must come within the limit: status, stdout, stderr.
+fn run(arguments: &[&str], limit: Duration) -> (i32, String, String) {
+    finish(lab().args(arguments), limit)
+}
+
+fn finish(command: &mut Command, limit: Duration) -> (i32, String, String) {
+    let start = Instant::now();
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(start.elapsed() < limit, "took {:?}", start.elapsed());
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+const TIME: Duration = Duration::from_secs(90);
+
+fn a_stages_status_and_output_come_back() {
+    let (status, stdout, stderr) = run(&["run", "03", "--io", "write --count 2 /dev/scratch", "--", "--lines", "6"], TIME);
+    assert_eq!(status, 0, "{stderr}");
+    assert_eq!(stdout.lines().count(), 7, "six lines and the report: {stdout}");
+    assert!(stderr.starts_with("Kernel 6.12."), "the exact release is always shown: {stderr}");
+    let (status, stdout, stderr) = run(&["run", "01", "--", "--duration", "0"], TIME);
+    assert_eq!((status, &*stdout), (2, ""), "clap's status for a bad argument comes through: {stderr}");
+    assert!(stderr.contains("greater than 0"), "{stderr}");
+}
+
+fn ctrl_c_is_for_the_stage_and_its_report_is_printed() {
+    let mut child = lab().args(["run", "stage03"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("submit_bio(bio=0x"));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let last = lines.map_while(Result::ok).last().unwrap();
+    assert!(last.starts_with("Starts without an end: 0"), "{last}");
+    assert!(child.wait().unwrap().success());
+}
+
+fn a_closed_pipe_ends_the_stage() {
+    let script = format!("{} run 02 | head -n 3", env!("CARGO_BIN_EXE_lab"));
+    let (status, stdout, _) = finish(Command::new("sh").args(["-c", &script]), TIME);
+    assert_eq!((status, stdout.lines().count()), (0, 3), "{stdout}");
+}
+
+fn a_shell_runs_what_is_typed() {
+    let mut child =
+        lab().arg("shell").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"echo $((6*7)); stty size; tty; exit 5\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{text}");
+    for expected in ["This is a real kernel", "\n42\r\n", "\n24 80\r\n", "/dev/pts/0"] {
+        assert!(text.contains(expected), "{expected:?} in {text}");
+    }
+    drop(input);
+}
+
+/// The error that `cargo lab run` gives.
+fn error(arguments: &[&str], limit: Duration) -> String {
+    let (status, stdout, stderr) = run(arguments, limit);
+    assert_eq!((status, &*stdout), (1, ""), "{stderr}");
+    stderr
+}
+
+fn a_file_that_is_no_kernel() {
+    let text = error(&["run", "01", "--kernel", "/bin/sh"], TIME);
+    assert!(text.contains("/bin/sh is no kernel for x86") && text.contains("HdrS"), "{text}");
+
+    // A header that looks right, and nothing behind it.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut bytes = vec![0; 4096];
+    bytes[0x1f1] = 1;
+    bytes[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
+    bytes[0x202..0x206].copy_from_slice(b"HdrS");
+    bytes[0x206..0x208].copy_from_slice(&[0x0d, 0x02]);
+    fs::write(file.path(), bytes).unwrap();
+    let text = error(&["run", "01", "--boot-limit", "5", "--kernel", file.path().to_str().unwrap()], TIME);
+    assert!(text.contains("the emulator ended") || text.contains("the guest hangs"), "{text}");
+}
+
+fn a_kernel_that_panics_at_boot() {
+    let text = error(&["run", "01", "--append", "rdinit=/nothing root=/dev/nothing"], TIME);
+    assert!(text.contains("the guest's kernel panicked"), "{text}");
+    assert!(text.contains("Kernel panic - not syncing: VFS: Unable to mount root fs"), "{text}");
+}
+
+fn a_guest_that_hangs_at_boot() {
+    // Its first process does nothing.
+    let text = error(&["run", "01", "--boot-limit", "15", "--append", "rdinit=/bin/sleep -- 1000"], TIME);
+    assert!(text.contains("the guest hangs: it has not answered for 15 s"), "{text}");
+    assert!(text.contains("Run /bin/sleep as init process"), "the console's last lines: {text}");
+}
+
+fn a_guest_that_dies_while_a_stage_runs() {
+    let mut child = lab().arg("shell").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, b"echo c > /proc/sysrq-trigger\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("the guest's kernel panicked") && text.contains("sysrq triggered crash"), "{text}");
+    drop(input);
+}
+
+/// A PATH with all that Cargo needs, but without the emulator.
+fn no_qemu() {
+    let folder = tempfile::tempdir().unwrap();
+    for tool in ["clang", "ldd", "busybox", "mke2fs", "setpriv", "cc", "ld", "ar", "sh", "rustc", "cargo"] {
+        let path = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output().unwrap().stdout;
+        let path = String::from_utf8(path).unwrap();
+        if !path.is_empty() {
+            std::os::unix::fs::symlink(path.trim(), folder.path().join(tool)).unwrap();
+        }
+    }
+    let (status, _, text) = finish(lab().args(["run", "01"]).env("PATH", folder.path()), TIME);
+    assert_eq!(status, 1);
+    assert!(text.contains("qemu-system-x86_64 is missing"), "{text}");
+    assert!(text.contains("apt install qemu-system-x86"), "{text}");
+}
+
+fn no_room() {
+    // Any file system is too small for the guest's disks if it has no free blocks, as procfs has none.
+    let (status, _, text) = finish(lab().args(["run", "01"]).env("TMPDIR", "/proc"), TIME);
+    assert_eq!(status, 1, "{text}");
+    assert!(text.contains("cannot make a folder for the guest"), "{text}");
+}
+
+fn ctrl_c_while_booting() {
+    let start = Instant::now();
+    // A guest that would take its time.
+    let mut child = lab()
+        .args(["run", "01", "--append", "rdinit=/bin/sleep -- 1000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let emulator = emulator_of(child.id());
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(1));
+    assert!(start.elapsed() < Duration::from_secs(30));
+    assert!(!is_alive(emulator), "the emulator is gone with the lab");
+}
+
+fn when_the_lab_is_killed_the_emulator_ends() {
+    let mut child = lab().args(["run", "01"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    let emulator = emulator_of(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while is_alive(emulator) {
+        assert!(Instant::now() < deadline, "the emulator {emulator} is still there");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The process id of the emulator that a lab has started, once it has.
+fn emulator_of(lab: u32) -> u32 {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        for entry in fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());
+            if parent == Some(lab) && stat.contains("(qemu-system") {
+                return pid;
+            }
+        }
+        assert!(Instant::now() < deadline, "the lab {lab} starts no emulator with {DEFAULT}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}

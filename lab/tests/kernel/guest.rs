@@ -1,0 +1,103 @@
+//! Help for cases: what a guest offers.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lab::guest::{FS_DEVICE, FS_MOUNT};
+use lab::observe::{Observation, Stage};
+use lab::workload::Done;
+use libbpf_rs::query::ProgInfoIter;
+use nix::sys::signal::Signal;
+
+/// Unmounts ext4, so that no I/O happens but the case's own.
+pub fn quiet() {
+    let _ = nix::mount::umount(FS_MOUNT);
+}
+
+/// Mounts ext4.
+pub fn with_ext4() {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    if !mounts.contains(&format!(" {FS_MOUNT} ext4 ")) {
+        sh(&format!("mount -t ext4 -o noinit_itable {FS_DEVICE} {FS_MOUNT}"));
+    }
+}
+
+/// Runs a shell command that must succeed and gives its stdout.
+pub fn sh(command: &str) -> String {
+    let output = Command::new("sh").args(["-c", command]).output().unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What `io` did with these arguments.
+pub fn io(arguments: &str) -> Done {
+    lab::observe::io(&arguments.split(' ').collect::<Vec<_>>()).unwrap()
+}
+
+/// What a stage printed while `io` ran; ended by Ctrl-C.
+pub fn watch(stage: &str, arguments: &str) -> (Observation, Done) {
+    let stage = Stage::start(&[stage]).unwrap();
+    let done = io(arguments);
+    let seen = stage.end(Signal::SIGINT).unwrap();
+    assert!(seen.status.success(), "{seen:?}");
+    assert!(!seen.stderr.contains("lost"), "{}", seen.stderr);
+    (seen, done)
+}
+
+/// Ids of all BPF programs that are loaded.
+pub fn programs() -> BTreeSet<u32> {
+    ProgInfoIter::default().map(|info| info.id).collect()
+}
+
+/// Names of the private trace pipes that exist.
+pub fn instances() -> Vec<String> {
+    let entries = fs::read_dir("/sys/kernel/tracing/instances").unwrap().flatten();
+    entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+/// Waits, in bounded time, for something that the kernel does a little later, such as freeing a program.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !done() {
+        assert!(Instant::now() < deadline, "waited 10 s until {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A disk whose completion time is known: null_blk's timer completes each I/O so long after it was submitted.
+pub struct NullBlk {
+    folder: PathBuf,
+    /// The disk.
+    pub device: PathBuf,
+}
+
+impl NullBlk {
+    pub fn new(name: &str, completion: Duration) -> Self {
+        sh("grep -q ' /sys/kernel/config ' /proc/mounts || \
+            { modprobe null_blk nr_devices=0 && mount -t configfs configfs /sys/kernel/config; }");
+        let folder = Path::new("/sys/kernel/config/nullb").join(name);
+        fs::create_dir(&folder).unwrap();
+        let set = |key: &str, value: u128| fs::write(folder.join(key), value.to_string()).unwrap();
+        set("size", 64);
+        set("blocksize", 512);
+        set("irqmode", 2);
+        set("completion_nsec", completion.as_nanos());
+        set("power", 1);
+        // Named after its number on 5.10, after its folder later.
+        let number = fs::read_to_string(folder.join("index")).unwrap();
+        let names = [name.to_owned(), format!("nullb{}", number.trim())];
+        let device = names.iter().map(|name| Path::new("/dev").join(name)).find(|path| path.exists()).unwrap();
+        Self { folder, device }
+    }
+}
+
+impl Drop for NullBlk {
+    fn drop(&mut self) {
+        fs::write(self.folder.join("power"), "0").unwrap();
+        fs::remove_dir(&self.folder).unwrap();
+    }
+}

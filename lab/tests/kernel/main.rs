@@ -1,0 +1,147 @@
+//! Tests on real kernels: each kernel of the matrix is booted once, and each case is a named test on each of them.
+//!
+//! This one binary is both sides. On the host it boots the guests; in a guest, started as
+//! `kernel-tests --in-guest CASE`, it runs the case there. A case is a function that panics if the kernel tells
+//! something else than the truth.
+//!
+//! `cargo test --test kernel 6.12` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1` the long cases run too.
+
+mod driver;
+mod guest;
+mod situations;
+mod stages;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{OrCause, Result};
+use lab::kernels::{self, MATRIX};
+use lab::tools::SETPRIV;
+use lab::vm::{Accel, BOOT_LIMIT, Guest, Machine};
+use lab::workbook::Workbook;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A case: runs in a guest and panics if something is not as it should be.
+type Case = (&'static str, fn());
+
+/// Makes cases of functions, named after them.
+#[macro_export]
+macro_rules! cases {
+    ($($case:path),* $(,)?) => { &[$((stringify!($case), $case as fn())),*] };
+}
+
+/// How long one case may take in a guest.
+const LIMIT: Duration = Duration::from_secs(180);
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().collect();
+    match &arguments[1..] {
+        [flag, case] if flag == "--in-guest" => in_guest(case),
+        [flag, rest @ ..] if flag == "--load" => situations::load(rest),
+        _ => on_host(&Arguments::from_args()),
+    }
+}
+
+/// Runs one case here, in the guest.
+fn in_guest(name: &str) -> ExitCode {
+    let mut all = stages::CASES.iter().chain(stages::SOAK).chain(situations::CASES).chain(situations::SPECIAL);
+    match all.find(|(case, _)| *case == name) {
+        Some((_, case)) => {
+            case();
+            ExitCode::SUCCESS
+        }
+        None => panic!("there is no case {name}"),
+    }
+}
+
+fn on_host(arguments: &Arguments) -> ExitCode {
+    let fleet = Arc::new(Fleet::default());
+    let soak: &[Case] = if std::env::var_os("LAB_SOAK").is_some() { stages::SOAK } else { &[] };
+    let mut trials = driver::trials();
+    // Case by case and not kernel by kernel, so that tests that run at the same time use different guests.
+    for (case, _) in stages::CASES.iter().chain(situations::CASES).chain(soak) {
+        for (nth, series) in MATRIX.iter().enumerate() {
+            let fleet = fleet.clone();
+            trials.push(Trial::test(format!("{}::{case}", series.name), move || fleet.run(nth, case)));
+        }
+    }
+    // These leave the kernel unusable, so each has a guest of its own.
+    for (case, _) in situations::SPECIAL {
+        for series in MATRIX {
+            let append = if case.ends_with("at_boot") { "lockdown=confidentiality" } else { "" };
+            let run = move || check(&mut boot(series.name, append)?, case);
+            trials.push(Trial::test(format!("{}::{case}", series.name), move || run().map_err(failed)));
+        }
+    }
+    let mut arguments = arguments.clone();
+    // Two guests at a time: an emulated CPU takes a whole one.
+    arguments.test_threads.get_or_insert(2);
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn failed(error: common::Error) -> Failed {
+    error.to_string().into()
+}
+
+/// One guest for each kernel, booted when it is first needed.
+#[derive(Default)]
+struct Fleet([Mutex<Option<Guest>>; MATRIX.len()]);
+
+impl Fleet {
+    fn run(&self, nth: usize, case: &str) -> Result<(), Failed> {
+        let mut slot = self.0[nth].lock().map_err(|_| "another test of this kernel panicked")?;
+        let mut guest = match slot.take() {
+            Some(guest) => guest,
+            None => boot(MATRIX[nth].name, "").map_err(failed)?,
+        };
+        let result = check(&mut guest, case);
+        // A guest that broke is not used again; one in which a case failed is.
+        if result.as_ref().map_or_else(|error| error.cause() == FAILED, |()| true) {
+            *slot = Some(guest);
+        }
+        result.map_err(failed)
+    }
+}
+
+const FAILED: &str = "the case failed in the guest";
+
+/// Runs a case in a guest.
+fn check(guest: &mut Guest, case: &str) -> Result<()> {
+    let output = guest.output(&["kernel-tests", "--in-guest", case], LIMIT)?;
+    if output.status == 0 {
+        return Ok(());
+    }
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), output.stderr);
+    Err(common::Error::new(FAILED).evidence(said))
+}
+
+/// Boots a kernel of the matrix with all that the cases need.
+fn boot(kernel: &str, append: &str) -> Result<Guest> {
+    let workbook = Workbook::read()?;
+    let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
+    let mut binaries = workbook.build()?;
+    let ourselves = folder.path().join("kernel-tests");
+    let this = std::env::current_exe().or_cause("cannot find ourselves")?;
+    std::fs::copy(this, &ourselves).or_cause("cannot copy ourselves")?;
+    binaries.extend([ourselves, SETPRIV.find()?]);
+    for name in ["shout", "refused"] {
+        let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
+        binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
+    }
+    Machine {
+        kernel: kernels::find(kernel)?,
+        binaries,
+        accel: Accel::Auto,
+        append: append.to_owned(),
+        limit: BOOT_LIMIT,
+        memory: workbook.memory(),
+    }
+    .boot()
+}
+
+/// The driver itself, `cargo lab`, as a command.
+fn lab() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_lab"))
+}

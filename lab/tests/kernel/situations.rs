@@ -1,0 +1,171 @@
+//! Bad situations: each is one clear error with cause, evidence and fix, and leaves nothing behind.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+
+use common::preflight::Need;
+use lab::observe::Stage;
+use libbpf_rs::ObjectBuilder;
+
+use crate::guest::{instances, io, programs, quiet, sh};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    without_root,
+    without_capabilities,
+    without_btf,
+    without_kprobes,
+    without_tracefs_it_is_mounted,
+    without_a_place_for_tracefs,
+    a_function_that_does_not_exist,
+    a_function_that_cannot_be_probed,
+    a_function_of_which_only_parts_exist,
+    a_program_that_the_verifier_refuses,
+    verbose_shows_libbpfs_log,
+];
+
+/// Cases that leave the kernel locked down, or begin so.
+pub const SPECIAL: &[Case] = cases![lockdown_at_run_time, lockdown_at_boot];
+
+/// Runs a command that must fail with an error, gives the error, and checks that nothing is left.
+fn error(command: &mut Command) -> String {
+    let before = programs();
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.starts_with("Error: "), "{stderr}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "an error goes to stderr");
+    if std::path::Path::new("/sys/kernel/tracing/instances").exists() {
+        assert_eq!(instances(), [""; 0]);
+    }
+    assert!(programs().is_subset(&before));
+    stderr
+}
+
+/// A stage with a part of /sys hidden from it.
+fn with_hidden(place: &str) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &format!("mount -t tmpfs hidden {place} && exec stage03")]);
+    command
+}
+
+fn without_root() {
+    assert_eq!(
+        error(Command::new("stage03").uid(65534)),
+        "Error: only root may load BPF programs\n  evidence: this runs as user id 65534\n  \
+         fix:      use sudo, or run it in the lab, which needs no root: cargo lab run 03\n"
+    );
+}
+
+/// Root in a plain container: user id 0, but none of the capabilities that matter.
+fn without_capabilities() {
+    let text = error(Command::new("setpriv").args(["--bounding-set", "-all", "--inh-caps=-all", "stage03"]));
+    assert!(text.contains("CAP_SYS_ADMIN no, CAP_PERFMON no, CAP_BPF no"), "{text}");
+    assert!(!text.contains("ulimit"), "libbpf's guess is wrong here: {text}");
+    assert!(text.contains("cargo lab run 03"), "{text}");
+}
+
+fn without_btf() {
+    let text = error(&mut with_hidden("/sys/kernel/btf"));
+    assert!(text.starts_with("Error: this kernel does not tell its types (BTF)\n"), "{text}");
+}
+
+fn without_kprobes() {
+    let text = error(&mut with_hidden("/sys/bus/event_source/devices"));
+    assert!(text.starts_with("Error: this kernel has no kprobes\n"), "{text}");
+    assert!(text.contains("cargo lab run 03"), "{text}");
+}
+
+fn without_tracefs_it_is_mounted() {
+    quiet();
+    sh("umount /sys/kernel/tracing");
+    let stage = Stage::start(&["stage01", "--lines", "4"]).unwrap();
+    io("write /dev/scratch --count 4");
+    assert_eq!(stage.wait().unwrap().lines().len(), 4);
+    assert_eq!(instances(), [""; 0], "it is mounted, and nothing is left in it");
+}
+
+fn without_a_place_for_tracefs() {
+    // A fresh /sys/kernel with BTF, but without the folder to mount tracefs on.
+    let script = "mount -t tmpfs hidden /tmp && mkdir /tmp/kernel /tmp/kernel/btf && touch /tmp/kernel/btf/vmlinux && \
+                  mount --bind /tmp/kernel /sys/kernel && exec stage03";
+    let text = error(Command::new("unshare").args(["-m", "sh", "-c", script]));
+    assert!(text.starts_with("Error: tracefs, where the trace pipe is, is not mounted"), "{text}");
+    assert!(text.contains("fix: "), "{text}");
+}
+
+fn a_function_that_does_not_exist() {
+    let text = Need::Kprobe("generic_make_request".into()).check().unwrap_err().to_string();
+    assert!(text.starts_with("this kernel has no function generic_make_request\n"), "{text}");
+    assert!(text.contains("fix:      look whether it has another name here"), "{text}");
+}
+
+/// On each of the four kernels it is in kallsyms and in BTF, but it is a `static inline`, and those are `notrace`.
+fn a_function_that_cannot_be_probed() {
+    let text = Need::Kprobe("__blk_mq_end_request".into()).check().unwrap_err().to_string();
+    assert!(text.starts_with("__blk_mq_end_request cannot be probed on this kernel\n"), "{text}");
+}
+
+/// The end point of the 2019 tutorial's stage 07: gone on 5.10, in parts later.
+fn a_function_of_which_only_parts_exist() {
+    let text = Need::Kprobe("blk_account_io_completion".into()).check().unwrap_err().to_string();
+    let parts = "change the program's SEC() line to kprobe/blk_account_io_completion.part.0";
+    assert_eq!(text.contains(parts), !common::preflight::release().starts_with("5.10"), "{text}");
+    assert!(text.starts_with("this kernel has no function blk_account_io_completion"), "{text}");
+}
+
+/// `--load FILE [--verbose]`: loads an object as a stage does, so that a refusal looks as it does there.
+pub fn load(arguments: &[String]) -> ExitCode {
+    common::libbpf_log::capture(arguments.len() > 1);
+    let loaded = ObjectBuilder::default().open_file(&arguments[0]).and_then(|open| open.load());
+    match loaded.map_err(common::Error::from) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn a_program_that_the_verifier_refuses() {
+    let text = error(Command::new("kernel-tests").args(["--load", "/bin/refused.bpf.o"]));
+    assert!(text.starts_with("Error: the kernel's verifier refused a BPF program\n"), "{text}");
+    assert!(text.contains("--verbose") && !text.contains("map_value_or_null"), "{text}");
+
+    let output = Command::new("kernel-tests").args(["--load", "/bin/refused.bpf.o", "--verbose"]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("invalid mem access 'map_value_or_null'"), "the verifier's log: {text}");
+    assert!(text.contains("return *value;"), "with the program's lines: {text}");
+}
+
+fn verbose_shows_libbpfs_log() {
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("stage01");
+        let stage = Stage::spawn(command.args(["--duration", "0.1"]).args(arguments).stdout(Stdio::piped())).unwrap();
+        stage.wait().unwrap().stderr
+    };
+    assert_eq!(run(&[]), "Tracing. Ctrl-C to end.\n");
+    assert!(run(&["--verbose"]).contains("libbpf: "));
+}
+
+fn lockdown_at_run_time() {
+    let lockdown = "/sys/kernel/security/lockdown";
+    sh(&format!("echo integrity > {lockdown}"));
+    let stage = Stage::start(&["stage03", "--lines", "3"]).unwrap();
+    io("write /dev/scratch");
+    assert_eq!(stage.wait().unwrap().lines().len(), 3, "integrity forbids nothing that we need");
+    sh(&format!("echo confidentiality > {lockdown}"));
+    lockdown_at_boot();
+}
+
+fn lockdown_at_boot() {
+    let output = Command::new("stage03").output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert_eq!(
+        text,
+        "Error: this kernel is locked down: it allows no kprobes and hides tracefs\n  \
+         evidence: /sys/kernel/security/lockdown: none integrity [confidentiality]\n  \
+         fix:      boot without lockdown=confidentiality (integrity is enough for us), or: cargo lab run 03\n"
+    );
+}

@@ -1,0 +1,315 @@
+//! What the stages print is the truth.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::trace_pipe::Line;
+use lab::observe::{Observation, Stage};
+use lab::truth::{self, Event};
+use libbpf_rs::ObjectBuilder;
+use nix::sys::signal::Signal;
+
+use crate::guest::{NullBlk, instances, io, programs, quiet, sh, wait_until, watch, with_ext4};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    stage01_prints_each_direct_write_once,
+    stage02_prints_each_start_and_each_end_once,
+    stage03_prints_durations_that_are_end_minus_start,
+    stage03_measures_a_disk_that_takes_20_ms,
+    stage03_forgets_nothing_in_20000_writes,
+    stage03_accounts_for_what_four_threads_did,
+    stages_tell_the_truth_on_ext4,
+    stages_see_their_own_lines_only,
+    two_runs_of_a_stage_see_each_others_lines,
+    shared_pipe_gives_everybodys_lines,
+    every_way_to_end_leaves_nothing_behind,
+    after_kill_the_next_run_clears_up,
+    a_closed_pipe_ends_a_stage_without_io,
+];
+
+pub const SOAK: &[Case] = cases![soak_stage03_200000_writes, soak_stage03_eight_threads];
+
+fn submits(events: &[(Line<'_>, Event)]) -> usize {
+    events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count()
+}
+
+fn ends(events: &[(Line<'_>, Event)]) -> usize {
+    events.iter().filter(|(_, event)| matches!(event, Event::End { .. })).count()
+}
+
+fn durations(events: &[(Line<'_>, Event)]) -> Vec<u64> {
+    let duration = |(_, event): &(Line<'_>, Event)| match *event {
+        Event::Duration { ns } => Some(ns),
+        _ => None,
+    };
+    events.iter().filter_map(duration).collect()
+}
+
+/// The numbers of stage 03's report: starts without an end, starts not recorded, calls missed if the kernel tells.
+fn report(seen: &Observation) -> (u64, u64, Option<u64>) {
+    let line = seen.stdout.lines().last().unwrap_or_default();
+    let number = |name: &str| line.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix(": ")?.parse().ok());
+    let told = |name: &str| number(name).unwrap_or_else(|| panic!("no {name:?} in the report: {line:?}"));
+    (told("Starts without an end"), told("starts not recorded"), number("calls missed"))
+}
+
+/// Checks what is printed of `count` writes to a disk that nobody else uses: exactly these lines, in order.
+fn check_alone(number: u32, count: usize) {
+    quiet();
+    let (seen, done) = watch(&format!("stage{number:02}"), &format!("write /dev/scratch --count {count}"));
+    truth::of_direct_writes(number, &seen, &done).unwrap();
+    let events = truth::events(&seen).unwrap();
+    assert_eq!(submits(&events), count, "{}", seen.stdout);
+    assert_eq!(ends(&events), if number > 1 { count } else { 0 }, "{}", seen.stdout);
+    assert_eq!(durations(&events).len(), if number > 2 { count } else { 0 }, "{}", seen.stdout);
+    let times = events.iter().filter_map(|(_, event)| match *event {
+        Event::Submit { ns, .. } | Event::End { ns, .. } => Some(ns),
+        Event::Duration { .. } => None,
+    });
+    let times: Vec<_> = times.collect();
+    assert!(times.is_sorted(), "{}", seen.stdout);
+    assert!(times.iter().all(|ns| (done.first_ns..=done.last_ns).contains(ns)), "{}", seen.stdout);
+    let task = |(line, event): &(Line<'_>, Event)| match event {
+        Event::Submit { .. } => line.task == "io" && line.pid == done.pid,
+        _ => true,
+    };
+    assert!(events.iter().all(task), "{}", seen.stdout);
+}
+
+fn stage01_prints_each_direct_write_once() {
+    check_alone(1, 64);
+}
+
+fn stage02_prints_each_start_and_each_end_once() {
+    check_alone(2, 64);
+}
+
+fn stage03_prints_durations_that_are_end_minus_start() {
+    check_alone(3, 64);
+}
+
+/// The same while a file system's journal writes too.
+fn stages_tell_the_truth_on_ext4() {
+    with_ext4();
+    io("write /mnt/file --count 16");
+    io("sync /mnt/dirty");
+    for number in 1..=3 {
+        let (seen, done) = watch(&format!("stage{number:02}"), "write /mnt/file --count 16");
+        truth::of_direct_writes(number, &seen, &done).unwrap();
+    }
+}
+
+fn stage03_measures_a_disk_that_takes_20_ms() {
+    const COMPLETION: Duration = Duration::from_millis(20);
+    quiet();
+    let disk = NullBlk::new("slow", COMPLETION);
+    let (seen, _) = watch("stage03", &format!("write {} --count 25", disk.device.display()));
+    let events = truth::events(&seen).unwrap();
+    let mut durations = durations(&events);
+    assert_eq!(durations.len(), 25, "{}", seen.stdout);
+    durations.sort_unstable();
+    let [shortest, median] = [durations[0], durations[12]].map(Duration::from_nanos);
+    assert!(shortest >= COMPLETION, "the shortest took {shortest:?}");
+    // The timer's own delay and the emulation come on top.
+    assert!(median < COMPLETION * 3 / 2, "the median is {median:?}");
+}
+
+fn many_in_a_row(count: u64) {
+    quiet();
+    let (seen, done) = watch("stage03", &format!("write /dev/scratch --size 512 --count {count}"));
+    let events = truth::events(&seen).unwrap();
+    assert_eq!(done.count, count);
+    assert_eq!(submits(&events) as u64, count);
+    assert_eq!(durations(&events).len() as u64, count);
+    let (open, dropped, missed) = report(&seen);
+    assert_eq!((open, dropped, missed.unwrap_or(0)), (0, 0, 0));
+}
+
+fn stage03_forgets_nothing_in_20000_writes() {
+    many_in_a_row(20_000);
+}
+
+fn soak_stage03_200000_writes() {
+    for _ in 0..2 {
+        many_in_a_row(100_000);
+    }
+}
+
+/// The kernel drops some calls of `bio_endio` that interrupt another kprobe program. The stage can't know them, but it
+/// must not lose count.
+fn many_at_once(threads: u64, count: u64) {
+    quiet();
+    let (seen, done) = watch("stage03", &format!("write /dev/scratch --threads {threads} --count {count}"));
+    let events = truth::events(&seen).unwrap();
+    let (submitted, ended, completed) = (submits(&events) as u64, ends(&events) as u64, durations(&events).len() as u64);
+    let (open, dropped, missed) = report(&seen);
+    assert_eq!(submitted, completed + open + dropped, "{}", seen.stdout.lines().last().unwrap());
+    assert_eq!(dropped, 0);
+    assert_eq!(ended, completed, "an end without a start");
+    match missed {
+        // Every I/O calls each function once, so what was not shown is what was missed.
+        Some(missed) => assert_eq!(2 * done.count - submitted - ended, missed),
+        None => assert!(submitted <= done.count && ended <= done.count),
+    }
+    println!("{submitted} submitted, {completed} completed, {open} open, missed {missed:?}");
+}
+
+fn stage03_accounts_for_what_four_threads_did() {
+    many_at_once(4, 1_250);
+}
+
+fn soak_stage03_eight_threads() {
+    for _ in 0..10 {
+        many_at_once(8, 1_250);
+    }
+}
+
+/// Collects what the common trace pipe gives, until it gave so many lines.
+fn read_common_pipe(lines: usize) -> (mpsc::Sender<()>, thread::JoinHandle<String>) {
+    let mut pipe = File::open("/sys/kernel/tracing/trace_pipe").unwrap();
+    let (sender, ready) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        ready.recv().unwrap();
+        let (mut text, mut chunk) = (String::new(), vec![0; 64 * 1024]);
+        while text.lines().filter(|line| !line.is_empty()).count() < lines {
+            let read = pipe.read(&mut chunk).unwrap();
+            text += str::from_utf8(&chunk[..read]).unwrap();
+        }
+        text
+    });
+    (sender, reader)
+}
+
+fn count(text: &str, message: &str) -> usize {
+    text.lines().filter_map(Line::parse).filter(|line| line.message.starts_with(message)).count()
+}
+
+fn stages_see_their_own_lines_only() {
+    const WRITES: usize = 32;
+    quiet();
+    sh("echo > /sys/kernel/tracing/trace");
+    let shout = ObjectBuilder::default().open_file("/bin/shout.bpf.o").unwrap().load().unwrap();
+    let links: Vec<_> = shout.progs_mut().map(|program| program.attach().unwrap()).collect();
+    let first = Stage::start(&["stage01"]).unwrap();
+    let third = Stage::start(&["stage03"]).unwrap();
+    let (start, common) = read_common_pipe(WRITES * (1 + 3 + 1));
+    io(&format!("write /dev/scratch --count {WRITES}"));
+    start.send(()).unwrap();
+    let common = common.join().unwrap();
+    let [first, third] = [first, third].map(|stage| stage.end(Signal::SIGINT).unwrap());
+    drop(links);
+
+    assert_eq!(count(&first.stdout, "submit_bio() called: "), WRITES);
+    assert_eq!(first.stdout.lines().count(), WRITES, "{}", first.stdout);
+    assert_eq!(count(&third.stdout, "submit_bio(bio="), WRITES);
+    assert_eq!(count(&third.stdout, "bio_endio (bio="), WRITES);
+    assert_eq!(count(&third.stdout, "submit_bio() -> bio_endio() time duration: "), WRITES);
+    assert_eq!(third.stdout.lines().count(), WRITES * 3 + 1, "its lines and its report: {}", third.stdout);
+    assert_eq!(count(&common, "submit_bio() called: "), WRITES);
+    assert_eq!(count(&common, "submit_bio: not one of ours"), WRITES);
+    assert_eq!(count(&common, "submit_bio(bio="), WRITES);
+    assert_eq!(count(&common, "submit_bio() -> "), WRITES);
+}
+
+fn two_runs_of_a_stage_see_each_others_lines() {
+    quiet();
+    let stages = [(); 2].map(|()| Stage::start(&["stage01"]).unwrap());
+    io("write /dev/scratch --count 8");
+    for seen in stages.map(|stage| stage.end(Signal::SIGINT).unwrap()) {
+        assert_eq!(seen.lines().len(), 16, "{}", seen.stdout);
+    }
+}
+
+fn shared_pipe_gives_everybodys_lines() {
+    quiet();
+    sh("echo > /sys/kernel/tracing/trace");
+    let private = Stage::start(&["stage01"]).unwrap();
+    let shared = Stage::start(&["stage02", "--shared-pipe", "--lines", "24"]).unwrap();
+    assert_eq!(instances().len(), 1, "only the private run has a pipe of its own");
+    io("write /dev/scratch --count 8");
+    let [private, shared] = [private.end(Signal::SIGINT).unwrap(), shared.wait().unwrap()];
+    // Both stages print at submit_bio, with the same text.
+    assert_eq!(count(&shared.stdout, "submit_bio() called: "), 16, "{}", shared.stdout);
+    assert_eq!(count(&shared.stdout, "bio_endio() called: "), 8, "{}", shared.stdout);
+    assert_eq!(private.lines().len(), 16, "the shared pipe's reader took nothing from the private one");
+}
+
+/// Checks that a run has left nothing in the kernel. `before` are the programs that were there before.
+fn nothing_is_left(before: &std::collections::BTreeSet<u32>, how: &str) {
+    assert_eq!(instances(), [""; 0], "{how}: a trace pipe is left");
+    // The kernel frees programs a moment after the last reference to them is gone.
+    wait_until(&format!("{how}: the programs are gone"), || programs() == *before);
+}
+
+fn every_way_to_end_leaves_nothing_behind() {
+    quiet();
+    let before = programs();
+    for number in 1..=3 {
+        let name = format!("stage{number:02}");
+        let lines_per_write = number as usize;
+        let has_report = |seen: &Observation| seen.stdout.contains("Starts without an end") == (number == 3);
+
+        for signal in [Signal::SIGINT, Signal::SIGTERM] {
+            let stage = Stage::start(&[&name]).unwrap();
+            assert_eq!(instances().len(), 1);
+            assert!(programs().len() > before.len());
+            io("write /dev/scratch --count 4");
+            let seen = stage.end(signal).unwrap();
+            assert!(seen.status.success() && has_report(&seen), "{signal}: {seen:?}");
+            assert_eq!(seen.lines().len(), 4 * lines_per_write, "{signal}: {}", seen.stdout);
+            nothing_is_left(&before, &format!("{name}, {signal}"));
+        }
+
+        let stage = Stage::start(&[&name, "--duration", "0.7"]).unwrap();
+        let start = Instant::now();
+        let seen = stage.wait().unwrap();
+        assert!(seen.status.success() && has_report(&seen), "--duration: {seen:?}");
+        assert!(start.elapsed() > Duration::from_millis(500), "--duration ended after {:?}", start.elapsed());
+        nothing_is_left(&before, &format!("{name}, --duration"));
+
+        let stage = Stage::start(&[&name, "--lines", "5"]).unwrap();
+        io("write /dev/scratch --count 8");
+        let seen = stage.wait().unwrap();
+        assert!(seen.status.success() && has_report(&seen), "--lines: {seen:?}");
+        assert_eq!(seen.lines().len(), 5, "{}", seen.stdout);
+        nothing_is_left(&before, &format!("{name}, --lines"));
+
+        let mut head = Command::new("sh");
+        let stage = Stage::spawn(head.args(["-c", &format!("{name} | head -n 3")]).stdout(Stdio::piped())).unwrap();
+        io("write /dev/scratch --count 8");
+        let seen = stage.wait().unwrap();
+        assert_eq!(seen.stdout.lines().count(), 3, "{}", seen.stdout);
+        assert!(!seen.stderr.contains("rror"), "{}", seen.stderr);
+        assert_eq!(seen.stderr.contains("Starts without an end"), number == 3, "the report goes to stderr then");
+        nothing_is_left(&before, &format!("{name}, head"));
+    }
+}
+
+fn a_closed_pipe_ends_a_stage_without_io() {
+    quiet();
+    let before = programs();
+    let stage = Stage::spawn(Command::new("sh").args(["-c", "stage02 | true"]).stdout(Stdio::piped())).unwrap();
+    // No write ever fails, since there is nothing to write: only poll() tells that nobody reads.
+    stage.wait().unwrap();
+    nothing_is_left(&before, "closed pipe");
+}
+
+fn after_kill_the_next_run_clears_up() {
+    quiet();
+    let before = programs();
+    let stage = Stage::start(&["stage03"]).unwrap();
+    let living = Stage::spawn(Command::new("stage02").process_group(0).stdout(Stdio::piped())).unwrap();
+    stage.end(Signal::SIGKILL).unwrap();
+    assert_eq!(instances().len(), 2, "nobody could remove the killed run's trace pipe");
+    let next = Stage::start(&["stage01", "--duration", "0.1"]).unwrap();
+    assert_eq!(instances().len(), 2, "the killed run's is gone, the living one's is spared");
+    next.wait().unwrap();
+    assert!(living.end(Signal::SIGINT).unwrap().status.success());
+    nothing_is_left(&before, "kill -9");
+}
