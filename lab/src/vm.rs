@@ -157,8 +157,8 @@ impl Machine {
 
     fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Guest> {
         let start = Instant::now();
+        room()?;
         let folder = tempfile::Builder::new().prefix("bpf-lab-").tempdir().or_cause("cannot make a folder for the guest")?;
-        enough_space(folder.path(), FS_BYTES + RAW_BYTES)?;
         let at = |name: &str| folder.path().join(name);
         image::write(&at("initramfs"), &self.kernel, &self.binaries)?;
         for (name, bytes) in [("fs", FS_BYTES), ("raw", RAW_BYTES)] {
@@ -389,12 +389,20 @@ impl Drop for Emulator {
     }
 }
 
-/// Looks for room before the guest runs: in the middle of it, a full disk would only look like a broken one.
-fn enough_space(folder: &Path, needed: u64) -> Result<()> {
+/// Looks whether the folder for the guest's files has room for its disks, and gives the bytes that are free there.
+///
+/// # Errors
+/// If it has not.
+pub fn room() -> Result<u64> {
+    enough_room(&std::env::temp_dir(), FS_BYTES + RAW_BYTES)
+}
+
+/// Asked before the guest runs: in the middle of it, a full disk would only look like a broken one.
+fn enough_room(folder: &Path, needed: u64) -> Result<u64> {
     let disk = statvfs(folder).or_cause(format!("cannot look how much room {} has", folder.display()))?;
     let free = disk.blocks_available() * disk.fragment_size();
     if free >= needed {
-        return Ok(());
+        return Ok(free);
     }
     Err(Error::new("there is no room for the guest's disks")
         .evidence(format!("{} has {} MiB, they may take {} MiB", folder.display(), free >> 20, needed >> 20))
@@ -407,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_before_the_guest_runs() {
-        let error = enough_space(Path::new("/"), u64::MAX).unwrap_err();
+        let error = enough_room(Path::new("/"), u64::MAX).unwrap_err();
         insta::with_settings!({filters => [(r"\d+ MiB", "[N] MiB")]}, {
             insta::assert_snapshot!(error, @r"
             there is no room for the guest's disks

@@ -39,6 +39,11 @@ enum Guest {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         argv: Vec<String>,
     },
+    /// Print how many KiB of memory a stage takes at most
+    Memory {
+        /// Its binary.
+        stage: String,
+    },
     /// Run a stage for a moment and check what it prints
     Demo {
         /// Its number.
@@ -60,6 +65,10 @@ fn start(guest: Guest) -> Result<ExitCode> {
             // Ctrl-C is for the program. It ends, and so do we.
             [Signal::SIGINT, Signal::SIGTERM].into_iter().collect::<SigSet>().thread_block().or_cause("cannot block signals")?;
             Ok(exit_code(observe::beside(&argv, &io)?).into())
+        }
+        Guest::Memory { stage } => {
+            println!("{}", lab::bench::memory(&stage)?);
+            Ok(ExitCode::SUCCESS)
         }
         Guest::Demo { stage } => lab::demo::one(stage).map(|()| ExitCode::SUCCESS),
     }

@@ -158,7 +158,7 @@ fn no_room() {
     // Any file system is too small for the guest's disks if it has no free blocks, as procfs has none.
     let (status, _, text) = finish(lab().args(["run", "01"]).env("TMPDIR", "/proc"), TIME);
     assert_eq!(status, 1, "{text}");
-    assert!(text.contains("cannot make a folder for the guest"), "{text}");
+    assert!(text.contains("there is no room for the guest's disks"), "{text}");
 }
 
 fn ctrl_c_while_booting() {
