@@ -39,7 +39,7 @@ enum Guest {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         argv: Vec<String>,
     },
-    /// Print how many KiB of memory a stage takes at most
+    /// Print how many KiB of memory a stage takes while it runs, and at most
     Memory {
         /// Its binary.
         stage: String,
@@ -67,7 +67,8 @@ fn start(guest: Guest) -> Result<ExitCode> {
             Ok(exit_code(observe::beside(&argv, &io)?).into())
         }
         Guest::Memory { stage } => {
-            println!("{}", lab::bench::memory(&stage)?);
+            let [running, most] = lab::bench::memory(&stage)?;
+            println!("{running} {most}");
             Ok(ExitCode::SUCCESS)
         }
         Guest::Demo { stage } => lab::demo::one(stage).map(|()| ExitCode::SUCCESS),
