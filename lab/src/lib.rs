@@ -17,5 +17,6 @@ pub mod terminal;
 pub mod tools;
 pub mod truth;
 pub mod vm;
+pub mod vmlinux;
 pub mod workbook;
 pub mod workload;

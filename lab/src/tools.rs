@@ -35,6 +35,8 @@ pub const SETPRIV: Tool =
     Tool { name: "setpriv", package: "util-linux", purpose: "ends the emulator when the lab is killed" };
 /// The compiler for BPF.
 pub const CLANG: Tool = Tool { name: "clang", package: "clang", purpose: "compiles the BPF programs" };
+/// Prints BTF as C. Only needed to make `vmlinux.h` again.
+pub const BPFTOOL: Tool = Tool { name: "bpftool", package: "bpftool", purpose: "prints a kernel's types as C" };
 
 /// All that the lab needs to run, besides a kernel.
 pub const ALL: [Tool; 8] = [QEMU, BUSYBOX, MKE2FS, DPKG_DEB, XZ, DEPMOD, SETPRIV, CLANG];
@@ -51,7 +53,7 @@ impl Tool {
         folders.map(|folder| folder.join(self.name)).find(|file| file.is_file()).ok_or_else(|| {
             Error::new(format!("{} is missing ({})", self.name, self.purpose))
                 .evidence(format!("it is not in PATH: {}", path.to_string_lossy()))
-                .fix(format!("make setup (Debian, Ubuntu: apt install {})", self.package))
+                .fix(format!("install it: make setup (Debian, Ubuntu: apt install {})", self.package))
         })
     }
 

@@ -11,7 +11,7 @@ use lab::protocol::{Terminal, ToGuest};
 use lab::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
 use lab::workbook::Workbook;
 use lab::workload::Workload;
-use lab::{demo, doctor, interrupt, terminal};
+use lab::{bench, demo, doctor, interrupt, list, terminal, vmlinux};
 use nix::sys::signal::Signal;
 
 /// The lab: boots a real kernel and runs the workbook's stages in it
@@ -33,9 +33,12 @@ enum Command {
     },
     /// Show the kernels of the matrix, or fetch them
     Kernels {
-        /// Fetch these; all of them if none is named
+        /// Fetch these unless they are here; all of them if none is named
         #[arg(long, value_name = "VERSION", num_args = 0..)]
         fetch: Option<Vec<String>>,
+        /// Look for newer packages of those that are here, too
+        #[arg(long, requires = "fetch")]
+        newer: bool,
         /// Debian's mirror to fetch from, if this machine's apt knows none
         #[arg(long, value_name = "URL", requires = "fetch")]
         mirror: Option<String>,
@@ -67,9 +70,9 @@ enum Command {
     /// Measure the lab's budgets on this machine
     #[command(hide = true)]
     Bench,
-    /// Print the types of a kernel as the guest's BTF file, for bpftool to make vmlinux.h of
+    /// Make vmlinux.h again, of the types that a kernel tells
     #[command(hide = true)]
-    Btf {
+    Vmlinux {
         #[command(flatten)]
         boot: Boot,
     },
@@ -120,10 +123,10 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::List => print(&lab::list::stages(&Workbook::read()?.stages)),
+        Command::List => print(&list::stages(&Workbook::read()?.stages)),
         Command::Doctor { stage } => doctor::run(&Workbook::read()?, stage.as_deref()),
-        Command::Kernels { fetch: None, .. } => print(&lab::list::kernels()?),
-        Command::Kernels { fetch: Some(names), mirror } => fetch(&names, mirror.as_deref()),
+        Command::Kernels { fetch: None, .. } => print(&list::kernels()?),
+        Command::Kernels { fetch: Some(names), newer, mirror } => fetch(&names, newer, mirror.as_deref()),
         Command::Run { stage, boot, io, arguments } => {
             let workbook = Workbook::read()?;
             let stage = workbook.stage(&stage)?.binary();
@@ -153,10 +156,10 @@ fn run(command: Command) -> Result<ExitCode> {
             let mut guest = boot.boot(&workbook)?;
             demo::run(&mut guest, &workbook.stages)
         }
-        Command::Bench => lab::bench::run(&Workbook::read()?),
-        Command::Btf { boot } => {
-            let mut guest = boot.boot(&Workbook::read()?)?;
-            live(&mut guest, &["cat", "/sys/kernel/btf/vmlinux"], None)
+        Command::Bench => bench::run(&Workbook::read()?),
+        Command::Vmlinux { boot } => {
+            let workbook = Workbook::read()?;
+            vmlinux::write(&mut boot.boot(&workbook)?, &workbook)
         }
     }
 }
@@ -166,12 +169,15 @@ fn print(text: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn fetch(names: &[String], mirror: Option<&str>) -> Result<ExitCode> {
+fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode> {
     let all = MATRIX.map(|series| series.name.to_owned());
     for name in if names.is_empty() { &all[..] } else { names } {
         let series = Series::of(name).ok_or_else(|| {
             Error::new(format!("the matrix has no kernel {name}")).evidence(format!("it has {}", all.join(", ")))
         })?;
+        if !newer && series.here()?.is_some() {
+            continue;
+        }
         let Kernel { package, .. } = series.fetch(mirror)?;
         eprintln!("Kernel {name} is here: {}", package.map(|package| package.release).unwrap_or_default());
     }

@@ -1,3 +1,4 @@
+/* The types of Linux 6.12.117+deb12-cloud-amd64, made by: make vmlinux */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
 

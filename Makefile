@@ -1,0 +1,53 @@
+# The front door. `make` shows what there is; everything is done by cargo and by `cargo lab`.
+
+STAGE  ?= 01
+KERNEL ?= 6.12
+IO     ?= write
+ARGS   ?=
+
+.PHONY: help setup kernel kernels build demo test soak lint run lab bench-lab vmlinux clean
+
+help: ## Show this
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+setup: ## Install what is missing (apt on Debian and Ubuntu)
+	@lab/setup
+
+build: setup ## Build everything
+	cargo build --workspace
+
+demo: build kernel ## Boot a kernel, run every stage there, check what it prints against the truth
+	@cargo lab demo --kernel $(KERNEL)
+
+test: build kernels ## Run every test, on all kernels
+	cargo test --workspace
+
+soak: build kernels ## Run the long and heavy tests too
+	LAB_SOAK=1 cargo test --package lab --test kernel
+
+lint: setup ## Check style and lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	clang-format --dry-run -Werror $$(git ls-files '*.bpf.c')
+
+run: build kernel ## Run a stage in the lab: make run STAGE=03 [KERNEL=7.2] [IO=sync] [ARGS="--lines 9"]
+	@cargo lab run $(STAGE) --kernel $(KERNEL) --io "$(IO)" -- $(ARGS)
+
+lab: build kernel ## Open a root shell in the lab: make lab [KERNEL=7.2]
+	@cargo lab shell --kernel $(KERNEL)
+
+bench-lab: build kernels ## Measure the lab's budgets on this machine
+	@cargo lab bench
+
+vmlinux: build kernel ## Make vmlinux.h again from the default kernel's types (needs bpftool)
+	@cargo lab vmlinux
+
+clean: ## Remove what was built (kernels stay: cargo lab kernels tells where)
+	cargo clean
+
+# The kernel of the other targets, and all of the matrix. Once they are here, no network is needed.
+kernel: build
+	@case "$(KERNEL)" in */*) ;; *) cargo lab kernels --fetch $(KERNEL) ;; esac
+
+kernels: build
+	@cargo lab kernels --fetch
