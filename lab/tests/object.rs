@@ -1,0 +1,153 @@
+//! What the compiled BPF objects hold, and that a stage differs from its parent by its one idea. Needs clang only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use lab::workbook::{Stage, Workbook};
+use libbpf_rs::ObjectBuilder;
+use similar::{ChangeTag, TextDiff};
+
+/// No stage differs from its parent by more lines.
+const DIFF_LINES: usize = 60;
+/// What someone reads who has never seen BPF.
+const MAIN_LINES: usize = 60;
+const BPF_LINES: usize = 110;
+
+/// Names of an enum's values in `vmlinux.h`, by number: `BPF_FUNC_map_lookup_elem = 1`.
+fn names(prefix: &str) -> BTreeMap<u32, String> {
+    let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../common/build/vmlinux/x86_64/vmlinux.h");
+    let header = fs::read_to_string(header).unwrap();
+    let value = |line: &str| {
+        let (name, number) = line.trim().strip_suffix(',')?.split_once(" = ")?;
+        Some((number.parse().ok()?, name.strip_prefix(prefix)?.to_owned()))
+    };
+    header.lines().filter_map(value).collect()
+}
+
+/// What an object holds.
+#[derive(Debug, Default, PartialEq)]
+struct Inventory {
+    /// For people: programs with their attach points and the helpers they call, maps.
+    text: String,
+    /// Attach points, helpers and map types.
+    features: BTreeSet<String>,
+}
+
+/// Compiles a stage's BPF source and looks into the object, without a kernel.
+fn inventory(stage: &Stage) -> Inventory {
+    let (helpers, map_types) = (names("BPF_FUNC_"), names("BPF_MAP_TYPE_"));
+    let folder = tempfile::tempdir().unwrap();
+    let object = common_build::build(&stage.folder, folder.path()).unwrap();
+    let object = ObjectBuilder::default().open_file(object).unwrap();
+    let mut found = Inventory::default();
+    for program in object.progs() {
+        let (name, section) = (program.name().to_str().unwrap(), program.section().to_str().unwrap());
+        writeln!(found.text, "program {name} at {section}").unwrap();
+        found.features.insert(section.to_owned());
+        // BPF_JMP | BPF_CALL, with the number of a helper and not of a function of our own.
+        let calls = program.insns().iter().filter(|insn| insn.code == 0x85 && insn.src_reg() == 0);
+        let called: BTreeSet<_> = calls.map(|insn| format!("bpf_{}", helpers[&(insn.imm as u32)])).collect();
+        for helper in called {
+            writeln!(found.text, "    {helper}()").unwrap();
+            found.features.insert(helper);
+        }
+    }
+    for map in object.maps() {
+        let name = map.name().to_str().unwrap();
+        // Global variables and constants: the compiler makes these maps.
+        if name.contains('.') {
+            continue;
+        }
+        let kind = format!("BPF_MAP_TYPE_{}", map_types[&(map.map_type() as u32)]);
+        let (key, value, entries) = (map.key_size(), map.value_size(), map.max_entries());
+        writeln!(found.text, "map {name}: {kind}, {entries} entries, key {key} bytes, value {value} bytes").unwrap();
+        found.features.insert(kind);
+    }
+    found
+}
+
+#[test]
+fn each_stage_holds_what_its_snapshot_says() {
+    for stage in Workbook::read().unwrap().stages {
+        insta::assert_snapshot!(stage.package(), inventory(&stage).text);
+    }
+}
+
+#[test]
+fn each_stage_adds_to_its_parent_exactly_what_it_says() {
+    let workbook = Workbook::read().unwrap();
+    let found: BTreeMap<_, _> =
+        workbook.stages.iter().map(|stage| (stage.number, inventory(stage).features)).collect();
+    for stage in &workbook.stages {
+        let before = stage.parent.map(|parent| found[&parent].clone()).unwrap_or_default();
+        let new: BTreeSet<_> = found[&stage.number].difference(&before).cloned().collect();
+        let told: BTreeSet<_> = stage.new.iter().cloned().collect();
+        assert_eq!(new, told, "{}: `new` in its Cargo.toml", stage.package());
+    }
+}
+
+/// Lines that differ between two files.
+fn changed(old: &Path, new: &Path) -> usize {
+    let [old, new] = [old, new].map(|path| fs::read_to_string(path).unwrap());
+    TextDiff::from_lines(&old, &new).iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal).count()
+}
+
+#[test]
+fn each_stage_is_small_and_a_small_step_from_its_parent() {
+    let workbook = Workbook::read().unwrap();
+    for stage in &workbook.stages {
+        let sources = stage.sources().unwrap();
+        for (source, most) in sources.iter().zip([BPF_LINES, MAIN_LINES]) {
+            let lines = fs::read_to_string(source).unwrap().lines().count();
+            assert!(lines <= most, "{} has {lines} lines, at most {most} fit a lesson", source.display());
+        }
+        let Some(parent) = stage.parent else { continue };
+        let parent = workbook.stages.iter().find(|stage| stage.number == parent).unwrap();
+        let parents = parent.sources().unwrap();
+        assert_eq!(parents[0].file_name(), sources[0].file_name(), "the same names, so that diff finds them");
+        let lines: usize = parents.iter().zip(&sources).map(|(old, new)| changed(old, new)).sum();
+        assert!(lines <= DIFF_LINES, "{} differs from its parent by {lines} lines", stage.package());
+    }
+}
+
+#[test]
+fn each_stage_has_the_same_outside() {
+    let workbook = Workbook::read().unwrap();
+    let first = &workbook.stages[0];
+    // What differs between stages is named here; the rest of their Cargo.toml is the same.
+    let manifest = |stage: &Stage| {
+        let text = fs::read_to_string(stage.folder.join("Cargo.toml")).unwrap();
+        let (head, rest) = text.split_once("[package.metadata.stage]").unwrap();
+        let (_, tail) = rest.split_once("[[bin]]").unwrap();
+        format!("{head}[[bin]]{tail}")
+            .replace(stage.package(), "PACKAGE")
+            .replace(&stage.binary(), "BINARY")
+            .replace(&format!("Stage {:02}", stage.number), "Stage NN")
+    };
+    let build = |stage: &Stage| fs::read_to_string(stage.folder.join("build.rs")).unwrap();
+    let headings = |stage: &Stage| {
+        let readme = fs::read_to_string(stage.folder.join("README.md")).unwrap();
+        let headings = readme.lines().filter(|line| line.starts_with("## ")).map(|line| {
+            // "What changed since stage 02" names the parent.
+            line.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned()
+        });
+        headings.filter(|line| !line.starts_with("## What changed since")).collect::<Vec<_>>()
+    };
+    for stage in &workbook.stages {
+        assert_eq!(manifest(stage), manifest(first), "{}/Cargo.toml", stage.package());
+        assert_eq!(build(stage), build(first), "{}/build.rs", stage.package());
+        assert_eq!(headings(stage), headings(first), "{}/README.md", stage.package());
+    }
+}
+
+#[test]
+fn the_skeleton_generator_and_its_library_are_of_one_version() {
+    let lock = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock")).unwrap();
+    let version = |name: &str| {
+        let (_, rest) = lock.split_once(&format!("name = \"{name}\"\nversion = \"")).unwrap();
+        rest.split_once('"').unwrap().0.to_owned()
+    };
+    assert_eq!(version("libbpf-rs"), version("libbpf-cargo"));
+}
