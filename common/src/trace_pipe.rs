@@ -49,7 +49,7 @@ impl TracePipe {
             .read(true)
             .custom_flags(OFlag::O_NONBLOCK.bits())
             .open(&path)
-            .or_cause(format!("cannot open {}", path.display()))?;
+            .map_err(|error| cannot_open(&path, &error))?;
         Ok(Self { args: args.clone(), pipe, _instance: instance, rest: Vec::new(), printed: 0, lost: 0 })
     }
 
@@ -108,6 +108,17 @@ impl TracePipe {
                 Err(error) => return Err(error).or_cause("cannot print the trace lines"),
             }
         }
+    }
+}
+
+fn cannot_open(path: &Path, error: &io::Error) -> Error {
+    let cannot = Error::new(format!("cannot open {}", path.display())).evidence(error);
+    match error.kind() {
+        io::ErrorKind::ResourceBusy => cannot.fix(
+            "another program reads it, and this kernel allows one reader: end that one, or have a pipe of your own, \
+             without --shared-pipe",
+        ),
+        _ => cannot,
     }
 }
 

@@ -28,6 +28,7 @@ pub const CASES: &[Case] = cases![
     stages_see_their_own_lines_only,
     two_runs_of_a_stage_see_each_others_lines,
     shared_pipe_gives_everybodys_lines,
+    shared_pipe_has_one_reader_or_each_line_one,
     every_way_to_end_leaves_nothing_behind,
     after_kill_the_next_run_clears_up,
     a_closed_pipe_ends_a_stage_without_io,
@@ -245,6 +246,26 @@ fn shared_pipe_gives_everybodys_lines() {
     assert_eq!(count(&shared.stdout, "submit_bio() called: "), 16, "{}", shared.stdout);
     assert_eq!(count(&shared.stdout, "bio_endio() called: "), 8, "{}", shared.stdout);
     assert_eq!(private.lines().len(), 16, "the shared pipe's reader took nothing from the private one");
+}
+
+/// Older kernels let two programs read the common pipe, and each line goes to one of them; newer ones refuse the second.
+fn shared_pipe_has_one_reader_or_each_line_one() {
+    const WRITES: usize = 64;
+    quiet();
+    fresh_common_buffer();
+    let first = Stage::start(&["stage01", "--shared-pipe"]).unwrap();
+    match Stage::start(&["stage01", "--shared-pipe"]) {
+        Ok(second) => {
+            io(&format!("write /dev/scratch --count {WRITES}"));
+            // Both print at each call.
+            let seen = [first, second].map(|stage| stage.end(Signal::SIGINT).unwrap().lines().len());
+            assert_eq!(seen.iter().sum::<usize>(), 2 * WRITES, "{seen:?}");
+        }
+        Err(error) => {
+            assert!(error.to_string().contains("this kernel allows one reader"), "{error}");
+            first.end(Signal::SIGINT).unwrap();
+        }
+    }
 }
 
 /// Checks that a run has left nothing in the kernel. `before` are the programs that were there before.
