@@ -1,8 +1,8 @@
 //! Ctrl-C and its like: for the program in the guest while one runs, else for the lab itself.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use common::{Error, OrCause, Result};
 use nix::sys::signal::{SigSet, Signal};
@@ -11,8 +11,11 @@ use crate::protocol::ToGuest;
 use crate::terminal;
 use crate::vm::Line;
 
-/// How often somebody asked us to end.
-static ASKED: AtomicU32 = AtomicU32::new(0);
+/// How long a program in the guest may take to end when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// When somebody first asked us to end.
+static ASKED: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// Where signals go while a program runs.
 static PROGRAM: Mutex<Option<Line>> = Mutex::new(None);
@@ -31,7 +34,9 @@ pub fn take_over() -> Result<()> {
             let message = match signal {
                 Signal::SIGWINCH => terminal::size().map(ToGuest::Resize),
                 _ => {
-                    ASKED.fetch_add(1, Ordering::Relaxed);
+                    if let Ok(mut asked) = ASKED.lock() {
+                        asked.get_or_insert_with(Instant::now);
+                    }
                     Some(ToGuest::Signal(signal as i32))
                 }
             };
@@ -44,20 +49,19 @@ pub fn take_over() -> Result<()> {
     Ok(())
 }
 
-/// From here on signals are for the program at the end of this line; with `None` for us again.
-pub fn pass_to(line: Option<Line>) {
+/// From here on signals are for the program at the end of this line.
+pub fn pass_to(line: Line) {
     if let Ok(mut program) = PROGRAM.lock() {
-        *program = line;
+        *program = Some(line);
     }
-    ASKED.store(0, Ordering::Relaxed);
 }
 
-/// Whether to give up: asked once when no program runs, three times when one does and does not listen.
+/// Whether to give up: at once when no program runs, after a while when one does and does not end.
 ///
 /// # Errors
 /// If so.
 pub fn check() -> Result<()> {
+    let Some(asked) = ASKED.lock().ok().and_then(|asked| *asked) else { return Ok(()) };
     let program = PROGRAM.lock().is_ok_and(|program| program.is_some());
-    let asked = ASKED.load(Ordering::Relaxed);
-    if asked >= if program { 3 } else { 1 } { Err(Error::new("interrupted")) } else { Ok(()) }
+    if program && asked.elapsed() < PATIENCE { Ok(()) } else { Err(Error::new("interrupted")) }
 }

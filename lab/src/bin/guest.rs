@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -22,9 +22,9 @@ use lab::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, se
 use lab::workload::Workload;
 use nix::mount::{MsFlags, mount};
 use nix::pty::openpty;
-use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::termios::{self, SetArg};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getsid};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// What the lab starts in the guest besides the stages themselves.
@@ -178,7 +178,7 @@ fn serve() -> Result<()> {
 
 /// The program that runs, as far as the lab can reach it.
 struct Program {
-    group: Pid,
+    session: Pid,
     /// Our end of its terminal, if it has one.
     terminal: Option<File>,
 }
@@ -186,13 +186,13 @@ struct Program {
 impl Program {
     fn start(argv: &[String], terminal: Option<Terminal>, line: &Line) -> Result<Self> {
         let [name, args @ ..] = argv else { return Err(Error::new("no program was named")) };
-        // setsid(1) makes the terminal the program's own, so that Ctrl-C and job control work in it.
-        let mut command = if terminal.is_some() { Command::new("setsid") } else { Command::new(name) };
+        // A session of its own, by which all that the program leaves behind is found. With -c the terminal is the
+        // session's, so that Ctrl-C and job control work in it.
+        let mut command = Command::new("setsid");
         if terminal.is_some() {
-            command.arg("-c").arg(name);
-        } else {
-            command.process_group(0);
+            command.arg("-c");
         }
+        command.arg(name);
         command.args(args).current_dir("/root").env_clear();
         command.envs([("PATH", "/bin"), ("HOME", "/root"), ("TERM", "dumb"), ("PS1", "lab:\\w# ")]);
 
@@ -213,7 +213,7 @@ impl Program {
         // Closes our copies of the terminal's other end, so that reading ours ends when the program does.
         drop(command);
 
-        let group = Pid::from_raw(child.id() as i32);
+        let session = Pid::from_raw(child.id() as i32);
         let mut readers = Vec::new();
         if let Some(stdout) = child.stdout.take() {
             readers.push(forward(stdout, line, FromGuest::Stdout));
@@ -227,10 +227,10 @@ impl Program {
         }
         let line = line.clone();
         thread::spawn(move || {
-            let status = finish(&mut child, group, readers);
+            let status = finish(&mut child, session, readers);
             tell(&line, &FromGuest::Exit(status));
         });
-        Ok(Self { group, terminal: master })
+        Ok(Self { session, terminal: master })
     }
 
     fn input(&mut self, bytes: &[u8]) -> Result<()> {
@@ -240,7 +240,7 @@ impl Program {
     fn signal(&self, number: i32) -> Result<()> {
         let signal = Signal::try_from(number).or_cause("no such signal")?;
         // The program may just have ended: its exit is on the way to the lab.
-        let _ = killpg(self.group, signal);
+        let _ = killpg(self.session, signal);
         Ok(())
     }
 
@@ -275,10 +275,15 @@ fn forward(
 }
 
 /// Waits until the program ended and all that it printed was sent.
-fn finish(child: &mut Child, group: Pid, readers: Vec<thread::JoinHandle<()>>) -> i32 {
+fn finish(child: &mut Child, session: Pid, readers: Vec<thread::JoinHandle<()>>) -> i32 {
     let status = child.wait().unwrap_or(ExitStatus::from_raw(255 << 8));
     // What it left in the background would hold its output open.
-    let _ = killpg(group, Signal::SIGKILL);
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw)) {
+        if getsid(Some(pid)) == Ok(session) {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+    }
     for reader in readers {
         let _ = reader.join();
     }

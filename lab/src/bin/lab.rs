@@ -188,7 +188,7 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
 /// exit status.
 fn live(guest: &mut Guest, argv: &[&str], own_terminal: Option<Terminal>) -> Result<ExitCode> {
     let line = guest.line();
-    interrupt::pass_to(Some(line.clone()));
+    interrupt::pass_to(line.clone());
     let mut unread = false;
     let status = guest.run(argv, own_terminal, None, |stream, bytes| {
         let written = match stream {

@@ -81,7 +81,7 @@ fn a_shell_runs_what_is_typed() {
     let mut child =
         lab().arg("shell").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    std::io::Write::write_all(&mut input, b"echo $((6*7)); stty size; tty; exit 5\n").unwrap();
+    std::io::Write::write_all(&mut input, b"sleep 1000 & echo $((6*7)); stty size; tty; exit 5\n").unwrap();
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(5), "{text}");
