@@ -3,7 +3,7 @@
 //! A map, a probe or a line that runs in the kernel never moves here. Those are what a stage is about.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 pub mod args;
 mod error;

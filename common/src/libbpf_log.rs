@@ -30,19 +30,23 @@ fn log(level: PrintLevel, text: String) {
 /// An error of libbpf with its cause and a fix, as far as they can be known.
 pub(crate) fn explain(error: &libbpf_rs::Error) -> Error {
     let warnings = WARNINGS.lock().map(|warnings| warnings.clone()).unwrap_or_default();
-    explain_with(error.kind(), &format!("{error:#}"), &warnings)
+    explain_with(error.kind(), &format!("{error:#}"), &warnings, VERBOSE.load(Ordering::Relaxed))
 }
 
-const VERIFIER_LOG: &str = "-- BEGIN PROG LOAD LOG --";
+const LOG_BEGINS: &str = "-- BEGIN PROG LOAD LOG --";
+const LOG_ENDS: &str = "-- END PROG LOAD LOG --";
 
-fn explain_with(kind: ErrorKind, error: &str, warnings: &str) -> Error {
-    let words = evidence(warnings);
-    let evidence = if words.is_empty() { error } else { &words };
-    if warnings.contains(VERIFIER_LOG) {
-        return Error::new("the kernel's verifier refused a BPF program")
-            .evidence(evidence)
-            .fix("read the verifier's log, from its last lines upwards: run again with --verbose");
+fn explain_with(kind: ErrorKind, error: &str, warnings: &str, verbose: bool) -> Error {
+    if let Some(verdict) = verifiers_verdict(warnings) {
+        let refused = Error::new("the kernel's verifier refused a BPF program").evidence(verdict);
+        return refused.fix(if verbose {
+            "read the verifier's log above, from its last lines upwards"
+        } else {
+            "see how it came to that, in the verifier's log: run again with --verbose"
+        });
     }
+    let words = words(warnings);
+    let evidence = if words.is_empty() { error } else { &words };
     match kind {
         ErrorKind::PermissionDenied => Error::new("the kernel does not permit this BPF program or probe")
             .evidence(format!("{evidence}\ncapabilities: {}", preflight::capabilities()))
@@ -59,21 +63,21 @@ fn explain_with(kind: ErrorKind, error: &str, warnings: &str) -> Error {
     }
 }
 
-/// The warnings that say something, without libbpf's prefix, without the verifier's log (it is long), and without
-/// libbpf's guess that a denied permission is about `ulimit -l`: since 5.11 BPF memory is not counted there at all,
-/// and libbpf raises the limit itself where it is.
-fn evidence(warnings: &str) -> String {
-    let mut in_verifier_log = false;
-    let lines = warnings.lines().filter(|line| {
-        if line.contains(VERIFIER_LOG) {
-            in_verifier_log = true;
-        }
-        let tell = !in_verifier_log && !line.contains("ulimit") && !line.is_empty();
-        if line.contains("-- END PROG LOAD LOG --") {
-            in_verifier_log = false;
-        }
-        tell
-    });
+/// The verifier's last words and the line of source they are about: `None` if it was not the verifier.
+fn verifiers_verdict(warnings: &str) -> Option<String> {
+    let (_, log) = warnings.split_once(LOG_BEGINS)?;
+    let (log, _) = log.split_once(LOG_ENDS)?;
+    // After its verdict the verifier tells how much work it had.
+    let lines = log.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("processed "));
+    let verdict = lines.clone().next_back()?;
+    let source = lines.filter_map(|line| line.strip_prefix("; ")).next_back();
+    Some([Some(verdict), source].into_iter().flatten().map(str::trim).collect::<Vec<_>>().join("\n"))
+}
+
+/// libbpf's warnings without its prefix, and without its guess that a denied permission is about `ulimit -l`: since
+/// 5.11 BPF memory is not counted there at all, and libbpf raises the limit itself where it is.
+fn words(warnings: &str) -> String {
+    let lines = warnings.lines().filter(|line| !line.contains("ulimit") && !line.is_empty());
     lines.map(|line| line.trim_start_matches("libbpf: ")).collect::<Vec<_>>().join("\n")
 }
 
@@ -87,7 +91,7 @@ mod tests {
                    libbpf: permission error while running as root; try raising 'ulimit -l'? current value: 8192 KiB\n\
                    libbpf: prog 'submit_bio_entry': failed to load: -1\n\
                    libbpf: failed to load object 'bio_trace_bpf'\n";
-        let error = explain_with(ErrorKind::PermissionDenied, "EPERM", log).to_string();
+        let error = explain_with(ErrorKind::PermissionDenied, "EPERM", log, false).to_string();
         assert!(!error.contains("ulimit"), "{error}");
         insta::with_settings!({filters => [(r"capabilities: .*", "capabilities: [...]")]}, {
             insta::assert_snapshot!(error);
@@ -95,24 +99,31 @@ mod tests {
     }
 
     #[test]
-    fn the_verifiers_log_is_for_verbose() {
-        let log = "libbpf: prog 'submit_bio_entry': BPF program load failed: Invalid argument\n\
-                   libbpf: prog 'submit_bio_entry': -- BEGIN PROG LOAD LOG --\n\
-                   0: (85) call unknown#195896080\n\
-                   invalid func unknown#195896080\n\
+    fn the_verifiers_verdict_is_the_evidence() {
+        let log = "libbpf: prog 'bio_endio_entry': BPF program load failed: -EACCES\n\
+                   libbpf: prog 'bio_endio_entry': -- BEGIN PROG LOAD LOG --\n\
+                   0: R1=ctx() R10=fp0\n\
+                   ; start_time = bpf_map_lookup_elem(&start_map, &key); @ bio_trace.bpf.c:52\n\
+                   15: (85) call bpf_map_lookup_elem#1   ; R0_w=map_value_or_null(id=3)\n\
+                   ; bpf_printk(\"%llu ns\", end_time - *start_time); @ bio_trace.bpf.c:54\n\
+                   16: (79) r1 = *(u64 *)(r0 +0)\n\
+                   R0 invalid mem access 'map_value_or_null'\n\
+                   processed 15 insns (limit 1000000) max_states_per_insn 0 total_states 1\n\
                    -- END PROG LOAD LOG --\n\
-                   libbpf: prog 'submit_bio_entry': failed to load: -22\n";
-        insta::assert_snapshot!(explain_with(ErrorKind::InvalidInput, "EINVAL", log), @r"
+                   libbpf: prog 'bio_endio_entry': failed to load: -EACCES\n";
+        let explain = |verbose| explain_with(ErrorKind::PermissionDenied, "EACCES", log, verbose);
+        insta::assert_snapshot!(explain(false), @r#"
         the kernel's verifier refused a BPF program
-          evidence: prog 'submit_bio_entry': BPF program load failed: Invalid argument
-                    prog 'submit_bio_entry': failed to load: -22
-          fix:      read the verifier's log, from its last lines upwards: run again with --verbose
-        ");
+          evidence: R0 invalid mem access 'map_value_or_null'
+                    bpf_printk("%llu ns", end_time - *start_time); @ bio_trace.bpf.c:54
+          fix:      see how it came to that, in the verifier's log: run again with --verbose
+        "#);
+        assert!(explain(true).to_string().contains("the verifier's log above"));
     }
 
     #[test]
     fn without_a_log_the_error_itself_is_the_evidence() {
-        let error = explain_with(ErrorKind::Other, "something else", "").to_string();
+        let error = explain_with(ErrorKind::Other, "something else", "", false).to_string();
         assert!(error.contains("evidence: something else"), "{error}");
     }
 }

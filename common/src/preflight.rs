@@ -119,7 +119,10 @@ fn no_lockdown(path: &Path) -> Result<()> {
     }
     Err(Error::new("this kernel is locked down: it allows no kprobes and hides tracefs")
         .evidence(format!("{}: {}", path.display(), lockdown.trim()))
-        .fix(format!("boot without lockdown=confidentiality (integrity is enough for us), or: {}", in_the_lab())))
+        .fix(format!(
+            "boot without lockdown=confidentiality (integrity is enough for us), or: {}",
+            in_the_lab()
+        )))
 }
 
 fn kprobes(path: &Path) -> Result<()> {
@@ -143,7 +146,9 @@ fn kprobe(name: &str, functions: &Functions) -> Result<()> {
         Function::Absent { relatives } if relatives.is_empty() => {
             Err(Error::new(format!("this kernel has no function {function}"))
                 .evidence(format!("it is neither in {list} nor in /proc/kallsyms (kernel {})", release()))
-                .fix(format!("look whether it has another name here, by a part of this one: grep PART {list}")))
+                .fix(format!(
+                    "look whether it has another name here, by a part of this one: grep PART {list}"
+                )))
         }
         Function::Absent { relatives } => {
             Err(Error::new(format!("this kernel has no function {function}, only parts of it"))

@@ -4,7 +4,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
-use libbpf_rs::query::{LinkInfo, LinkInfoIter, LinkTypeInfo, PerfEventLinkInfo, PerfEventType, ProgInfoIter};
+use libbpf_rs::query::{
+    LinkInfo, LinkInfoIter, LinkTypeInfo, PerfEventLinkInfo, PerfEventType, ProgInfoIter,
+};
 use libbpf_rs::{MapCore, Object, Program};
 
 use crate::{Error, OrCause, Result, preflight};
@@ -79,10 +81,15 @@ pub fn missed_calls(object: &Object) -> Result<Option<u64>> {
     let programs = ProgInfoIter::default().filter(|program| ids.contains(&program.id));
     let links = LinkInfoIter::default().filter(|link| ids.contains(&link.prog_id));
     let missed_probe = |link: LinkInfo| match link.info {
-        LinkTypeInfo::PerfEvent(PerfEventLinkInfo { event_type: PerfEventType::Kprobe { missed, .. }, .. }) => missed,
+        LinkTypeInfo::PerfEvent(PerfEventLinkInfo {
+            event_type: PerfEventType::Kprobe { missed, .. },
+            ..
+        }) => missed,
         _ => 0,
     };
-    Ok(Some(programs.map(|program| program.recursion_misses).sum::<u64>() + links.map(missed_probe).sum::<u64>()))
+    Ok(Some(
+        programs.map(|program| program.recursion_misses).sum::<u64>() + links.map(missed_probe).sum::<u64>(),
+    ))
 }
 
 /// Major and minor number of a release such as `6.12.117+deb12-cloud-amd64`.

@@ -42,8 +42,11 @@ impl TracePipe {
     /// If tracefs can't be used.
     pub fn open(args: &RunArgs, patterns: &[&str]) -> Result<Self> {
         let tracefs = tracefs::path()?;
-        let instance =
-            if args.shared_pipe { None } else { Some(Instance::create(&tracefs.join("instances"), patterns)?) };
+        let instance = if args.shared_pipe {
+            None
+        } else {
+            Some(Instance::create(&tracefs.join("instances"), patterns)?)
+        };
         let path = instance.as_ref().map_or(&*tracefs, |instance| &instance.path).join("trace_pipe");
         let pipe = OpenOptions::new()
             .read(true)
@@ -76,7 +79,10 @@ impl TracePipe {
     pub fn drain(&mut self) -> Result<()> {
         self.print_what_is_there()?;
         if self.lost > 0 {
-            eprintln!("warning: {} trace lines were lost, because they came faster than they were read", self.lost);
+            eprintln!(
+                "warning: {} trace lines were lost, because they came faster than they were read",
+                self.lost
+            );
         }
         Ok(())
     }
@@ -167,8 +173,11 @@ impl Instance {
                 .fix("use the common trace pipe: --shared-pipe")
         })?;
         let instance = Self { path };
-        let filter =
-            patterns.iter().map(|pattern| format!("bpf_string ~ \"{pattern}\"")).collect::<Vec<_>>().join(" || ");
+        let filter = patterns
+            .iter()
+            .map(|pattern| format!("bpf_string ~ \"{pattern}\""))
+            .collect::<Vec<_>>()
+            .join(" || ");
         for (file, text) in [
             // The clock of bpf_ktime_get_ns(), so that a line's time and the times in its text can be compared.
             ("trace_clock", "mono"),
@@ -206,7 +215,9 @@ impl Drop for Instance {
 /// round again.
 fn is_dead(name: &str) -> bool {
     let ids = name.strip_prefix(PREFIX).and_then(|ids| ids.split_once('-'));
-    let Some((Ok(pid), Ok(start))) = ids.map(|(pid, start)| (pid.parse(), start.parse())) else { return false };
+    let Some((Ok(pid), Ok(start))) = ids.map(|(pid, start)| (pid.parse(), start.parse())) else {
+        return false;
+    };
     start_time(pid) != Some(start)
 }
 
@@ -279,7 +290,9 @@ mod tests {
 
     #[test]
     fn what_is_no_line_of_bpf_printk_is_told_apart() {
-        for line in ["", "CPU:0 [LOST 7 EVENTS]", "  io-1 [000] .....  1.0: sys_enter: NR 1", ": bpf_trace_printk: x"] {
+        for line in
+            ["", "CPU:0 [LOST 7 EVENTS]", "  io-1 [000] .....  1.0: sys_enter: NR 1", ": bpf_trace_printk: x"]
+        {
             assert_eq!(Line::parse(line), None, "{line:?}");
         }
     }

@@ -13,7 +13,10 @@ const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// The folder where tracefs is mounted, if it is.
 pub fn mounted() -> Option<PathBuf> {
-    PLACES.iter().map(PathBuf::from).find(|place| statfs(place).is_ok_and(|fs| fs.filesystem_type() == TRACEFS_MAGIC))
+    PLACES
+        .iter()
+        .map(PathBuf::from)
+        .find(|place| statfs(place).is_ok_and(|fs| fs.filesystem_type() == TRACEFS_MAGIC))
 }
 
 /// The folder of tracefs, which is mounted if it is not yet.
@@ -33,12 +36,8 @@ fn mount_here() -> Result<PathBuf> {
 }
 
 fn not_mounted(error: Errno) -> Error {
-    let failed =
-        Error::new("tracefs, where the trace pipe is, is not mounted and could not be mounted").evidence(format!(
-            "mount -t tracefs tracefs {}: {}",
-            PLACES[0],
-            std::io::Error::from(error)
-        ));
+    let failed = Error::new("tracefs, where the trace pipe is, is not mounted and could not be mounted")
+        .evidence(format!("mount -t tracefs tracefs {}: {}", PLACES[0], std::io::Error::from(error)));
     match error {
         Errno::ENODEV | Errno::ENOENT => {
             failed.fix(format!("boot a kernel built with CONFIG_TRACING: {}", in_the_lab()))

@@ -42,14 +42,21 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
         let mut guest = boot(workbook, DEFAULT, workbook.build()?)?;
         let argv = ["guest", "beside", "--io", "write /dev/scratch", &first.binary(), "--lines", "1"];
         let seen = guest.output(&argv, LIMIT)?;
-        if seen.stdout.is_empty() { Err(Error::new("the stage printed nothing").evidence(seen.stderr)) } else { Ok(()) }
+        if seen.stdout.is_empty() {
+            Err(Error::new("the stage printed nothing").evidence(seen.stderr))
+        } else {
+            Ok(())
+        }
     })?;
     row("edit a .bpf.c to its first line from a kernel", &seconds(edit), "12 s");
 
     let target = tempfile::tempdir().or_cause("cannot make a folder to build in")?;
     let start = Instant::now();
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-    cargo.current_dir(&workbook.root).args(["build", "--workspace", "--quiet", "--target-dir"]).arg(target.path());
+    cargo
+        .current_dir(&workbook.root)
+        .args(["build", "--workspace", "--quiet", "--target-dir"])
+        .arg(target.path());
     output(&mut cargo)?;
     row("clean build of the workspace", &seconds(start.elapsed()), "120 s");
 
@@ -61,7 +68,8 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
         row(&format!("{}, stripped", stage.binary()), &mib(bytes), "2 MiB");
         let memory = guest.output(&["guest", "memory", &stage.binary()], LIMIT)?;
         let memory = String::from_utf8_lossy(&memory.stdout).into_owned();
-        let numbers = memory.split_whitespace().map(|kib| kib.parse::<u64>().or_cause("the guest tells no number"));
+        let numbers =
+            memory.split_whitespace().map(|kib| kib.parse::<u64>().or_cause("the guest tells no number"));
         for (kib, when) in numbers.zip(["running", "at most, while loading"]) {
             row(&format!("{}, memory {when}", stage.binary()), &mib(kib? << 10), "12 MiB");
         }
@@ -112,11 +120,14 @@ fn mib(bytes: u64) -> String {
 pub fn memory(stage: &str) -> Result<[u64; 2]> {
     let running = Running::start(&[stage])?;
     io(&["write", "/dev/scratch", "--count", "1000"])?;
-    let status = fs::read_to_string(format!("/proc/{}/status", running.pid())).or_cause("cannot look at the stage")?;
+    let status =
+        fs::read_to_string(format!("/proc/{}/status", running.pid())).or_cause("cannot look at the stage")?;
     running.end(Signal::SIGINT)?;
     let field = |name: &str| {
         let value = status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
-        value.and_then(|kib| kib.parse().ok()).ok_or_else(|| Error::new("the kernel does not tell memory").evidence(&status))
+        value
+            .and_then(|kib| kib.parse().ok())
+            .ok_or_else(|| Error::new("the kernel does not tell memory").evidence(&status))
     };
     Ok([field("VmRSS:")?, field("VmHWM:")?])
 }

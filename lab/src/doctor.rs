@@ -32,9 +32,13 @@ pub fn run(workbook: &Workbook, stage: Option<&str>) -> Result<ExitCode> {
     let number = stage.map_or_else(|| "01".to_owned(), |stage| format!("{:02}", stage.number));
     println!();
     match (works(&lab), works(&native)) {
-        (true, true) => println!("Both ways work: cargo lab run {number}, or sudo target/debug/stage{number}"),
+        (true, true) => {
+            println!("Both ways work: cargo lab run {number}, or sudo target/debug/stage{number}")
+        }
         (true, false) => println!("The lab works: cargo lab run {number}"),
-        (false, true) => println!("The lab lacks something (see above); this machine itself works: sudo target/debug/stage{number}"),
+        (false, true) => println!(
+            "The lab lacks something (see above); this machine itself works: sudo target/debug/stage{number}"
+        ),
         (false, false) => println!("Neither way works yet. Start with the first fix above."),
     }
     Ok(if works(&lab) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -43,18 +47,24 @@ pub fn run(workbook: &Workbook, stage: Option<&str>) -> Result<ExitCode> {
 fn for_the_lab(workbook: &Workbook) -> Vec<Finding> {
     let mut findings: Vec<Finding> = tools::ALL
         .iter()
-        .map(|tool| (tool.name.to_owned(), tool.find().map(|path| format!("{} ({})", tool.purpose, path.display()))))
+        .map(|tool| {
+            (tool.name.to_owned(), tool.find().map(|path| format!("{} ({})", tool.purpose, path.display())))
+        })
         .collect();
     for series in MATRIX {
         let name = format!("kernel {}", series.name);
         let found = kernels::find(series.name);
         // Only the default kernel is needed.
         if found.is_ok() || series.name == DEFAULT {
-            let release = |kernel: kernels::Kernel| kernel.package.map(|package| package.release).unwrap_or_default();
+            let release =
+                |kernel: kernels::Kernel| kernel.package.map(|package| package.release).unwrap_or_default();
             findings.push((name, found.map(release)));
         }
     }
-    findings.push(("room".to_owned(), vm::room().map(|free| format!("{} MiB for the guest's disks", free >> 20))));
+    findings.push((
+        "room".to_owned(),
+        vm::room().map(|free| format!("{} MiB for the guest's disks", free >> 20)),
+    ));
     findings.push(("acceleration".to_owned(), Ok(acceleration(workbook))));
     findings
 }

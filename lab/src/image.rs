@@ -52,7 +52,8 @@ pub fn write(image: &Path, kernel: &Kernel, binaries: &[PathBuf]) -> Result<()> 
     if let Some(modules) = &kernel.modules {
         let release = modules.file_name().map(PathBuf::from).unwrap_or_default();
         let guest = Path::new("lib/modules").join(release);
-        let dependencies = fs::read_to_string(modules.join("modules.dep")).or_cause("cannot read modules.dep")?;
+        let dependencies =
+            fs::read_to_string(modules.join("modules.dep")).or_cause("cannot read modules.dep")?;
         for module in closure(&dependencies, &MODULES) {
             archive.copy(&modules.join(&module), &guest.join(&module))?;
         }
@@ -90,7 +91,9 @@ fn libraries(programs: &[&PathBuf]) -> Result<BTreeSet<PathBuf>> {
 fn closure(dependencies: &str, names: &[&str]) -> BTreeSet<PathBuf> {
     let of = |name: &&str| {
         let file = format!("/{name}.ko:");
-        let line = dependencies.lines().find(|line| line.split(' ').next().is_some_and(|first| first.ends_with(&file)));
+        let line = dependencies
+            .lines()
+            .find(|line| line.split(' ').next().is_some_and(|first| first.ends_with(&file)));
         line.unwrap_or_default().split_whitespace().map(|path| PathBuf::from(path.trim_end_matches(':')))
     };
     names.iter().flat_map(of).collect()

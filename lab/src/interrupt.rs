@@ -26,7 +26,8 @@ static PROGRAM: Mutex<Option<Line>> = Mutex::new(None);
 /// # Errors
 /// If the kernel refuses.
 pub fn take_over() -> Result<()> {
-    let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGWINCH].into_iter().collect();
+    let signals: SigSet =
+        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGWINCH].into_iter().collect();
     signals.thread_block().or_cause("cannot block signals")?;
     thread::spawn(move || {
         while let Ok(signal) = signals.wait() {

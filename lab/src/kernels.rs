@@ -13,7 +13,7 @@ use common::{Error, OrCause, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
-use crate::tools::{DPKG_DEB, DEPMOD, XZ, output};
+use crate::tools::{DEPMOD, DPKG_DEB, XZ, output};
 use crate::workbook::cache;
 
 /// One line of kernels of the matrix.
@@ -38,7 +38,8 @@ pub const MATRIX: [Series; 4] = [
 pub const DEFAULT: &str = "6.12";
 
 /// Folders of a kernel's modules that are kept: what a storage lab may want to load.
-const MODULE_FOLDERS: [&str; 7] = ["block", "crypto", "drivers/block", "drivers/md", "drivers/scsi", "fs", "lib"];
+const MODULE_FOLDERS: [&str; 7] =
+    ["block", "crypto", "drivers/block", "drivers/md", "drivers/scsi", "fs", "lib"];
 
 /// Debian's keys, by which apt knows that a package is Debian's.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -125,7 +126,8 @@ impl Series {
         // Made beside the place and moved there when it is whole: a kernel is never half here.
         let above = folder.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
-        let work = tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))?;
+        let work =
+            tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))?;
         apt.download(&found, self.name, work.path())?;
         let tree = work.path().join("tree");
         for package in files(work.path(), ".deb")? {
@@ -136,10 +138,16 @@ impl Series {
         let kernel = work.path().join("kernel");
         let modules = kernel.join("lib/modules").join(&release);
         fs::create_dir_all(&modules).or_cause("cannot make a folder for the modules")?;
-        let images = [tree.join(format!("boot/vmlinuz-{release}")), tree.join(format!("usr/lib/modules/{release}/vmlinuz"))];
+        let images = [
+            tree.join(format!("boot/vmlinuz-{release}")),
+            tree.join(format!("usr/lib/modules/{release}/vmlinuz")),
+        ];
         let image = images.iter().find(|image| image.exists()).ok_or_else(|| {
-            Error::new(format!("{} holds no kernel image", found.package.name))
-                .evidence(format!("neither {} nor {}", images[0].display(), images[1].display()))
+            Error::new(format!("{} holds no kernel image", found.package.name)).evidence(format!(
+                "neither {} nor {}",
+                images[0].display(),
+                images[1].display()
+            ))
         })?;
         fs::rename(image, kernel.join("vmlinuz")).or_cause("cannot move the kernel image")?;
         let trees = ["lib/modules", "usr/lib/modules"].map(|place| tree.join(place).join(&release));
@@ -150,7 +158,8 @@ impl Series {
             for name in MODULE_FOLDERS {
                 let (from, to) = (tree.join("kernel").join(name), modules.join("kernel").join(name));
                 if from.exists() {
-                    fs::create_dir_all(to.parent().unwrap_or(&to)).or_cause("cannot make a folder for the modules")?;
+                    fs::create_dir_all(to.parent().unwrap_or(&to))
+                        .or_cause("cannot make a folder for the modules")?;
                     fs::rename(from, to).or_cause("cannot move the modules")?;
                 }
             }
@@ -264,7 +273,8 @@ impl Apt {
         let mirror = if suite.ends_with("-security") { &self.security } else { &self.main };
         let source = format!("deb [arch=amd64 signed-by={KEYRING}] {mirror} {suite} main\n");
         fs::write(self.folder.join("sources.list"), source).or_cause("cannot write apt's sources")?;
-        fs::write(self.folder.join("apt.conf"), settings(&self.folder)).or_cause("cannot write apt's settings")?;
+        fs::write(self.folder.join("apt.conf"), settings(&self.folder))
+            .or_cause("cannot write apt's settings")?;
         eprintln!("Looking for kernel {series} in Debian's {suite} ...");
         output(self.command("apt-get").args(["update", "-qq", "--error-on=any"]))?;
 
@@ -284,7 +294,9 @@ impl Apt {
         let style = ProgressStyle::with_template("{msg} [{bar:40}] {percent:>3} %")
             .map(|style| style.progress_chars("=> "))
             .or_cause("the progress bar is not well formed")?;
-        let bar = ProgressBar::new(100).with_style(style).with_message(format!("Kernel {series}: {}", found.package.release));
+        let bar = ProgressBar::new(100)
+            .with_style(style)
+            .with_message(format!("Kernel {series}: {}", found.package.release));
         let mut apt = self
             .command("apt-get")
             .args(["download", "-qq", "-o", "APT::Status-Fd=1"])
@@ -294,9 +306,17 @@ impl Apt {
             .stderr(Stdio::piped())
             .spawn()
             .or_cause("cannot start apt-get")?;
-        for line in apt.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(std::io::Result::ok) {
+        for line in apt
+            .stdout
+            .take()
+            .map(BufReader::new)
+            .into_iter()
+            .flat_map(BufRead::lines)
+            .map_while(std::io::Result::ok)
+        {
             // dlstatus:1:45.3:Retrieving file 1 of 2
-            let percent = line.strip_prefix("dlstatus:").and_then(|rest| rest.split(':').nth(1)?.parse::<f64>().ok());
+            let percent =
+                line.strip_prefix("dlstatus:").and_then(|rest| rest.split(':').nth(1)?.parse::<f64>().ok());
             bar.set_position(percent.unwrap_or_default() as u64);
         }
         let result = apt.wait_with_output().or_cause("cannot wait for apt-get")?;
@@ -338,7 +358,16 @@ Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
 /// The mirrors of Debian and of its security updates: the user's, or those of this machine's apt.
 fn mirrors(targets: &str, wanted: Option<&str>) -> Result<(String, String)> {
     const SUITES: [&str; 10] = [
-        "bullseye", "bookworm", "trixie", "forky", "sid", "oldoldstable", "oldstable", "stable", "testing", "unstable",
+        "bullseye",
+        "bookworm",
+        "trixie",
+        "forky",
+        "sid",
+        "oldoldstable",
+        "oldstable",
+        "stable",
+        "testing",
+        "unstable",
     ];
     let beside = |main: &str| format!("{}-security/", main.trim_end_matches('/'));
     if let Some(main) = wanted {
@@ -354,26 +383,32 @@ fn mirrors(targets: &str, wanted: Option<&str>) -> Result<(String, String)> {
             .fix("name one: cargo lab kernels --fetch --mirror URL, where URL/dists is Debian's; its security updates \
                   are looked for at URL-security")
     })?;
-    let security = find(&|suite| suite.strip_suffix("-security").is_some_and(|suite| SUITES.contains(&suite)));
+    let security =
+        find(&|suite| suite.strip_suffix("-security").is_some_and(|suite| SUITES.contains(&suite)));
     Ok((main.clone(), security.unwrap_or_else(|| beside(&main))))
 }
 
 /// The newest kernel among what `apt-cache show` printed.
 fn newest(shown: &str) -> Option<Found> {
     let packages = shown.split("\n\n").filter_map(|paragraph| {
-        let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        let field =
+            |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         let (name, version) = (field("Package")?, field("Version")?);
         // Since 7.x an image package is empty and depends on the packages that hold image and modules.
         let parts = field("Depends").unwrap_or_default().split(", ").filter_map(|part| {
             let name = part.split(' ').next()?;
-            (name.starts_with("linux-binary-") || name.starts_with("linux-modules-")).then(|| format!("{name}={version}"))
+            (name.starts_with("linux-binary-") || name.starts_with("linux-modules-"))
+                .then(|| format!("{name}={version}"))
         });
         let mut downloads: Vec<_> = parts.collect();
         if downloads.is_empty() {
             downloads.push(format!("{name}={version}"));
         }
         let release = name.strip_prefix("linux-image-")?.to_owned();
-        Some(Found { package: Package { name: name.to_owned(), version: version.to_owned(), release }, downloads })
+        Some(Found {
+            package: Package { name: name.to_owned(), version: version.to_owned(), release },
+            downloads,
+        })
     });
     packages.max_by_key(|found| numbers(&found.package.version))
 }
@@ -405,7 +440,10 @@ mod tests {
             Depends: dracut | initramfs-tools, linux-binary-7.2.13+deb14-cloud-amd64 (= 7.2.13-1), linux-modules-7.2.13+deb14-cloud-amd64 (= 7.2.13-1)\n";
         assert_eq!(
             newest(shown).unwrap().downloads,
-            ["linux-binary-7.2.13+deb14-cloud-amd64=7.2.13-1", "linux-modules-7.2.13+deb14-cloud-amd64=7.2.13-1"]
+            [
+                "linux-binary-7.2.13+deb14-cloud-amd64=7.2.13-1",
+                "linux-modules-7.2.13+deb14-cloud-amd64=7.2.13-1"
+            ]
         );
     }
 

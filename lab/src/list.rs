@@ -12,7 +12,13 @@ use crate::workbook::Stage;
 pub fn stages(stages: &[Stage]) -> String {
     let rows = stages.iter().map(|stage| {
         let parent = stage.parent.map(|parent| format!("{parent:02}")).unwrap_or_default();
-        [format!("{:02}", stage.number), stage.title.clone(), stage.adds.clone(), parent, stage.minutes.to_string()]
+        [
+            format!("{:02}", stage.number),
+            stage.title.clone(),
+            stage.adds.clone(),
+            parent,
+            stage.minutes.to_string(),
+        ]
     });
     table(["", "Stage", "Adds", "After", "Minutes"], rows)
 }
@@ -23,9 +29,18 @@ pub fn stages(stages: &[Stage]) -> String {
 /// If what is here can't be read.
 pub fn kernels() -> Result<String> {
     let row = |series: Series| -> Result<[String; 4]> {
-        let name = if series.name == DEFAULT { format!("{} (default)", series.name) } else { series.name.to_owned() };
+        let name = if series.name == DEFAULT {
+            format!("{} (default)", series.name)
+        } else {
+            series.name.to_owned()
+        };
         let Some(kernel) = series.here()? else {
-            return Ok([name, "not here".into(), format!("cargo lab kernels --fetch {}", series.name), String::new()]);
+            return Ok([
+                name,
+                "not here".into(),
+                format!("cargo lab kernels --fetch {}", series.name),
+                String::new(),
+            ]);
         };
         let size = kernel.image.parent().map_or(0, size) >> 20;
         let release = kernel.package.map(|package| package.release).unwrap_or_default();

@@ -85,7 +85,8 @@ impl Stage {
             Ok(()) => Ok(stage),
             Err(_) => {
                 let seen = stage.wait()?;
-                Err(Error::new(format!("{name} ended before it was attached: {}", seen.status)).evidence(seen.stderr))
+                Err(Error::new(format!("{name} ended before it was attached: {}", seen.status))
+                    .evidence(seen.stderr))
             }
         }
     }
@@ -146,7 +147,9 @@ pub fn beside(argv: &[String], workload: &Workload) -> Result<ExitStatus> {
     let stderr = child.stderr.take();
     let workload = workload.clone();
     let stderr = thread::spawn(move || {
-        for line in stderr.map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(std::io::Result::ok) {
+        for line in
+            stderr.map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(std::io::Result::ok)
+        {
             eprintln!("{line}");
             if let (true, Workload::Io(args)) = (line.starts_with(ATTACHED), &workload) {
                 let args = args.clone();

@@ -23,7 +23,8 @@ pub const QEMU: Tool =
 pub const BUSYBOX: Tool =
     Tool { name: "busybox", package: "busybox-static", purpose: "the guest's shell and small programs" };
 /// Makes the guest's file system.
-pub const MKE2FS: Tool = Tool { name: "mke2fs", package: "e2fsprogs", purpose: "makes the guest's file system" };
+pub const MKE2FS: Tool =
+    Tool { name: "mke2fs", package: "e2fsprogs", purpose: "makes the guest's file system" };
 /// Unpacks kernels.
 pub const DPKG_DEB: Tool = Tool { name: "dpkg-deb", package: "dpkg", purpose: "unpacks kernel packages" };
 /// Unpacks kernel modules.
@@ -36,7 +37,8 @@ pub const SETPRIV: Tool =
 /// The compiler for BPF.
 pub const CLANG: Tool = Tool { name: "clang", package: "clang", purpose: "compiles the BPF programs" };
 /// Prints BTF as C. Only needed to make `vmlinux.h` again.
-pub const BPFTOOL: Tool = Tool { name: "bpftool", package: "bpftool", purpose: "prints a kernel's types as C" };
+pub const BPFTOOL: Tool =
+    Tool { name: "bpftool", package: "bpftool", purpose: "prints a kernel's types as C" };
 
 /// All that the lab needs to run, besides a kernel.
 pub const ALL: [Tool; 8] = [QEMU, BUSYBOX, MKE2FS, DPKG_DEB, XZ, DEPMOD, SETPRIV, CLANG];
@@ -76,6 +78,8 @@ pub fn output(command: &mut Command) -> Result<Output> {
     if output.status.success() {
         return Ok(output);
     }
-    let said = String::from_utf8_lossy(if output.stderr.is_empty() { &output.stdout } else { &output.stderr }).into_owned();
+    let said =
+        String::from_utf8_lossy(if output.stderr.is_empty() { &output.stdout } else { &output.stderr })
+            .into_owned();
     Err(Error::new(format!("{name} failed with {}", output.status)).evidence(said))
 }

@@ -58,7 +58,9 @@ impl Event {
 /// If a line is not one that a stage prints.
 pub fn events(seen: &Observation) -> Result<Vec<(Line<'_>, Event)>> {
     let lines = seen.lines();
-    let understand = |line: Line<'_>| Event::parse(line.message).ok_or_else(|| Error::new("no stage prints this").evidence(line.message));
+    let understand = |line: Line<'_>| {
+        Event::parse(line.message).ok_or_else(|| Error::new("no stage prints this").evidence(line.message))
+    };
     lines.into_iter().map(|line| Ok((line, understand(line)?))).collect()
 }
 
@@ -81,7 +83,11 @@ pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<S
     if submits.len() as u64 != done.count {
         return Err(wrong(format!("io wrote {} times, but {} lines say so", done.count, submits.len())));
     }
-    let mut sentence = format!("io did {} direct writes, and {} calls of submit_bio() are its own", done.count, submits.len());
+    let mut sentence = format!(
+        "io did {} direct writes, and {} calls of submit_bio() are its own",
+        done.count,
+        submits.len()
+    );
     if stage == 1 {
         return Ok(sentence);
     }
@@ -93,7 +99,9 @@ pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<S
         let end = events.iter().position(|(_, event)| {
             matches!(event, Event::End { bio: ended, ns } if ended == bio && (*start..=next).contains(ns))
         });
-        let Some(end) = end else { return Err(wrong(format!("no bio_endio() for the bio submitted at {start}"))) };
+        let Some(end) = end else {
+            return Err(wrong(format!("no bio_endio() for the bio submitted at {start}")));
+        };
         // The duration is the next line of the same CPU.
         let (line, Event::End { ns, .. }) = events[end] else { continue };
         let after = events[end + 1..].iter().find(|(other, _)| other.cpu == line.cpu);
@@ -126,16 +134,26 @@ mod tests {
     fn messages_are_understood() {
         assert_eq!(Event::parse("submit_bio() called: 7"), Some(Event::Submit { bio: None, ns: 7 }));
         assert_eq!(Event::parse("bio_endio() called: 8"), Some(Event::End { bio: None, ns: 8 }));
-        assert_eq!(Event::parse("submit_bio(bio=0xff) called: 7"), Some(Event::Submit { bio: Some(255), ns: 7 }));
-        assert_eq!(Event::parse("bio_endio (bio=0xff) called: 9"), Some(Event::End { bio: Some(255), ns: 9 }));
-        assert_eq!(Event::parse("submit_bio() -> bio_endio() time duration: 2 ns"), Some(Event::Duration { ns: 2 }));
+        assert_eq!(
+            Event::parse("submit_bio(bio=0xff) called: 7"),
+            Some(Event::Submit { bio: Some(255), ns: 7 })
+        );
+        assert_eq!(
+            Event::parse("bio_endio (bio=0xff) called: 9"),
+            Some(Event::End { bio: Some(255), ns: 9 })
+        );
+        assert_eq!(
+            Event::parse("submit_bio() -> bio_endio() time duration: 2 ns"),
+            Some(Event::Duration { ns: 2 })
+        );
         for foreign in ["submit_bio: not one of ours", "submit_bio(bio=) called: 1", "vfs_read() called: 1"] {
             assert_eq!(Event::parse(foreign), None, "{foreign}");
         }
     }
 
     fn seen(messages: &[&str]) -> Observation {
-        let lines = messages.iter().map(|message| format!("io-98 [000] ..... 1.0: bpf_trace_printk: {message}\n"));
+        let lines =
+            messages.iter().map(|message| format!("io-98 [000] ..... 1.0: bpf_trace_printk: {message}\n"));
         Observation { stdout: lines.collect(), stderr: String::new(), status: ExitStatus::from_raw(0) }
     }
 
@@ -144,7 +162,9 @@ mod tests {
         let done = "io write: pid=98 threads=1 count=1 bytes=4096 first_ns=1 last_ns=9".parse().unwrap();
         let [submit, end] = ["submit_bio(bio=0xa) called: 2", "bio_endio (bio=0xa) called: 5"];
         let duration = |ns| format!("submit_bio() -> bio_endio() time duration: {ns} ns");
-        let check = |messages: &[&str]| of_direct_writes(3, &seen(messages), &done).map_err(|error| error.cause().to_owned());
+        let check = |messages: &[&str]| {
+            of_direct_writes(3, &seen(messages), &done).map_err(|error| error.cause().to_owned())
+        };
         assert!(check(&[submit, end, &duration(3)]).is_ok());
         assert_eq!(check(&[submit, end, &duration(4)]).unwrap_err(), "5 - 2 is 3, not 4");
         assert_eq!(check(&[submit, end]).unwrap_err(), "1 bios, but 0 durations");

@@ -17,10 +17,10 @@ use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 
 use crate::guest::{FS_DISK, RAW_DISK};
-use crate::{image, interrupt};
 use crate::kernels::Kernel;
 use crate::protocol::{FromGuest, Terminal, ToGuest, receive, send};
 use crate::tools::{MKE2FS, QEMU, SETPRIV, output};
+use crate::{image, interrupt};
 
 /// How long a guest may take until it answers, unless the user says otherwise.
 pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
@@ -145,12 +145,16 @@ impl Machine {
         if kvm.is_err() || known == verdict("broken") {
             return self.boot_with(Accel::Tcg, self.limit);
         }
-        let tried = self.boot_with(Accel::Kvm, if known == verdict("works") { self.limit } else { KVM_LIMIT });
+        let tried =
+            self.boot_with(Accel::Kvm, if known == verdict("works") { self.limit } else { KVM_LIMIT });
         let works = if tried.is_ok() { "works" } else { "broken" };
         // If it can't be remembered, it is tried again next time.
         let _ = fs::create_dir_all(&self.memory).and_then(|()| fs::write(&memory, verdict(works)));
         tried.or_else(|_| {
-            eprintln!("KVM does not work on this machine; using emulation from now on (delete {} to try again).", memory.display());
+            eprintln!(
+                "KVM does not work on this machine; using emulation from now on (delete {} to try again).",
+                memory.display()
+            );
             self.boot_with(Accel::Tcg, self.limit)
         })
     }
@@ -158,11 +162,16 @@ impl Machine {
     fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Guest> {
         let start = Instant::now();
         room()?;
-        let folder = tempfile::Builder::new().prefix("bpf-lab-").tempdir().or_cause("cannot make a folder for the guest")?;
+        let folder = tempfile::Builder::new()
+            .prefix("bpf-lab-")
+            .tempdir()
+            .or_cause("cannot make a folder for the guest")?;
         let at = |name: &str| folder.path().join(name);
         image::write(&at("initramfs"), &self.kernel, &self.binaries)?;
         for (name, bytes) in [("fs", FS_BYTES), ("raw", RAW_BYTES)] {
-            fs::File::create(at(name)).and_then(|file| file.set_len(bytes)).or_cause("cannot make a disk for the guest")?;
+            fs::File::create(at(name))
+                .and_then(|file| file.set_len(bytes))
+                .or_cause("cannot make a disk for the guest")?;
         }
         output(MKE2FS.command()?.args(["-q", "-F", "-t", "ext4"]).arg(at("fs")))?;
 
@@ -180,7 +189,10 @@ impl Machine {
         command.args(["-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line"]);
         for (name, serial) in [("fs", FS_DISK), ("raw", RAW_DISK)] {
             // cache=unsafe: the disk is gone with the guest, so the host need not flush it.
-            command.args(["-drive", &format!("if=none,id={name},format=raw,cache=unsafe,file={}", at(name).display())]);
+            command.args([
+                "-drive",
+                &format!("if=none,id={name},format=raw,cache=unsafe,file={}", at(name).display()),
+            ]);
             command.args(["-device", &format!("nvme,serial={serial},drive={name}")]);
         }
         // In a group of its own: Ctrl-C is for the program in the guest, not for the machine.
@@ -204,7 +216,9 @@ impl Machine {
         let mut guest = Guest { release, accel, boot_time, line, events, emulator };
         match guest.next(limit)? {
             Some(FromGuest::Ready { release }) => guest.release = release,
-            Some(other) => return Err(Error::new("the guest does not speak as it should").evidence(format!("{other:?}"))),
+            Some(other) => {
+                return Err(Error::new("the guest does not speak as it should").evidence(format!("{other:?}")));
+            }
             None => return Err(guest.emulator.silent(limit)),
         }
         guest.boot_time = start.elapsed();
@@ -323,7 +337,14 @@ impl Emulator {
             let pipes = Pipes { stdin: child.stdin.take(), stdout: child.stdout.take() };
             let pid = Pid::from_raw(child.id() as i32);
             let _ = sender.send(Ok((pid, pipes)));
-            for line in child.stderr.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
+            for line in child
+                .stderr
+                .take()
+                .map(BufReader::new)
+                .into_iter()
+                .flat_map(BufRead::lines)
+                .map_while(Result::ok)
+            {
                 // It goes on after that, for ever, without running the guest.
                 if line.contains("KVM internal error") {
                     let _ = kill(pid, Signal::SIGKILL);
@@ -350,9 +371,16 @@ impl Emulator {
         let console = String::from_utf8_lossy(&console).into_owned();
         let lines: Vec<_> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         // From the panic on, if there was one: what follows it is a trace of calls.
-        let from = lines.iter().position(|line| line.contains("Kernel panic")).unwrap_or(lines.len().saturating_sub(10));
+        let from = lines
+            .iter()
+            .position(|line| line.contains("Kernel panic"))
+            .unwrap_or(lines.len().saturating_sub(10));
         let last = &lines[from..lines.len().min(from + 10)];
-        if last.is_empty() { "the console is empty".to_owned() } else { format!("the console's last lines:\n{}", last.join("\n")) }
+        if last.is_empty() {
+            "the console is empty".to_owned()
+        } else {
+            format!("the console's last lines:\n{}", last.join("\n"))
+        }
     }
 
     /// The guest did not answer within `limit`.
@@ -367,10 +395,14 @@ impl Emulator {
         self.end();
         let words = self.last_words();
         if words.contains("Kernel panic") {
-            return Error::new("the guest's kernel panicked").evidence(words).fix("try another kernel: --kernel VERSION");
+            return Error::new("the guest's kernel panicked")
+                .evidence(words)
+                .fix("try another kernel: --kernel VERSION");
         }
-        let complaints: Vec<_> = self.complaints.lock().map(|lines| lines.iter().cloned().collect()).unwrap_or_default();
-        Error::new("the emulator ended").evidence(format!("{}\n{words}", complaints.join("\n")).trim_start().to_owned())
+        let complaints: Vec<_> =
+            self.complaints.lock().map(|lines| lines.iter().cloned().collect()).unwrap_or_default();
+        Error::new("the emulator ended")
+            .evidence(format!("{}\n{words}", complaints.join("\n")).trim_start().to_owned())
     }
 
     fn end(&mut self) {

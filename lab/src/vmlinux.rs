@@ -23,7 +23,8 @@ pub fn write(guest: &mut Guest, workbook: &Workbook) -> Result<ExitCode> {
 
     let header = workbook.root.join("common/build/vmlinux/x86_64/vmlinux.h");
     let origin = format!("/* The types of Linux {}, made by: make vmlinux */\n", guest.release);
-    fs::write(&header, [origin.as_bytes(), &types.stdout].concat()).or_cause(format!("cannot write {}", header.display()))?;
+    fs::write(&header, [origin.as_bytes(), &types.stdout].concat())
+        .or_cause(format!("cannot write {}", header.display()))?;
     println!("{} holds the types of Linux {}", header.display(), guest.release);
     Ok(ExitCode::SUCCESS)
 }

@@ -46,7 +46,10 @@ impl Stage {
     pub fn sources(&self) -> Result<[PathBuf; 2]> {
         let folder = self.folder.join("src/bpf");
         let entries = folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?;
-        let bpf = entries.flatten().map(|entry| entry.path()).find(|path| path.to_string_lossy().ends_with(".bpf.c"));
+        let bpf = entries
+            .flatten()
+            .map(|entry| entry.path())
+            .find(|path| path.to_string_lossy().ends_with(".bpf.c"));
         let bpf = bpf.ok_or_else(|| Error::new(format!("{} has no NAME.bpf.c", folder.display())))?;
         Ok([bpf, self.folder.join("src/main.rs")])
     }
@@ -77,8 +80,10 @@ impl Workbook {
         let mut stages = Vec::new();
         for package in &metadata.packages {
             let Some(stage) = package.metadata.get("stage") else { continue };
-            let mut stage = Stage::deserialize(stage)
-                .or_cause(format!("{}: [package.metadata.stage] is not as it should be", package.manifest_path))?;
+            let mut stage = Stage::deserialize(stage).or_cause(format!(
+                "{}: [package.metadata.stage] is not as it should be",
+                package.manifest_path
+            ))?;
             stage.folder = package.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
             stages.push(stage);
         }
@@ -109,7 +114,16 @@ impl Workbook {
     pub fn build(&self) -> Result<Vec<PathBuf>> {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let mut command = Command::new(cargo);
-        command.current_dir(&self.root).args(["build", "--quiet", "--package", "lab", "--bin", "io", "--bin", "guest"]);
+        command.current_dir(&self.root).args([
+            "build",
+            "--quiet",
+            "--package",
+            "lab",
+            "--bin",
+            "io",
+            "--bin",
+            "guest",
+        ]);
         for stage in &self.stages {
             command.args(["--package", stage.package(), "--bin", &stage.binary()]);
         }
@@ -119,7 +133,8 @@ impl Workbook {
                 .evidence("the compiler's words above")
                 .fix("mend it, or see what you changed: git diff"));
         }
-        let names = ["io".to_owned(), "guest".to_owned()].into_iter().chain(self.stages.iter().map(Stage::binary));
+        let names =
+            ["io".to_owned(), "guest".to_owned()].into_iter().chain(self.stages.iter().map(Stage::binary));
         Ok(names.map(|name| self.binaries().join(name)).collect())
     }
 
@@ -143,5 +158,8 @@ pub fn cache() -> Result<PathBuf> {
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
         .map(|cache| cache.join(Path::new("bpf-storage-workbook")))
-        .ok_or_else(|| Error::new("there is no folder to keep kernels in").evidence("neither XDG_CACHE_HOME nor HOME is set"))
+        .ok_or_else(|| {
+            Error::new("there is no folder to keep kernels in")
+                .evidence("neither XDG_CACHE_HOME nor HOME is set")
+        })
 }

@@ -87,7 +87,10 @@ pub struct Done {
 impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, pid, threads, count, bytes, first_ns, last_ns } = self;
-        write!(f, "io {kind}: pid={pid} threads={threads} count={count} bytes={bytes} first_ns={first_ns} last_ns={last_ns}")
+        write!(
+            f,
+            "io {kind}: pid={pid} threads={threads} count={count} bytes={bytes} first_ns={first_ns} last_ns={last_ns}"
+        )
     }
 }
 
@@ -97,7 +100,8 @@ impl FromStr for Done {
     /// Reads what [`fmt::Display`] wrote.
     fn from_str(text: &str) -> Result<Self> {
         let broken = || Error::new("this is not what `io` prints").evidence(text);
-        let (kind, fields) = text.trim().strip_prefix("io ").and_then(|text| text.split_once(": ")).ok_or_else(broken)?;
+        let (kind, fields) =
+            text.trim().strip_prefix("io ").and_then(|text| text.split_once(": ")).ok_or_else(broken)?;
         let field = |name: &str| {
             let mut pairs = fields.split(' ').filter_map(|field| field.split_once('='));
             pairs.find(|(key, _)| *key == name).and_then(|(_, value)| value.parse().ok()).ok_or_else(broken)
@@ -208,7 +212,11 @@ impl What {
         // Room to begin at a page's border inside of it, as O_DIRECT wants.
         let buffer = vec![0xb1; self.size as usize + ALIGNMENT];
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&self.target);
-        Ok(Target { what: self, file: file.or_cause(format!("cannot open {}", self.target.display()))?, buffer })
+        Ok(Target {
+            what: self,
+            file: file.or_cause(format!("cannot open {}", self.target.display()))?,
+            buffer,
+        })
     }
 }
 
@@ -223,13 +231,18 @@ struct Target<'a> {
 
 impl Target<'_> {
     /// Does `one` at each block of `blocks`.
-    fn each(&mut self, blocks: std::ops::Range<u64>, one: fn(&mut Self, u64) -> std::io::Result<()>) -> Result<()> {
+    fn each(
+        &mut self,
+        blocks: std::ops::Range<u64>,
+        one: fn(&mut Self, u64) -> std::io::Result<()>,
+    ) -> Result<()> {
         for (nth, block) in blocks.enumerate() {
             if nth > 0 && self.what.interval > 0 {
                 thread::sleep(Duration::from_millis(self.what.interval));
             }
             let offset = (self.what.seek + block) * u64::from(self.what.size);
-            one(self, offset).or_cause(format!("I/O at byte {offset} of {} failed", self.what.target.display()))?;
+            one(self, offset)
+                .or_cause(format!("I/O at byte {offset} of {} failed", self.what.target.display()))?;
         }
         Ok(())
     }
@@ -276,9 +289,11 @@ impl FromStr for Workload {
         match Io::try_parse_from(io) {
             Ok(_) => Ok(Self::Io(args)),
             Err(error) if error.use_stderr() && args.len() > 1 => Err(error.to_string()),
-            Err(_) => Err("the workloads are write, sync, read-cold, read-warm and none, or the arguments of io in \
+            Err(_) => Err(
+                "the workloads are write, sync, read-cold, read-warm and none, or the arguments of io in \
                  quotes, such as \"write --count 4 /dev/scratch\""
-                .to_owned()),
+                    .to_owned(),
+            ),
         }
     }
 }
@@ -312,12 +327,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         let path = file.to_str().unwrap();
-        let done = io(&["sync", path, "--count", "3", "--size", "1000", "--seek", "2", "--threads", "2"]).unwrap();
+        let done =
+            io(&["sync", path, "--count", "3", "--size", "1000", "--seek", "2", "--threads", "2"]).unwrap();
         assert_eq!((done.count, done.bytes, done.threads, done.pid), (6, 6000, 2, std::process::id()));
         assert!(done.first_ns < done.last_ns);
         let bytes = std::fs::read(&file).unwrap();
         assert_eq!(bytes.len(), 8000);
-        assert!(bytes[..2000].iter().all(|byte| *byte == 0) && bytes[2000..].iter().all(|byte| *byte == 0xb1));
+        assert!(
+            bytes[..2000].iter().all(|byte| *byte == 0) && bytes[2000..].iter().all(|byte| *byte == 0xb1)
+        );
         for kind in ["read-cold", "read-warm"] {
             assert_eq!(io(&[kind, path, "--count", "2", "--size", "4000"]).unwrap().bytes, 8000);
         }

@@ -10,7 +10,11 @@ fn run(command: &mut Command) -> String {
     let output = command.env("COLUMNS", "120").output().unwrap();
     let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     let parts = [("", stdout), ("stderr:\n", stderr)];
-    let text: String = parts.iter().filter(|(_, text)| !text.is_empty()).map(|(name, text)| format!("{name}{text}")).collect();
+    let text: String = parts
+        .iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(name, text)| format!("{name}{text}"))
+        .collect();
     format!("{text}status: {}", output.status.code().unwrap())
 }
 
@@ -30,7 +34,8 @@ fn each_stage_has_help_and_a_version_and_refuses_nonsense() {
     let workbook = Workbook::read().unwrap();
     workbook.build().unwrap();
     for stage in &workbook.stages {
-        let stage_with = |arguments: &[&str]| run(Command::new(workbook.binaries().join(stage.binary())).args(arguments));
+        let stage_with =
+            |arguments: &[&str]| run(Command::new(workbook.binaries().join(stage.binary())).args(arguments));
         insta::assert_snapshot!(format!("{}_help", stage.binary()), stage_with(&["--help"]));
         assert_eq!(stage_with(&["--version"]), format!("{} 0.1.0\nstatus: 0", stage.binary()));
         for nonsense in ["0", "-1", "soon"] {
@@ -68,11 +73,17 @@ fn what_the_readmes_say_to_type_can_be_typed() {
     let makefile = fs::read_to_string(workbook.root.join("Makefile")).unwrap();
     let help = lab(&["--help"]);
     let stages = workbook.stages.iter().map(|stage| stage.folder.join("README.md"));
-    for readme in ["README.md", "CONTRIBUTING.md"].map(|name| workbook.root.join(name)).into_iter().chain(stages) {
+    for readme in
+        ["README.md", "CONTRIBUTING.md"].map(|name| workbook.root.join(name)).into_iter().chain(stages)
+    {
         let text = fs::read_to_string(&readme).unwrap();
         for (tool, known) in [("make ", &makefile), ("cargo lab ", &help)] {
             // In a code block or between backticks.
-            for line in text.lines().flat_map(|line| line.split('`')).filter_map(|code| code.trim_start().strip_prefix(tool)) {
+            for line in text
+                .lines()
+                .flat_map(|line| line.split('`'))
+                .filter_map(|code| code.trim_start().strip_prefix(tool))
+            {
                 let word = line.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap();
                 let exists = known.contains(&format!("\n{word}:")) || known.contains(&format!("\n  {word} "));
                 assert!(exists, "{}: there is no {tool}{word}", readme.display());

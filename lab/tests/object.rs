@@ -62,7 +62,8 @@ fn inventory(stage: &Stage) -> Inventory {
         }
         let kind = format!("BPF_MAP_TYPE_{}", map_types[&(map.map_type() as u32)]);
         let (key, value, entries) = (map.key_size(), map.value_size(), map.max_entries());
-        writeln!(found.text, "map {name}: {kind}, {entries} entries, key {key} bytes, value {value} bytes").unwrap();
+        writeln!(found.text, "map {name}: {kind}, {entries} entries, key {key} bytes, value {value} bytes")
+            .unwrap();
         found.features.insert(kind);
     }
     found
@@ -91,7 +92,10 @@ fn each_stage_adds_to_its_parent_exactly_what_it_says() {
 /// Lines that differ between two files.
 fn changed(old: &Path, new: &Path) -> usize {
     let [old, new] = [old, new].map(|path| fs::read_to_string(path).unwrap());
-    TextDiff::from_lines(&old, &new).iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal).count()
+    TextDiff::from_lines(&old, &new)
+        .iter_all_changes()
+        .filter(|change| change.tag() != ChangeTag::Equal)
+        .count()
 }
 
 #[test]

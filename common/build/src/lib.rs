@@ -5,7 +5,7 @@
 //! libbpf-sys.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,9 @@ pub fn skeleton() {
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-changed={VMLINUX}");
     println!("cargo::rerun-if-env-changed=CLANG");
-    if let Err(error) = build(&PathBuf::from(variable("CARGO_MANIFEST_DIR")), &PathBuf::from(variable("OUT_DIR"))) {
+    if let Err(error) =
+        build(&PathBuf::from(variable("CARGO_MANIFEST_DIR")), &PathBuf::from(variable("OUT_DIR")))
+    {
         for line in error.lines() {
             println!("cargo::error={line}");
         }
@@ -91,10 +93,9 @@ fn vmlinux() -> Result<PathBuf, String> {
 /// A clang that knows BPF.
 fn clang() -> Result<PathBuf, String> {
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
-    let targets = Command::new(&clang)
-        .arg("--print-targets")
-        .output()
-        .map_err(|error| format!("clang, the compiler for BPF, was not found: {clang}: {error}\n{GET_CLANG}"))?;
+    let targets = Command::new(&clang).arg("--print-targets").output().map_err(|error| {
+        format!("clang, the compiler for BPF, was not found: {clang}: {error}\n{GET_CLANG}")
+    })?;
     if !String::from_utf8_lossy(&targets.stdout).contains("bpf") {
         return Err(format!("this clang cannot compile for BPF: {clang} --print-targets\n{GET_CLANG}"));
     }

@@ -2,6 +2,7 @@
 //! runs a stage together with a workload.
 
 #![forbid(unsafe_code)]
+#![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,8 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Error, OrCause, Result};
 use clap::Parser;
+use common::{Error, OrCause, Result};
 use lab::guest::{FS_DEVICE, FS_DISK, FS_MOUNT, RAW_DEVICE, RAW_DISK, exit_code};
 use lab::observe;
 use lab::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
@@ -63,7 +64,11 @@ fn start(guest: Guest) -> Result<ExitCode> {
     match guest {
         Guest::Beside { io, argv } => {
             // Ctrl-C is for the program. It ends, and so do we.
-            [Signal::SIGINT, Signal::SIGTERM].into_iter().collect::<SigSet>().thread_block().or_cause("cannot block signals")?;
+            [Signal::SIGINT, Signal::SIGTERM]
+                .into_iter()
+                .collect::<SigSet>()
+                .thread_block()
+                .or_cause("cannot block signals")?;
             Ok(exit_code(observe::beside(&argv, &io)?).into())
         }
         Guest::Memory { stage } => {
@@ -146,7 +151,8 @@ fn tell(line: &Line, message: &FromGuest) {
 
 /// Runs what the lab asks for, until it ends the guest.
 fn serve() -> Result<()> {
-    let mut input = OpenOptions::new().read(true).write(true).open(LINE).or_cause(format!("cannot open {LINE}"))?;
+    let mut input =
+        OpenOptions::new().read(true).write(true).open(LINE).or_cause(format!("cannot open {LINE}"))?;
     let mut raw = termios::tcgetattr(&input).or_cause("cannot read the line's settings")?;
     termios::cfmakeraw(&mut raw);
     termios::tcsetattr(&input, SetArg::TCSANOW, &raw).or_cause("cannot set the line to raw")?;
@@ -164,7 +170,9 @@ fn serve() -> Result<()> {
     let mut program: Option<Program> = None;
     while let Some(message) = receive(&mut input).or_cause("cannot read from the lab")? {
         let done = match message {
-            ToGuest::Run { argv, terminal } => Program::start(&argv, terminal, &line).map(|started| program = Some(started)),
+            ToGuest::Run { argv, terminal } => {
+                Program::start(&argv, terminal, &line).map(|started| program = Some(started))
+            }
             ToGuest::Input(bytes) => program.as_mut().map_or(Ok(()), |program| program.input(&bytes)),
             ToGuest::Signal(number) => program.as_ref().map_or(Ok(()), |program| program.signal(number)),
             ToGuest::Resize(size) => program.as_ref().map_or(Ok(()), |program| program.resize(size)),
@@ -208,7 +216,9 @@ impl Program {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         }
         let mut child = command.spawn().map_err(|error| {
-            Error::new(format!("the guest cannot start {name}")).evidence(error).fix("see what it has: ls /bin")
+            Error::new(format!("the guest cannot start {name}"))
+                .evidence(error)
+                .fix("see what it has: ls /bin")
         })?;
         // Closes our copies of the terminal's other end, so that reading ours ends when the program does.
         drop(command);
@@ -234,7 +244,10 @@ impl Program {
     }
 
     fn input(&mut self, bytes: &[u8]) -> Result<()> {
-        self.terminal.as_mut().map_or(Ok(()), |terminal| terminal.write_all(bytes)).or_cause("cannot pass on the input")
+        self.terminal
+            .as_mut()
+            .map_or(Ok(()), |terminal| terminal.write_all(bytes))
+            .or_cause("cannot pass on the input")
     }
 
     fn signal(&self, number: i32) -> Result<()> {

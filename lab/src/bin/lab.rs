@@ -1,5 +1,8 @@
 //! `cargo lab`: see `cargo lab --help`.
 
+#![forbid(unsafe_code)]
+#![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -173,7 +176,8 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
     let all = MATRIX.map(|series| series.name.to_owned());
     for name in if names.is_empty() { &all[..] } else { names } {
         let series = Series::of(name).ok_or_else(|| {
-            Error::new(format!("the matrix has no kernel {name}")).evidence(format!("it has {}", all.join(", ")))
+            Error::new(format!("the matrix has no kernel {name}"))
+                .evidence(format!("it has {}", all.join(", ")))
         })?;
         if !newer && series.here()?.is_some() {
             continue;

@@ -22,7 +22,10 @@ pub fn trials() -> Vec<Trial> {
     };
     vec![
         trial("a_stages_status_and_output_come_back", a_stages_status_and_output_come_back),
-        trial("ctrl_c_is_for_the_stage_and_its_report_is_printed", ctrl_c_is_for_the_stage_and_its_report_is_printed),
+        trial(
+            "ctrl_c_is_for_the_stage_and_its_report_is_printed",
+            ctrl_c_is_for_the_stage_and_its_report_is_printed,
+        ),
         trial("a_closed_pipe_ends_the_stage", a_closed_pipe_ends_the_stage),
         trial("a_shell_runs_what_is_typed", a_shell_runs_what_is_typed),
         trial("a_file_that_is_no_kernel", a_file_that_is_no_kernel),
@@ -52,7 +55,8 @@ fn finish(command: &mut Command, limit: Duration) -> (i32, String, String) {
 const TIME: Duration = Duration::from_secs(90);
 
 fn a_stages_status_and_output_come_back() {
-    let (status, stdout, stderr) = run(&["run", "03", "--io", "write --count 2 /dev/scratch", "--", "--lines", "6"], TIME);
+    let (status, stdout, stderr) =
+        run(&["run", "03", "--io", "write --count 2 /dev/scratch", "--", "--lines", "6"], TIME);
     assert_eq!(status, 0, "{stderr}");
     assert_eq!(stdout.lines().count(), 7, "six lines and the report: {stdout}");
     assert!(stderr.starts_with("Kernel 6.12."), "the exact release is always shown: {stderr}");
@@ -78,8 +82,13 @@ fn a_closed_pipe_ends_the_stage() {
 }
 
 fn a_shell_runs_what_is_typed() {
-    let mut child =
-        lab().arg("shell").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = lab()
+        .arg("shell")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut input = child.stdin.take().unwrap();
     std::io::Write::write_all(&mut input, b"sleep 1000 & echo $((6*7)); stty size; tty; exit 5\n").unwrap();
     let output = child.wait_with_output().unwrap();
@@ -128,7 +137,13 @@ fn a_guest_that_hangs_at_boot() {
 }
 
 fn a_guest_that_dies_while_a_stage_runs() {
-    let mut child = lab().arg("shell").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = lab()
+        .arg("shell")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut input = child.stdin.take().unwrap();
     std::io::Write::write_all(&mut input, b"echo c > /proc/sysrq-trigger\n").unwrap();
     let output = child.wait_with_output().unwrap();
@@ -197,9 +212,12 @@ fn emulator_of(lab: u32) -> u32 {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+                continue;
+            };
             let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());
+            let parent =
+                stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());
             if parent == Some(lab) && stat.contains("(qemu-system") {
                 return pid;
             }

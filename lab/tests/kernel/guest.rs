@@ -90,7 +90,8 @@ impl NullBlk {
         // Named after its number on 5.10, after its folder later.
         let number = fs::read_to_string(folder.join("index")).unwrap();
         let names = [name.to_owned(), format!("nullb{}", number.trim())];
-        let device = names.iter().map(|name| Path::new("/dev").join(name)).find(|path| path.exists()).unwrap();
+        let device =
+            names.iter().map(|name| Path::new("/dev").join(name)).find(|path| path.exists()).unwrap();
         Self { folder, device }
     }
 }

@@ -46,7 +46,8 @@ fn main() -> ExitCode {
 
 /// Runs one case here, in the guest.
 fn in_guest(name: &str) -> ExitCode {
-    let mut all = stages::CASES.iter().chain(stages::SOAK).chain(situations::CASES).chain(situations::SPECIAL);
+    let mut all =
+        stages::CASES.iter().chain(stages::SOAK).chain(situations::CASES).chain(situations::SPECIAL);
     match all.find(|(case, _)| *case == name) {
         Some((_, case)) => {
             case();

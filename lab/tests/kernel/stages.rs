@@ -55,7 +55,9 @@ fn durations(events: &[(Line<'_>, Event)]) -> Vec<u64> {
 /// The numbers of stage 03's report: starts without an end, starts not recorded, calls missed if the kernel tells.
 fn report(seen: &Observation) -> (u64, u64, Option<u64>) {
     let line = seen.stdout.lines().last().unwrap_or_default();
-    let number = |name: &str| line.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix(": ")?.parse().ok());
+    let number = |name: &str| {
+        line.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix(": ")?.parse().ok())
+    };
     let told = |name: &str| number(name).unwrap_or_else(|| panic!("no {name:?} in the report: {line:?}"));
     (told("Starts without an end"), told("starts not recorded"), number("calls missed"))
 }
@@ -149,7 +151,8 @@ fn many_at_once(threads: u64, count: u64) {
     quiet();
     let (seen, done) = watch("stage03", &format!("write /dev/scratch --threads {threads} --count {count}"));
     let events = truth::events(&seen).unwrap();
-    let (submitted, ended, completed) = (submits(&events) as u64, ends(&events) as u64, durations(&events).len() as u64);
+    let (submitted, ended, completed) =
+        (submits(&events) as u64, ends(&events) as u64, durations(&events).len() as u64);
     let (open, dropped, missed) = report(&seen);
     assert_eq!(submitted, completed + open + dropped, "{}", seen.stdout.lines().last().unwrap());
     assert_eq!(dropped, 0);
@@ -309,12 +312,17 @@ fn every_way_to_end_leaves_nothing_behind() {
         nothing_is_left(&before, &format!("{name}, --lines"));
 
         let mut head = Command::new("sh");
-        let stage = Stage::spawn(head.args(["-c", &format!("{name} | head -n 3")]).stdout(Stdio::piped())).unwrap();
+        let stage =
+            Stage::spawn(head.args(["-c", &format!("{name} | head -n 3")]).stdout(Stdio::piped())).unwrap();
         io("write /dev/scratch --count 8");
         let seen = stage.wait().unwrap();
         assert_eq!(seen.stdout.lines().count(), 3, "{}", seen.stdout);
         assert!(!seen.stderr.contains("rror"), "{}", seen.stderr);
-        assert_eq!(seen.stderr.contains("Starts without an end"), number == 3, "the report goes to stderr then");
+        assert_eq!(
+            seen.stderr.contains("Starts without an end"),
+            number == 3,
+            "the report goes to stderr then"
+        );
         nothing_is_left(&before, &format!("{name}, head"));
     }
 }
@@ -322,7 +330,8 @@ fn every_way_to_end_leaves_nothing_behind() {
 fn a_closed_pipe_ends_a_stage_without_io() {
     quiet();
     let before = programs();
-    let stage = Stage::spawn(Command::new("sh").args(["-c", "stage02 | true"]).stdout(Stdio::piped())).unwrap();
+    let stage =
+        Stage::spawn(Command::new("sh").args(["-c", "stage02 | true"]).stdout(Stdio::piped())).unwrap();
     // No write ever fails, since there is nothing to write: only poll() tells that nobody reads.
     stage.wait().unwrap();
     nothing_is_left(&before, "closed pipe");
