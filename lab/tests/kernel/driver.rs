@@ -66,7 +66,7 @@ fn a_stages_status_and_output_come_back() {
 }
 
 fn ctrl_c_is_for_the_stage_and_its_report_is_printed() {
-    let mut child = lab().args(["run", "stage03"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = lab().args(["run", "stage03"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().contains("submit_bio(bio=0x"));
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
@@ -194,7 +194,7 @@ fn ctrl_c_while_booting() {
 }
 
 fn when_the_lab_is_killed_the_emulator_ends() {
-    let mut child = lab().args(["run", "01"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = lab().args(["run", "01"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
     let emulator = emulator_of(child.id());
