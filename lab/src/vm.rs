@@ -217,7 +217,9 @@ impl Machine {
         match guest.next(limit)? {
             Some(FromGuest::Ready { release }) => guest.release = release,
             Some(other) => {
-                return Err(Error::new("the guest does not speak as it should").evidence(format!("{other:?}")));
+                return Err(
+                    Error::new("the guest does not speak as it should").evidence(format!("{other:?}"))
+                );
             }
             None => return Err(guest.emulator.silent(limit)),
         }

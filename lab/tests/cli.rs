@@ -72,7 +72,12 @@ fn without_clang_the_build_says_what_to_install() {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(&workbook.root).args(["check", "--quiet", "--package", workbook.stages[0].package()]);
     let text = run(cargo.env("CLANG", "clang-that-is-not-here"));
-    assert!(text.contains("error: stage01_submit_bio_call_time@0.1.0: clang, the compiler for BPF, was not found"), "{text}");
+    assert!(
+        text.contains(
+            "error: stage01_submit_bio_call_time@0.1.0: clang, the compiler for BPF, was not found"
+        ),
+        "{text}"
+    );
     assert!(text.contains("install it: make setup (Debian, Ubuntu: apt install clang)"), "{text}");
     assert!(!text.contains("panicked") && text.ends_with("status: 101"), "{text}");
 }
@@ -84,7 +89,8 @@ fn the_readme_has_every_stage() {
     let readme = fs::read_to_string(workbook.root.join("README.md")).unwrap();
     for stage in &workbook.stages {
         let (number, title, adds) = (stage.number, &stage.title, &stage.adds);
-        let row = format!("| [{number:02}](stages/{}) | {title} | {adds} | {} |", stage.package(), stage.minutes);
+        let row =
+            format!("| [{number:02}](stages/{}) | {title} | {adds} | {} |", stage.package(), stage.minutes);
         assert!(readme.contains(&row), "missing: {row}");
     }
 }

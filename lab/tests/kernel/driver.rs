@@ -1,7 +1,7 @@
 //! `cargo lab run` and its guest, from the outside.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ pub fn trials() -> Vec<Trial> {
         trial("a_file_that_is_no_kernel", a_file_that_is_no_kernel),
         trial("a_kernel_that_panics_at_boot", a_kernel_that_panics_at_boot),
         trial("a_guest_that_hangs_at_boot", a_guest_that_hangs_at_boot),
-        trial("a_guest_that_dies_while_a_stage_runs", a_guest_that_dies_while_a_stage_runs),
+        trial("a_guest_that_dies_while_a_program_runs", a_guest_that_dies_while_a_program_runs),
         trial("no_qemu", no_qemu),
         trial("no_room", no_room),
         trial("ctrl_c_while_booting", ctrl_c_while_booting),
@@ -66,7 +66,8 @@ fn a_stages_status_and_output_come_back() {
 }
 
 fn ctrl_c_is_for_the_stage_and_its_report_is_printed() {
-    let mut child = lab().args(["run", "stage03"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child =
+        lab().args(["run", "stage03"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().contains("submit_bio(bio=0x"));
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
@@ -81,23 +82,27 @@ fn a_closed_pipe_ends_the_stage() {
     assert_eq!((status, stdout.lines().count()), (0, 3), "{stdout}");
 }
 
-fn a_shell_runs_what_is_typed() {
-    let mut child = lab()
-        .arg("shell")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+/// Types into a shell in the lab, which must end by itself, and gives its exit status, stdout and stderr.
+fn type_into_a_shell(text: &str) -> (i32, String, String) {
+    let mut shell = lab();
+    shell.arg("shell").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = shell.spawn().unwrap();
+    // Held open: at its end the shell would end, too.
     let mut input = child.stdin.take().unwrap();
-    std::io::Write::write_all(&mut input, b"sleep 1000 & echo $((6*7)); stty size; tty; exit 5\n").unwrap();
+    input.write_all(text.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(5), "{text}");
+    drop(input);
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (output.status.code().unwrap(), stdout, stderr)
+}
+
+fn a_shell_runs_what_is_typed() {
+    // The shell must end although it leaves a program behind that has its terminal open.
+    let (status, text, _) = type_into_a_shell("sleep 1000 & echo $((6*7)); stty size; tty; exit 5\n");
+    assert_eq!(status, 5, "{text}");
     for expected in ["This is a real kernel", "\n42\r\n", "\n24 80\r\n", "/dev/pts/0"] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
-    drop(input);
 }
 
 /// The error that `cargo lab run` gives.
@@ -136,21 +141,10 @@ fn a_guest_that_hangs_at_boot() {
     assert!(text.contains("Run /bin/sleep as init process"), "the console's last lines: {text}");
 }
 
-fn a_guest_that_dies_while_a_stage_runs() {
-    let mut child = lab()
-        .arg("shell")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = child.stdin.take().unwrap();
-    std::io::Write::write_all(&mut input, b"echo c > /proc/sysrq-trigger\n").unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1));
+fn a_guest_that_dies_while_a_program_runs() {
+    let (status, _, text) = type_into_a_shell("echo c > /proc/sysrq-trigger\n");
+    assert_eq!(status, 1, "{text}");
     assert!(text.contains("the guest's kernel panicked") && text.contains("sysrq triggered crash"), "{text}");
-    drop(input);
 }
 
 /// A PATH with all that Cargo needs, but without the emulator.

@@ -12,7 +12,7 @@ use common::trace_pipe::Line;
 use lab::observe::{Observation, Stage};
 use lab::truth::{self, Event};
 use libbpf_rs::ObjectBuilder;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 
 use crate::guest::{NullBlk, instances, io, programs, quiet, sh, wait_until, watch, with_ext4};
 use crate::{Case, cases};
@@ -32,6 +32,7 @@ pub const CASES: &[Case] = cases![
     every_way_to_end_leaves_nothing_behind,
     after_kill_the_next_run_clears_up,
     a_closed_pipe_ends_a_stage_without_io,
+    what_came_before_ctrl_c_is_printed,
 ];
 
 pub const SOAK: &[Case] = cases![soak_stage03_200000_writes, soak_stage03_eight_threads];
@@ -335,6 +336,19 @@ fn a_closed_pipe_ends_a_stage_without_io() {
     // No write ever fails, since there is nothing to write: only poll() tells that nobody reads.
     stage.wait().unwrap();
     nothing_is_left(&before, "closed pipe");
+}
+
+/// The end must not come before the lines that are in the pipe already.
+fn what_came_before_ctrl_c_is_printed() {
+    quiet();
+    let stage = Stage::start(&["stage03"]).unwrap();
+    kill(stage.pid(), Signal::SIGSTOP).unwrap();
+    io("write /dev/scratch --count 100");
+    // Both wait for the stage now: the lines in its pipe, and the signal.
+    kill(stage.pid(), Signal::SIGINT).unwrap();
+    let seen = stage.end(Signal::SIGCONT).unwrap();
+    assert!(seen.status.success(), "{seen:?}");
+    assert_eq!(seen.lines().len(), 300);
 }
 
 fn after_kill_the_next_run_clears_up() {
