@@ -10,6 +10,7 @@ mod error;
 pub mod libbpf_log;
 pub mod preflight;
 pub mod probe;
+pub mod process;
 pub mod report;
 pub mod stop;
 pub mod trace_pipe;

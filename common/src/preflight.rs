@@ -73,7 +73,7 @@ impl Need {
     }
 
     /// As [`Need::check`], with the kernel's functions, which are read when first needed.
-    fn check_with(&self, functions: &mut Option<Functions>) -> Result<()> {
+    fn check_with(&self, functions: &mut Option<Option<Functions>>) -> Result<()> {
         match self {
             Self::Root => root(geteuid()),
             Self::Btf => btf(Path::new("/sys/kernel/btf/vmlinux")),
@@ -85,7 +85,7 @@ impl Need {
                     Some(functions) => functions,
                     None => functions.insert(Functions::read()?),
                 };
-                kprobe(function, functions)
+                functions.as_ref().map_or(Ok(()), |functions| kprobe(function, functions))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Which kernel functions can be probed here.
 //!
-//! Being in kallsyms or BTF does not make a function probeable: it may be `notrace`, or a `static inline` whose
-//! calls are gone. The list that counts is `available_filter_functions`.
+//! Being in kallsyms or BTF does not make a function probeable: it may be `notrace`, as everything that is declared
+//! `inline` is. The list that counts is `available_filter_functions`.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -32,15 +32,21 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Reads the running kernel's list.
+    /// Reads the running kernel's list; `None` if it is built without (`CONFIG_DYNAMIC_FTRACE`), which kprobes do not
+    /// need.
     ///
     /// # Errors
     /// If tracefs does not give it.
-    pub fn read() -> Result<Self> {
+    pub fn read() -> Result<Option<Self>> {
         let path = tracefs::path()?.join("available_filter_functions");
-        let list = fs::read_to_string(&path)
-            .or_cause(format!("cannot read the list of functions that can be probed, {}", path.display()))?;
-        Ok(Self { list, kallsyms: OnceCell::new() })
+        match fs::read_to_string(&path) {
+            Ok(list) => Ok(Some(Self { list, kallsyms: OnceCell::new() })),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).or_cause(format!(
+                "cannot read the list of functions that can be probed, {}",
+                path.display()
+            )),
+        }
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {

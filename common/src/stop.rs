@@ -27,9 +27,13 @@ pub struct Stop {
     deadline: Option<Instant>,
 }
 
-/// The signals that end a run.
+/// The signals that end a run. Not SIGHUP if it is ignored, as nohup(1) has it: a signalfd would get it all the same.
 fn signals() -> SigSet {
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect()
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    let hangs_up = ignored >> (Signal::SIGHUP as u32 - 1) & 1 == 0;
+    [Signal::SIGINT, Signal::SIGTERM].into_iter().chain(hangs_up.then_some(Signal::SIGHUP)).collect()
 }
 
 /// From here on the signals wait for [`Stop`] instead of killing us, so that a run always ends through its report.

@@ -9,12 +9,13 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
 
 use crate::args::RunArgs;
 use crate::stop::{Stop, Wake};
-use crate::{Error, OrCause, Result, tracefs};
+use crate::{Error, OrCause, Result, process, tracefs};
 
 const PREFIX: &str = "bpf-workbook-";
 
@@ -24,7 +25,7 @@ pub struct TracePipe {
     args: RunArgs,
     // Before the instance: the kernel does not remove an instance whose pipe is open.
     pipe: File,
-    _instance: Option<Instance>,
+    instance: Option<Instance>,
     /// Read, but not yet a whole line.
     rest: Vec<u8>,
     printed: u64,
@@ -53,7 +54,7 @@ impl TracePipe {
             .custom_flags(OFlag::O_NONBLOCK.bits())
             .open(&path)
             .map_err(|error| cannot_open(&path, &error))?;
-        Ok(Self { args: args.clone(), pipe, _instance: instance, rest: Vec::new(), printed: 0, lost: 0 })
+        Ok(Self { args: args.clone(), pipe, instance, rest: Vec::new(), printed: 0, lost: 0 })
     }
 
     /// Prints lines as they come, until Ctrl-C, SIGTERM, `--duration` or `--lines` ends the run.
@@ -64,20 +65,25 @@ impl TracePipe {
         eprintln!("Tracing. Ctrl-C to end.");
         let stop = Stop::new(self.args.duration)?;
         while stop.wait(self.pipe.as_fd())? == Wake::Readable {
-            if self.print_what_is_there()? == Wake::Stop {
+            if self.print_some()? == Got::Enough {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Prints the lines that are still in the pipe. Call it when the programs are detached: it ends when the pipe is
-    /// empty. Tells how many lines were lost because they came faster than they were read.
+    /// Prints the lines that are still in the pipe. Call it when the programs are detached. Tells how many lines were
+    /// lost because they came faster than they were read.
     ///
     /// # Errors
     /// As [`TracePipe::follow`].
     pub fn drain(&mut self) -> Result<()> {
-        self.print_what_is_there()?;
+        // Others may go on writing what we print, too, or to the common pipe: there has to be an end.
+        if let Some(instance) = &self.instance {
+            instance.set("tracing_on", "0")?;
+        }
+        let end = Instant::now() + Duration::from_secs(1);
+        while self.print_some()? == Got::Lines && (self.instance.is_some() || Instant::now() < end) {}
         if self.lost > 0 {
             eprintln!(
                 "warning: {} trace lines were lost, because they came faster than they were read",
@@ -87,34 +93,43 @@ impl TracePipe {
         Ok(())
     }
 
-    /// Prints until the pipe is empty; [`Wake::Stop`] when nothing more is wanted.
-    fn print_what_is_there(&mut self) -> Result<Wake> {
+    /// Reads once and prints the lines.
+    fn print_some(&mut self) -> Result<Got> {
+        let wanted = self.args.lines.map_or(u64::MAX, |lines| lines - self.printed);
+        if wanted == 0 {
+            return Ok(Got::Enough);
+        }
         let mut chunk = vec![0; 64 * 1024];
-        loop {
-            let wanted = self.args.lines.map_or(u64::MAX, |lines| lines - self.printed);
-            if wanted == 0 {
-                return Ok(Wake::Stop);
-            }
-            let read = match self.pipe.read(&mut chunk) {
-                Ok(0) => return Ok(Wake::Readable),
-                Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Wake::Readable),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error).or_cause("cannot read the trace pipe"),
-            };
-            self.rest.extend_from_slice(&chunk[..read]);
-            let (lines, lost, rest) = split(&self.rest, wanted);
-            self.lost += lost;
-            self.printed += lines.iter().filter(|byte| **byte == b'\n').count() as u64;
-            self.rest = rest;
-            match io::stdout().write_all(&lines) {
-                Ok(()) => {}
-                // Nobody reads any more, as after `| head -3`: the run is over.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Wake::Stop),
-                Err(error) => return Err(error).or_cause("cannot print the trace lines"),
-            }
+        let read = match self.pipe.read(&mut chunk) {
+            Ok(0) => return Ok(Got::Nothing),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Got::Nothing),
+            Err(error) => return Err(error).or_cause("cannot read the trace pipe"),
+        };
+        self.rest.extend_from_slice(&chunk[..read]);
+        let (lines, lost, rest) = split(&self.rest, wanted);
+        self.lost += lost;
+        self.printed += lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.rest = rest;
+        match io::stdout().write_all(&lines) {
+            Ok(()) if self.args.lines == Some(self.printed) => Ok(Got::Enough),
+            Ok(()) => Ok(Got::Lines),
+            // Nobody reads any more, as after `| head -3`: the run is over.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Got::Enough),
+            Err(error) => Err(error).or_cause("cannot print the trace lines"),
         }
     }
+}
+
+/// What one look into the pipe gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Got {
+    /// Lines, and there may be more.
+    Lines,
+    /// Nothing, for now.
+    Nothing,
+    /// Nothing more is wanted.
+    Enough,
 }
 
 fn cannot_open(path: &Path, error: &io::Error) -> Error {
@@ -165,8 +180,7 @@ struct Instance {
 impl Instance {
     fn create(instances: &Path, patterns: &[&str]) -> Result<Self> {
         Self::remove_dead(instances);
-        let start = start_time(std::process::id()).unwrap_or_default();
-        let path = instances.join(format!("{PREFIX}{}-{start}", std::process::id()));
+        let path = instances.join(format!("{PREFIX}{}", process::tag()));
         fs::create_dir(&path).map_err(|error| {
             Error::new("cannot make a trace pipe of our own")
                 .evidence(format!("mkdir {}: {error}", path.display()))
@@ -178,24 +192,41 @@ impl Instance {
             .map(|pattern| format!("bpf_string ~ \"{pattern}\""))
             .collect::<Vec<_>>()
             .join(" || ");
-        for (file, text) in [
-            // The clock of bpf_ktime_get_ns(), so that a line's time and the times in its text can be compared.
-            ("trace_clock", "mono"),
-            // KiB for each CPU: room for some 30,000 lines while nobody reads.
-            ("buffer_size_kb", "4096"),
-            ("events/bpf_trace/bpf_trace_printk/filter", &filter),
-            ("events/bpf_trace/bpf_trace_printk/enable", "1"),
-        ] {
-            let file = instance.path.join(file);
-            fs::write(&file, text).or_cause(format!("cannot write {text:?} to {}", file.display()))?;
-        }
+        // The clock of bpf_ktime_get_ns(), so that a line's time and the times in its text can be compared.
+        instance.set("trace_clock", "mono")?;
+        // All CPUs together get 16 MiB, room for some 100,000 lines while nobody reads, but none more than 4.
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        instance.set("buffer_size_kb", &(16 * 1024 / cpus).clamp(512, 4096).to_string())?;
+        instance.set("events/bpf_trace/bpf_trace_printk/filter", &filter)?;
+        instance.set("events/bpf_trace/bpf_trace_printk/enable", "1")?;
         Ok(instance)
+    }
+
+    fn set(&self, file: &str, text: &str) -> Result<()> {
+        let file = self.path.join(file);
+        // Not fs::write(), which would try to make a file that this kernel does not have.
+        OpenOptions::new()
+            .write(true)
+            .open(&file)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(|error| {
+                Error::new("this kernel cannot give us a trace pipe of our own")
+                    .evidence(format!("writing {text:?} to {}: {error}", file.display()))
+                    .fix(
+                        "Linux 5.9 and newer can; with an older one use the common trace pipe: --shared-pipe",
+                    )
+            })
     }
 
     /// Removes the instances of runs that were killed and could not do it themselves.
     fn remove_dead(instances: &Path) {
         for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
-            if entry.file_name().to_str().is_some_and(is_dead) {
+            if entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.strip_prefix(PREFIX))
+                .is_some_and(process::is_dead)
+            {
                 // Somebody may be reading it; then the next run tries again.
                 let _ = fs::remove_dir(entry.path());
             }
@@ -209,23 +240,6 @@ impl Drop for Instance {
             eprintln!("warning: {} stays, the next run removes it: {error}", self.path.display());
         }
     }
-}
-
-/// Whether `name` is an instance whose process is gone. A process is known by its id *and* its start, since ids come
-/// round again.
-fn is_dead(name: &str) -> bool {
-    let ids = name.strip_prefix(PREFIX).and_then(|ids| ids.split_once('-'));
-    let Some((Ok(pid), Ok(start))) = ids.map(|(pid, start)| (pid.parse(), start.parse())) else {
-        return false;
-    };
-    start_time(pid) != Some(start)
-}
-
-/// When a process started, in clock ticks since boot: field 22 of `/proc/PID/stat`, see proc(5).
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the command's name in parentheses and may itself hold spaces and parentheses.
-    stat.rsplit_once(") ")?.1.split(' ').nth(22 - 3)?.parse().ok()
 }
 
 /// One line of the trace pipe, taken apart.
@@ -244,7 +258,7 @@ pub struct Line<'a> {
     pub pid: u32,
     /// The CPU it ran on.
     pub cpu: u32,
-    /// Interrupts off, need to reschedule, hard or soft interrupt, preemption depth; a fifth one since 5.12.
+    /// Interrupts off, need to reschedule, hard or soft interrupt, preemption depth; since 5.15 whether it may migrate.
     pub flags: &'a str,
     /// When the line was written, in seconds of the pipe's clock.
     pub time: f64,
@@ -307,16 +321,5 @@ mod tests {
     fn no_more_lines_than_wanted() {
         let (lines, lost, rest) = split(b"one\ntwo\nthree\n", 2);
         assert_eq!((&*lines, lost, rest.len()), (&b"one\ntwo\n"[..], 0, 0));
-    }
-
-    #[test]
-    fn only_dead_instances_of_ours_are_dead() {
-        let me = std::process::id();
-        let start = start_time(me).unwrap();
-        assert!(!is_dead(&format!("{PREFIX}{me}-{start}")));
-        assert!(is_dead(&format!("{PREFIX}{me}-{}", start + 1)), "a new process with an old id");
-        for foreign in ["foo", "bpf-workbook-", "bpf-workbook-x-1", "bpf-workbook-1"] {
-            assert!(!is_dead(foreign), "{foreign}");
-        }
     }
 }

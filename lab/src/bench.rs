@@ -1,17 +1,16 @@
 //! `make bench-lab`: the lab's budgets, measured on this machine.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime};
 
 use common::{Error, OrCause, Result};
 use nix::sys::signal::Signal;
 
-use crate::kernels::{self, DEFAULT, MATRIX};
+use crate::kernels::{DEFAULT, MATRIX};
 use crate::observe::{Stage as Running, io};
 use crate::tools::output;
-use crate::vm::{Accel, BOOT_LIMIT, Guest, Machine};
+use crate::vm::Machine;
 use crate::workbook::Workbook;
 
 /// Times are the median of so many runs.
@@ -28,7 +27,7 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     println!("{:<50} {:>10} {:>10}", "", "measured", "budget");
     for series in MATRIX {
         let boot = median(|| {
-            let mut guest = boot(workbook, series.name, workbook.build()?)?;
+            let mut guest = Machine::new(workbook, series.name)?.boot()?;
             guest.output(&["true"], LIMIT).map(drop)
         })?;
         row(&format!("boot {} to the first command", series.name), &seconds(boot), "6 s");
@@ -39,7 +38,7 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     let edit = median(|| {
         let file = fs::File::options().append(true).open(&source).or_cause("cannot open the BPF source")?;
         file.set_modified(SystemTime::now()).or_cause("cannot touch the BPF source")?;
-        let mut guest = boot(workbook, DEFAULT, workbook.build()?)?;
+        let mut guest = Machine::new(workbook, DEFAULT)?.boot()?;
         let argv = ["guest", "beside", "--io", "write /dev/scratch", &first.binary(), "--lines", "1"];
         let seen = guest.output(&argv, LIMIT)?;
         if seen.stdout.is_empty() {
@@ -60,7 +59,7 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     output(&mut cargo)?;
     row("clean build of the workspace", &seconds(start.elapsed()), "120 s");
 
-    let mut guest = boot(workbook, DEFAULT, workbook.build()?)?;
+    let mut guest = Machine::new(workbook, DEFAULT)?.boot()?;
     for stage in &workbook.stages {
         let stripped = target.path().join(stage.binary());
         output(Command::new("strip").arg("-o").arg(&stripped).arg(workbook.binaries().join(stage.binary())))?;
@@ -75,18 +74,6 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn boot(workbook: &Workbook, kernel: &str, binaries: Vec<PathBuf>) -> Result<Guest> {
-    Machine {
-        kernel: kernels::find(kernel)?,
-        binaries,
-        accel: Accel::Auto,
-        append: String::new(),
-        limit: BOOT_LIMIT,
-        memory: workbook.memory(),
-    }
-    .boot()
 }
 
 fn median(mut run: impl FnMut() -> Result<()>) -> Result<Duration> {

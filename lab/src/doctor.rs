@@ -45,12 +45,11 @@ pub fn run(workbook: &Workbook, stage: Option<&str>) -> Result<ExitCode> {
 }
 
 fn for_the_lab(workbook: &Workbook) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = tools::ALL
-        .iter()
-        .map(|tool| {
-            (tool.name.to_owned(), tool.find().map(|path| format!("{} ({})", tool.purpose, path.display())))
-        })
-        .collect();
+    // Who has the kernel, or will name one of their own, need not be able to fetch it.
+    let fetch = if kernels::find(DEFAULT).is_ok() { &[] } else { &tools::TO_FETCH[..] };
+    let look = |tool: &tools::Tool| tool.find().map(|path| format!("{} ({})", tool.purpose, path.display()));
+    let tools = tools::TO_RUN.iter().chain(fetch);
+    let mut findings: Vec<Finding> = tools.map(|tool| (tool.name.to_owned(), look(tool))).collect();
     for series in MATRIX {
         let name = format!("kernel {}", series.name);
         let found = kernels::find(series.name);

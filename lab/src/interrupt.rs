@@ -11,11 +11,14 @@ use crate::protocol::ToGuest;
 use crate::terminal;
 use crate::vm::Line;
 
-/// How long a program in the guest may take to end when it is asked to.
+/// How long a program in the guest may print nothing, and not end, when it was asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// When somebody first asked us to end.
-static ASKED: Mutex<Option<Instant>> = Mutex::new(None);
+/// How often somebody may ask until we no longer wait for the program.
+const INSISTENCE: u32 = 3;
+
+/// How often somebody asked us to end, and when the program last showed that it is at it.
+static ASKED: Mutex<Option<(u32, Instant)>> = Mutex::new(None);
 
 /// Where signals go while a program runs.
 static PROGRAM: Mutex<Option<Line>> = Mutex::new(None);
@@ -36,7 +39,7 @@ pub fn take_over() -> Result<()> {
                 Signal::SIGWINCH => terminal::size().map(ToGuest::Resize),
                 _ => {
                     if let Ok(mut asked) = ASKED.lock() {
-                        asked.get_or_insert_with(Instant::now);
+                        asked.get_or_insert((0, Instant::now())).0 += 1;
                     }
                     Some(ToGuest::Signal(signal as i32))
                 }
@@ -57,12 +60,22 @@ pub fn pass_to(line: Line) {
     }
 }
 
-/// Whether to give up: at once when no program runs, after a while when one does and does not end.
+/// The program prints: it may be about to end, with much to print before that.
+pub fn progress() {
+    if let Ok(mut asked) = ASKED.lock()
+        && let Some((_, since)) = &mut *asked
+    {
+        *since = Instant::now();
+    }
+}
+
+/// Whether to give up: at once when no program runs; when one does, after a while, or when somebody insists.
 ///
 /// # Errors
 /// If so.
 pub fn check() -> Result<()> {
-    let Some(asked) = ASKED.lock().ok().and_then(|asked| *asked) else { return Ok(()) };
+    let Some((times, since)) = ASKED.lock().ok().and_then(|asked| *asked) else { return Ok(()) };
     let program = PROGRAM.lock().is_ok_and(|program| program.is_some());
-    if program && asked.elapsed() < PATIENCE { Ok(()) } else { Err(Error::new("interrupted")) }
+    let wait = program && times < INSISTENCE && since.elapsed() < PATIENCE;
+    if wait { Ok(()) } else { Err(Error::new("interrupted")) }
 }

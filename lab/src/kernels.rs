@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use common::{Error, OrCause, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 use crate::tools::{DEPMOD, DPKG_DEB, XZ, output};
@@ -123,14 +124,15 @@ impl Series {
         {
             return Ok(here);
         }
+        apt.download(&found, self.name)?;
         // Made beside the place and moved there when it is whole: a kernel is never half here.
         let above = folder.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
         let work =
             tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))?;
-        apt.download(&found, self.name, work.path())?;
         let tree = work.path().join("tree");
-        for package in files(work.path(), ".deb")? {
+        let packages = files(&apt.downloads(), ".deb")?;
+        for package in &packages {
             output(DPKG_DEB.command()?.arg("-x").arg(package).arg(&tree))?;
         }
 
@@ -176,6 +178,9 @@ impl Series {
             fs::remove_dir_all(&folder).or_cause(format!("cannot replace {}", folder.display()))?;
         }
         fs::rename(&kernel, &folder).or_cause(format!("cannot put the kernel into {}", folder.display()))?;
+        for package in packages {
+            let _ = fs::remove_file(package);
+        }
         self.here()?.ok_or_else(|| Error::new(format!("the kernel {} was here and is gone", self.name)))
     }
 }
@@ -204,7 +209,7 @@ pub fn find(name: &str) -> Result<Kernel> {
     if start.get(0x202..0x206) != Some(b"HdrS") {
         return Err(Error::new(format!("{name} is no kernel for x86"))
             .evidence("a bzImage has HdrS at byte 0x202; this file has not")
-            .fix("name a bzImage, such as /boot/vmlinuz-$(uname -r)"));
+            .fix("name a bzImage that has NVMe and ext4 built in"));
     }
     Ok(Kernel { name: name.to_owned(), image, modules: None, package: None })
 }
@@ -231,8 +236,9 @@ struct Found {
     downloads: Vec<String>,
 }
 
-/// apt with lists and settings of our own, so that it needs no root and leaves the system's alone.
+/// apt with lists and settings of our own, so that it needs no root and leaves the system's alone. One at a time.
 struct Apt {
+    _lock: Flock<fs::File>,
     folder: PathBuf,
     main: String,
     security: String,
@@ -241,7 +247,7 @@ struct Apt {
 impl Apt {
     fn new(mirror: Option<&str>) -> Result<Self> {
         let targets = Command::new("apt-get")
-            .args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"])
+            .args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(ORIGIN)", "Created-By: Packages"])
             .output()
             .map_err(|error| {
                 Error::new("the kernels of the matrix are Debian packages, and this machine has no apt to fetch them")
@@ -255,11 +261,13 @@ impl Apt {
                 .fix("make setup (Ubuntu: apt install debian-archive-keyring)"));
         }
         let folder = cache()?.join("apt");
-        for name in ["lists/partial", "archives/partial"] {
+        for name in ["lists/partial", "archives/partial", "downloads"] {
             let path = folder.join(name);
             fs::create_dir_all(&path).or_cause(format!("cannot make {}", path.display()))?;
         }
-        Ok(Self { folder, main, security })
+        let lock = fs::File::create(folder.join("lock")).or_cause("cannot make a lock for apt's folder")?;
+        let lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| error);
+        Ok(Self { _lock: lock.or_cause("cannot lock apt's folder")?, folder, main, security })
     }
 
     fn command(&self, program: &str) -> Command {
@@ -289,8 +297,13 @@ impl Apt {
         Ok(newest(&String::from_utf8_lossy(&shown.stdout)))
     }
 
-    /// Downloads packages into a folder, with a progress bar. apt refuses what does not match the archive's hash.
-    fn download(&self, found: &Found, series: &str, folder: &Path) -> Result<()> {
+    /// Where packages are until they are installed.
+    fn downloads(&self) -> PathBuf {
+        self.folder.join("downloads")
+    }
+
+    /// Downloads packages, with a progress bar. apt refuses what does not match the archive's hash.
+    fn download(&self, found: &Found, series: &str) -> Result<()> {
         let style = ProgressStyle::with_template("{msg} [{bar:40}] {percent:>3} %")
             .map(|style| style.progress_chars("=> "))
             .or_cause("the progress bar is not well formed")?;
@@ -301,7 +314,7 @@ impl Apt {
             .command("apt-get")
             .args(["download", "-qq", "-o", "APT::Status-Fd=1"])
             .args(&found.downloads)
-            .current_dir(folder)
+            .current_dir(self.downloads())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -324,7 +337,7 @@ impl Apt {
             bar.abandon();
             return Err(Error::new(format!("the kernel {series} could not be downloaded"))
                 .evidence(String::from_utf8_lossy(&result.stderr))
-                .fix("try again; what was fetched before is kept"));
+                .fix("try again: packages that are whole are kept"));
         }
         bar.finish();
         Ok(())
@@ -373,15 +386,25 @@ fn mirrors(targets: &str, wanted: Option<&str>) -> Result<(String, String)> {
     if let Some(main) = wanted {
         return Ok((main.to_owned(), beside(main)));
     }
+    // MIRROR SUITE ORIGIN: others, too, have a suite called stable.
     let find = |is: &dyn Fn(&str) -> bool| {
-        let mut pairs = targets.lines().filter_map(|line| line.split_once(' '));
-        pairs.find(|(_, suite)| is(suite)).map(|(mirror, _)| mirror.to_owned())
+        let mut targets = targets.lines().filter_map(|line| {
+            let mut words = line.split(' ');
+            (words.clone().nth(2) == Some("Debian")).then_some((words.next()?, words.next()?))
+        });
+        targets.find(|(_, suite)| is(suite)).map(|(mirror, _)| mirror.to_owned())
     };
     let main = find(&|suite| SUITES.contains(&suite)).ok_or_else(|| {
         Error::new("this machine's apt knows no mirror of Debian")
-            .evidence(if targets.is_empty() { "apt-get indextargets prints nothing" } else { targets })
-            .fix("name one: cargo lab kernels --fetch --mirror URL, where URL/dists is Debian's; its security updates \
-                  are looked for at URL-security")
+            .evidence(if targets.is_empty() {
+                "apt-get indextargets prints nothing: apt has no lists yet, or no sources"
+            } else {
+                targets
+            })
+            .fix(
+                "on Debian: sudo apt-get update; elsewhere name a mirror: cargo lab kernels --fetch --mirror URL, where \
+                 URL/dists is Debian's; its security updates are looked for at URL-security",
+            )
     })?;
     let security =
         find(&|suite| suite.strip_suffix("-security").is_some_and(|suite| SUITES.contains(&suite)));
@@ -449,12 +472,14 @@ mod tests {
 
     #[test]
     fn mirrors_come_from_this_machines_apt_or_from_the_user() {
-        let debian = "https://mirror/debian-security/ bookworm-security\nhttps://mirror/debian/ bookworm\n";
+        let debian = "https://mirror/debian-security/ bookworm-security Debian\nhttps://mirror/debian/ bookworm Debian\n";
         let both = ("https://mirror/debian/".to_owned(), "https://mirror/debian-security/".to_owned());
         assert_eq!(mirrors(debian, None).unwrap(), both);
-        assert_eq!(mirrors("https://mirror/debian/ sid\n", None).unwrap(), both);
+        assert_eq!(mirrors("https://mirror/debian/ sid Debian\n", None).unwrap(), both);
         assert_eq!(mirrors("", Some("https://mirror/debian/")).unwrap(), both);
-        insta::assert_snapshot!(mirrors("https://mirror/ubuntu/ noble\n", None).unwrap_err());
+        let ubuntu = "https://mirror/ubuntu/ noble Ubuntu\nhttps://browser/deb/ stable Browser\n";
+        insta::assert_snapshot!(mirrors(ubuntu, None).unwrap_err());
+        assert!(mirrors("", None).unwrap_err().to_string().contains("sudo apt-get update"));
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub enum FromGuest {
     Ready {
         /// The kernel's release, as `uname -r` prints it.
         release: String,
+        /// What it could not do for the programs that it will run: it has no disks.
+        complaint: Option<String>,
     },
     /// The guest is still there. Sent every [`ALIVE_EVERY`].
     Alive,
@@ -108,7 +110,7 @@ mod tests {
     #[test]
     fn messages_arrive_as_they_were_sent() {
         let sent = [
-            FromGuest::Ready { release: "6.12.0".into() },
+            FromGuest::Ready { release: "6.12.0".into(), complaint: None },
             FromGuest::Stdout((0..=255).collect()),
             FromGuest::Stderr(vec![]),
             FromGuest::Exit(130),

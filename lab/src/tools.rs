@@ -41,7 +41,9 @@ pub const BPFTOOL: Tool =
     Tool { name: "bpftool", package: "bpftool", purpose: "prints a kernel's types as C" };
 
 /// All that the lab needs to run, besides a kernel.
-pub const ALL: [Tool; 8] = [QEMU, BUSYBOX, MKE2FS, DPKG_DEB, XZ, DEPMOD, SETPRIV, CLANG];
+pub const TO_RUN: [Tool; 5] = [QEMU, BUSYBOX, MKE2FS, SETPRIV, CLANG];
+/// What it needs to fetch a kernel.
+pub const TO_FETCH: [Tool; 3] = [DPKG_DEB, XZ, DEPMOD];
 
 impl Tool {
     /// Where it is.

@@ -113,7 +113,8 @@ pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<S
             _ => 0,
         };
     }
-    sentence += ", each followed by its bio_endio()";
+    sentence +=
+        if stage == 2 { ", each followed by a bio_endio()" } else { ", each followed by its bio_endio()" };
     if stage >= 3 {
         if durations != done.count {
             return Err(wrong(format!("{} bios, but {durations} durations", done.count)));

@@ -11,15 +11,16 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use common::{Error, OrCause, Result};
+use common::{Error, OrCause, Result, process};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 
 use crate::guest::{FS_DISK, RAW_DISK};
-use crate::kernels::Kernel;
+use crate::kernels::{self, Kernel};
 use crate::protocol::{FromGuest, Terminal, ToGuest, receive, send};
 use crate::tools::{MKE2FS, QEMU, SETPRIV, output};
+use crate::workbook::Workbook;
 use crate::{image, interrupt};
 
 /// How long a guest may take until it answers, unless the user says otherwise.
@@ -80,7 +81,7 @@ pub struct Guest {
     pub release: String,
     /// What runs it: never [`Accel::Auto`].
     pub accel: Accel,
-    /// From the start of QEMU until the guest answered.
+    /// From making its files until it answered.
     pub boot_time: Duration,
     line: Line,
     events: Receiver<FromGuest>,
@@ -123,6 +124,21 @@ pub struct Output {
 }
 
 impl Machine {
+    /// A kernel with all of the workbook's programs, accelerated as well as it can be.
+    ///
+    /// # Errors
+    /// If the kernel is not here or the workbook does not compile.
+    pub fn new(workbook: &Workbook, kernel: &str) -> Result<Self> {
+        Ok(Self {
+            kernel: kernels::find(kernel)?,
+            binaries: workbook.build()?,
+            accel: Accel::Auto,
+            append: String::new(),
+            limit: BOOT_LIMIT,
+            memory: workbook.memory(),
+        })
+    }
+
     /// Boots it and waits until it answers.
     ///
     /// # Errors
@@ -145,27 +161,28 @@ impl Machine {
         if kvm.is_err() || known == verdict("broken") {
             return self.boot_with(Accel::Tcg, self.limit);
         }
-        let tried =
-            self.boot_with(Accel::Kvm, if known == verdict("works") { self.limit } else { KVM_LIMIT });
-        let works = if tried.is_ok() { "works" } else { "broken" };
+        if known == verdict("works") {
+            return self.boot_with(Accel::Kvm, self.limit);
+        }
+        let tried = self.boot_with(Accel::Kvm, KVM_LIMIT);
+        interrupt::check()?;
+        let (guest, works) = match tried {
+            Ok(guest) => (guest, "works"),
+            // It was KVM's fault only if the same machine boots without it.
+            Err(_) => (self.boot_with(Accel::Tcg, self.limit)?, "broken"),
+        };
+        if works == "broken" {
+            eprintln!("KVM does not work on this machine; emulation is used from now on.");
+        }
         // If it can't be remembered, it is tried again next time.
         let _ = fs::create_dir_all(&self.memory).and_then(|()| fs::write(&memory, verdict(works)));
-        tried.or_else(|_| {
-            eprintln!(
-                "KVM does not work on this machine; using emulation from now on (delete {} to try again).",
-                memory.display()
-            );
-            self.boot_with(Accel::Tcg, self.limit)
-        })
+        Ok(guest)
     }
 
     fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Guest> {
         let start = Instant::now();
         room()?;
-        let folder = tempfile::Builder::new()
-            .prefix("bpf-lab-")
-            .tempdir()
-            .or_cause("cannot make a folder for the guest")?;
+        let folder = folder()?;
         let at = |name: &str| folder.path().join(name);
         image::write(&at("initramfs"), &self.kernel, &self.binaries)?;
         for (name, bytes) in [("fs", FS_BYTES), ("raw", RAW_BYTES)] {
@@ -215,7 +232,12 @@ impl Machine {
         let (release, boot_time) = (String::new(), Duration::ZERO);
         let mut guest = Guest { release, accel, boot_time, line, events, emulator };
         match guest.next(limit)? {
-            Some(FromGuest::Ready { release }) => guest.release = release,
+            Some(FromGuest::Ready { release, complaint: None }) => guest.release = release,
+            Some(FromGuest::Ready { complaint: Some(complaint), .. }) => {
+                return Err(Error::new("the guest is up, but has no disks").evidence(complaint).fix(
+                    "use a kernel with CONFIG_BLK_DEV_NVME=y and CONFIG_EXT4_FS=y, such as those of the matrix",
+                ));
+            }
             Some(other) => {
                 return Err(
                     Error::new("the guest does not speak as it should").evidence(format!("{other:?}"))
@@ -250,7 +272,10 @@ impl Guest {
         self.line.send(&ToGuest::Run { argv, terminal })?;
         loop {
             match self.next(SILENCE)? {
-                Some(FromGuest::Stdout(bytes)) => print(Stream::Stdout, &bytes)?,
+                Some(FromGuest::Stdout(bytes)) => {
+                    interrupt::progress();
+                    print(Stream::Stdout, &bytes)?;
+                }
                 Some(FromGuest::Stderr(bytes)) => print(Stream::Stderr, &bytes)?,
                 Some(FromGuest::Exit(status)) => return Ok(status),
                 Some(FromGuest::Failed(why)) => return Err(Error::new(why)),
@@ -372,11 +397,9 @@ impl Emulator {
         let console = fs::read(self.folder.path().join("console")).unwrap_or_default();
         let console = String::from_utf8_lossy(&console).into_owned();
         let lines: Vec<_> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-        // From the panic on, if there was one: what follows it is a trace of calls.
-        let from = lines
-            .iter()
-            .position(|line| line.contains("Kernel panic"))
-            .unwrap_or(lines.len().saturating_sub(10));
+        // Around the panic, if there was one: why is said before it, and a trace of calls follows it.
+        let panic = lines.iter().position(|line| line.contains("Kernel panic"));
+        let from = panic.map_or(lines.len().saturating_sub(10), |panic| panic.saturating_sub(5));
         let last = &lines[from..lines.len().min(from + 10)];
         if last.is_empty() {
             "the console is empty".to_owned()
@@ -421,6 +444,25 @@ impl Drop for Emulator {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// A new folder for a guest's files; those of labs that were killed are removed.
+fn folder() -> Result<tempfile::TempDir> {
+    const PREFIX: &str = "bpf-lab-";
+    let above = std::env::temp_dir();
+    for entry in fs::read_dir(&above).into_iter().flatten().flatten() {
+        // bpf-lab-PID-START.RANDOM
+        let tag = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| Some(name.strip_prefix(PREFIX)?.split_once('.')?.0.to_owned()));
+        if tag.is_some_and(|tag| process::is_dead(&tag)) {
+            // Another user's, perhaps.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    let prefix = format!("{PREFIX}{}.", process::tag());
+    tempfile::Builder::new().prefix(&prefix).tempdir_in(above).or_cause("cannot make a folder for the guest")
 }
 
 /// Looks whether the folder for the guest's files has room for its disks, and gives the bytes that are free there.

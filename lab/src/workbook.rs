@@ -7,6 +7,8 @@ use cargo_metadata::MetadataCommand;
 use common::{Error, OrCause, Result};
 use serde::Deserialize;
 
+use crate::interrupt;
+
 /// A stage, from `[package.metadata.stage]` of its `Cargo.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -129,6 +131,8 @@ impl Workbook {
         }
         let status = command.status().or_cause("cannot start cargo")?;
         if !status.success() {
+            // Ctrl-C ends cargo, too.
+            interrupt::check()?;
             return Err(Error::new("the workbook does not compile")
                 .evidence("the compiler's words above")
                 .fix("mend it, or see what you changed: git diff"));

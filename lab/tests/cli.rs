@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use lab::doctor;
 use lab::workbook::Workbook;
 
 /// Runs a command and gives its exit status, stdout and stderr as one text.
@@ -82,16 +83,28 @@ fn without_clang_the_build_says_what_to_install() {
     assert!(!text.contains("panicked") && text.ends_with("status: 101"), "{text}");
 }
 
-/// Whoever reads the top README sees the stages that there are.
+/// What the READMEs say of a stage is what its Cargo.toml and its source say.
 #[test]
-fn the_readme_has_every_stage() {
+fn the_readmes_tell_the_facts() {
     let workbook = Workbook::read().unwrap();
     let readme = fs::read_to_string(workbook.root.join("README.md")).unwrap();
     for stage in &workbook.stages {
         let (number, title, adds) = (stage.number, &stage.title, &stage.adds);
         let row =
             format!("| [{number:02}](stages/{}) | {title} | {adds} | {} |", stage.package(), stage.minutes);
-        assert!(readme.contains(&row), "missing: {row}");
+        assert!(readme.contains(&row), "missing in README.md: {row}");
+
+        let probes = doctor::sections(stage).unwrap().into_iter().filter_map(|section| {
+            let (kind, function) = section.split_once('/')?;
+            Some(format!("{kind} `{function}`"))
+        });
+        let row = format!("| {adds} | {} | {} |", probes.collect::<Vec<_>>().join(", "), stage.minutes);
+        let readme = stage.folder.join("README.md");
+        assert!(
+            fs::read_to_string(&readme).unwrap().contains(&row),
+            "missing in {}: {row}",
+            readme.display()
+        );
     }
 }
 

@@ -25,7 +25,7 @@ use nix::mount::{MsFlags, mount};
 use nix::pty::openpty;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::termios::{self, SetArg};
-use nix::unistd::{Pid, getsid};
+use nix::unistd::Pid;
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// What the lab starts in the guest besides the stages themselves.
@@ -100,10 +100,7 @@ fn init() -> Result<ExitCode> {
         }
     }
     let _ = fs::write("/proc/sys/kernel/hostname", "lab");
-    if let Err(error) = disks() {
-        eprintln!("lab: {error}");
-    }
-    serve()?;
+    serve(disks().err().map(|error| error.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -118,8 +115,7 @@ fn disks() -> Result<()> {
                 break;
             }
             if Instant::now() > deadline {
-                return Err(Error::new(format!("the disk {serial} did not appear within 10 s"))
-                    .fix("use a kernel with CONFIG_BLK_DEV_NVME=y and CONFIG_EXT4_FS=y, such as Debian's cloud kernels"));
+                return Err(Error::new(format!("the disk {serial} did not appear within 10 s")));
             }
             thread::sleep(Duration::from_millis(5));
         }
@@ -150,7 +146,7 @@ fn tell(line: &Line, message: &FromGuest) {
 }
 
 /// Runs what the lab asks for, until it ends the guest.
-fn serve() -> Result<()> {
+fn serve(complaint: Option<String>) -> Result<()> {
     let mut input =
         OpenOptions::new().read(true).write(true).open(LINE).or_cause(format!("cannot open {LINE}"))?;
     let mut raw = termios::tcgetattr(&input).or_cause("cannot read the line's settings")?;
@@ -158,7 +154,7 @@ fn serve() -> Result<()> {
     termios::tcsetattr(&input, SetArg::TCSANOW, &raw).or_cause("cannot set the line to raw")?;
     let line: Line = Arc::new(Mutex::new(input.try_clone().or_cause("cannot share the line")?));
 
-    tell(&line, &FromGuest::Ready { release: common::preflight::release() });
+    tell(&line, &FromGuest::Ready { release: common::preflight::release(), complaint });
     let pulse = line.clone();
     thread::spawn(move || {
         loop {
@@ -194,8 +190,7 @@ struct Program {
 impl Program {
     fn start(argv: &[String], terminal: Option<Terminal>, line: &Line) -> Result<Self> {
         let [name, args @ ..] = argv else { return Err(Error::new("no program was named")) };
-        // A session of its own, by which all that the program leaves behind is found. With -c the terminal is the
-        // session's, so that Ctrl-C and job control work in it.
+        // A session of its own; with -c the terminal is the session's, so that Ctrl-C and job control work in it.
         let mut command = Command::new("setsid");
         if terminal.is_some() {
             command.arg("-c");
@@ -237,7 +232,7 @@ impl Program {
         }
         let line = line.clone();
         thread::spawn(move || {
-            let status = finish(&mut child, session, readers);
+            let status = finish(&mut child, readers);
             tell(&line, &FromGuest::Exit(status));
         });
         Ok(Self { session, terminal: master })
@@ -252,8 +247,9 @@ impl Program {
 
     fn signal(&self, number: i32) -> Result<()> {
         let signal = Signal::try_from(number).or_cause("no such signal")?;
-        // The program may just have ended: its exit is on the way to the lab.
-        let _ = killpg(self.session, signal);
+        // A program that has just been started may not have its session yet. If neither is there, it has just ended,
+        // and its exit is on the way to the lab.
+        let _ = killpg(self.session, signal).or_else(|_| kill(self.session, signal));
         Ok(())
     }
 
@@ -288,15 +284,10 @@ fn forward(
 }
 
 /// Waits until the program ended and all that it printed was sent.
-fn finish(child: &mut Child, session: Pid, readers: Vec<thread::JoinHandle<()>>) -> i32 {
+fn finish(child: &mut Child, readers: Vec<thread::JoinHandle<()>>) -> i32 {
     let status = child.wait().unwrap_or(ExitStatus::from_raw(255 << 8));
-    // What it left in the background would hold its output open.
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw)) {
-        if getsid(Some(pid)) == Ok(session) {
-            let _ = kill(pid, Signal::SIGKILL);
-        }
-    }
+    // What it left in the background would hold its output open. To the first process, -1 is everybody else.
+    let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     for reader in readers {
         let _ = reader.join();
     }

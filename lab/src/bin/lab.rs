@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use common::{Error, OrCause, Result};
-use lab::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
+use lab::kernels::{DEFAULT, Kernel, MATRIX, Series};
 use lab::protocol::{Terminal, ToGuest};
 use lab::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
 use lab::workbook::Workbook;
@@ -99,14 +99,12 @@ struct Boot {
 
 impl Boot {
     fn machine(&self, workbook: &Workbook) -> Result<Machine> {
-        let kernel = kernels::find(&self.kernel)?;
+        let limit = Duration::from_secs(self.boot_limit);
         Ok(Machine {
-            kernel,
-            binaries: workbook.build()?,
             accel: self.accel,
             append: self.append.clone(),
-            limit: Duration::from_secs(self.boot_limit),
-            memory: workbook.memory(),
+            limit,
+            ..Machine::new(workbook, &self.kernel)?
         })
     }
 
@@ -159,8 +157,12 @@ fn run(command: Command) -> Result<ExitCode> {
             let mut guest = boot.boot(&workbook)?;
             demo::run(&mut guest, &workbook.stages)
         }
-        Command::Bench => bench::run(&Workbook::read()?),
+        Command::Bench => {
+            interrupt::take_over()?;
+            bench::run(&Workbook::read()?)
+        }
         Command::Vmlinux { boot } => {
+            interrupt::take_over()?;
             let workbook = Workbook::read()?;
             vmlinux::write(&mut boot.boot(&workbook)?, &workbook)
         }

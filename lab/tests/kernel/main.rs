@@ -4,7 +4,7 @@
 //! `kernel-tests --in-guest CASE`, it runs the case there. A case is a function that panics if the kernel tells
 //! something else than the truth.
 //!
-//! `cargo test --test kernel 6.12` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1` the long cases run too.
+//! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1` the long cases run too.
 
 mod driver;
 mod guest;
@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{OrCause, Result};
-use lab::kernels::{self, MATRIX};
+use lab::kernels::MATRIX;
 use lab::tools::SETPRIV;
-use lab::vm::{Accel, BOOT_LIMIT, Guest, Machine};
+use lab::vm::{Guest, Machine};
 use lab::workbook::Workbook;
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -122,24 +122,16 @@ fn check(guest: &mut Guest, case: &str) -> Result<()> {
 fn boot(kernel: &str, append: &str) -> Result<Guest> {
     let workbook = Workbook::read()?;
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
-    let mut binaries = workbook.build()?;
+    let mut machine = Machine { append: append.to_owned(), ..Machine::new(&workbook, kernel)? };
     let ourselves = folder.path().join("kernel-tests");
     let this = std::env::current_exe().or_cause("cannot find ourselves")?;
     std::fs::copy(this, &ourselves).or_cause("cannot copy ourselves")?;
-    binaries.extend([ourselves, SETPRIV.find()?]);
+    machine.binaries.extend([ourselves, SETPRIV.find()?]);
     for name in ["shout", "refused"] {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
-        binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
+        machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
     }
-    Machine {
-        kernel: kernels::find(kernel)?,
-        binaries,
-        accel: Accel::Auto,
-        append: append.to_owned(),
-        limit: BOOT_LIMIT,
-        memory: workbook.memory(),
-    }
-    .boot()
+    machine.boot()
 }
 
 /// The driver itself, `cargo lab`, as a command.

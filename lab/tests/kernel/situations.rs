@@ -100,7 +100,7 @@ fn a_function_that_does_not_exist() {
     assert!(text.contains("fix:      look whether it has another name here"), "{text}");
 }
 
-/// On each of the four kernels it is in kallsyms and in BTF, but it is a `static inline`, and those are `notrace`.
+/// On each of the four kernels it is in kallsyms and in BTF, but it is declared `inline`, which includes `notrace`.
 fn a_function_that_cannot_be_probed() {
     let text = Need::Kprobe("__blk_mq_end_request".into()).check().unwrap_err().to_string();
     assert!(text.starts_with("__blk_mq_end_request cannot be probed on this kernel\n"), "{text}");

@@ -27,10 +27,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 
 	err = bpf_map_update_elem(&start_map, &key, &start_time, BPF_NOEXIST);
 	if (err == -EEXIST) {
-		/*
-		 * The kernel used this memory for a new bio, so the old one has ended, but its
-		 * bio_endio() was among the calls that we were not shown. Its start must go.
-		 */
+		/* The kernel uses the memory again: the old bio ended without our being told. */
 		__sync_fetch_and_add(&overwritten, 1);
 		err = bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY);
 	}
@@ -51,7 +48,7 @@ int BPF_KPROBE(bio_endio_entry, struct bio *bio)
 	/* The verifier refuses to follow the pointer unless it was compared with NULL. */
 	start_time = bpf_map_lookup_elem(&start_map, &key);
 	if (!start_time)
-		return 0; /* submitted before we came, or part of a bio that was split */
+		return 0; /* it came before us, or it is a part or a copy of another bio */
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - *start_time);
 	bpf_map_delete_elem(&start_map, &key);
