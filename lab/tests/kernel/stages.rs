@@ -33,6 +33,7 @@ pub const CASES: &[Case] = cases![
     after_kill_the_next_run_clears_up,
     a_closed_pipe_ends_a_stage_without_io,
     what_came_before_ctrl_c_is_printed,
+    a_stage_ends_in_the_middle_of_a_flood,
 ];
 
 pub const SOAK: &[Case] = cases![soak_stage03_200000_writes, soak_stage03_eight_threads];
@@ -350,6 +351,26 @@ fn what_came_before_ctrl_c_is_printed() {
     let seen = stage.end(Signal::SIGCONT).unwrap();
     assert!(seen.status.success(), "{seen:?}");
     assert_eq!(seen.lines().len(), 300);
+}
+
+/// Lines that never stop coming must not keep a stage from looking at the clock.
+fn a_stage_ends_in_the_middle_of_a_flood() {
+    quiet();
+    let before = programs();
+    let flood = ["write", "/dev/scratch", "--size", "512", "--threads", "4", "--count", "30000"];
+    let mut flood = Command::new("io").args(flood).stdout(Stdio::null()).spawn().unwrap();
+    for arguments in [&["stage03", "--duration", "1"][..], &["stage03", "--duration", "1", "--shared-pipe"]] {
+        let stage = Stage::start(arguments).unwrap();
+        let start = Instant::now();
+        let seen = stage.wait().unwrap();
+        assert!(seen.status.success(), "{}", seen.stderr);
+        assert!(start.elapsed() < Duration::from_secs(15), "ended after {:?}", start.elapsed());
+        assert!(seen.lines().len() > 100, "there was a flood");
+        assert!(flood.try_wait().unwrap().is_none(), "and there still is");
+    }
+    flood.kill().unwrap();
+    flood.wait().unwrap();
+    nothing_is_left(&before, "a flood");
 }
 
 fn after_kill_the_next_run_clears_up() {
