@@ -65,6 +65,63 @@ impl fmt::Display for Unpaired {
     }
 }
 
+/// A bio and how long it took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlowBio {
+    /// The address of its `struct bio`; 0 if there was none.
+    pub bio: u64,
+    /// When `submit_bio()` was called, in nanoseconds since boot.
+    pub start: u64,
+    /// When `bio_endio()` was called, in nanoseconds since boot.
+    pub end: u64,
+    /// The sector, of 512 bytes, that it was submitted for.
+    pub sector: Option<u64>,
+}
+
+impl SlowBio {
+    /// How long it took, in nanoseconds.
+    pub fn duration(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+/// The slowest bio of a run; `None` if none has finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaxLatency(pub Option<SlowBio>);
+
+impl MaxLatency {
+    /// The slowest of each CPU's slowest.
+    pub fn of(bios: impl IntoIterator<Item = SlowBio>) -> Self {
+        Self(bios.into_iter().filter(|bio| bio.bio != 0).max_by_key(SlowBio::duration))
+    }
+}
+
+impl fmt::Display for MaxLatency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(slowest) = &self.0 else {
+            return f.write_str("No I/O has finished, so none was the slowest.");
+        };
+        let SlowBio { bio, start, end, sector } = slowest;
+        writeln!(
+            f,
+            "{RULE}\nFrom: submit_bio(bio=0x{bio:x}) {start}\nTo  : bio_endio (bio=0x{bio:x}) {end}"
+        )?;
+        if let Some(sector) = sector {
+            writeln!(f, "Bio Info : Sector ({sector})")?;
+        }
+        write!(f, "Max latency {} ns\n{RULE}", slowest.duration())
+    }
+}
+
+/// A line between parts of a report.
+const RULE: &str = "==================================================";
+
+/// The numbers of a map's record that holds `u64` only, in the order of its fields. What the record does not hold is 0.
+pub fn words<const N: usize>(record: &[u8]) -> [u64; N] {
+    let mut words = record.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
+    std::array::from_fn(|_| words.next().unwrap_or_default())
+}
+
 /// How many calls of the probed functions the kernel did not show to the programs of `object`, because they came in
 /// an interrupt while the CPU was just running another kprobe (`kprobe_running()`) or another program
 /// (`bpf_prog_active`). Read it as long as the programs are attached. Kernels before 6.7 do not count them (commits
@@ -113,6 +170,25 @@ mod tests {
         insta::assert_snapshot!(all_told, @"Starts without an end: 3, starts not recorded: 1, calls missed: 2");
         let older = Unpaired { open: 0, dropped: 0, missed: None };
         insta::assert_snapshot!(older, @"Starts without an end: 0, starts not recorded: 0, calls missed: not known (the kernel counts them from 6.7 on)");
+    }
+
+    #[test]
+    fn the_slowest_of_each_cpus_slowest() {
+        let cpus = [[0, 0, 0, 0], [0xff01, 100, 350, 2048], [0xff02, 200, 400, 8]];
+        let bios = cpus.map(|cpu| {
+            let record: Vec<u8> = cpu.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
+            let [bio, start, end, sector] = words(&record);
+            SlowBio { bio, start, end, sector: Some(sector) }
+        });
+        insta::assert_snapshot!(MaxLatency::of(bios.clone()), @r"
+        ==================================================
+        From: submit_bio(bio=0xff01) 100
+        To  : bio_endio (bio=0xff01) 350
+        Bio Info : Sector (2048)
+        Max latency 250 ns
+        ==================================================
+        ");
+        insta::assert_snapshot!(MaxLatency::of([bios[0].clone()]), @"No I/O has finished, so none was the slowest.");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the stages print, understood, and checked against what a workload says it did.
 
+use common::report::SlowBio;
 use common::trace_pipe::Line;
 use common::{Error, Result};
 
@@ -64,6 +65,31 @@ pub fn events(seen: &Observation) -> Result<Vec<(Line<'_>, Event)>> {
     lines.into_iter().map(|line| Ok((line, understand(line)?))).collect()
 }
 
+/// The slowest bio that a stage reports at its end.
+///
+/// # Errors
+/// If it reports none, or its report is not well formed.
+pub fn slowest(seen: &Observation) -> Result<SlowBio> {
+    let broken = || Error::new("this reports no slowest bio").evidence(&seen.stdout);
+    let number = |start: &str, end: &str| {
+        let mut lines = seen.stdout.lines();
+        lines.find_map(|line| line.strip_prefix(start)?.strip_suffix(end)?.parse::<u64>().ok())
+    };
+    let time = |start: &str| {
+        let mut lines = seen.stdout.lines();
+        let (bio, ns) = lines.find_map(|line| line.strip_prefix(start)?.split_once(") "))?;
+        Some((u64::from_str_radix(bio, 16).ok()?, ns.parse::<u64>().ok()?))
+    };
+    let (bio, start) = time("From: submit_bio(bio=0x").ok_or_else(broken)?;
+    let (ended, end) = time("To  : bio_endio (bio=0x").ok_or_else(broken)?;
+    let sector = number("Bio Info : Sector (", ")");
+    let slowest = SlowBio { bio, start, end, sector };
+    if bio != ended || number("Max latency ", " ns") != Some(slowest.duration()) {
+        return Err(Error::new("the slowest bio's report contradicts itself").evidence(&seen.stdout));
+    }
+    Ok(slowest)
+}
+
 /// Checks what a stage printed while `io` did direct writes, one after the other. Other tasks may have done I/O too.
 /// Gives the verdict as a sentence.
 ///
@@ -120,6 +146,17 @@ pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<S
             return Err(wrong(format!("{} bios, but {durations} durations", done.count)));
         }
         sentence += ", and every duration is end minus start";
+    }
+    if stage >= 4 {
+        let most = events.iter().filter_map(|(_, event)| match *event {
+            Event::Duration { ns } => Some(ns),
+            _ => None,
+        });
+        let (most, slowest) = (most.max(), slowest(seen)?.duration());
+        if most != Some(slowest) {
+            return Err(wrong(format!("the longest duration is {most:?}, not {slowest}")));
+        }
+        sentence += ", the longest of which is the maximum";
     }
     Ok(sentence)
 }

@@ -24,6 +24,7 @@ pub const CASES: &[Case] = cases![
     stage03_measures_a_disk_that_takes_20_ms,
     stage03_forgets_nothing_in_20000_writes,
     stage03_accounts_for_what_four_threads_did,
+    stage04_finds_the_slowest_of_two_disks,
     stages_tell_the_truth_on_ext4,
     stages_see_their_own_lines_only,
     two_runs_of_a_stage_see_each_others_lines,
@@ -36,7 +37,8 @@ pub const CASES: &[Case] = cases![
     a_stage_ends_in_the_middle_of_a_flood,
 ];
 
-pub const SOAK: &[Case] = cases![soak_stage03_200000_writes, soak_stage03_eight_threads];
+pub const SOAK: &[Case] =
+    cases![soak_stage04_50000_writes, soak_stage03_200000_writes, soak_stage03_eight_threads];
 
 fn submits(events: &[(Line<'_>, Event)]) -> usize {
     events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count()
@@ -105,7 +107,7 @@ fn stages_tell_the_truth_on_ext4() {
     with_ext4();
     io("write /mnt/file --count 16");
     io("sync /mnt/dirty");
-    for number in 1..=3 {
+    for number in 1..=4 {
         let (seen, done) = watch(&format!("stage{number:02}"), "write /mnt/file --count 16");
         truth::of_direct_writes(number, &seen, &done).unwrap();
     }
@@ -165,6 +167,41 @@ fn many_at_once(threads: u64, count: u64) {
         None => assert!(submitted <= done.count && ended <= done.count),
     }
     println!("{submitted} submitted, {completed} completed, {open} open, missed {missed:?}");
+}
+
+/// A fast disk with many writers and a slow one with one: the slowest bio is the slow disk's, and it is the longest of
+/// all durations that the same run printed, from whichever CPU.
+fn slowest_of_two_disks(writes: u64) {
+    const FAST: Duration = Duration::from_micros(100);
+    // So long that no hiccup of the emulation makes a fast one slower.
+    const SLOW: Duration = Duration::from_millis(300);
+    quiet();
+    let (fast, slow) = (NullBlk::new("fast", FAST), NullBlk::new("slow", SLOW));
+    let stage = Stage::start(&["stage04"]).unwrap();
+    let slow_writer =
+        thread::spawn(move || (io(&format!("write {} --count 5", slow.device.display())), slow));
+    io(&format!("write {} --size 512 --threads 4 --count {}", fast.device.display(), writes / 4));
+    let (slow_done, _slow) = slow_writer.join().unwrap();
+    let seen = stage.end(Signal::SIGINT).unwrap();
+    assert!(seen.status.success() && !seen.stderr.contains("lost"), "{}", seen.stderr);
+
+    let events = truth::events(&seen).unwrap();
+    let slowest = truth::slowest(&seen).unwrap();
+    assert_eq!(durations(&events).into_iter().max(), Some(slowest.duration()));
+    assert!(Duration::from_nanos(slowest.duration()) >= SLOW, "{slowest:?}");
+    let submit = Event::Submit { bio: Some(slowest.bio), ns: slowest.start };
+    let (line, _) = events.iter().find(|(_, event)| *event == submit).unwrap();
+    assert_eq!(line.pid, slow_done.pid, "the slow disk's writer submitted it");
+    let cpus: std::collections::BTreeSet<_> = events.iter().map(|(line, _)| line.cpu).collect();
+    assert_eq!(cpus.len(), 2, "both CPUs had a record");
+}
+
+fn stage04_finds_the_slowest_of_two_disks() {
+    slowest_of_two_disks(5_000);
+}
+
+fn soak_stage04_50000_writes() {
+    slowest_of_two_disks(50_000);
 }
 
 fn stage03_accounts_for_what_four_threads_did() {
@@ -284,10 +321,10 @@ fn nothing_is_left(before: &std::collections::BTreeSet<u32>, how: &str) {
 fn every_way_to_end_leaves_nothing_behind() {
     quiet();
     let before = programs();
-    for number in 1..=3 {
+    for number in 1..=4 {
         let name = format!("stage{number:02}");
-        let lines_per_write = number as usize;
-        let has_report = |seen: &Observation| seen.stdout.contains("Starts without an end") == (number == 3);
+        let lines_per_write = number.min(3);
+        let has_report = |seen: &Observation| seen.stdout.contains("Starts without an end") == (number >= 3);
 
         for signal in [Signal::SIGINT, Signal::SIGTERM] {
             let stage = Stage::start(&[&name]).unwrap();

@@ -29,10 +29,8 @@ fn main() -> common::Result<()> {
     let mut object = MaybeUninit::uninit();
     let open_skel = bio_trace::BioTraceSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
-    let mut pipe = TracePipe::open(
-        &args.run,
-        &["submit_bio(bio=*", "bio_endio (bio=*", "submit_bio() -> bio_endio()*"],
-    )?;
+    let mut pipe =
+        TracePipe::open(&args.run, &["submit_bio(bio=*", "bio_endio (bio=*", "submit_bio() -> *"])?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
     let mut skel = open_skel.load()?;
