@@ -14,6 +14,13 @@ pub const FS_MOUNT: &str = "/mnt";
 /// The guest's name of the disk without: for direct writes at known sectors.
 pub const RAW_DEVICE: &str = "/dev/scratch";
 
+/// Serial of the disk with a partition.
+pub const PART_DISK: &str = "lab-part";
+/// The guest's name of its one partition, which begins at sector [`PART_START`] of the disk.
+pub const PART_DEVICE: &str = "/dev/part";
+/// The first sector of the partition.
+pub const PART_START: u32 = 2048;
+
 /// The exit status a shell would give: the program's own, or 128 + the signal that ended it.
 pub fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));

@@ -70,7 +70,8 @@ This is a real kernel in an emulated machine. Nothing you do here can hurt yours
   io write /mnt/f    eight direct writes to a file on ext4; see: io --help
   ls /bin            stages, the workload tool and busybox
 
-/mnt is ext4 on an NVMe disk, /dev/scratch an NVMe disk without file system. `exit` ends the machine.
+/mnt is ext4 on an NVMe disk, /dev/scratch an NVMe disk without file system, /dev/part a partition of a third.
+`exit` ends the machine.
 END
 echo "Kernel $(uname -r)"
 "#;

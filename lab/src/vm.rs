@@ -16,7 +16,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 
-use crate::guest::{FS_DISK, RAW_DISK};
+use crate::guest::{FS_DISK, PART_DISK, PART_START, RAW_DISK};
 use crate::kernels::{self, Kernel};
 use crate::protocol::{FromGuest, Terminal, ToGuest, receive, send};
 use crate::tools::{MKE2FS, QEMU, SETPRIV, output};
@@ -32,7 +32,7 @@ const KVM_LIMIT: Duration = Duration::from_secs(10);
 /// How long a guest may say nothing, not even that it is alive, until it counts as hung.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Sizes of the two disks. They are sparse files: only what is written takes room.
+/// Sizes of the disks. They are sparse files: only what is written takes room.
 const FS_BYTES: u64 = 256 << 20;
 const RAW_BYTES: u64 = 64 << 20;
 
@@ -185,9 +185,10 @@ impl Machine {
         let folder = folder()?;
         let at = |name: &str| folder.path().join(name);
         image::write(&at("initramfs"), &self.kernel, &self.binaries)?;
-        for (name, bytes) in [("fs", FS_BYTES), ("raw", RAW_BYTES)] {
-            fs::File::create(at(name))
-                .and_then(|file| file.set_len(bytes))
+        for (name, bytes) in [("fs", FS_BYTES), ("raw", RAW_BYTES), ("part", RAW_BYTES)] {
+            let table = if name == "part" { partition_table() } else { Vec::new() };
+            fs::write(at(name), table)
+                .and_then(|()| fs::File::options().write(true).open(at(name))?.set_len(bytes))
                 .or_cause("cannot make a disk for the guest")?;
         }
         output(MKE2FS.command()?.args(["-q", "-F", "-t", "ext4"]).arg(at("fs")))?;
@@ -204,7 +205,7 @@ impl Machine {
         // The first serial port is the kernel's console, the second the line to us.
         command.args(["-serial", &format!("file:{}", at("console").display())]);
         command.args(["-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line"]);
-        for (name, serial) in [("fs", FS_DISK), ("raw", RAW_DISK)] {
+        for (name, serial) in [("fs", FS_DISK), ("raw", RAW_DISK), ("part", PART_DISK)] {
             // cache=unsafe: the disk is gone with the guest, so the host need not flush it.
             command.args([
                 "-drive",
@@ -446,6 +447,17 @@ impl Drop for Emulator {
     }
 }
 
+/// The first sector of a disk with one partition, which takes the rest of the disk: an MBR, the oldest table there is.
+fn partition_table() -> Vec<u8> {
+    const LINUX: u8 = 0x83;
+    let mut sector = vec![0; 512];
+    sector[446 + 4] = LINUX;
+    sector[446 + 8..446 + 12].copy_from_slice(&PART_START.to_le_bytes());
+    sector[446 + 12..446 + 16].copy_from_slice(&((RAW_BYTES / 512) as u32 - PART_START).to_le_bytes());
+    sector[510..].copy_from_slice(&[0x55, 0xaa]);
+    sector
+}
+
 /// A new folder for a guest's files; those of labs that were killed are removed.
 fn folder() -> Result<tempfile::TempDir> {
     const PREFIX: &str = "bpf-lab-";
@@ -470,7 +482,7 @@ fn folder() -> Result<tempfile::TempDir> {
 /// # Errors
 /// If it has not.
 pub fn room() -> Result<u64> {
-    enough_room(&std::env::temp_dir(), FS_BYTES + RAW_BYTES)
+    enough_room(&std::env::temp_dir(), FS_BYTES + 2 * RAW_BYTES)
 }
 
 /// Asked before the guest runs: in the middle of it, a full disk would only look like a broken one.

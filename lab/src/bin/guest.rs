@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::{Error, OrCause, Result};
-use lab::guest::{FS_DEVICE, FS_DISK, FS_MOUNT, RAW_DEVICE, RAW_DISK, exit_code};
+use lab::guest::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK, exit_code};
 use lab::observe;
 use lab::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
 use lab::workload::Workload;
@@ -104,13 +104,15 @@ fn init() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits for the two disks, gives them names and mounts the one with the file system.
+/// Waits for the disks, gives them names and mounts the one with the file system.
 fn disks() -> Result<()> {
     // The kernel names NVMe disks in the order in which they answer, so only the serial tells them apart.
     let deadline = Instant::now() + Duration::from_secs(10);
-    for (serial, link) in [(FS_DISK, FS_DEVICE), (RAW_DISK, RAW_DEVICE)] {
+    for (serial, part, link) in
+        [(FS_DISK, "", FS_DEVICE), (RAW_DISK, "", RAW_DEVICE), (PART_DISK, "p1", PART_DEVICE)]
+    {
         loop {
-            if let Some(device) = disk_with(serial) {
+            if let Some(device) = disk_with(serial, part) {
                 symlink(device, link).or_cause(format!("cannot name {link}"))?;
                 break;
             }
@@ -126,13 +128,13 @@ fn disks() -> Result<()> {
         .or_cause(format!("cannot mount ext4 at {FS_MOUNT}"))
 }
 
-fn disk_with(serial: &str) -> Option<std::path::PathBuf> {
+fn disk_with(serial: &str, part: &str) -> Option<std::path::PathBuf> {
     let disks = fs::read_dir("/sys/block").ok()?.flatten();
     let disk = disks.map(|disk| disk.file_name()).find(|disk| {
         let file = Path::new("/sys/block").join(disk).join("device/serial");
         fs::read_to_string(file).is_ok_and(|found| found.trim() == serial)
     })?;
-    let device = Path::new("/dev").join(disk);
+    let device = Path::new("/dev").join(format!("{}{part}", disk.to_str()?));
     device.exists().then_some(device)
 }
 

@@ -25,6 +25,7 @@ pub const CASES: &[Case] = cases![
     stage03_forgets_nothing_in_20000_writes,
     stage03_accounts_for_what_four_threads_did,
     stage04_finds_the_slowest_of_two_disks,
+    stage05_reports_the_sector_that_was_written,
     stages_tell_the_truth_on_ext4,
     stages_see_their_own_lines_only,
     two_runs_of_a_stage_see_each_others_lines,
@@ -107,7 +108,7 @@ fn stages_tell_the_truth_on_ext4() {
     with_ext4();
     io("write /mnt/file --count 16");
     io("sync /mnt/dirty");
-    for number in 1..=4 {
+    for number in 1..=5 {
         let (seen, done) = watch(&format!("stage{number:02}"), "write /mnt/file --count 16");
         truth::of_direct_writes(number, &seen, &done).unwrap();
     }
@@ -198,6 +199,20 @@ fn slowest_of_two_disks(writes: u64) {
 
 fn stage04_finds_the_slowest_of_two_disks() {
     slowest_of_two_disks(5_000);
+}
+
+/// On a disk and on a partition, where it is the partition's own: the block layer adds the partition's start after
+/// `submit_bio()` was called.
+fn stage05_reports_the_sector_that_was_written() {
+    quiet();
+    for device in ["/dev/scratch", "/dev/part"] {
+        for (seek, size) in [(0, 4096), (100, 4096), (7, 512), (3, 65536)] {
+            let (seen, _) =
+                watch("stage05", &format!("write {device} --count 1 --seek {seek} --size {size}"));
+            let slowest = truth::slowest(&seen).unwrap();
+            assert_eq!(slowest.sector, Some(seek * size / 512), "{device}: {}", seen.stdout);
+        }
+    }
 }
 
 fn soak_stage04_50000_writes() {
@@ -321,7 +336,7 @@ fn nothing_is_left(before: &std::collections::BTreeSet<u32>, how: &str) {
 fn every_way_to_end_leaves_nothing_behind() {
     quiet();
     let before = programs();
-    for number in 1..=4 {
+    for number in 1..=5 {
         let name = format!("stage{number:02}");
         let lines_per_write = number.min(3);
         let has_report = |seen: &Observation| seen.stdout.contains("Starts without an end") == (number >= 3);
