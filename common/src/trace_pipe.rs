@@ -84,6 +84,11 @@ impl TracePipe {
         }
         let end = Instant::now() + Duration::from_secs(1);
         while self.print_some()? == Got::Lines && (self.instance.is_some() || Instant::now() < end) {}
+        if self.printed == 0 && self.instance.is_some() {
+            eprintln!(
+                "No line came: nothing was called, or what the program prints is not what TracePipe::open() lets in."
+            );
+        }
         if self.lost > 0 {
             eprintln!(
                 "warning: {} trace lines were lost, because they came faster than they were read",

@@ -73,7 +73,8 @@ fn acceleration(workbook: &Workbook) -> String {
         return "emulation; there is no /dev/kvm that you may use".to_owned();
     }
     match fs::read_to_string(workbook.memory().join("kvm")) {
-        Ok(verdict) => format!("KVM: {}", verdict.trim()),
+        Ok(verdict) if verdict.starts_with("works") => "KVM".to_owned(),
+        Ok(_) => "emulation; KVM was tried and does not work here".to_owned(),
         Err(_) => "KVM is tried at the first boot; emulation if it does not work".to_owned(),
     }
 }

@@ -168,7 +168,7 @@ fn repeat(args: &[String]) {
     // In a group of its own: Ctrl-C is for the stage, and must not end an I/O halfway.
     loop {
         if let Err(error) = done(Command::new("io").args(args).process_group(0)) {
-            return eprintln!("{error}");
+            return eprintln!("Error: {error}\n  There is no I/O from here on.");
         }
         thread::sleep(PAUSE);
     }

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Read};
 use std::thread;
+use std::time::Duration;
 
 use common::{OrCause, Result};
 use nix::sys::termios::{self, SetArg, Termios};
@@ -53,17 +54,20 @@ impl Drop for Raw {
 
 /// Passes on what the user types; at the end of the input, Ctrl-D.
 pub fn pass_keys(line: Line) {
+    const AGAIN: Duration = Duration::from_millis(500);
     thread::spawn(move || {
-        let mut keys = [0; 4096];
-        loop {
-            let bytes = match io::stdin().read(&mut keys) {
-                Ok(0) | Err(_) => vec![4],
-                Ok(read) => keys[..read].to_vec(),
-            };
-            let end = bytes == [4] && !io::stdin().is_terminal();
-            if line.send(&ToGuest::Input(bytes)).is_err() || end {
-                break;
+        let (mut keys, mut last) = ([0; 4096], b'\n');
+        while let Ok(read @ 1..) = io::stdin().read(&mut keys) {
+            last = keys[read - 1];
+            if line.send(&ToGuest::Input(keys[..read].to_vec())).is_err() {
+                return;
             }
+        }
+        // Ctrl-D ends a shell only at the start of a line, and not while it is busy with something else.
+        let mut end = if last == b'\n' { vec![4] } else { vec![b'\n', 4] };
+        while line.send(&ToGuest::Input(end)).is_ok() {
+            end = vec![4];
+            thread::sleep(AGAIN);
         }
     });
 }

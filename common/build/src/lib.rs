@@ -9,7 +9,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::{Command, exit};
+use std::process::Command;
 
 use libbpf_cargo::SkeletonBuilder;
 
@@ -28,10 +28,10 @@ pub fn skeleton() {
     if let Err(error) =
         build(&PathBuf::from(variable("CARGO_MANIFEST_DIR")), &PathBuf::from(variable("OUT_DIR")))
     {
+        // These lines fail the build, without all that cargo tells of a build script that exits with an error.
         for line in error.lines() {
             println!("cargo::error={line}");
         }
-        exit(1);
     }
 }
 
@@ -62,8 +62,13 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
             "-Wno-unused-variable".as_ref(),
         ])
         .build_and_generate(out.join(format!("{stem}.skel.rs")))
-        .map_err(|error| format!("{} does not compile\n{error:#}", source.display()))?;
+        .map_err(|error| compilers_words(&format!("{error:#}"), &source).to_owned())?;
     Ok(object)
+}
+
+/// What clang said, from `SOURCE:LINE` on, without the command line that libbpf-cargo tells before it.
+fn compilers_words<'a>(error: &'a str, source: &Path) -> &'a str {
+    error.find(&format!("{}:", source.display())).map_or(error, |from| &error[from..])
 }
 
 fn variable(name: &str) -> String {

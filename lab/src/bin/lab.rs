@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use common::{Error, OrCause, Result};
 use lab::kernels::{DEFAULT, Kernel, MATRIX, Series};
-use lab::protocol::{Terminal, ToGuest};
+use lab::protocol::ToGuest;
 use lab::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
 use lab::workbook::Workbook;
 use lab::workload::Workload;
@@ -109,7 +109,9 @@ impl Boot {
     }
 
     fn boot(&self, workbook: &Workbook) -> Result<Guest> {
-        let guest = self.machine(workbook)?.boot()?;
+        let machine = self.machine(workbook)?;
+        eprintln!("Booting Linux {} ...", self.kernel);
+        let guest = machine.boot()?;
         eprintln!("{}", guest.describe());
         Ok(guest)
     }
@@ -139,15 +141,17 @@ fn run(command: Command) -> Result<ExitCode> {
             };
             let mut argv = vec!["guest", "beside", "--io", &io, &stage];
             argv.extend(arguments.iter().map(String::as_str));
-            live(&mut guest, &argv, None)
+            guest.start(&argv, None)?;
+            live(&mut guest)
         }
         Command::Shell { boot } => {
             let workbook = Workbook::read()?;
             interrupt::take_over()?;
             let mut guest = boot.boot(&workbook)?;
             let raw = terminal::Raw::new()?;
+            guest.start(&["sh"], Some(terminal::like_ours()))?;
             terminal::pass_keys(guest.line());
-            let status = live(&mut guest, &["sh"], Some(terminal::like_ours()));
+            let status = live(&mut guest);
             drop(raw);
             status
         }
@@ -180,6 +184,7 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
         let series = Series::of(name).ok_or_else(|| {
             Error::new(format!("the matrix has no kernel {name}"))
                 .evidence(format!("it has {}", all.join(", ")))
+                .fix("name one of these; a kernel of your own need not be fetched: cargo lab run --kernel PATH")
         })?;
         if !newer && series.here()?.is_some() {
             continue;
@@ -190,13 +195,13 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a program in the guest as if it ran here: what it prints is printed as it comes, Ctrl-C is its, and so is our
-/// exit status.
-fn live(guest: &mut Guest, argv: &[&str], own_terminal: Option<Terminal>) -> Result<ExitCode> {
+/// Lives the program that was started as if it ran here: what it prints is printed as it comes, Ctrl-C is its, and so is
+/// our exit status.
+fn live(guest: &mut Guest) -> Result<ExitCode> {
     let line = guest.line();
     interrupt::pass_to(line.clone());
     let mut unread = false;
-    let status = guest.run(argv, own_terminal, None, |stream, bytes| {
+    let status = guest.finish(None, |stream, bytes| {
         let written = match stream {
             Stream::Stdout if unread => Ok(()),
             Stream::Stdout => std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()),

@@ -28,6 +28,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         trial("a_closed_pipe_ends_the_stage", a_closed_pipe_ends_the_stage),
         trial("a_shell_runs_what_is_typed", a_shell_runs_what_is_typed),
+        trial("a_shell_ends_with_its_input", a_shell_ends_with_its_input),
         trial("a_file_that_is_no_kernel", a_file_that_is_no_kernel),
         trial("a_kernel_that_panics_at_boot", a_kernel_that_panics_at_boot),
         trial("a_guest_that_hangs_at_boot", a_guest_that_hangs_at_boot),
@@ -98,6 +99,11 @@ fn type_into_a_shell(text: &str) -> (i32, String, String) {
     drop(input);
     let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
     (output.status.code().unwrap(), stdout, stderr)
+}
+
+fn a_shell_ends_with_its_input() {
+    let (status, stdout, _) = run(&["shell"], TIME);
+    assert_eq!(status, 0, "{stdout}");
 }
 
 fn a_shell_runs_what_is_typed() {

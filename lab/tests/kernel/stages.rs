@@ -408,6 +408,7 @@ fn what_came_before_ctrl_c_is_printed() {
 /// Lines that never stop coming must not keep a stage from looking at the clock.
 fn a_stage_ends_in_the_middle_of_a_flood() {
     quiet();
+    fresh_common_buffer();
     let before = programs();
     let flood = ["write", "/dev/scratch", "--size", "512", "--threads", "4", "--count", "30000"];
     let mut flood = Command::new("io").args(flood).stdout(Stdio::null()).spawn().unwrap();
@@ -417,7 +418,12 @@ fn a_stage_ends_in_the_middle_of_a_flood() {
         let seen = stage.wait().unwrap();
         assert!(seen.status.success(), "{}", seen.stderr);
         assert!(start.elapsed() < Duration::from_secs(15), "ended after {:?}", start.elapsed());
-        assert!(seen.lines().len() > 100, "there was a flood");
+        assert!(
+            seen.lines().len() > 100,
+            "no flood: {} lines with {arguments:?}, {}",
+            seen.lines().len(),
+            seen.stderr
+        );
         assert!(flood.try_wait().unwrap().is_none(), "and there still is");
     }
     flood.kill().unwrap();
