@@ -432,7 +432,7 @@ impl Emulator {
         if words.contains("Kernel panic") {
             return Error::new("the guest's kernel panicked")
                 .evidence(words)
-                .fix("try another kernel: --kernel VERSION");
+                .fix("try again; if it panics again, try another kernel: --kernel VERSION");
         }
         let complaints: Vec<_> =
             self.complaints.lock().map(|lines| lines.iter().cloned().collect()).unwrap_or_default();

@@ -68,7 +68,9 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
 
 /// What clang said, from `SOURCE:LINE` on, without the command line that libbpf-cargo tells before it.
 fn compilers_words<'a>(error: &'a str, source: &Path) -> &'a str {
-    error.find(&format!("{}:", source.display())).map_or(error, |from| &error[from..])
+    let place = format!("{}:", source.display());
+    let line = |from: usize| error[from + place.len()..].starts_with(|c: char| c.is_ascii_digit());
+    error.match_indices(&place).find(|(from, _)| line(*from)).map_or(error, |(from, _)| &error[from..])
 }
 
 fn variable(name: &str) -> String {
@@ -112,6 +114,12 @@ fn clang() -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_compilers_error_begins_with_its_place() {
+        let error = "failed to build /a.bpf.c: command `clang -c /a.bpf.c` failed: /a.bpf.c:10:57: error: expected ';'\n  x";
+        assert_eq!(compilers_words(error, Path::new("/a.bpf.c")), "/a.bpf.c:10:57: error: expected ';'\n  x");
+    }
 
     #[test]
     fn a_folder_without_a_program_is_told() {
