@@ -34,6 +34,8 @@ macro_rules! cases {
 
 /// How long one case may take in a guest.
 const LIMIT: Duration = Duration::from_secs(180);
+/// How long one of the long ones may take.
+const SOAK_LIMIT: Duration = Duration::from_secs(1200);
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().collect();
@@ -110,7 +112,8 @@ const FAILED: &str = "the case failed in the guest";
 
 /// Runs a case in a guest.
 fn check(guest: &mut Guest, case: &str) -> Result<()> {
-    let output = guest.output(&["kernel-tests", "--in-guest", case], LIMIT)?;
+    let limit = if case.starts_with("soak") { SOAK_LIMIT } else { LIMIT };
+    let output = guest.output(&["kernel-tests", "--in-guest", case], limit)?;
     if output.status == 0 {
         return Ok(());
     }
