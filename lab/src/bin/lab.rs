@@ -195,8 +195,8 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lives the program that was started as if it ran here: what it prints is printed as it comes, Ctrl-C is its, and so is
-/// our exit status.
+/// Waits for the program that was started as if it ran here: what it prints is printed as it comes, Ctrl-C is its, and
+/// its exit status is ours.
 fn live(guest: &mut Guest) -> Result<ExitCode> {
     let line = guest.line();
     interrupt::pass_to(line.clone());
