@@ -5,7 +5,6 @@
 //! archive's hashes. They are kept in the user's cache folder, outside of `target/`.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-use crate::tools::{DEPMOD, DPKG_DEB, XZ, output};
+use crate::tools::{DEPMOD, DPKG_DEB, XZ, lines, output};
 use crate::workbook::cache;
 
 /// One line of kernels of the matrix.
@@ -319,14 +318,7 @@ impl Apt {
             .stderr(Stdio::piped())
             .spawn()
             .or_cause("cannot start apt-get")?;
-        for line in apt
-            .stdout
-            .take()
-            .map(BufReader::new)
-            .into_iter()
-            .flat_map(BufRead::lines)
-            .map_while(std::io::Result::ok)
-        {
+        for line in lines(apt.stdout.take()) {
             // dlstatus:1:45.3:Retrieving file 1 of 2
             let percent =
                 line.strip_prefix("dlstatus:").and_then(|rest| rest.split(':').nth(1)?.parse::<f64>().ok());

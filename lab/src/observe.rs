@@ -1,6 +1,6 @@
 //! In the guest: a stage and a workload together.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -12,6 +12,7 @@ use common::{Error, OrCause, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::tools::lines;
 use crate::workload::{Done, Workload};
 
 /// The line on stderr by which a stage says that its programs are attached.
@@ -71,7 +72,7 @@ impl Stage {
         let (attached, wait) = mpsc::channel();
         let stderr = thread::spawn(move || {
             let mut text = String::new();
-            for line in BufReader::new(stderr).lines().map_while(std::io::Result::ok) {
+            for line in lines(Some(stderr)) {
                 if line.starts_with(ATTACHED) {
                     let _ = attached.send(());
                 }
@@ -147,9 +148,7 @@ pub fn beside(argv: &[String], workload: &Workload) -> Result<ExitStatus> {
     let stderr = child.stderr.take();
     let workload = workload.clone();
     let stderr = thread::spawn(move || {
-        for line in
-            stderr.map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(std::io::Result::ok)
-        {
+        for line in lines(stderr) {
             eprintln!("{line}");
             if let (true, Workload::Io(args)) = (line.starts_with(ATTACHED), &workload) {
                 let args = args.clone();

@@ -1,5 +1,6 @@
 //! Programs of this machine that the lab calls.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -68,6 +69,11 @@ impl Tool {
     pub fn command(self) -> Result<Command> {
         self.find().map(Command::new)
     }
+}
+
+/// The lines that a child prints, as they come, from its end of a pipe.
+pub fn lines(pipe: Option<impl Read>) -> impl Iterator<Item = String> {
+    pipe.map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(std::io::Result::ok)
 }
 
 /// Runs a command to its end and gives what it printed.

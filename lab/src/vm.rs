@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ExitStatus, Stdio};
@@ -19,7 +18,7 @@ use nix::unistd::Pid;
 use crate::guest::{FS_DISK, PART_DISK, PART_START, RAW_DISK};
 use crate::kernels::{self, Kernel};
 use crate::protocol::{FromGuest, Terminal, ToGuest, receive, send};
-use crate::tools::{MKE2FS, QEMU, SETPRIV, output};
+use crate::tools::{MKE2FS, QEMU, SETPRIV, lines, output};
 use crate::workbook::Workbook;
 use crate::{image, interrupt};
 
@@ -373,14 +372,7 @@ impl Emulator {
             let pipes = Pipes { stdin: child.stdin.take(), stdout: child.stdout.take() };
             let pid = Pid::from_raw(child.id() as i32);
             let _ = sender.send(Ok((pid, pipes)));
-            for line in child
-                .stderr
-                .take()
-                .map(BufReader::new)
-                .into_iter()
-                .flat_map(BufRead::lines)
-                .map_while(Result::ok)
-            {
+            for line in lines(child.stderr.take()) {
                 // It goes on after that, for ever, without running the guest.
                 if line.contains("KVM internal error") {
                     let _ = kill(pid, Signal::SIGKILL);
