@@ -1,7 +1,5 @@
 //! Stage 05: which sector did the slowest bio touch?
 
-use std::mem::MaybeUninit;
-
 use clap::Parser;
 use common::args::RunArgs;
 use common::preflight;
@@ -27,7 +25,7 @@ fn main() -> common::Result<()> {
     common::init(&args.run)?;
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
-    let mut object = MaybeUninit::uninit();
+    let mut object = std::mem::MaybeUninit::uninit();
     let open_skel = bio_trace::BioTraceSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
     let mut pipe =
