@@ -13,6 +13,7 @@ pub mod probe;
 pub mod process;
 pub mod report;
 pub mod stop;
+pub mod symbols;
 pub mod trace_pipe;
 pub mod tracefs;
 

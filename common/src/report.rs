@@ -8,7 +8,9 @@ use libbpf_rs::query::{
     LinkInfo, LinkInfoIter, LinkTypeInfo, PerfEventLinkInfo, PerfEventType, ProgInfoIter,
 };
 use libbpf_rs::{MapCore, Object, Program};
+use nix::errno::Errno;
 
+use crate::symbols::{Stack, why_no_stack};
 use crate::{Error, OrCause, Result, preflight};
 
 /// Prints a report on stdout; on stderr if nobody reads stdout any more, as after `| head -3`.
@@ -76,6 +78,8 @@ pub struct SlowBio {
     pub end: u64,
     /// The sector, of 512 bytes, that it was submitted for.
     pub sector: Option<u64>,
+    /// What `bpf_get_stackid()` gave at `submit_bio()`: an id, or an error if it is negative.
+    pub stack_id: Option<i64>,
 }
 
 impl SlowBio {
@@ -85,23 +89,43 @@ impl SlowBio {
     }
 }
 
-/// The slowest bio of a run; `None` if none has finished.
+/// The slowest bio of a run, if one has finished, and the stack that submitted it, if that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MaxLatency(pub Option<SlowBio>);
+pub struct MaxLatency {
+    slowest: Option<SlowBio>,
+    stack: Option<Stack>,
+}
 
 impl MaxLatency {
     /// The slowest of each CPU's slowest.
     pub fn of(bios: impl IntoIterator<Item = SlowBio>) -> Self {
-        Self(bios.into_iter().filter(|bio| bio.bio != 0).max_by_key(SlowBio::duration))
+        let slowest = bios.into_iter().filter(|bio| bio.bio != 0).max_by_key(SlowBio::duration);
+        Self { slowest, stack: None }
+    }
+
+    /// Adds the stack that submitted it, which `lookup` reads from the stack map by its id.
+    ///
+    /// # Errors
+    /// If the map can't be read.
+    pub fn with_stack(
+        mut self,
+        lookup: impl FnOnce(u32) -> libbpf_rs::Result<Option<Vec<u8>>>,
+    ) -> Result<Self> {
+        let Some(id) = self.slowest.as_ref().and_then(|bio| bio.stack_id) else { return Ok(self) };
+        self.stack = Some(match u32::try_from(id) {
+            Ok(id) => Stack::new(&lookup(id)?.unwrap_or_default()),
+            Err(_) => Stack::NotRecorded(Errno::from_raw(-id as i32)),
+        });
+        Ok(self)
     }
 }
 
 impl fmt::Display for MaxLatency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(slowest) = &self.0 else {
+        let Some(slowest) = &self.slowest else {
             return f.write_str("No I/O has finished, so none was the slowest.");
         };
-        let SlowBio { bio, start, end, sector } = slowest;
+        let SlowBio { bio, start, end, sector, .. } = slowest;
         writeln!(
             f,
             "{RULE}\nFrom: submit_bio(bio=0x{bio:x}) {start}\nTo  : bio_endio (bio=0x{bio:x}) {end}"
@@ -109,7 +133,25 @@ impl fmt::Display for MaxLatency {
         if let Some(sector) = sector {
             writeln!(f, "Bio Info : Sector ({sector})")?;
         }
-        write!(f, "Max latency {} ns\n{RULE}", slowest.duration())
+        writeln!(f, "Max latency {} ns", slowest.duration())?;
+        if let Some(stack) = &self.stack {
+            writeln!(f, "{stack}")?;
+        }
+        f.write_str(RULE)
+    }
+}
+
+/// How often a stack could not be recorded, by the number of the error that `bpf_get_stackid()` gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackErrors(pub [u64; 64]);
+
+impl fmt::Display for StackErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stacks not recorded: {}", self.0.iter().sum::<u64>())?;
+        for (number, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
+            write!(f, "\n  {count} because {}", why_no_stack(Errno::from_raw(number as i32)))?;
+        }
+        Ok(())
     }
 }
 
@@ -178,7 +220,7 @@ mod tests {
         let bios = cpus.map(|cpu| {
             let record: Vec<u8> = cpu.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
             let [bio, start, end, sector] = words(&record);
-            SlowBio { bio, start, end, sector: Some(sector) }
+            SlowBio { bio, start, end, sector: Some(sector), ..SlowBio::default() }
         });
         insta::assert_snapshot!(MaxLatency::of(bios.clone()), @r"
         ==================================================
@@ -189,6 +231,28 @@ mod tests {
         ==================================================
         ");
         insta::assert_snapshot!(MaxLatency::of([bios[0].clone()]), @"No I/O has finished, so none was the slowest.");
+    }
+
+    #[test]
+    fn the_slowest_without_its_stack_says_why() {
+        let bio = SlowBio { bio: 0xff01, start: 100, end: 350, sector: Some(8), stack_id: Some(-17) };
+        insta::assert_snapshot!(MaxLatency::of([bio]).with_stack(|_| unreachable!()).unwrap(), @r"
+        ==================================================
+        From: submit_bio(bio=0xff01) 100
+        To  : bio_endio (bio=0xff01) 350
+        Bio Info : Sector (8)
+        Max latency 250 ns
+        Stack not recorded: another stack has its place in the map (a collision of hashes, EEXIST)
+        ==================================================
+        ");
+        let mut errors = [0; 64];
+        insta::assert_snapshot!(StackErrors(errors), @"Stacks not recorded: 0");
+        (errors[17], errors[12]) = (3, 1);
+        insta::assert_snapshot!(StackErrors(errors), @r"
+        Stacks not recorded: 4
+          1 because the map is full (ENOMEM)
+          3 because another stack has its place in the map (a collision of hashes, EEXIST)
+        ");
     }
 
     #[test]

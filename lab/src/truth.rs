@@ -83,7 +83,7 @@ pub fn slowest(seen: &Observation) -> Result<SlowBio> {
     let (bio, start) = time("From: submit_bio(bio=0x").ok_or_else(broken)?;
     let (ended, end) = time("To  : bio_endio (bio=0x").ok_or_else(broken)?;
     let sector = number("Bio Info : Sector (", ")");
-    let slowest = SlowBio { bio, start, end, sector };
+    let slowest = SlowBio { bio, start, end, sector, ..SlowBio::default() };
     if bio != ended || number("Max latency ", " ns") != Some(slowest.duration()) {
         return Err(Error::new("the slowest bio's report contradicts itself").evidence(&seen.stdout));
     }

@@ -48,7 +48,7 @@ fn main() -> common::Result<()> {
         skel.maps.slowest_map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
     let bios = records.iter().map(|record| {
         let [bio, start, end, sector] = report::words(record);
-        SlowBio { bio, start, end, sector: Some(sector) }
+        SlowBio { bio, start, end, sector: Some(sector), ..SlowBio::default() }
     });
     report::print(MaxLatency::of(bios))?;
 

@@ -1,0 +1,228 @@
+//! Kernel addresses to names, with blazesym from `/proc/kallsyms`.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use blazesym::MaybeDefault;
+use blazesym::symbolize::source::{Kernel, Source};
+use blazesym::symbolize::{Input, Reason, Symbolized, Symbolizer};
+use nix::errno::Errno;
+
+use crate::{Error, Result};
+
+const KALLSYMS: &str = "/proc/kallsyms";
+
+/// The kernel's stack at a point of its code, as a stack map holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// It was recorded.
+    Recorded {
+        /// Its frames, the innermost first.
+        frames: Vec<Frame>,
+        /// Whether it fills the map's room, so that outer frames may be missing.
+        full: bool,
+        /// Why frames have no names.
+        nameless: Option<Error>,
+    },
+    /// `bpf_get_stackid()` gave this error.
+    NotRecorded(Errno),
+}
+
+/// A function that was active.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Where in it, in the kernel's memory.
+    pub address: u64,
+    /// Its name in this kernel's spelling, such as `read_pages` or `ext4_mpage_readpages.isra.0`.
+    pub function: Option<String>,
+    /// The module that holds it; `None` if it is built in.
+    pub module: Option<String>,
+}
+
+impl Stack {
+    /// A stack from its record in a stack map: addresses, the innermost first, then zeros.
+    pub fn new(record: &[u8]) -> Self {
+        // Without modules there is no such file.
+        let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
+        Self::with(record, Path::new(KALLSYMS), &modules)
+    }
+
+    fn with(record: &[u8], kallsyms: &Path, modules: &str) -> Self {
+        let words = record.chunks_exact(8).filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes));
+        let addresses: Vec<_> = words.take_while(|address| *address != 0).collect();
+        let full = !addresses.is_empty() && addresses.len() == record.len() / 8;
+        let (names, nameless) = match names(&addresses, kallsyms) {
+            Ok(names) => (names, None),
+            Err(error) => (vec![None; addresses.len()], Some(error)),
+        };
+        let frames = addresses.iter().zip(names).map(|(address, function)| Frame {
+            address: *address,
+            function,
+            module: module(modules, *address),
+        });
+        Self::Recorded { frames: frames.collect(), full, nameless }
+    }
+}
+
+impl fmt::Display for Stack {
+    /// The outermost first, as a program runs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (frames, full, nameless) = match self {
+            Self::Recorded { frames, full, nameless } => (frames, full, nameless),
+            Self::NotRecorded(error) => return write!(f, "Stack not recorded: {}", why_no_stack(*error)),
+        };
+        if *full {
+            writeln!(f, "=> ... (the map keeps {} frames of a stack)", frames.len())?;
+        }
+        let lines: Vec<_> = frames.iter().rev().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))?;
+        nameless.as_ref().map_or(Ok(()), |error| write!(f, "\n{error}"))
+    }
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.function {
+            Some(function) => write!(f, "=> {function}()")?,
+            None => write!(f, "=> 0x{:x}", self.address)?,
+        }
+        self.module.as_ref().map_or(Ok(()), |module| write!(f, " [{module}]"))
+    }
+}
+
+/// What an error of `bpf_get_stackid()` means, by the kernel's `kernel/bpf/stackmap.c`.
+pub fn why_no_stack(error: Errno) -> String {
+    match error {
+        Errno::EEXIST => "another stack has its place in the map (a collision of hashes, EEXIST)".to_owned(),
+        Errno::ENOMEM => "the map is full (ENOMEM)".to_owned(),
+        Errno::EFAULT => "the kernel could not walk it (EFAULT)".to_owned(),
+        _ => format!("{} ({error:?})", error.desc()),
+    }
+}
+
+/// The functions that hold these addresses, as `kallsyms` says: `None` where it has none.
+fn names(addresses: &[u64], kallsyms: &Path) -> Result<Vec<Option<String>>> {
+    let kernel = Kernel {
+        kallsyms: MaybeDefault::Some(kallsyms.to_owned()),
+        // A vmlinux that lies around may be another kernel's.
+        vmlinux: MaybeDefault::None,
+        ..Kernel::default()
+    };
+    // All but the first are where a call returns to, which is another function's start if the call was the last thing
+    // in its own.
+    let inside: Vec<_> = addresses.iter().enumerate().map(|(nth, at)| at - u64::from(nth > 0)).collect();
+    let symbolizer = Symbolizer::new();
+    let symbols =
+        symbolizer.symbolize(&Source::Kernel(kernel), Input::AbsAddr(&inside)).map_err(|error| {
+            Error::new("the functions have no names here")
+                .evidence(format!("{}: {error:#}", kallsyms.display()))
+                .fix("boot a kernel with CONFIG_KALLSYMS, or look the addresses up in its System.map")
+        })?;
+    // blazesym leaves symbols at address 0 out, and then has none.
+    if symbols.iter().any(|symbol| matches!(symbol, Symbolized::Unknown(Reason::MissingSyms))) {
+        return Err(hidden(&fs::read_to_string("/proc/sys/kernel/kptr_restrict").unwrap_or_default()));
+    }
+    Ok(symbols.iter().map(|symbol| symbol.as_sym().map(|symbol| symbol.name.to_string())).collect())
+}
+
+/// The error of a kernel that hides where its functions are; `kptr_restrict` is its setting of that name, see
+/// `Documentation/admin-guide/sysctl/kernel.rst`.
+fn hidden(kptr_restrict: &str) -> Error {
+    let kptr_restrict = kptr_restrict.trim();
+    Error::new("the functions have no names here: the kernel hides their addresses")
+        .evidence(format!("all addresses in {KALLSYMS} are 0; kernel.kptr_restrict is {kptr_restrict}"))
+        .fix(match kptr_restrict {
+            "2" => "sudo sysctl kernel.kptr_restrict=1, then run it again",
+            _ => "run it as root with the capability CAP_SYSLOG",
+        })
+}
+
+/// The module that holds an address: `modules` is the text of `/proc/modules`, lines of `NAME SIZE USERS USED_BY STATE
+/// ADDRESS`. blazesym does not tell it.
+fn module(modules: &str, address: u64) -> Option<String> {
+    let holds = |line: &str| {
+        let mut words = line.split(' ');
+        let (name, size) = (words.next()?, words.next()?.parse::<u64>().ok()?);
+        let start = u64::from_str_radix(words.nth(3)?.strip_prefix("0x")?, 16).ok()?;
+        (start != 0 && (start..start + size).contains(&address)).then(|| name.to_owned())
+    };
+    modules.lines().find_map(holds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNEL: &str = "0000000000000000 A fixed_percpu_data\n\
+        ffffffff81000100 T submit_bio\n\
+        ffffffff81000200 T submit_bh\n\
+        ffffffff81000300 T never_returns\n\
+        ffffffff81000380 T ksys_sync\n\
+        ffffffffc0000010 t fat_write_inode\t[fat]\n";
+    const MODULES: &str =
+        "fat 86016 1 vfat, Live 0xffffffffc0000000\nvfat 24576 1 - Live 0xffffffffc0020000\n";
+
+    fn kallsyms(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    fn stack(addresses: &[u64], text: &str) -> Stack {
+        let record: Vec<u8> = addresses.iter().flat_map(|address| address.to_ne_bytes()).collect();
+        Stack::with(&record, kallsyms(text).path(), MODULES)
+    }
+
+    #[test]
+    fn a_stack_is_told_from_the_outermost_function_to_the_innermost() {
+        // never_returns() was the last that its caller called: the address behind the call is another function's.
+        let addresses =
+            [0xffff_ffff_8100_0101, 0xffff_ffff_8100_0210, 0xffff_ffff_c000_0020, 0xffff_ffff_8100_0380, 0];
+        insta::assert_snapshot!(stack(&addresses, KERNEL), @r"
+        => never_returns()
+        => fat_write_inode() [fat]
+        => submit_bh()
+        => submit_bio()
+        ");
+        insta::assert_snapshot!(stack(&addresses[..2], KERNEL), @r"
+        => ... (the map keeps 2 frames of a stack)
+        => submit_bh()
+        => submit_bio()
+        ");
+    }
+
+    #[test]
+    fn a_kernel_that_hides_its_addresses_gives_no_wrong_names() {
+        let hidden = "0000000000000000 T submit_bio\n0000000000000000 t fat_write_inode\t[fat]\n";
+        let told = stack(&[0xffff_ffff_8100_0101, 0xffff_ffff_8100_0210, 0], hidden).to_string();
+        assert!(
+            told.starts_with(
+                "=> 0xffffffff81000210\n=> 0xffffffff81000101\nthe functions have no names here"
+            )
+        );
+        insta::assert_snapshot!(super::hidden("2\n"), @r"
+        the functions have no names here: the kernel hides their addresses
+          evidence: all addresses in /proc/kallsyms are 0; kernel.kptr_restrict is 2
+          fix:      sudo sysctl kernel.kptr_restrict=1, then run it again
+        ");
+        assert!(super::hidden("1\n").to_string().ends_with("CAP_SYSLOG"));
+    }
+
+    #[test]
+    fn without_kallsyms_there_are_addresses_and_the_reason() {
+        let record = 0xffff_ffff_8100_0101_u64.to_ne_bytes();
+        insta::assert_snapshot!(Stack::with(&[record, [0; 8]].concat(), Path::new("/nowhere/kallsyms"), ""), @r"
+        => 0xffffffff81000101
+        the functions have no names here
+          evidence: /nowhere/kallsyms: failed to stat `/nowhere/kallsyms`: No such file or directory (os error 2)
+          fix:      boot a kernel with CONFIG_KALLSYMS, or look the addresses up in its System.map
+        ");
+    }
+
+    #[test]
+    fn a_stack_that_was_not_recorded_says_why() {
+        insta::assert_snapshot!(Stack::NotRecorded(Errno::EEXIST), @"Stack not recorded: another stack has its place in the map (a collision of hashes, EEXIST)");
+        insta::assert_snapshot!(Stack::NotRecorded(Errno::EINVAL), @"Stack not recorded: Invalid argument (EINVAL)");
+    }
+}

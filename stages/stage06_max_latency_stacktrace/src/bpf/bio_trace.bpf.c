@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define EEXIST 17 /* vmlinux.h holds types, but no #define of the kernel */
+
+/* A bio's way from submit_bio() to bio_endio(). */
+struct bio_info {
+	u64 bio; /* its address */
+	u64 start;
+	u64 end;
+	u64 sector; /* of 512 bytes, on the device that submit_bio() was called for */
+	s64 stack_id; /* its stack's place in stack_map; if negative, why there is none */
+};
+
+/* Each bio that is in flight, by its address. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, struct bio_info);
+} start_map SEC(".maps");
+
+/* The slowest bio that ended on each CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct bio_info);
+} slowest_map SEC(".maps");
+
+/*
+ * The kernel's stacks at submit_bio(), each kept once, however many bios come from it. The kernel
+ * lets no program delete one, so the map must hold all code paths that submit I/O.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 16384);
+	__type(key, u32);
+	__uint(value_size, 64 * sizeof(u64)); /* return addresses, the innermost first */
+} stack_map SEC(".maps");
+
+u64 stack_errors[64]; /* stacks that are not in the map, by error number */
+u64 overwritten; /* starts whose address came again before we saw their end */
+u64 dropped; /* starts that found no room in the map */
+
+SEC("kprobe/submit_bio")
+int BPF_KPROBE(submit_bio_entry, struct bio *bio)
+{
+	u64 start_time = bpf_ktime_get_ns();
+	u64 key = (u64)bio;
+	struct bio_info info = { .bio = key, .start = start_time };
+	int err; /* not long: before Linux 6.4 (d7ba4cc900bf) only the lower half is set */
+
+	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
+
+	/* Here and not in bio_endio(): until then the block layer may have moved it (5.10 does). */
+	info.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
+
+	info.stack_id = bpf_get_stackid(ctx, &stack_map, 0);
+	if (info.stack_id < 0) /* the mask is for the verifier: an index within the array */
+		__sync_fetch_and_add(&stack_errors[-info.stack_id & 63], 1);
+
+	err = bpf_map_update_elem(&start_map, &key, &info, BPF_NOEXIST);
+	if (err == -EEXIST) {
+		/* The kernel uses the memory again: the old bio ended without our being told. */
+		__sync_fetch_and_add(&overwritten, 1);
+		err = bpf_map_update_elem(&start_map, &key, &info, BPF_ANY);
+	}
+	if (err)
+		__sync_fetch_and_add(&dropped, 1);
+	return 0;
+}
+
+SEC("kprobe/bio_endio")
+int BPF_KPROBE(bio_endio_entry, struct bio *bio)
+{
+	u64 end_time = bpf_ktime_get_ns();
+	u64 key = (u64)bio;
+	struct bio_info *info, *slowest;
+	u32 first = 0;
+
+	bpf_printk("bio_endio (bio=0x%llx) called: %llu", key, end_time);
+
+	/* The verifier refuses to follow the pointer unless it was compared with NULL. */
+	info = bpf_map_lookup_elem(&start_map, &key);
+	if (!info)
+		return 0; /* it came before us, or it is a part or a copy of another bio */
+
+	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - info->start);
+
+	/* Only this CPU writes its record, so it needs no lock (a kprobe may not take one). */
+	info->end = end_time;
+	slowest = bpf_map_lookup_elem(&slowest_map, &first);
+	if (slowest && info->end - info->start > slowest->end - slowest->start)
+		*slowest = *info;
+	bpf_map_delete_elem(&start_map, &key);
+	return 0;
+}
+
+/* Without a licence that is compatible with the GPL the kernel refuses bpf_printk(). */
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,60 @@
+//! Stage 06: which code path issued the slowest bio?
+
+use clap::Parser;
+use common::args::RunArgs;
+use common::preflight;
+use common::report::{self, MaxLatency, SlowBio, StackErrors, Unpaired};
+use common::trace_pipe::TracePipe;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags};
+
+mod bio_trace {
+    include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
+}
+
+/// Print how long every bio takes, from submit_bio() to bio_endio(), and the slowest with the stack that issued it
+#[derive(Parser)]
+#[command(name = env!("CARGO_BIN_NAME"), version)]
+struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+fn main() -> common::Result<()> {
+    let args = Args::parse();
+    common::init(&args.run)?;
+
+    // OPEN: parse the compiled BPF object, which is part of this binary.
+    let mut object = std::mem::MaybeUninit::uninit();
+    let open_skel = bio_trace::BioTraceSkelBuilder::default().open(&mut object)?;
+    preflight::check(open_skel.open_object())?;
+    let mut pipe =
+        TracePipe::open(&args.run, &["submit_bio(bio=*", "bio_endio (bio=*", "submit_bio() -> *"])?;
+
+    // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
+    let mut skel = open_skel.load()?;
+
+    // ATTACH: from here on the kernel runs it at every call.
+    skel.attach()?;
+
+    // CALLBACK: print what it writes.
+    pipe.follow()?;
+    let missed = report::missed_calls(skel.object())?;
+    skel.links = Default::default(); // detach
+    pipe.drain()?;
+
+    // REPORT: each CPU's slowest bio, and the slowest of these.
+    let records =
+        skel.maps.slowest_map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
+    let bios = records.iter().map(|record| {
+        let [bio, start, end, sector, stack_id] = report::words(record);
+        SlowBio { bio, start, end, sector: Some(sector), stack_id: Some(stack_id as i64) }
+    });
+    let stack = |id: u32| skel.maps.stack_map.lookup(&id.to_ne_bytes(), MapFlags::ANY);
+    report::print(MaxLatency::of(bios).with_stack(stack)?)?;
+
+    // REPORT: what stayed in the map, and what never got there.
+    let counts = report::globals(skel.maps.bss_data.as_deref())?;
+    report::print(StackErrors(counts.stack_errors))?;
+    report::print(Unpaired::count(&skel.maps.start_map, counts.overwritten, counts.dropped, missed))
+}
