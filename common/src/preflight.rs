@@ -9,7 +9,7 @@ use libbpf_rs::OpenObject;
 use nix::unistd::{Uid, geteuid};
 
 use crate::probe::{Function, Functions};
-use crate::{Error, Result, tracefs};
+use crate::{Error, OrCause, Result, tracefs};
 
 /// Something that a stage needs from the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub enum Need {
     Kprobes,
     /// This function, and that it can be probed.
     Kprobe(String),
+    /// This tracepoint.
+    Tracepoint(String),
 }
 
 impl fmt::Display for Need {
@@ -37,6 +39,7 @@ impl fmt::Display for Need {
             Self::Tracefs => f.write_str("tracefs"),
             Self::Kprobes => f.write_str("kprobes"),
             Self::Kprobe(function) => write!(f, "kprobe {function}"),
+            Self::Tracepoint(name) => write!(f, "tracepoint {name}"),
         }
     }
 }
@@ -55,11 +58,15 @@ pub fn check(object: &OpenObject) -> Result<()> {
 pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
     let base = [Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs];
     let probes = sections.into_iter().filter_map(|section| {
-        let (kind, function) = section.split_once('/')?;
-        matches!(kind, "kprobe" | "kretprobe").then(|| Need::Kprobe(function.to_owned()))
+        let (kind, name) = section.split_once('/')?;
+        match kind {
+            "kprobe" | "kretprobe" => Some(Need::Kprobe(name.to_owned())),
+            "tp_btf" => Some(Need::Tracepoint(name.to_owned())),
+            _ => None,
+        }
     });
     let probes: Vec<_> = probes.collect();
-    let kprobes = (!probes.is_empty()).then_some(Need::Kprobes);
+    let kprobes = probes.iter().any(|need| matches!(need, Need::Kprobe(_))).then_some(Need::Kprobes);
     base.into_iter().chain(kprobes).chain(probes).collect()
 }
 
@@ -87,6 +94,7 @@ impl Need {
                 };
                 functions.as_ref().map_or(Ok(()), |functions| kprobe(function, functions))
             }
+            Self::Tracepoint(name) => tracepoint(name, &tracefs::path()?.join("events")),
         }
     }
 }
@@ -163,6 +171,16 @@ pub fn release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
 }
 
+fn tracepoint(name: &str, events: &Path) -> Result<()> {
+    let groups = fs::read_dir(events).or_cause(format!("cannot list {}", events.display()))?.flatten();
+    if groups.map(|group| group.path().join(name)).any(|event| event.exists()) {
+        return Ok(());
+    }
+    Err(Error::new(format!("this kernel has no tracepoint {name}"))
+        .evidence(format!("there is no {}/*/{name} (kernel {})", events.display(), release()))
+        .fix(format!("look for another, by a part of the name: ls -d {}/*/*PART*", events.display())))
+}
+
 /// How to run this program in the lab.
 pub(crate) fn in_the_lab() -> String {
     let program = std::env::args().next().unwrap_or_default();
@@ -212,12 +230,25 @@ mod tests {
     }
 
     #[test]
+    fn a_tracepoint_is_in_one_of_the_groups() {
+        let events = tempfile::tempdir().unwrap();
+        fs::create_dir_all(events.path().join("block/block_rq_complete")).unwrap();
+        assert_eq!(tracepoint("block_rq_complete", events.path()), Ok(()));
+        let told = tell(tracepoint("block_io_done", events.path()));
+        insta::assert_snapshot!(told.replace(events.path().to_str().unwrap(), "[events]"), @r"
+        this kernel has no tracepoint block_io_done
+          evidence: there is no [events]/*/block_io_done (kernel [release])
+          fix:      look for another, by a part of the name: ls -d [events]/*/*PART*
+        ");
+    }
+
+    #[test]
     fn programs_need_what_their_sections_say() {
         let of = |sections: &[&str]| needs(sections.iter().map(|section| (*section).to_owned()));
         assert_eq!(
             of(&["kprobe/submit_bio", "kretprobe/vfs_read"])[4..],
             [Need::Kprobes, Need::Kprobe("submit_bio".into()), Need::Kprobe("vfs_read".into())]
         );
-        assert!(!of(&["tp_btf/block_rq_complete"]).contains(&Need::Kprobes));
+        assert_eq!(of(&["tp_btf/block_rq_complete"])[4..], [Need::Tracepoint("block_rq_complete".into())]);
     }
 }

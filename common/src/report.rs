@@ -37,14 +37,16 @@ pub fn globals<T>(data: Option<&T>) -> Result<&T> {
     data.ok_or_else(|| Error::new("the global variables of the BPF programs cannot be read on this kernel"))
 }
 
-/// What a latency stage could not pair: starts whose end it did not see, starts it could not keep, calls that the
-/// kernel did not show it.
+/// What a latency stage could not pair: starts whose end it did not see, starts it could not keep, ends whose start it
+/// did not see, calls that the kernel did not show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unpaired {
     /// Starts whose end was not seen: still in flight, or their end is among the missed calls.
     pub open: u64,
     /// Starts that found no room in the map.
     pub dropped: u64,
+    /// Ends whose start was not seen, where a stage counts them.
+    pub unmatched: Option<u64>,
     /// Calls that the kernel did not show to the programs, see [`missed_calls`].
     pub missed: Option<u64>,
 }
@@ -53,13 +55,22 @@ impl Unpaired {
     /// Counts it when the programs are detached: `starts` is the map of starts that wait for their end, `overwritten`
     /// the starts whose address came again before their end was seen, `dropped` the starts that found no room.
     pub fn count(starts: &impl MapCore, overwritten: u64, dropped: u64, missed: Option<u64>) -> Self {
-        Self { open: starts.keys().count() as u64 + overwritten, dropped, missed }
+        Self { open: starts.keys().count() as u64 + overwritten, dropped, unmatched: None, missed }
+    }
+
+    /// Adds the ends whose start was not seen.
+    #[must_use]
+    pub fn with_unmatched(self, unmatched: u64) -> Self {
+        Self { unmatched: Some(unmatched), ..self }
     }
 }
 
 impl fmt::Display for Unpaired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Starts without an end: {}, starts not recorded: {}, ", self.open, self.dropped)?;
+        if let Some(unmatched) = self.unmatched {
+            write!(f, "ends without a start: {unmatched}, ")?;
+        }
         match self.missed {
             Some(missed) => write!(f, "calls missed: {missed}"),
             None => f.write_str("calls missed: not known (the kernel counts them from 6.7 on)"),
@@ -208,9 +219,10 @@ mod tests {
 
     #[test]
     fn unpaired() {
-        let all_told = Unpaired { open: 3, dropped: 1, missed: Some(2) };
+        let all_told = Unpaired { open: 3, dropped: 1, unmatched: None, missed: Some(2) };
         insta::assert_snapshot!(all_told, @"Starts without an end: 3, starts not recorded: 1, calls missed: 2");
-        let older = Unpaired { open: 0, dropped: 0, missed: None };
+        insta::assert_snapshot!(all_told.with_unmatched(4), @"Starts without an end: 3, starts not recorded: 1, ends without a start: 4, calls missed: 2");
+        let older = Unpaired { open: 0, dropped: 0, unmatched: None, missed: None };
         insta::assert_snapshot!(older, @"Starts without an end: 0, starts not recorded: 0, calls missed: not known (the kernel counts them from 6.7 on)");
     }
 

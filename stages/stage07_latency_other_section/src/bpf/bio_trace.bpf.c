@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define EEXIST 17 /* vmlinux.h holds types, but no #define of the kernel */
+
+/* When each request that is in flight was started, by its address. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, u64);
+} start_map SEC(".maps");
+
+u64 overwritten; /* starts whose address came again before we saw their end */
+u64 dropped; /* starts that found no room in the map */
+u64 unmatched; /* completions whose start we did not see */
+
+SEC("kprobe/blk_mq_start_request")
+int BPF_KPROBE(blk_mq_start_request_entry, struct request *rq)
+{
+	u64 start_time = bpf_ktime_get_ns();
+	u64 key = (u64)rq;
+	int err; /* not long: before Linux 6.4 (d7ba4cc900bf) only the lower half is set */
+
+	bpf_printk("blk_mq_start_request(rq=0x%llx) is called!", key);
+
+	err = bpf_map_update_elem(&start_map, &key, &start_time, BPF_NOEXIST);
+	if (err == -EEXIST) {
+		/* The device was busy, and the block layer starts the request once more. */
+		__sync_fetch_and_add(&overwritten, 1);
+		err = bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY);
+	}
+	if (err)
+		__sync_fetch_and_add(&dropped, 1);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
+{
+	u64 end_time = bpf_ktime_get_ns();
+	u64 key = (u64)rq;
+	u64 *start_time;
+
+	bpf_printk("block_rq_complete(rq=0x%llx) is called!", key);
+
+	/* Here rq is a pointer with a type, so that the verifier lets us follow it. */
+	if (nr_bytes < rq->__data_len)
+		return 0; /* a part of it; the rest is still to come */
+
+	start_time = bpf_map_lookup_elem(&start_map, &key);
+	if (nr_bytes && start_time)
+		bpf_printk("blk_mq_start_request() -> block_rq_complete() time duration: %llu ns",
+			   end_time - *start_time);
+	else if (nr_bytes)
+		__sync_fetch_and_add(&unmatched, 1);
+	/* Without bytes it is a flush: no I/O of its own, but its start must go, too. */
+	bpf_map_delete_elem(&start_map, &key);
+	return 0;
+}
+
+/* Without a licence that is compatible with the GPL the kernel refuses bpf_printk(). */
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,49 @@
+//! Stage 07: how long does a request take, from `blk_mq_start_request()` to `block_rq_complete`?
+
+use clap::Parser;
+use common::args::RunArgs;
+use common::preflight;
+use common::report::{self, Unpaired};
+use common::trace_pipe::TracePipe;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+
+mod bio_trace {
+    include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
+}
+
+/// Print how long every request takes, from blk_mq_start_request() to block_rq_complete
+#[derive(Parser)]
+#[command(name = env!("CARGO_BIN_NAME"), version)]
+struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+fn main() -> common::Result<()> {
+    let args = Args::parse();
+    common::init(&args.run)?;
+
+    // OPEN: parse the compiled BPF object, which is part of this binary.
+    let mut object = std::mem::MaybeUninit::uninit();
+    let open_skel = bio_trace::BioTraceSkelBuilder::default().open(&mut object)?;
+    preflight::check(open_skel.open_object())?;
+    let texts = ["blk_mq_start_request(rq=*", "block_rq_complete(rq=*", "blk_mq_start_request() -> *"];
+    let mut pipe = TracePipe::open(&args.run, &texts)?;
+
+    // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
+    let mut skel = open_skel.load()?;
+
+    // ATTACH: from here on the kernel runs it at every call.
+    skel.attach()?;
+
+    // CALLBACK: print what it writes.
+    pipe.follow()?;
+    let missed = report::missed_calls(skel.object())?;
+    skel.links = Default::default(); // detach
+    pipe.drain()?;
+
+    // REPORT: what stayed in the map, and what never got there.
+    let counts = report::globals(skel.maps.bss_data.as_deref())?;
+    let unpaired = Unpaired::count(&skel.maps.start_map, counts.overwritten, counts.dropped, missed);
+    report::print(unpaired.with_unmatched(counts.unmatched))
+}
