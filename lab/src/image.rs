@@ -12,8 +12,10 @@ use cpio::newc::{Builder, ModeFileType, trailer};
 use crate::kernels::Kernel;
 use crate::tools::{BUSYBOX, output};
 
-/// Modules of the kernel's package that the guest can load, with all that they need.
-const MODULES: [&str; 1] = ["null_blk"];
+/// Modules of the kernel's package that the guest can load, with all that they need: disks whose time and errors are
+/// known, an I/O scheduler, and a file system whose functions are in a module. What a kernel has built in is no module.
+const MODULES: [&str; 7] =
+    ["null_blk", "scsi_debug", "sd_mod", "mq-deadline", "vfat", "nls_cp437", "nls_ascii"];
 
 /// Writes the initramfs of a guest that boots `kernel` and has `binaries` in its `PATH`; the one called `guest`
 /// is its first process.

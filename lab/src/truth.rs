@@ -1,13 +1,15 @@
 //! What the stages print, understood, and checked against what a workload says it did.
 
-use common::report::SlowBio;
+use std::fs;
+
+use common::report::{SlowBio, Unpaired};
 use common::trace_pipe::Line;
-use common::{Error, Result};
+use common::{Error, OrCause, Result};
 
 use crate::observe::Observation;
 use crate::workload::Done;
 
-/// What one line of stages 01 to 03 says.
+/// What one line of a stage says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// `submit_bio() called: NS` or `submit_bio(bio=0xADDR) called: NS`.
@@ -24,7 +26,17 @@ pub enum Event {
         /// When, in nanoseconds.
         ns: u64,
     },
-    /// `submit_bio() -> bio_endio() time duration: NS ns`.
+    /// `blk_mq_start_request(rq=0xADDR) is called!`.
+    Start {
+        /// The request's address.
+        rq: u64,
+    },
+    /// `block_rq_complete(rq=0xADDR) is called!`.
+    Complete {
+        /// The request's address.
+        rq: u64,
+    },
+    /// `START() -> END() time duration: NS ns`.
     Duration {
         /// How long, in nanoseconds.
         ns: u64,
@@ -34,14 +46,27 @@ pub enum Event {
 impl Event {
     /// Understands a message; `None` if it is none of ours.
     pub fn parse(message: &str) -> Option<Self> {
-        if let Some(duration) = message.strip_prefix("submit_bio() -> bio_endio() time duration: ") {
-            return Some(Self::Duration { ns: duration.strip_suffix(" ns")?.parse().ok()? });
+        let address = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+        if let Some((functions, duration)) = message.split_once(" time duration: ") {
+            let known = ["submit_bio() -> bio_endio()", "blk_mq_start_request() -> block_rq_complete()"];
+            let ns = duration.strip_suffix(" ns")?.parse().ok()?;
+            return known.contains(&functions).then_some(Self::Duration { ns });
+        }
+        if let Some((function, rq)) =
+            message.strip_suffix(") is called!").and_then(|text| text.split_once("(rq="))
+        {
+            let rq = address(rq)?;
+            return match function {
+                "blk_mq_start_request" => Some(Self::Start { rq }),
+                "block_rq_complete" => Some(Self::Complete { rq }),
+                _ => None,
+            };
         }
         let (function, ns) = message.split_once(" called: ")?;
         let ns = ns.parse().ok()?;
         let (name, bio) = function.strip_suffix(')')?.split_once('(')?;
-        let bio = match bio.strip_prefix("bio=0x") {
-            Some(address) => Some(u64::from_str_radix(address, 16).ok()?),
+        let bio = match bio.strip_prefix("bio=") {
+            Some(bio) => Some(address(bio)?),
             None if bio.is_empty() => None,
             None => return None,
         };
@@ -88,6 +113,74 @@ pub fn slowest(seen: &Observation) -> Result<SlowBio> {
         return Err(Error::new("the slowest bio's report contradicts itself").evidence(&seen.stdout));
     }
     Ok(slowest)
+}
+
+/// The durations among a stage's events, in nanoseconds.
+pub fn durations(events: &[(Line<'_>, Event)]) -> Vec<u64> {
+    let duration = |(_, event): &(Line<'_>, Event)| match *event {
+        Event::Duration { ns } => Some(ns),
+        _ => None,
+    };
+    events.iter().filter_map(duration).collect()
+}
+
+/// The last line that a latency stage prints.
+///
+/// # Errors
+/// If it is not well formed.
+pub fn unpaired(seen: &Observation) -> Result<Unpaired> {
+    let line = seen.stdout.lines().last().unwrap_or_default();
+    let number = |name: &str| {
+        line.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix(": ")?.parse().ok())
+    };
+    let told = |name: &str| {
+        number(name).ok_or_else(|| Error::new(format!("no {name:?} in the report")).evidence(line))
+    };
+    Ok(Unpaired {
+        open: told("Starts without an end")?,
+        dropped: told("starts not recorded")?,
+        unmatched: number("ends without a start"),
+        missed: number("calls missed"),
+    })
+}
+
+/// The functions of the stack that a stage reports, the outermost first, each as `=> NAME()` has it.
+pub fn stack(seen: &Observation) -> Vec<&str> {
+    seen.stdout.lines().filter_map(|line| line.strip_prefix("=> ")).collect()
+}
+
+/// How many reads and writes all disks have completed, as they count them, by `/sys/block/DISK/stat`; the numbers are
+/// those of `/proc/diskstats`. A flush is none. See the kernel's `Documentation/block/stat.rst`.
+///
+/// # Errors
+/// If the disks can't be read.
+pub fn disk_ios() -> Result<u64> {
+    const READS: usize = 0;
+    const WRITES: usize = 4;
+    let mut ios = 0;
+    for disk in fs::read_dir("/sys/block").or_cause("cannot list the disks")?.flatten() {
+        let stat = fs::read_to_string(disk.path().join("stat")).or_cause("cannot read a disk's counts")?;
+        let field = |nth| stat.split_whitespace().nth(nth).and_then(|count| count.parse::<u64>().ok());
+        let broken = || Error::new("a disk's counts are not well formed").evidence(&stat);
+        ios += field(READS).ok_or_else(broken)? + field(WRITES).ok_or_else(broken)?;
+    }
+    Ok(ios)
+}
+
+/// Checks what stage 07 printed while the disks counted so many reads and writes. Gives the verdict as a sentence.
+///
+/// # Errors
+/// If the stage's lines are not the truth.
+pub fn of_requests(seen: &Observation, ios: u64) -> Result<String> {
+    let durations = durations(&events(seen)?).len() as u64;
+    let unmatched = unpaired(seen)?.unmatched.unwrap_or_default();
+    if durations + unmatched != ios {
+        return Err(Error::new(format!(
+            "the disks count {ios} reads and writes, but the stage {durations} and {unmatched} without a start"
+        ))
+        .evidence(&seen.stdout));
+    }
+    Ok(format!("the disks count {ios} reads and writes, and the stage as many"))
 }
 
 /// Checks what a stage printed while `io` did direct writes, one after the other. Other tasks may have done I/O too.
@@ -148,15 +241,17 @@ pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<S
         sentence += ", and every duration is end minus start";
     }
     if stage >= 4 {
-        let most = events.iter().filter_map(|(_, event)| match *event {
-            Event::Duration { ns } => Some(ns),
-            _ => None,
-        });
-        let (most, slowest) = (most.max(), slowest(seen)?.duration());
+        let (most, slowest) = (self::durations(&events).into_iter().max(), slowest(seen)?.duration());
         if most != Some(slowest) {
             return Err(wrong(format!("the longest duration is {most:?}, not {slowest}")));
         }
         sentence += ", the longest of which is the maximum";
+    }
+    if stage >= 6 {
+        if stack(seen).last() != Some(&"submit_bio()") {
+            return Err(wrong("the slowest bio's stack does not end in submit_bio()".to_owned()));
+        }
+        sentence += ", with its stack";
     }
     Ok(sentence)
 }
@@ -184,7 +279,19 @@ mod tests {
             Event::parse("submit_bio() -> bio_endio() time duration: 2 ns"),
             Some(Event::Duration { ns: 2 })
         );
-        for foreign in ["submit_bio: not one of ours", "submit_bio(bio=) called: 1", "vfs_read() called: 1"] {
+        assert_eq!(Event::parse("blk_mq_start_request(rq=0xff) is called!"), Some(Event::Start { rq: 255 }));
+        assert_eq!(Event::parse("block_rq_complete(rq=0xff) is called!"), Some(Event::Complete { rq: 255 }));
+        assert_eq!(
+            Event::parse("blk_mq_start_request() -> block_rq_complete() time duration: 2 ns"),
+            Some(Event::Duration { ns: 2 })
+        );
+        for foreign in [
+            "submit_bio: not one of ours",
+            "submit_bio(bio=) called: 1",
+            "vfs_read() called: 1",
+            "a() -> b() time duration: 2 ns",
+            "vfs_read(rq=0xff) is called!",
+        ] {
             assert_eq!(Event::parse(foreign), None, "{foreign}");
         }
     }

@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::{Error, OrCause, Result};
-use lab::guest::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK, exit_code};
+use lab::guest::{
+    FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK, exit_code, mount_fs,
+};
 use lab::observe;
 use lab::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
 use lab::workload::Workload;
@@ -123,9 +125,7 @@ fn disks() -> Result<()> {
         }
     }
     fs::create_dir_all(FS_MOUNT).or_cause("cannot make the mount point")?;
-    // noinit_itable: no background writes of ext4's own that a learner did not ask for.
-    mount(Some(FS_DEVICE), FS_MOUNT, Some("ext4"), MsFlags::empty(), Some("noinit_itable"))
-        .or_cause(format!("cannot mount ext4 at {FS_MOUNT}"))
+    mount_fs()
 }
 
 fn disk_with(serial: &str, part: &str) -> Option<std::path::PathBuf> {

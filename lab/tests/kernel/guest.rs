@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::guest::{FS_DEVICE, FS_MOUNT};
+use lab::guest::{FS_MOUNT, mount_fs};
 use lab::observe::{Observation, Stage};
 use lab::workload::Done;
 use libbpf_rs::query::ProgInfoIter;
@@ -26,7 +26,7 @@ pub fn quiet() {
 pub fn with_ext4() {
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
     if !mounts.contains(&format!(" {FS_MOUNT} ext4 ")) {
-        sh(&format!("mount -t ext4 -o noinit_itable {FS_DEVICE} {FS_MOUNT}"));
+        mount_fs().unwrap();
     }
 }
 
@@ -44,8 +44,13 @@ pub fn io(arguments: &str) -> Done {
 
 /// What a stage printed while `io` ran; ended by Ctrl-C.
 pub fn watch(stage: &str, arguments: &str) -> (Observation, Done) {
+    watch_while(stage, || io(arguments))
+}
+
+/// What a stage printed while something was done; ended by Ctrl-C.
+pub fn watch_while<T>(stage: &str, work: impl FnOnce() -> T) -> (Observation, T) {
     let stage = Stage::start(&[stage]).unwrap();
-    let done = io(arguments);
+    let done = work();
     let seen = stage.end(Signal::SIGINT).unwrap();
     assert!(seen.status.success(), "{seen:?}");
     assert!(!seen.stderr.contains("lost"), "{}", seen.stderr);
@@ -98,6 +103,36 @@ impl NullBlk {
             names.iter().map(|name| Path::new("/dev").join(name)).find(|path| path.exists()).unwrap();
         Self { folder, device }
     }
+}
+
+/// A file in `/proc` or `/sys` that gets its old value back at the end.
+pub struct Setting {
+    file: PathBuf,
+    old: String,
+}
+
+impl Setting {
+    pub fn new(file: impl Into<PathBuf>, value: &str) -> Self {
+        let file = file.into();
+        let old = fs::read_to_string(&file).unwrap();
+        fs::write(&file, value).unwrap();
+        // Of several values the one in brackets is the chosen one.
+        let chosen = old.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen);
+        let old = chosen.unwrap_or(&old).trim().to_owned();
+        Self { file, old }
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        fs::write(&self.file, &self.old).unwrap();
+    }
+}
+
+/// A file of a disk's queue, such as `iostats`.
+pub fn queue(device: &str, file: &str) -> PathBuf {
+    let disk = fs::canonicalize(device).unwrap();
+    Path::new("/sys/block").join(disk.file_name().unwrap()).join("queue").join(file)
 }
 
 impl Drop for NullBlk {

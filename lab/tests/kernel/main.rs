@@ -8,8 +8,11 @@
 
 mod driver;
 mod guest;
+mod requests;
 mod situations;
+mod stacks;
 mod stages;
+mod variants;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -25,6 +28,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 /// A case: runs in a guest and panics if something is not as it should be.
 type Case = (&'static str, fn());
+
+/// The cases that run on each kernel.
+const CASES: [&[Case]; 4] = [stages::CASES, stacks::CASES, requests::CASES, situations::CASES];
 
 /// Makes cases of functions, named after them.
 #[macro_export]
@@ -48,8 +54,8 @@ fn main() -> ExitCode {
 
 /// Runs one case here, in the guest.
 fn in_guest(name: &str) -> ExitCode {
-    let mut all =
-        stages::CASES.iter().chain(stages::SOAK).chain(situations::CASES).chain(situations::SPECIAL);
+    let special = [stages::SOAK, situations::SPECIAL];
+    let mut all = CASES.iter().chain(&special).copied().flatten();
     match all.find(|(case, _)| *case == name) {
         Some((_, case)) => {
             case();
@@ -64,7 +70,7 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let soak: &[Case] = if std::env::var_os("LAB_SOAK").is_some() { stages::SOAK } else { &[] };
     let mut trials = driver::trials();
     // Case by case and not kernel by kernel, so that tests that run at the same time use different guests.
-    for (case, _) in stages::CASES.iter().chain(situations::CASES).chain(soak) {
+    for (case, _) in CASES.iter().chain([&soak]).copied().flatten() {
         for (nth, series) in MATRIX.iter().enumerate() {
             let fleet = fleet.clone();
             trials.push(Trial::test(format!("{}::{case}", series.name), move || fleet.run(nth, case)));
@@ -134,6 +140,7 @@ fn boot(kernel: &str, append: &str) -> Result<Guest> {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
     }
+    machine.binaries.extend(variants::binaries(&workbook)?);
     machine.boot()
 }
 

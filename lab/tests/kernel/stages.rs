@@ -8,9 +8,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::report::Unpaired;
 use common::trace_pipe::Line;
 use lab::observe::{Observation, Stage};
-use lab::truth::{self, Event};
+use lab::truth::{self, Event, durations, unpaired};
 use libbpf_rs::ObjectBuilder;
 use nix::sys::signal::{Signal, kill};
 
@@ -49,24 +50,6 @@ fn ends(events: &[(Line<'_>, Event)]) -> usize {
     events.iter().filter(|(_, event)| matches!(event, Event::End { .. })).count()
 }
 
-fn durations(events: &[(Line<'_>, Event)]) -> Vec<u64> {
-    let duration = |(_, event): &(Line<'_>, Event)| match *event {
-        Event::Duration { ns } => Some(ns),
-        _ => None,
-    };
-    events.iter().filter_map(duration).collect()
-}
-
-/// The numbers of stage 03's report: starts without an end, starts not recorded, calls missed if the kernel tells.
-fn report(seen: &Observation) -> (u64, u64, Option<u64>) {
-    let line = seen.stdout.lines().last().unwrap_or_default();
-    let number = |name: &str| {
-        line.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix(": ")?.parse().ok())
-    };
-    let told = |name: &str| number(name).unwrap_or_else(|| panic!("no {name:?} in the report: {line:?}"));
-    (told("Starts without an end"), told("starts not recorded"), number("calls missed"))
-}
-
 /// Checks what is printed of `count` writes to a disk that nobody else uses: exactly these lines, in order.
 fn check_alone(number: u32, count: usize) {
     quiet();
@@ -78,7 +61,7 @@ fn check_alone(number: u32, count: usize) {
     assert_eq!(durations(&events).len(), if number > 2 { count } else { 0 }, "{}", seen.stdout);
     let times = events.iter().filter_map(|(_, event)| match *event {
         Event::Submit { ns, .. } | Event::End { ns, .. } => Some(ns),
-        Event::Duration { .. } => None,
+        _ => None,
     });
     let times: Vec<_> = times.collect();
     assert!(times.is_sorted(), "{}", seen.stdout);
@@ -136,7 +119,7 @@ fn many_in_a_row(count: u64) {
     assert_eq!(done.count, count);
     assert_eq!(submits(&events) as u64, count);
     assert_eq!(durations(&events).len() as u64, count);
-    let (open, dropped, missed) = report(&seen);
+    let Unpaired { open, dropped, missed, .. } = unpaired(&seen).unwrap();
     assert_eq!((open, dropped, missed.unwrap_or(0)), (0, 0, 0));
 }
 
@@ -158,7 +141,7 @@ fn many_at_once(threads: u64, count: u64) {
     let events = truth::events(&seen).unwrap();
     let (submitted, ended, completed) =
         (submits(&events) as u64, ends(&events) as u64, durations(&events).len() as u64);
-    let (open, dropped, missed) = report(&seen);
+    let Unpaired { open, dropped, missed, .. } = unpaired(&seen).unwrap();
     assert_eq!(submitted, completed + open + dropped, "{}", seen.stdout.lines().last().unwrap());
     assert_eq!(dropped, 0);
     assert_eq!(ended, completed, "an end without a start");

@@ -1,0 +1,285 @@
+//! Stage 07 counts each read and each write of a disk once, as the disk's own counters do.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self as stdio, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use common::preflight::release;
+use common::report::Unpaired;
+use lab::observe::Observation;
+use lab::truth::{self, Event, disk_ios, durations, unpaired};
+use nix::fcntl::OFlag;
+
+use crate::guest::{NullBlk, Setting, io, queue, quiet, sh, wait_until, watch_while, with_ext4};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    stage07_times_each_direct_write_once,
+    stage07_measures_a_disk_that_takes_20_ms,
+    stage07_counts_the_parts_of_a_split_write,
+    stage07_counts_no_flush_of_sync,
+    stage07_counts_no_flush_of_fsync,
+    stage07_needs_no_iostats,
+    stage07_counts_with_each_scheduler,
+    stage07_counts_a_request_that_fails_in_part_once,
+    stage07_counts_a_request_that_is_started_twice_once,
+    stage07_keeps_its_books_under_a_mixed_load,
+    stage07_has_nothing_before_the_first_io,
+];
+
+/// Counts flushes that were submitted for themselves, without data to write: `blkdev_issue_flush()`. The disks' counters
+/// have each of them as a write.
+struct EmptyFlushes;
+
+impl EmptyFlushes {
+    const TRACE: &str = "/sys/kernel/tracing/instances/flushes";
+
+    fn new() -> Self {
+        sh(&format!(
+            "mkdir {0} && cd {0}/events/block/block_bio_queue && echo nr_sector == 0 > filter && echo 1 > enable",
+            Self::TRACE
+        ));
+        Self
+    }
+
+    fn count(&self) -> u64 {
+        let trace = fs::read_to_string(format!("{}/trace", Self::TRACE)).unwrap();
+        trace.lines().filter(|line| line.contains("block_bio_queue: ")).count() as u64
+    }
+}
+
+impl Drop for EmptyFlushes {
+    fn drop(&mut self) {
+        sh(&format!("echo 0 > {0}/events/block/block_bio_queue/enable; rmdir {0}", Self::TRACE));
+    }
+}
+
+/// What stage 07 said of something, and how many reads and writes of data the disks counted meanwhile.
+struct Seen {
+    seen: Observation,
+    started: usize,
+    completed: usize,
+    durations: Vec<u64>,
+    unpaired: Unpaired,
+    ios: u64,
+}
+
+/// Watches with a stage 07, as it is or changed.
+fn watch_requests(stage: &str, work: impl FnOnce()) -> Seen {
+    sh("sync");
+    let flushes = EmptyFlushes::new();
+    let before = disk_ios().unwrap();
+    let (seen, ()) = watch_while(stage, work);
+    let ios = disk_ios().unwrap() - before - flushes.count();
+    let events = truth::events(&seen).unwrap();
+    let count = |is: fn(&Event) -> bool| events.iter().filter(|(_, event)| is(event)).count();
+    let started = count(|event| matches!(event, Event::Start { .. }));
+    let completed = count(|event| matches!(event, Event::Complete { .. }));
+    let (durations, unpaired) = (durations(&events), unpaired(&seen).unwrap());
+    Seen { started, completed, durations, unpaired, ios, seen }
+}
+
+impl Seen {
+    /// Every read and write that the disks counted has a duration, and nothing is left over.
+    fn is_complete(&self) -> &Self {
+        let Unpaired { open, dropped, unmatched, missed } = self.unpaired;
+        assert_eq!((open, dropped, unmatched), (0, 0, Some(0)), "{}", self.seen.stdout);
+        assert_eq!(missed.unwrap_or(0), 0);
+        assert_eq!(self.durations.len() as u64, self.ios, "{}", self.seen.stdout);
+        self
+    }
+}
+
+fn stage07_times_each_direct_write_once() {
+    quiet();
+    let seen = watch_requests("stage07", || drop(io("write /dev/scratch --count 64")));
+    seen.is_complete();
+    assert_eq!((seen.started, seen.completed, seen.ios), (64, 64, 64), "{}", seen.seen.stdout);
+    // Without a flush or a part: start, completion and duration of one request after the other.
+    let events = truth::events(&seen.seen).unwrap();
+    for (nth, lines) in events.chunks(3).enumerate() {
+        let [(_, Event::Start { rq }), (_, Event::Complete { rq: completed }), (_, Event::Duration { .. })] =
+            lines
+        else {
+            panic!("request {nth}: {lines:?}")
+        };
+        assert_eq!(rq, completed);
+    }
+}
+
+fn stage07_measures_a_disk_that_takes_20_ms() {
+    const COMPLETION: Duration = Duration::from_millis(20);
+    quiet();
+    let disk = NullBlk::new("slow", COMPLETION);
+    let write = format!("write {} --count 25", disk.device.display());
+    let mut seen = watch_requests("stage07", || drop(io(&write)));
+    assert_eq!(seen.is_complete().ios, 25);
+    seen.durations.sort_unstable();
+    let [shortest, median] = [seen.durations[0], seen.durations[12]].map(Duration::from_nanos);
+    assert!(shortest >= COMPLETION, "the shortest took {shortest:?}");
+    // The timer's own delay and the emulation come on top.
+    assert!(median < COMPLETION * 3 / 2, "the median is {median:?}");
+}
+
+fn stage07_counts_the_parts_of_a_split_write() {
+    quiet();
+    let limit: u64 =
+        fs::read_to_string(queue("/dev/scratch", "max_sectors_kb")).unwrap().trim().parse().unwrap();
+    let seen = watch_requests("stage07", || drop(io("write /dev/scratch --count 1 --size 1048576")));
+    assert!(
+        seen.is_complete().ios >= 1024 / limit && seen.ios > 1,
+        "{} parts, {limit} KiB at most",
+        seen.ios
+    );
+}
+
+/// Checks what was seen of I/O with flushes: the stage sees them start and complete, and counts none.
+fn with_flushes(seen: &Seen) {
+    seen.is_complete();
+    assert!(seen.started as u64 > seen.ios, "no flush was started: {}", seen.seen.stdout);
+    assert!(seen.completed > seen.started, "a write after a flush completes twice: {}", seen.seen.stdout);
+}
+
+fn stage07_counts_no_flush_of_sync() {
+    with_ext4();
+    with_flushes(&watch_requests("stage07", || drop(io("sync /mnt/dirty --count 64"))));
+}
+
+fn stage07_counts_no_flush_of_fsync() {
+    with_ext4();
+    with_flushes(&watch_requests("stage07", || {
+        let mut file = fs::File::create("/mnt/fsync").unwrap();
+        file.write_all(&[0xb1; 16 * 4096]).unwrap();
+        file.sync_all().unwrap();
+    }));
+}
+
+/// The kernel's own counters can be switched off, and then its functions that count have nothing to do.
+fn stage07_needs_no_iostats() {
+    quiet();
+    let write = || drop(io("write /dev/scratch --count 64"));
+    let without = || Setting::new(queue("/dev/scratch", "iostats"), "0");
+
+    let off = without();
+    let seen = watch_requests("stage07", write);
+    drop(off);
+    assert_eq!((seen.ios, seen.durations.len()), (0, 64), "{}", seen.seen.stdout);
+
+    // The exercise: back to a function, as in 2019.
+    if release().starts_with("5.10") {
+        let error = lab::observe::Stage::start(&["stage07-function"]).unwrap_err().to_string();
+        assert!(error.contains("this kernel has no function blk_account_io_completion.part.0"), "{error}");
+        return;
+    }
+    watch_requests("stage07-function", write).is_complete();
+    let off = without();
+    let seen = watch_requests("stage07-function", write);
+    drop(off);
+    assert_eq!((seen.started, seen.completed, seen.durations.len()), (64, 0, 0), "{}", seen.seen.stdout);
+}
+
+fn stage07_counts_with_each_scheduler() {
+    quiet();
+    // Built in on 5.10 and 6.1: then there is no module to load.
+    sh("modprobe mq-deadline || true");
+    for scheduler in ["none", "mq-deadline"] {
+        let _setting = Setting::new(queue("/dev/scratch", "scheduler"), scheduler);
+        let chosen = fs::read_to_string(queue("/dev/scratch", "scheduler")).unwrap();
+        assert!(chosen.contains(&format!("[{scheduler}]")), "{chosen}");
+        let seen = watch_requests("stage07", || drop(io("write /dev/scratch --count 64")));
+        assert_eq!(seen.is_complete().ios, 64, "{scheduler}");
+    }
+}
+
+/// The kernel's emulated SCSI disk, with options; it is called `/dev/sdX`.
+struct ScsiDebug(PathBuf);
+
+impl ScsiDebug {
+    fn new(options: &str) -> Self {
+        sh(&format!("modprobe sd_mod && modprobe scsi_debug dev_size_mb=16 {options}"));
+        let disk = || {
+            let disks = fs::read_dir("/sys/block").unwrap().flatten().map(|disk| disk.file_name());
+            let disk =
+                disks.filter_map(|name| name.into_string().ok()).find(|name| name.starts_with("sd"))?;
+            Some(Path::new("/dev").join(disk))
+        };
+        wait_until("there is a SCSI disk", || disk().is_some_and(|disk| disk.exists()));
+        Self(disk().unwrap())
+    }
+}
+
+impl Drop for ScsiDebug {
+    fn drop(&mut self) {
+        sh("rmmod scsi_debug");
+    }
+}
+
+/// Reads past the page cache.
+fn read_direct(device: &Path, sector: u64, bytes: usize) -> stdio::Result<()> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECT.bits()).open(device)?;
+    let mut buffer = vec![0; bytes + 4096];
+    let start = buffer.as_ptr().align_offset(4096);
+    file.read_exact_at(&mut buffer[start..start + bytes], sector * 512)
+}
+
+/// Ten sectors from 0x1234 on can't be read. The kernel completes what comes before them, then fails the rest.
+fn stage07_counts_a_request_that_fails_in_part_once() {
+    quiet();
+    let disk = ScsiDebug::new("opts=2");
+    let seen = watch_requests("stage07", || {
+        for (sector, good) in [(0, true), (0x1228, true), (0x1230, false), (0x1234, false), (0x1240, true)] {
+            assert_eq!(read_direct(&disk.0, sector, 4096).is_ok(), good, "sector {sector:#x}");
+        }
+    });
+    seen.is_complete();
+    assert_eq!((seen.ios, seen.durations.len()), (5, 5), "{}", seen.seen.stdout);
+    assert!(seen.completed > 5, "no completion of a part: {}", seen.seen.stdout);
+}
+
+/// A host that is busy with every fifth command: the kernel starts the request again later.
+fn stage07_counts_a_request_that_is_started_twice_once() {
+    quiet();
+    let disk = ScsiDebug::new("opts=0x8000 every_nth=5");
+    let seen = watch_requests("stage07", || drop(io(&format!("write {} --count 20", disk.0.display()))));
+    let Unpaired { open, dropped, unmatched, .. } = seen.unpaired;
+    assert!(open > 0, "the disk was never busy: {}", seen.seen.stdout);
+    assert_eq!((dropped, unmatched), (0, Some(0)));
+    assert_eq!(seen.durations.len() as u64, seen.ios, "{}", seen.seen.stdout);
+    assert_eq!(seen.started as u64, seen.ios + open, "{}", seen.seen.stdout);
+}
+
+/// Several disks, tasks and kinds of I/O at once. The kernel does not show all starts, but each end, and when all I/O is
+/// done nothing is left in the map.
+fn stage07_keeps_its_books_under_a_mixed_load() {
+    with_ext4();
+    let fast = NullBlk::new("fast", Duration::from_millis(1));
+    let seen = watch_requests("stage07", || {
+        let loads = [
+            "write /dev/scratch --threads 4 --count 250".to_owned(),
+            format!("write {} --threads 2 --size 512 --count 250", fast.device.display()),
+            "sync /mnt/dirty --count 512".to_owned(),
+            "read-cold /mnt/read --count 512".to_owned(),
+        ];
+        let loads = loads.map(|load| thread::spawn(move || drop(io(&load))));
+        loads.into_iter().for_each(|load| load.join().unwrap());
+        sh("sync");
+    });
+    let Unpaired { open, dropped, unmatched, missed } = seen.unpaired;
+    let unmatched = unmatched.unwrap();
+    assert_eq!((open, dropped), (0, 0), "{}", seen.seen.stdout.lines().last().unwrap());
+    assert_eq!(seen.durations.len() as u64 + unmatched, seen.ios);
+    assert!(
+        missed.is_none_or(|missed| unmatched <= missed),
+        "{unmatched} without a start, {missed:?} missed"
+    );
+    println!("{} requests, {unmatched} without a start, missed {missed:?}", seen.ios);
+}
+
+fn stage07_has_nothing_before_the_first_io() {
+    quiet();
+    let seen = watch_requests("stage07", || ());
+    assert_eq!((seen.is_complete().ios, seen.seen.stdout.lines().count()), (0, 1));
+}

@@ -1,0 +1,239 @@
+//! The stack of the slowest bio is the one that submitted it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use common::preflight::release;
+use lab::observe::Observation;
+use lab::truth::{self, stack, unpaired};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+
+use crate::guest::{NullBlk, Setting, io, quiet, sh, watch, watch_while, with_ext4};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    stage06_shows_the_path_of_a_direct_write,
+    stage06_shows_the_path_of_a_cold_read,
+    stage06_shows_a_path_of_sync,
+    stage06_shows_what_the_kernels_own_tracer_shows,
+    stage06_names_the_module_of_a_function,
+    stage06_gives_no_names_when_the_kernel_hides_addresses,
+    stage06_tells_of_stacks_that_collide,
+    stage06_tells_of_a_stack_that_is_cut,
+    stage06_has_no_stack_before_the_first_io,
+];
+
+/// A function of a path and the kernels that have it, by the start of their release; all if that is empty.
+type Step = (&'static str, &'static str);
+
+/// Whether the stack holds the steps that this kernel has, in this order, the outermost first.
+fn follows(stack: &[&str], steps: &[Step]) -> bool {
+    let mut steps = steps.iter().filter(|(_, kernel)| release().starts_with(kernel)).peekable();
+    for function in stack {
+        // The compiler's own part or variant of a function is called after it.
+        let name = function.split(['(', '.']).next();
+        steps.next_if(|(step, _)| Some(*step) == name);
+    }
+    steps.next().is_none()
+}
+
+/// Checks that the reported stack is one of these paths, from the kernel's entry to `submit_bio()`, and gives it.
+fn check<'a>(seen: &'a Observation, paths: &[&[Step]]) -> Vec<&'a str> {
+    truth::slowest(seen).unwrap();
+    let stack = stack(seen);
+    assert!(stack.iter().all(|function| function.ends_with("()")), "a frame without a name: {}", seen.stdout);
+    let entries = ["entry_SYSCALL_64_after_hwframe()", "ret_from_fork()", "ret_from_fork_asm()"];
+    assert!(entries.contains(&stack[0]), "{stack:?}");
+    assert_eq!(stack.last(), Some(&"submit_bio()"));
+    assert!(paths.iter().any(|path| follows(&stack, path)), "{stack:?} is none of {paths:?}");
+    assert!(seen.stdout.contains("\nStacks not recorded: 0\n"), "{}", seen.stdout);
+    stack
+}
+
+fn stage06_shows_the_path_of_a_direct_write() {
+    with_ext4();
+    io("write /mnt/file --count 8");
+    sh("sync");
+    let (seen, done) = watch("stage06", "write /mnt/file --count 8");
+    truth::of_direct_writes(6, &seen, &done).unwrap();
+    check(
+        &seen,
+        &[&[
+            ("do_syscall_64", ""),
+            ("vfs_write", ""),
+            ("ext4_file_write_iter", ""),
+            ("iomap_dio_rw", ""),
+            ("__iomap_dio_rw", ""),
+            ("iomap_dio_submit_bio", "5.10"),
+            ("iomap_dio_bio_iter", "6."),
+            ("iomap_dio_bio_iter", "7."),
+            ("submit_bio", ""),
+        ]],
+    );
+}
+
+fn stage06_shows_the_path_of_a_cold_read() {
+    with_ext4();
+    io("read-cold /mnt/read --count 64");
+    let file = fs::File::open("/mnt/read").unwrap();
+    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).unwrap();
+    let (seen, read) = watch_while("stage06", || fs::read("/mnt/read").unwrap());
+    assert_eq!(read.len(), 64 * 4096);
+    check(
+        &seen,
+        &[&[
+            ("do_syscall_64", ""),
+            ("vfs_read", ""),
+            ("generic_file_buffered_read", "5.10"),
+            ("filemap_read", "6."),
+            ("filemap_read", "7."),
+            ("read_pages", ""),
+            ("ext4_mpage_readpages", ""),
+            ("submit_bio", ""),
+        ]],
+    );
+}
+
+const METADATA: [Step; 3] = [
+    ("__block_write_full_page", "5.10"),
+    ("__block_write_full_page", "6.1."),
+    ("__block_write_full_folio", "6.12"),
+];
+
+/// `sync` of a dirty file writes its data, the journal and the file system's metadata, each on a path of its own.
+fn stage06_shows_a_path_of_sync() {
+    with_ext4();
+    io("sync /mnt/dirty --count 64");
+    let (seen, _) = watch("stage06", "sync /mnt/dirty --count 64");
+    check(
+        &seen,
+        &[
+            &[
+                ("kthread", ""),
+                ("wb_workfn", ""),
+                ("writeback_sb_inodes", ""),
+                ("do_writepages", ""),
+                ("ext4_writepages", ""),
+                ("ext4_io_submit", ""),
+                ("submit_bio", ""),
+            ],
+            &[
+                ("kthread", ""),
+                ("kjournald2", ""),
+                ("jbd2_journal_commit_transaction", ""),
+                ("submit_bio", ""),
+            ],
+            // The file system's metadata is in the page cache of its disk.
+            &[
+                ("kthread", ""),
+                ("wb_workfn", ""),
+                ("do_writepages", ""),
+                METADATA[0],
+                METADATA[1],
+                METADATA[2],
+                ("submit_bio", ""),
+            ],
+            &[
+                ("do_syscall_64", ""),
+                ("ksys_sync", ""),
+                ("do_writepages", ""),
+                METADATA[0],
+                METADATA[1],
+                METADATA[2],
+                ("submit_bio", ""),
+            ],
+        ],
+    );
+}
+
+/// Truth from outside: a kprobe event of ftrace with the trigger `stacktrace`, which the kernel prints itself.
+fn stage06_shows_what_the_kernels_own_tracer_shows() {
+    quiet();
+    let tracing = "/sys/kernel/tracing";
+    sh(&format!(
+        "cd {tracing}; echo > trace; echo 1408 > buffer_size_kb; echo 'p:truth submit_bio' > kprobe_events; \
+         echo stacktrace > events/kprobes/truth/trigger; echo 1 > events/kprobes/truth/enable"
+    ));
+    let (seen, _) = watch("stage06", "write /dev/scratch --count 4");
+    let trace = fs::read_to_string(format!("{tracing}/trace")).unwrap();
+    sh(&format!(
+        "cd {tracing}; echo 0 > events/kprobes/truth/enable; echo '!stacktrace' > events/kprobes/truth/trigger; \
+         echo > kprobe_events; echo > trace"
+    ));
+    // The innermost first, below what the probe itself called.
+    let stacks: BTreeSet<Vec<String>> = trace
+        .split("<stack trace>")
+        .skip(1)
+        .map(|text| {
+            let lines = text.lines().skip(1).map_while(|line| line.strip_prefix(" => "));
+            lines.skip_while(|name| *name != "submit_bio").map(|name| format!("{name}()")).collect()
+        })
+        .collect();
+    let mut ours = check(&seen, &[&[("submit_bio", "")]]);
+    ours.reverse();
+    assert!(stacks.iter().any(|stack| *stack == ours), "{ours:?} is none of {stacks:?}\n{trace}");
+}
+
+/// FAT is a module on these kernels.
+fn stage06_names_the_module_of_a_function() {
+    quiet();
+    sh("modprobe -a nls_cp437 nls_ascii vfat && mkdosfs /dev/scratch && mkdir -p /tmp/fat && \
+        mount -t vfat -o codepage=437,iocharset=ascii /dev/scratch /tmp/fat");
+    io("write /tmp/fat/file --count 4");
+    sh("sync");
+    let (seen, _) = watch("stage06", "write /tmp/fat/file --count 4");
+    sh("umount /tmp/fat");
+    let stack = stack(&seen);
+    assert!(stack.contains(&"fat_direct_IO() [fat]"), "{}", seen.stdout);
+    assert_eq!(stack.last(), Some(&"submit_bio()"));
+}
+
+fn stage06_gives_no_names_when_the_kernel_hides_addresses() {
+    quiet();
+    let hidden = Setting::new("/proc/sys/kernel/kptr_restrict", "2");
+    let (seen, _) = watch("stage06", "write /dev/scratch --count 4");
+    drop(hidden);
+    let stack = stack(&seen);
+    assert!(stack.len() > 5 && stack.iter().all(|frame| frame.starts_with("0xffffffff")), "{}", seen.stdout);
+    let reason = "the functions have no names here: the kernel hides their addresses\n  \
+                  evidence: all addresses in /proc/kallsyms are 0; kernel.kptr_restrict is 2\n  \
+                  fix:      sudo sysctl kernel.kptr_restrict=1, then run it again\n";
+    assert!(seen.stdout.contains(reason), "{}", seen.stdout);
+}
+
+/// A map with one place: the first stack has it.
+fn stage06_tells_of_stacks_that_collide() {
+    quiet();
+    let disk = NullBlk::new("slow", Duration::from_millis(300));
+    let (seen, _) = watch_while("stage06-one", || {
+        io("write /dev/scratch --count 4");
+        io(&format!("read-cold {} --count 1", disk.device.display()));
+    });
+    let reason = "another stack has its place in the map (a collision of hashes, EEXIST)\n";
+    assert!(seen.stdout.contains(&format!(" ns\nStack not recorded: {reason}=====")), "{}", seen.stdout);
+    let submits = seen.lines().iter().filter(|line| line.message.starts_with("submit_bio(bio=")).count();
+    let lost = submits - 4;
+    assert!(
+        seen.stdout.contains(&format!("Stacks not recorded: {lost}\n  {lost} because {reason}")),
+        "{}",
+        seen.stdout
+    );
+}
+
+fn stage06_tells_of_a_stack_that_is_cut() {
+    quiet();
+    let (seen, _) = watch("stage06-short", "write /dev/scratch --count 4");
+    let stack = stack(&seen);
+    assert_eq!(stack.len(), 5, "{stack:?}");
+    assert_eq!((stack[0], stack[4]), ("... (the map keeps 4 frames of a stack)", "submit_bio()"));
+}
+
+fn stage06_has_no_stack_before_the_first_io() {
+    quiet();
+    let (seen, ()) = watch_while("stage06", || ());
+    assert!(
+        seen.stdout.starts_with("No I/O has finished, so none was the slowest.\nStacks not recorded: 0\n")
+    );
+    assert_eq!(unpaired(&seen).unwrap().open, 0);
+}
