@@ -47,6 +47,8 @@ enum Guest {
         /// Its binary.
         stage: String,
     },
+    /// Print how many ns it takes to name a stack, and to read, parse and sort kallsyms
+    Symbols,
     /// Run a stage for a moment and check what it prints
     Demo {
         /// Its number.
@@ -76,6 +78,11 @@ fn start(guest: Guest) -> Result<ExitCode> {
         Guest::Memory { stage } => {
             let [running, most] = lab::bench::memory(&stage)?;
             println!("{running} {most}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Guest::Symbols => {
+            let [ours, floor] = lab::bench::symbols()?;
+            println!("{ours} {floor}");
             Ok(ExitCode::SUCCESS)
         }
         Guest::Demo { stage } => lab::demo::one(stage).map(|()| ExitCode::SUCCESS),

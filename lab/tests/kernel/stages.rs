@@ -15,7 +15,7 @@ use lab::truth::{self, Event, durations, unpaired};
 use libbpf_rs::ObjectBuilder;
 use nix::sys::signal::{Signal, kill};
 
-use crate::guest::{NullBlk, instances, io, programs, quiet, sh, wait_until, watch, with_ext4};
+use crate::guest::{NullBlk, instances, io, programs, quiet, sh, wait_until, watch, watch_while, with_ext4};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -25,6 +25,7 @@ pub const CASES: &[Case] = cases![
     stage03_measures_a_disk_that_takes_20_ms,
     stage03_forgets_nothing_in_20000_writes,
     stage03_accounts_for_what_four_threads_did,
+    stage03_counts_what_finds_no_room,
     stage04_finds_the_slowest_of_two_disks,
     stage05_reports_the_sector_that_was_written,
     stages_tell_the_truth_on_ext4,
@@ -32,6 +33,7 @@ pub const CASES: &[Case] = cases![
     two_runs_of_a_stage_see_each_others_lines,
     shared_pipe_gives_everybodys_lines,
     shared_pipe_has_one_reader_or_each_line_one,
+    before_the_first_io_there_is_nothing_to_report,
     every_way_to_end_leaves_nothing_behind,
     after_kill_the_next_run_clears_up,
     a_closed_pipe_ends_a_stage_without_io,
@@ -91,7 +93,7 @@ fn stages_tell_the_truth_on_ext4() {
     with_ext4();
     io("write /mnt/file --count 16");
     io("sync /mnt/dirty");
-    for number in 1..=5 {
+    for number in 1..=6 {
         let (seen, done) = watch(&format!("stage{number:02}"), "write /mnt/file --count 16");
         truth::of_direct_writes(number, &seen, &done).unwrap();
     }
@@ -212,6 +214,31 @@ fn soak_stage03_eight_threads() {
     }
 }
 
+/// A map with room for one start, and four bios in flight.
+fn stage03_counts_what_finds_no_room() {
+    quiet();
+    let disk = NullBlk::new("slow", Duration::from_millis(300));
+    let (seen, _) = watch("stage03-tiny", &format!("write {} --threads 4 --count 1", disk.device.display()));
+    let events = truth::events(&seen).unwrap();
+    assert_eq!((submits(&events), ends(&events), durations(&events).len()), (4, 4, 1), "{}", seen.stdout);
+    let Unpaired { open, dropped, .. } = unpaired(&seen).unwrap();
+    assert_eq!((open, dropped), (0, 3), "{}", seen.stdout);
+}
+
+fn before_the_first_io_there_is_nothing_to_report() {
+    quiet();
+    for number in 1..=5 {
+        let (seen, ()) = watch_while(&format!("stage{number:02}"), || ());
+        let mut lines = seen.stdout.lines();
+        if number >= 4 {
+            assert_eq!(lines.next(), Some("No I/O has finished, so none was the slowest."));
+        }
+        let counts = (number >= 3).then(|| unpaired(&seen).unwrap());
+        assert!(counts.is_none_or(|counts| counts.open == 0 && counts.dropped == 0), "{}", seen.stdout);
+        assert_eq!(lines.count(), usize::from(number >= 3), "{}", seen.stdout);
+    }
+}
+
 /// Empties the common trace buffer and makes it as large as it is once a person has traced something: a BPF program
 /// that switches its event on leaves it at the few KiB that it has after boot.
 fn fresh_common_buffer() {
@@ -319,7 +346,7 @@ fn nothing_is_left(before: &std::collections::BTreeSet<u32>, how: &str) {
 fn every_way_to_end_leaves_nothing_behind() {
     quiet();
     let before = programs();
-    for number in 1..=5 {
+    for number in 1..=7 {
         let name = format!("stage{number:02}");
         let lines_per_write = number.min(3);
         let has_report = |seen: &Observation| seen.stdout.contains("Starts without an end") == (number >= 3);

@@ -20,9 +20,7 @@ struct Variant {
 
 const VARIANTS: &[Variant] = &[
     Variant { name: "stage03-tiny", stage: "03", edits: &[("max_entries, 4096", "max_entries, 1")] },
-    // One place for all stacks, and one stack less than there are places.
     Variant { name: "stage06-one", stage: "06", edits: &[("max_entries, 16384", "max_entries, 1")] },
-    Variant { name: "stage06-three", stage: "06", edits: &[("max_entries, 16384", "max_entries, 3")] },
     Variant {
         name: "stage06-short",
         stage: "06",
