@@ -146,6 +146,29 @@ fn each_stage_has_the_same_outside() {
     }
 }
 
+/// The picture of an I/O's way marks each probe with the stages that use it.
+#[test]
+fn the_picture_shows_the_probes_of_stages_01_to_07() {
+    let workbook = Workbook::read().unwrap();
+    let mut probes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for stage in workbook.stages.iter().filter(|stage| stage.number <= 7) {
+        for section in lab::doctor::sections(stage).unwrap() {
+            probes.entry(section).or_default().push(format!("{:02}", stage.number));
+        }
+    }
+    let picture = fs::read_to_string(workbook.root.join("docs/src/io-path.svg")).unwrap();
+    let marks = picture.split("<g data-probe=\"").skip(1).map(|mark| {
+        let (section, rest) = mark.split_once('"').unwrap();
+        let stages = rest.strip_prefix(" data-stages=\"").unwrap().split_once('"').unwrap().0;
+        // The two lines of text that a reader sees.
+        let text: Vec<_> = rest.split("</text>").filter_map(|text| Some(text.rsplit_once('>')?.1)).collect();
+        let (_, name) = section.split_once('/').unwrap();
+        assert!(text[0].starts_with(name) && text[1].ends_with(&stages), "{section}: {text:?}");
+        (section.to_owned(), stages.split(' ').map(str::to_owned).collect())
+    });
+    assert_eq!(marks.collect::<BTreeMap<String, Vec<String>>>(), probes);
+}
+
 #[test]
 fn the_skeleton_generator_and_its_library_are_of_one_version() {
     let lock = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock")).unwrap();
