@@ -26,6 +26,7 @@ pub const CASES: &[Case] = cases![
     stage07_counts_with_each_scheduler,
     stage07_counts_a_request_that_fails_in_part_once,
     stage07_counts_a_request_that_is_started_twice_once,
+    stage07_counts_ends_without_a_start,
     stage07_keeps_its_books_under_a_mixed_load,
     stage07_has_nothing_before_the_first_io,
 ];
@@ -249,6 +250,29 @@ fn stage07_counts_a_request_that_is_started_twice_once() {
     assert_eq!((dropped, unmatched), (0, Some(0)));
     assert_eq!(seen.durations.len() as u64, seen.ios, "{}", seen.seen.stdout);
     assert_eq!(seen.started as u64, seen.ios + open, "{}", seen.seen.stdout);
+}
+
+/// Four requests that were started before the stage was, and end while it looks.
+fn stage07_counts_ends_without_a_start() {
+    quiet();
+    let disk = NullBlk::new("slow", Duration::from_secs(3));
+    let device = disk.device.to_str().unwrap().to_owned();
+    fs::write(queue(&device, "nomerges"), "2").unwrap();
+    let write = format!("write {device} --threads 4 --count 1");
+    let writer = thread::spawn(move || io(&write));
+    let inflight = queue(&device, "").with_file_name("inflight");
+    // Reads, writes.
+    let writes = || fs::read_to_string(&inflight).unwrap().split_whitespace().nth(1) == Some("4");
+    wait_until("four writes are in flight", writes);
+    let seen = watch_requests("stage07", || drop(writer.join().unwrap()));
+    assert_eq!(
+        (seen.started, seen.completed, seen.durations.len(), seen.ios),
+        (0, 4, 0, 4),
+        "{}",
+        seen.seen.stdout
+    );
+    let Unpaired { open, dropped, unmatched, .. } = seen.unpaired;
+    assert_eq!((open, dropped, unmatched), (0, 0, Some(4)));
 }
 
 /// Several disks, tasks and kinds of I/O at once. The kernel does not show all starts, but each end, and when all I/O is
