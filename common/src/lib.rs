@@ -15,6 +15,7 @@ pub mod report;
 pub mod stop;
 pub mod symbols;
 pub mod trace_pipe;
+pub mod traced;
 pub mod tracefs;
 
 pub use error::{Error, OrCause, Result};

@@ -26,7 +26,9 @@ pub enum Need {
     Kprobes,
     /// This function, and that it can be probed.
     Kprobe(String),
-    /// This tracepoint.
+    /// One of these functions, and that fentry and fexit programs can be attached to it.
+    Fexit(Vec<String>),
+    /// This tracepoint, with or without the group it is in.
     Tracepoint(String),
 }
 
@@ -39,6 +41,7 @@ impl fmt::Display for Need {
             Self::Tracefs => f.write_str("tracefs"),
             Self::Kprobes => f.write_str("kprobes"),
             Self::Kprobe(function) => write!(f, "kprobe {function}"),
+            Self::Fexit(functions) => write!(f, "fexit {}", functions.join(" or ")),
             Self::Tracepoint(name) => write!(f, "tracepoint {name}"),
         }
     }
@@ -49,25 +52,37 @@ impl fmt::Display for Need {
 /// # Errors
 /// The first thing that is missing.
 pub fn check(object: &OpenObject) -> Result<()> {
-    let sections = object.progs().filter_map(|program| program.section().to_str().map(str::to_owned));
+    let sections = object.progs().filter_map(|program| {
+        // libbpf takes the ? away.
+        let mark = if program.autoload() { "" } else { "?" };
+        Some(format!("{mark}{}", program.section().to_str()?))
+    });
     let mut functions = None;
     needs(sections).iter().try_for_each(|need| need.check_with(&mut functions))
 }
 
-/// What programs with these section names need, such as `kprobe/submit_bio`.
+/// What programs with these section names need, such as `kprobe/submit_bio`. Of those that begin with `?` one is needed.
 pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
-    let base = [Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs];
-    let probes = sections.into_iter().filter_map(|section| {
-        let (kind, name) = section.split_once('/')?;
+    let mut needs = vec![Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs];
+    let mut alternatives = Vec::new();
+    for section in sections {
+        let Some((kind, name)) = section.split_once('/') else { continue };
+        let name = name.to_owned();
         match kind {
-            "kprobe" | "kretprobe" => Some(Need::Kprobe(name.to_owned())),
-            "tp_btf" => Some(Need::Tracepoint(name.to_owned())),
-            _ => None,
+            "kprobe" | "kretprobe" => {
+                if !needs.contains(&Need::Kprobes) {
+                    needs.push(Need::Kprobes);
+                }
+                needs.push(Need::Kprobe(name));
+            }
+            "fentry" | "fexit" => needs.push(Need::Fexit(vec![name])),
+            "tp_btf" | "tracepoint" | "tp" => needs.push(Need::Tracepoint(name)),
+            _ if kind.starts_with('?') => alternatives.push(name),
+            _ => {}
         }
-    });
-    let probes: Vec<_> = probes.collect();
-    let kprobes = probes.iter().any(|need| matches!(need, Need::Kprobe(_))).then_some(Need::Kprobes);
-    base.into_iter().chain(kprobes).chain(probes).collect()
+    }
+    needs.extend((!alternatives.is_empty()).then_some(Need::Fexit(alternatives)));
+    needs
 }
 
 impl Need {
@@ -87,16 +102,23 @@ impl Need {
             Self::NoLockdown => no_lockdown(Path::new("/sys/kernel/security/lockdown")),
             Self::Tracefs => tracefs::path().map(drop),
             Self::Kprobes => kprobes(Path::new("/sys/bus/event_source/devices/kprobe/type")),
-            Self::Kprobe(function) => {
-                let functions = match functions {
-                    Some(functions) => functions,
-                    None => functions.insert(Functions::read()?),
-                };
-                functions.as_ref().map_or(Ok(()), |functions| kprobe(function, functions))
-            }
+            Self::Kprobe(function) => read(functions)?.map_or(Ok(()), |all| kprobe(function, all)),
+            Self::Fexit(names) => read(functions)?.map_or(Ok(()), |all| {
+                let names: Vec<_> = names.iter().map(String::as_str).collect();
+                all.first_attachable(&names).map(drop)
+            }),
             Self::Tracepoint(name) => tracepoint(name, &tracefs::path()?.join("events")),
         }
     }
+}
+
+/// The kernel's functions, read at the first call; `None` if it does not tell them.
+fn read(functions: &mut Option<Option<Functions>>) -> Result<Option<&Functions>> {
+    let functions = match functions {
+        Some(functions) => functions,
+        None => functions.insert(Functions::read()?),
+    };
+    Ok(functions.as_ref())
 }
 
 fn root(user: Uid) -> Result<()> {
@@ -172,12 +194,13 @@ pub fn release() -> String {
 }
 
 fn tracepoint(name: &str, events: &Path) -> Result<()> {
-    let groups = fs::read_dir(events).or_cause(format!("cannot list {}", events.display()))?.flatten();
-    if groups.map(|group| group.path().join(name)).any(|event| event.exists()) {
+    let mut groups = fs::read_dir(events).or_cause(format!("cannot list {}", events.display()))?.flatten();
+    if events.join(name).is_dir() || groups.any(|group| group.path().join(name).is_dir()) {
         return Ok(());
     }
+    let place = if name.contains('/') { name.to_owned() } else { format!("*/{name}") };
     Err(Error::new(format!("this kernel has no tracepoint {name}"))
-        .evidence(format!("there is no {}/*/{name} (kernel {})", events.display(), release()))
+        .evidence(format!("there is no {}/{place} (kernel {})", events.display(), release()))
         .fix(format!("look for another, by a part of the name: ls -d {}/*/*PART*", events.display())))
 }
 
@@ -234,6 +257,8 @@ mod tests {
         let events = tempfile::tempdir().unwrap();
         fs::create_dir_all(events.path().join("block/block_rq_complete")).unwrap();
         assert_eq!(tracepoint("block_rq_complete", events.path()), Ok(()));
+        assert_eq!(tracepoint("block/block_rq_complete", events.path()), Ok(()));
+        assert!(tell(tracepoint("block/x", events.path())).contains("/block/x (kernel"));
         let told = tell(tracepoint("block_io_done", events.path()));
         insta::assert_snapshot!(told.replace(events.path().to_str().unwrap(), "[events]"), @r"
         this kernel has no tracepoint block_io_done
@@ -248,6 +273,13 @@ mod tests {
         assert_eq!(
             of(&["kprobe/submit_bio", "kretprobe/vfs_read"])[4..],
             [Need::Kprobes, Need::Kprobe("submit_bio".into()), Need::Kprobe("vfs_read".into())]
+        );
+        assert_eq!(
+            of(&["?fexit/filemap_read", "?fexit/generic_file_buffered_read", "tracepoint/filemap/x"])[4..],
+            [
+                Need::Tracepoint("filemap/x".into()),
+                Need::Fexit(vec!["filemap_read".into(), "generic_file_buffered_read".into()])
+            ]
         );
         assert_eq!(of(&["tp_btf/block_rq_complete"])[4..], [Need::Tracepoint("block_rq_complete".into())]);
     }

@@ -4,7 +4,10 @@
 //! `inline` is. The list that counts is `available_filter_functions`.
 
 use std::cell::OnceCell;
+use std::ffi::OsStr;
 use std::fs;
+
+use libbpf_rs::OpenObject;
 
 use crate::{Error, OrCause, Result, tracefs};
 
@@ -66,25 +69,50 @@ impl Functions {
         Function::Absent { relatives: self.names().filter(suffixed).map(str::to_owned).collect() }
     }
 
-    /// The first of several functions that can be probed, in this kernel's spelling: the compiler may have split it
-    /// into `NAME.part.0` or changed its arguments as `NAME.isra.0`.
+    /// The first of several functions that can be probed.
     ///
     /// # Errors
     /// If none can be; what became of each is the evidence.
-    pub fn first_attachable(&self, names: &[&str]) -> Result<String> {
+    pub fn first_attachable<'a>(&self, names: &[&'a str]) -> Result<&'a str> {
         let mut fates = Vec::new();
         for name in names {
-            match self.find(name) {
-                Function::Attachable => return Ok((*name).to_owned()),
-                Function::Absent { relatives } if !relatives.is_empty() => return Ok(relatives[0].clone()),
-                Function::Absent { .. } => fates.push(format!("{name} does not exist")),
-                Function::NotTraceable => fates.push(format!("{name} exists but cannot be probed")),
-            }
+            fates.push(match self.find(name) {
+                Function::Attachable => return Ok(name),
+                Function::Absent { relatives } if relatives.is_empty() => format!("{name} does not exist"),
+                Function::Absent { relatives } => format!("of {name} there is only {}", relatives.join(", ")),
+                Function::NotTraceable => format!("{name} exists but cannot be probed"),
+            });
         }
         Err(Error::new("this kernel has no function to probe for this")
             .evidence(fates.join("\n"))
-            .fix("see what it has: grep NAME /sys/kernel/tracing/available_filter_functions"))
+            .fix("see what it has: grep PART_OF_A_NAME /sys/kernel/tracing/available_filter_functions"))
     }
+}
+
+/// Of the programs that are not loaded unless asked for, those whose `SEC()` begins with `?`, loads the first whose
+/// function this kernel has. [`crate::preflight::check`] has seen to it that there is one.
+///
+/// # Errors
+/// If there are such programs, but no such function.
+pub fn load_first(object: &mut OpenObject) -> Result<()> {
+    let name = |section: &OsStr| section.to_str()?.split_once('/').map(|(_, function)| function.to_owned());
+    let optional = object.progs().filter(|program| !program.autoload());
+    let names: Vec<_> = optional.filter_map(|program| name(program.section())).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let Some(functions) = Functions::read()? else {
+        return Err(Error::new("this kernel does not tell which functions can be probed")
+            .evidence("available_filter_functions is missing")
+            .fix("boot a kernel built with CONFIG_DYNAMIC_FTRACE"));
+    };
+    let first = functions.first_attachable(&names.iter().map(String::as_str).collect::<Vec<_>>())?;
+    for mut program in object.progs_mut() {
+        if name(program.section()).as_deref() == Some(first) {
+            program.set_autoload(true);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -105,16 +133,21 @@ mod tests {
     }
 
     #[test]
-    fn the_first_attachable_is_found_in_the_compilers_spelling() {
-        let first = |names: &[&str]| functions().first_attachable(names);
+    fn the_first_attachable_is_found() {
+        let functions = functions();
+        let first = |names: &[&'static str]| functions.first_attachable(names);
         assert_eq!(first(&["gone", "submit_bio", "blk_update_request"]).unwrap(), "submit_bio");
-        assert_eq!(first(&["blk_account_io_completion"]).unwrap(), "blk_account_io_completion.part.0");
-        assert_eq!(first(&["ext4_mpage_readpages"]).unwrap(), "ext4_mpage_readpages.isra.0");
-        insta::assert_snapshot!(first(&["gone", "__blk_mq_end_request"]).unwrap_err(), @r"
+        assert_eq!(
+            functions.find("ext4_mpage_readpages"),
+            Function::Absent { relatives: vec!["ext4_mpage_readpages.isra.0".to_owned()] }
+        );
+        let names = ["gone", "__blk_mq_end_request", "blk_account_io_completion"];
+        insta::assert_snapshot!(first(&names).unwrap_err(), @r"
         this kernel has no function to probe for this
           evidence: gone does not exist
                     __blk_mq_end_request exists but cannot be probed
-          fix:      see what it has: grep NAME /sys/kernel/tracing/available_filter_functions
+                    of blk_account_io_completion there is only blk_account_io_completion.part.0
+          fix:      see what it has: grep PART_OF_A_NAME /sys/kernel/tracing/available_filter_functions
         ");
     }
 }

@@ -37,6 +37,14 @@ pub fn globals<T>(data: Option<&T>) -> Result<&T> {
     data.ok_or_else(|| Error::new("the global variables of the BPF programs cannot be read on this kernel"))
 }
 
+/// Says, between rules, that the map of the process to look at is filled.
+///
+/// # Errors
+/// If it can't be printed.
+pub fn print_filter(pid: u32) -> Result<()> {
+    print(format!("{RULE}\npid_filter_map update: (pid={pid})\n{RULE}"))
+}
+
 /// What a latency stage could not pair: starts whose end it did not see, starts it could not keep, ends whose start it
 /// did not see, calls that the kernel did not show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +79,7 @@ impl fmt::Display for Unpaired {
         if let Some(unmatched) = self.unmatched {
             write!(f, "ends without a start: {unmatched}, ")?;
         }
-        match self.missed {
-            Some(missed) => write!(f, "calls missed: {missed}"),
-            None => f.write_str("calls missed: not known (the kernel counts them from 6.7 on)"),
-        }
+        write_missed(f, self.missed)
     }
 }
 
@@ -124,7 +129,7 @@ impl MaxLatency {
     ) -> Result<Self> {
         let Some(id) = self.slowest.as_ref().and_then(|bio| bio.stack_id) else { return Ok(self) };
         self.stack = Some(match u32::try_from(id) {
-            Ok(id) => Stack::new(&lookup(id)?.unwrap_or_default()),
+            Ok(id) => lookup(id)?.map_or(Stack::NotRecorded(Errno::ENOENT), |record| Stack::new(&record)),
             Err(_) => Stack::NotRecorded(Errno::from_raw(-id as i32)),
         });
         Ok(self)
@@ -166,6 +171,59 @@ impl fmt::Display for StackErrors {
     }
 }
 
+/// How the pages that reads touched and those that were added to the page cache compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageCache {
+    /// The process that was looked at; everybody if it is `None`.
+    pub pid: Option<u32>,
+    /// Pages that reads touched.
+    pub total: u64,
+    /// Pages that were added to the page cache, for whatever reason.
+    pub added: u64,
+    /// Calls that the kernel did not show to the programs, see [`missed_calls`].
+    pub missed: Option<u64>,
+}
+
+impl PageCache {
+    /// From the values of the stages' map: pages read, pages added. What is not there is 0.
+    pub fn of(values: &[Option<Vec<u8>>], missed: Option<u64>) -> Self {
+        let mut counts = values.iter().map(|value| {
+            let [count] = words(value.as_deref().unwrap_or_default());
+            count
+        });
+        let (total, added) = (counts.next().unwrap_or_default(), counts.next().unwrap_or_default());
+        Self { pid: None, total, added, missed }
+    }
+
+    /// Says which process was looked at.
+    #[must_use]
+    pub fn of_process(self, pid: u32) -> Self {
+        Self { pid: Some(pid), ..self }
+    }
+}
+
+impl fmt::Display for PageCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pid, total, added, missed } = self;
+        let miss = added.min(total);
+        writeln!(f, "{RULE}")?;
+        pid.map_or(Ok(()), |pid| writeln!(f, "Filtered PID : {pid}"))?;
+        match total {
+            0 => writeln!(f, "Nothing was read through the page cache.\n{RULE}")?,
+            _ => writeln!(f, "[Total {total} Hit {} miss {miss}]\n{RULE}", total - miss)?,
+        }
+        write!(f, "Pages added beyond what was read: {}, ", added - miss)?;
+        write_missed(f, *missed)
+    }
+}
+
+fn write_missed(f: &mut fmt::Formatter<'_>, missed: Option<u64>) -> fmt::Result {
+    match missed {
+        Some(missed) => write!(f, "calls missed: {missed}"),
+        None => f.write_str("calls missed: not known (the kernel counts them from 6.7 on)"),
+    }
+}
+
 /// A line between parts of a report.
 const RULE: &str = "==================================================";
 
@@ -177,7 +235,7 @@ pub fn words<const N: usize>(record: &[u8]) -> [u64; N] {
 
 /// How many calls of the probed functions the kernel did not show to the programs of `object`, because they came in
 /// an interrupt while the CPU was just running another kprobe (`kprobe_running()`) or another program
-/// (`bpf_prog_active`). Read it as long as the programs are attached. Kernels before 6.7 do not count them (commits
+/// (`bpf_prog_active`), or, for fexit and tp_btf, because the same program was at work on that CPU. Read it as long as the programs are attached. Kernels before 6.7 do not count them (commits
 /// 3acf8ace6823, dd8657894c11): `None`.
 ///
 /// # Errors
@@ -186,7 +244,8 @@ pub fn missed_calls(object: &Object) -> Result<Option<u64>> {
     if kernel_version(&preflight::release()) < (6, 7) {
         return Ok(None);
     }
-    let ids = object.progs().map(|program| Program::id_from_fd(program.as_fd()));
+    let loaded = object.progs().filter(|program| program.autoload());
+    let ids = loaded.map(|program| Program::id_from_fd(program.as_fd()));
     let ids = ids.collect::<libbpf_rs::Result<Vec<u32>>>()?;
     let programs: Vec<_> = ProgInfoIter::default().filter(|program| ids.contains(&program.id)).collect();
     let links: Vec<_> = LinkInfoIter::default().filter(|link| ids.contains(&link.prog_id)).collect();
@@ -254,16 +313,51 @@ mod tests {
         To  : bio_endio (bio=0xff01) 350
         Bio Info : Sector (8)
         Max latency 250 ns
-        Stack not recorded: another stack has its place in the map (a collision of hashes, EEXIST)
+        Stack not recorded: another stack has its place in the map (EEXIST)
         ==================================================
         ");
+        let gone = SlowBio { bio: 1, stack_id: Some(7), ..SlowBio::default() };
+        let told = MaxLatency::of([gone]).with_stack(|_| Ok(None)).unwrap().to_string();
+        assert!(told.contains("\nStack not recorded: it is no longer in the map (ENOENT)\n"), "{told}");
         let mut errors = [0; 64];
         insta::assert_snapshot!(StackErrors(errors), @"Stacks not recorded: 0");
         (errors[17], errors[12]) = (3, 1);
         insta::assert_snapshot!(StackErrors(errors), @r"
         Stacks not recorded: 4
           1 because the map is full (ENOMEM)
-          3 because another stack has its place in the map (a collision of hashes, EEXIST)
+          3 because another stack has its place in the map (EEXIST)
+        ");
+    }
+
+    #[test]
+    fn pages_read_and_pages_added() {
+        let of = |counts: [u64; 2], missed| {
+            PageCache::of(&counts.map(|count| Some(count.to_ne_bytes().to_vec())), missed)
+        };
+        insta::assert_snapshot!(of([15, 4], Some(0)), @r"
+        ==================================================
+        [Total 15 Hit 11 miss 4]
+        ==================================================
+        Pages added beyond what was read: 0, calls missed: 0
+        ");
+        insta::assert_snapshot!(of([64, 124], Some(0)), @r"
+        ==================================================
+        [Total 64 Hit 0 miss 64]
+        ==================================================
+        Pages added beyond what was read: 60, calls missed: 0
+        ");
+        insta::assert_snapshot!(of([10, 4], Some(0)).of_process(1284), @r"
+        ==================================================
+        Filtered PID : 1284
+        [Total 10 Hit 6 miss 4]
+        ==================================================
+        Pages added beyond what was read: 0, calls missed: 0
+        ");
+        insta::assert_snapshot!(of([0, 9], None), @r"
+        ==================================================
+        Nothing was read through the page cache.
+        ==================================================
+        Pages added beyond what was read: 9, calls missed: not known (the kernel counts them from 6.7 on)
         ");
     }
 

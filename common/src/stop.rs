@@ -41,6 +41,15 @@ pub(crate) fn block_signals() -> Result<()> {
     signals().thread_block().or_cause("cannot block signals")
 }
 
+/// Does something, such as starting a program, which inherits what is blocked, with the signals as they were at first.
+pub(crate) fn with_signals<T>(work: impl FnOnce() -> T) -> Result<T> {
+    let before = SigSet::thread_get_mask().or_cause("cannot look at the blocked signals")?;
+    signals().thread_unblock().or_cause("cannot unblock signals")?;
+    let done = work();
+    before.thread_set_mask().or_cause("cannot block signals")?;
+    Ok(done)
+}
+
 impl Stop {
     /// The clock of `duration` starts now.
     ///
@@ -53,11 +62,12 @@ impl Stop {
         Ok(Self { signals, deadline: duration.and_then(|duration| Instant::now().checked_add(duration)) })
     }
 
-    /// Waits until there is something to read, or the run is over.
+    /// Waits until there is something to read, or the run is over: also when `process`, the file descriptor of a process,
+    /// tells that it has ended.
     ///
     /// # Errors
     /// If `poll(2)` fails.
-    pub fn wait(&self, source: BorrowedFd<'_>) -> Result<Wake> {
+    pub fn wait(&self, source: BorrowedFd<'_>, process: Option<BorrowedFd<'_>>) -> Result<Wake> {
         // A tracefs pipe may miss a wake-up (the rules changed several times between 5.10 and 7.2), so look at
         // least this often. It costs ten system calls a second.
         const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -70,6 +80,7 @@ impl Stop {
             PollFd::new(source, PollFlags::POLLIN),
             // No events asked for: poll() then tells one thing only, that the reader of our output is gone.
             PollFd::new(stdout.as_fd(), PollFlags::empty()),
+            PollFd::new(process.unwrap_or(source), PollFlags::POLLIN),
         ];
         // Rounded up, so that the last millisecond is not spent asking again and again.
         let timeout = PollTimeout::try_from(timeout + Duration::from_micros(999)).unwrap_or(PollTimeout::MAX);
@@ -79,7 +90,8 @@ impl Stop {
         }
         let signalled = fds[0].any().unwrap_or(false);
         let unread = fds[2].revents().is_some_and(|events| events.contains(PollFlags::POLLERR));
+        let ended = process.is_some() && fds[3].any().unwrap_or(false);
         let over = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        Ok(if signalled || unread || over { Wake::Stop } else { Wake::Readable })
+        Ok(if signalled || unread || ended || over { Wake::Stop } else { Wake::Readable })
     }
 }

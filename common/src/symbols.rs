@@ -94,8 +94,9 @@ impl fmt::Display for Frame {
 /// What an error of `bpf_get_stackid()` means, by the kernel's `kernel/bpf/stackmap.c`.
 pub fn why_no_stack(error: Errno) -> String {
     match error {
-        Errno::EEXIST => "another stack has its place in the map (a collision of hashes, EEXIST)".to_owned(),
+        Errno::EEXIST => "another stack has its place in the map (EEXIST)".to_owned(),
         Errno::ENOMEM => "the map is full (ENOMEM)".to_owned(),
+        Errno::ENOENT => "it is no longer in the map (ENOENT)".to_owned(),
         Errno::EFAULT => "the kernel could not walk it (EFAULT)".to_owned(),
         _ => format!("{} ({error:?})", error.desc()),
     }
@@ -140,14 +141,17 @@ fn hidden(kptr_restrict: &str) -> Error {
 
 /// The module that holds an address: `modules` is the text of `/proc/modules`, lines of `NAME SIZE USERS USED_BY STATE
 /// ADDRESS`. blazesym does not tell it.
+///
+/// Since Linux 6.4 (ac3b43283923) ADDRESS is where the module's code is, but SIZE includes its data, which is elsewhere. So
+/// several modules may seem to hold an address; the code that begins last before it does.
 fn module(modules: &str, address: u64) -> Option<String> {
-    let holds = |line: &str| {
+    let holds = |line: &str| -> Option<(u64, String)> {
         let mut words = line.split(' ');
         let (name, size) = (words.next()?, words.next()?.parse::<u64>().ok()?);
         let start = u64::from_str_radix(words.nth(3)?.strip_prefix("0x")?, 16).ok()?;
-        (start != 0 && (start..start + size).contains(&address)).then(|| name.to_owned())
+        (start != 0 && (start..start + size).contains(&address)).then(|| (start, name.to_owned()))
     };
-    modules.lines().find_map(holds)
+    modules.lines().filter_map(holds).max().map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -160,8 +164,7 @@ mod tests {
         ffffffff81000300 T never_returns\n\
         ffffffff81000380 T ksys_sync\n\
         ffffffffc0000010 t fat_write_inode\t[fat]\n";
-    const MODULES: &str =
-        "fat 86016 1 vfat, Live 0xffffffffc0000000\nvfat 24576 1 - Live 0xffffffffc0020000\n";
+    const MODULES: &str = "tls 1048576 0 - Live 0xffffffffbffff000\nfat 86016 1 vfat, Live 0xffffffffc0000000\nvfat 24576 1 - Live 0xffffffffc0020000\n";
 
     fn kallsyms(text: &str) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -222,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_stack_that_was_not_recorded_says_why() {
-        insta::assert_snapshot!(Stack::NotRecorded(Errno::EEXIST), @"Stack not recorded: another stack has its place in the map (a collision of hashes, EEXIST)");
+        insta::assert_snapshot!(Stack::NotRecorded(Errno::EEXIST), @"Stack not recorded: another stack has its place in the map (EEXIST)");
         insta::assert_snapshot!(Stack::NotRecorded(Errno::EINVAL), @"Stack not recorded: Invalid argument (EINVAL)");
     }
 }

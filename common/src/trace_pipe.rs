@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use nix::fcntl::OFlag;
 
 use crate::args::RunArgs;
 use crate::stop::{Stop, Wake};
+use crate::traced::Traced;
 use crate::{Error, OrCause, Result, process, tracefs};
 
 const PREFIX: &str = "bpf-workbook-";
@@ -62,9 +63,22 @@ impl TracePipe {
     /// # Errors
     /// If the pipe can't be read or the lines can't be written.
     pub fn follow(&mut self) -> Result<()> {
+        self.follow_until(None)
+    }
+
+    /// As [`TracePipe::follow`]; and the end of `process` ends the run, too. If it is a command of ours, it begins now.
+    ///
+    /// # Errors
+    /// As [`TracePipe::follow`].
+    pub fn follow_process(&mut self, process: &Traced) -> Result<()> {
+        process.begin()?;
+        self.follow_until(Some(process.as_fd()))
+    }
+
+    fn follow_until(&mut self, process: Option<BorrowedFd<'_>>) -> Result<()> {
         eprintln!("Tracing. Ctrl-C to end.");
         let stop = Stop::new(self.args.duration)?;
-        while stop.wait(self.pipe.as_fd())? == Wake::Readable {
+        while stop.wait(self.pipe.as_fd(), process)? == Wake::Readable {
             if self.print_some()? == Got::Enough {
                 break;
             }

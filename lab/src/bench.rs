@@ -133,7 +133,7 @@ pub fn memory(stage: &str) -> Result<[u64; 2]> {
 }
 
 /// In the guest: how many ns it takes to name a stack's functions, and how many to read, parse and sort
-/// `/proc/kallsyms`, which is the least it can take. Each is the fastest of a few times.
+/// `/proc/kallsyms`, for comparison. Each is the fastest of a few times.
 ///
 /// # Errors
 /// If the file can't be read.

@@ -37,21 +37,30 @@ pub fn run(guest: &mut Guest, stages: &[Stage]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// In the guest: one stage beside direct writes to a file on ext4, some of its lines, and the verdict.
+/// In the guest: one stage beside direct writes to a file on ext4, or reads of it, some of its lines, and the verdict.
 ///
 /// # Errors
 /// If the stage fails or does not tell the truth.
 pub fn one(stage: u32) -> Result<()> {
     let file = format!("{FS_MOUNT}/demo");
-    let write = ["write", &file, "--count", "4"];
+    let kind = if stage < 8 { "write" } else { "read-cold" };
+    let work = [kind, &file, "--count", "4"];
     // Once without being watched, which makes the file. Nothing is left to be written later.
-    io(&write)?;
+    io(&work)?;
     nix::unistd::sync();
-    let before = truth::disk_ios()?;
-    let running = Running::start(&[&format!("stage{stage:02}")])?;
-    let done = io(&write)?;
-    let seen = running.end(Signal::SIGINT)?;
-    let ios = truth::disk_ios()? - before;
+    let binary = format!("stage{stage:02}");
+    let (seen, done, ios) = if stage == 9 {
+        // It starts the work itself, and ends with it.
+        let seen = Running::start(&[&[&*binary, "--", "io"][..], &work].concat())?.wait()?;
+        let done = seen.stdout.lines().find(|line| line.starts_with("io ")).unwrap_or_default().parse()?;
+        (seen, done, 0)
+    } else {
+        let running = Running::start(&[&binary])?;
+        let before = truth::disk_ios()?;
+        let done = io(&work)?;
+        let seen = running.end(Signal::SIGINT)?;
+        (seen, done, truth::disk_ios()? - before)
+    };
     for line in seen.stdout.lines().take(SHOWN) {
         println!("  {line}");
     }
@@ -60,7 +69,9 @@ pub fn one(stage: u32) -> Result<()> {
         println!("  ... and {more} more lines");
     }
     let verdict = match stage {
-        7 => truth::of_requests(&seen, ios),
+        7 if ios >= done.count => truth::of_requests(&seen, ios),
+        7 => Err(Error::new(format!("the disks count {ios} I/Os, but io did {}", done.count))),
+        8 | 9 => truth::of_reads(&seen, &done),
         _ => truth::of_direct_writes(stage, &seen, &done),
     }?;
     println!("  TRUE: {verdict}.");

@@ -1,6 +1,6 @@
 //! The workbook's driver: boots a real kernel in QEMU and runs a stage in it. Called as `cargo lab`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 pub mod bench;

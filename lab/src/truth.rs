@@ -140,7 +140,7 @@ pub fn unpaired(seen: &Observation) -> Result<Unpaired> {
         open: told("Starts without an end")?,
         dropped: told("starts not recorded")?,
         unmatched: number("ends without a start"),
-        missed: number("calls missed"),
+        missed: missed(seen),
     })
 }
 
@@ -149,8 +149,38 @@ pub fn stack(seen: &Observation) -> Vec<&str> {
     seen.stdout.lines().filter_map(|line| line.strip_prefix("=> ")).collect()
 }
 
+/// The counts that stages 08 and 09 report: pages that reads touched, hits, misses, and pages added beyond these.
+///
+/// # Errors
+/// If the report is not well formed.
+pub fn page_cache(seen: &Observation) -> Result<[u64; 4]> {
+    let broken = || Error::new("this reports no page-cache counts").evidence(&seen.stdout);
+    let beyond = seen.stdout.lines().find_map(|line| {
+        line.strip_prefix("Pages added beyond what was read: ")?.split_once(", ")?.0.parse::<u64>().ok()
+    });
+    let beyond = beyond.ok_or_else(broken)?;
+    if seen.stdout.contains("Nothing was read through the page cache.\n") {
+        return Ok([0, 0, 0, beyond]);
+    }
+    let line = seen.stdout.lines().find_map(|line| line.strip_prefix("[Total ")?.strip_suffix(']'));
+    let words: Vec<_> = line.ok_or_else(broken)?.split(' ').collect();
+    match words[..] {
+        [total, "Hit", hit, "miss", miss] => {
+            let number = |word: &str| word.parse::<u64>().map_err(|_| broken());
+            Ok([number(total)?, number(hit)?, number(miss)?, beyond])
+        }
+        _ => Err(broken()),
+    }
+}
+
+/// How many calls the kernel did not show to a stage, by its report; `None` if this kernel does not count them.
+pub fn missed(seen: &Observation) -> Option<u64> {
+    seen.stdout.lines().last()?.rsplit_once("calls missed: ")?.1.parse().ok()
+}
+
 /// How many reads and writes all disks have completed, as they count them, by `/sys/block/DISK/stat`; the numbers are
-/// those of `/proc/diskstats`. A flush is none. See the kernel's `Documentation/block/stat.rst`.
+/// those of `/proc/diskstats`. A flush that belongs to a write is none; one for its own sake is counted as a write. See the
+/// kernel's `Documentation/block/stat.rst`.
 ///
 /// # Errors
 /// If the disks can't be read.
@@ -181,6 +211,22 @@ pub fn of_requests(seen: &Observation, ios: u64) -> Result<String> {
         .evidence(&seen.stdout));
     }
     Ok(format!("the disks count {ios} reads and writes, and the stage as many"))
+}
+
+/// Checks what stage 08 or 09 printed while `io` read 4 KiB at a time. Gives the verdict as a sentence.
+///
+/// # Errors
+/// If the stage's counts are not the truth.
+pub fn of_reads(seen: &Observation, done: &Done) -> Result<String> {
+    let [total, _, miss, beyond] = page_cache(seen)?;
+    let disk = done.read_bytes / 4096;
+    if (total, miss + beyond) != (done.count, disk) {
+        return Err(Error::new(format!("io read {} pages, and the disk {disk} for it", done.count))
+            .evidence(&seen.stdout));
+    }
+    Ok(format!(
+        "io read {total} pages, and the disk read {disk} for it, as many as were added to the page cache"
+    ))
 }
 
 /// Checks what a stage printed while `io` did direct writes, one after the other. Other tasks may have done I/O too.
@@ -304,7 +350,9 @@ mod tests {
 
     #[test]
     fn a_wrong_number_is_found() {
-        let done = "io write: pid=98 threads=1 count=1 bytes=4096 first_ns=1 last_ns=9".parse().unwrap();
+        let done = "io write: pid=98 threads=1 count=1 bytes=4096 read_bytes=0 first_ns=1 last_ns=9"
+            .parse()
+            .unwrap();
         let [submit, end] = ["submit_bio(bio=0xa) called: 2", "bio_endio (bio=0xa) called: 5"];
         let duration = |ns| format!("submit_bio() -> bio_endio() time duration: {ns} ns");
         let check = |messages: &[&str]| {

@@ -25,6 +25,10 @@ pub struct Stage {
     pub new: Vec<String>,
     /// How long a class takes for it.
     pub minutes: u32,
+    /// The workload beside it, if it is not `write`.
+    pub io: Option<String>,
+    /// The command it looks at when it is run in the lab without arguments, if it wants one.
+    pub command: Option<String>,
     /// Its folder.
     #[serde(skip)]
     pub folder: PathBuf,

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use common::{Error, OrCause, Result};
+use memmap2::MmapOptions;
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 use nix::time::{ClockId, clock_gettime};
 
@@ -31,10 +32,48 @@ pub enum Kind {
     Write(What),
     /// Write into the page cache, then sync(2): the kernel writes the data and the file system's journal
     Sync(What),
+    /// Write into the page cache; the kernel writes it to disk when it sees fit
+    WriteCached(What),
     /// Read a file of which nothing is in the page cache
     ReadCold(What),
     /// Read a file that is in the page cache
     ReadWarm(What),
+    /// Read a file, whether it is in the page cache or not
+    Read(What),
+    /// Read past the page cache (O_DIRECT)
+    ReadDirect(What),
+    /// Read a file through memory, mmap(2), with nothing of it in the page cache
+    MmapCold(What),
+}
+
+/// One I/O at a byte of the target.
+type Step = fn(&mut Target, u64) -> std::io::Result<()>;
+
+impl Kind {
+    /// Its name on the command line, and where it works.
+    fn parts(&self) -> (&'static str, &What) {
+        match self {
+            Self::Write(what) => ("write", what),
+            Self::Sync(what) => ("sync", what),
+            Self::WriteCached(what) => ("write-cached", what),
+            Self::ReadCold(what) => ("read-cold", what),
+            Self::ReadWarm(what) => ("read-warm", what),
+            Self::Read(what) => ("read", what),
+            Self::ReadDirect(what) => ("read-direct", what),
+            Self::MmapCold(what) => ("mmap-cold", what),
+        }
+    }
+
+    /// How one I/O is done, and with which flags the target is opened for it.
+    fn step(&self) -> (Step, OFlag) {
+        match self {
+            Self::Write(_) => (Target::write, OFlag::O_DIRECT),
+            Self::Sync(_) | Self::WriteCached(_) => (Target::write, OFlag::empty()),
+            Self::ReadCold(_) | Self::ReadWarm(_) | Self::Read(_) => (Target::read, OFlag::empty()),
+            Self::ReadDirect(_) => (Target::read, OFlag::O_DIRECT),
+            Self::MmapCold(_) => (Target::read_map, OFlag::empty()),
+        }
+    }
 }
 
 /// Where, and how much.
@@ -60,6 +99,14 @@ pub struct What {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
     pub threads: u64,
 
+    /// Blocks from the start of one I/O to the start of the next
+    #[arg(long, value_name = "BLOCKS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub stride: u64,
+
+    /// In a random order, each block once; and tell the kernel so, which then does not read ahead
+    #[arg(long)]
+    pub random: bool,
+
     /// Milliseconds to wait before each I/O but a thread's first
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub interval: u64,
@@ -78,6 +125,8 @@ pub struct Done {
     pub count: u64,
     /// Bytes of all I/Os.
     pub bytes: u64,
+    /// Bytes that were read from disks meanwhile for this process, read-ahead included: `read_bytes` of `/proc/PID/io`.
+    pub read_bytes: u64,
     /// Monotonic time before the first I/O in nanoseconds, the clock of `bpf_ktime_get_ns()`.
     pub first_ns: u64,
     /// Monotonic time after the last I/O (and the sync) in nanoseconds.
@@ -86,10 +135,11 @@ pub struct Done {
 
 impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, pid, threads, count, bytes, first_ns, last_ns } = self;
+        let Self { kind, pid, threads, count, bytes, read_bytes, first_ns, last_ns } = self;
         write!(
             f,
-            "io {kind}: pid={pid} threads={threads} count={count} bytes={bytes} first_ns={first_ns} last_ns={last_ns}"
+            "io {kind}: pid={pid} threads={threads} count={count} bytes={bytes} read_bytes={read_bytes} \
+             first_ns={first_ns} last_ns={last_ns}"
         )
     }
 }
@@ -112,6 +162,7 @@ impl FromStr for Done {
             threads: field("threads")?,
             count: field("count")?,
             bytes: field("bytes")?,
+            read_bytes: field("read_bytes")?,
             first_ns: field("first_ns")?,
             last_ns: field("last_ns")?,
         })
@@ -124,33 +175,26 @@ impl Io {
     /// # Errors
     /// If the target can't be opened, prepared, written or read.
     pub fn run(&self) -> Result<Done> {
-        let (kind, what) = match &self.kind {
-            Kind::Write(what) => ("write", what),
-            Kind::Sync(what) => ("sync", what),
-            Kind::ReadCold(what) => ("read-cold", what),
-            Kind::ReadWarm(what) => ("read-warm", what),
-        };
-        if matches!(self.kind, Kind::Write(_)) && what.size % 512 != 0 {
-            return Err(Error::new("a direct write is a multiple of the disk's sectors")
+        let (kind, what) = self.kind.parts();
+        let (step, flags) = self.kind.step();
+        if flags.contains(OFlag::O_DIRECT) && what.size % 512 != 0 {
+            return Err(Error::new("a direct I/O is a multiple of the disk's sectors")
                 .evidence(format!("--size {} is no multiple of 512", what.size))
                 .fix("use --size 4096"));
         }
         prepare(what)?;
         match self.kind {
-            Kind::ReadCold(_) => what.open(0)?.forget()?,
-            Kind::ReadWarm(_) => what.open(0)?.each(0..what.threads * what.count, Target::read)?,
-            Kind::Write(_) | Kind::Sync(_) => {}
+            Kind::ReadCold(_) | Kind::MmapCold(_) => what.open(OFlag::empty())?.forget()?,
+            Kind::ReadWarm(_) => what.open(OFlag::empty())?.each(0..what.threads * what.count, step)?,
+            _ => {}
         }
 
+        let read_before = read_bytes()?;
         let first_ns = now();
         thread::scope(|scope| {
             let work = |thread| {
                 let mine = thread * what.count..(thread + 1) * what.count;
-                match self.kind {
-                    Kind::Write(_) => what.open(OFlag::O_DIRECT.bits())?.each(mine, Target::write),
-                    Kind::Sync(_) => what.open(0)?.each(mine, Target::write),
-                    Kind::ReadCold(_) | Kind::ReadWarm(_) => what.open(0)?.each(mine, Target::read),
-                }
+                what.open(flags)?.each(mine, step)
             };
             let others: Vec<_> = (1..what.threads).map(|thread| scope.spawn(move || work(thread))).collect();
             // The first part is done here, so that with one thread the task is the process.
@@ -172,6 +216,7 @@ impl Io {
             threads: what.threads,
             count,
             bytes: count * u64::from(what.size),
+            read_bytes: read_bytes()? - read_before,
             first_ns,
             last_ns,
         })
@@ -181,6 +226,13 @@ impl Io {
 /// The clock of `bpf_ktime_get_ns()`.
 fn now() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| Duration::from(time).as_nanos() as u64)
+}
+
+/// What was read from disks for this process so far, in bytes.
+fn read_bytes() -> Result<u64> {
+    let io = std::fs::read_to_string("/proc/self/io").or_cause("cannot read /proc/self/io")?;
+    let bytes = io.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok());
+    bytes.ok_or_else(|| Error::new("the kernel does not tell what a process reads").evidence(io))
 }
 
 /// Makes a file as long as the workload needs it, with its data on disk: a direct write then changes data only and
@@ -193,7 +245,8 @@ fn prepare(what: &What) -> Result<()> {
     if metadata.file_type().is_block_device() {
         return Ok(());
     }
-    let needed = (what.seek + what.threads * what.count) * u64::from(what.size);
+    let last = (what.threads * what.count - 1) * what.stride;
+    let needed = (what.seek + last + 1) * u64::from(what.size);
     let zeros = vec![0; 64 * 1024];
     let mut length = metadata.len();
     if length >= needed {
@@ -208,12 +261,12 @@ fn prepare(what: &What) -> Result<()> {
 }
 
 impl What {
-    fn open(&self, flags: i32) -> Result<Target<'_>> {
+    fn open(&self, flags: OFlag) -> Result<Target> {
         // Room to begin at a page's border inside of it, as O_DIRECT wants.
         let buffer = vec![0xb1; self.size as usize + ALIGNMENT];
-        let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(&self.target);
+        let file = OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open(&self.target);
         Ok(Target {
-            what: self,
+            what: self.clone(),
             file: file.or_cause(format!("cannot open {}", self.target.display()))?,
             buffer,
         })
@@ -223,24 +276,27 @@ impl What {
 const ALIGNMENT: usize = 4096;
 
 /// The opened target and a buffer for one I/O.
-struct Target<'a> {
-    what: &'a What,
+struct Target {
+    what: What,
     file: File,
     buffer: Vec<u8>,
 }
 
-impl Target<'_> {
+impl Target {
     /// Does `one` at each block of `blocks`.
-    fn each(
-        &mut self,
-        blocks: std::ops::Range<u64>,
-        one: fn(&mut Self, u64) -> std::io::Result<()>,
-    ) -> Result<()> {
-        for (nth, block) in blocks.enumerate() {
+    fn each(&mut self, blocks: std::ops::Range<u64>, one: Step) -> Result<()> {
+        let mut blocks: Vec<_> = blocks.collect();
+        if self.what.random {
+            posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM)
+                .or_cause("cannot advise the kernel of random reads")?;
+            // The same order each time, so that runs can be compared.
+            fastrand::Rng::with_seed(blocks.len() as u64).shuffle(&mut blocks);
+        }
+        for (nth, block) in blocks.into_iter().enumerate() {
             if nth > 0 && self.what.interval > 0 {
                 thread::sleep(Duration::from_millis(self.what.interval));
             }
-            let offset = (self.what.seek + block) * u64::from(self.what.size);
+            let offset = (self.what.seek + block * self.what.stride) * u64::from(self.what.size);
             one(self, offset)
                 .or_cause(format!("I/O at byte {offset} of {} failed", self.what.target.display()))?;
         }
@@ -253,7 +309,17 @@ impl Target<'_> {
     }
 
     fn read(&mut self, offset: u64) -> std::io::Result<()> {
-        self.file.read_exact_at(&mut self.buffer[..self.what.size as usize], offset)
+        let start = self.buffer.as_ptr().align_offset(ALIGNMENT);
+        self.file.read_exact_at(&mut self.buffer[start..start + self.what.size as usize], offset)
+    }
+
+    #[allow(unsafe_code)]
+    fn read_map(&mut self, offset: u64) -> std::io::Result<()> {
+        let size = self.what.size as usize;
+        // SAFETY: as long as the file keeps its length; nobody shortens the workload's own file.
+        let map = unsafe { MmapOptions::new().offset(offset).len(size).map(&self.file) }?;
+        self.buffer[..size].copy_from_slice(&map);
+        Ok(())
     }
 
     /// Takes the target out of the page cache.
@@ -314,10 +380,11 @@ mod tests {
             threads: 2,
             count: 16,
             bytes: 65536,
+            read_bytes: 131072,
             first_ns: 2_290_123_456,
             last_ns: 2_311_112_222,
         };
-        insta::assert_snapshot!(done, @"io read-cold: pid=98 threads=2 count=16 bytes=65536 first_ns=2290123456 last_ns=2311112222");
+        insta::assert_snapshot!(done, @"io read-cold: pid=98 threads=2 count=16 bytes=65536 read_bytes=131072 first_ns=2290123456 last_ns=2311112222");
         assert_eq!(done.to_string().parse::<Done>().unwrap(), done);
         assert!("io write: pid=98".parse::<Done>().is_err());
     }
@@ -339,6 +406,8 @@ mod tests {
         for kind in ["read-cold", "read-warm"] {
             assert_eq!(io(&[kind, path, "--count", "2", "--size", "4000"]).unwrap().bytes, 8000);
         }
+        let done = io(&["mmap-cold", path, "--count", "3", "--stride", "2", "--random"]).unwrap();
+        assert_eq!((done.bytes, std::fs::metadata(&file).unwrap().len()), (3 * 4096, 5 * 4096));
     }
 
     #[test]
@@ -348,7 +417,7 @@ mod tests {
           evidence: No such file or directory (os error 2)
         ");
         insta::assert_snapshot!(io(&["write", "/dev/null", "--size", "1000"]).unwrap_err(), @r"
-        a direct write is a multiple of the disk's sectors
+        a direct I/O is a multiple of the disk's sectors
           evidence: --size 1000 is no multiple of 512
           fix:      use --size 4096
         ");

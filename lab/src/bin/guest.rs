@@ -16,10 +16,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use common::traced::exit_code;
 use common::{Error, OrCause, Result};
-use lab::guest::{
-    FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK, exit_code, mount_fs,
-};
+use lab::guest::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK, mount_fs};
 use lab::observe;
 use lab::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
 use lab::workload::Workload;

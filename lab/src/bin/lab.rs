@@ -53,9 +53,9 @@ enum Command {
         #[command(flatten)]
         boot: Boot,
         /// The I/O beside the stage, again and again: write, sync, read-cold, read-warm, none, or the arguments of
-        /// `io` in quotes
-        #[arg(long, value_name = "WORKLOAD", default_value = "write")]
-        io: Workload,
+        /// `io` in quotes [default: what the stage is about]
+        #[arg(long, value_name = "WORKLOAD")]
+        io: Option<Workload>,
         /// Arguments of the stage, such as -- --lines 10
         #[arg(last = true)]
         arguments: Vec<String>,
@@ -132,15 +132,19 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Kernels { fetch: Some(names), newer, mirror } => fetch(&names, newer, mirror.as_deref()),
         Command::Run { stage, boot, io, arguments } => {
             let workbook = Workbook::read()?;
-            let stage = workbook.stage(&stage)?.binary();
+            let stage = workbook.stage(&stage)?;
             interrupt::take_over()?;
             let mut guest = boot.boot(&workbook)?;
-            let io = match &io {
-                Workload::None => "none".to_owned(),
-                Workload::Io(arguments) => arguments.join(" "),
+            let command = stage.command.as_ref().filter(|_| arguments.is_empty());
+            let io = match (&io, command) {
+                (Some(Workload::Io(arguments)), _) => arguments.join(" "),
+                (Some(Workload::None), _) | (None, Some(_)) => "none".to_owned(),
+                (None, None) => stage.io.clone().unwrap_or_else(|| "write".to_owned()),
             };
-            let mut argv = vec!["guest", "beside", "--io", &io, &stage];
+            let binary = stage.binary();
+            let mut argv = vec!["guest", "beside", "--io", &io, &binary];
             argv.extend(arguments.iter().map(String::as_str));
+            argv.extend(command.iter().flat_map(|command| ["--"].into_iter().chain(command.split(' '))));
             guest.start(&argv, None)?;
             live(&mut guest)
         }

@@ -129,6 +129,16 @@ impl Drop for Setting {
     }
 }
 
+/// A shell command that is run at the end, also of a case that fails.
+pub struct AtEnd(pub &'static str);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        // Its errors are not the case's.
+        let _ = Command::new("sh").args(["-c", self.0]).output();
+    }
+}
+
 /// A file of a disk's queue, such as `iostats`.
 pub fn queue(device: &str, file: &str) -> PathBuf {
     let disk = fs::canonicalize(device).unwrap();

@@ -8,6 +8,7 @@
 
 mod driver;
 mod guest;
+mod pagecache;
 mod requests;
 mod situations;
 mod stacks;
@@ -30,7 +31,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 4] = [stages::CASES, stacks::CASES, requests::CASES, situations::CASES];
+const CASES: [&[Case]; 5] =
+    [stages::CASES, stacks::CASES, requests::CASES, pagecache::CASES, situations::CASES];
 
 /// Makes cases of functions, named after them.
 #[macro_export]
@@ -54,7 +56,7 @@ fn main() -> ExitCode {
 
 /// Runs one case here, in the guest.
 fn in_guest(name: &str) -> ExitCode {
-    let special = [stages::SOAK, situations::SPECIAL];
+    let special = [stages::SOAK, pagecache::SOAK, situations::SPECIAL];
     let mut all = CASES.iter().chain(&special).copied().flatten();
     match all.find(|(case, _)| *case == name) {
         Some((_, case)) => {
@@ -67,10 +69,11 @@ fn in_guest(name: &str) -> ExitCode {
 
 fn on_host(arguments: &Arguments) -> ExitCode {
     let fleet = Arc::new(Fleet::default());
-    let soak: &[Case] = if std::env::var_os("LAB_SOAK").is_some() { stages::SOAK } else { &[] };
+    let soak: &[&[Case]] =
+        if std::env::var_os("LAB_SOAK").is_some() { &[stages::SOAK, pagecache::SOAK] } else { &[] };
     let mut trials = driver::trials();
     // Case by case and not kernel by kernel, so that tests that run at the same time use different guests.
-    for (case, _) in CASES.iter().chain([&soak]).copied().flatten() {
+    for (case, _) in CASES.iter().chain(soak).copied().flatten() {
         for (nth, series) in MATRIX.iter().enumerate() {
             let fleet = fleet.clone();
             trials.push(Trial::test(format!("{}::{case}", series.name), move || fleet.run(nth, case)));

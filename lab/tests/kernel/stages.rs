@@ -217,7 +217,7 @@ fn soak_stage03_eight_threads() {
 /// A map with room for one start, and four bios in flight.
 fn stage03_counts_what_finds_no_room() {
     quiet();
-    let disk = NullBlk::new("slow", Duration::from_millis(300));
+    let disk = NullBlk::new("slow", Duration::from_secs(1));
     let (seen, _) = watch("stage03-tiny", &format!("write {} --threads 4 --count 1", disk.device.display()));
     let events = truth::events(&seen).unwrap();
     assert_eq!((submits(&events), ends(&events), durations(&events).len()), (4, 4, 1), "{}", seen.stdout);

@@ -15,21 +15,42 @@ use lab::workbook::{Stage, Workbook};
 struct Variant {
     name: &'static str,
     stage: &'static str,
+    /// A file of the stage's folder that takes the source's place.
+    source: Option<&'static str>,
     edits: &'static [(&'static str, &'static str)],
 }
 
 const VARIANTS: &[Variant] = &[
-    Variant { name: "stage03-tiny", stage: "03", edits: &[("max_entries, 4096", "max_entries, 1")] },
-    Variant { name: "stage06-one", stage: "06", edits: &[("max_entries, 16384", "max_entries, 1")] },
+    Variant {
+        name: "stage03-tiny",
+        stage: "03",
+        source: None,
+        edits: &[("max_entries, 4096", "max_entries, 1")],
+    },
+    Variant {
+        name: "stage06-one",
+        stage: "06",
+        source: None,
+        edits: &[("max_entries, 16384", "max_entries, 1")],
+    },
     Variant {
         name: "stage06-short",
         stage: "06",
+        source: None,
         edits: &[("value_size, 64 * sizeof(u64)", "value_size, 4 * sizeof(u64)")],
+    },
+    // The second exercise of stage 06.
+    Variant {
+        name: "stage06-reuse",
+        stage: "06",
+        source: None,
+        edits: &[("max_entries, 16384", "max_entries, 16"), ("&stack_map, 0)", "&stack_map, 1 << 10)")],
     },
     // The first exercise of stage 07.
     Variant {
         name: "stage07-function",
         stage: "07",
+        source: None,
         edits: &[
             ("#include <bpf/bpf_helpers.h>", "#include <bpf/bpf_core_read.h>\n#include <bpf/bpf_helpers.h>"),
             ("tp_btf/block_rq_complete", "kprobe/blk_account_io_completion.part.0"),
@@ -40,7 +61,23 @@ const VARIANTS: &[Variant] = &[
             ("rq->__data_len", "BPF_CORE_READ(rq, __data_len)"),
         ],
     },
+    Variant { name: "stage08-slides", stage: "08", source: Some(KRETPROBE), edits: &[] },
+    Variant {
+        name: "stage08-kretprobe",
+        stage: "08",
+        source: Some(KRETPROBE),
+        edits: &[("kretprobe/pagecache_get_page", "kretprobe/filemap_read")],
+    },
+    Variant {
+        name: "stage08-kretprobe-older",
+        stage: "08",
+        source: Some(KRETPROBE),
+        edits: &[("kretprobe/pagecache_get_page", "kretprobe/generic_file_buffered_read")],
+    },
 ];
+
+/// Of the exercises of stage 08.
+const KRETPROBE: &str = "exercises/kretprobe.bpf.c";
 
 /// Their binaries, built when they are first asked for.
 pub fn binaries(workbook: &Workbook) -> Result<Vec<PathBuf>> {
@@ -79,7 +116,9 @@ impl Variant {
     fn write(&self, stage: &Stage, folder: &Path) -> Result<()> {
         let [bpf, main] = stage.sources()?;
         for file in [&bpf, &main, &stage.folder.join("build.rs"), &stage.folder.join("Cargo.toml")] {
-            let mut text = fs::read_to_string(file).or_cause(format!("cannot read {}", file.display()))?;
+            let other = self.source.filter(|_| *file == bpf).map(|source| stage.folder.join(source));
+            let from = other.as_ref().unwrap_or(file);
+            let mut text = fs::read_to_string(from).or_cause(format!("cannot read {}", from.display()))?;
             if file.ends_with("Cargo.toml") {
                 text = text.replace(stage.package(), self.name).replace(&stage.binary(), self.name);
             }

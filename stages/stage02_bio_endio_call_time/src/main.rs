@@ -6,7 +6,7 @@ use common::preflight;
 use common::trace_pipe::TracePipe;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
-mod bio_trace {
+mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
 }
 
@@ -24,7 +24,7 @@ fn main() -> common::Result<()> {
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
     let mut object = std::mem::MaybeUninit::uninit();
-    let open_skel = bio_trace::BioTraceSkelBuilder::default().open(&mut object)?;
+    let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
     let mut pipe = TracePipe::open(&args.run, &["submit_bio() called*", "bio_endio() called*"])?;
 
@@ -37,5 +37,6 @@ fn main() -> common::Result<()> {
     // CALLBACK: print what it writes.
     pipe.follow()?;
     skel.links = Default::default(); // detach
-    pipe.drain()
+    pipe.drain()?;
+    Ok(())
 }

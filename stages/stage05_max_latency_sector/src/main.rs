@@ -8,7 +8,7 @@ use common::trace_pipe::TracePipe;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags};
 
-mod bio_trace {
+mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
 }
 
@@ -26,7 +26,7 @@ fn main() -> common::Result<()> {
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
     let mut object = std::mem::MaybeUninit::uninit();
-    let open_skel = bio_trace::BioTraceSkelBuilder::default().open(&mut object)?;
+    let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
     let mut pipe =
         TracePipe::open(&args.run, &["submit_bio(bio=*", "bio_endio (bio=*", "submit_bio() -> *"])?;

@@ -56,7 +56,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 			   end_time - *start_time);
 	else if (nr_bytes)
 		__sync_fetch_and_add(&unmatched, 1);
-	/* Without bytes it is a flush: no I/O of its own, but its start must go, too. */
+	/* Without bytes it is a flush, or a command without data: its start must go, too. */
 	bpf_map_delete_elem(&start_map, &key);
 	return 0;
 }

@@ -1,0 +1,243 @@
+//! The process that a run looks at: one that is there, or a command that is started for it.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitCode, ExitStatus};
+
+use clap::Args;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use rustix::process::{PidfdFlags, pidfd_open};
+
+use crate::{Error, OrCause, Result, stop};
+
+/// What to look at: a process or a command.
+#[derive(Args, Clone, Debug, Default)]
+#[group(required = true, multiple = false)]
+pub struct TracedArgs {
+    /// The process to look at, with all its threads
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)), allow_negative_numbers = true)]
+    pub pid: Option<u32>,
+
+    /// The command to start and look at, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+/// A process to look at. A command of ours ends with it.
+#[derive(Debug)]
+pub struct Traced {
+    pid: Pid,
+    /// Becomes readable when the process ends.
+    end: OwnedFd,
+    command: Option<Child>,
+}
+
+impl Traced {
+    /// Finds the process, or starts the command, which waits for [`Traced::begin`].
+    ///
+    /// # Errors
+    /// If there is no such process, or the command can't be started.
+    pub fn new(args: &TracedArgs) -> Result<Self> {
+        match args.pid {
+            Some(pid) => Ok(Self { pid: Pid::from_raw(pid as i32), end: end_of(pid)?, command: None }),
+            None => Self::start(&args.command),
+        }
+    }
+
+    fn start(command: &[String]) -> Result<Self> {
+        let [name, args @ ..] = command else { return Err(Error::new("no command was named")) };
+        let path = which::which(name).map_err(|error| {
+            Error::new(format!("cannot start {name}")).evidence(error).fix("name a program by its path")
+        })?;
+        // The shell stops itself and then becomes the command: so its process id is known before its first read.
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", r#"kill -STOP $$; exec "$0" "$@""#]).arg(path).args(args);
+        let child = stop::with_signals(|| shell.spawn())?.or_cause(format!("cannot start {name}"))?;
+        let pid = Pid::from_raw(child.id() as i32);
+        let traced = Self { pid, end: end_of(child.id())?, command: Some(child) };
+        match waitpid(pid, Some(WaitPidFlag::WUNTRACED)) {
+            Ok(WaitStatus::Stopped(..)) => Ok(traced),
+            other => Err(Error::new(format!("cannot start {name}")).evidence(format!("{other:?}"))),
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw() as u32
+    }
+
+    /// Lets a command of ours begin.
+    pub(crate) fn begin(&self) -> Result<()> {
+        match self.command {
+            Some(_) => kill(self.pid, Signal::SIGCONT).or_cause("cannot let the command begin"),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a command of ours if it has not ended, and gives its exit status: 128 + signal if a signal ended it. A process
+    /// that was there before goes on; then, or if we ended the command, it is success.
+    ///
+    /// # Errors
+    /// If the command can't be waited for.
+    pub fn end(mut self) -> Result<ExitCode> {
+        let Some(command) = &mut self.command else {
+            if end_of(self.pid()).is_err() {
+                eprintln!("Process {} has ended.", self.pid);
+            }
+            return Ok(ExitCode::SUCCESS);
+        };
+        let ended = command.try_wait().or_cause("cannot wait for the command")?;
+        Ok(ended.map_or(ExitCode::SUCCESS, |status| exit_code(status).into()))
+    }
+}
+
+impl AsFd for Traced {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
+    }
+}
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        if let Some(command) = &mut self.command
+            && let Ok(None) = command.try_wait()
+        {
+            // It may be stopped, and must run to end.
+            let _ = [Signal::SIGTERM, Signal::SIGCONT].map(|signal| kill(self.pid, signal));
+            let _ = command.wait();
+        }
+    }
+}
+
+/// A file descriptor that becomes readable when a process ends.
+fn end_of(pid: u32) -> Result<OwnedFd> {
+    let process = rustix::process::Pid::from_raw(pid as i32);
+    let opened = process.map(|process| pidfd_open(process, PidfdFlags::empty()));
+    let error = match opened {
+        Some(Ok(end)) => return Ok(end),
+        Some(Err(error)) => error.to_string(),
+        None => "0 is no process id".to_owned(),
+    };
+    // A thread that is not the first of its process has an id, but is no process.
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")).map(str::trim);
+    Err(match process {
+        Some(process) if process != pid.to_string() => {
+            Error::new(format!("{pid} is a thread, not a process"))
+                .evidence(format!("/proc/{pid}/status: Tgid {process}"))
+                .fix(format!("look at its process: {process}"))
+        }
+        _ => Error::new(format!("there is no process {pid}"))
+            .evidence(format!("pidfd_open({pid}): {error}"))
+            .fix("see which there are: ps"),
+    })
+}
+
+/// The exit status a shell would give: the program's own, or 128 + the signal that ended it.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    #[command(name = "stage09")]
+    struct Stage {
+        #[command(flatten)]
+        traced: TracedArgs,
+    }
+
+    fn parse(args: &[&str]) -> Result<TracedArgs, String> {
+        let args = [&["stage09"], args].concat();
+        Stage::try_parse_from(args).map(|stage| stage.traced).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_process_or_a_command() {
+        assert_eq!(parse(&["42"]).unwrap().pid, Some(42));
+        assert_eq!(parse(&["--", "cat", "-n"]).unwrap().command, ["cat", "-n"]);
+        insta::assert_snapshot!(parse(&[]).unwrap_err(), @r"
+        error: the following required arguments were not provided:
+          <PID|COMMAND>
+
+        Usage: stage09 <PID|COMMAND>
+
+        For more information, try '--help'.
+        ");
+        insta::assert_snapshot!(parse(&["42", "--", "cat"]).unwrap_err(), @r"
+        error: the argument '[PID]' cannot be used with '[COMMAND]...'
+
+        Usage: stage09 <PID|COMMAND>
+
+        For more information, try '--help'.
+        ");
+        insta::assert_snapshot!(parse(&["0"]).unwrap_err(), @r"
+        error: invalid value '0' for '[PID]': 0 is not in 1..=2147483647
+
+        For more information, try '--help'.
+        ");
+        for bad in ["-1", "init", "4294967295"] {
+            assert!(parse(&[bad]).unwrap_err().contains("invalid value"), "{bad}");
+        }
+    }
+
+    fn start(command: &[&str]) -> Result<Traced> {
+        Traced::start(&command.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_command_begins_when_it_is_told_and_its_status_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("begun");
+        let script = format!("touch {}; exit 7", file.display());
+        let traced = start(&["sh", "-c", &script]).unwrap();
+        assert!(!file.exists());
+        traced.begin().unwrap();
+        let mut ends = [nix::poll::PollFd::new(traced.as_fd(), nix::poll::PollFlags::POLLIN)];
+        assert_eq!(nix::poll::poll(&mut ends, 10_000u16), Ok(1));
+        assert!(file.exists());
+        assert_eq!(format!("{:?}", traced.end().unwrap()), format!("{:?}", ExitCode::from(7)));
+    }
+
+    #[test]
+    fn a_command_ends_with_the_run() {
+        stop::block_signals().unwrap();
+        for begin in [true, false] {
+            let traced = start(&["sleep", "1000"]).unwrap();
+            let pid = traced.pid();
+            if begin {
+                traced.begin().unwrap();
+            }
+            traced.end().unwrap();
+            assert!(end_of(pid).is_err(), "{pid} is still there");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_told() {
+        let gone =
+            Command::new("true").spawn().and_then(|mut child| child.wait().map(|_| child.id())).unwrap();
+        let told = end_of(gone).unwrap_err().to_string().replace(&gone.to_string(), "[pid]");
+        insta::assert_snapshot!(told, @r"
+        there is no process [pid]
+          evidence: pidfd_open([pid]): No such process (os error 3)
+          fix:      see which there are: ps
+        ");
+        insta::assert_snapshot!(start(&["no-such-command"]).unwrap_err(), @r"
+        cannot start no-such-command
+          evidence: cannot find binary path
+          fix:      name a program by its path
+        ");
+        let thread =
+            std::thread::spawn(|| end_of(nix::unistd::gettid().as_raw() as u32).unwrap_err().to_string());
+        assert!(thread.join().unwrap().contains("is a thread, not a process"));
+    }
+}

@@ -1,0 +1,366 @@
+//! Stages 08 and 09 count the pages that reads touch, and those that are added to the page cache.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use common::preflight::release;
+use lab::observe::{Observation, Stage};
+use lab::truth::{self, page_cache};
+use lab::workload::Done;
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+
+use crate::guest::{
+    NullBlk, Setting, instances, io, programs, queue, quiet, sh, wait_until, watch_while, with_ext4,
+};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    stage08_counts_what_each_workload_does,
+    stage08_counts_exactly_with_four_readers,
+    stage08_prints_a_line_for_each_call,
+    nothing_was_read_before_the_first_read,
+    stage09_counts_a_command,
+    stage09_counts_one_process_with_its_threads,
+    stage09_does_not_count_a_child,
+    stage09_gives_its_commands_status,
+    stage09_says_what_it_cannot_look_at,
+    stage08_exercise_a_kretprobe_has_slots,
+    stage08_exercise_the_slides_probe_sees_no_read,
+    stage08_exercise_sendfile_goes_another_way,
+];
+
+pub const SOAK: &[Case] = cases![soak_stage08_100000_reads];
+
+/// A file of 2,000 pages.
+const LARGE: &str = "/mnt/large";
+/// One of 256.
+const EXACT: &str = "/mnt/exact";
+/// One of 24 bytes.
+const SMALL: &str = "/mnt/small";
+/// One of 1,000 pages, or 4,096 times 1,000 bytes.
+const THOUSAND: &str = "/mnt/thousand";
+
+/// Makes the files, on an ext4 that is at rest.
+fn files() {
+    with_ext4();
+    io(&format!("read {LARGE} --count 2000"));
+    io(&format!("read {EXACT} --count 256"));
+    io(&format!("read {SMALL} --count 1 --size 24"));
+    io(&format!("read {THOUSAND} --count 4096 --size 1000"));
+}
+
+/// Waits until all that is to be written is written, then takes a file out of the page cache.
+fn forget(file: &str) {
+    sh("sync");
+    posix_fadvise(File::open(file).unwrap(), 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).unwrap();
+}
+
+/// How much of the file is in the page cache before.
+#[derive(Clone, Copy, PartialEq)]
+enum Cache {
+    Cold,
+    Warm,
+    /// Its first half.
+    Half,
+}
+use Cache::{Cold, Half, Warm};
+
+/// A workload and what is true of it: pages that reads touch, hits, misses, pages added beyond these; and pages that the
+/// disk read, where that is not misses and pages beyond.
+struct Row {
+    what: &'static str,
+    file: &'static str,
+    cache: Cache,
+    io: &'static str,
+    truth: [u64; 4],
+    disk: Option<u64>,
+}
+
+const fn row(
+    what: &'static str,
+    (file, cache, io): (&'static str, Cache, &'static str),
+    truth: [u64; 4],
+) -> Row {
+    Row { what, file, cache, io, truth, disk: None }
+}
+
+/// The rows for this kernel. Read-ahead is what differs between kernels: 7.2 reads less ahead of a sequential reader.
+fn rows() -> Vec<Row> {
+    let seven = release().starts_with("7.");
+    // 4,096 reads, of which those that begin in the last 999 bytes of a page touch two. A page's border falls into a
+    // read unless it is a multiple of 1,000 bytes, which it is at every 125th page: (1000 - 1) - (1000 / 125 - 1).
+    let crossing = 999 - 7;
+    vec![
+        row("24 bytes, cold", (SMALL, Cold, "read --count 1 --size 24"), [1, 0, 1, 0]),
+        row("24 bytes, warm", (SMALL, Warm, "read --count 1 --size 24"), [1, 1, 0, 0]),
+        row("4 KiB each, cold", (EXACT, Cold, "read --count 256"), [256, 0, 256, 0]),
+        row("4 KiB each, warm", (EXACT, Warm, "read --count 256"), [256, 256, 0, 0]),
+        row("128 KiB each, cold", (EXACT, Cold, "read --count 8 --size 131072"), [256, 0, 256, 0]),
+        row("128 KiB each, warm", (EXACT, Warm, "read --count 8 --size 131072"), [256, 256, 0, 0]),
+        row(
+            "the first 64 pages of 2,000, cold",
+            (LARGE, Cold, "read --count 64"),
+            [64, 0, 64, if seven { 32 } else { 60 }],
+        ),
+        row("random, cold", (LARGE, Cold, "read --count 256 --random"), [256, 0, 256, 0]),
+        row("random, warm", (LARGE, Warm, "read --count 256 --random"), [256, 256, 0, 0]),
+        row(
+            "1,000 bytes each, cold",
+            (THOUSAND, Cold, "read --count 4096 --size 1000"),
+            [4096 + crossing, 4096 + crossing - 1000, 1000, 0],
+        ),
+        // Without read-ahead, see below.
+        row("half resident, no read-ahead", (EXACT, Half, "read --count 256"), [256, 128, 128, 0]),
+        row("every 100th page, cold", (LARGE, Cold, "read --count 16 --stride 100"), [16, 0, 16, 3]),
+        row("mmap, cold", (EXACT, Warm, "mmap-cold --count 256"), [0, 0, 0, 256]),
+        Row {
+            disk: Some(0),
+            ..row("buffered writes", (EXACT, Cold, "write-cached --count 64"), [0, 0, 0, 64])
+        },
+        Row { disk: Some(64), ..row("direct reads", (LARGE, Cold, "read-direct --count 64"), [0, 0, 0, 0]) },
+        row("direct writes", (LARGE, Cold, "write --count 64"), [0, 0, 0, 0]),
+    ]
+}
+
+impl Row {
+    /// Brings the page cache into the state that the row begins with. The setting holds as long as it is kept.
+    fn prepare(&self) -> Option<Setting> {
+        let half = self.cache == Half;
+        let no_read_ahead = half.then(|| Setting::new(queue("/dev/fs", "read_ahead_kb"), "0"));
+        forget(self.file);
+        match self.cache {
+            Cold => {}
+            Warm => drop(fs::read(self.file).unwrap()),
+            Half => drop(io(&format!("read {} --count 128", self.file))),
+        }
+        no_read_ahead
+    }
+
+    /// The arguments of `io`.
+    fn command(&self) -> String {
+        let (kind, options) = self.io.split_once(' ').unwrap();
+        format!("{kind} {} {options}", self.file)
+    }
+
+    /// Compares what a stage saw with the truth, and with what the disk says.
+    fn compare(&self, seen: &Observation, done: &Done) {
+        let counts @ [_, _, miss, beyond] = page_cache(seen).unwrap();
+        assert_eq!(counts, self.truth, "{}: {}", self.what, seen.stdout);
+        // The disk reads whole blocks, of 1 KiB here.
+        let disk = self.disk.unwrap_or(miss + beyond);
+        assert_eq!(done.read_bytes.div_ceil(4096), disk, "{}: what the disk says", self.what);
+    }
+}
+
+fn stage08_counts_what_each_workload_does() {
+    files();
+    for row in rows() {
+        let _settings = row.prepare();
+        let (seen, done) = watch_while("stage08", || io(&row.command()));
+        row.compare(&seen, &done);
+    }
+}
+
+/// Four readers at once. On a preemptible kernel, as 7.2 is, the kernel does not run the program for a task that comes
+/// while it has taken the CPU from another in the middle of it; the report counts these calls, and each read one page.
+fn four_readers(reads: u64) {
+    files();
+    let per_thread = reads / 4;
+    let io_line = format!("read {LARGE} --threads 4 --count 500");
+    fs::read(LARGE).unwrap();
+    sh("sync");
+    let (seen, ()) = watch_while("stage08", || (0..per_thread / 500).for_each(|_| drop(io(&io_line))));
+    let [total, hit, miss, beyond] = page_cache(&seen).unwrap();
+    let missed = truth::missed(&seen);
+    assert_eq!((total + missed.unwrap_or(0), miss, beyond), (reads, 0, 0), "{missed:?}");
+    assert_eq!(hit, total);
+    assert!(missed.unwrap_or(0) == 0 || release().starts_with("7."), "{missed:?} missed");
+}
+
+fn stage08_counts_exactly_with_four_readers() {
+    four_readers(6_000);
+}
+
+fn soak_stage08_100000_reads() {
+    four_readers(100_000);
+}
+
+fn stage08_prints_a_line_for_each_call() {
+    files();
+    forget(SMALL);
+    let (seen, done) = watch_while("stage08", || io(&format!("read {SMALL} --count 1 --size 24")));
+    let lines: Vec<_> = seen.lines().into_iter().filter(|line| line.pid == done.pid).collect();
+    let function = if older() { "generic_file_buffered_read" } else { "filemap_read" };
+    let messages: Vec<_> = lines.iter().map(|line| line.message).collect();
+    let read = format!("{function} (retval=24)");
+    assert_eq!(messages, ["mm_filemap_add_to_page_cache (pages=1)", &read], "{}", seen.stdout);
+}
+
+/// Starts a shell that becomes `io` with these arguments, with a process id that is known before, once it is told.
+fn prepare(arguments: &str) -> Child {
+    let script = format!("read go; exec io {arguments}");
+    Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+fn go(mut child: Child) -> Done {
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap().parse().unwrap()
+}
+
+/// Two processes with four threads each read different files, and one of them is looked at.
+fn stage09_counts_one_process_with_its_threads() {
+    files();
+    forget(LARGE);
+    fs::read(EXACT).unwrap();
+    let cold = prepare(&format!("read {LARGE} --threads 4 --count 500"));
+    let warm = prepare(&format!("read {EXACT} --threads 4 --count 64"));
+    let pid = warm.id();
+    let stage = Stage::start(&["stage09", &pid.to_string()]).unwrap();
+    // The other one first and alone, then both.
+    let cold = go(cold);
+    let again = prepare(&format!("read {LARGE} --threads 4 --count 500"));
+    let again = thread::spawn(move || go(again));
+    assert_eq!(go(warm).pid, pid);
+    again.join().unwrap();
+    // The process has ended, and so does the stage.
+    let seen = stage.wait().unwrap();
+    assert!(seen.status.success() && seen.stderr.contains(&format!("Process {pid} has ended.")), "{seen:?}");
+    let missed = truth::missed(&seen).unwrap_or(0);
+    let [total, hit, miss, beyond] = page_cache(&seen).unwrap();
+    assert_eq!([total + missed, hit + missed, miss, beyond], [256, 256, 0, 0], "{}", seen.stdout);
+    assert_eq!(cold.count, 2000);
+    let rule = "=".repeat(50);
+    assert!(seen.stdout.starts_with(&format!("{rule}\npid_filter_map update: (pid={pid})\n{rule}\n")));
+    assert!(seen.stdout.contains(&format!("{rule}\nFiltered PID : {pid}\n[Total ")), "{}", seen.stdout);
+}
+
+/// A child is a process of its own.
+fn stage09_does_not_count_a_child() {
+    files();
+    forget(SMALL);
+    let script = format!(
+        "io read {EXACT} --count 256; io read {SMALL} --count 1 --size 24; exec io read {SMALL} --count 1 --size 24"
+    );
+    let seen = Stage::start(&["stage09", "--", "sh", "-c", &script]).unwrap().wait().unwrap();
+    assert_eq!(page_cache(&seen).unwrap(), [1, 1, 0, 0], "{}", seen.stdout);
+}
+
+/// Each workload, as a command that the stage starts: everything from its first read on is counted, and nothing else.
+fn stage09_counts_a_command() {
+    files();
+    for row in rows() {
+        let _settings = row.prepare();
+        let command = row.command();
+        let argv: Vec<_> = ["stage09", "--", "io"].into_iter().chain(command.split(' ')).collect();
+        let seen = Stage::start(&argv).unwrap().wait().unwrap();
+        assert!(seen.status.success(), "{seen:?}");
+        let done = seen.stdout.lines().find(|line| line.starts_with("io ")).unwrap().parse().unwrap();
+        row.compare(&seen, &done);
+    }
+}
+
+fn stage09_gives_its_commands_status() {
+    quiet();
+    let before = programs();
+    for (script, status) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
+        let seen = Stage::start(&["stage09", "--", "sh", "-c", script]).unwrap().wait().unwrap();
+        assert_eq!(seen.status.code(), Some(status), "{script}: {seen:?}");
+        assert!(seen.stdout.contains("Nothing was read through the page cache."), "{}", seen.stdout);
+    }
+    // A command that goes on ends with the stage.
+    let seen =
+        Stage::start(&["stage09", "--duration", "0.5", "--", "sleep", "1000"]).unwrap().wait().unwrap();
+    assert_eq!(seen.status.code(), Some(0), "{seen:?}");
+    assert_eq!(sh("pidof sleep || echo none").trim(), "none");
+    wait_until("the programs are gone", || programs() == before);
+}
+
+fn stage09_says_what_it_cannot_look_at() {
+    let error = |arguments: &[&str]| {
+        let output = Command::new("stage09").args(arguments).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "{arguments:?}");
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let gone = Command::new("true").spawn().and_then(|mut child| child.wait().map(|_| child.id())).unwrap();
+    let (status, text) = error(&[&gone.to_string()]);
+    assert!(status == 1 && text.starts_with(&format!("Error: there is no process {gone}\n")), "{text}");
+    let (status, text) = error(&["--", "no-such-command"]);
+    assert!(status == 1 && text.starts_with("Error: cannot start no-such-command\n"), "{text}");
+    for wrong in [&["0"][..], &["-5"], &["init"], &[], &["1", "--", "true"]] {
+        assert_eq!(error(wrong).0, 2, "{wrong:?}");
+    }
+    assert_eq!(instances(), [""; 0]);
+}
+
+fn nothing_was_read_before_the_first_read() {
+    quiet();
+    let (seen, ()) = watch_while("stage08", || ());
+    let rule = "=".repeat(50);
+    let nothing = format!(
+        "{rule}\nNothing was read through the page cache.\n{rule}\nPages added beyond what was read: 0, "
+    );
+    assert!(seen.stdout.starts_with(&nothing), "{}", seen.stdout);
+}
+
+/// The first exercise: a kretprobe has so many slots for calls that have not returned yet, and misses all others. Sixteen
+/// readers wait for a slow disk at the same time.
+fn stage08_exercise_a_kretprobe_has_slots() {
+    quiet();
+    let (kretprobe, slots) = if older() { ("stage08-kretprobe-older", 2) } else { ("stage08-kretprobe", 10) };
+    for (stage, seen_of_16) in [("stage08", 16), (kretprobe, slots)] {
+        let disk = NullBlk::new("slow", Duration::from_secs(1));
+        let read = format!("read {} --threads 16 --count 1 --random --stride 64", disk.device.display());
+        let (seen, _) = watch_while(stage, || io(&read));
+        assert_eq!(page_cache(&seen).unwrap()[0], seen_of_16, "{stage}: {}", seen.stdout);
+        assert!(truth::missed(&seen).is_none_or(|missed| missed == 16 - seen_of_16), "{}", seen.stdout);
+    }
+}
+
+/// The second exercise: the slides' own probe left the read path with Linux 5.12.
+fn stage08_exercise_the_slides_probe_sees_no_read() {
+    files();
+    for cold in [true, false] {
+        warm_or_cold(EXACT, cold);
+        let (seen, done) = watch_while("stage08-slides", || io(&format!("read {EXACT} --count 256")));
+        let lines = seen.lines();
+        let returns: Vec<_> =
+            lines.iter().filter(|line| line.pid == done.pid).map(|line| line.message).collect();
+        let misses = returns.iter().filter(|message| message.ends_with("(retval=0x0)")).count();
+        // A cold page is looked up again when it has come: by the slides' reckoning that is a hit.
+        let truth = if older() { (256 + usize::from(cold), usize::from(cold)) } else { (0, 0) };
+        assert_eq!((returns.len(), misses), truth, "cold: {cold}, {returns:?}");
+    }
+}
+
+/// The third exercise: busybox's `cat` copies with sendfile(2), which has a function of its own since Linux 6.5.
+fn stage08_exercise_sendfile_goes_another_way() {
+    files();
+    let newer = !older() && !release().starts_with("6.1.");
+    for cold in [true, false] {
+        warm_or_cold(EXACT, cold);
+        let (seen, _) = watch_while("stage08", || sh(&format!("cat {EXACT} > /dev/null")));
+        let truth = match (cold, newer) {
+            (true, true) => [0, 0, 0, 256],
+            (false, true) => [0, 0, 0, 0],
+            // 5.10 adds the page behind the end of the file when it is read to its end.
+            (true, false) => [256, 0, 256, u64::from(older())],
+            (false, false) => [256, 256, 0, 0],
+        };
+        assert_eq!(page_cache(&seen).unwrap(), truth, "cold: {cold}, {}", seen.stdout);
+    }
+}
+
+fn warm_or_cold(file: &str, cold: bool) {
+    forget(file);
+    if !cold {
+        fs::read(file).unwrap();
+    }
+}
+
+/// Whether this is 5.10, where the page cache's read function has its old name.
+fn older() -> bool {
+    release().starts_with("5.10.")
+}
