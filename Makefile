@@ -2,7 +2,7 @@
 
 STAGE  ?= 01
 KERNEL ?= 6.12
-IO     ?= write
+IO     ?=
 ARGS   ?=
 
 .PHONY: help setup kernel kernels build demo test soak lint run lab bench-lab vmlinux clean
@@ -31,7 +31,7 @@ lint: setup ## Check style and lints
 	clang-format --dry-run -Werror $$(git ls-files '*.bpf.c')
 
 run: build kernel ## Run a stage in the lab: make run STAGE=03 [KERNEL=7.2] [IO=sync] [ARGS="--lines 9"]
-	@cargo lab run $(STAGE) --kernel $(KERNEL) --io "$(IO)" -- $(ARGS)
+	@cargo lab run $(STAGE) --kernel $(KERNEL) $(if $(IO),--io "$(IO)") -- $(ARGS)
 
 lab: build kernel ## Open a root shell in the lab: make lab [KERNEL=7.2]
 	@cargo lab shell --kernel $(KERNEL)

@@ -319,7 +319,7 @@ fn stage08_exercise_a_kretprobe_has_slots() {
     }
 }
 
-/// The second exercise: the slides' own probe left the read path with Linux 5.12.
+/// The second exercise: `read()` has left the slides' function since 5.10.
 fn stage08_exercise_the_slides_probe_sees_no_read() {
     files();
     for cold in [true, false] {
@@ -335,7 +335,8 @@ fn stage08_exercise_the_slides_probe_sees_no_read() {
     }
 }
 
-/// The third exercise: busybox's `cat` copies with sendfile(2), which has a function of its own since Linux 6.5.
+/// The third exercise: busybox's `cat` copies with sendfile(2), which has a function of its own on newer
+/// kernels.
 fn stage08_exercise_sendfile_goes_another_way() {
     files();
     let newer = !older() && !release().starts_with("6.1.");

@@ -57,7 +57,7 @@ int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long before, lon
 	return add_read(iocb, retval - before);
 }
 
-/* Its name until Linux 5.11. */
+/* Its older name, as on Linux 5.10. */
 SEC("?fexit/generic_file_buffered_read")
 int BPF_PROG(generic_read_exit, struct kiocb *iocb, void *iter, long before, long retval)
 {
