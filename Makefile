@@ -5,7 +5,7 @@ KERNEL ?= 6.12
 IO     ?=
 ARGS   ?=
 
-.PHONY: help setup kernel kernels build demo test soak lint run lab bench-lab vmlinux clean
+.PHONY: help setup kernel kernels build demo test soak lint run lab bench-lab compare-peers vmlinux clean
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -38,6 +38,9 @@ lab: build kernel ## Open a root shell in the lab: make lab [KERNEL=7.2]
 
 bench-lab: build kernels ## Measure the lab's budgets on this machine
 	@cargo lab bench
+
+compare-peers: build kernels ## Compare stage 08 with cachestat of libbpf-tools, and write the table of its README
+	@cargo lab peers
 
 vmlinux: build kernel ## Make vmlinux.h again from the default kernel's types (needs bpftool)
 	@cargo lab vmlinux

@@ -21,7 +21,7 @@ pub struct TracedArgs {
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)), allow_negative_numbers = true)]
     pub pid: Option<u32>,
 
-    /// The command to start and look at, with its arguments
+    /// The command to start and look at, with its arguments, after a --
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }

@@ -85,7 +85,9 @@ fn libraries(programs: &[&PathBuf]) -> Result<BTreeSet<PathBuf>> {
         // Of a static program ldd says that it is "not a dynamic executable", and fails.
         let ldd = Command::new("ldd").arg(program).output().or_cause("cannot start ldd")?;
         let paths = String::from_utf8_lossy(&ldd.stdout).into_owned();
-        libraries.extend(paths.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from));
+        // NAME => PATH (0xADDRESS), or PATH (0xADDRESS); other lines are complaints.
+        let path = |line: &str| line.rsplit_once(" (0x")?.0.split_whitespace().last().map(PathBuf::from);
+        libraries.extend(paths.lines().filter_map(path).filter(|path| path.is_absolute()));
     }
     Ok(libraries)
 }

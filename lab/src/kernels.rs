@@ -184,6 +184,27 @@ impl Series {
     }
 }
 
+/// Unpacks a package of a Debian suite, with all packages that it needs, into a folder, and gives its version.
+///
+/// # Errors
+/// If this machine has no apt or no Debian mirror, or the mirror has no such package.
+pub fn unpack_package(suite: &str, package: &str, folder: &Path) -> Result<String> {
+    let apt = Apt::new(None)?;
+    apt.look_into(suite)?;
+    let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
+    fs::create_dir(archives.path().join("partial")).or_cause("cannot make a folder")?;
+    let mut download = apt.command("apt-get");
+    download.args(["install", "-qq", "--download-only", "--no-install-recommends", "-o"]);
+    output(download.arg(format!("Dir::Cache::archives={}", archives.path().display())).arg(package))?;
+    for archive in files(archives.path(), ".deb")? {
+        output(DPKG_DEB.command()?.arg("-x").arg(archive).arg(folder))?;
+    }
+    let shown = output(apt.command("apt-cache").args(["show", "--no-all-versions", package]))?;
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let version = shown.lines().find_map(|line| line.strip_prefix("Version: "));
+    Ok(version.unwrap_or_default().to_owned())
+}
+
 /// The kernel of this name: a series of the matrix, which must be here, or the path of a bzImage.
 ///
 /// # Errors
@@ -275,16 +296,20 @@ impl Apt {
         command
     }
 
-    /// The newest cloud kernel of a series in a suite.
-    fn newest(&self, suite: &str, series: &str) -> Result<Option<Found>> {
+    /// From here on apt's lists are those of a suite.
+    fn look_into(&self, suite: &str) -> Result<()> {
         let mirror = if suite.ends_with("-security") { &self.security } else { &self.main };
         let source = format!("deb [arch=amd64 signed-by={KEYRING}] {mirror} {suite} main\n");
         fs::write(self.folder.join("sources.list"), source).or_cause("cannot write apt's sources")?;
         fs::write(self.folder.join("apt.conf"), settings(&self.folder))
             .or_cause("cannot write apt's settings")?;
-        eprintln!("Looking for kernel {series} in Debian's {suite} ...");
-        output(self.command("apt-get").args(["update", "-qq", "--error-on=any"]))?;
+        output(self.command("apt-get").args(["update", "-qq", "--error-on=any"])).map(drop)
+    }
 
+    /// The newest cloud kernel of a series in a suite.
+    fn newest(&self, suite: &str, series: &str) -> Result<Option<Found>> {
+        eprintln!("Looking for kernel {series} in Debian's {suite} ...");
+        self.look_into(suite)?;
         let pattern = format!(r"^linux-image-{}\.[0-9].*-cloud-amd64$", series.replace('.', r"\."));
         let names = output(self.command("apt-cache").args(["search", "--names-only", &pattern]))?;
         let names = String::from_utf8_lossy(&names.stdout).into_owned();

@@ -12,6 +12,7 @@ pub mod interrupt;
 pub mod kernels;
 pub mod list;
 pub mod observe;
+pub mod peers;
 pub mod protocol;
 pub mod terminal;
 pub mod tools;

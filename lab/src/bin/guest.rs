@@ -48,6 +48,8 @@ enum Guest {
     },
     /// Print how many ns it takes to name a stack, and to read, parse and sort kallsyms
     Symbols,
+    /// Print what stage 08 and another tool say of the same reads
+    Peers,
     /// Run a stage for a moment and check what it prints
     Demo {
         /// Its number.
@@ -82,6 +84,10 @@ fn start(guest: Guest) -> Result<ExitCode> {
         Guest::Symbols => {
             let [ours, floor] = lab::bench::symbols()?;
             println!("{ours} {floor}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Guest::Peers => {
+            lab::peers::compare()?.iter().for_each(|line| println!("{line}"));
             Ok(ExitCode::SUCCESS)
         }
         Guest::Demo { stage } => lab::demo::one(stage).map(|()| ExitCode::SUCCESS),

@@ -73,6 +73,9 @@ enum Command {
     /// Measure the lab's budgets on this machine
     #[command(hide = true)]
     Bench,
+    /// Compare stage 08 with another tool, and write the table of its README
+    #[command(hide = true)]
+    Peers,
     /// Make vmlinux.h again, of the types that a kernel tells
     #[command(hide = true)]
     Vmlinux {
@@ -168,6 +171,10 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Bench => {
             interrupt::take_over()?;
             bench::run(&Workbook::read()?)
+        }
+        Command::Peers => {
+            interrupt::take_over()?;
+            lab::peers::run(&Workbook::read()?)
         }
         Command::Vmlinux { boot } => {
             interrupt::take_over()?;
