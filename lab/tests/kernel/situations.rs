@@ -20,6 +20,8 @@ pub const CASES: &[Case] = cases![
     a_function_that_does_not_exist,
     a_function_that_cannot_be_probed,
     a_function_of_which_only_parts_exist,
+    none_of_several_functions,
+    a_tracepoint_that_does_not_exist,
     a_program_that_the_verifier_refuses,
     verbose_shows_libbpfs_log,
 ];
@@ -43,9 +45,9 @@ fn error(command: &mut Command) -> String {
 }
 
 /// A stage with a part of /sys hidden from it.
-fn with_hidden(place: &str) -> Command {
+fn with_hidden(place: &str, stage: &str) -> Command {
     let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", &format!("mount -t tmpfs hidden {place} && exec stage03")]);
+    command.args(["-m", "sh", "-c", &format!("mount -t tmpfs hidden {place} && exec {stage}")]);
     command
 }
 
@@ -66,12 +68,12 @@ fn without_capabilities() {
 }
 
 fn without_btf() {
-    let text = error(&mut with_hidden("/sys/kernel/btf"));
+    let text = error(&mut with_hidden("/sys/kernel/btf", "stage03"));
     assert!(text.starts_with("Error: this kernel does not tell its types (BTF)\n"), "{text}");
 }
 
 fn without_kprobes() {
-    let text = error(&mut with_hidden("/sys/bus/event_source/devices"));
+    let text = error(&mut with_hidden("/sys/bus/event_source/devices", "stage03"));
     assert!(text.starts_with("Error: this kernel has no kprobes\n"), "{text}");
     assert!(text.contains("cargo lab run 03"), "{text}");
 }
@@ -112,6 +114,27 @@ fn a_function_of_which_only_parts_exist() {
     let parts = "change the program's SEC() line to kprobe/blk_account_io_completion.part.0";
     assert_eq!(text.contains(parts), !common::preflight::release().starts_with("5.10"), "{text}");
     assert!(text.starts_with("this kernel has no function blk_account_io_completion"), "{text}");
+}
+
+/// Of functions that may stand for each other, what became of each is told.
+fn none_of_several_functions() {
+    let names = ["generic_make_request", "__blk_mq_end_request"].map(str::to_owned);
+    let text = Need::Fexit(names.into()).check().unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "this kernel has no function to probe for this\n  \
+         evidence: generic_make_request does not exist\n            \
+         __blk_mq_end_request exists but cannot be probed\n  \
+         fix:      see what it has: grep PART_OF_A_NAME /sys/kernel/tracing/available_filter_functions"
+    );
+    assert_eq!(Need::Fexit(vec!["generic_make_request".into(), "submit_bio".into()]).check(), Ok(()));
+}
+
+fn a_tracepoint_that_does_not_exist() {
+    let text = error(&mut with_hidden("/sys/kernel/tracing/events/filemap", "stage08"));
+    let name = "filemap/mm_filemap_add_to_page_cache";
+    assert!(text.starts_with(&format!("Error: this kernel has no tracepoint {name}\n")), "{text}");
+    assert!(text.contains(&format!("there is no /sys/kernel/tracing/events/{name}")), "{text}");
 }
 
 /// `--load FILE [--verbose]`: loads an object as a stage does, so that a refusal looks as it does there.
