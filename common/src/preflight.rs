@@ -26,7 +26,7 @@ pub enum Need {
     Kprobes,
     /// This function, and that it can be probed.
     Kprobe(String),
-    /// One of these functions, and that fentry and fexit programs can be attached to it.
+    /// One of these functions, and that it can be probed, for fentry and fexit.
     Fexit(Vec<String>),
     /// This tracepoint, with or without the group it is in.
     Tracepoint(String),
@@ -77,7 +77,7 @@ pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
             }
             "fentry" | "fexit" => needs.push(Need::Fexit(vec![name])),
             "tp_btf" | "tracepoint" | "tp" => needs.push(Need::Tracepoint(name)),
-            _ if kind.starts_with('?') => alternatives.push(name),
+            "?fentry" | "?fexit" => alternatives.push(name),
             _ => {}
         }
     }

@@ -220,7 +220,7 @@ impl fmt::Display for PageCache {
 fn write_missed(f: &mut fmt::Formatter<'_>, missed: Option<u64>) -> fmt::Result {
     match missed {
         Some(missed) => write!(f, "calls missed: {missed}"),
-        None => f.write_str("calls missed: not known (the kernel counts them from 6.7 on)"),
+        None => f.write_str("calls missed: not known (the kernel counts them all from 6.7 on)"),
     }
 }
 
@@ -282,7 +282,7 @@ mod tests {
         insta::assert_snapshot!(all_told, @"Starts without an end: 3, starts not recorded: 1, calls missed: 2");
         insta::assert_snapshot!(all_told.with_unmatched(4), @"Starts without an end: 3, starts not recorded: 1, ends without a start: 4, calls missed: 2");
         let older = Unpaired { open: 0, dropped: 0, unmatched: None, missed: None };
-        insta::assert_snapshot!(older, @"Starts without an end: 0, starts not recorded: 0, calls missed: not known (the kernel counts them from 6.7 on)");
+        insta::assert_snapshot!(older, @"Starts without an end: 0, starts not recorded: 0, calls missed: not known (the kernel counts them all from 6.7 on)");
     }
 
     #[test]
@@ -357,7 +357,7 @@ mod tests {
         ==================================================
         Nothing was read through the page cache.
         ==================================================
-        Pages added beyond what was read: 9, calls missed: not known (the kernel counts them from 6.7 on)
+        Pages added beyond what was read: 9, calls missed: not known (the kernel counts them all from 6.7 on)
         ");
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn block_signals() -> Result<()> {
     signals().thread_block().or_cause("cannot block signals")
 }
 
-/// Does something, such as starting a program, which inherits what is blocked, with the signals as they were at first.
+/// Does something, such as starting a program, which inherits what is blocked, with the signals not blocked.
 pub(crate) fn with_signals<T>(work: impl FnOnce() -> T) -> Result<T> {
     let before = SigSet::thread_get_mask().or_cause("cannot look at the blocked signals")?;
     signals().thread_unblock().or_cause("cannot unblock signals")?;

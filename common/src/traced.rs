@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
 use clap::Args;
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -84,12 +85,14 @@ impl Traced {
     /// If the command can't be waited for.
     pub fn end(mut self) -> Result<ExitCode> {
         let Some(command) = &mut self.command else {
-            if end_of(self.pid()).is_err() {
+            if has_ended(&self.end, 0) {
                 eprintln!("Process {} has ended.", self.pid);
             }
             return Ok(ExitCode::SUCCESS);
         };
         let ended = command.try_wait().or_cause("cannot wait for the command")?;
+        // Ctrl-C on a terminal is for both of us.
+        let ended = ended.filter(|status| status.signal() != Some(Signal::SIGINT as i32));
         Ok(ended.map_or(ExitCode::SUCCESS, |status| exit_code(status).into()))
     }
 }
@@ -105,11 +108,22 @@ impl Drop for Traced {
         if let Some(command) = &mut self.command
             && let Ok(None) = command.try_wait()
         {
-            // It may be stopped, and must run to end.
+            // It may be stopped, and must run to end. It may also not want to.
             let _ = [Signal::SIGTERM, Signal::SIGCONT].map(|signal| kill(self.pid, signal));
+            if !has_ended(&self.end, PATIENCE) {
+                let _ = command.kill();
+            }
             let _ = command.wait();
         }
     }
+}
+
+/// How many milliseconds a command may take to end when it is asked to.
+const PATIENCE: u16 = 2_000;
+
+/// Whether a process ends within so many milliseconds.
+fn has_ended(end: &OwnedFd, within: u16) -> bool {
+    poll(&mut [PollFd::new(end.as_fd(), PollFlags::POLLIN)], within) == Ok(1)
 }
 
 /// A file descriptor that becomes readable when a process ends.
@@ -201,8 +215,7 @@ mod tests {
         let traced = start(&["sh", "-c", &script]).unwrap();
         assert!(!file.exists());
         traced.begin().unwrap();
-        let mut ends = [nix::poll::PollFd::new(traced.as_fd(), nix::poll::PollFlags::POLLIN)];
-        assert_eq!(nix::poll::poll(&mut ends, 10_000u16), Ok(1));
+        assert!(has_ended(&traced.end, 10_000));
         assert!(file.exists());
         assert_eq!(format!("{:?}", traced.end().unwrap()), format!("{:?}", ExitCode::from(7)));
     }
@@ -219,6 +232,21 @@ mod tests {
             traced.end().unwrap();
             assert!(end_of(pid).is_err(), "{pid} is still there");
         }
+    }
+
+    #[test]
+    fn a_command_that_does_not_want_to_end_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("deaf");
+        let script = format!("trap '' TERM; touch {}; while :; do sleep 0.1; done", file.display());
+        let traced = start(&["sh", "-c", &script]).unwrap();
+        traced.begin().unwrap();
+        while !file.exists() {
+            std::thread::yield_now();
+        }
+        let pid = traced.pid();
+        traced.end().unwrap();
+        assert!(end_of(pid).is_err(), "{pid} is still there");
     }
 
     #[test]

@@ -81,7 +81,10 @@ pub fn compare() -> Result<Vec<String>> {
         let stage = Running::start(&["stage08"])?;
         let peer = start_peer()?;
         let done = io(&[kind, &file, "--count", &count])?;
-        let told = end_peer(peer)?;
+        let told = match peer {
+            Some(peer) => end_peer(peer)?,
+            None => "does not start".to_owned(),
+        };
         let seen = stage.end(Signal::SIGINT)?;
         let [_, hit, miss, _] = truth::page_cache(&seen)?;
         lines.push(format!("{what} | {} | {hit} / {miss} | {told}", done.read_bytes / 4096));
@@ -89,31 +92,39 @@ pub fn compare() -> Result<Vec<String>> {
     Ok(lines)
 }
 
-/// Starts cachestat for a few intervals of a second and waits until it is attached: then it sleeps.
-fn start_peer() -> Result<Child> {
+/// Starts cachestat for a few intervals of a second and waits until it is attached: then it sleeps. `None` if the kernel
+/// refuses its programs.
+fn start_peer() -> Result<Option<Child>> {
     let mut command = Command::new(format!("/bin/{LOADER}"));
     command.args(["--library-path", "/bin", &format!("/bin/{PROGRAM}"), "1", "4"]);
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().or_cause("cannot start cachestat")?;
     let deadline = Instant::now() + Duration::from_secs(20);
     let wchan = format!("/proc/{}/wchan", child.id());
-    while child.try_wait().or_cause("cannot wait for cachestat")?.is_none()
-        && !fs::read_to_string(&wchan).is_ok_and(|function| function.contains("nanosleep"))
-    {
+    while !fs::read_to_string(&wchan).is_ok_and(|function| function.contains("nanosleep")) {
+        if child.try_wait().or_cause("cannot wait for cachestat")?.is_some() {
+            let output = child.wait_with_output().or_cause("cannot wait for cachestat")?;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            return match said.contains("BPF program load failed") {
+                true => Ok(None),
+                false => Err(Error::new("cachestat does not run").evidence(said)),
+            };
+        }
         if Instant::now() > deadline {
+            let _ = child.kill();
             return Err(Error::new("cachestat does not begin"));
         }
         thread::sleep(Duration::from_millis(5));
     }
-    Ok(child)
+    Ok(Some(child))
 }
 
 /// Adds its intervals up.
-fn end_peer(peer: Child) -> Result<String> {
-    let output = peer.wait_with_output().or_cause("cannot wait for cachestat")?;
-    if !output.status.success() {
-        return Ok("does not start".to_owned());
+fn end_peer(mut peer: Child) -> Result<String> {
+    if peer.try_wait().or_cause("cannot wait for cachestat")?.is_some() {
+        return Err(Error::new("cachestat ended before the reads did"));
     }
+    let output = peer.wait_with_output().or_cause("cannot wait for cachestat")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let sum = |nth: usize| -> u64 {
         let column = |line: &str| line.split_whitespace().nth(nth)?.parse::<u64>().ok();
