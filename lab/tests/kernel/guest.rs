@@ -11,6 +11,7 @@ use lab::guest::{FS_MOUNT, mount_fs};
 use lab::observe::{Observation, Stage};
 use lab::workload::Done;
 use libbpf_rs::query::ProgInfoIter;
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::signal::Signal;
 
 /// Unmounts ext4, so that no I/O happens but the case's own.
@@ -55,6 +56,12 @@ pub fn watch_while<T>(stage: &str, work: impl FnOnce() -> T) -> (Observation, T)
     assert!(seen.status.success(), "{seen:?}");
     assert!(!seen.stderr.contains("lost"), "{}", seen.stderr);
     (seen, done)
+}
+
+/// Waits until all that is to be written is written, then takes a file out of the page cache.
+pub fn forget(file: &str) {
+    sh("sync");
+    posix_fadvise(fs::File::open(file).unwrap(), 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).unwrap();
 }
 
 /// Ids of all BPF programs that are loaded.

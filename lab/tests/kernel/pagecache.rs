@@ -1,6 +1,6 @@
 //! Stages 08 and 09 count the pages that reads touch, and those that are added to the page cache.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -10,10 +10,9 @@ use common::preflight::release;
 use lab::observe::{Observation, Stage};
 use lab::truth::{self, page_cache};
 use lab::workload::Done;
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use crate::guest::{
-    NullBlk, Setting, instances, io, programs, queue, quiet, sh, wait_until, watch_while, with_ext4,
+    NullBlk, Setting, forget, instances, io, programs, queue, quiet, sh, wait_until, watch_while, with_ext4,
 };
 use crate::{Case, cases};
 
@@ -50,12 +49,6 @@ fn files() {
     io(&format!("read {EXACT} --count 256"));
     io(&format!("read {SMALL} --count 1 --size 24"));
     io(&format!("read {THOUSAND} --count 4096 --size 1000"));
-}
-
-/// Waits until all that is to be written is written, then takes a file out of the page cache.
-fn forget(file: &str) {
-    sh("sync");
-    posix_fadvise(File::open(file).unwrap(), 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).unwrap();
 }
 
 /// How much of the file is in the page cache before.

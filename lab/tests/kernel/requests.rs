@@ -1,8 +1,7 @@
 //! Stage 07 counts each read and each write of a disk once, as the disk's own counters do.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self as stdio, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -11,7 +10,6 @@ use common::preflight::release;
 use common::report::Unpaired;
 use lab::observe::Observation;
 use lab::truth::{self, Event, disk_ios, durations, unpaired};
-use nix::fcntl::OFlag;
 
 use crate::guest::{NullBlk, Setting, io, queue, quiet, sh, wait_until, watch_while, with_ext4};
 use crate::{Case, cases};
@@ -221,21 +219,22 @@ impl Drop for ScsiDebug {
     }
 }
 
-/// Reads past the page cache.
-fn read_direct(device: &Path, sector: u64, bytes: usize) -> stdio::Result<()> {
-    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECT.bits()).open(device)?;
-    let mut buffer = vec![0; bytes + 4096];
-    let start = buffer.as_ptr().align_offset(4096);
-    file.read_exact_at(&mut buffer[start..start + bytes], sector * 512)
-}
-
 /// Ten sectors from 0x1234 on can't be read. The kernel completes what comes before them, then fails the rest.
 fn stage07_counts_a_request_that_fails_in_part_once() {
     quiet();
     let disk = ScsiDebug::new("opts=2");
     let seen = watch_requests("stage07", || {
-        for (sector, good) in [(0, true), (0x1228, true), (0x1230, false), (0x1234, false), (0x1240, true)] {
-            assert_eq!(read_direct(&disk.0, sector, 4096).is_ok(), good, "sector {sector:#x}");
+        let device = disk.0.to_str().unwrap();
+        for (sector, size, good) in [
+            (0, 4096, true),
+            (0x1228, 4096, true),
+            (0x1230, 4096, false),
+            (0x1234, 512, false),
+            (0x1240, 4096, true),
+        ] {
+            let (size, seek) = (size.to_string(), (sector * 512 / size).to_string());
+            let read = ["read-direct", device, "--count", "1", "--size", &size, "--seek", &seek];
+            assert_eq!(lab::observe::io(&read).is_ok(), good, "sector {sector:#x}");
         }
     });
     seen.is_complete();
@@ -304,7 +303,6 @@ fn stage07_keeps_its_books_under_a_mixed_load() {
         missed.is_none_or(|missed| unmatched <= missed),
         "{unmatched} without a start, {missed:?} missed"
     );
-    println!("{} requests, {unmatched} without a start, missed {missed:?}", seen.ios);
 }
 
 fn stage07_has_nothing_before_the_first_io() {

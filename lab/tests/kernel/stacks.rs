@@ -7,9 +7,8 @@ use std::time::Duration;
 use common::preflight::release;
 use lab::observe::Observation;
 use lab::truth::{self, stack, unpaired};
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
-use crate::guest::{AtEnd, NullBlk, Setting, io, quiet, sh, watch, watch_while, with_ext4};
+use crate::guest::{AtEnd, NullBlk, Setting, forget, io, quiet, sh, watch, watch_while, with_ext4};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -77,9 +76,7 @@ fn stage06_shows_the_path_of_a_direct_write() {
 fn stage06_shows_the_path_of_a_cold_read() {
     with_ext4();
     io("read-cold /mnt/read --count 64");
-    sh("sync");
-    let file = fs::File::open("/mnt/read").unwrap();
-    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).unwrap();
+    forget("/mnt/read");
     let (seen, read) = watch_while("stage06", || fs::read("/mnt/read").unwrap());
     assert_eq!(read.len(), 64 * 4096);
     check(
