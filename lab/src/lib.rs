@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod demo;
+pub mod diff;
 pub mod doctor;
 pub mod guest;
 pub mod image;

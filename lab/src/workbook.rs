@@ -113,6 +113,23 @@ impl Workbook {
         })
     }
 
+    /// The stage that a stage's diff is taken against.
+    ///
+    /// # Errors
+    /// If it has none, as the first.
+    pub fn parent(&self, stage: &Stage) -> Result<&Stage> {
+        let parent = self.stages.iter().find(|other| Some(other.number) == stage.parent);
+        parent.ok_or_else(|| {
+            Error::new(format!("stage {:02} has no stage before it", stage.number))
+                .evidence("its Cargo.toml names no parent")
+                .fix(format!(
+                    "name two stages: cargo lab diff {0:02} OTHER; or read it: {1}",
+                    stage.number,
+                    stage.folder.display()
+                ))
+        })
+    }
+
     /// Builds all that runs in a guest and gives the binaries. Cargo's own words go to stderr if it has any.
     ///
     /// # Errors

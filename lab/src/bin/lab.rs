@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use common::{Error, OrCause, Result};
+use lab::diff::{self, Extent};
 use lab::kernels::{DEFAULT, Kernel, MATRIX, Series};
 use lab::protocol::ToGuest;
 use lab::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
@@ -45,6 +46,18 @@ enum Command {
         /// Debian's mirror to fetch from, if this machine's apt knows none
         #[arg(long, value_name = "URL", requires = "fetch")]
         mirror: Option<String>,
+    },
+    /// Show what changed from a stage's parent to the stage, or between two stages
+    Diff {
+        /// The stage, such as 03; or two of them; or `mine` and a stage that you are writing yourself
+        #[arg(required = true, num_args = 1..=2, value_name = "STAGE")]
+        stages: Vec<String>,
+        /// Show unchanged functions, too
+        #[arg(long)]
+        full: bool,
+        /// Print a patch instead, for `patch -p1` in a copy of the first stage's folder
+        #[arg(long, conflicts_with = "full")]
+        patch: bool,
     },
     /// Run a stage in a guest, with I/O for it to see, until Ctrl-C
     Run {
@@ -133,6 +146,22 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Doctor { stage } => doctor::run(&Workbook::read()?, stage.as_deref()),
         Command::Kernels { fetch: None, .. } => print(&list::kernels()?),
         Command::Kernels { fetch: Some(names), newer, mirror } => fetch(&names, newer, mirror.as_deref()),
+        Command::Diff { stages, full, patch } => {
+            let workbook = Workbook::read()?;
+            let (old, new) = match &stages[..] {
+                [old, new] => (workbook.stage(old)?, workbook.stage(new)?),
+                names => {
+                    let new = workbook.stage(&names[0])?;
+                    (workbook.parent(new)?, new)
+                }
+            };
+            if patch {
+                return print(&diff::patch(old, new)?);
+            }
+            let extent = if full { Extent::Full } else { Extent::Folded };
+            let from = format!("From stage {:02} to stage {:02}: {}", old.number, new.number, new.adds);
+            print(&format!("{from}\n{}", diff::terminal(&diff::between(old, new)?, extent)))
+        }
         Command::Run { stage, boot, io, arguments } => {
             let workbook = Workbook::read()?;
             let stage = workbook.stage(&stage)?;
@@ -184,8 +213,13 @@ fn run(command: Command) -> Result<ExitCode> {
     }
 }
 
+/// Colours are for a terminal, and for who wants them: see <https://no-color.org>.
 fn print(text: &str) -> Result<ExitCode> {
-    std::io::stdout().write_all(text.as_bytes()).or_cause("cannot print")?;
+    match anstream::stdout().write_all(text.as_bytes()) {
+        // Nobody reads any more, as after `| head -3`.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        other => other.or_cause("cannot print")?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
