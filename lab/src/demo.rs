@@ -7,7 +7,7 @@ use common::{Error, Result};
 use nix::sys::signal::Signal;
 
 use crate::guest::FS_MOUNT;
-use crate::observe::{Stage as Running, io};
+use crate::observe::{Observation, Stage as Running, io};
 use crate::truth;
 use crate::vm::Guest;
 use crate::workbook::Stage;
@@ -42,25 +42,7 @@ pub fn run(guest: &mut Guest, stages: &[Stage]) -> Result<ExitCode> {
 /// # Errors
 /// If the stage fails or does not tell the truth.
 pub fn one(stage: u32) -> Result<()> {
-    let file = format!("{FS_MOUNT}/demo");
-    let kind = if stage < 8 { "write" } else { "read-cold" };
-    let work = [kind, &file, "--count", "4"];
-    // Once without being watched, which makes the file. Nothing is left to be written later.
-    io(&work)?;
-    nix::unistd::sync();
-    let binary = format!("stage{stage:02}");
-    let (seen, done, ios) = if stage == 9 {
-        // It starts the work itself, and ends with it.
-        let seen = Running::start(&[&[&*binary, "--", "io"][..], &work].concat())?.wait()?;
-        let done = seen.stdout.lines().find(|line| line.starts_with("io ")).unwrap_or_default().parse()?;
-        (seen, done, 0)
-    } else {
-        let running = Running::start(&[&binary])?;
-        let before = truth::disk_ios()?;
-        let done = io(&work)?;
-        let seen = running.end(Signal::SIGINT)?;
-        (seen, done, truth::disk_ios()? - before)
-    };
+    let (seen, verdict) = verdict(stage, &format!("stage{stage:02}"))?;
     for line in seen.stdout.lines().take(SHOWN) {
         println!("  {line}");
     }
@@ -68,12 +50,38 @@ pub fn one(stage: u32) -> Result<()> {
     if more > 0 {
         println!("  ... and {more} more lines");
     }
+    println!("  TRUE: {verdict}.");
+    Ok(())
+}
+
+/// In the guest: what a program printed that is to do what a stage does, and the verdict as a sentence.
+///
+/// # Errors
+/// If it fails or does not tell the truth.
+pub fn verdict(stage: u32, binary: &str) -> Result<(Observation, String)> {
+    let file = format!("{FS_MOUNT}/demo");
+    let kind = if stage < 8 { "write" } else { "read-cold" };
+    let work = [kind, &file, "--count", "4"];
+    // Once without being watched, which makes the file. Nothing is left to be written later.
+    io(&work)?;
+    nix::unistd::sync();
+    let (seen, done, ios) = if stage == 9 {
+        // It starts the work itself, and ends with it.
+        let seen = Running::start(&[&[binary, "--", "io"][..], &work].concat())?.wait()?;
+        let done = seen.stdout.lines().find(|line| line.starts_with("io ")).unwrap_or_default().parse()?;
+        (seen, done, 0)
+    } else {
+        let running = Running::start(&[binary])?;
+        let before = truth::disk_ios()?;
+        let done = io(&work)?;
+        let seen = running.end(Signal::SIGINT)?;
+        (seen, done, truth::disk_ios()? - before)
+    };
     let verdict = match stage {
         7 if ios >= done.count => truth::of_requests(&seen, ios),
         7 => Err(Error::new(format!("the disks count {ios} I/Os, but io did {}", done.count))),
         8 | 9 => truth::of_reads(&seen, &done),
         _ => truth::of_direct_writes(stage, &seen, &done),
     }?;
-    println!("  TRUE: {verdict}.");
-    Ok(())
+    Ok((seen, verdict))
 }

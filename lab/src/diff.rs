@@ -2,17 +2,20 @@
 //! folded away, and what belongs together stays together.
 
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
 use anstyle::{AnsiColor, Style};
-use common::{OrCause, Result};
+use common::Result;
 use similar::{Algorithm, ChangeTag, DiffOp, DiffTag, TextDiff, capture_diff_slices};
 
+use crate::copies::{self, Files};
 use crate::workbook::Stage;
 
 /// Unchanged lines that are shown around a change.
 const CONTEXT: usize = 3;
+
+/// Of a stage's files, those that are read: the BPF source and `main.rs`.
+const SOURCES: usize = 2;
 
 /// Items with other names are the same item, renamed, if so much of their text is the same.
 const ALIKE: f32 = 0.4;
@@ -113,19 +116,19 @@ impl Line {
 /// # Errors
 /// If they can't be read.
 pub fn between(old: &Stage, new: &Stage) -> Result<Vec<FileDiff>> {
-    let (olds, news) = (old.sources()?, new.sources()?);
-    olds.iter().zip(&news).map(|(from, to)| file(&old.folder, from, &new.folder, to)).collect()
+    Ok(of_files(&copies::files(old)?, &copies::files(new)?))
 }
 
-fn file(old_folder: &Path, old: &Path, new_folder: &Path, new: &Path) -> Result<FileDiff> {
-    let name = |folder, path: &Path| path.strip_prefix(folder).unwrap_or(path).display().to_string();
-    let (from, to) = (name(old_folder, old), name(new_folder, new));
-    let name = if from == to { to } else { format!("{from} -> {to}") };
-    Ok(FileDiff { name, items: of_texts(&read(old)?, &read(new)?) })
-}
-
-fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).or_cause(format!("cannot read {}", path.display()))
+/// The sources of two stages, or copies of stages, by what [`copies::files`] gives.
+pub fn of_files(old: &Files, new: &Files) -> Vec<FileDiff> {
+    let file = |((from, old), (to, new)): (&(PathBuf, String), &(PathBuf, String))| FileDiff {
+        name: match from == to {
+            true => to.display().to_string(),
+            false => format!("{} -> {}", from.display(), to.display()),
+        },
+        items: of_texts(old, new),
+    };
+    old.iter().zip(new).take(SOURCES).map(file).collect()
 }
 
 /// The items of two texts, matched by name.
@@ -345,21 +348,20 @@ fn parts(file: &FileDiff, extent: Extent) -> Vec<Part<'_>> {
 /// # Errors
 /// If a file can't be read.
 pub fn patch(old: &Stage, new: &Stage) -> Result<String> {
-    let files = |stage: &Stage| -> Result<Vec<(String, String)>> {
-        let sources = stage.sources()?;
-        let rest = ["Cargo.toml", "build.rs"].map(|name| stage.folder.join(name));
-        let name = |path: &Path| path.strip_prefix(&stage.folder).unwrap_or(path).display().to_string();
-        sources.iter().chain(&rest).map(|path| Ok((name(path), read(path)?))).collect()
-    };
+    Ok(patch_of_files(&copies::files(old)?, &copies::files(new)?))
+}
+
+/// The same of what [`copies::files`] gives.
+pub fn patch_of_files(old: &Files, new: &Files) -> String {
     let mut patch = String::new();
-    for ((from, old), (to, new)) in files(old)?.iter().zip(&files(new)?) {
+    for ((from, old), (to, new)) in old.iter().zip(new) {
         let mut add = |from: &str, old: &str, to: &str, new: &str| {
             if old != new {
                 let diff = TextDiff::from_lines(old, new);
                 let _ = write!(patch, "{}", diff.unified_diff().header(from, to));
             }
         };
-        let (a, b) = (format!("a/{from}"), format!("b/{to}"));
+        let (a, b) = (format!("a/{}", from.display()), format!("b/{}", to.display()));
         if from == to {
             add(&a, old, &b, new);
         } else {
@@ -367,10 +369,10 @@ pub fn patch(old: &Stage, new: &Stage) -> Result<String> {
             add("/dev/null", "", &b, new);
         }
     }
-    Ok(patch)
+    patch
 }
 
-/// How many lines of two texts differ: those that went and those that came.
+/// The lines that differ between two texts: those that went and those that came.
 pub fn changed(old: &str, new: &str) -> Vec<String> {
     let diff = TextDiff::from_lines(old, new);
     let changes = diff.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal);

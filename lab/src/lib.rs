@@ -4,14 +4,18 @@
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 pub mod bench;
+pub mod check;
+pub mod copies;
 pub mod demo;
 pub mod diff;
 pub mod doctor;
+pub mod exercise;
 pub mod guest;
 pub mod image;
 pub mod interrupt;
 pub mod kernels;
 pub mod list;
+pub mod null_blk;
 pub mod observe;
 pub mod peers;
 pub mod protocol;

@@ -178,23 +178,32 @@ pub fn missed(seen: &Observation) -> Option<u64> {
     seen.stdout.lines().last()?.rsplit_once("calls missed: ")?.1.parse().ok()
 }
 
-/// How many reads and writes all disks have completed, as they count them, by `/sys/block/DISK/stat`; the numbers are
-/// those of `/proc/diskstats`. A flush that belongs to a write is none; one for its own sake is counted as a write. See the
-/// kernel's `Documentation/block/stat.rst`.
+/// How many reads, and how many writes, all disks have completed, as they count them, by `/sys/block/DISK/stat`; the
+/// numbers are those of `/proc/diskstats`. A flush that belongs to a write is none; one for its own sake is counted as a
+/// write. See the kernel's `Documentation/block/stat.rst`.
 ///
 /// # Errors
 /// If the disks can't be read.
-pub fn disk_ios() -> Result<u64> {
+pub fn disk_reads_and_writes() -> Result<(u64, u64)> {
     const READS: usize = 0;
     const WRITES: usize = 4;
-    let mut ios = 0;
+    let (mut reads, mut writes) = (0, 0);
     for disk in fs::read_dir("/sys/block").or_cause("cannot list the disks")?.flatten() {
         let stat = fs::read_to_string(disk.path().join("stat")).or_cause("cannot read a disk's counts")?;
         let field = |nth| stat.split_whitespace().nth(nth).and_then(|count| count.parse::<u64>().ok());
         let broken = || Error::new("a disk's counts are not well formed").evidence(&stat);
-        ios += field(READS).ok_or_else(broken)? + field(WRITES).ok_or_else(broken)?;
+        reads += field(READS).ok_or_else(broken)?;
+        writes += field(WRITES).ok_or_else(broken)?;
     }
-    Ok(ios)
+    Ok((reads, writes))
+}
+
+/// The same, together.
+///
+/// # Errors
+/// As for [`disk_reads_and_writes`].
+pub fn disk_ios() -> Result<u64> {
+    disk_reads_and_writes().map(|(reads, writes)| reads + writes)
 }
 
 /// Checks what stage 07 printed while the disks counted so many reads and writes. Gives the verdict as a sentence.
@@ -202,7 +211,11 @@ pub fn disk_ios() -> Result<u64> {
 /// # Errors
 /// If the stage's lines are not the truth.
 pub fn of_requests(seen: &Observation, ios: u64) -> Result<String> {
-    let durations = durations(&events(seen)?).len() as u64;
+    let events = events(seen)?;
+    if !events.iter().any(|(_, event)| matches!(event, Event::Complete { .. })) {
+        return Err(Error::new("no line tells that a request has completed").evidence(&seen.stdout));
+    }
+    let durations = durations(&events).len() as u64;
     let unmatched = unpaired(seen)?.unmatched.unwrap_or_default();
     if durations + unmatched != ios {
         return Err(Error::new(format!(

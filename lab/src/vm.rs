@@ -130,9 +130,17 @@ impl Machine {
     /// # Errors
     /// If the kernel is not here or the workbook does not compile.
     pub fn new(workbook: &Workbook, kernel: &str) -> Result<Self> {
+        Self::with(workbook, kernel, workbook.build()?)
+    }
+
+    /// A kernel with these programs, of which [`Workbook::build_tools`] makes those that every guest needs.
+    ///
+    /// # Errors
+    /// If the kernel is not here.
+    pub fn with(workbook: &Workbook, kernel: &str, binaries: Vec<PathBuf>) -> Result<Self> {
         Ok(Self {
             kernel: kernels::find(kernel)?,
-            binaries: workbook.build()?,
+            binaries,
             accel: Accel::Auto,
             append: String::new(),
             limit: BOOT_LIMIT,

@@ -135,19 +135,24 @@ impl Workbook {
     /// # Errors
     /// If it does not compile.
     pub fn build(&self) -> Result<Vec<PathBuf>> {
+        self.build_stages(&self.stages)
+    }
+
+    /// Builds what runs in every guest, and no stage.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn build_tools(&self) -> Result<Vec<PathBuf>> {
+        self.build_stages(&[])
+    }
+
+    fn build_stages(&self, stages: &[Stage]) -> Result<Vec<PathBuf>> {
+        const TOOLS: [&str; 2] = ["io", "guest"];
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let mut command = Command::new(cargo);
-        command.current_dir(&self.root).args([
-            "build",
-            "--quiet",
-            "--package",
-            "lab",
-            "--bin",
-            "io",
-            "--bin",
-            "guest",
-        ]);
-        for stage in &self.stages {
+        command.current_dir(&self.root).args(["build", "--quiet", "--package", "lab"]);
+        command.args(TOOLS.iter().flat_map(|tool| ["--bin", tool]));
+        for stage in stages {
             command.args(["--package", stage.package(), "--bin", &stage.binary()]);
         }
         let status = command.status().or_cause("cannot start cargo")?;
@@ -158,8 +163,7 @@ impl Workbook {
                 .evidence("the compiler's words above")
                 .fix("mend it, or see what you changed: git diff"));
         }
-        let names =
-            ["io".to_owned(), "guest".to_owned()].into_iter().chain(self.stages.iter().map(Stage::binary));
+        let names = TOOLS.map(str::to_owned).into_iter().chain(stages.iter().map(Stage::binary));
         Ok(names.map(|name| self.binaries().join(name)).collect())
     }
 

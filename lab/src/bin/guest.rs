@@ -55,6 +55,13 @@ enum Guest {
         /// Its number.
         stage: u32,
     },
+    /// Run the check of an exercise
+    Check {
+        /// The exercise, such as 03.1, or a stage.
+        exercise: String,
+        /// The learner's program.
+        binary: String,
+    },
 }
 
 fn main() -> ExitCode {
@@ -91,6 +98,10 @@ fn start(guest: Guest) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Guest::Demo { stage } => lab::demo::one(stage).map(|()| ExitCode::SUCCESS),
+        Guest::Check { exercise, binary } => {
+            println!("{}", lab::check::run(&exercise, &binary)?);
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

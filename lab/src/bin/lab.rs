@@ -4,18 +4,20 @@
 #![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use common::{Error, OrCause, Result};
+use lab::copies::{self, Files};
 use lab::diff::{self, Extent};
 use lab::kernels::{DEFAULT, Kernel, MATRIX, Series};
 use lab::protocol::ToGuest;
 use lab::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
 use lab::workbook::Workbook;
 use lab::workload::Workload;
-use lab::{bench, demo, doctor, interrupt, list, terminal, vmlinux};
+use lab::{bench, demo, doctor, exercise, interrupt, list, terminal, vmlinux};
 use nix::sys::signal::Signal;
 
 /// The lab: boots a real kernel and runs the workbook's stages in it
@@ -49,7 +51,7 @@ enum Command {
     },
     /// Show what changed from a stage's parent to the stage, or between two stages
     Diff {
-        /// The stage, such as 03; or two of them; or `mine` and a stage that you are writing yourself
+        /// The stage, such as 03; or two of them; or `mine` and a stage or an exercise that you are working on
         #[arg(required = true, num_args = 1..=2, value_name = "STAGE")]
         stages: Vec<String>,
         /// Show unchanged functions, too
@@ -58,11 +60,22 @@ enum Command {
         /// Print a patch instead, for `patch -p1` in a copy of the first stage's folder
         #[arg(long, conflicts_with = "full")]
         patch: bool,
+        /// Compare with a solution although its check has not passed
+        #[arg(long)]
+        peek: bool,
+    },
+    /// Work on an exercise: start, check, hint, solution, status
+    Exercise {
+        #[command(subcommand)]
+        command: Exercise,
     },
     /// Run a stage in a guest, with I/O for it to see, until Ctrl-C
     Run {
         /// The stage, such as 03
         stage: String,
+        /// Your own working copy of it, or of an exercise, such as 03.1
+        #[arg(long)]
+        mine: bool,
         #[command(flatten)]
         boot: Boot,
         /// The I/O beside the stage, again and again: write, sync, read-cold, read-warm, none, or the arguments of
@@ -97,6 +110,49 @@ enum Command {
     },
 }
 
+#[derive(Subcommand)]
+enum Exercise {
+    /// Make a working copy to change, in the folder `mine`
+    Start {
+        /// The exercise, such as 03.1; or a stage, such as 03, to write it yourself
+        exercise: String,
+        /// Throw your working copy away and begin once more
+        #[arg(long)]
+        again: bool,
+    },
+    /// Build your working copy, boot a kernel, and say whether the program does what it should
+    Check {
+        /// The exercise
+        exercise: String,
+        #[command(flatten)]
+        boot: Boot,
+    },
+    /// Show a hint
+    Hint {
+        /// The exercise
+        exercise: String,
+    },
+    /// Show what a solution changes, once your check has passed
+    Solution {
+        /// The exercise
+        exercise: String,
+        /// Show it although the check has not passed
+        #[arg(long)]
+        peek: bool,
+    },
+    /// Show all exercises, and which are done
+    Status,
+    /// Make a patch of your working copy: of the stage to the starting point, or of that to the solution
+    #[command(hide = true)]
+    Save {
+        /// The exercise
+        exercise: String,
+        /// Which patch
+        #[arg(value_enum)]
+        patch: exercise::Patch,
+    },
+}
+
 #[derive(Args)]
 struct Boot {
     /// The kernel: 5.10, 6.1, 6.12, 7.2, or the path of a bzImage
@@ -114,18 +170,18 @@ struct Boot {
 }
 
 impl Boot {
-    fn machine(&self, workbook: &Workbook) -> Result<Machine> {
+    fn machine(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Machine> {
         let limit = Duration::from_secs(self.boot_limit);
-        Ok(Machine {
-            accel: self.accel,
-            append: self.append.clone(),
-            limit,
-            ..Machine::new(workbook, &self.kernel)?
-        })
+        let machine = Machine::with(workbook, &self.kernel, binaries)?;
+        Ok(Machine { accel: self.accel, append: self.append.clone(), limit, ..machine })
     }
 
     fn boot(&self, workbook: &Workbook) -> Result<Guest> {
-        let machine = self.machine(workbook)?;
+        self.boot_with(workbook, workbook.build()?)
+    }
+
+    fn boot_with(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Guest> {
+        let machine = self.machine(workbook, binaries)?;
         eprintln!("Booting Linux {} ...", self.kernel);
         let guest = machine.boot()?;
         eprintln!("{}", guest.describe());
@@ -146,34 +202,39 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Doctor { stage } => doctor::run(&Workbook::read()?, stage.as_deref()),
         Command::Kernels { fetch: None, .. } => print(&list::kernels()?),
         Command::Kernels { fetch: Some(names), newer, mirror } => fetch(&names, newer, mirror.as_deref()),
-        Command::Diff { stages, full, patch } => {
+        Command::Diff { stages, full, patch, peek } => {
             let workbook = Workbook::read()?;
-            let (old, new) = match &stages[..] {
-                [old, new] => (workbook.stage(old)?, workbook.stage(new)?),
-                names => {
-                    let new = workbook.stage(&names[0])?;
-                    (workbook.parent(new)?, new)
-                }
-            };
+            let names: Vec<_> = stages.iter().map(String::as_str).collect();
+            let (head, old, new) = compare(&workbook, &names, peek)?;
             if patch {
-                return print(&diff::patch(old, new)?);
+                return print(&diff::patch_of_files(&old, &new));
             }
             let extent = if full { Extent::Full } else { Extent::Folded };
-            let from = format!("From stage {:02} to stage {:02}: {}", old.number, new.number, new.adds);
-            print(&format!("{from}\n{}", diff::terminal(&diff::between(old, new)?, extent)))
+            print(&format!("{head}\n{}", diff::terminal(&diff::of_files(&old, &new), extent)))
         }
-        Command::Run { stage, boot, io, arguments } => {
+        Command::Exercise { command } => work_on(command),
+        Command::Run { stage, mine, boot, io, arguments } => {
             let workbook = Workbook::read()?;
-            let stage = workbook.stage(&stage)?;
+            let (stage, own) = if mine {
+                let own = exercise::find(&workbook, &stage)?;
+                (own.stage.clone(), Some(own))
+            } else {
+                (workbook.stage(&stage)?.clone(), None)
+            };
             interrupt::take_over()?;
-            let mut guest = boot.boot(&workbook)?;
+            let mut binaries = workbook.build()?;
+            let mut binary = stage.binary();
+            if let Some(own) = own {
+                binaries.push(exercise::build(&workbook, &own)?);
+                binary = own.binary();
+            }
+            let mut guest = boot.boot_with(&workbook, binaries)?;
             let command = stage.command.as_ref().filter(|_| arguments.is_empty());
             let io = match (&io, command) {
                 (Some(Workload::Io(arguments)), _) => arguments.join(" "),
                 (Some(Workload::None), _) | (None, Some(_)) => "none".to_owned(),
                 (None, None) => stage.io.clone().unwrap_or_else(|| "write".to_owned()),
             };
-            let binary = stage.binary();
             let mut argv = vec!["guest", "beside", "--io", &io, &binary];
             argv.extend(arguments.iter().map(String::as_str));
             argv.extend(command.iter().flat_map(|command| ["--"].into_iter().chain(command.split(' '))));
@@ -210,6 +271,42 @@ fn run(command: Command) -> Result<ExitCode> {
             let workbook = Workbook::read()?;
             vmlinux::write(&mut boot.boot(&workbook)?, &workbook)
         }
+    }
+}
+
+/// The two sides of a difference, and what they are.
+fn compare(workbook: &Workbook, names: &[&str], peek: bool) -> Result<(String, Files, Files)> {
+    if let ["mine", name] = names {
+        let own = exercise::find(workbook, name)?;
+        let mine = exercise::mine(workbook, &own)?;
+        let ours = exercise::ours(workbook, &own, peek)?;
+        return Ok((format!("From your {} to ours", own.id()), mine, ours));
+    }
+    let new = workbook.stage(names.last().unwrap_or(&""))?;
+    let old = if names.len() > 1 { workbook.stage(names[0])? } else { workbook.parent(new)? };
+    let head = format!("From stage {:02} to stage {:02}, which adds {}", old.number, new.number, new.adds);
+    Ok((head, copies::files(old)?, copies::files(new)?))
+}
+
+fn work_on(command: Exercise) -> Result<ExitCode> {
+    let workbook = Workbook::read()?;
+    let find = |name: &str| exercise::find(&workbook, name);
+    match command {
+        Exercise::Start { exercise, again } => print(&exercise::start(&workbook, &find(&exercise)?, again)?),
+        Exercise::Check { exercise, boot } => {
+            let exercise = find(&exercise)?;
+            interrupt::take_over()?;
+            let binary = exercise::build(&workbook, &exercise)?;
+            let binaries = workbook.build_tools()?.into_iter().chain([binary]).collect();
+            let mut guest = boot.boot_with(&workbook, binaries)?;
+            print(&exercise::check(&workbook, &exercise, &mut guest)?)
+        }
+        Exercise::Hint { exercise } => print(&format!("{}\n", find(&exercise)?.hint)),
+        Exercise::Solution { exercise, peek } => {
+            print(&exercise::solution(&workbook, &find(&exercise)?, peek)?)
+        }
+        Exercise::Status => print(&exercise::status(&workbook)?),
+        Exercise::Save { exercise, patch } => print(&exercise::save(&workbook, &find(&exercise)?, patch)?),
     }
 }
 

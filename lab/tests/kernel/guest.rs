@@ -84,34 +84,6 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A disk whose completion time is known: null_blk's timer completes each I/O so long after it was submitted.
-pub struct NullBlk {
-    folder: PathBuf,
-    /// The disk.
-    pub device: PathBuf,
-}
-
-impl NullBlk {
-    pub fn new(name: &str, completion: Duration) -> Self {
-        sh("grep -q ' /sys/kernel/config ' /proc/mounts || \
-            { modprobe null_blk nr_devices=0 && mount -t configfs configfs /sys/kernel/config; }");
-        let folder = Path::new("/sys/kernel/config/nullb").join(name);
-        fs::create_dir(&folder).unwrap();
-        let set = |key: &str, value: u128| fs::write(folder.join(key), value.to_string()).unwrap();
-        set("size", 64);
-        set("blocksize", 512);
-        set("irqmode", 2);
-        set("completion_nsec", completion.as_nanos());
-        set("power", 1);
-        // Named after its number on 5.10, after its folder later.
-        let number = fs::read_to_string(folder.join("index")).unwrap();
-        let names = [name.to_owned(), format!("nullb{}", number.trim())];
-        let device =
-            names.iter().map(|name| Path::new("/dev").join(name)).find(|path| path.exists()).unwrap();
-        Self { folder, device }
-    }
-}
-
 /// A file in `/proc` or `/sys` that gets its old value back at the end.
 pub struct Setting {
     file: PathBuf,
@@ -150,11 +122,4 @@ impl Drop for AtEnd {
 pub fn queue(device: &str, file: &str) -> PathBuf {
     let disk = fs::canonicalize(device).unwrap();
     Path::new("/sys/block").join(disk.file_name().unwrap()).join("queue").join(file)
-}
-
-impl Drop for NullBlk {
-    fn drop(&mut self) {
-        fs::write(self.folder.join("power"), "0").unwrap();
-        fs::remove_dir(&self.folder).unwrap();
-    }
 }

@@ -7,6 +7,7 @@
 //! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1` the long cases run too.
 
 mod driver;
+mod exercises;
 mod guest;
 mod pagecache;
 mod requests;
@@ -68,10 +69,11 @@ fn in_guest(name: &str) -> ExitCode {
 }
 
 fn on_host(arguments: &Arguments) -> ExitCode {
-    let fleet = Arc::new(Fleet::default());
-    let soak: &[&[Case]] =
-        if std::env::var_os("LAB_SOAK").is_some() { &[stages::SOAK, pagecache::SOAK] } else { &[] };
+    let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "")));
+    let is_soak = std::env::var_os("LAB_SOAK").is_some();
+    let soak: &[&[Case]] = if is_soak { &[stages::SOAK, pagecache::SOAK] } else { &[] };
     let mut trials = driver::trials();
+    trials.extend(exercises::trials(is_soak));
     // Case by case and not kernel by kernel, so that tests that run at the same time use different guests.
     for (case, _) in CASES.iter().chain(soak).copied().flatten() {
         for (nth, series) in MATRIX.iter().enumerate() {
@@ -98,26 +100,34 @@ fn failed(error: common::Error) -> Failed {
 }
 
 /// One guest for each kernel, booted when it is first needed.
-#[derive(Default)]
-struct Fleet([Mutex<Option<Guest>>; MATRIX.len()]);
-
-impl Fleet {
-    fn run(&self, nth: usize, case: &str) -> Result<(), Failed> {
-        let mut slot = self.0[nth].lock().map_err(|_| "another test of this kernel panicked")?;
-        let mut guest = match slot.take() {
-            Some(guest) => guest,
-            None => boot(MATRIX[nth].name, "").map_err(failed)?,
-        };
-        let result = check(&mut guest, case);
-        // A guest that broke is not used again; one in which a case failed is.
-        if result.as_ref().map_or_else(|error| error.cause() == FAILED, |()| true) {
-            *slot = Some(guest);
-        }
-        result.map_err(failed)
-    }
+struct Fleet {
+    guests: [Mutex<Option<Guest>>; MATRIX.len()],
+    boot: fn(&str) -> Result<Guest>,
 }
 
-const FAILED: &str = "the case failed in the guest";
+impl Fleet {
+    fn new(boot: fn(&str) -> Result<Guest>) -> Self {
+        Self { guests: Default::default(), boot }
+    }
+
+    /// Gives the guest to a test. It is used again after a test that failed; one that broke answers no more.
+    fn with(&self, nth: usize, test: impl FnOnce(&mut Guest) -> Result<(), Failed>) -> Result<(), Failed> {
+        let mut slot = self.guests[nth].lock().map_err(|_| "another test of this kernel panicked")?;
+        let mut guest = match slot.take() {
+            Some(guest) => guest,
+            None => (self.boot)(MATRIX[nth].name).map_err(failed)?,
+        };
+        let result = test(&mut guest);
+        if guest.output(&["true"], LIMIT).is_ok() {
+            *slot = Some(guest);
+        }
+        result
+    }
+
+    fn run(&self, nth: usize, case: &str) -> Result<(), Failed> {
+        self.with(nth, |guest| check(guest, case).map_err(failed))
+    }
+}
 
 /// Runs a case in a guest.
 fn check(guest: &mut Guest, case: &str) -> Result<()> {
@@ -127,7 +137,7 @@ fn check(guest: &mut Guest, case: &str) -> Result<()> {
         return Ok(());
     }
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), output.stderr);
-    Err(common::Error::new(FAILED).evidence(said))
+    Err(common::Error::new("the case failed in the guest").evidence(said))
 }
 
 /// Boots a kernel of the matrix with all that the cases need.

@@ -7,12 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use common::preflight::release;
+use lab::null_blk::NullBlk;
 use lab::observe::{Observation, Stage};
 use lab::truth::{self, page_cache};
 use lab::workload::Done;
 
 use crate::guest::{
-    NullBlk, Setting, forget, instances, io, programs, queue, quiet, sh, wait_until, watch_while, with_ext4,
+    Setting, forget, instances, io, programs, queue, quiet, sh, wait_until, watch_while, with_ext4,
 };
 use crate::{Case, cases};
 
@@ -307,7 +308,7 @@ fn stage08_exercise_a_kretprobe_has_slots() {
     quiet();
     let (kretprobe, slots) = if older() { ("stage08-kretprobe-older", 2) } else { ("stage08-kretprobe", 10) };
     for (stage, seen_of_16) in [("stage08", 16), (kretprobe, slots)] {
-        let disk = NullBlk::new("slow", Duration::from_secs(1));
+        let disk = NullBlk::new("slow", Duration::from_secs(1)).unwrap();
         let read = format!("read {} --threads 16 --count 1 --random --stride 64", disk.device.display());
         let (seen, _) = watch_while(stage, || io(&read));
         let (total, missed) = (page_cache(&seen).unwrap()[0], truth::missed(&seen));

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use common::preflight::release;
 use common::report::Unpaired;
+use lab::null_blk::NullBlk;
 use lab::observe::Observation;
 use lab::truth::{self, Event, disk_ios, durations, unpaired};
 
-use crate::guest::{NullBlk, Setting, io, queue, quiet, sh, wait_until, watch_while, with_ext4};
+use crate::guest::{Setting, io, queue, quiet, sh, wait_until, watch_while, with_ext4};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -115,7 +116,7 @@ fn stage07_times_each_direct_write_once() {
 fn stage07_measures_a_disk_that_takes_20_ms() {
     const COMPLETION: Duration = Duration::from_millis(20);
     quiet();
-    let disk = NullBlk::new("slow", COMPLETION);
+    let disk = NullBlk::new("slow", COMPLETION).unwrap();
     let write = format!("write {} --count 25", disk.device.display());
     let mut seen = watch_requests("stage07", || drop(io(&write)));
     assert_eq!(seen.is_complete().ios, 25);
@@ -257,7 +258,7 @@ fn stage07_counts_a_request_that_is_started_twice_once() {
 /// Four requests that were started before the stage was, and end while it looks.
 fn stage07_counts_ends_without_a_start() {
     quiet();
-    let disk = NullBlk::new("slow", Duration::from_secs(5));
+    let disk = NullBlk::new("slow", Duration::from_secs(5)).unwrap();
     let device = disk.device.to_str().unwrap().to_owned();
     fs::write(queue(&device, "nomerges"), "2").unwrap();
     let write = format!("write {device} --threads 4 --count 1");
@@ -283,7 +284,7 @@ fn stage07_counts_ends_without_a_start() {
 /// Several disks, tasks and kinds of I/O at once. When all I/O is done nothing is left in the map.
 fn stage07_keeps_its_books_under_a_mixed_load() {
     with_ext4();
-    let fast = NullBlk::new("fast", Duration::from_millis(1));
+    let fast = NullBlk::new("fast", Duration::from_millis(1)).unwrap();
     let seen = watch_requests("stage07", || {
         let loads = [
             "write /dev/scratch --threads 4 --count 250".to_owned(),

@@ -5,10 +5,11 @@ use std::fs;
 use std::time::Duration;
 
 use common::preflight::release;
+use lab::null_blk::NullBlk;
 use lab::observe::Observation;
 use lab::truth::{self, stack, unpaired};
 
-use crate::guest::{AtEnd, NullBlk, Setting, forget, io, quiet, sh, watch, watch_while, with_ext4};
+use crate::guest::{AtEnd, Setting, forget, io, quiet, sh, watch, watch_while, with_ext4};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -197,7 +198,7 @@ fn stage06_gives_no_names_when_the_kernel_hides_addresses() {
 /// A map with one place: the first stack has it.
 fn stage06_tells_of_stacks_that_collide() {
     quiet();
-    let disk = NullBlk::new("slow", Duration::from_secs(1));
+    let disk = NullBlk::new("slow", Duration::from_secs(1)).unwrap();
     let (seen, _) = watch_while("stage06-one", || {
         io("write /dev/scratch --count 4");
         io(&format!("read-cold {} --count 1", disk.device.display()));

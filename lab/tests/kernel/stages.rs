@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use common::report::Unpaired;
 use common::trace_pipe::Line;
+use lab::null_blk::NullBlk;
 use lab::observe::{Observation, Stage};
 use lab::truth::{self, Event, durations, unpaired};
 use libbpf_rs::ObjectBuilder;
 use nix::sys::signal::{Signal, kill};
 
-use crate::guest::{NullBlk, instances, io, programs, quiet, sh, wait_until, watch, watch_while, with_ext4};
+use crate::guest::{instances, io, programs, quiet, sh, wait_until, watch, watch_while, with_ext4};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -102,7 +103,7 @@ fn stages_tell_the_truth_on_ext4() {
 fn stage03_measures_a_disk_that_takes_20_ms() {
     const COMPLETION: Duration = Duration::from_millis(20);
     quiet();
-    let disk = NullBlk::new("slow", COMPLETION);
+    let disk = NullBlk::new("slow", COMPLETION).unwrap();
     let (seen, _) = watch("stage03", &format!("write {} --count 25", disk.device.display()));
     let events = truth::events(&seen).unwrap();
     let mut durations = durations(&events);
@@ -162,7 +163,7 @@ fn slowest_of_two_disks(writes: u64) {
     // So long that no hiccup of the emulation makes a fast one slower.
     const SLOW: Duration = Duration::from_millis(300);
     quiet();
-    let (fast, slow) = (NullBlk::new("fast", FAST), NullBlk::new("slow", SLOW));
+    let (fast, slow) = (NullBlk::new("fast", FAST).unwrap(), NullBlk::new("slow", SLOW).unwrap());
     let stage = Stage::start(&["stage04"]).unwrap();
     let slow_writer =
         thread::spawn(move || (io(&format!("write {} --count 5", slow.device.display())), slow));
@@ -217,7 +218,7 @@ fn soak_stage03_eight_threads() {
 /// A map with room for one start, and four bios in flight.
 fn stage03_counts_what_finds_no_room() {
     quiet();
-    let disk = NullBlk::new("slow", Duration::from_secs(1));
+    let disk = NullBlk::new("slow", Duration::from_secs(1)).unwrap();
     let (seen, _) = watch("stage03-tiny", &format!("write {} --threads 4 --count 1", disk.device.display()));
     let events = truth::events(&seen).unwrap();
     assert_eq!((submits(&events), ends(&events), durations(&events).len()), (4, 4, 1), "{}", seen.stdout);

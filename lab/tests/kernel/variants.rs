@@ -1,15 +1,13 @@
 //! Stages with a few lines changed, as a learner changes them, to prove what happens then: a map that is too small, or
 //! what an exercise promises.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use common::{Error, OrCause, Result};
-use lab::tools::output;
-use lab::workbook::{Stage, Workbook};
+use lab::copies::{self, Files};
+use lab::workbook::Workbook;
 
 /// A stage and what to replace in its BPF source.
 struct Variant {
@@ -82,66 +80,45 @@ const KRETPROBE: &str = "exercises/kretprobe.bpf.c";
 /// Their binaries, built when they are first asked for.
 pub fn binaries(workbook: &Workbook) -> Result<Vec<PathBuf>> {
     static BUILT: OnceLock<Result<Vec<PathBuf>>> = OnceLock::new();
-    BUILT.get_or_init(|| build(workbook)).clone()
+    BUILT
+        .get_or_init(|| {
+            let copies =
+                VARIANTS.iter().map(|variant| Ok((variant.name.to_owned(), variant.files(workbook)?)));
+            build(workbook, "variants", copies.collect::<Result<_>>()?)
+        })
+        .clone()
 }
 
-fn build(workbook: &Workbook) -> Result<Vec<PathBuf>> {
-    let root = workbook.target.join("variants");
-    // A workspace of their own, with the same dependencies, built where those are built already.
-    let manifest = fs::read_to_string(workbook.root.join("Cargo.toml")).or_cause("cannot read Cargo.toml")?;
-    let manifest = manifest
-        .replace(r#"members = ["common", "common/build", "lab", "stages/*"]"#, r#"members = ["*"]"#)
-        .replace(r#"path = ""#, &format!(r#"path = "{}/"#, workbook.root.display()));
-    write(&root.join("Cargo.toml"), &manifest)?;
-    let lock = fs::read_to_string(workbook.root.join("Cargo.lock")).or_cause("cannot read Cargo.lock")?;
-    write(&root.join("Cargo.lock"), &lock)?;
-    let names: BTreeSet<_> = VARIANTS.iter().map(|variant| variant.name).collect();
-    for entry in fs::read_dir(&root).or_cause("cannot list the variants")?.flatten() {
-        let old =
-            entry.path().is_dir() && !entry.file_name().to_str().is_some_and(|name| names.contains(name));
-        if old {
-            fs::remove_dir_all(entry.path()).or_cause("cannot remove an old variant")?;
+/// Builds copies of stages by their names, in a folder of their own.
+pub fn build(workbook: &Workbook, folder: &str, copies: Vec<(String, Files)>) -> Result<Vec<PathBuf>> {
+    let root = workbook.target.join(folder);
+    // What an older version of the tests left there.
+    for entry in fs::read_dir(&root).into_iter().flatten().flatten() {
+        let is_known = copies.iter().any(|(name, _)| entry.file_name() == **name);
+        if entry.path().is_dir() && !is_known {
+            fs::remove_dir_all(entry.path()).or_cause("cannot remove an old copy")?;
         }
     }
-    for variant in VARIANTS {
-        variant.write(workbook.stage(variant.stage)?, &root.join(variant.name))?;
-    }
-    let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-    cargo.current_dir(&root).args(["build", "--quiet", "--offline", "--target-dir"]).arg(&workbook.target);
-    output(&mut cargo)?;
-    Ok(VARIANTS.iter().map(|variant| workbook.binaries().join(variant.name)).collect())
+    copies.iter().try_for_each(|(name, files)| copies::write(&root.join(name), files))?;
+    let names: Vec<_> = copies.iter().map(|(name, _)| name.as_str()).collect();
+    copies::build(workbook, &root, &names)
 }
 
 impl Variant {
-    fn write(&self, stage: &Stage, folder: &Path) -> Result<()> {
-        let [bpf, main] = stage.sources()?;
-        for file in [&bpf, &main, &stage.folder.join("build.rs"), &stage.folder.join("Cargo.toml")] {
-            let other = self.source.filter(|_| *file == bpf).map(|source| stage.folder.join(source));
-            let from = other.as_ref().unwrap_or(file);
-            let mut text = fs::read_to_string(from).or_cause(format!("cannot read {}", from.display()))?;
-            if file.ends_with("Cargo.toml") {
-                text = text.replace(stage.package(), self.name).replace(&stage.binary(), self.name);
-            }
-            if *file == bpf {
-                for (old, new) in self.edits {
-                    if text.matches(old).count() != 1 {
-                        return Err(Error::new(format!("{}: {old:?} is not there once", self.name)));
-                    }
-                    text = text.replace(old, new);
-                }
-            }
-            write(&folder.join(file.strip_prefix(&stage.folder).unwrap_or(file)), &text)?;
+    fn files(&self, workbook: &Workbook) -> Result<Files> {
+        let stage = workbook.stage(self.stage)?;
+        let mut files = copies::files(stage)?;
+        copies::rename(&mut files, stage, self.name);
+        let bpf = &mut files[0].1;
+        if let Some(source) = self.source {
+            *bpf = fs::read_to_string(stage.folder.join(source)).or_cause(format!("cannot read {source}"))?;
         }
-        Ok(())
+        for (old, new) in self.edits {
+            if bpf.matches(old).count() != 1 {
+                return Err(Error::new(format!("{}: {old:?} is not there once", self.name)));
+            }
+            *bpf = bpf.replace(old, new);
+        }
+        Ok(files)
     }
-}
-
-/// Writes a file, unless it holds this text already: Cargo builds again what is newer.
-fn write(path: &Path, text: &str) -> Result<()> {
-    if fs::read_to_string(path).is_ok_and(|old| old == text) {
-        return Ok(());
-    }
-    let cannot = || format!("cannot write {}", path.display());
-    fs::create_dir_all(path.parent().unwrap_or(path)).or_cause(cannot())?;
-    fs::write(path, text).or_cause(cannot())
 }
