@@ -154,32 +154,32 @@ impl Exercise<'_> {
             .fix(format!("make one: cargo lab exercise start {}", self.id())))
     }
 
-    /// What a learner starts with.
+    /// What a learner starts with, as a program of this name.
     ///
     /// # Errors
     /// If a file can't be read, or a patch does not fit the stage.
-    pub fn starting_point(&self, workbook: &Workbook) -> Result<Files> {
+    pub fn starting_point(&self, workbook: &Workbook, name: &str) -> Result<Files> {
         let stage = if self.number == 0 { workbook.parent(self.stage)? } else { self.stage };
         let mut files = copies::files(stage)?;
         let patch = self.folder.join("start.patch");
         if self.number > 0 && patch.exists() {
             apply(&mut files, &patch)?;
         }
-        copies::rename(&mut files, stage, &self.binary());
+        copies::rename(&mut files, stage, name);
         Ok(files)
     }
 
-    /// One that passes the check.
+    /// One that passes the check, as a program of this name.
     ///
     /// # Errors
     /// As for [`Exercise::starting_point`].
-    pub fn solved(&self, workbook: &Workbook) -> Result<Files> {
+    pub fn solved(&self, workbook: &Workbook, name: &str) -> Result<Files> {
         if self.number == 0 {
             let mut files = copies::files(self.stage)?;
-            copies::rename(&mut files, self.stage, &self.binary());
+            copies::rename(&mut files, self.stage, name);
             return Ok(files);
         }
-        let mut files = self.starting_point(workbook)?;
+        let mut files = self.starting_point(workbook, name)?;
         apply(&mut files, &self.folder.join("solution.patch"))?;
         Ok(files)
     }
@@ -245,7 +245,7 @@ pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Resul
         fs::remove_dir_all(&folder).or_cause(format!("cannot remove {shown}"))?;
     }
     copies::workspace(workbook, &workbook.root.join(FOLDER))?;
-    let files = exercise.starting_point(workbook)?;
+    let files = exercise.starting_point(workbook, &exercise.binary())?;
     copies::write(&folder, &files)?;
     let mut text = exercise.text();
     let id = exercise.id();
@@ -367,7 +367,10 @@ pub fn status(workbook: &Workbook) -> Result<String> {
 /// If neither.
 pub fn solution(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Result<String> {
     let solved = ours(workbook, exercise, peek)?;
-    Ok(diff::terminal(&diff::of_files(&exercise.starting_point(workbook)?, &solved), Extent::Folded))
+    Ok(diff::terminal(
+        &diff::of_files(&exercise.starting_point(workbook, &exercise.binary())?, &solved),
+        Extent::Folded,
+    ))
 }
 
 /// Our own solution, for who has passed the check or insists on a look. A stage itself is no secret.
@@ -377,7 +380,7 @@ pub fn solution(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Res
 pub fn ours(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Result<Files> {
     let id = exercise.id();
     if exercise.number == 0 || peek || done(workbook)?.contains(&id) {
-        return exercise.solved(workbook);
+        return exercise.solved(workbook, &exercise.binary());
     }
     Err(Error::new(format!("the check of {id} has not passed yet"))
         .evidence("it is more fun to find out")
@@ -413,7 +416,7 @@ pub fn save(workbook: &Workbook, exercise: &Exercise<'_>, patch: Patch) -> Resul
             copies::rename(&mut files, exercise.stage, &exercise.binary());
             ("start.patch", files)
         }
-        Patch::Solution => ("solution.patch", exercise.starting_point(workbook)?),
+        Patch::Solution => ("solution.patch", exercise.starting_point(workbook, &exercise.binary())?),
     };
     let file = exercise.folder.join(name);
     let text = diff::patch_of_files(&from, &mine(workbook, exercise)?);

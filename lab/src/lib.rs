@@ -19,6 +19,8 @@ pub mod null_blk;
 pub mod observe;
 pub mod peers;
 pub mod protocol;
+pub mod record;
+pub mod sync;
 pub mod terminal;
 pub mod tools;
 pub mod truth;

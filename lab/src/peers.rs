@@ -13,9 +13,9 @@ use nix::sys::signal::Signal;
 use crate::guest::FS_MOUNT;
 use crate::kernels::{self, MATRIX};
 use crate::observe::{Stage as Running, io};
-use crate::truth;
 use crate::vm::Machine;
 use crate::workbook::Workbook;
+use crate::{sync, truth};
 
 /// cachestat of Debian's libbpf-tools, with the libraries of its own Debian: the guest has this machine's.
 const PACKAGE: &str = "libbpf-tools";
@@ -25,9 +25,6 @@ const LIBRARIES: [&str; 4] = ["libelf.so.1", "libz.so.1", "libzstd.so.1", "libc.
 
 /// What the table is about.
 const PAGES: u64 = 2000;
-
-const BEGIN: &str = "<!-- peers:begin -->\n";
-const END: &str = "<!-- peers:end -->";
 
 /// On the host: boots each kernel of the matrix, compares there, and writes the table.
 ///
@@ -57,12 +54,7 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     }
     print!("{table}");
     let readme = workbook.stage("08")?.folder.join("README.md");
-    let text = fs::read_to_string(&readme).or_cause(format!("cannot read {}", readme.display()))?;
-    let (before, rest) =
-        text.split_once(BEGIN).ok_or_else(|| Error::new("the README has no place for it"))?;
-    let (_, after) = rest.split_once(END).ok_or_else(|| Error::new("the README has no place for it"))?;
-    let text = format!("{before}{BEGIN}{table}{END}{after}");
-    fs::write(&readme, text).or_cause(format!("cannot write {}", readme.display()))?;
+    sync::replace(&readme, "peers", &table, true)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,6 +8,7 @@ use common::{Error, OrCause, Result};
 use serde::Deserialize;
 
 use crate::interrupt;
+use crate::workload::Workload;
 
 /// A stage, from `[package.metadata.stage]` of its `Cargo.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -43,6 +44,20 @@ impl Stage {
     /// Its folder's name, which also is its package's.
     pub fn package(&self) -> &str {
         self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// What the lab starts in the guest to run a program as this stage: the workload beside it, by default what the stage is
+    /// about, and the program, by default with the command that it looks at.
+    pub fn argv(&self, binary: &str, io: Option<&Workload>, arguments: &[String]) -> Vec<String> {
+        let command = self.command.as_ref().filter(|_| arguments.is_empty());
+        let io = match (io, command) {
+            (Some(Workload::Io(arguments)), _) => arguments.join(" "),
+            (Some(Workload::None), _) | (None, Some(_)) => "none".to_owned(),
+            (None, None) => self.io.clone().unwrap_or_else(|| "write".to_owned()),
+        };
+        let start = ["guest", "beside", "--io", &io, binary].map(str::to_owned);
+        let command = command.iter().flat_map(|command| ["--"].into_iter().chain(command.split(' ')));
+        start.into_iter().chain(arguments.iter().cloned()).chain(command.map(str::to_owned)).collect()
     }
 
     /// Its BPF source and its `main.rs`, in the order in which they are read.

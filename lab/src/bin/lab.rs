@@ -17,7 +17,7 @@ use lab::protocol::ToGuest;
 use lab::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
 use lab::workbook::Workbook;
 use lab::workload::Workload;
-use lab::{bench, demo, doctor, exercise, interrupt, list, terminal, vmlinux};
+use lab::{bench, demo, doctor, exercise, interrupt, list, record, sync, terminal, vmlinux};
 use nix::sys::signal::Signal;
 
 /// The lab: boots a real kernel and runs the workbook's stages in it
@@ -85,6 +85,22 @@ enum Command {
         /// Arguments of the stage, such as -- --lines 10
         #[arg(last = true)]
         arguments: Vec<String>,
+    },
+    /// Write the generated blocks of the READMEs and the book: tables, diffs, recorded output, exercises
+    Sync {
+        /// Write nothing; say what is out of date
+        #[arg(long)]
+        check: bool,
+        /// Write over blocks that somebody edited by hand, too
+        #[arg(long, conflicts_with = "check")]
+        force: bool,
+    },
+    /// Run stages as their READMEs say, and record what they print; all of them if none is named
+    Record {
+        /// The stages, such as 03
+        stages: Vec<String>,
+        #[command(flatten)]
+        boot: Boot,
     },
     /// Open a root shell in a guest, with the stages and the workload tool in its PATH
     Shell {
@@ -229,17 +245,21 @@ fn run(command: Command) -> Result<ExitCode> {
                 binary = own.binary();
             }
             let mut guest = boot.boot_with(&workbook, binaries)?;
-            let command = stage.command.as_ref().filter(|_| arguments.is_empty());
-            let io = match (&io, command) {
-                (Some(Workload::Io(arguments)), _) => arguments.join(" "),
-                (Some(Workload::None), _) | (None, Some(_)) => "none".to_owned(),
-                (None, None) => stage.io.clone().unwrap_or_else(|| "write".to_owned()),
-            };
-            let mut argv = vec!["guest", "beside", "--io", &io, &binary];
-            argv.extend(arguments.iter().map(String::as_str));
-            argv.extend(command.iter().flat_map(|command| ["--"].into_iter().chain(command.split(' '))));
-            guest.start(&argv, None)?;
+            let argv = stage.argv(&binary, io.as_ref(), &arguments);
+            guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
             live(&mut guest)
+        }
+        Command::Sync { check: true, .. } => print(&sync::check(&Workbook::read()?)?),
+        Command::Sync { force, .. } => print(&sync::write(&Workbook::read()?, force)?),
+        Command::Record { stages, boot } => {
+            let workbook = Workbook::read()?;
+            let named = stages.iter().map(|name| workbook.stage(name)).collect::<Result<Vec<_>>>()?;
+            interrupt::take_over()?;
+            for stage in if named.is_empty() { workbook.stages.iter().collect() } else { named } {
+                // Each in a guest in which nobody has done anything, as a reader does.
+                record::record(&mut boot.boot(&workbook)?, stage)?;
+            }
+            print(&sync::write(&workbook, false)?)
         }
         Command::Shell { boot } => {
             let workbook = Workbook::read()?;

@@ -171,7 +171,7 @@ fn stage07_needs_no_iostats() {
     drop(off);
     assert_eq!((seen.ios, seen.durations.len()), (0, 64), "{}", seen.seen.stdout);
 
-    // The exercise: back to a function, as in 2019.
+    // 07.1: back to a function, as in 2019.
     if release().starts_with("5.10") {
         let error = lab::observe::Stage::start(&["stage07-function"]).unwrap_err().to_string();
         assert!(error.contains("this kernel has no function blk_account_io_completion.part.0"), "{error}");

@@ -7,9 +7,10 @@ use std::sync::OnceLock;
 
 use common::{Error, OrCause, Result};
 use lab::copies::{self, Files};
+use lab::exercise;
 use lab::workbook::Workbook;
 
-/// A stage and what to replace in its BPF source.
+/// A stage, or an exercise's starting point, and what to replace in its BPF source.
 struct Variant {
     name: &'static str,
     stage: &'static str,
@@ -37,28 +38,8 @@ const VARIANTS: &[Variant] = &[
         source: None,
         edits: &[("value_size, 64 * sizeof(u64)", "value_size, 4 * sizeof(u64)")],
     },
-    // The second exercise of stage 06.
-    Variant {
-        name: "stage06-reuse",
-        stage: "06",
-        source: None,
-        edits: &[("max_entries, 16384", "max_entries, 16"), ("&stack_map, 0)", "&stack_map, 1 << 10)")],
-    },
-    // The first exercise of stage 07.
-    Variant {
-        name: "stage07-function",
-        stage: "07",
-        source: None,
-        edits: &[
-            ("#include <bpf/bpf_helpers.h>", "#include <bpf/bpf_core_read.h>\n#include <bpf/bpf_helpers.h>"),
-            ("tp_btf/block_rq_complete", "kprobe/blk_account_io_completion.part.0"),
-            (
-                "BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_bytes)",
-                "BPF_KPROBE(block_rq_complete, struct request *rq, unsigned int nr_bytes)",
-            ),
-            ("rq->__data_len", "BPF_CORE_READ(rq, __data_len)"),
-        ],
-    },
+    Variant { name: "stage06-reuse", stage: "06.1", source: None, edits: &[] },
+    Variant { name: "stage07-function", stage: "07.1", source: None, edits: &[] },
     Variant { name: "stage08-slides", stage: "08", source: Some(KRETPROBE), edits: &[] },
     Variant {
         name: "stage08-kretprobe",
@@ -74,7 +55,7 @@ const VARIANTS: &[Variant] = &[
     },
 ];
 
-/// Of the exercises of stage 08.
+/// Stage 08's README tells what it sees.
 const KRETPROBE: &str = "exercises/kretprobe.bpf.c";
 
 /// Their binaries, built when they are first asked for.
@@ -106,6 +87,9 @@ pub fn build(workbook: &Workbook, folder: &str, copies: Vec<(String, Files)>) ->
 
 impl Variant {
     fn files(&self, workbook: &Workbook) -> Result<Files> {
+        if self.stage.contains('.') {
+            return exercise::find(workbook, self.stage)?.starting_point(workbook, self.name);
+        }
         let stage = workbook.stage(self.stage)?;
         let mut files = copies::files(stage)?;
         copies::rename(&mut files, stage, self.name);

@@ -1,0 +1,166 @@
+//! What a stage prints, recorded: the command that its README shows is run in the lab, and what comes out of it is kept in the
+//! stage's `output.txt`, from where [`crate::sync`] takes it. Times and addresses are those of that run; that the stage still
+//! prints lines of this shape is tested.
+
+use std::fs;
+use std::time::Duration;
+
+use clap::Parser;
+use common::{Error, OrCause, Result};
+use nix::sys::signal::Signal;
+
+use crate::protocol::ToGuest;
+use crate::vm::{Guest, Stream};
+use crate::workbook::Stage;
+use crate::workload::Workload;
+
+/// How long a stage may run.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Of a longer stretch of trace lines so many are kept at its start, and as many at its end.
+const KEPT: usize = 3;
+
+/// A stage without an end of its own gets a Ctrl-C after so many lines.
+const ENOUGH: usize = 2 * KEPT + 1;
+
+/// What follows `cargo lab run` in a README.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct Run {
+    _stage: String,
+    #[arg(long)]
+    io: Option<Workload>,
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+/// Runs a stage as its README says and gives what it prints to stdout, whole.
+///
+/// # Errors
+/// If the README shows no command, or the stage fails.
+pub fn capture(guest: &mut Guest, stage: &Stage) -> Result<String> {
+    let run = command(stage)?;
+    let argv = stage.argv(&stage.binary(), run.io.as_ref(), &run.arguments);
+    guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
+    let line = guest.line();
+    let endless = run.arguments.is_empty() && stage.command.is_none();
+    let (mut stdout, mut stderr, mut ended) = (Vec::new(), Vec::new(), false);
+    let status = guest.finish(Some(LIMIT), |stream, bytes| {
+        match stream {
+            Stream::Stdout => stdout.extend_from_slice(bytes),
+            Stream::Stderr => stderr.extend_from_slice(bytes),
+        }
+        if endless && !ended && stdout.iter().filter(|byte| **byte == b'\n').count() >= ENOUGH {
+            ended = true;
+            line.send(&ToGuest::Signal(Signal::SIGINT as i32))?;
+        }
+        Ok(())
+    })?;
+    if status != 0 {
+        let said = String::from_utf8_lossy(&stderr).into_owned();
+        return Err(Error::new(format!("{} failed with {status}", stage.binary())).evidence(said));
+    }
+    Ok(String::from_utf8_lossy(&stdout).into_owned())
+}
+
+/// The command in the block of code before the recorded output.
+fn command(stage: &Stage) -> Result<Run> {
+    let readme = stage.folder.join("README.md");
+    let text = fs::read_to_string(&readme).or_cause(format!("cannot read {}", readme.display()))?;
+    let none = || Error::new(format!("{} shows no command before its output", readme.display()));
+    let (before, _) = text.split_once("<!-- output:begin").ok_or_else(none)?;
+    let line = before.lines().rev().find_map(|line| line.strip_prefix("cargo lab run ")).ok_or_else(none)?;
+    let words = shlex::split(line).ok_or_else(none)?;
+    Run::try_parse_from(words).or_cause(format!("{}: cargo lab run {line}", readme.display()))
+}
+
+/// Runs a stage and keeps what it prints.
+///
+/// # Errors
+/// As [`capture`], or if it can't be kept.
+pub fn record(guest: &mut Guest, stage: &Stage) -> Result<()> {
+    let text = shorten(&capture(guest, stage)?);
+    let file = stage.folder.join("output.txt");
+    fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))
+}
+
+/// What was recorded of a stage.
+///
+/// # Errors
+/// If nothing was.
+pub fn of(stage: &Stage) -> Result<String> {
+    let file = stage.folder.join("output.txt");
+    fs::read_to_string(&file).map_err(|error| {
+        Error::new(format!("there is no recorded output of stage {:02}", stage.number))
+            .evidence(format!("{}: {error}", file.display()))
+            .fix(format!("record it: cargo lab record {:02}", stage.number))
+    })
+}
+
+fn is_trace(line: &str) -> bool {
+    line.contains(": bpf_trace_printk: ")
+}
+
+/// Leaves out the middle of long stretches of trace lines.
+fn shorten(text: &str) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    let mut short = Vec::new();
+    for stretch in lines.chunk_by(|one, other| is_trace(one) == is_trace(other)) {
+        if is_trace(stretch[0]) && stretch.len() > 2 * KEPT {
+            short.extend_from_slice(&stretch[..KEPT]);
+            short.push("...");
+            short.extend_from_slice(&stretch[stretch.len() - KEPT..]);
+        } else {
+            short.extend_from_slice(stretch);
+        }
+    }
+    short.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// What kinds of lines there are, without what differs from run to run: of trace lines what was written, sorted, each kind
+/// once; then all other lines in their order.
+pub fn shape(text: &str) -> Vec<String> {
+    let blur = |text: &str| {
+        let mut shape = String::new();
+        for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+            let (word, end) =
+                word.split_at(word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).len());
+            let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+            shape += if is_number { "0" } else { word };
+            shape += end;
+        }
+        // Which functions are in a stack depends on what was slowest.
+        if shape.starts_with("=> ") { "=> FUNCTION".to_owned() } else { shape }
+    };
+    let trace = |line: &str| line.split_once(": bpf_trace_printk: ").map(|(_, message)| blur(message));
+    let mut kinds: Vec<_> = text.lines().filter_map(trace).collect();
+    kinds.sort();
+    kinds.dedup();
+    kinds.extend(text.lines().filter(|line| !is_trace(line) && *line != "...").map(blur));
+    kinds.dedup();
+    kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_of_many_lines_is_left_out() {
+        let line = |nth: u32| format!("io-1 [000] ..... {nth}.0: bpf_trace_printk: f() called: {nth}\n");
+        let text: String = (0..9).map(line).chain(["====\n".to_owned()]).collect();
+        let short = shorten(&text);
+        let expected: String =
+            [0, 1, 2].map(line).concat() + "...\n" + &[6, 7, 8].map(line).concat() + "====\n";
+        assert_eq!(short, expected);
+        assert_eq!(shorten(&short), short, "and no more of it the next time");
+        assert_eq!(shape(&short), shape(&text));
+    }
+
+    #[test]
+    fn a_shape_has_words_and_no_numbers() {
+        let text = "io-1 [000] ..... 1.0: bpf_trace_printk: submit_bio(bio=0xff12) called: 12\n=> a()\n=> b()\n\
+                    [Total 4 Hit 0 miss 4]\n";
+        assert_eq!(shape(text), ["submit_bio(bio=0) called: 0", "=> FUNCTION", "[Total 0 Hit 0 miss 0]"]);
+    }
+}
