@@ -22,6 +22,7 @@ struct {
 } histogram SEC(".maps");
 
 u64 dropped; /* starts that found no room in the map */
+
 u64 unmatched; /* completions whose start we did not see */
 
 /* How often a value can be halved before it is 1: n for values from 2^n on, below 2^(n+1). */
