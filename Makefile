@@ -5,7 +5,7 @@ KERNEL ?= 6.12
 IO     ?=
 ARGS   ?=
 
-.PHONY: help setup kernel kernels build demo test soak lint run lab bench-lab compare-peers vmlinux clean
+.PHONY: help setup kernel kernels build demo test soak lint run lab docs bench-lab compare-peers vmlinux clean
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -13,8 +13,8 @@ help: ## Show this
 setup: ## Install what is missing (apt on Debian and Ubuntu)
 	@lab/setup
 
-build: setup ## Build everything
-	cargo build --workspace
+build: setup ## Build everything but the book
+	cargo build
 
 demo: build kernel ## Boot a kernel, run every stage there, check what it prints against the truth
 	@cargo lab demo --kernel $(KERNEL)
@@ -35,6 +35,9 @@ run: build kernel ## Run a stage in the lab: make run STAGE=03 [KERNEL=7.2] [IO=
 
 lab: build kernel ## Open a root shell in the lab: make lab [KERNEL=7.2]
 	@cargo lab shell --kernel $(KERNEL)
+
+docs: setup ## Build the book, into target/book: open index.html there
+	@cargo run --quiet --package book
 
 bench-lab: build kernels ## Measure the lab's budgets on this machine
 	@cargo lab bench
