@@ -5,8 +5,10 @@
 
 mod directives;
 mod links;
+mod present;
 mod stages;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
@@ -55,6 +57,9 @@ fn build(workbook: Workbook, folder: &Path) -> Result<()> {
     let mut config = Config::from_disk(docs.join("book.toml")).map_err(said)?;
     config.build.build_dir = folder.to_owned();
     let mut book = MDBook::load_with_config(&docs, config).map_err(said)?;
+    let present = present::page(&workbook)?;
     book.with_preprocessor(Stages::new(workbook));
-    book.build().map_err(said)
+    book.build().map_err(said)?;
+    let page = folder.join("present.html");
+    fs::write(&page, present).or_cause(format!("cannot write {}", page.display()))
 }

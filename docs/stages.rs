@@ -64,6 +64,7 @@ impl Preprocessor for Stages {
         book.for_each_chapter_mut(|chapter| {
             let path: PathBuf = chapter.path.clone().unwrap_or_default();
             match self.filled_in(&path, &chapter.content) {
+                Ok(text) if path.starts_with("stages") => chapter.content = presented(&path, &text),
                 Ok(text) => chapter.content = text,
                 Err(error) => result = Err(error),
             }
@@ -71,6 +72,15 @@ impl Preprocessor for Stages {
         result?;
         Ok(book)
     }
+}
+
+/// A stage's page, with the way to the view for a projector below the heading of what changed.
+fn presented(path: &Path, text: &str) -> String {
+    let number = path.file_stem().unwrap_or_default().display();
+    let link = format!("\n[Present this diff](../present.html#{number})\n");
+    text.split_inclusive('\n')
+        .flat_map(|line| [line, if line.starts_with("## What changed") { &link } else { "" }])
+        .collect()
 }
 
 /// A picture within a text, `<svg>` to `</svg>`, is one block of HTML for Markdown if no line of it is blank.
