@@ -5,7 +5,7 @@ KERNEL ?= 6.12
 IO     ?=
 ARGS   ?=
 
-.PHONY: help setup kernel kernels build demo test soak lint run lab docs bench-lab compare-peers vmlinux clean
+.PHONY: help setup setup-test kernel kernels build demo test soak lint run lab docs bench-lab compare-peers vmlinux clean
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -19,7 +19,7 @@ build: setup ## Build everything but the book
 demo: build kernel ## Boot a kernel, run every stage there, check what it prints against the truth
 	@cargo lab demo --kernel $(KERNEL)
 
-test: build kernels ## Run every test, on all kernels
+test: setup-test build kernels ## Run every test, on all kernels
 	cargo test --workspace
 
 soak: build kernels ## Run the long and heavy tests too
@@ -50,6 +50,9 @@ vmlinux: build kernel ## Make vmlinux.h again from the default kernel's types (n
 
 clean: ## Remove what was built (kernels stay: cargo lab kernels tells where)
 	cargo clean
+
+setup-test:
+	@lab/setup test
 
 # The kernel of the other targets, and all of the matrix. Once they are here, no network is needed.
 kernel: build

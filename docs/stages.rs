@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lab::workbook::{Stage, Workbook};
-use mdbook_preprocessor::book::{Book, BookItem, Chapter};
+use mdbook_preprocessor::book::{Book, BookItem, Chapter, SectionNumber};
 use mdbook_preprocessor::errors::Result;
 use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
 
@@ -35,6 +35,9 @@ impl Stages {
             parents,
         );
         page.source_path = None;
+        // In the table of contents the depth of this number is the page's depth.
+        let above = parent.number.as_deref().cloned().unwrap_or_default();
+        page.number = Some(SectionNumber::new([above, vec![stage.number]].concat()));
         page
     }
 

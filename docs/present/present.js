@@ -2,7 +2,8 @@
 // What is shown: a stage and a step of it. Step 0 is the stage's title, and each further one an item that changed.
 const stages = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
-const CONTEXT = 3;
+// An item of more lines is folded: unchanged lines are shown only if they are so near a change.
+const LONG = 24, CONTEXT = 3;
 let stage = stages[0], step = 0, all = false, zoom = 1;
 
 function element(tag, name, ...children) {
@@ -64,11 +65,12 @@ function title() {
 
 function change(step) {
   const lines = step.lines;
+  const whole = all || lines.length <= LONG;
   const near = (nth) => lines.slice(Math.max(nth - CONTEXT, 0), nth + CONTEXT + 1).some(([kind]) => kind !== "same");
   const code = element("div", "code");
   for (let nth = 0; nth < lines.length; nth++) {
     let end = nth;
-    while (!all && end < lines.length && !near(end)) end++;
+    while (!whole && end < lines.length && !near(end)) end++;
     if (end > nth + 1) {
       code.append(element("div", "fold", end - nth + " lines as before"));
       nth = end - 1;

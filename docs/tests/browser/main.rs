@@ -7,6 +7,7 @@ use std::process::Command;
 
 use lab::diff::{self, Item, Kind};
 use lab::workbook::{Stage, Workbook};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::chromium::Chromium;
@@ -130,8 +131,15 @@ fn the_storage_stack_leads_to_the_stages() {
     assert_eq!(browser.wrong(), [""; 0]);
 }
 
-/// What the view has to show of a stage: each item that changed, by name, with its lines that came or went.
-fn changes(workbook: &Workbook, stage: &Stage) -> Vec<(String, Vec<String>)> {
+/// What the view has to show of an item: its lines that came or went, and what is marked within them.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+struct Change {
+    item: String,
+    lines: Vec<String>,
+    words: Vec<String>,
+}
+
+fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
     let items: Vec<Item> = match stage.parent {
         Some(parent) => {
             let parent = workbook.stage(&parent.to_string()).unwrap();
@@ -142,11 +150,20 @@ fn changes(workbook: &Workbook, stage: &Stage) -> Vec<(String, Vec<String>)> {
             texts.iter().flat_map(|text| diff::of_texts("", text)).collect()
         }
     };
-    let lines = |item: &Item| -> Vec<String> {
-        let changed = item.lines.iter().filter(|line| line.kind != Kind::Same);
-        changed.map(|line| line.text()).collect()
+    let change = |item: &Item| {
+        let mut change = Change { item: item.name.clone(), ..Change::default() };
+        for line in item.lines.iter().filter(|line| line.kind != Kind::Same) {
+            change.lines.push(line.text());
+            // Where nothing of the line stayed, there is nothing to mark.
+            if line.pieces.iter().any(|(changed, _)| !changed) {
+                change
+                    .words
+                    .extend(line.pieces.iter().filter(|(changed, _)| *changed).map(|(_, text)| text.clone()));
+            }
+        }
+        change
     };
-    items.iter().filter(|item| item.is_changed()).map(|item| (item.name.clone(), lines(item))).collect()
+    items.iter().filter(|item| item.is_changed()).map(change).collect()
 }
 
 /// Waits until the view shows a step of a stage; 0 is its title.
@@ -168,6 +185,7 @@ fn the_view_for_a_projector_shows_every_change() {
         item: document.querySelector('.item').textContent,
         lines: [...document.querySelectorAll('.code .new, .code .gone')]
             .map((line) => line.textContent.replace('\\u200b', '')),
+        words: [...document.querySelectorAll('.word')].map((word) => word.textContent),
     })";
     for stage in &workbook.stages {
         let number = format!("{:02}", stage.number);
@@ -179,10 +197,11 @@ fn the_view_for_a_projector_shows_every_change() {
         for told in [&stage.title, &stage.adds] {
             assert!(title.as_str().unwrap().contains(told.as_str()), "{title}");
         }
-        for (nth, (item, lines)) in changes(&workbook, stage).iter().enumerate() {
+        for (nth, change) in changes(&workbook, stage).iter().enumerate() {
             browser.press(["ArrowRight", "PageDown", " "][nth % 3]);
             shows(&mut browser, stage.number, nth + 1);
-            assert_eq!(browser.eval(shown), json!({ "item": item, "lines": lines }), "stage {number}");
+            assert_eq!(Change::deserialize(browser.eval(shown)).unwrap(), *change, "stage {number}");
+            let item = &change.item;
             for (width, height) in [PHONE, WIDE] {
                 browser.size(width, height);
                 browser.until(&format!("innerWidth === {width}"));
