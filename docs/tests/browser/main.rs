@@ -14,7 +14,9 @@ use crate::chromium::Chromium;
 
 const WIDE: (u32, u32) = (1280, 800);
 const PHONE: (u32, u32) = (390, 844);
-const NO_SIDEWAYS: &str = "document.scrollingElement.scrollWidth <= innerWidth";
+/// mdBook clips the page and lets its content scroll, so the page alone would always fit.
+const NO_SIDEWAYS: &str = "[document.scrollingElement, ...document.querySelectorAll('.content, main')]
+    .every((part) => part.scrollWidth <= part.clientWidth)";
 
 /// A book that is there as long as this.
 struct Book {
