@@ -129,7 +129,13 @@ fn output(stage: &Stage) -> Result<String> {
 
 fn item(path: &Path, whose: &str, name: &str) -> Result<String> {
     let items = diff::items(&read(path)?);
-    let Some((_, text)) = items.iter().find(|(found, _)| found == name) else {
+    let whole = items.iter().find(|(found, _)| found == name).map(|(_, text)| text.as_str());
+    // Global variables stand together; one of them is its line.
+    let line = || {
+        let (_, text) = items.iter().find(|(found, _)| found.split(", ").any(|found| found == name))?;
+        text.lines().find(|line| line.contains(name))
+    };
+    let Some(text) = whole.or_else(line) else {
         let names: Vec<_> = items.iter().map(|(name, _)| name.as_str()).collect();
         return Err(Error::new(format!("{whose} has no item {name}"))
             .evidence(format!("there are: {}", names.join(", "))));
@@ -172,6 +178,8 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("return 0;\n}\n```\n\n```rust\n/// Print how long"), "{text}");
+        let text = expanded("{{#item 03 dropped}}").unwrap();
+        assert!(text.starts_with("```c\nu64 dropped;") && text.lines().count() == 3, "{text}");
         let text = expanded("{{#item common/src/args.rs RunArgs}}").unwrap();
         assert!(text.contains("pub struct RunArgs {"), "{text}");
     }

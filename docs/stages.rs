@@ -93,14 +93,14 @@ fn pictures(text: &str) -> String {
     for line in text.split_inclusive('\n') {
         if line.starts_with("<svg") {
             inside = true;
-            filled.push_str("<figure class=\"picture\">\n");
+            filled.push_str("<div class=\"picture\">\n");
         }
         if !inside || !line.trim().is_empty() {
             filled.push_str(line);
         }
         if inside && line.trim_end().ends_with("</svg>") {
             inside = false;
-            filled.push_str("\n</figure>\n\n");
+            filled.push_str("\n</div>\n\n");
         }
     }
     filled
