@@ -96,7 +96,7 @@ function fit() {
   const widest = Math.max(...[...code.children].map(columns));
   const height = innerHeight - code.getBoundingClientRect().top - scrollY - document.querySelector("nav").offsetHeight - 16;
   const fits = Math.min(code.clientWidth / (widest * 0.61), height / (code.children.length * 1.4));
-  const least = Math.max(innerWidth * 0.014, 12), most = Math.max(innerWidth * 0.028, 14);
+  const least = Math.max(innerWidth * 0.012, 12), most = Math.max(innerWidth * 0.028, 14);
   code.style.fontSize = Math.min(Math.max(fits, least), most) * zoom + "px";
 }
 
