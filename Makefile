@@ -5,7 +5,7 @@ KERNEL ?= 6.12
 IO     ?=
 ARGS   ?=
 
-.PHONY: help setup kernel kernels build demo test soak lint run lab bench-lab compare-peers vmlinux clean
+.PHONY: help setup setup-test kernel kernels build demo test soak lint run lab docs bench-lab compare-peers vmlinux clean
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -13,13 +13,13 @@ help: ## Show this
 setup: ## Install what is missing (apt on Debian and Ubuntu)
 	@lab/setup
 
-build: setup ## Build everything
-	cargo build --workspace
+build: setup ## Build everything but the book
+	cargo build
 
 demo: build kernel ## Boot a kernel, run every stage there, check what it prints against the truth
 	@cargo lab demo --kernel $(KERNEL)
 
-test: build kernels ## Run every test, on all kernels
+test: setup-test build kernels ## Run every test, on all kernels
 	cargo test --workspace
 
 soak: build kernels ## Run the long and heavy tests too
@@ -36,6 +36,9 @@ run: build kernel ## Run a stage in the lab: make run STAGE=03 [KERNEL=7.2] [IO=
 lab: build kernel ## Open a root shell in the lab: make lab [KERNEL=7.2]
 	@cargo lab shell --kernel $(KERNEL)
 
+docs: setup ## Build the book, into target/book: open index.html there
+	@cargo run --quiet --package book
+
 bench-lab: build kernels ## Measure the lab's budgets on this machine
 	@cargo lab bench
 
@@ -47,6 +50,9 @@ vmlinux: build kernel ## Make vmlinux.h again from the default kernel's types (n
 
 clean: ## Remove what was built (kernels stay: cargo lab kernels tells where)
 	cargo clean
+
+setup-test:
+	@lab/setup test
 
 # The kernel of the other targets, and all of the matrix. Once they are here, no network is needed.
 kernel: build

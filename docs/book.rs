@@ -1,0 +1,65 @@
+//! Builds the workbook's book into one folder of HTML, which works without a server and without a network.
+
+#![deny(unsafe_code)]
+#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+mod directives;
+mod links;
+mod present;
+mod stages;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use common::{Error, OrCause, Result};
+use lab::workbook::Workbook;
+use mdbook_driver::MDBook;
+use mdbook_driver::config::Config;
+
+use crate::stages::Stages;
+
+/// Build the book
+#[derive(Parser)]
+#[command(name = "book", version)]
+struct Args {
+    /// The folder to write it to; what is there is replaced [default: target/book]
+    folder: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let workbook = Workbook::read()?;
+    let folder = args.folder.unwrap_or_else(|| workbook.target.join("book"));
+    let folder = std::path::absolute(&folder).or_cause("cannot tell where to write")?;
+    spare(&folder)?;
+    build(workbook, &folder)?;
+    println!("{}", folder.join("index.html").display());
+    Ok(())
+}
+
+/// Makes sure that nobody loses a folder: mdBook empties the one that it writes to.
+fn spare(folder: &Path) -> Result<()> {
+    let mut entries = folder.read_dir().into_iter().flatten();
+    if entries.next().is_none() || folder.join("index.html").exists() {
+        return Ok(());
+    }
+    Err(Error::new(format!("{} holds something, and it is no book", folder.display()))
+        .fix("name a new or an empty folder"))
+}
+
+fn build(workbook: Workbook, folder: &Path) -> Result<()> {
+    let docs = workbook.root.join("docs");
+    let said = |error: mdbook_driver::errors::Error| match error.downcast::<Error>() {
+        Ok(ours) => ours,
+        Err(other) => Error::new("cannot build the book").evidence(format!("{other:#}")),
+    };
+    let mut config = Config::from_disk(docs.join("book.toml")).map_err(said)?;
+    config.build.build_dir = folder.to_owned();
+    let mut book = MDBook::load_with_config(&docs, config).map_err(said)?;
+    let present = present::page(&workbook)?;
+    book.with_preprocessor(Stages::new(workbook));
+    book.build().map_err(said)?;
+    let page = folder.join("present.html");
+    fs::write(&page, present).or_cause(format!("cannot write {}", page.display()))
+}

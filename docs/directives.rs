@@ -1,0 +1,244 @@
+//! What a chapter takes from the stages instead of copying it. A directive stands on a line of its own:
+//!
+//! | directive | becomes |
+//! |---|---|
+//! | `{{#readme 03}}` | the README of stage 03; `top` is the workbook's |
+//! | `{{#readme 03 How it works}}` | what stands below that heading of it |
+//! | `{{#output 03}}` | what stage 03 printed, as it was recorded |
+//! | `{{#item 03 bio_endio_entry}}` | that item of stage 03's BPF source |
+//! | `{{#item 03 main.rs main}}` | that item of another source of it |
+//! | `{{#item common/src/args.rs RunArgs}}` | that item of a file below the top folder, or below docs/src |
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Error, OrCause, Result};
+use lab::diff;
+use lab::workbook::{Stage, Workbook};
+use mdbook_markdown::pulldown_cmark::{Event, Tag};
+use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
+
+use crate::links;
+
+/// Replaces every directive of a chapter.
+///
+/// # Errors
+/// If there is no such directive, stage, item, heading or output. The error tells the chapter and the directive.
+pub fn expand(workbook: &Workbook, chapter: &Path, text: &str) -> Result<String> {
+    let mut expanded = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let directive = line.trim().strip_prefix("{{#").and_then(|line| line.strip_suffix("}}"));
+        match directive {
+            None if line.contains("{{#") => {
+                return Err(wrong(
+                    chapter,
+                    line.trim(),
+                    &Error::new("it is not known, or not alone on its line"),
+                ));
+            }
+            None => expanded.push_str(line),
+            Some(directive) => {
+                let words: Vec<_> = directive.split_whitespace().collect();
+                let text =
+                    one(workbook, chapter, &words).map_err(|error| wrong(chapter, line.trim(), &error))?;
+                expanded.push_str(text.trim_end());
+                expanded.push('\n');
+            }
+        }
+    }
+    Ok(expanded)
+}
+
+fn wrong(chapter: &Path, directive: &str, error: &Error) -> Error {
+    Error::new(format!("{}: {directive} cannot be replaced", chapter.display()))
+        .evidence(error)
+        .fix("docs/directives.rs tells what there is; {{#include}} wants a file below docs/src")
+}
+
+fn one(workbook: &Workbook, chapter: &Path, words: &[&str]) -> Result<String> {
+    match words {
+        ["readme", "top", heading @ ..] => readme(workbook, chapter, &workbook.root, heading),
+        ["readme", stage, heading @ ..] => readme(workbook, chapter, &workbook.stage(stage)?.folder, heading),
+        ["output", stage] => output(workbook.stage(stage)?),
+        ["item", path, name] if path.contains('/') => item(&below(workbook, path)?, path, name),
+        ["item", stage, name] => {
+            let stage = workbook.stage(stage)?;
+            let [bpf, _] = stage.sources()?;
+            item(&bpf, &format!("stage {:02}", stage.number), name)
+        }
+        ["item", stage, file, name] => {
+            let stage = workbook.stage(stage)?;
+            let folders = ["", "src", "src/bpf"].map(|folder| stage.folder.join(folder).join(file));
+            let path = folders.into_iter().find(|path| path.is_file());
+            let whose = format!("stage {:02}", stage.number);
+            item(
+                &path.ok_or_else(|| Error::new(format!("{whose} has no {file}")))?,
+                &format!("{whose}, {file}"),
+                name,
+            )
+        }
+        _ => Err(Error::new("there is no such directive, or it wants something else")),
+    }
+}
+
+/// A README, or what is below one of its headings, with the links that it has in the book.
+fn readme(workbook: &Workbook, chapter: &Path, folder: &Path, heading: &[&str]) -> Result<String> {
+    let path = folder.join("README.md");
+    let text = read(&path)?;
+    let text = if heading.is_empty() { &text } else { section(&text, &heading.join(" "))? };
+    links::rewrite(workbook, folder.strip_prefix(&workbook.root).unwrap_or(folder), chapter, text)
+}
+
+/// What stands below a heading, up to the next of its rank.
+fn section<'a>(text: &'a str, heading: &str) -> Result<&'a str> {
+    let parser = new_cmark_parser(text, &MarkdownOptions::default());
+    let mut headings = Vec::new();
+    for (event, range) in parser.into_offset_iter() {
+        if let Event::Start(Tag::Heading { level, .. }) = event {
+            headings.push((level, text[range.clone()].trim_matches(['#', ' ', '\n']), range));
+        }
+    }
+    let Some(nth) = headings.iter().position(|(_, name, _)| *name == heading) else {
+        let names: Vec<_> = headings.iter().map(|(_, name, _)| *name).collect();
+        return Err(Error::new(format!("there is no heading {heading:?}"))
+            .evidence(format!("there are: {}", names.join(", "))));
+    };
+    let (level, _, range) = &headings[nth];
+    let end = headings[nth + 1..]
+        .iter()
+        .find(|(other, ..)| other <= level)
+        .map_or(text.len(), |(.., next)| next.start);
+    Ok(&text[range.end..end])
+}
+
+/// What a stage printed: its `output.txt`, or what stands in its README.
+fn output(stage: &Stage) -> Result<String> {
+    let path = stage.folder.join("output.txt");
+    let text = if path.is_file() {
+        read(&path)?
+    } else {
+        let readme = read(&stage.folder.join("README.md"))?;
+        let recorded = readme.split_once("<!-- output:begin").and_then(|(_, rest)| rest.split_once("-->"));
+        let recorded = recorded.and_then(|(_, rest)| rest.split_once("<!-- output:end"));
+        let (recorded, _) =
+            recorded.ok_or_else(|| Error::new(format!("stage {:02} has no output", stage.number)))?;
+        recorded.lines().filter(|line| !line.starts_with("```")).map(|line| format!("{line}\n")).collect()
+    };
+    Ok(fenced("text", text.trim_matches('\n')))
+}
+
+fn item(path: &Path, whose: &str, name: &str) -> Result<String> {
+    let items = diff::items(&read(path)?);
+    let whole = items.iter().find(|(found, _)| found == name).map(|(_, text)| text.as_str());
+    // Global variables stand together; one of them is its line.
+    let line = || {
+        let (_, text) = items.iter().find(|(found, _)| found.split(", ").any(|found| found == name))?;
+        text.lines().find(|line| line.contains(name))
+    };
+    let Some(text) = whole.or_else(line) else {
+        let names: Vec<_> = items.iter().map(|(name, _)| name.as_str()).collect();
+        return Err(Error::new(format!("{whose} has no item {name}"))
+            .evidence(format!("there are: {}", names.join(", "))));
+    };
+    let language = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("rs") => "rust",
+        Some("c" | "h") => "c",
+        _ => "text",
+    };
+    Ok(fenced(language, text.trim_end()))
+}
+
+fn fenced(language: &str, text: &str) -> String {
+    format!("```{language}\n{text}\n```\n")
+}
+
+fn below(workbook: &Workbook, path: &str) -> Result<PathBuf> {
+    let paths = [workbook.root.join(path), workbook.root.join("docs/src").join(path)];
+    let found = paths.into_iter().find(|path| path.is_file());
+    found.ok_or_else(|| Error::new(format!("there is no file {path}")))
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).or_cause(format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(text: &str) -> Result<String> {
+        expand(&Workbook::read().unwrap(), Path::new("beyond.md"), text)
+    }
+
+    #[test]
+    fn items_come_from_the_sources() {
+        let text = expanded("Look:\n\n{{#item 03 bio_endio_entry}}\n\n{{#item 03 main.rs Args}}\n").unwrap();
+        assert!(
+            text.starts_with("Look:\n\n```c\nSEC(\"kprobe/bio_endio\")\nint BPF_KPROBE(bio_endio_entry"),
+            "{text}"
+        );
+        assert!(text.contains("return 0;\n}\n```\n\n```rust\n/// Print how long"), "{text}");
+        let text = expanded("{{#item 03 dropped}}").unwrap();
+        assert!(text.starts_with("```c\nu64 dropped;") && text.lines().count() == 3, "{text}");
+        let text = expanded("{{#item common/src/args.rs RunArgs}}").unwrap();
+        assert!(text.contains("pub struct RunArgs {"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_with_its_chapter() {
+        for (directive, told) in [
+            ("{{#item 03 nothing}}", "stage 03 has no item nothing"),
+            ("{{#item 03 main.rs nothing}}", "stage 03, main.rs has no item nothing"),
+            ("{{#item 03 nothing.c nothing}}", "stage 03 has no nothing.c"),
+            ("{{#item 44 main}}", "there is no stage 44"),
+            ("{{#item docs/nothing.rs main}}", "there is no file docs/nothing.rs"),
+            ("{{#readme 03 Nothing}}", "there is no heading \"Nothing\""),
+            ("{{#include nothing.svg}}", "no such directive"),
+            ("See {{#item 03 main}}", "not alone on its line"),
+        ] {
+            let error = expanded(&format!("Text\n{directive}\n")).unwrap_err().to_string();
+            assert!(
+                error.contains("beyond.md") && error.contains(directive) && error.contains(told),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_output_is_a_block_without_its_markers() {
+        let text = expanded("{{#output 03}}").unwrap();
+        assert!(text.starts_with("```text\n ") && text.ends_with("\n```\n"), "{text}");
+        assert!(
+            text.contains("submit_bio() -> bio_endio() time duration") && text.matches("```").count() == 2,
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_section_ends_at_the_next_of_its_rank() {
+        let text =
+            "# A\n\none\n\n## B\n\ntwo\n\n### C\n\nthree\n\n```sh\n# no heading\n```\n\n## D\n\nfour\n";
+        assert_eq!(section(text, "B").unwrap().trim(), "two\n\n### C\n\nthree\n\n```sh\n# no heading\n```");
+        assert_eq!(section(text, "D").unwrap().trim(), "four");
+    }
+
+    #[test]
+    fn links_of_a_readme_lead_to_pages_of_the_book() {
+        let workbook = Workbook::read().unwrap();
+        let folder = Path::new("stages/stage03_bio_latency_map");
+        let text = "![I/O](../../docs/src/io-path.svg), [02](../stage02_bio_endio_call_time#try-this), [a\nb](src/main.rs), \
+            [README.md](../../README.md), [`x`](build.rs), [a](#b), [c](https://d.example/)";
+        let rewritten = links::rewrite(&workbook, folder, Path::new("stages/03.md"), text).unwrap();
+        assert_eq!(
+            rewritten,
+            "![I/O](../io-path.svg), [02](../stages/02.md#try-this), `a\nb`, [README.md](../start.md), `x`, [a](#b), \
+            [c](https://d.example/)"
+        );
+        let dead =
+            links::rewrite(&workbook, folder, Path::new("stages/03.md"), "[a](../stage99)").unwrap_err();
+        assert!(
+            dead.to_string().contains("stages/03.md") && dead.to_string().contains("[a](../stage99)"),
+            "{dead}"
+        );
+    }
+}

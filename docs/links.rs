@@ -1,0 +1,102 @@
+//! Links as they work in the repository become links as they work in the book.
+
+use std::path::{Component, Path, PathBuf};
+
+use common::{Error, Result};
+use lab::workbook::Workbook;
+use mdbook_markdown::pulldown_cmark::{Event, LinkType, Tag};
+use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
+
+/// Rewrites the links of a Markdown text from `folder`, below the workbook's top folder, for a `chapter` of the book.
+///
+/// Links to a stage lead to its page, links to the top README to the start page, and links to what is not in the book,
+/// such as a source, become its name.
+///
+/// # Errors
+/// If a link leads nowhere.
+pub fn rewrite(workbook: &Workbook, folder: &Path, chapter: &Path, text: &str) -> Result<String> {
+    let mut rewritten = String::with_capacity(text.len());
+    let mut done = 0;
+    for (event, range) in new_cmark_parser(text, &MarkdownOptions::default()).into_offset_iter() {
+        let Event::Start(
+            Tag::Link { link_type: LinkType::Inline, dest_url, .. }
+            | Tag::Image { link_type: LinkType::Inline, dest_url, .. },
+        ) = event
+        else {
+            continue;
+        };
+        let (target, fragment) = match dest_url.split_once('#') {
+            Some((target, fragment)) => (target, format!("#{fragment}")),
+            None => (&*dest_url, String::new()),
+        };
+        // A picture within a link that has been rewritten needs nothing more.
+        if range.start < done || target.is_empty() || target.contains("://") || target.starts_with("mailto:")
+        {
+            continue;
+        }
+        let whole = &text[range.clone()];
+        let new = match page(workbook, &normal(&folder.join(target))) {
+            Page::Book(page) => {
+                let (name, rest) = whole.split_at(whole.rfind("](").unwrap_or(0));
+                let way = format!("{}{fragment}", relative(chapter, &page));
+                format!("{name}{}", rest.replacen(&*dest_url, &way, 1))
+            }
+            Page::Repository => {
+                let name = whole.split_once("](").map_or(whole, |(name, _)| name.trim_start_matches('['));
+                if name.contains('`') { name.to_owned() } else { format!("`{name}`") }
+            }
+            Page::Nowhere => {
+                return Err(Error::new(format!("a link of {} leads nowhere", chapter.display()))
+                    .evidence(whole.replace('\n', " "))
+                    .fix("mend it, in the chapter or in the README that is a part of it"));
+            }
+        };
+        rewritten.push_str(&text[done..range.start]);
+        rewritten.push_str(&new);
+        done = range.end;
+    }
+    rewritten.push_str(&text[done..]);
+    Ok(rewritten)
+}
+
+/// What a path of the repository is in the book.
+enum Page {
+    /// Such a page or picture, below docs/src.
+    Book(PathBuf),
+    /// A file that the book does not have.
+    Repository,
+    Nowhere,
+}
+
+fn page(workbook: &Workbook, path: &Path) -> Page {
+    if let Ok(path) = path.strip_prefix("docs/src") {
+        return Page::Book(path.to_owned());
+    }
+    if path == Path::new("README.md") || path == Path::new("") {
+        return Page::Book("start.md".into());
+    }
+    let at = workbook.root.join(path);
+    let of_stage = workbook
+        .stages
+        .iter()
+        .find(|stage| at == stage.folder || at == stage.folder.join("README.md"))
+        .map(|stage| Page::Book(format!("stages/{:02}.md", stage.number).into()));
+    of_stage.unwrap_or(if at.exists() { Page::Repository } else { Page::Nowhere })
+}
+
+/// `a/../b` is `b`.
+fn normal(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut path, component| {
+        match component {
+            Component::ParentDir => _ = path.pop(),
+            Component::CurDir => {}
+            other => path.push(other),
+        }
+        path
+    })
+}
+
+/// The way from a chapter to a page.
+fn relative(chapter: &Path, page: &Path) -> String {
+    "../".repeat(chapter.components().count().saturating_sub(1)) + &page.display().to_string()
+}

@@ -1,0 +1,62 @@
+//! The view for a projector: what each stage changes, one item at a time. One file that needs nothing else.
+
+use std::fs;
+
+use common::{OrCause, Result};
+use lab::diff::{self, FileDiff, Item, Kind};
+use lab::workbook::{Stage, Workbook};
+use serde_json::{Value, json};
+
+/// The page.
+///
+/// # Errors
+/// If a source can't be read.
+pub fn page(workbook: &Workbook) -> Result<String> {
+    let stages = workbook.stages.iter().map(|stage| of_stage(workbook, stage)).collect::<Result<Vec<_>>>()?;
+    // What ends a script would end this one, too.
+    let data = Value::from(stages).to_string().replace('<', "\\u003c");
+    Ok(include_str!("present/present.html")
+        .replace("{{css}}", include_str!("present/present.css").trim_end())
+        .replace("{{js}}", include_str!("present/present.js").trim_end())
+        .replace("{{data}}", &data))
+}
+
+fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Value> {
+    let files = match stage.parent {
+        Some(parent) => diff::between(workbook.stage(&parent.to_string())?, stage)?,
+        None => first(stage)?,
+    };
+    let items = || files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
+    let steps = items().filter(|(_, item)| item.is_changed()).map(|(file, item)| step(file, item));
+    let kept = items().filter(|(_, item)| !item.is_changed()).map(|(_, item)| item.name.as_str());
+    Ok(json!({
+        "number": stage.number,
+        "parent": stage.parent,
+        "title": stage.title,
+        "adds": stage.adds,
+        "steps": steps.collect::<Vec<_>>(),
+        "kept": kept.collect::<Vec<_>>(),
+    }))
+}
+
+/// Of a stage without a parent everything is new.
+fn first(stage: &Stage) -> Result<Vec<FileDiff>> {
+    let file = |path: &std::path::PathBuf| -> Result<FileDiff> {
+        let text = fs::read_to_string(path).or_cause(format!("cannot read {}", path.display()))?;
+        let name = path.strip_prefix(&stage.folder).unwrap_or(path).display().to_string();
+        Ok(FileDiff { name, items: diff::of_texts("", &text) })
+    };
+    stage.sources()?.iter().map(file).collect()
+}
+
+fn step(file: &FileDiff, item: &Item) -> Value {
+    let line = |line: &diff::Line| {
+        let kind = match line.kind {
+            Kind::Same => "same",
+            Kind::Gone => "gone",
+            Kind::New => "new",
+        };
+        json!([kind, line.pieces])
+    };
+    json!({ "file": file.name, "item": item.name, "lines": item.lines.iter().map(line).collect::<Vec<_>>() })
+}

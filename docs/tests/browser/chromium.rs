@@ -1,0 +1,222 @@
+//! A headless Chromium, driven by the DevTools protocol over a pair of pipes: each message is JSON that ends in a zero
+//! byte. Nothing listens on a port, and when the pipes close, Chromium ends.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// How long anything may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A browser with one page.
+pub struct Chromium {
+    child: Child,
+    stdin: ChildStdin,
+    messages: Receiver<Value>,
+    calls: u64,
+    session: String,
+    /// What the pages did that they should not.
+    wrong: Vec<String>,
+    loaded: bool,
+    _profile: tempfile::TempDir,
+}
+
+impl Chromium {
+    pub fn start() -> Self {
+        let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+        let Some(chromium) = names.iter().find_map(|name| which::which(name).ok()) else {
+            panic!("there is no Chromium in PATH (looked for: {})\n  fix: lab/setup test", names.join(", "));
+        };
+        let profile = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        // Chromium reads from descriptor 3 and writes to 4. The pages are our own, so it needs no sandbox, which it
+        // cannot have as root or in a container.
+        let mut child = Command::new("sh")
+            .args(["-c", "exec \"$@\" 3<&0 4>&1 0</dev/null 1>&2", "sh"])
+            .arg(chromium)
+            .args([
+                "--headless",
+                "--remote-debugging-pipe",
+                "--no-sandbox",
+                "--no-first-run",
+                "--disable-gpu",
+            ])
+            .args(["--disable-background-networking", "--disable-component-update", "--disable-extensions"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (sender, messages) = channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        thread::spawn(move || {
+            for message in stdout.split(0).map_while(Result::ok) {
+                let Ok(message) = serde_json::from_slice(&message) else { break };
+                if sender.send(message).is_err() {
+                    break;
+                }
+            }
+        });
+        let stdin = child.stdin.take().unwrap();
+        let mut browser = Self {
+            child,
+            stdin,
+            messages,
+            calls: 0,
+            session: String::new(),
+            wrong: Vec::new(),
+            loaded: false,
+            _profile: profile,
+        };
+        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let attached =
+            browser.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
+        browser.session = attached["sessionId"].as_str().unwrap().to_owned();
+        for domain in ["Page", "Runtime", "Network", "Log"] {
+            browser.call(&format!("{domain}.enable"), json!({}));
+        }
+        browser
+    }
+
+    /// Calls a method and gives its result.
+    pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.calls += 1;
+        let id = self.calls;
+        let mut message = json!({ "id": id, "method": method, "params": params });
+        if !self.session.is_empty() {
+            message["sessionId"] = json!(self.session);
+        }
+        write!(self.stdin, "{message}\0").unwrap();
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let message = self.message(deadline, method);
+            if message["id"] == id {
+                assert!(message.get("error").is_none(), "{method}: {}", message["error"]);
+                return message["result"].clone();
+            }
+        }
+    }
+
+    /// Takes the next message, and notes what it tells.
+    fn message(&mut self, deadline: Instant, awaited: &str) -> Value {
+        let message = match self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) => panic!("{awaited}: nothing came within {LIMIT:?}"),
+            Err(RecvTimeoutError::Disconnected) => panic!("{awaited}: Chromium has ended"),
+        };
+        let params = &message["params"];
+        let noted = match message["method"].as_str().unwrap_or_default() {
+            "Page.loadEventFired" => {
+                self.loaded = true;
+                None
+            }
+            "Runtime.exceptionThrown" => Some(format!("an exception: {}", params["exceptionDetails"])),
+            "Runtime.consoleAPICalled" if params["type"] == "error" => {
+                Some(format!("an error: {}", params["args"]))
+            }
+            "Log.entryAdded" if params["entry"]["level"] == "error" => Some(params["entry"].to_string()),
+            "Network.loadingFailed" if params["canceled"] != true => Some(format!("not loaded: {params}")),
+            "Network.requestWillBeSent" => {
+                let url = params["request"]["url"].as_str().unwrap_or_default();
+                let local = ["file:", "data:", "about:"].iter().any(|start| url.starts_with(start));
+                (!local).then(|| format!("it asks the network for {url}"))
+            }
+            _ => None,
+        };
+        self.wrong.extend(noted);
+        message
+    }
+
+    /// Opens a page and waits until all of it is here.
+    pub fn open(&mut self, page: &Path, fragment: &str) {
+        self.loading(|browser| {
+            browser.call("Page.navigate", json!({ "url": format!("file://{}{fragment}", page.display()) }));
+        });
+    }
+
+    /// Does what makes a page load, and waits until all of it is here.
+    pub fn loading(&mut self, act: impl FnOnce(&mut Self)) {
+        self.loaded = false;
+        act(self);
+        let deadline = Instant::now() + LIMIT;
+        // The empty page that a browser begins with may be told late.
+        while !self.loaded || self.eval("location.href") == "about:blank" {
+            self.message(deadline, "loading a page");
+        }
+    }
+
+    /// What an expression in JavaScript is worth; of a promise, what comes of it.
+    pub fn eval(&mut self, expression: &str) -> Value {
+        let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
+        let result = self.call("Runtime.evaluate", params);
+        assert!(result.get("exceptionDetails").is_none(), "{expression}: {}", result["exceptionDetails"]);
+        result["result"]["value"].clone()
+    }
+
+    /// Waits until an expression is true. It is looked at whenever the page, its address or its size changes.
+    pub fn until(&mut self, expression: &str) {
+        let found = self.eval(&format!(
+            "new Promise((done) => {{
+                const look = () => {{ if ({expression}) done(true); }};
+                new MutationObserver(look).observe(document, {{
+                    subtree: true, childList: true, attributes: true, characterData: true }});
+                for (const event of ['hashchange', 'resize', 'scroll', 'transitionend']) addEventListener(event, look);
+                setTimeout(() => done(false), {});
+                look();
+            }})",
+            LIMIT.as_millis() / 2,
+        ));
+        assert!(found == true, "this never came true: {expression}, at {}", self.eval("location.href"));
+    }
+
+    /// Presses and releases a key.
+    pub fn press(&mut self, key: &str) {
+        for kind in ["keyDown", "keyUp"] {
+            let mut params = json!({ "type": kind, "key": key });
+            if key.chars().count() == 1 && kind == "keyDown" {
+                params["text"] = json!(key);
+            }
+            if key == "Escape" {
+                // What the browser itself does with a key goes by its code.
+                params["windowsVirtualKeyCode"] = json!(27);
+            }
+            self.call("Input.dispatchKeyEvent", params);
+        }
+    }
+
+    pub fn size(&mut self, width: u32, height: u32) {
+        let params =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 700 });
+        self.call("Emulation.setDeviceMetricsOverride", params);
+    }
+
+    /// `light` or `dark`.
+    pub fn scheme(&mut self, scheme: &str) {
+        let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
+        self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
+    }
+
+    /// What the pages did that they should not, since it was asked last.
+    pub fn wrong(&mut self) -> Vec<String> {
+        // What was under way has been told when this has been answered.
+        self.eval("0");
+        std::mem::take(&mut self.wrong)
+    }
+}
+
+impl Drop for Chromium {
+    /// Lets Chromium end in order, so that none of its processes is left, and if it does not, ends it.
+    fn drop(&mut self) {
+        self.calls += 1;
+        let _ = write!(self.stdin, "{}\0", json!({ "id": self.calls, "method": "Browser.close" }));
+        let deadline = Instant::now() + LIMIT;
+        while self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok() {}
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

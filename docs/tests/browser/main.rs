@@ -1,0 +1,283 @@
+//! Opens the book from the file system, as a reader does, in a real browser.
+
+mod chromium;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lab::diff::{self, Item, Kind};
+use lab::workbook::{Stage, Workbook};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::chromium::Chromium;
+
+const WIDE: (u32, u32) = (1280, 800);
+const PHONE: (u32, u32) = (390, 844);
+/// mdBook clips the page and lets its content scroll, so the page alone would always fit.
+const NO_SIDEWAYS: &str = "[document.scrollingElement, ...document.querySelectorAll('.content, main')]
+    .every((part) => part.scrollWidth <= part.clientWidth)";
+
+/// A book that is there as long as this.
+struct Book {
+    folder: PathBuf,
+    _temp: tempfile::TempDir,
+}
+
+impl Book {
+    fn build() -> Self {
+        let temp = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let folder = temp.path().join("book");
+        let output = Command::new(env!("CARGO_BIN_EXE_book")).arg(&folder).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self { folder, _temp: temp }
+    }
+
+    fn page(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn pages(&self) -> Vec<PathBuf> {
+        let html = |folder: &Path| -> Vec<PathBuf> {
+            let paths = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
+            paths.filter(|path| path.extension().is_some_and(|extension| extension == "html")).collect()
+        };
+        [html(&self.folder), html(&self.folder.join("stages"))].concat()
+    }
+}
+
+#[test]
+fn every_page_loads_in_light_and_dark_and_fits_its_window() {
+    let (book, mut browser) = (Book::build(), Chromium::start());
+    let mut wrong = Vec::new();
+    for ((width, height), scheme) in [(WIDE, "light"), (PHONE, "dark")] {
+        browser.size(width, height);
+        browser.scheme(scheme);
+        for page in book.pages() {
+            browser.open(&page, "");
+            // What does not fit scrolls within itself.
+            if browser.eval(NO_SIDEWAYS) != true {
+                wrong.push(format!("{} scrolls sideways at {width} px", page.display()));
+            }
+            wrong.extend(
+                browser.wrong().into_iter().map(|what| format!("{}, {scheme}: {what}", page.display())),
+            );
+            let dark = browser.eval(
+                "(([r, g, b]) => r + g + b < 384)(getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/g).map(Number))",
+            );
+            let is_toc = page.ends_with("toc.html");
+            if !is_toc && dark != (scheme == "dark") {
+                wrong.push(format!("{} is not {scheme}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn searching_finds_a_function() {
+    let (book, mut browser) = (Book::build(), Chromium::start());
+    browser.open(&book.page("stages/01.html"), "");
+    browser.press("/");
+    browser.until("document.activeElement.id === 'mdbook-searchbar'");
+    browser.call("Input.insertText", json!({ "text": "bio_endio" }));
+    browser.until("document.querySelector('#mdbook-searchresults a')");
+    let results =
+        browser.eval("[...document.querySelectorAll('#mdbook-searchresults a')].map((a) => a.pathname)");
+    let results: Vec<_> = results.as_array().unwrap().iter().filter_map(|path| path.as_str()).collect();
+    assert!(results.iter().any(|path| path.ends_with("/stages/03.html")), "{results:?}");
+    assert!(results.iter().all(|path| Path::new(path).exists()), "{results:?}");
+    browser.loading(|browser| {
+        browser.eval("document.querySelector('#mdbook-searchresults a').click()");
+    });
+    browser.until("document.querySelector('mark')");
+    assert_eq!(browser.wrong(), [""; 0]);
+}
+
+#[test]
+fn the_storage_stack_leads_to_the_stages() {
+    let (book, mut browser) = (Book::build(), Chromium::start());
+    for (width, height) in [WIDE, PHONE] {
+        browser.size(width, height);
+        browser.open(&book.page("storage-stack.html"), "");
+        let links = browser.eval(
+            "[...document.querySelectorAll('main svg a')].map((link) => {
+                link.scrollIntoView({ block: 'center', behavior: 'instant' });
+                const box = (link.querySelector('rect, text') || link).getBoundingClientRect();
+                const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+                const free = link.contains(document.elementFromPoint(x, y));
+                return { x, y, free, to: new URL(link.href.baseVal, location.href).pathname };
+            })",
+        );
+        let links = links.as_array().unwrap();
+        assert!(!links.is_empty(), "the picture has no links");
+        for link in links {
+            let to = link["to"].as_str().unwrap();
+            assert!(
+                to.starts_with(book.page("stages").to_str().unwrap()) && Path::new(to).exists(),
+                "{link}"
+            );
+            assert_eq!(link["free"], true, "something is in the way of {link}");
+        }
+        // The picture stands still where the last link was looked at.
+        let last = links.last().unwrap();
+        browser.loading(|browser| {
+            for kind in ["mousePressed", "mouseReleased"] {
+                let click = json!({ "type": kind, "x": last["x"], "y": last["y"], "button": "left", "clickCount": 1 });
+                browser.call("Input.dispatchMouseEvent", click);
+            }
+        });
+        assert_eq!(browser.eval("location.pathname"), last["to"]);
+    }
+    assert_eq!(browser.wrong(), [""; 0]);
+}
+
+/// What the view has to show of an item: its lines that came or went, and what is marked within them.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+struct Change {
+    item: String,
+    lines: Vec<String>,
+    words: Vec<String>,
+}
+
+fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
+    let items: Vec<Item> = match stage.parent {
+        Some(parent) => {
+            let parent = workbook.stage(&parent.to_string()).unwrap();
+            diff::between(parent, stage).unwrap().into_iter().flat_map(|file| file.items).collect()
+        }
+        None => {
+            let texts = stage.sources().unwrap().map(|path| std::fs::read_to_string(path).unwrap());
+            texts.iter().flat_map(|text| diff::of_texts("", text)).collect()
+        }
+    };
+    let change = |item: &Item| {
+        let mut change = Change { item: item.name.clone(), ..Change::default() };
+        for line in item.lines.iter().filter(|line| line.kind != Kind::Same) {
+            change.lines.push(line.text());
+            // Where nothing of the line stayed, there is nothing to mark.
+            if line.pieces.iter().any(|(changed, _)| !changed) {
+                change
+                    .words
+                    .extend(line.pieces.iter().filter(|(changed, _)| *changed).map(|(_, text)| text.clone()));
+            }
+        }
+        change
+    };
+    items.iter().filter(|item| item.is_changed()).map(change).collect()
+}
+
+/// Waits until the view shows a step of a stage; 0 is its title.
+fn shows(browser: &mut Chromium, stage: u32, step: usize) {
+    browser.until(&format!(
+        "location.hash === '#{stage:02}/{step}' && document.title.startsWith('{stage:02} ')
+            && document.getElementById('count').textContent.startsWith('{step} /')
+            && document.querySelector({step} ? '.item' : 'h1')"
+    ));
+}
+
+#[test]
+fn the_view_for_a_projector_shows_every_change() {
+    let (book, mut browser) = (Book::build(), Chromium::start());
+    let workbook = Workbook::read().unwrap();
+    browser.size(WIDE.0, WIDE.1);
+    browser.open(&book.page("present.html"), "");
+    let shown = "({
+        item: document.querySelector('.item').textContent,
+        lines: [...document.querySelectorAll('.code .new, .code .gone')]
+            .map((line) => line.textContent.replace('\\u200b', '')),
+        words: [...document.querySelectorAll('.word')].map((word) => word.textContent),
+    })";
+    for stage in &workbook.stages {
+        let number = format!("{:02}", stage.number);
+        if stage.number < 10 {
+            browser.press(&stage.number.to_string());
+        }
+        shows(&mut browser, stage.number, 0);
+        let title = browser.eval("document.querySelector('main').textContent");
+        for told in [&stage.title, &stage.adds] {
+            assert!(title.as_str().unwrap().contains(told.as_str()), "{title}");
+        }
+        for (nth, change) in changes(&workbook, stage).iter().enumerate() {
+            browser.press(["ArrowRight", "PageDown", " "][nth % 3]);
+            shows(&mut browser, stage.number, nth + 1);
+            assert_eq!(Change::deserialize(browser.eval(shown)).unwrap(), *change, "stage {number}");
+            let item = &change.item;
+            for (width, height) in [PHONE, WIDE] {
+                browser.size(width, height);
+                browser.until(&format!("innerWidth === {width}"));
+                assert_eq!(browser.eval(NO_SIDEWAYS), true, "stage {number}, {item}, {width} px");
+                let cut = "[...document.querySelectorAll('.code div')].some((line) => line.scrollWidth > line.clientWidth)";
+                assert_eq!(browser.eval(cut), false, "stage {number}, {item}, {width} px: a line is cut");
+            }
+        }
+        // Behind the last change comes the next stage.
+        browser.press("ArrowRight");
+    }
+    assert_eq!(browser.wrong(), [""; 0]);
+}
+
+#[test]
+fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
+    let (book, mut browser) = (Book::build(), Chromium::start());
+    let workbook = Workbook::read().unwrap();
+    let last = changes(&workbook, workbook.stage("03").unwrap()).len();
+    browser.scheme("light");
+    browser.open(&book.page("present.html"), "#03/2");
+    let second = browser.eval("document.querySelector('main').textContent");
+    browser.press("End");
+    shows(&mut browser, 3, last);
+    browser.press("Home");
+    shows(&mut browser, 3, 0);
+    browser.press("ArrowRight");
+    shows(&mut browser, 3, 1);
+    browser.press("ArrowRight");
+    shows(&mut browser, 3, 2);
+    assert_eq!(browser.eval("document.querySelector('main').textContent"), second);
+    // Who reloads stays.
+    browser.loading(|browser| _ = browser.call("Page.reload", json!({})));
+    shows(&mut browser, 3, 2);
+    assert_eq!(browser.eval("document.querySelector('main').textContent"), second);
+    browser.press("PageUp");
+    shows(&mut browser, 3, 1);
+    browser.press("ArrowLeft");
+    shows(&mut browser, 3, 0);
+    browser.press("ArrowLeft");
+    shows(&mut browser, 2, changes(&workbook, workbook.stage("02").unwrap()).len());
+
+    // The picker has every stage.
+    let options =
+        browser.eval("[...document.querySelectorAll('#stage option')].map((option) => Number(option.value))");
+    assert_eq!(options, json!(workbook.stages.iter().map(|stage| stage.number).collect::<Vec<_>>()));
+    browser.eval("{ const stage = document.getElementById('stage'); stage.value = 7; stage.dispatchEvent(new Event('change')); }");
+    shows(&mut browser, 7, 0);
+
+    // Larger, dark, help.
+    browser.press("ArrowRight");
+    shows(&mut browser, 7, 1);
+    let size = "parseFloat(document.querySelector('.code').style.fontSize)";
+    let before = browser.eval(size).as_f64().unwrap();
+    browser.press("+");
+    assert!(browser.eval(size).as_f64().unwrap() > before);
+    let paper = "getComputedStyle(document.documentElement).backgroundColor";
+    let light = browser.eval(paper);
+    browser.press("d");
+    assert_ne!(browser.eval(paper), light);
+    browser.press("?");
+    browser.until("document.getElementById('keys').open");
+    browser.press("Escape");
+    browser.until("!document.getElementById('keys').open");
+
+    // A finger from right to left.
+    browser.size(PHONE.0, PHONE.1);
+    browser.until("innerWidth === 390");
+    for (kind, points) in [
+        ("touchStart", json!([{ "x": 300, "y": 300 }])),
+        ("touchMove", json!([{ "x": 100, "y": 300 }])),
+        ("touchEnd", json!([])),
+    ] {
+        browser.call("Input.dispatchTouchEvent", json!({ "type": kind, "touchPoints": points }));
+    }
+    shows(&mut browser, 7, 2);
+    assert_eq!(browser.wrong(), [""; 0]);
+}

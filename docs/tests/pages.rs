@@ -1,0 +1,203 @@
+//! Builds the book and reads every page of it: each link leads somewhere, and nothing comes from the network.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer};
+use lab::workbook::Workbook;
+
+/// What a page says of itself in its tags.
+#[derive(Default)]
+struct Page {
+    ids: Vec<String>,
+    /// Tag, attribute and value.
+    links: Vec<(String, String, String)>,
+}
+
+/// html5ever, the parser that mdBook itself uses, is here already; its tokens are all that is needed.
+#[derive(Default)]
+struct Tags(RefCell<Page>);
+
+impl TokenSink for Tags {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, _: u64) -> TokenSinkResult<()> {
+        if let Token::TagToken(tag) = token
+            && tag.kind == TagKind::StartTag
+        {
+            let mut page = self.0.borrow_mut();
+            for attribute in &tag.attrs {
+                let value = attribute.value.to_string();
+                match &*attribute.name.local {
+                    "id" => page.ids.push(value),
+                    name @ ("href" | "src" | "srcset" | "poster" | "data" | "xlink:href") => {
+                        page.links.push((tag.name.to_string(), name.to_owned(), value));
+                    }
+                    _ => {}
+                }
+            }
+            // What is within a script is no HTML.
+            if &*tag.name == "script" {
+                return TokenSinkResult::RawData(html5ever::tokenizer::states::RawKind::ScriptData);
+            }
+        }
+        TokenSinkResult::Continue
+    }
+}
+
+fn parse(html: &str) -> Page {
+    let tokenizer = Tokenizer::new(Tags::default(), Default::default());
+    let input = BufferQueue::default();
+    input.push_back(StrTendril::from(html));
+    let _ = tokenizer.feed(&input);
+    tokenizer.end();
+    tokenizer.sink.0.into_inner()
+}
+
+fn book() -> (tempfile::TempDir, PathBuf) {
+    let temp = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let folder = temp.path().join("book");
+    let output = Command::new(env!("CARGO_BIN_EXE_book")).arg(&folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (temp, folder)
+}
+
+/// Every file below a folder, by its path from there.
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut left = vec![folder.to_owned()];
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            left.extend(path.read_dir().unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            found.insert(path.strip_prefix(folder).unwrap().to_owned());
+        }
+    }
+    found
+}
+
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => assert!(normal.pop(), "{} is outside of the book", path.display()),
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[test]
+fn every_link_leads_somewhere_and_nothing_comes_from_the_network() {
+    let (_temp, folder) = book();
+    let files = files(&folder);
+    let pages: BTreeMap<_, _> = files
+        .iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "html"))
+        .map(|path| (path.clone(), parse(&fs::read_to_string(folder.join(path)).unwrap())))
+        .collect();
+    let stages = Workbook::read().unwrap().stages;
+    let mut wrong = Vec::new();
+    for (path, page) in &pages {
+        let mut seen = BTreeSet::new();
+        for id in page.ids.iter().filter(|id| !seen.insert(*id)) {
+            wrong.push(format!("{}: the id {id} is there twice", path.display()));
+        }
+        for (tag, attribute, value) in &page.links {
+            let outside = value.contains("://") || value.starts_with("//");
+            if outside && tag == "a" || value.starts_with("data:") {
+                continue;
+            }
+            let at = format!("{}: <{tag} {attribute}=\"{value}\">", path.display());
+            if outside {
+                wrong.push(format!("{at} comes from the network"));
+                continue;
+            }
+            let (target, fragment) = value.split_once('#').unwrap_or((value, ""));
+            let target = match target {
+                "" => path.clone(),
+                target => normal(&path.parent().unwrap().join(target)),
+            };
+            if !files.contains(&target) {
+                wrong.push(format!("{at} leads nowhere"));
+            } else if target == Path::new("present.html") {
+                // Its script knows the stages.
+                let number: Option<u32> = fragment.split('/').next().and_then(|number| number.parse().ok());
+                if !fragment.is_empty() && !stages.iter().any(|stage| Some(stage.number) == number) {
+                    wrong.push(format!("{at} leads to no stage"));
+                }
+            } else if !fragment.is_empty() && !pages[&target].ids.iter().any(|id| id == fragment) {
+                wrong.push(format!("{at} leads to no such place of the page"));
+            }
+        }
+    }
+    for stage in &stages {
+        let page = PathBuf::from(format!("stages/{:02}.html", stage.number));
+        let present = format!("../present.html#{:02}", stage.number);
+        if !pages.get(&page).is_some_and(|page| page.links.iter().any(|(.., value)| *value == present)) {
+            wrong.push(format!("{} has no link to {present}", page.display()));
+        }
+    }
+    for path in files.iter().filter(|path| path.extension().is_some_and(|extension| extension == "css")) {
+        let css = fs::read_to_string(folder.join(path)).unwrap();
+        if css.contains("url(http")
+            || css.contains("url(\"http")
+            || css.contains("url('http")
+            || css.contains("@import")
+        {
+            wrong.push(format!("{} loads something from elsewhere", path.display()));
+        }
+    }
+    assert!(pages.len() > stages.len() && wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_same_sources_give_the_same_book() {
+    let ((_one, one), (_two, two)) = (book(), book());
+    assert_eq!(files(&one), files(&two));
+    for path in files(&one) {
+        assert!(
+            fs::read(one.join(&path)).unwrap() == fs::read(two.join(&path)).unwrap(),
+            "{} differs",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn chapters_copy_no_code() {
+    let chapters = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut wrong = Vec::new();
+    for path in
+        files(&chapters).iter().filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+    {
+        let text = fs::read_to_string(chapters.join(path)).unwrap();
+        let mut inside = false;
+        for (nth, line) in text.lines().enumerate() {
+            let Some(kind) = line.trim_start().strip_prefix("```") else { continue };
+            inside = !inside;
+            if inside && !["sh", "console"].contains(&kind) {
+                wrong.push(format!(
+                    "{}:{}: a block of {kind:?}; use {{{{#item}}}} or {{{{#output}}}}",
+                    path.display(),
+                    nth + 1
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_folder_with_something_else_in_it_is_left_alone() {
+    let temp = tempfile::tempdir().unwrap();
+    fs::write(temp.path().join("thesis.txt"), "years of work").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_book")).arg(temp.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("holds something, and it is no book"), "{said}");
+    assert!(temp.path().join("thesis.txt").exists());
+}
