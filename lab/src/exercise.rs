@@ -150,7 +150,7 @@ impl Exercise<'_> {
             return Ok(copy);
         }
         Err(Error::new(format!("there is no working copy for {} yet", self.id()))
-            .evidence(format!("{} does not exist", copy.display()))
+            .evidence(format!("there is no folder {}", shown(workbook, &copy)))
             .fix(format!("make one: cargo lab exercise start {}", self.id())))
     }
 
@@ -197,7 +197,7 @@ impl Exercise<'_> {
             "### {id} {title}\n\n{goal}\n\n*Start:* `cargo lab exercise start {id}`. {start}\n\n\
              *Check:* `cargo lab exercise check {id}`. {check}\n\n\
              <details>\n<summary>Hint</summary>\n\n{hint}\n\n</details>\n\n\
-             [Solution](exercises/{number}/solution.patch)\n"
+             *Solution:* [exercises/{number}/solution.patch](exercises/{number}/solution.patch)\n"
         )
     }
 }

@@ -86,7 +86,14 @@ fn console(command: &str, output: &str) -> String {
 pub fn write(workbook: &Workbook, force: bool) -> Result<String> {
     let mut said = String::new();
     for Block { file, name, text } in blocks(workbook)? {
-        let Some(text) = text else { continue };
+        // What another command writes is left as it is; only its sum may be missing.
+        let (text, force) = match text {
+            Some(text) => (text, force),
+            None => match Place::find(&file, name)? {
+                found if found.sum.is_empty() => (found.text().to_owned(), true),
+                _ => continue,
+            },
+        };
         if replace(&file, name, &text, force)? {
             let _ = writeln!(said, "{}: {name}", shown(workbook, &file));
         }
@@ -115,7 +122,7 @@ pub fn check(workbook: &Workbook) -> Result<String> {
     if stale.is_empty() {
         return Ok("All generated blocks are up to date.\n".to_owned());
     }
-    Err(Error::new(format!("{} generated blocks are out of date", stale.len()))
+    Err(Error::new("generated blocks are out of date")
         .evidence(stale.join("\n"))
         .fix("write them: cargo lab sync"))
 }

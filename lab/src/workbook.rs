@@ -137,11 +137,7 @@ impl Workbook {
         parent.ok_or_else(|| {
             Error::new(format!("stage {:02} has no stage before it", stage.number))
                 .evidence("its Cargo.toml names no parent")
-                .fix(format!(
-                    "name two stages: cargo lab diff {0:02} OTHER; or read it: {1}",
-                    stage.number,
-                    stage.folder.display()
-                ))
+                .fix(format!("name two stages: cargo lab diff {:02} OTHER", stage.number))
         })
     }
 

@@ -1,10 +1,11 @@
 //! What people see: help, tables, errors. Needs no kernel.
 
 use std::fs;
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
-use lab::doctor;
-use lab::workbook::Workbook;
+use lab::workbook::{Stage, Workbook};
+use lab::{copies, diff, exercise};
 
 /// Runs a command and gives its exit status, stdout and stderr as one text.
 fn run(command: &mut Command) -> String {
@@ -27,6 +28,8 @@ fn lab(arguments: &[&str]) -> String {
 fn help() {
     insta::assert_snapshot!(lab(&["--help"]));
     insta::assert_snapshot!("help_run", lab(&["run", "--help"]));
+    insta::assert_snapshot!("help_exercise", lab(&["exercise", "--help"]));
+    insta::assert_snapshot!("help_diff", lab(&["diff", "--help"]));
     insta::assert_snapshot!("help_io", run(Command::new(env!("CARGO_BIN_EXE_io")).args(["write", "--help"])));
 }
 
@@ -56,6 +59,9 @@ fn what_does_not_exist_is_told() {
     insta::assert_snapshot!("unknown_stage", lab(&["run", "42"]));
     insta::assert_snapshot!("unknown_kernel", lab(&["run", "01", "--kernel", "4.19"]));
     insta::assert_snapshot!("unknown_workload", lab(&["run", "01", "--io", "swim"]));
+    insta::assert_snapshot!("unknown_exercise", lab(&["exercise", "start", "03.9"]));
+    insta::assert_snapshot!("unknown_stages_exercise", lab(&["exercise", "start", "42.1"]));
+    insta::assert_snapshot!("unknown_diff", lab(&["diff", "01", "42"]));
     insta::assert_snapshot!("unknown_series", lab(&["kernels", "--fetch", "4.19"]));
 }
 
@@ -83,29 +89,98 @@ fn without_clang_the_build_says_what_to_install() {
     assert!(!text.contains("panicked") && text.ends_with("status: 101"), "{text}");
 }
 
-/// What the READMEs say of a stage is what its Cargo.toml and its source say.
+/// What is generated is what the sources say.
 #[test]
-fn the_readmes_tell_the_facts() {
-    let workbook = Workbook::read().unwrap();
-    let readme = fs::read_to_string(workbook.root.join("README.md")).unwrap();
-    for stage in &workbook.stages {
-        let (number, title, adds) = (stage.number, &stage.title, &stage.adds);
-        let row =
-            format!("| [{number:02}](stages/{}) | {title} | {adds} | {} |", stage.package(), stage.minutes);
-        assert!(readme.contains(&row), "missing in README.md: {row}");
+fn the_generated_blocks_are_up_to_date() {
+    assert_eq!(lab(&["sync", "--check"]), "All generated blocks are up to date.\nstatus: 0");
+}
 
-        let probes = doctor::sections(stage).unwrap().into_iter().filter_map(|section| {
-            let (kind, name) = section.trim_start_matches('?').split_once('/')?;
-            Some(format!("{} `{name}`", if kind == "tp_btf" { "tracepoint" } else { kind }))
-        });
-        let row = format!("| {adds} | {} | {} |", probes.collect::<Vec<_>>().join(", "), stage.minutes);
-        let readme = stage.folder.join("README.md");
-        assert!(
-            fs::read_to_string(&readme).unwrap().contains(&row),
-            "missing in {}: {row}",
-            readme.display()
-        );
+#[test]
+fn the_difference_between_two_stages() {
+    for stage in &Workbook::read().unwrap().stages[1..] {
+        let number = format!("{:02}", stage.number);
+        insta::assert_snapshot!(format!("diff_{number}"), lab(&["diff", &number]));
     }
+    insta::assert_snapshot!("diff_first", lab(&["diff", "01"]));
+    let full = lab(&["diff", "03", "--full"]);
+    assert!(
+        !full.contains("as before") && full.contains("\n include!") | full.contains("include!("),
+        "{full}"
+    );
+}
+
+/// From any stage to any other.
+#[test]
+fn a_patch_makes_one_stage_of_another() {
+    let workbook = Workbook::read().unwrap();
+    for (old, new) in workbook.stages.iter().flat_map(|old| workbook.stages.iter().map(move |new| (old, new)))
+    {
+        let copy = tempfile::tempdir().unwrap();
+        copies::write(copy.path(), &copies::files(old).unwrap()).unwrap();
+        let patch = diff::patch_of_files(&copies::files(old).unwrap(), &copies::files(new).unwrap());
+        let mut command = Command::new("patch");
+        command.args(["--strip=1", "--quiet", "--directory"]).arg(copy.path()).stdin(Stdio::piped());
+        let mut child = command.spawn().expect("patch is there: lab/setup test");
+        child.stdin.take().unwrap().write_all(patch.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "{} to {}", old.number, new.number);
+        let made = Stage { folder: copy.path().to_owned(), ..new.clone() };
+        assert_eq!(copies::files(&made).unwrap(), copies::files(new).unwrap());
+    }
+    let printed = lab(&["diff", "01", "08", "--patch"]);
+    let patch = diff::patch_of_files(
+        &copies::files(&workbook.stages[0]).unwrap(),
+        &copies::files(workbook.stage("08").unwrap()).unwrap(),
+    );
+    assert_eq!(printed, format!("{patch}status: 0"));
+}
+
+/// Exercise by exercise, from no working copy to the solution.
+#[test]
+fn an_exercise_from_its_start() {
+    let workbook = Workbook::read().unwrap();
+    let id = "05.2";
+    let exercise = exercise::find(&workbook, id).unwrap();
+    let (copy, kept) = (exercise.copy(&workbook), tempfile::tempdir().unwrap());
+    // A developer's own work on it stays.
+    let own = kept.path().join("own");
+    let had_own = fs::rename(&copy, &own).is_ok();
+    let was_done = exercise::done(&workbook).unwrap().contains(id);
+
+    insta::assert_snapshot!("exercise_hint", lab(&["exercise", "hint", id]));
+    insta::assert_snapshot!("exercise_not_started", lab(&["exercise", "check", id]));
+    insta::assert_snapshot!("exercise_diff_not_started", lab(&["diff", "mine", id]));
+    if !was_done {
+        insta::assert_snapshot!("exercise_no_solution_yet", lab(&["exercise", "solution", id]));
+    }
+    insta::assert_snapshot!("exercise_solution", lab(&["exercise", "solution", id, "--peek"]));
+    insta::assert_snapshot!("exercise_start", lab(&["exercise", "start", id]));
+    insta::assert_snapshot!("exercise_start_twice", lab(&["exercise", "start", id]));
+    let status = lab(&["exercise", "status"]);
+    assert!(was_done || status.contains("\n05.2  started  How large?\n"), "{status}");
+    insta::assert_snapshot!("exercise_diff_mine", lab(&["diff", "mine", id, "--peek"]));
+
+    let source = copy.join("src/bpf/bio_trace.bpf.c");
+    let text = fs::read_to_string(&source).unwrap();
+    fs::write(&source, text.replace("u64 start;", "u64 start")).unwrap();
+    let broken = lab(&["exercise", "check", id]);
+    assert!(broken.contains("error: expected ';' at end of declaration list"), "{broken}");
+    let root = workbook.root.display().to_string();
+    let end = &broken[broken.find("Error: my05-2").expect("our own words come last")..];
+    insta::assert_snapshot!("exercise_does_not_compile", end.replace(&root, "[workbook]"));
+
+    fs::remove_dir_all(&copy).unwrap();
+    if had_own {
+        fs::rename(&own, &copy).unwrap();
+    }
+    assert!(
+        !Command::new("git")
+            .current_dir(&workbook.root)
+            .args(["status", "--porcelain", "mine"])
+            .output()
+            .unwrap()
+            .stdout
+            .contains(&b'?')
+    );
 }
 
 /// The commands in the READMEs are commands that exist.
@@ -115,9 +190,10 @@ fn what_the_readmes_say_to_type_can_be_typed() {
     let makefile = fs::read_to_string(workbook.root.join("Makefile")).unwrap();
     let help = lab(&["--help"]);
     let stages = workbook.stages.iter().map(|stage| stage.folder.join("README.md"));
-    for readme in
-        ["README.md", "CONTRIBUTING.md"].map(|name| workbook.root.join(name)).into_iter().chain(stages)
-    {
+    let chapters = fs::read_dir(workbook.root.join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
+    let chapters = chapters.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let tops = ["README.md", "CONTRIBUTING.md"].map(|name| workbook.root.join(name));
+    for readme in tops.into_iter().chain(stages).chain(chapters) {
         let text = fs::read_to_string(&readme).unwrap();
         for (tool, known) in [("make ", &makefile), ("cargo lab ", &help)] {
             // In a code block or between backticks.

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
 
+use lab::tools::output;
 use lab::workbook::{Stage, Workbook};
+use lab::{copies, diff, exercise};
 use libbpf_rs::ObjectBuilder;
-use similar::{ChangeTag, TextDiff};
 
 /// No stage differs from its parent by more lines of code, those that go and those that come.
 const DIFF_LINES: usize = 60;
@@ -90,17 +92,13 @@ fn each_stage_adds_to_its_parent_exactly_what_it_says() {
     }
 }
 
-/// Lines of code that differ between two files. A comment that helps to understand them costs nothing.
-fn changed(old: &Path, new: &Path) -> usize {
-    let [old, new] = [old, new].map(|path| fs::read_to_string(path).unwrap());
+/// Lines of code that differ between two texts. A comment that helps to understand them costs nothing.
+fn changed(old: &str, new: &str) -> usize {
     let is_code = |line: &str| {
         let line = line.trim();
         !line.is_empty() && !["//", "/*", "* ", "*/"].iter().any(|comment| line.starts_with(comment))
     };
-    TextDiff::from_lines(&old, &new)
-        .iter_all_changes()
-        .filter(|change| change.tag() != ChangeTag::Equal && is_code(change.value()))
-        .count()
+    diff::changed(old, new).iter().filter(|line| is_code(line)).count()
 }
 
 #[test]
@@ -115,8 +113,48 @@ fn each_stage_is_small_and_a_small_step_from_its_parent() {
         let Some(parent) = stage.parent else { continue };
         let parent = workbook.stages.iter().find(|stage| stage.number == parent).unwrap();
         let parents = parent.sources().unwrap();
-        let lines: usize = parents.iter().zip(&sources).map(|(old, new)| changed(old, new)).sum();
+        let read = |path: &PathBuf| fs::read_to_string(path).unwrap();
+        let pairs = parents.iter().zip(&sources);
+        let lines: usize = pairs.map(|(old, new)| changed(&read(old), &read(new))).sum();
         assert!(lines <= DIFF_LINES, "{} differs from its parent by {lines} lines", stage.package());
+    }
+}
+
+/// What fits ten minutes.
+const SOLUTION_LINES: RangeInclusive<usize> = 3..=25;
+
+/// A solution is short, and written as the stages are.
+#[test]
+fn each_exercise_is_small_and_well_formed() {
+    let workbook = Workbook::read().unwrap();
+    for stage in &workbook.stages {
+        let exercises = exercise::of(stage).unwrap();
+        assert!((2..=3).contains(&exercises.len()), "stage {:02} has {}", stage.number, exercises.len());
+        let planted = exercises.iter().filter(|exercise| exercise.folder.join("start.patch").exists());
+        assert!(planted.count() > 0, "stage {:02} has no exercise with a fault in it", stage.number);
+        for exercise in exercises {
+            let id = exercise.id();
+            let (start, solved) =
+                (exercise.starting_point(&workbook, "x").unwrap(), exercise.solved(&workbook, "x").unwrap());
+            let lines: usize = start.iter().zip(&solved).map(|((_, old), (_, new))| changed(old, new)).sum();
+            assert!(SOLUTION_LINES.contains(&lines), "{id} changes {lines} lines");
+            let folder = tempfile::tempdir_in(&workbook.root.join("target")).unwrap();
+            for (name, files) in [("start", start), ("solved", solved)] {
+                copies::write(&folder.path().join(name), &files).unwrap();
+                let file = |nth: usize| folder.path().join(name).join(&files[nth].0);
+                let style = format!("--style=file:{}", workbook.root.join(".clang-format").display());
+                output(Command::new("clang-format").args([&style, "--dry-run", "-Werror"]).arg(file(0)))
+                    .unwrap_or_else(|error| panic!("{id}, {name}: {error}"));
+                let config = workbook.root.join("rustfmt.toml");
+                output(
+                    Command::new("rustfmt")
+                        .args(["--check", "--edition", "2024", "--config-path"])
+                        .arg(config)
+                        .arg(file(1)),
+                )
+                .unwrap_or_else(|error| panic!("{id}, {name}: {error}"));
+            }
+        }
     }
 }
 
@@ -180,6 +218,22 @@ fn check_picture(name: &str, stages: RangeInclusive<u32>) {
         (section.to_owned(), stages.split(' ').map(str::to_owned).collect())
     });
     assert_eq!(marks.collect::<BTreeMap<String, Vec<String>>>(), probes);
+}
+
+/// The program that the chapter on histograms takes apart.
+#[test]
+fn the_books_program_compiles_and_is_small() {
+    let root = Workbook::read().unwrap().root;
+    let source = root.join("docs/src/code/biolatency.bpf.c");
+    let lines = fs::read_to_string(&source).unwrap().lines().count();
+    assert!(lines <= 80, "{lines}");
+    // As a stage is built, in a folder that looks like one.
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("src/bpf")).unwrap();
+    fs::copy(&source, folder.path().join("src/bpf/biolatency.bpf.c")).unwrap();
+    let object = common_build::build(folder.path(), folder.path()).unwrap();
+    let object = ObjectBuilder::default().open_file(object).unwrap();
+    assert!(object.progs().count() > 0);
 }
 
 #[test]

@@ -6,6 +6,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lab::kernels::DEFAULT;
+use lab::record;
+use lab::vm::Machine;
+use lab::workbook::Workbook;
 use libtest_mimic::{Failed, Trial};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -25,6 +28,10 @@ pub fn trials() -> Vec<Trial> {
         trial(
             "ctrl_c_is_for_the_stage_and_its_report_is_printed",
             ctrl_c_is_for_the_stage_and_its_report_is_printed,
+        ),
+        trial(
+            "the_recorded_outputs_look_like_what_the_stages_print",
+            the_recorded_outputs_look_like_what_the_stages_print,
         ),
         trial("a_closed_pipe_ends_the_stage", a_closed_pipe_ends_the_stage),
         trial("a_shell_runs_what_is_typed", a_shell_runs_what_is_typed),
@@ -68,6 +75,23 @@ fn a_stages_status_and_output_come_back() {
     let (status, stdout, stderr) = run(&["run", "01", "--", "--duration", "0"], TIME);
     assert_eq!((status, &*stdout), (2, ""), "clap's status for a bad argument comes through: {stderr}");
     assert!(stderr.contains("greater than 0"), "{stderr}");
+}
+
+/// Each README's command, run again, prints lines of the same kinds. Not each kind need come in each run.
+fn the_recorded_outputs_look_like_what_the_stages_print() {
+    let workbook = Workbook::read().unwrap();
+    let mut guest = Machine::new(&workbook, DEFAULT).unwrap().boot().unwrap();
+    for stage in &workbook.stages {
+        let printed = record::shape(&record::capture(&mut guest, stage).unwrap());
+        let recorded = record::shape(&record::of(stage).unwrap());
+        let missing: Vec<_> = recorded.iter().filter(|line| !printed.contains(line)).collect();
+        let new: Vec<_> = printed.iter().filter(|line| !recorded.contains(line)).collect();
+        assert!(
+            missing.is_empty() && new.is_empty(),
+            "stage {:02} no longer prints {missing:?}, but {new:?}\nrecord it: cargo lab record {0:02}",
+            stage.number
+        );
+    }
 }
 
 fn ctrl_c_is_for_the_stage_and_its_report_is_printed() {
