@@ -20,7 +20,8 @@ demo: build kernel ## Boot a kernel, run every stage there, check what it prints
 	@cargo lab demo --kernel $(KERNEL)
 
 test: setup-test build kernels ## Run every test, on all kernels
-	cargo test --workspace
+	cargo test
+	cargo test --package book
 
 soak: build kernels ## Run the long and heavy tests too
 	LAB_SOAK=1 cargo test --package lab --test kernel
