@@ -1,16 +1,17 @@
 //! Links as they work in the repository become links as they work in the book.
 
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use common::{Error, Result};
+use common::{Error, OrCause, Result};
 use lab::workbook::Workbook;
 use mdbook_markdown::pulldown_cmark::{Event, LinkType, Tag};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 
 /// Rewrites the links of a Markdown text from `folder`, below the workbook's top folder, for a `chapter` of the book.
 ///
-/// Links to a stage lead to its page, links to the top README to the start page, and links to what is not in the book,
-/// such as a source, become its name.
+/// Links to a stage lead to its page, and links to the top README to the start page. What is not in the book, such as a
+/// source, becomes its name; but a patch that stands alone is shown, folded.
 ///
 /// # Errors
 /// If a link leads nowhere.
@@ -41,9 +42,14 @@ pub fn rewrite(workbook: &Workbook, folder: &Path, chapter: &Path, text: &str) -
                 let way = format!("{}{fragment}", relative(chapter, &page));
                 format!("{name}{}", rest.replacen(&*dest_url, &way, 1))
             }
-            Page::Repository => {
+            Page::Repository(path) => {
                 let name = whole.split_once("](").map_or(whole, |(name, _)| name.trim_start_matches('['));
-                if name.contains('`') { name.to_owned() } else { format!("`{name}`") }
+                let alone = text[..range.start].ends_with("\n\n") && text[range.end..].starts_with('\n');
+                match path.extension() {
+                    Some(extension) if extension == "patch" && alone => folded(name, &path)?,
+                    _ if name.contains('`') => name.to_owned(),
+                    _ => format!("`{name}`"),
+                }
             }
             Page::Nowhere => {
                 return Err(Error::new(format!("a link of {} leads nowhere", chapter.display()))
@@ -63,8 +69,8 @@ pub fn rewrite(workbook: &Workbook, folder: &Path, chapter: &Path, text: &str) -
 enum Page {
     /// Such a page or picture, below docs/src.
     Book(PathBuf),
-    /// A file that the book does not have.
-    Repository,
+    /// Such a file, which the book does not have.
+    Repository(PathBuf),
     Nowhere,
 }
 
@@ -81,7 +87,13 @@ fn page(workbook: &Workbook, path: &Path) -> Page {
         .iter()
         .find(|stage| at == stage.folder || at == stage.folder.join("README.md"))
         .map(|stage| Page::Book(format!("stages/{:02}.md", stage.number).into()));
-    of_stage.unwrap_or(if at.exists() { Page::Repository } else { Page::Nowhere })
+    of_stage.unwrap_or(if at.exists() { Page::Repository(at) } else { Page::Nowhere })
+}
+
+/// A patch as what opens at a click.
+fn folded(name: &str, path: &Path) -> Result<String> {
+    let patch = fs::read_to_string(path).or_cause(format!("cannot read {}", path.display()))?;
+    Ok(format!("<details>\n<summary>{name}</summary>\n\n```diff\n{}\n```\n\n</details>", patch.trim_end()))
 }
 
 /// `a/../b` is `b`.
