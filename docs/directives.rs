@@ -13,8 +13,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
-use lab::diff;
-use lab::workbook::{Stage, Workbook};
+use lab::workbook::Workbook;
+use lab::{diff, record};
 use mdbook_markdown::pulldown_cmark::{Event, Tag};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 
@@ -59,7 +59,7 @@ fn one(workbook: &Workbook, chapter: &Path, words: &[&str]) -> Result<String> {
     match words {
         ["readme", "top", heading @ ..] => readme(workbook, chapter, &workbook.root, heading),
         ["readme", stage, heading @ ..] => readme(workbook, chapter, &workbook.stage(stage)?.folder, heading),
-        ["output", stage] => output(workbook.stage(stage)?),
+        ["output", stage] => Ok(fenced("text", record::of(workbook.stage(stage)?)?.trim_matches('\n'))),
         ["item", path, name] if path.contains('/') => item(&below(workbook, path)?, path, name),
         ["item", stage, name] => {
             let stage = workbook.stage(stage)?;
@@ -109,22 +109,6 @@ fn section<'a>(text: &'a str, heading: &str) -> Result<&'a str> {
         .find(|(other, ..)| other <= level)
         .map_or(text.len(), |(.., next)| next.start);
     Ok(&text[range.end..end])
-}
-
-/// What a stage printed: its `output.txt`, or what stands in its README.
-fn output(stage: &Stage) -> Result<String> {
-    let path = stage.folder.join("output.txt");
-    let text = if path.is_file() {
-        read(&path)?
-    } else {
-        let readme = read(&stage.folder.join("README.md"))?;
-        let recorded = readme.split_once("<!-- output:begin").and_then(|(_, rest)| rest.split_once("-->"));
-        let recorded = recorded.and_then(|(_, rest)| rest.split_once("<!-- output:end"));
-        let (recorded, _) =
-            recorded.ok_or_else(|| Error::new(format!("stage {:02} has no output", stage.number)))?;
-        recorded.lines().filter(|line| !line.starts_with("```")).map(|line| format!("{line}\n")).collect()
-    };
-    Ok(fenced("text", text.trim_matches('\n')))
 }
 
 fn item(path: &Path, whose: &str, name: &str) -> Result<String> {
@@ -205,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_is_a_block_without_its_markers() {
+    fn an_output_is_a_block() {
         let text = expanded("{{#output 03}}").unwrap();
         assert!(text.starts_with("```text\n ") && text.ends_with("\n```\n"), "{text}");
         assert!(
