@@ -214,7 +214,7 @@ fn stage06_tells_of_stacks_that_collide() {
     );
 }
 
-/// 06.1: with BPF_F_REUSE_STACKID a stack takes the place of another, and nobody is told.
+/// As the README says: with BPF_F_REUSE_STACKID a stack takes the place of another, and nobody is told.
 fn stage06_is_not_told_when_places_are_used_again() {
     with_ext4();
     let (seen, _) = watch("stage06-reuse", "sync /mnt/dirty --count 64");

@@ -38,7 +38,13 @@ const VARIANTS: &[Variant] = &[
         source: None,
         edits: &[("value_size, 64 * sizeof(u64)", "value_size, 4 * sizeof(u64)")],
     },
-    Variant { name: "stage06-reuse", stage: "06.1", source: None, edits: &[] },
+    // Stage 06's README tells what is lost then.
+    Variant {
+        name: "stage06-reuse",
+        stage: "06",
+        source: None,
+        edits: &[("max_entries, 16384", "max_entries, 16"), ("&stack_map, 0)", "&stack_map, 1 << 10)")],
+    },
     Variant { name: "stage07-function", stage: "07.1", source: None, edits: &[] },
     Variant { name: "stage08-slides", stage: "08", source: Some(KRETPROBE), edits: &[] },
     Variant {
