@@ -6,6 +6,7 @@
 pub mod bench;
 pub mod demo;
 pub mod doctor;
+pub mod drift;
 pub mod guest;
 pub mod image;
 pub mod interrupt;

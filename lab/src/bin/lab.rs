@@ -70,6 +70,12 @@ enum Command {
         #[command(flatten)]
         boot: Boot,
     },
+    /// Find out what moved in a kernel: where the tutorial's probe points are, and how often they are called
+    Drift {
+        /// A kernel: 5.10, 6.1, 6.12, 7.2, or the path of a bzImage [default: all four, into the book's data]
+        #[arg(long = "kernel", value_name = "VERSION or PATH")]
+        kernels: Vec<String>,
+    },
     /// Measure the lab's budgets on this machine
     #[command(hide = true)]
     Bench,
@@ -167,6 +173,10 @@ fn run(command: Command) -> Result<ExitCode> {
             interrupt::take_over()?;
             let mut guest = boot.boot(&workbook)?;
             demo::run(&mut guest, &workbook.stages)
+        }
+        Command::Drift { kernels } => {
+            interrupt::take_over()?;
+            lab::drift::run(&Workbook::read()?, &kernels)
         }
         Command::Bench => {
             interrupt::take_over()?;

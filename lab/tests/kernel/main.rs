@@ -6,6 +6,7 @@
 //!
 //! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1` the long cases run too.
 
+mod drift;
 mod driver;
 mod guest;
 mod pagecache;
@@ -31,8 +32,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 5] =
-    [stages::CASES, stacks::CASES, requests::CASES, pagecache::CASES, situations::CASES];
+const CASES: [&[Case]; 6] =
+    [stages::CASES, stacks::CASES, requests::CASES, pagecache::CASES, situations::CASES, drift::CASES];
 
 /// Makes cases of functions, named after them.
 #[macro_export]
