@@ -4,6 +4,7 @@
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 pub mod bench;
+pub mod channels;
 pub mod demo;
 pub mod doctor;
 pub mod drift;

@@ -79,6 +79,9 @@ enum Command {
     /// Measure the lab's budgets on this machine
     #[command(hide = true)]
     Bench,
+    /// Measure what an event costs and when it gets lost on its way to user space, and write the book's data
+    #[command(hide = true)]
+    Channels,
     /// Compare stage 08 with another tool, and write the table of its README
     #[command(hide = true)]
     Peers,
@@ -181,6 +184,10 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Bench => {
             interrupt::take_over()?;
             bench::run(&Workbook::read()?)
+        }
+        Command::Channels => {
+            interrupt::take_over()?;
+            lab::channels::run(&Workbook::read()?)
         }
         Command::Peers => {
             interrupt::take_over()?;

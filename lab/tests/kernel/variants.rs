@@ -90,7 +90,10 @@ fn build(workbook: &Workbook) -> Result<Vec<PathBuf>> {
     // A workspace of their own, with the same dependencies, built where those are built already.
     let manifest = fs::read_to_string(workbook.root.join("Cargo.toml")).or_cause("cannot read Cargo.toml")?;
     let manifest = manifest
-        .replace(r#"members = ["common", "common/build", "lab", "stages/*"]"#, r#"members = ["*"]"#)
+        .replace(
+            r#"members = ["common", "common/build", "lab", "lab/channels", "stages/*"]"#,
+            r#"members = ["*"]"#,
+        )
         .replace(r#"path = ""#, &format!(r#"path = "{}/"#, workbook.root.display()));
     write(&root.join("Cargo.toml"), &manifest)?;
     let lock = fs::read_to_string(workbook.root.join("Cargo.lock")).or_cause("cannot read Cargo.lock")?;
