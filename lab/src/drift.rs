@@ -210,8 +210,8 @@ impl Drift {
     }
 }
 
-/// A table, from its rows of cells.
-fn markdown(rows: Vec<Vec<String>>) -> String {
+/// A Markdown table, from its rows of cells, with columns as wide as they must be.
+pub(crate) fn markdown(rows: Vec<Vec<String>>) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width =
         |nth| rows.iter().filter_map(|row| row.get(nth)).map(|cell: &String| cell.chars().count()).max();

@@ -3,7 +3,6 @@
 //!
 //! The kernel runs the programs when it is asked to (`BPF_PROG_TEST_RUN`): just as often, and for nobody else.
 
-
 use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -28,7 +27,7 @@ mod bpf {
 /// Send events through each channel, and print a line for each
 #[derive(Parser)]
 enum Channels {
-    /// What an event costs in ns: with a reader that has read all before it, with one that comes later, and to read one
+    /// What an event costs in ns: to send when all before it has been read, and when nothing has; and to read one
     Cost,
     /// Of 4,096 events that nobody reads in time: how many can be read then, the first and the last of them, what the
     /// counter says; how many the program was told that there is no room for, with which error; how many the reader was
@@ -51,7 +50,10 @@ fn main() -> Result<()> {
     let mut object = MaybeUninit::uninit();
     let skel = bpf::ChannelsSkelBuilder::default().open(&mut object)?.load()?;
     let (maps, programs) = (&skel.maps, &skel.progs);
-    fs::write("/proc/sys/kernel/bpf_stats_enabled", "1").or_cause("cannot count what programs cost")?;
+
+    if let Channels::Cost = command {
+        fs::write("/proc/sys/kernel/bpf_stats_enabled", "1").or_cause("cannot count what programs cost")?;
+    }
 
     let seen = RefCell::new(Seen::default());
     let see = |event: &[u8]| seen.borrow_mut().see(event);
@@ -110,11 +112,12 @@ fn main() -> Result<()> {
                 let awaited = cost(program)? - before;
                 send(FEW)?;
                 let alone = cost(program)? - before - awaited;
-                let start = now()?;
-                read()?;
-                let read = now()? - start;
+                seen.take();
+                let clock = time(&nothing)?;
+                let to_read = time(read)?.saturating_sub(clock);
                 let each = |ns: u64| ns / u64::from(FEW);
-                println!("{name}\t{}\t{}\t{}", each(awaited), each(alone), each(read));
+                let one = to_read / seen.take().numbers.len().max(1) as u64;
+                println!("{name}\t{}\t{}\t{one}", each(awaited), each(alone));
             }
             Channels::Loss => {
                 let counts = || {
@@ -173,9 +176,13 @@ fn cost(program: &ProgramMut<'_>) -> Result<u64> {
     ns.ok_or_else(|| Error::new("the kernel does not tell what a program costs").evidence(info))
 }
 
-fn now() -> Result<u64> {
-    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).or_cause("there is no clock")?;
-    Ok(Duration::from(time).as_nanos() as u64)
+/// ns of CPU time that something takes: time in which another process runs, or nobody, does not count.
+fn time(what: &dyn Fn() -> Result<()>) -> Result<u64> {
+    let now =
+        || clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).or_cause("there is no clock");
+    let start = now()?;
+    what()?;
+    Ok((now()? - start).as_nanos() as u64)
 }
 
 /// A private trace pipe with as much room as the other channels have.
