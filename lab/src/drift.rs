@@ -117,14 +117,14 @@ const TABLES: [(&str, &str); 5] = [
     ),
     ("start", "Calls by a process that starts 8 others"),
     ("field", "Fields: at which byte of the structure"),
-    ("arguments", "Arguments of a tracepoint, as a `tp_btf` program gets them"),
+    ("arguments", "What a tracepoint hands to a `tp_btf` program: pointers to these"),
 ];
 
 /// What each kernel of the matrix is, and what it stands for.
 const KERNELS: [[&str; 3]; MATRIX.len()] = [
-    ["5.10", "Debian 11, bullseye", "pages; one completion after the other"],
-    ["6.1", "Debian 12, bookworm", "folios of one page; completion in batches; no fprobe"],
-    ["6.12", "Debian 13, trixie, and the security updates of 12", "the default here"],
+    ["5.10", "Debian 11, bullseye", "before folios; requests complete one by one"],
+    ["6.1", "Debian 12, bookworm", "folios, completion in batches; ext4 keeps to one page a folio"],
+    ["6.12", "Debian 13, trixie, and the security updates of 12", "today: the default here"],
     ["7.2", "Debian unstable, sid", "what comes: large folios on ext4, a preemptible kernel"],
 ];
 
@@ -192,7 +192,7 @@ impl Drift {
     /// The tables as Markdown, with columns as wide as they must be.
     fn tables(&self) -> String {
         let tables = TABLES.map(|(of, caption)| {
-            let head = [vec!["probe point".to_owned()], self.kernels.clone()].concat();
+            let head = [vec![String::new()], self.kernels.clone()].concat();
             let rows = self.rows.iter().filter(|row| row.0 == of);
             let rows = rows.map(|(_, point, cells)| {
                 // What is there, can be probed and is not called is what the chapter warns of.
@@ -334,7 +334,7 @@ pub fn measure() -> Result<Vec<[String; 3]>> {
 
 const NO: &str = "no";
 
-/// The types of what a tracepoint hands to a program.
+/// The types of what a tracepoint hands to a program; of a pointer, what it points to.
 fn arguments(btf: &Btf<'_>, tracepoint: &str) -> Option<String> {
     let function: Typedef<'_> = btf.type_by_name(&format!("btf_trace_{tracepoint}"))?;
     let function =
@@ -344,9 +344,7 @@ fn arguments(btf: &Btf<'_>, tracepoint: &str) -> Option<String> {
     let names = function.iter().skip(1).map(|argument| {
         let argument = btf.type_by_id::<BtfType<'_>>(argument.ty)?;
         match Ptr::try_from(argument) {
-            Ok(pointer) => {
-                name(pointer.referenced_type().skip_mods_and_typedefs()).map(|name| format!("{name} *"))
-            }
+            Ok(pointer) => name(pointer.referenced_type().skip_mods_and_typedefs()),
             Err(_) => name(argument),
         }
     });
@@ -556,7 +554,7 @@ mod tests {
         insta::assert_snapshot!(drift.tables().split("\n\n").take(2).collect::<Vec<_>>().join("\n\n"), @r"
         Calls during 64 direct writes of 4 KiB to a raw disk, by whoever it was:
 
-        | probe point                 | 5.10 | 9.9            |
+        |                             | 5.10 | 9.9            |
         |-----------------------------|------|----------------|
         | `bio_endio`                 | 64   | **0**          |
         | tracepoint `block_rq_issue` | ?    | as .part.0: 64 |
