@@ -89,7 +89,17 @@ const POINTS: [(Work, &[&str]); 3] = [
             "ext4_mpage_readpages",
         ],
     ),
-    (Work::Start, &["sys_clone", "__x64_sys_clone", "_do_fork", "kernel_clone", "sched/sched_process_fork"]),
+    (
+        Work::Start,
+        &[
+            "sys_clone",
+            "__x64_sys_clone",
+            "__x64_sys_clone3",
+            "_do_fork",
+            "kernel_clone",
+            "sched/sched_process_fork",
+        ],
+    ),
 ];
 
 /// Fields that moved.
