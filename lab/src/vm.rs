@@ -45,15 +45,21 @@ pub enum Accel {
     Kvm,
     /// Emulation, which works everywhere
     Tcg,
+    /// Emulation of one CPU whose clock counts instructions: what is measured there is the same on each machine
+    Icount,
 }
 
 impl Accel {
-    fn arguments(self) -> [&'static str; 4] {
+    fn arguments(self) -> &'static [&'static str] {
         match self {
-            Self::Kvm => ["-accel", "kvm", "-cpu", "host"],
+            Self::Kvm => &["-smp", "2", "-accel", "kvm", "-cpu", "host"],
             // One thread for both CPUs: with a thread each (thread=multi), 6.12 died in 1 of 40 boots of an int3 that the
             // kernel had already patched away, a race of QEMU 7.2 with code that changes itself, as kprobes do.
-            Self::Auto | Self::Tcg => ["-accel", "tcg,thread=single", "-cpu", "max"],
+            Self::Auto | Self::Tcg => &["-smp", "2", "-accel", "tcg,thread=single", "-cpu", "max"],
+            // An instruction takes 1 ns. When there is nothing to do, the clock goes on to the next event at once.
+            Self::Icount => {
+                &["-smp", "1", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", "max"]
+            }
         }
     }
 }
@@ -206,7 +212,7 @@ impl Machine {
         // If the lab is killed, the emulator must not stay.
         command.args(["--pdeathsig", "KILL"]).arg(QEMU.find()?);
         // q35: a guest on the slimmer microvm hangs now and then under emulation ("could not calculate TSC khz").
-        command.args(["-M", "q35", "-smp", "2", "-m", "1024"]).args(accel.arguments());
+        command.args(["-M", "q35", "-m", "1024"]).args(accel.arguments());
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
         command.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(at("initramfs"));
         // A panic ends the emulator at once (panic=-1 asks for a reboot, -no-reboot refuses it).

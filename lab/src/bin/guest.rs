@@ -50,6 +50,8 @@ enum Guest {
     Symbols,
     /// Print what stage 08 and another tool say of the same reads
     Peers,
+    /// Print what this kernel says of the tutorial's probe points
+    Drift,
     /// Run a stage for a moment and check what it prints
     Demo {
         /// Its number.
@@ -95,6 +97,10 @@ fn start(guest: Guest) -> Result<ExitCode> {
         }
         Guest::Peers => {
             lab::peers::compare()?.iter().for_each(|line| println!("{line}"));
+            Ok(ExitCode::SUCCESS)
+        }
+        Guest::Drift => {
+            lab::drift::measure()?.iter().for_each(|row| println!("{}", row.join("\t")));
             Ok(ExitCode::SUCCESS)
         }
         Guest::Demo { stage } => lab::demo::one(stage).map(|()| ExitCode::SUCCESS),

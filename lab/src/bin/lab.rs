@@ -112,9 +112,18 @@ enum Command {
         #[command(flatten)]
         boot: Boot,
     },
+    /// Find out what moved in a kernel: where the tutorial's probe points are, and how often they are called
+    Drift {
+        /// A kernel: 5.10, 6.1, 6.12, 7.2, or the path of a bzImage [default: all four, into the book's data]
+        #[arg(long = "kernel", value_name = "VERSION or PATH")]
+        kernels: Vec<String>,
+    },
     /// Measure the lab's budgets on this machine
     #[command(hide = true)]
     Bench,
+    /// Measure what an event costs and when it gets lost on its way to user space, and write the book's data
+    #[command(hide = true)]
+    Channels,
     /// Compare stage 08 with another tool, and write the table of its README
     #[command(hide = true)]
     Peers,
@@ -278,9 +287,17 @@ fn run(command: Command) -> Result<ExitCode> {
             let mut guest = boot.boot(&workbook)?;
             demo::run(&mut guest, &workbook.stages)
         }
+        Command::Drift { kernels } => {
+            interrupt::take_over()?;
+            lab::drift::run(&Workbook::read()?, &kernels)
+        }
         Command::Bench => {
             interrupt::take_over()?;
             bench::run(&Workbook::read()?)
+        }
+        Command::Channels => {
+            interrupt::take_over()?;
+            lab::channels::run(&Workbook::read()?)
         }
         Command::Peers => {
             interrupt::take_over()?;

@@ -6,6 +6,8 @@
 //!
 //! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1` the long cases run too.
 
+mod channels;
+mod drift;
 mod driver;
 mod exercises;
 mod guest;
@@ -32,8 +34,15 @@ use libtest_mimic::{Arguments, Failed, Trial};
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 5] =
-    [stages::CASES, stacks::CASES, requests::CASES, pagecache::CASES, situations::CASES];
+const CASES: [&[Case]; 7] = [
+    stages::CASES,
+    stacks::CASES,
+    requests::CASES,
+    pagecache::CASES,
+    situations::CASES,
+    drift::CASES,
+    channels::CASES,
+];
 
 /// Makes cases of functions, named after them.
 #[macro_export]
@@ -153,6 +162,7 @@ fn boot(kernel: &str, append: &str) -> Result<Guest> {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
     }
+    machine.binaries.push(lab::channels::binary(&workbook)?);
     machine.binaries.extend(variants::binaries(&workbook)?);
     machine.boot()
 }

@@ -1,0 +1,244 @@
+//! Sends the same event through each of the ways from the kernel to user space, and prints what it costs or what gets
+//! lost. Made for `cargo lab channels`, which runs it in a guest that counts instructions.
+//!
+//! The kernel runs the programs when it is asked to (`BPF_PROG_TEST_RUN`): just as often, and for nobody else.
+
+use std::cell::RefCell;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Parser;
+use common::trace_pipe::Line;
+use common::{Error, OrCause, Result, report, tracefs};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, PerfBufferBuilder, ProgramInput, ProgramMut, RingBufferBuilder};
+use nix::fcntl::OFlag;
+use nix::time::{ClockId, clock_gettime};
+
+mod bpf {
+    include!(concat!(env!("OUT_DIR"), "/channels.skel.rs"));
+}
+
+/// Send events through each channel, and print a line for each
+#[derive(Parser)]
+enum Channels {
+    /// What an event costs in ns: to send when all before it has been read, and when nothing has; and to read one
+    Cost,
+    /// Of 4,096 events that nobody reads in time: how many can be read then, the first and the last of them, what the
+    /// counter says; how many the program was told that there is no room for, with which error; how many the reader was
+    /// told that it lost
+    Loss,
+}
+
+/// Events whose cost is measured: all channels have room for them.
+const FEW: u32 = 64;
+/// More than any channel has room for.
+const MANY: u32 = 4096;
+/// Pages of the perf buffer, as much as the other channels have.
+const PAGES: usize = 16;
+
+/// A channel's name, the program that sends, and how to read all that is there.
+type Channel<'a> = (&'a str, &'a ProgramMut<'a>, &'a dyn Fn() -> Result<()>);
+
+fn main() -> Result<()> {
+    let command = Channels::parse();
+    let mut object = MaybeUninit::uninit();
+    let skel = bpf::ChannelsSkelBuilder::default().open(&mut object)?.load()?;
+    let (maps, programs) = (&skel.maps, &skel.progs);
+
+    if let Channels::Cost = command {
+        fs::write("/proc/sys/kernel/bpf_stats_enabled", "1").or_cause("cannot count what programs cost")?;
+    }
+
+    let seen = RefCell::new(Seen::default());
+    let see = |event: &[u8]| seen.borrow_mut().see(event);
+    let perf = PerfBufferBuilder::new(&maps.perf_buffer)
+        .pages(PAGES)
+        .sample_cb(|_, event: &[u8]| see(event))
+        .lost_cb(|_, lost| seen.borrow_mut().lost += lost)
+        .build()?;
+    let mut ring = RingBufferBuilder::new();
+    ring.add(&maps.ring_buffer, |event: &[u8]| {
+        see(event);
+        0
+    })?;
+    let ring = ring.build()?;
+    let pipe = Pipe::new()?;
+
+    let nothing = || Ok(());
+    let read_pipe = || pipe.read(&mut seen.borrow_mut());
+    let read_perf = || perf.consume().map_err(Error::from);
+    let read_ring = || ring.consume().map_err(Error::from);
+    let read_hash = || -> Result<()> {
+        for key in maps.hash_map.keys() {
+            see(&maps.hash_map.lookup(&key, MapFlags::ANY)?.unwrap_or_default());
+            maps.hash_map.delete(&key)?;
+        }
+        Ok(())
+    };
+    let read_count = || -> Result<()> {
+        let count = maps.count_map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
+        seen.borrow_mut().count = report::words::<1>(&count)[0];
+        Ok(())
+    };
+    let channels: [Channel<'_>; 8] = [
+        ("empty", &programs.empty, &nothing),
+        ("unsent", &programs.unsent, &nothing),
+        ("trace pipe", &programs.trace_pipe, &read_pipe),
+        ("perf buffer", &programs.perf, &read_perf),
+        ("ring buffer", &programs.ring, &read_ring),
+        ("ring buffer, nobody woken", &programs.ring_quiet, &read_ring),
+        ("hash map", &programs.hash, &read_hash),
+        ("counter", &programs.count, &read_count),
+    ];
+    for (name, program, read) in channels {
+        let send =
+            |events: u32| (0..events).try_for_each(|_| program.test_run(ProgramInput::default()).map(drop));
+        match command {
+            Channels::Cost => {
+                // What is done only once is done.
+                send(FEW)?;
+                read()?;
+                let before = cost(program)?;
+                for _ in 0..FEW {
+                    send(1)?;
+                    read()?;
+                }
+                let awaited = cost(program)? - before;
+                send(FEW)?;
+                let alone = cost(program)? - before - awaited;
+                seen.take();
+                let clock = time(&nothing)?;
+                let to_read = time(read)?.saturating_sub(clock);
+                let each = |ns: u64| ns / u64::from(FEW);
+                let one = to_read / seen.take().numbers.len().max(1) as u64;
+                println!("{name}\t{}\t{}\t{one}", each(awaited), each(alone));
+            }
+            Channels::Loss => {
+                let counts = || {
+                    report::globals(maps.bss_data.as_deref())
+                        .map(|data| (data.sent, data.refused, data.error))
+                };
+                let before = counts()?;
+                seen.take();
+                send(MANY)?;
+                let after = counts()?;
+                read()?;
+                let first = seen.take();
+                // The next event tells of those that were lost before it.
+                send(1)?;
+                read()?;
+                let lost = first.lost + seen.borrow().lost;
+                let number = |number: Option<&u32>| number.map_or(0, |number| number - before.0);
+                println!(
+                    "{name}\t{}\t{}\t{}\t{}\t{}\t{}\t{lost}",
+                    first.numbers.len(),
+                    number(first.numbers.iter().min()),
+                    number(first.numbers.iter().max()),
+                    first.count,
+                    after.1 - before.1,
+                    if after.1 == before.1 { 0 } else { after.2 },
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What was read.
+#[derive(Default)]
+struct Seen {
+    /// The events' numbers.
+    numbers: Vec<u32>,
+    /// Events that the channel says it lost.
+    lost: u64,
+    /// What the counter says.
+    count: u64,
+}
+
+impl Seen {
+    /// An event: time, process, number, name.
+    fn see(&mut self, event: &[u8]) {
+        self.numbers.push((report::words::<4>(event)[1] >> 32) as u32);
+    }
+}
+
+/// ns that a program has run for.
+fn cost(program: &ProgramMut<'_>) -> Result<u64> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd()));
+    let info = info.or_cause("cannot look at the program")?;
+    let ns = info.lines().find_map(|line| line.strip_prefix("run_time_ns:")?.trim().parse().ok());
+    ns.ok_or_else(|| Error::new("the kernel does not tell what a program costs").evidence(info))
+}
+
+/// ns of CPU time that something takes: time in which another process runs, or nobody, does not count.
+fn time(what: &dyn Fn() -> Result<()>) -> Result<u64> {
+    let now =
+        || clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).or_cause("there is no clock");
+    let start = now()?;
+    what()?;
+    Ok((now()? - start).as_nanos() as u64)
+}
+
+/// A private trace pipe with as much room as the other channels have.
+struct Pipe {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Pipe {
+    fn new() -> Result<Self> {
+        let path = tracefs::path()?.join("instances/channels");
+        fs::create_dir(&path).or_cause(format!("cannot make the trace instance {}", path.display()))?;
+        let mut pipe = Self { path, file: None };
+        let event = Path::new("events/bpf_trace/bpf_trace_printk");
+        let room = (PAGES * 4).to_string();
+        for (file, value) in [
+            (Path::new("buffer_size_kb"), &*room),
+            (&event.join("filter"), "bpf_string ~ \"channels: *\""),
+            (&event.join("enable"), "1"),
+        ] {
+            let file = pipe.path.join(file);
+            fs::write(&file, value).or_cause(format!("cannot write {value:?} to {}", file.display()))?;
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlag::O_NONBLOCK.bits())
+            .open(pipe.path.join("trace_pipe"));
+        pipe.file = Some(file.or_cause("cannot open the trace pipe")?);
+        Ok(pipe)
+    }
+
+    /// Reads all that is there.
+    fn read(&self, seen: &mut Seen) -> Result<()> {
+        let mut text = Vec::new();
+        if let Some(mut file) = self.file.as_ref()
+            && let Err(error) = file.read_to_end(&mut text)
+            && error.kind() != ErrorKind::WouldBlock
+        {
+            return Err(error).or_cause("cannot read the trace pipe");
+        }
+        for line in String::from_utf8_lossy(&text).lines() {
+            if let Some(line) = Line::parse(line) {
+                let number = line.message.split(' ').nth(1).and_then(|number| number.parse().ok());
+                seen.numbers.extend::<Option<u32>>(number);
+            } else if let Some((_, lost)) = line.split_once("[LOST ") {
+                seen.lost += lost.split(' ').next().and_then(|lost| lost.parse::<u64>().ok()).unwrap_or(0);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        self.file = None;
+        // The printing programs are gone soon; what is left is removed with the guest.
+        let _ = fs::remove_dir(&self.path);
+    }
+}

@@ -1,0 +1,20 @@
+//! What the book says of a kernel is what the kernel says.
+
+use common::preflight::release;
+use lab::drift::{Drift, RELEASE, measure};
+use lab::kernels::MATRIX;
+
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![the_book_says_what_this_kernel_says];
+
+fn the_book_says_what_this_kernel_says() {
+    let book = Drift::parse(include_str!("../../../docs/src/kernels.tsv"));
+    let series = MATRIX.iter().find(|series| release().starts_with(&format!("{}.", series.name))).unwrap();
+    // A newer package of the same series says the same.
+    let told = |rows: Vec<[String; 3]>| rows.into_iter().filter(|[of, ..]| of != RELEASE).collect::<Vec<_>>();
+    let (book, kernel) = (told(book.column(series.name).unwrap()), told(measure().unwrap()));
+    let differ: Vec<_> = book.iter().zip(&kernel).filter(|(book, kernel)| book != kernel).collect();
+    assert!(differ.is_empty(), "book, kernel: {differ:#?}; cargo lab drift writes the book's data again");
+    assert_eq!(book.len(), kernel.len());
+}
