@@ -4,20 +4,14 @@
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 pub mod bench;
-<<<<<<< HEAD
+pub mod channels;
 pub mod check;
 pub mod copies;
-=======
-pub mod channels;
->>>>>>> 290b812d4207e2473beac06ad63f344753ae424d
 pub mod demo;
 pub mod diff;
 pub mod doctor;
-<<<<<<< HEAD
-pub mod exercise;
-=======
 pub mod drift;
->>>>>>> 290b812d4207e2473beac06ad63f344753ae424d
+pub mod exercise;
 pub mod guest;
 pub mod image;
 pub mod interrupt;

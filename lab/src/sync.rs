@@ -9,7 +9,7 @@ use common::{Error, OrCause, Result};
 
 use crate::diff::{self, Extent, FileDiff};
 use crate::workbook::{Stage, Workbook};
-use crate::{copies, doctor, exercise, record};
+use crate::{channels, copies, doctor, drift, exercise, record};
 
 /// A block: its file, its name, and what is to be in it; `None` if another command writes it.
 struct Block {
@@ -35,6 +35,9 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         add(readme, "exercises", exercises.join("\n"));
     }
     add(docs.join("stages.md"), "stages", stages(workbook, |stage| format!("stages/{:02}.md", stage.number)));
+    add(docs.join("kernel-moved.md"), "kernels", drift::kernels_table(&workbook.root)?);
+    add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
+    add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
     blocks.push(Block { file: workbook.stage("08")?.folder.join("README.md"), name: "peers", text: None });
     Ok(blocks)
 }
