@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `{{#readme 03}}` | the README of stage 03; `top` is the workbook's |
 //! | `{{#readme 03 How it works}}` | what stands below that heading of it |
+//! | `{{#notes 03}}` | the notes for instructors of it |
 //! | `{{#output 03}}` | what stage 03 printed, as it was recorded |
 //! | `{{#item 03 bio_endio_entry}}` | that item of stage 03's BPF source |
 //! | `{{#item 03 main.rs main}}` | that item of another source of it |
@@ -59,6 +60,7 @@ fn one(workbook: &Workbook, chapter: &Path, words: &[&str]) -> Result<String> {
     match words {
         ["readme", "top", heading @ ..] => readme(workbook, chapter, &workbook.root, heading),
         ["readme", stage, heading @ ..] => readme(workbook, chapter, &workbook.stage(stage)?.folder, heading),
+        ["notes", stage] => notes(workbook, chapter, workbook.stage(stage)?),
         ["output", stage] => Ok(fenced("text", record::of(workbook.stage(stage)?)?.trim_matches('\n'))),
         ["item", path, name] if path.contains('/') => item(&below(workbook, path)?, path, name),
         ["item", stage, name] => {
@@ -87,6 +89,17 @@ fn readme(workbook: &Workbook, chapter: &Path, folder: &Path, heading: &[&str]) 
     let text = read(&path)?;
     let text = if heading.is_empty() { &text } else { section(&text, &heading.join(" "))? };
     links::rewrite(workbook, folder.strip_prefix(&workbook.root).unwrap_or(folder), chapter, text)
+}
+
+/// The notes for instructors, which a README has folded away.
+fn notes(workbook: &Workbook, chapter: &Path, stage: &Stage) -> Result<String> {
+    let text = read(&stage.folder.join("README.md"))?;
+    let notes = text.split_once("<summary>Instructor notes</summary>");
+    let notes = notes.and_then(|(_, rest)| rest.split_once("</details>"));
+    let (notes, _) =
+        notes.ok_or_else(|| Error::new(format!("stage {:02} has no notes for instructors", stage.number)))?;
+    let folder = stage.folder.strip_prefix(&workbook.root).unwrap_or(&stage.folder);
+    links::rewrite(workbook, folder, chapter, notes.trim())
 }
 
 /// What stands below a heading, up to the next of its rank.

@@ -22,6 +22,7 @@ pub mod observe;
 pub mod peers;
 pub mod protocol;
 pub mod record;
+pub mod schedule;
 pub mod sync;
 pub mod terminal;
 pub mod tools;

@@ -9,7 +9,7 @@ use common::{Error, OrCause, Result};
 
 use crate::diff::{self, Extent, FileDiff};
 use crate::workbook::{Stage, Workbook};
-use crate::{channels, copies, doctor, drift, exercise, record};
+use crate::{channels, copies, doctor, drift, exercise, record, schedule};
 
 /// A block: its file, its name, and what is to be in it; `None` if another command writes it.
 struct Block {
@@ -38,6 +38,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     add(docs.join("kernel-moved.md"), "kernels", drift::kernels_table(&workbook.root)?);
     add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
     add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
+    add(docs.join("instructor.md"), "schedule", schedule::tables(workbook)?);
     blocks.push(Block { file: workbook.stage("08")?.folder.join("README.md"), name: "peers", text: None });
     Ok(blocks)
 }
