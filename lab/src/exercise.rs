@@ -15,6 +15,7 @@ use common::{Error, OrCause, Result};
 
 use crate::copies::{self, Files};
 use crate::diff::{self, Extent};
+use crate::terminal;
 use crate::vm::Guest;
 use crate::workbook::{Stage, Workbook};
 
@@ -184,9 +185,10 @@ impl Exercise<'_> {
         Ok(files)
     }
 
-    /// What the learner reads before they start.
-    pub fn text(&self) -> String {
-        format!("{} {}\n\n{}\n\n{}\n\nCheck: {}\n", self.id(), self.title, self.goal, self.start, self.check)
+    /// What the learner reads before they start, in lines of a terminal.
+    pub fn text(&self, columns: usize) -> String {
+        let Self { title, goal, start, check, .. } = self;
+        wrap(&format!("{} {title}\n\n{goal}\n\n{start}\n\nCheck: {check}", self.id()), columns)
     }
 
     /// For the stage's README.
@@ -200,6 +202,12 @@ impl Exercise<'_> {
              *Solution:* [exercises/{number}/solution.patch](exercises/{number}/solution.patch)\n"
         )
     }
+}
+
+/// Paragraphs in lines of a terminal.
+pub fn wrap(text: &str, columns: usize) -> String {
+    let paragraphs = text.split("\n\n").map(|text| textwrap::fill(&text.replace('\n', " "), columns) + "\n");
+    paragraphs.collect::<Vec<_>>().join("\n")
 }
 
 /// Changes files as a patch says, which may be one of several files.
@@ -247,7 +255,7 @@ pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Resul
     copies::workspace(workbook, &workbook.root.join(FOLDER))?;
     let files = exercise.starting_point(workbook, &exercise.binary())?;
     copies::write(&folder, &files)?;
-    let mut text = exercise.text();
+    let mut text = exercise.text(terminal::columns());
     let id = exercise.id();
     let _ = write!(text, "\nYour working copy:\n");
     for (path, _) in files.iter().take(2) {
@@ -339,25 +347,27 @@ pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
 /// If the exercises can't be read.
 pub fn status(workbook: &Workbook) -> Result<String> {
     let done = done(workbook)?;
-    let mut text = String::new();
-    let mut counts = (0, 0);
+    let (mut text, mut counts, mut next) = (String::new(), (0, 0), None);
     for stage in &workbook.stages {
         let whole = whole(workbook, stage).ok().filter(|whole| whole.copy(workbook).exists());
         for exercise in whole.into_iter().chain(of(stage)?) {
-            let state = if done.contains(&exercise.id()) {
-                counts.0 += 1;
-                "done"
-            } else if exercise.copy(workbook).exists() {
-                "started"
-            } else {
-                ""
+            let id = exercise.id();
+            let state = match (done.contains(&id), exercise.copy(workbook).exists()) {
+                (true, _) => "done",
+                (false, true) => "started",
+                (false, false) => "",
             };
+            counts.0 += u32::from(state == "done");
             counts.1 += 1;
-            let line = format!("{:<5} {state:<8} {}", exercise.id(), exercise.title);
+            let line = format!("{id:<5} {state:<8} {}", exercise.title);
             let _ = writeln!(text, "{}", line.trim_end());
+            if state != "done" {
+                next.get_or_insert(format!("{} {id}", if state.is_empty() { "start" } else { "check" }));
+            }
         }
     }
-    let _ = writeln!(text, "\n{} of {} done. To begin: cargo lab exercise start 01.1", counts.0, counts.1);
+    let next = next.map(|next| format!(" Next: cargo lab exercise {next}")).unwrap_or_default();
+    let _ = writeln!(text, "\n{} of {} done.{next}", counts.0, counts.1);
     Ok(text)
 }
 

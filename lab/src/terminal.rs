@@ -17,6 +17,12 @@ pub fn size() -> Option<Size> {
     (size.ws_row > 0).then_some(Size { rows: size.ws_row, cols: size.ws_col })
 }
 
+/// How wide a line of prose may be: as the user's window, if that is narrower than what reads well.
+pub fn columns() -> usize {
+    const READABLE: usize = 100;
+    size().map_or(READABLE, |size| usize::from(size.cols).min(READABLE))
+}
+
 /// A terminal like the user's for a program in the guest.
 pub fn like_ours() -> Terminal {
     let kind = std::env::var("TERM").unwrap_or_else(|_| "dumb".to_owned());

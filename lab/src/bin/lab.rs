@@ -338,7 +338,7 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             let mut guest = boot.boot_with(&workbook, binaries)?;
             print(&exercise::check(&workbook, &exercise, &mut guest)?)
         }
-        Exercise::Hint { exercise } => print(&format!("{}\n", find(&exercise)?.hint)),
+        Exercise::Hint { exercise } => print(&exercise::wrap(&find(&exercise)?.hint, terminal::columns())),
         Exercise::Solution { exercise, peek } => {
             print(&exercise::solution(&workbook, &find(&exercise)?, peek)?)
         }
