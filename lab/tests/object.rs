@@ -139,7 +139,7 @@ fn each_exercise_is_small_and_well_formed() {
             let pairs = start.iter().zip(&solved);
             let lines: usize = pairs.map(|((_, old), (_, new))| diff::changed(old, new).len()).sum();
             assert!(SOLUTION_LINES.contains(&lines), "{id} changes {lines} lines");
-            let folder = tempfile::tempdir_in(&workbook.root.join("target")).unwrap();
+            let folder = tempfile::tempdir_in(workbook.target.clone()).unwrap();
             for (name, files) in [("start", start), ("solved", solved)] {
                 copies::write(&folder.path().join(name), &files).unwrap();
                 let file = |nth: usize| folder.path().join(name).join(&files[nth].0);
