@@ -145,7 +145,10 @@ pub fn replace(file: &Path, name: &str, text: &str, force: bool) -> Result<bool>
     if !found.sum.is_empty() && found.sum != sum(old) && old != text && !force {
         let changes = FileDiff { name: file.display().to_string(), items: diff::of_texts(old, text) };
         return Err(Error::new(format!("{}: somebody edited the generated block {name:?}", file.display()))
-            .evidence(format!("what would be written over it:{}", diff::terminal(&[changes], Extent::Folded)))
+            .evidence(anstream::adapter::strip_str(&format!(
+                "what would be written over it:{}",
+                diff::terminal(&[changes], Extent::Folded)
+            )))
             .fix("move your edit to where the block comes from; or throw it away: cargo lab sync --force"));
     }
     let whole = format!("{}<!-- {name}:begin {} -->\n{text}{}", found.before(), sum(text), found.after());
