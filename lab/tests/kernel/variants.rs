@@ -10,11 +10,11 @@ use lab::copies::{self, Files};
 use lab::exercise;
 use lab::workbook::Workbook;
 
-/// A stage, or an exercise's starting point, and what to replace in its BPF source.
+/// A stage, or an exercise's starting point, and what to replace in its sources.
 struct Variant {
     name: &'static str,
     stage: &'static str,
-    /// A file of the stage's folder that takes the source's place.
+    /// A file that takes the source's place, from the stage's folder.
     source: Option<&'static str>,
     edits: &'static [(&'static str, &'static str)],
 }
@@ -46,6 +46,22 @@ const VARIANTS: &[Variant] = &[
         edits: &[("max_entries, 16384", "max_entries, 16"), ("&stack_map, 0)", "&stack_map, 1 << 10)")],
     },
     Variant { name: "stage07-function", stage: "07.1", source: None, edits: &[] },
+    // What the chapter on histograms says to try.
+    Variant {
+        name: "stage07-histogram",
+        stage: "07",
+        source: Some("../../docs/src/code/biolatency.bpf.c"),
+        edits: &[
+            ("use libbpf_rs::skel::", "use libbpf_rs::{MapCore, MapFlags};\nuse libbpf_rs::skel::"),
+            ("counts.overwritten", "0"),
+            (
+                "    // REPORT: what stayed in the map",
+                "    for key in skel.maps.histogram.keys() {\n        \
+                 let count = skel.maps.histogram.lookup(&key, MapFlags::ANY)?.unwrap_or_default();\n        \
+                 println!(\"{:?} {:?}\", key[0], report::words::<1>(&count)[0]);\n    }\n    // REPORT: what stayed in the map",
+            ),
+        ],
+    },
     Variant { name: "stage08-slides", stage: "08", source: Some(KRETPROBE), edits: &[] },
     Variant {
         name: "stage08-kretprobe",
@@ -99,15 +115,16 @@ impl Variant {
         let stage = workbook.stage(self.stage)?;
         let mut files = copies::files(stage)?;
         copies::rename(&mut files, stage, self.name);
-        let bpf = &mut files[0].1;
         if let Some(source) = self.source {
-            *bpf = fs::read_to_string(stage.folder.join(source)).or_cause(format!("cannot read {source}"))?;
+            files[0].1 =
+                fs::read_to_string(stage.folder.join(source)).or_cause(format!("cannot read {source}"))?;
         }
         for (old, new) in self.edits {
-            if bpf.matches(old).count() != 1 {
-                return Err(Error::new(format!("{}: {old:?} is not there once", self.name)));
+            let places: Vec<_> = files.iter_mut().filter(|(_, text)| text.contains(old)).collect();
+            match <[_; 1]>::try_from(places) {
+                Ok([(_, text)]) if text.matches(old).count() == 1 => *text = text.replace(old, new),
+                _ => return Err(Error::new(format!("{}: {old:?} is not there once", self.name))),
             }
-            *bpf = bpf.replace(old, new);
         }
         Ok(files)
     }
