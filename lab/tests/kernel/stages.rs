@@ -42,8 +42,12 @@ pub const CASES: &[Case] = cases![
     a_stage_ends_in_the_middle_of_a_flood,
 ];
 
-pub const SOAK: &[Case] =
-    cases![soak_stage04_50000_writes, soak_stage03_200000_writes, soak_stage03_eight_threads];
+pub const SOAK: &[Case] = cases![
+    soak_stage04_50000_writes,
+    soak_stage03_200000_writes,
+    soak_stage03_eight_threads,
+    soak_every_way_to_end_of_every_stage
+];
 
 fn submits(events: &[(Line<'_>, Event)]) -> usize {
     events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count()
@@ -344,53 +348,77 @@ fn nothing_is_left(before: &std::collections::BTreeSet<u32>, how: &str) {
     wait_until(&format!("{how}: the programs are gone"), || programs() == *before);
 }
 
+/// How a run may end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Signal(Signal),
+    Duration,
+    Lines,
+    ClosedPipe,
+}
+
+const ENDS: [End; 5] =
+    [End::Signal(Signal::SIGINT), End::Signal(Signal::SIGTERM), End::Duration, End::Lines, End::ClosedPipe];
+
+/// Stages 01 and 07 in each way, those between in one or two; all of them in each way is a part of the soak.
 fn every_way_to_end_leaves_nothing_behind() {
+    for number in 1..=7 {
+        for (nth, end) in ENDS.into_iter().enumerate() {
+            if [1, 7].contains(&number) || number % ENDS.len() == nth {
+                end_a_stage(number, end);
+            }
+        }
+    }
+}
+
+fn soak_every_way_to_end_of_every_stage() {
+    for number in 1..=7 {
+        ENDS.into_iter().for_each(|end| end_a_stage(number, end));
+    }
+}
+
+fn end_a_stage(number: usize, end: End) {
     quiet();
     let before = programs();
-    for number in 1..=7 {
-        let name = format!("stage{number:02}");
-        let lines_per_write = number.min(3);
-        let has_report = |seen: &Observation| seen.stdout.contains("Starts without an end") == (number >= 3);
-
-        for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    let name = format!("stage{number:02}");
+    let lines_per_write = number.min(3);
+    let has_report = |text: &str| text.contains("Starts without an end") == (number >= 3);
+    match end {
+        End::Signal(signal) => {
             let stage = Stage::start(&[&name]).unwrap();
             assert_eq!(instances().len(), 1);
             assert!(programs().len() > before.len());
             io("write /dev/scratch --count 4");
             let seen = stage.end(signal).unwrap();
-            assert!(seen.status.success() && has_report(&seen), "{signal}: {seen:?}");
+            assert!(seen.status.success() && has_report(&seen.stdout), "{signal}: {seen:?}");
             assert_eq!(seen.lines().len(), 4 * lines_per_write, "{signal}: {}", seen.stdout);
-            nothing_is_left(&before, &format!("{name}, {signal}"));
         }
-
-        let stage = Stage::start(&[&name, "--duration", "0.7"]).unwrap();
-        let start = Instant::now();
-        let seen = stage.wait().unwrap();
-        assert!(seen.status.success() && has_report(&seen), "--duration: {seen:?}");
-        assert!(start.elapsed() > Duration::from_millis(500), "--duration ended after {:?}", start.elapsed());
-        nothing_is_left(&before, &format!("{name}, --duration"));
-
-        let stage = Stage::start(&[&name, "--lines", "5"]).unwrap();
-        io("write /dev/scratch --count 8");
-        let seen = stage.wait().unwrap();
-        assert!(seen.status.success() && has_report(&seen), "--lines: {seen:?}");
-        assert_eq!(seen.lines().len(), 5, "{}", seen.stdout);
-        nothing_is_left(&before, &format!("{name}, --lines"));
-
-        let mut head = Command::new("sh");
-        let stage =
-            Stage::spawn(head.args(["-c", &format!("{name} | head -n 3")]).stdout(Stdio::piped())).unwrap();
-        io("write /dev/scratch --count 8");
-        let seen = stage.wait().unwrap();
-        assert_eq!(seen.stdout.lines().count(), 3, "{}", seen.stdout);
-        assert!(!seen.stderr.contains("rror"), "{}", seen.stderr);
-        assert_eq!(
-            seen.stderr.contains("Starts without an end"),
-            number >= 3,
-            "the report goes to stderr then"
-        );
-        nothing_is_left(&before, &format!("{name}, head"));
+        End::Duration => {
+            let stage = Stage::start(&[&name, "--duration", "0.7"]).unwrap();
+            let start = Instant::now();
+            let seen = stage.wait().unwrap();
+            assert!(seen.status.success() && has_report(&seen.stdout), "--duration: {seen:?}");
+            assert!(start.elapsed() > Duration::from_millis(500), "ended after {:?}", start.elapsed());
+        }
+        End::Lines => {
+            let stage = Stage::start(&[&name, "--lines", "5"]).unwrap();
+            io("write /dev/scratch --count 8");
+            let seen = stage.wait().unwrap();
+            assert!(seen.status.success() && has_report(&seen.stdout), "--lines: {seen:?}");
+            assert_eq!(seen.lines().len(), 5, "{}", seen.stdout);
+        }
+        End::ClosedPipe => {
+            let mut head = Command::new("sh");
+            head.args(["-c", &format!("{name} | head -n 3")]);
+            let stage = Stage::spawn(head.stdout(Stdio::piped())).unwrap();
+            io("write /dev/scratch --count 8");
+            let seen = stage.wait().unwrap();
+            assert_eq!(seen.stdout.lines().count(), 3, "{}", seen.stdout);
+            assert!(!seen.stderr.contains("rror"), "{}", seen.stderr);
+            assert!(has_report(&seen.stderr), "the report goes to stderr then: {}", seen.stderr);
+        }
     }
+    nothing_is_left(&before, &format!("{name}, {end:?}"));
 }
 
 fn a_closed_pipe_ends_a_stage_without_io() {
