@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use common::report::Unpaired;
 use common::trace_pipe::Line;
 use lab::null_blk::NullBlk;
-use lab::observe::{Observation, Stage};
+use lab::observe::Stage;
 use lab::truth::{self, Event, durations, unpaired};
 use libbpf_rs::ObjectBuilder;
 use nix::sys::signal::{Signal, kill};
