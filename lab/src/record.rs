@@ -2,6 +2,7 @@
 //! stage's `output.txt`, from where [`crate::sync`] takes it. Times and addresses are those of that run; that the stage still
 //! prints lines of this shape is tested.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
@@ -117,9 +118,17 @@ fn shorten(text: &str) -> String {
     short.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// What kinds of lines there are, without what differs from run to run: of trace lines what was written, sorted, each kind
-/// once; then all other lines in their order.
-pub fn shape(text: &str) -> Vec<String> {
+/// What kinds of lines there are, without what differs from run to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// What trace lines say, each kind once. Which of them come in a run depends on what happens meanwhile.
+    pub traced: BTreeSet<String>,
+    /// All other lines in their order, of several alike the first.
+    pub rest: Vec<String>,
+}
+
+/// The shape of a text.
+pub fn shape(text: &str) -> Shape {
     let blur = |text: &str| {
         let mut shape = String::new();
         for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
@@ -133,12 +142,10 @@ pub fn shape(text: &str) -> Vec<String> {
         if shape.starts_with("=> ") { "=> FUNCTION".to_owned() } else { shape }
     };
     let trace = |line: &str| line.split_once(": bpf_trace_printk: ").map(|(_, message)| blur(message));
-    let mut kinds: Vec<_> = text.lines().filter_map(trace).collect();
-    kinds.sort();
-    kinds.dedup();
-    kinds.extend(text.lines().filter(|line| !is_trace(line) && *line != "...").map(blur));
-    kinds.dedup();
-    kinds
+    let rest = text.lines().filter(|line| !is_trace(line) && *line != "...");
+    let mut rest: Vec<_> = rest.map(blur).collect();
+    rest.dedup();
+    Shape { traced: text.lines().filter_map(trace).collect(), rest }
 }
 
 #[cfg(test)]
@@ -161,6 +168,8 @@ mod tests {
     fn a_shape_has_words_and_no_numbers() {
         let text = "io-1 [000] ..... 1.0: bpf_trace_printk: submit_bio(bio=0xff12) called: 12\n=> a()\n=> b()\n\
                     [Total 4 Hit 0 miss 4]\n";
-        assert_eq!(shape(text), ["submit_bio(bio=0) called: 0", "=> FUNCTION", "[Total 0 Hit 0 miss 0]"]);
+        let Shape { traced, rest } = shape(text);
+        assert_eq!(traced.into_iter().collect::<Vec<_>>(), ["submit_bio(bio=0) called: 0"]);
+        assert_eq!(rest, ["=> FUNCTION", "[Total 0 Hit 0 miss 0]"]);
     }
 }
