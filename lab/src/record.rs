@@ -18,11 +18,8 @@ use crate::workload::Workload;
 /// How long a stage may run.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Of a longer stretch of trace lines so many are kept at its start, and as many at its end.
-const KEPT: usize = 3;
-
-/// A stage without an end of its own gets a Ctrl-C after so many lines.
-const ENOUGH: usize = 2 * KEPT + 1;
+/// Of a longer stretch of trace lines so many are kept. A stage without an end of its own gets a Ctrl-C after more.
+const KEPT: usize = 6;
 
 /// What follows `cargo lab run` in a README.
 #[derive(Debug, Parser)]
@@ -35,6 +32,13 @@ struct Run {
     arguments: Vec<String>,
 }
 
+impl Run {
+    /// Whether it goes on until Ctrl-C.
+    fn is_endless(&self, stage: &Stage) -> bool {
+        self.arguments.is_empty() && stage.command.is_none()
+    }
+}
+
 /// Runs a stage as its README says and gives what it prints to stdout, whole.
 ///
 /// # Errors
@@ -44,14 +48,14 @@ pub fn capture(guest: &mut Guest, stage: &Stage) -> Result<String> {
     let argv = stage.argv(&stage.binary(), run.io.as_ref(), &run.arguments);
     guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
     let line = guest.line();
-    let endless = run.arguments.is_empty() && stage.command.is_none();
+    let endless = run.is_endless(stage);
     let (mut stdout, mut stderr, mut ended) = (Vec::new(), Vec::new(), false);
     let status = guest.finish(Some(LIMIT), |stream, bytes| {
         match stream {
             Stream::Stdout => stdout.extend_from_slice(bytes),
             Stream::Stderr => stderr.extend_from_slice(bytes),
         }
-        if endless && !ended && stdout.iter().filter(|byte| **byte == b'\n').count() >= ENOUGH {
+        if endless && !ended && stdout.iter().filter(|byte| **byte == b'\n').count() >= KEPT {
             ended = true;
             line.send(&ToGuest::Signal(Signal::SIGINT as i32))?;
         }
@@ -80,7 +84,9 @@ fn command(stage: &Stage) -> Result<Run> {
 /// # Errors
 /// As [`capture`], or if it can't be kept.
 pub fn record(guest: &mut Guest, stage: &Stage) -> Result<()> {
-    let text = shorten(&capture(guest, stage)?);
+    // Of a run that somebody ended, the beginning; else how it began and how it ended.
+    let first = if command(stage)?.is_endless(stage) { KEPT } else { KEPT / 2 };
+    let text = shorten(&capture(guest, stage)?, first);
     let file = stage.folder.join("output.txt");
     fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))
 }
@@ -102,15 +108,15 @@ fn is_trace(line: &str) -> bool {
     line.contains(": bpf_trace_printk: ")
 }
 
-/// Leaves out the middle of long stretches of trace lines.
-fn shorten(text: &str) -> String {
+/// Of long stretches of trace lines, keeps so many of the first, and of the last what is still to be kept.
+fn shorten(text: &str, first: usize) -> String {
     let lines: Vec<_> = text.lines().collect();
     let mut short = Vec::new();
     for stretch in lines.chunk_by(|one, other| is_trace(one) == is_trace(other)) {
-        if is_trace(stretch[0]) && stretch.len() > 2 * KEPT {
-            short.extend_from_slice(&stretch[..KEPT]);
+        if is_trace(stretch[0]) && stretch.len() > KEPT {
+            short.extend_from_slice(&stretch[..first]);
             short.push("...");
-            short.extend_from_slice(&stretch[stretch.len() - KEPT..]);
+            short.extend_from_slice(&stretch[stretch.len() + first - KEPT..]);
         } else {
             short.extend_from_slice(stretch);
         }
@@ -153,14 +159,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_of_many_lines_is_left_out() {
+    fn of_many_lines_some_are_kept() {
         let line = |nth: u32| format!("io-1 [000] ..... {nth}.0: bpf_trace_printk: f() called: {nth}\n");
         let text: String = (0..9).map(line).chain(["====\n".to_owned()]).collect();
-        let short = shorten(&text);
+        let short = shorten(&text, 3);
         let expected: String =
             [0, 1, 2].map(line).concat() + "...\n" + &[6, 7, 8].map(line).concat() + "====\n";
         assert_eq!(short, expected);
-        assert_eq!(shorten(&short), short, "and no more of it the next time");
+        assert_eq!(shorten(&short, 3), short, "and no more of it the next time");
+        assert_eq!(shorten(&text, 6), (0..6).map(line).collect::<String>() + "...\n====\n");
         assert_eq!(shape(&short), shape(&text));
     }
 
