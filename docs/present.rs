@@ -27,7 +27,8 @@ fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Value> {
         None => first(stage)?,
     };
     let items = || files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
-    let steps = items().filter(|(_, item)| item.is_changed()).map(|(file, item)| step(file, item));
+    // A comment is no lesson.
+    let steps = items().filter(|(_, item)| item.is_changed_code()).map(|(file, item)| step(file, item));
     let kept = items().filter(|(_, item)| !item.is_changed()).map(|(_, item)| item.name.as_str());
     Ok(json!({
         "number": stage.number,

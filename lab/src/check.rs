@@ -2,6 +2,7 @@
 //! what the program prints whether it is right.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -116,7 +117,14 @@ fn pair(seen: &Observation, first: &str, second: &str) -> Result<(u64, u64)> {
 }
 
 fn only_io(binary: &str) -> Result<String> {
-    let (seen, done) = watch(binary, &format!("write {RAW_DEVICE}"))?;
+    // Its name begins like that of io.
+    let other = Path::new("/tmp/iostat");
+    let _ = fs::remove_file(other);
+    symlink("/bin/io", other).or_cause("cannot make a program called iostat")?;
+    let (seen, done) = watch_while(&[binary], || {
+        output(Command::new(other).args(["write", RAW_DEVICE]))?;
+        io(&["write", RAW_DEVICE])
+    })?;
     let lines = seen.lines().len() as u64;
     expect(
         lines == done.count,
@@ -181,14 +189,15 @@ fn the_right_end(binary: &str) -> Result<String> {
         lines.iter().filter_map(|line| line.message.strip_prefix(words)?.parse().ok()).collect()
     };
     let (starts, ends) = (times("submit_bio() called: "), times("bio_endio() called: "));
-    let returns = times("submit_bio() returned: ").len();
+    let returns = times("submit_bio() returned: ");
     let count = done.count as usize;
     expect(
-        (starts.len(), ends.len(), returns) == (count, count, count),
+        (starts.len(), ends.len(), returns.len()) == (count, count, count),
         format!(
-            "{count} writes, and {} lines submit_bio() called: ..., {returns} submit_bio() returned: ..., {} bio_endio() \
+            "{count} writes, and {} lines submit_bio() called: ..., {} submit_bio() returned: ..., {} bio_endio() \
              called: ...",
             starts.len(),
+            returns.len(),
             ends.len()
         ),
         &seen,
@@ -200,8 +209,10 @@ fn the_right_end(binary: &str) -> Result<String> {
         format!("this disk takes 20 ms for each write, but here one ended after {} µs", shortest / 1000),
         &seen,
     )?;
+    let before = returns.iter().zip(&ends).filter(|(returned, ended)| returned < ended).count();
     Ok(format!(
-        "on a disk that takes 20 ms, no write ended earlier than after {:.1} ms",
+        "on a disk that takes 20 ms, no write ended earlier than after {:.1} ms; submit_bio() had returned before in {before} \
+         of {count}, since it does not wait for the disk",
         shortest as f64 / 1e6
     ))
 }
@@ -237,23 +248,26 @@ fn nothing_stays(binary: &str) -> Result<String> {
 
 fn who_waited(binary: &str) -> Result<String> {
     let (seen, done) = watch(binary, &format!("write {RAW_DEVICE}"))?;
-    let submitters: Vec<u32> = seen
-        .lines()
-        .iter()
-        .filter_map(|line| line.message.split_once(" ns, submitted by ")?.1.parse().ok())
-        .collect();
+    let submitters = |seen: &Observation| -> Vec<u32> {
+        let pid = |message: &str| message.split_once(" ns, submitted by ")?.1.parse().ok();
+        seen.lines().iter().filter_map(|line| pid(line.message)).collect()
+    };
+    let told = submitters(&seen).len() as u64;
     expect(
-        submitters.len() as u64 == done.count,
-        format!("{} writes, and {} lines that end in: ns, submitted by PID", done.count, submitters.len()),
+        told == done.count,
+        format!("{} writes, and {told} lines that end in: ns, submitted by PID", done.count),
         &seen,
     )?;
-    let wrong = submitters.iter().find(|pid| **pid != done.pid);
-    expect(
-        wrong.is_none(),
-        format!("the writes were those of process {}, not {}", done.pid, wrong.unwrap_or(&0)),
-        &seen,
-    )?;
-    Ok(format!("all {} bios are told to be those of process {}, which is io", done.count, done.pid))
+    let (threads, of_threads) = watch(binary, &format!("write {RAW_DEVICE} --threads 2"))?;
+    for (seen, done) in [(&seen, &done), (&threads, &of_threads)] {
+        let wrong = submitters(seen).into_iter().find(|pid| *pid != done.pid);
+        let told = wrong.unwrap_or_default();
+        expect(wrong.is_none(), format!("the writes were those of process {}, not {told}", done.pid), seen)?;
+    }
+    Ok(format!(
+        "all {} bios are told to be those of process {}, which is io, and so with two threads",
+        done.count, done.pid
+    ))
 }
 
 fn slowest_of_all_cpus(binary: &str) -> Result<String> {

@@ -80,6 +80,15 @@ impl Item {
         self.lines.iter().any(|line| line.kind != Kind::Same)
     }
 
+    /// Whether more changed than comments.
+    pub fn is_changed_code(&self) -> bool {
+        let is_comment = |line: &Line| {
+            let text = line.text();
+            ["//", "/*", "*"].iter().any(|start| text.trim_start().starts_with(start))
+        };
+        self.lines.iter().any(|line| line.kind != Kind::Same && !is_comment(line))
+    }
+
     /// Its lines, with long unchanged stretches folded.
     fn rows(&self, extent: Extent) -> Vec<Row<'_>> {
         let near = |nth: usize| {
@@ -219,7 +228,7 @@ fn name(text: &str) -> String {
         return map.to_owned();
     }
     let Some(first) = code.find(|line| !line.starts_with("SEC(")) else {
-        return "comment".to_owned();
+        return "about".to_owned();
     };
     let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
     let after = |mark: &str| first.split_once(mark).map(|(_, rest)| word(rest));
@@ -392,7 +401,7 @@ mod tests {
         assert_eq!(names(OLD), ["#include", "start_map", "lost, found", "f_entry"]);
         let rust = "//! About.\n\nuse a::b;\nuse c;\n\nmod bpf {\n    include!();\n}\n\n/// Doc\n#[derive(A)]\nstruct Args {\n\
             \n    a: u8,\n}\n\nfn main() -> Result<()> {\n    b()\n}\n";
-        assert_eq!(names(rust), ["comment", "use", "bpf", "Args", "main"]);
+        assert_eq!(names(rust), ["about", "use", "bpf", "Args", "main"]);
         let c = "static __always_inline int add(u32 key, u64 pages)\n{\n}\n\nSEC(\"tracepoint/a/b\")\nint b(struct c *d)\n{\n}\n\n\
             enum count { READ };\n\n#define EEXIST 17\n\nchar LICENSE[] SEC(\"license\") = \"GPL\";\n";
         assert_eq!(names(c), ["add", "b", "count", "EEXIST", "LICENSE"]);

@@ -106,18 +106,25 @@ pub fn find<'a>(workbook: &'a Workbook, name: &str) -> Result<Exercise<'a>> {
 
 /// The exercise to write a stage oneself.
 fn whole<'a>(workbook: &'a Workbook, stage: &'a Stage) -> Result<Exercise<'a>> {
-    let parent = workbook.parent(stage)?;
+    let parent = workbook.parent(stage).map_err(|error| {
+        Error::new(error.cause()).evidence("to write a stage oneself, one starts from the one before it").fix(
+            "write a later one: cargo lab exercise start 02; or do an exercise of it: cargo lab exercise start 01.1",
+        )
+    })?;
     Ok(Exercise {
         stage,
         number: 0,
         title: format!("Write stage {:02} yourself", stage.number),
-        goal: format!("{} It adds {}.", stage.title, stage.adds),
+        goal: format!("Its question: {}\n\nIt adds {}.", stage.title, stage.adds),
         start: format!(
             "The copy is stage {:02}. Let it print what stage {:02} prints.",
             parent.number, stage.number
         ),
         check: "As in `cargo lab demo`: what it prints must be the truth about what `io` did.".to_owned(),
-        hint: format!("What changes is in the README: {}", stage.folder.join("README.md").display()),
+        hint: format!(
+            "What changes, and why, is on the stage's page of the book, and in stages/{}/README.md.",
+            stage.package()
+        ),
         folder: stage.folder.clone(),
     })
 }
@@ -196,10 +203,10 @@ impl Exercise<'_> {
         let Self { title, goal, start, check, hint, number, .. } = self;
         let id = self.id();
         format!(
-            "### {id} {title}\n\n{goal}\n\n*Start:* `cargo lab exercise start {id}`. {start}\n\n\
+            "### {id} {title}\n\n*Start:* `cargo lab exercise start {id}`. {start}\n\n{goal}\n\n\
              *Check:* `cargo lab exercise check {id}`. {check}\n\n\
              <details>\n<summary>Hint</summary>\n\n{hint}\n\n</details>\n\n\
-             *Solution:* [exercises/{number}/solution.patch](exercises/{number}/solution.patch)\n"
+             [Solution](exercises/{number}/solution.patch)\n"
         )
     }
 }
@@ -251,6 +258,9 @@ pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Resul
     }
     if folder.exists() {
         fs::remove_dir_all(&folder).or_cause(format!("cannot remove {shown}"))?;
+        let mut done = done(workbook)?;
+        done.remove(&exercise.id());
+        remember(workbook, &done)?;
     }
     copies::workspace(workbook, &workbook.root.join(FOLDER))?;
     let files = exercise.starting_point(workbook, &exercise.binary())?;
@@ -282,7 +292,9 @@ pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
     let copy = exercise.started(workbook)?;
     let name = exercise.binary();
     copies::build(workbook, &workbook.root.join(FOLDER), &[&name]).map_err(|error| {
-        Error::new(error.cause()).evidence("the compiler's words above").fix(format!(
+        // What it is to the learner, and not to Cargo.
+        let cause = error.cause().replace(&name, &format!("your {}", exercise.id()));
+        Error::new(cause).evidence("the compiler's words above").fix(format!(
             "mend it in {}; or throw it away and begin once more: cargo lab exercise start {} --again",
             shown(workbook, &copy.join("src")),
             exercise.id()
@@ -300,11 +312,15 @@ pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut Guest) ->
     let seen = verdict(guest, exercise, &exercise.binary())?;
     let mut done = done(workbook)?;
     done.insert(id.clone());
-    let text: String = done.iter().map(|id| format!("{id}\n")).collect();
-    let file = workbook.root.join(FOLDER).join(DONE);
-    fs::write(&file, format!("# The exercises whose check has passed.\n{text}"))
-        .or_cause(format!("cannot write {}", file.display()))?;
+    remember(workbook, &done)?;
     Ok(format!("{id} is right: {seen}.\nTo compare with ours: cargo lab diff mine {id}\n"))
+}
+
+fn remember(workbook: &Workbook, done: &BTreeSet<String>) -> Result<()> {
+    let ids: String = done.iter().map(|id| format!("{id}\n")).collect();
+    let file = workbook.root.join(FOLDER).join(DONE);
+    fs::write(&file, format!("# The exercises whose check has passed.\n{ids}"))
+        .or_cause(format!("cannot write {}", file.display()))
 }
 
 /// Runs the check of an exercise on a program in a guest. Gives what was seen.
@@ -322,7 +338,10 @@ pub fn verdict(guest: &mut Guest, exercise: &Exercise<'_>, binary: &str) -> Resu
     let evidence: Vec<_> = rest.lines().map(|line| line.get(INDENT..).unwrap_or(line.trim())).collect();
     Err(Error::new(format!("{} is not right yet: {cause}", exercise.id()))
         .evidence(evidence.join("\n"))
-        .fix(format!("try again; or: cargo lab exercise hint {}", exercise.id())))
+        .fix(format!(
+            "look at it: cargo lab run --mine {0}, with -- --verbose if it does not start; or: cargo lab exercise hint {0}",
+            exercise.id()
+        )))
 }
 
 /// How far the evidence of an error is indented.
@@ -394,7 +413,9 @@ pub fn ours(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Result<
     }
     Err(Error::new(format!("the check of {id} has not passed yet"))
         .evidence("it is more fun to find out")
-        .fix(format!("a hint: cargo lab exercise hint {id}; or see the solution all the same: --peek")))
+        .fix(format!(
+            "a hint: cargo lab exercise hint {id}; or see it all the same: cargo lab exercise solution {id} --peek"
+        )))
 }
 
 /// The files of the learner's working copy.

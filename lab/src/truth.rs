@@ -297,6 +297,8 @@ pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<S
         if durations != done.count {
             return Err(wrong(format!("{} bios, but {durations} durations", done.count)));
         }
+        // What others have in flight may be open.
+        unpaired(seen)?;
         sentence += ", and every duration is end minus start";
     }
     if stage >= 4 {
@@ -358,7 +360,12 @@ mod tests {
     fn seen(messages: &[&str]) -> Observation {
         let lines =
             messages.iter().map(|message| format!("io-98 [000] ..... 1.0: bpf_trace_printk: {message}\n"));
-        Observation { stdout: lines.collect(), stderr: String::new(), status: ExitStatus::from_raw(0) }
+        let report = "Starts without an end: 0, starts not recorded: 0, calls missed: 0\n".to_owned();
+        Observation {
+            stdout: lines.chain([report]).collect(),
+            stderr: String::new(),
+            status: ExitStatus::from_raw(0),
+        }
     }
 
     #[test]
@@ -376,6 +383,9 @@ mod tests {
         assert_eq!(check(&[submit, end]).unwrap_err(), "1 bios, but 0 durations");
         assert_eq!(check(&[submit]).unwrap_err(), "no bio_endio() for the bio submitted at 2");
         assert_eq!(check(&[]).unwrap_err(), "io wrote 1 times, but 0 lines say so");
+        let mut unreported = seen(&[submit, end, &duration(3)]);
+        unreported.stdout = unreported.stdout.replace("Starts without an end", "");
+        assert!(of_direct_writes(3, &unreported, &done).is_err());
         assert_eq!(check(&[submit, submit, end]).unwrap_err(), "io wrote 1 times, but 2 lines say so");
     }
 }

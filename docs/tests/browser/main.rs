@@ -164,7 +164,7 @@ fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
         }
         change
     };
-    items.iter().filter(|item| item.is_changed()).map(change).collect()
+    items.iter().filter(|item| item.is_changed_code()).map(change).collect()
 }
 
 /// Waits until the view shows a step of a stage; 0 is its title.

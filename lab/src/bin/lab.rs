@@ -319,6 +319,11 @@ fn compare(workbook: &Workbook, names: &[&str], peek: bool) -> Result<(String, F
         let ours = exercise::ours(workbook, &own, peek)?;
         return Ok((format!("From your {} to ours", own.id()), mine, ours));
     }
+    if names == ["mine"] {
+        return Err(Error::new("mine is many copies: which one?")
+            .evidence("each exercise has its own")
+            .fix("name it: cargo lab diff mine 03.1; see them all: cargo lab exercise status"));
+    }
     let new = workbook.stage(names.last().unwrap_or(&""))?;
     let old = if names.len() > 1 { workbook.stage(names[0])? } else { workbook.parent(new)? };
     let head = format!("From stage {:02} to stage {:02}, which adds {}", old.number, new.number, new.adds);
