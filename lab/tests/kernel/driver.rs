@@ -81,15 +81,15 @@ fn a_stages_status_and_output_come_back() {
 fn the_recorded_outputs_look_like_what_the_stages_print() {
     let workbook = Workbook::read().unwrap();
     let mut guest = Machine::new(&workbook, DEFAULT).unwrap().boot().unwrap();
-    for stage in &workbook.stages {
-        let printed = record::shape(&record::capture(&mut guest, stage).unwrap());
-        let recorded = record::shape(&record::of(stage).unwrap());
+    for program in workbook.programs() {
+        let printed = record::shape(&record::capture(&mut guest, program).unwrap());
+        let recorded = record::shape(&record::of(program).unwrap());
         let missing: Vec<_> = recorded.iter().filter(|line| !printed.contains(line)).collect();
         let new: Vec<_> = printed.iter().filter(|line| !recorded.contains(line)).collect();
         assert!(
             missing.is_empty() && new.is_empty(),
-            "stage {:02} no longer prints {missing:?}, but {new:?}\nrecord it: cargo lab record {0:02}",
-            stage.number
+            "{} no longer prints {missing:?}, but {new:?}\nrecord it: cargo lab record {0}",
+            program.name()
         );
     }
 }
