@@ -134,6 +134,8 @@ pub fn shape(text: &str) -> Vec<String> {
             stack if stack.starts_with("=> ") => "=> FUNCTION".to_owned(),
             // A histogram's rows depend on what else was going on.
             row if row.contains(" -> ") && row.ends_with('|') => "0 -> 0 : 0 |*|".to_owned(),
+            // So does which processes did I/O.
+            process if process.starts_with("PID: ") => "PID: 0 UID: 0 CMD: NAME".to_owned(),
             _ => shape,
         }
     };

@@ -13,7 +13,8 @@ struct hist {
 	u64 slots[SLOTS];
 };
 
-/* A record for each CPU, so that none waits for another's. User space adds them up, and never clears them. */
+/* A record for each CPU, so that none waits for another's. User space adds them up, and never
+ * clears them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -36,8 +37,8 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 	/* The verifier wants to know that there is such a slot. */
 	if (hist && slot < SLOTS)
 		/*
-		 * Atomic all the same: an interrupt may issue a request in the middle of this, and 5.10 then runs the
-		 * program within itself.
+		 * Atomic all the same: an interrupt may issue a request in the middle of this,
+		 * and 5.10 then runs the program within itself.
 		 */
 		__sync_fetch_and_add(&hist->slots[slot], 1);
 	return 0;
