@@ -29,7 +29,7 @@ soak: build kernels ## Run the long and heavy tests too
 lint: setup ## Check style and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	clang-format --dry-run -Werror $$(git ls-files '*.bpf.c')
+	clang-format --dry-run -Werror $$(git ls-files '*.bpf.[ch]')
 
 run: build kernel ## Run a stage in the lab: make run STAGE=03 [KERNEL=7.2] [IO=sync] [ARGS="--lines 9"]
 	@cargo lab run $(STAGE) --kernel $(KERNEL) $(if $(IO),--io "$(IO)") -- $(ARGS)

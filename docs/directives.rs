@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
-use lab::workbook::{Stage, Workbook};
+use lab::workbook::{Program, Stage, Workbook};
 use lab::{diff, record};
 use mdbook_markdown::pulldown_cmark::{Event, Tag};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};

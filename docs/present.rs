@@ -4,7 +4,7 @@ use std::fs;
 
 use common::{OrCause, Result};
 use lab::diff::{self, FileDiff, Item, Kind};
-use lab::workbook::{Stage, Workbook};
+use lab::workbook::{Program, Stage, Workbook};
 use serde_json::{Value, json};
 
 /// The page.

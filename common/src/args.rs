@@ -1,4 +1,4 @@
-//! The options that every stage has.
+//! The options that every stage has. Those of the examples that count are in [`crate::interval`].
 
 use std::time::Duration;
 
@@ -24,8 +24,20 @@ pub struct RunArgs {
     pub verbose: bool,
 }
 
+/// Arguments that say how much of libbpf's log is shown.
+pub trait Verbose {
+    /// Whether all of it is.
+    fn verbose(&self) -> bool;
+}
+
+impl Verbose for RunArgs {
+    fn verbose(&self) -> bool {
+        self.verbose
+    }
+}
+
 /// Parses a time in seconds, such as `5` or `0.5`.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())

@@ -1,4 +1,4 @@
-//! What a stage's `main.rs` calls: everything that is not the lesson.
+//! What the `main.rs` of a stage or an example calls: everything that is not the lesson.
 //!
 //! A map, a probe or a line that runs in the kernel never moves here. Those are what a stage is about.
 
@@ -7,6 +7,8 @@
 
 pub mod args;
 mod error;
+pub mod histogram;
+pub mod interval;
 pub mod libbpf_log;
 pub mod preflight;
 pub mod probe;
@@ -25,7 +27,7 @@ pub use error::{Error, OrCause, Result};
 ///
 /// # Errors
 /// If the kernel refuses to block the signals.
-pub fn init(args: &args::RunArgs) -> Result<()> {
-    libbpf_log::capture(args.verbose);
+pub fn init(args: &impl args::Verbose) -> Result<()> {
+    libbpf_log::capture(args.verbose());
     stop::block_signals()
 }

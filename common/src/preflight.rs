@@ -210,7 +210,9 @@ pub(crate) fn in_the_lab() -> String {
     let name = Path::new(&program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match name.strip_prefix("stage") {
         Some(number) => format!("cargo lab run {number}"),
-        None => "cargo lab run STAGE".to_owned(),
+        // A copy such as my03-1 has no name in the lab.
+        None if name.contains('-') => "cargo lab run STAGE".to_owned(),
+        None => format!("cargo lab run {name}"),
     }
 }
 

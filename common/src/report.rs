@@ -28,6 +28,29 @@ pub fn print(report: impl fmt::Display) -> Result<()> {
         .or_cause("cannot print the report")
 }
 
+/// Columns of the terminal that stdout is; 80 if it is none.
+pub fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
+}
+
+/// What time it is here, such as `2026-03-01 17:04:05`.
+pub fn time_stamp() -> String {
+    jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// Says if the kernel did not show some calls to the programs, see [`missed_calls`]: then counts are too low. Call it
+/// as long as the programs are attached.
+///
+/// # Errors
+/// If the kernel does not tell about the programs.
+pub fn warn_missed(object: &Object) -> Result<()> {
+    if let Some(missed @ 1..) = missed_calls(object)? {
+        eprintln!("warning: the counts are too low by {missed} calls that the kernel did not show");
+    }
+    Ok(())
+}
+
 /// The global variables of the BPF programs, from a skeleton's `maps.bss_data`: user space reads the same memory
 /// that they write.
 ///

@@ -16,6 +16,8 @@ use crate::{OrCause, Result};
 pub enum Wake {
     /// There may be something to read.
     Readable,
+    /// The time that was waited for has come.
+    Due,
     /// The run is over.
     Stop,
 }
@@ -50,6 +52,11 @@ pub(crate) fn with_signals<T>(work: impl FnOnce() -> T) -> Result<T> {
     Ok(done)
 }
 
+/// Rounded up, so that the last millisecond is not spent asking again and again.
+fn timeout(time: Duration) -> PollTimeout {
+    PollTimeout::try_from(time.saturating_add(Duration::from_micros(999))).unwrap_or(PollTimeout::MAX)
+}
+
 impl Stop {
     /// The clock of `duration` starts now.
     ///
@@ -60,6 +67,30 @@ impl Stop {
             .or_cause("cannot wait for signals")?;
         // A duration beyond what the clock can count is no end at all.
         Ok(Self { signals, deadline: duration.and_then(|duration| Instant::now().checked_add(duration)) })
+    }
+
+    /// Waits until `end`, for ever if it is `None`, or until the run is over.
+    ///
+    /// # Errors
+    /// If `poll(2)` fails.
+    pub fn wait_until(&self, end: Option<Instant>) -> Result<Wake> {
+        let stdout = io::stdout();
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(Wake::Due);
+            }
+            let mut fds = [
+                PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+                // As below: it tells that the reader of our output is gone.
+                PollFd::new(stdout.as_fd(), PollFlags::empty()),
+            ];
+            match poll(&mut fds, left.map_or(PollTimeout::NONE, timeout)) {
+                Ok(0) | Err(Errno::EINTR) => {}
+                Ok(_) => return Ok(Wake::Stop),
+                Err(error) => return Err(error).or_cause("cannot wait for the end of the interval"),
+            }
+        }
     }
 
     /// Waits until there is something to read, or the run is over: also when `process`, the file descriptor of a process,
@@ -82,9 +113,7 @@ impl Stop {
             PollFd::new(stdout.as_fd(), PollFlags::empty()),
             PollFd::new(process.unwrap_or(source), PollFlags::POLLIN),
         ];
-        // Rounded up, so that the last millisecond is not spent asking again and again.
-        let timeout = PollTimeout::try_from(timeout + Duration::from_micros(999)).unwrap_or(PollTimeout::MAX);
-        match poll(&mut fds, timeout) {
+        match poll(&mut fds, self::timeout(timeout)) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error).or_cause("cannot wait for trace lines"),
         }

@@ -43,9 +43,17 @@ impl Traced {
     /// If there is no such process, or the command can't be started.
     pub fn new(args: &TracedArgs) -> Result<Self> {
         match args.pid {
-            Some(pid) => Ok(Self { pid: Pid::from_raw(pid as i32), end: end_of(pid)?, command: None }),
+            Some(pid) => Self::of_pid(pid),
             None => Self::start(&args.command),
         }
+    }
+
+    /// Finds the process.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn of_pid(pid: u32) -> Result<Self> {
+        Ok(Self { pid: Pid::from_raw(pid as i32), end: end_of(pid)?, command: None })
     }
 
     fn start(command: &[String]) -> Result<Self> {

@@ -13,7 +13,7 @@ use crate::kernels::{DEFAULT, MATRIX};
 use crate::observe::{Stage as Running, io};
 use crate::tools::output;
 use crate::vm::{Guest, Machine};
-use crate::workbook::Workbook;
+use crate::workbook::{Program, Workbook};
 
 /// Times are the median of so many runs.
 const RUNS: usize = 3;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use common::{Error, OrCause, Result};
 
-use crate::workbook::{Stage, Workbook};
+use crate::workbook::{Program, Stage, Workbook};
 
 /// A stage's files, by their path in its folder.
 pub type Files = Vec<(PathBuf, String)>;

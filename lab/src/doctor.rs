@@ -9,35 +9,36 @@ use common::{Error, OrCause, Result};
 use crate::kernels::{self, DEFAULT, MATRIX};
 use crate::tools;
 use crate::vm;
-use crate::workbook::{Stage, Workbook};
+use crate::workbook::{Program, Workbook};
 
 /// One thing that was looked at: its name and what was found.
 type Finding = (String, Result<String>);
 
-/// Prints what this machine has for the lab, and for running without it; with a stage, its probes too. Fails if
+/// Prints what this machine has for the lab, and for running without it; with a stage or an example, its probes too. Fails if
 /// stages can't run in the lab: it is the way that works everywhere.
 ///
 /// # Errors
-/// If there is no such stage.
-pub fn run(workbook: &Workbook, stage: Option<&str>) -> Result<ExitCode> {
-    let stage = stage.map(|name| workbook.stage(name)).transpose()?;
+/// If there is no such stage or example.
+pub fn run(workbook: &Workbook, program: Option<&str>) -> Result<ExitCode> {
+    let program = program.map(|name| workbook.program(name)).transpose()?;
+    let [name, binary] = program
+        .map_or_else(|| ["01", "stage01"].map(str::to_owned), |program| [program.name(), program.binary()]);
     let lab = for_the_lab(workbook);
     println!("For the lab (cargo lab run STAGE), which needs no root:");
     print!("{}", text(&lab));
-    println!("\nFor running on this machine itself (sudo target/debug/stageNN), kernel {}:", release());
-    let native = natively(stage)?;
+    println!("\nFor running on this machine itself (sudo target/debug/{binary}), kernel {}:", release());
+    let native = natively(program)?;
     print!("{}", text(&native));
 
     let works = |findings: &[Finding]| findings.iter().all(|(_, found)| found.is_ok());
-    let number = stage.map_or_else(|| "01".to_owned(), |stage| format!("{:02}", stage.number));
     println!();
     match (works(&lab), works(&native)) {
         (true, true) => {
-            println!("Both ways work: cargo lab run {number}, or sudo target/debug/stage{number}")
+            println!("Both ways work: cargo lab run {name}, or sudo target/debug/{binary}")
         }
-        (true, false) => println!("The lab works: cargo lab run {number}"),
+        (true, false) => println!("The lab works: cargo lab run {name}"),
         (false, true) => println!(
-            "The lab lacks something (see above); this machine itself works: sudo target/debug/stage{number}"
+            "The lab lacks something (see above); this machine itself works: sudo target/debug/{binary}"
         ),
         (false, false) => println!("Neither way works yet. Start with the first fix above."),
     }
@@ -79,9 +80,9 @@ fn acceleration(workbook: &Workbook) -> String {
     }
 }
 
-fn natively(stage: Option<&Stage>) -> Result<Vec<Finding>> {
-    let sections = match stage {
-        Some(stage) => sections(stage)?,
+fn natively(program: Option<&dyn Program>) -> Result<Vec<Finding>> {
+    let sections = match program {
+        Some(program) => sections(program)?,
         None => vec!["kprobe/submit_bio".to_owned()],
     };
     let needs = preflight::needs(sections);
@@ -98,12 +99,12 @@ fn natively(stage: Option<&Stage>) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// The sections of a stage's BPF programs, such as `kprobe/submit_bio`, as its source names them.
+/// The sections of a program's BPF programs, such as `kprobe/submit_bio`, as its source names them.
 ///
 /// # Errors
 /// If the source can't be read.
-pub fn sections(stage: &Stage) -> Result<Vec<String>> {
-    let [bpf, _] = stage.sources()?;
+pub fn sections(program: &dyn Program) -> Result<Vec<String>> {
+    let [bpf, _] = program.sources()?;
     let source = fs::read_to_string(&bpf).or_cause(format!("cannot read {}", bpf.display()))?;
     let section = |line: &str| Some(line.strip_prefix("SEC(\"")?.strip_suffix("\")")?.to_owned());
     Ok(source.lines().filter_map(section).collect())

@@ -17,7 +17,7 @@ use crate::copies::{self, Files};
 use crate::diff::{self, Extent};
 use crate::terminal;
 use crate::vm::Guest;
-use crate::workbook::{Stage, Workbook};
+use crate::workbook::{Program, Stage, Workbook};
 
 /// How long a check may take in the guest.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Tables: the stages, the kernels.
+//! Tables: the stages and examples, the kernels.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use common::Result;
 
 use crate::kernels::{DEFAULT, MATRIX, Series};
-use crate::workbook::Stage;
+use crate::workbook::{Example, Program, Stage};
 
 /// The stages: number, minutes, parent, title, what each adds.
 pub fn stages(stages: &[Stage]) -> String {
@@ -21,6 +21,12 @@ pub fn stages(stages: &[Stage]) -> String {
         ]
     });
     table(["", "Stage", "Adds", "After", "Minutes"], rows)
+}
+
+/// The examples: name, what each does, the text it comes from.
+pub fn examples(examples: &[Example]) -> String {
+    let rows = examples.iter().map(|example| [example.name(), example.title.clone(), example.text.clone()]);
+    table(["Example", "Does", "From"], rows)
 }
 
 /// The kernels of the matrix, and which are here.

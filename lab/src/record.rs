@@ -12,20 +12,20 @@ use nix::sys::signal::Signal;
 
 use crate::protocol::ToGuest;
 use crate::vm::{Guest, Stream};
-use crate::workbook::Stage;
+use crate::workbook::Program;
 use crate::workload::Workload;
 
-/// How long a stage may run.
+/// How long a program may run.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Of a longer stretch of trace lines so many are kept. A stage without an end of its own gets a Ctrl-C after more.
+/// Of a longer stretch of trace lines so many are kept. A program without an end of its own gets a Ctrl-C after more.
 const KEPT: usize = 6;
 
 /// What follows `cargo lab run` in a README.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
 struct Run {
-    _stage: String,
+    _program: String,
     #[arg(long)]
     io: Option<Workload>,
     #[arg(last = true)]
@@ -34,21 +34,21 @@ struct Run {
 
 impl Run {
     /// Whether it goes on until Ctrl-C.
-    fn is_endless(&self, stage: &Stage) -> bool {
-        self.arguments.is_empty() && stage.command.is_none()
+    fn is_endless(&self, program: &dyn Program) -> bool {
+        self.arguments.is_empty() && program.beside().1.is_none()
     }
 }
 
-/// Runs a stage as its README says and gives what it prints to stdout, whole.
+/// Runs a stage or an example as its README says and gives what it prints to stdout, whole.
 ///
 /// # Errors
-/// If the README shows no command, or the stage fails.
-pub fn capture(guest: &mut Guest, stage: &Stage) -> Result<String> {
-    let run = command(stage)?;
-    let argv = stage.argv(&stage.binary(), run.io.as_ref(), &run.arguments);
+/// If the README shows no command, or the program fails.
+pub fn capture(guest: &mut Guest, program: &dyn Program) -> Result<String> {
+    let run = command(program)?;
+    let argv = program.argv(&program.binary(), run.io.as_ref(), &run.arguments);
     guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
     let line = guest.line();
-    let endless = run.is_endless(stage);
+    let endless = run.is_endless(program);
     let (mut stdout, mut stderr, mut ended) = (Vec::new(), Vec::new(), false);
     let status = guest.finish(Some(LIMIT), |stream, bytes| {
         match stream {
@@ -63,14 +63,14 @@ pub fn capture(guest: &mut Guest, stage: &Stage) -> Result<String> {
     })?;
     if status != 0 {
         let said = String::from_utf8_lossy(&stderr).into_owned();
-        return Err(Error::new(format!("{} failed with {status}", stage.binary())).evidence(said));
+        return Err(Error::new(format!("{} failed with {status}", program.binary())).evidence(said));
     }
     Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
 /// The command in the block of code before the recorded output.
-fn command(stage: &Stage) -> Result<Run> {
-    let readme = stage.folder.join("README.md");
+fn command(program: &dyn Program) -> Result<Run> {
+    let readme = program.folder().join("README.md");
     let text = fs::read_to_string(&readme).or_cause(format!("cannot read {}", readme.display()))?;
     let none = || Error::new(format!("{} shows no command before its output", readme.display()));
     let (before, _) = text.split_once("<!-- output:begin").ok_or_else(none)?;
@@ -79,28 +79,28 @@ fn command(stage: &Stage) -> Result<Run> {
     Run::try_parse_from(words).or_cause(format!("{}: cargo lab run {line}", readme.display()))
 }
 
-/// Runs a stage and keeps what it prints.
+/// Runs a program and keeps what it prints.
 ///
 /// # Errors
 /// As [`capture`], or if it can't be kept.
-pub fn record(guest: &mut Guest, stage: &Stage) -> Result<()> {
+pub fn record(guest: &mut Guest, program: &dyn Program) -> Result<()> {
     // Of a run that somebody ended, the beginning; else how it began and how it ended.
-    let first = if command(stage)?.is_endless(stage) { KEPT } else { KEPT / 2 };
-    let text = shorten(&capture(guest, stage)?, first);
-    let file = stage.folder.join("output.txt");
+    let first = if command(program)?.is_endless(program) { KEPT } else { KEPT / 2 };
+    let text = shorten(&capture(guest, program)?, first);
+    let file = program.folder().join("output.txt");
     fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))
 }
 
-/// What was recorded of a stage.
+/// What was recorded of a program.
 ///
 /// # Errors
 /// If nothing was.
-pub fn of(stage: &Stage) -> Result<String> {
-    let file = stage.folder.join("output.txt");
+pub fn of(program: &dyn Program) -> Result<String> {
+    let file = program.folder().join("output.txt");
     fs::read_to_string(&file).map_err(|error| {
-        Error::new(format!("there is no recorded output of stage {:02}", stage.number))
+        Error::new(format!("there is no recorded output of {}", program.name()))
             .evidence(format!("{}: {error}", file.display()))
-            .fix(format!("record it: cargo lab record {:02}", stage.number))
+            .fix(format!("record it: cargo lab record {}", program.name()))
     })
 }
 
@@ -144,8 +144,15 @@ pub fn shape(text: &str) -> Shape {
             shape += if is_number { "0" } else { word };
             shape += end;
         }
-        // Which functions are in a stack depends on what was slowest.
-        if shape.starts_with("=> ") { "=> FUNCTION".to_owned() } else { shape }
+        match &*shape {
+            // Which functions are in a stack depends on what was slowest.
+            stack if stack.starts_with("=> ") => "=> FUNCTION".to_owned(),
+            // A histogram's rows depend on what else was going on.
+            row if row.contains(" -> ") && row.ends_with('|') => "0 -> 0 : 0 |*|".to_owned(),
+            // So does which processes did I/O.
+            process if process.starts_with("PID: ") => "PID: 0 UID: 0 CMD: NAME".to_owned(),
+            _ => shape,
+        }
     };
     let trace = |line: &str| line.split_once(": bpf_trace_printk: ").map(|(_, message)| blur(message));
     let rest = text.lines().filter(|line| !is_trace(line) && *line != "...");
@@ -174,9 +181,9 @@ mod tests {
     #[test]
     fn a_shape_has_words_and_no_numbers() {
         let text = "io-1 [000] ..... 1.0: bpf_trace_printk: submit_bio(bio=0xff12) called: 12\n=> a()\n=> b()\n\
-                    [Total 4 Hit 0 miss 4]\n";
+                    [Total 4 Hit 0 miss 4]\n   4 -> 7     : 12   |*****|\n   8 -> 15    : 1    |     |\n";
         let Shape { traced, rest } = shape(text);
         assert_eq!(traced.into_iter().collect::<Vec<_>>(), ["submit_bio(bio=0) called: 0"]);
-        assert_eq!(rest, ["=> FUNCTION", "[Total 0 Hit 0 miss 0]"]);
+        assert_eq!(rest, ["=> FUNCTION", "[Total 0 Hit 0 miss 0]", "0 -> 0 : 0 |*|"]);
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use common::{Error, OrCause, Result};
 
 use crate::diff::{self, Extent, FileDiff};
-use crate::workbook::{Stage, Workbook};
+use crate::workbook::{Example, Program, Stage, Workbook};
 use crate::{channels, copies, doctor, drift, exercise, record, schedule};
 
 /// A block: its file, its name, and what is to be in it; `None` if another command writes it.
@@ -25,7 +25,8 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     let top = workbook.root.join("README.md");
     let docs = workbook.root.join("docs/src");
     add(top.clone(), "output", console("cargo lab run 03", &record::of(workbook.stage("03")?)?));
-    add(top, "stages", stages(workbook, |stage| format!("stages/{}", stage.package())));
+    add(top.clone(), "stages", stages(workbook, |stage| format!("stages/{}", stage.package())));
+    add(top, "examples", examples(workbook));
     for stage in &workbook.stages {
         let readme = stage.folder.join("README.md");
         add(readme.clone(), "facts", facts(stage)?);
@@ -33,6 +34,9 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         add(readme.clone(), "output", format!("```\n{}```\n", record::of(stage)?));
         let exercises: Vec<_> = exercise::of(stage)?.iter().map(exercise::Exercise::markdown).collect();
         add(readme, "exercises", exercises.join("\n"));
+    }
+    for example in &workbook.examples {
+        add(example.folder.join("README.md"), "output", format!("```\n{}```\n", record::of(example)?));
     }
     add(docs.join("stages.md"), "stages", stages(workbook, |stage| format!("stages/{:02}.md", stage.number)));
     add(docs.join("kernel-moved.md"), "kernels", drift::kernels_table(&workbook.root)?);
@@ -49,6 +53,16 @@ fn stages(workbook: &Workbook, link: impl Fn(&Stage) -> String) -> String {
     for stage in &workbook.stages {
         let Stage { number, title, adds, minutes, .. } = stage;
         let _ = writeln!(table, "| [{number:02}]({}) | {title} | {adds} | {minutes} |", link(stage));
+    }
+    table
+}
+
+/// The table of the examples.
+fn examples(workbook: &Workbook) -> String {
+    let mut table = "| example | does | from |\n|---|---|---|\n".to_owned();
+    for example in &workbook.examples {
+        let Example { title, text, .. } = example;
+        let _ = writeln!(table, "| [{0}](examples/{0}) | {title} | {text} |", example.name());
     }
     table
 }

@@ -1,7 +1,9 @@
 //! What the stages print, understood, and checked against what a workload says it did.
 
+use std::collections::BTreeMap;
 use std::fs;
 
+use common::histogram::Histogram;
 use common::report::{SlowBio, Unpaired};
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
@@ -176,6 +178,31 @@ pub fn page_cache(seen: &Observation) -> Result<[u64; 4]> {
 /// How many calls the kernel did not show to a stage, by its report; `None` if this kernel does not count them.
 pub fn missed(seen: &Observation) -> Option<u64> {
     seen.stdout.lines().last()?.rsplit_once("calls missed: ")?.1.parse().ok()
+}
+
+/// The sum of all histograms that a text shows.
+pub fn histogram(text: &str) -> Histogram {
+    let row = |line: &str| {
+        let (values, count) = line.strip_suffix('|')?.split_once(" : ")?;
+        let (from, _) = values.split_once(" -> ")?;
+        Some((from.trim().parse().ok()?, count.split_once('|')?.0.trim().parse().ok()?))
+    };
+    let one = |(from, count)| {
+        let slot = Histogram::slot(from);
+        (0..=slot).map(|nth| if nth == slot { count } else { 0 }).collect()
+    };
+    text.lines().filter_map(row).map(one).sum()
+}
+
+/// The sums of the histograms that a text shows of each process, below a line `PID: 583 UID: 0 CMD: dd`.
+pub fn histograms(text: &str) -> BTreeMap<u32, Histogram> {
+    let mut processes = BTreeMap::<_, Histogram>::new();
+    for part in text.split("PID: ").skip(1) {
+        if let Some(pid) = part.split(' ').next().and_then(|pid| pid.parse().ok()) {
+            *processes.entry(pid).or_default() += &histogram(part);
+        }
+    }
+    processes
 }
 
 /// How many reads, and how many writes, all disks have completed, as they count them, by `/sys/block/DISK/stat`; the
@@ -355,6 +382,17 @@ mod tests {
         ] {
             assert_eq!(Event::parse(foreign), None, "{foreign}");
         }
+    }
+
+    #[test]
+    fn histograms_are_read_as_they_were_printed() {
+        let counts: Histogram = [3, 0, 7].into_iter().collect();
+        let table = counts.table_of("kbytes", 40).to_string();
+        assert_eq!(histogram(&table), counts);
+        let twice =
+            format!("PID: 7 UID: 0 CMD: a\n{table}\n\nPID: 8 UID: 0 CMD: PID\nPID: 7 UID: 0 CMD: a\n{table}");
+        let found: Vec<_> = histograms(&twice).into_iter().collect();
+        assert_eq!(found, [(7, [6, 0, 14].into_iter().collect()), (8, Histogram::default())]);
     }
 
     fn seen(messages: &[&str]) -> Observation {

@@ -1,11 +1,12 @@
-//! The workbook as Cargo knows it: the stages with their metadata, and where their binaries are.
+//! The workbook as Cargo knows it: the stages and the examples with their metadata, and where their binaries are.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cargo_metadata::MetadataCommand;
+use cargo_metadata::{MetadataCommand, Package};
 use common::{Error, OrCause, Result};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::interrupt;
 use crate::workload::Workload;
@@ -35,25 +36,51 @@ pub struct Stage {
     pub folder: PathBuf,
 }
 
-impl Stage {
-    /// Its binary's name, such as `stage03`.
-    pub fn binary(&self) -> String {
-        format!("stage{:02}", self.number)
-    }
+/// An example, from `[package.metadata.example]` of its `Cargo.toml`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Example {
+    /// What it does.
+    pub title: String,
+    /// The text that it comes from, and the text's year.
+    pub text: String,
+    /// The workload beside it, if it is not `write`.
+    pub io: Option<String>,
+    /// The command it looks at when it is run in the lab without arguments, if it wants one.
+    pub command: Option<String>,
+    /// Its folder.
+    #[serde(skip)]
+    pub folder: PathBuf,
+}
+
+/// What the lab runs: a stage or an example.
+pub trait Program {
+    /// Its folder.
+    fn folder(&self) -> &Path;
+
+    /// What `cargo lab` calls it, such as `03` or `bitehist`.
+    fn name(&self) -> String;
+
+    /// Its binary's name, such as `stage03` or `bitehist`.
+    fn binary(&self) -> String;
+
+    /// The workload beside it, and the command it looks at, if its `Cargo.toml` names them.
+    fn beside(&self) -> (Option<&str>, Option<&str>);
 
     /// Its folder's name, which also is its package's.
-    pub fn package(&self) -> &str {
-        self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    fn package(&self) -> &str {
+        self.folder().file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// What the lab starts in the guest to run a program as this stage: the workload beside it, by default what the stage is
-    /// about, and the program, by default with the command that it looks at.
-    pub fn argv(&self, binary: &str, io: Option<&Workload>, arguments: &[String]) -> Vec<String> {
-        let command = self.command.as_ref().filter(|_| arguments.is_empty());
+    /// What the lab starts in the guest to run a binary as this program: the workload beside it, by default what the program
+    /// is about, and the binary, by default with the command that it looks at.
+    fn argv(&self, binary: &str, io: Option<&Workload>, arguments: &[String]) -> Vec<String> {
+        let (own_io, command) = self.beside();
+        let command = command.filter(|_| arguments.is_empty());
         let io = match (io, command) {
             (Some(Workload::Io(arguments)), _) => arguments.join(" "),
             (Some(Workload::None), _) | (None, Some(_)) => "none".to_owned(),
-            (None, None) => self.io.clone().unwrap_or_else(|| "write".to_owned()),
+            (None, None) => own_io.unwrap_or("write").to_owned(),
         };
         let start = ["guest", "beside", "--io", &io, binary].map(str::to_owned);
         let command = command.iter().flat_map(|command| ["--"].into_iter().chain(command.split(' ')));
@@ -64,15 +91,51 @@ impl Stage {
     ///
     /// # Errors
     /// If the folder can't be listed.
-    pub fn sources(&self) -> Result<[PathBuf; 2]> {
-        let folder = self.folder.join("src/bpf");
+    fn sources(&self) -> Result<[PathBuf; 2]> {
+        let folder = self.folder().join("src/bpf");
         let entries = folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?;
         let bpf = entries
             .flatten()
             .map(|entry| entry.path())
             .find(|path| path.to_string_lossy().ends_with(".bpf.c"));
         let bpf = bpf.ok_or_else(|| Error::new(format!("{} has no NAME.bpf.c", folder.display())))?;
-        Ok([bpf, self.folder.join("src/main.rs")])
+        Ok([bpf, self.folder().join("src/main.rs")])
+    }
+}
+
+impl Program for Stage {
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn name(&self) -> String {
+        format!("{:02}", self.number)
+    }
+
+    fn binary(&self) -> String {
+        format!("stage{:02}", self.number)
+    }
+
+    fn beside(&self) -> (Option<&str>, Option<&str>) {
+        (self.io.as_deref(), self.command.as_deref())
+    }
+}
+
+impl Program for Example {
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn name(&self) -> String {
+        self.package().to_owned()
+    }
+
+    fn binary(&self) -> String {
+        self.name()
+    }
+
+    fn beside(&self) -> (Option<&str>, Option<&str>) {
+        (self.io.as_deref(), self.command.as_deref())
     }
 }
 
@@ -85,6 +148,8 @@ pub struct Workbook {
     pub target: PathBuf,
     /// The stages by number.
     pub stages: Vec<Stage>,
+    /// The examples by name.
+    pub examples: Vec<Example>,
 }
 
 impl Workbook {
@@ -98,18 +163,47 @@ impl Workbook {
             .no_deps()
             .exec()
             .or_cause("cannot ask Cargo about the workspace")?;
-        let mut stages = Vec::new();
+        let (mut stages, mut examples) = (Vec::new(), Vec::new());
         for package in &metadata.packages {
-            let Some(stage) = package.metadata.get("stage") else { continue };
-            let mut stage = Stage::deserialize(stage).or_cause(format!(
-                "{}: [package.metadata.stage] is not as it should be",
-                package.manifest_path
-            ))?;
-            stage.folder = package.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
-            stages.push(stage);
+            let folder = package.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
+            if let Some(stage) = described::<Stage>(package, "stage")? {
+                stages.push(Stage { folder, ..stage });
+            } else if let Some(example) = described::<Example>(package, "example")? {
+                examples.push(Example { folder, ..example });
+            }
         }
         stages.sort_by_key(|stage| stage.number);
-        Ok(Self { root: metadata.workspace_root.into(), target: metadata.target_directory.into(), stages })
+        examples.sort_by_key(Program::name);
+        Ok(Self {
+            root: metadata.workspace_root.into(),
+            target: metadata.target_directory.into(),
+            stages,
+            examples,
+        })
+    }
+
+    /// The stages, then the examples.
+    pub fn programs(&self) -> impl Iterator<Item = &dyn Program> {
+        let stages = self.stages.iter().map(|stage| stage as &dyn Program);
+        stages.chain(self.examples.iter().map(|example| example as &dyn Program))
+    }
+
+    /// The stage as [`Workbook::stage`] finds it, or the example of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn program(&self, name: &str) -> Result<&dyn Program> {
+        if let Some(example) = self.examples.iter().find(|example| example.package() == name) {
+            return Ok(example);
+        }
+        // Only a stage begins with a number.
+        if name.trim_start_matches("stage").starts_with(|c: char| c.is_ascii_digit()) {
+            return Ok(self.stage(name)?);
+        }
+        let known: Vec<_> = self.programs().map(Program::name).collect();
+        Err(Error::new(format!("there is no stage or example {name}"))
+            .evidence(format!("there are {}", known.join(", ")))
+            .fix("see what they do: cargo lab list"))
     }
 
     /// The stage called `3`, `03`, `stage03` or `stage03_bio_latency_map`.
@@ -146,25 +240,27 @@ impl Workbook {
     /// # Errors
     /// If it does not compile.
     pub fn build(&self) -> Result<Vec<PathBuf>> {
-        self.build_stages(&self.stages)
+        self.build_programs(self.programs())
     }
 
-    /// Builds what runs in every guest, and no stage.
+    /// Builds what runs in every guest, and no stage or example.
     ///
     /// # Errors
     /// If it does not compile.
     pub fn build_tools(&self) -> Result<Vec<PathBuf>> {
-        self.build_stages(&[])
+        self.build_programs(std::iter::empty())
     }
 
-    fn build_stages(&self, stages: &[Stage]) -> Result<Vec<PathBuf>> {
+    fn build_programs<'a>(&self, programs: impl Iterator<Item = &'a dyn Program>) -> Result<Vec<PathBuf>> {
         const TOOLS: [&str; 2] = ["io", "guest"];
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let mut command = Command::new(cargo);
         command.current_dir(&self.root).args(["build", "--quiet", "--package", "lab"]);
         command.args(TOOLS.iter().flat_map(|tool| ["--bin", tool]));
-        for stage in stages {
-            command.args(["--package", stage.package(), "--bin", &stage.binary()]);
+        let mut names = TOOLS.map(str::to_owned).to_vec();
+        for program in programs {
+            command.args(["--package", program.package(), "--bin", &program.binary()]);
+            names.push(program.binary());
         }
         let status = command.status().or_cause("cannot start cargo")?;
         if !status.success() {
@@ -174,8 +270,7 @@ impl Workbook {
                 .evidence("the compiler's words above")
                 .fix("mend it, or see what you changed: git diff"));
         }
-        let names = TOOLS.map(str::to_owned).into_iter().chain(stages.iter().map(Stage::binary));
-        Ok(names.map(|name| self.binaries().join(name)).collect())
+        Ok(names.iter().map(|name| self.binaries().join(name)).collect())
     }
 
     /// Where Cargo puts the binaries of [`Workbook::build`].
@@ -187,6 +282,12 @@ impl Workbook {
     pub fn memory(&self) -> PathBuf {
         self.target.join("lab")
     }
+}
+
+/// What a package's `Cargo.toml` says of it as a stage or as an example, if it is one.
+fn described<T: DeserializeOwned>(package: &Package, kind: &str) -> Result<Option<T>> {
+    let told = package.metadata.get(kind).cloned().map(serde_json::from_value).transpose();
+    told.or_cause(format!("{}: [package.metadata.{kind}] is not as it should be", package.manifest_path))
 }
 
 /// The folder of a user's cache for all checkouts of the workbook, outside of `target/`, which `cargo clean` empties.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use lab::workbook::{Stage, Workbook};
+use lab::workbook::{Program, Stage, Workbook};
 use lab::{copies, diff, exercise};
 
 /// Runs a command and gives its exit status, stdout and stderr as one text.
@@ -50,13 +50,26 @@ fn each_stage_has_help_and_a_version_and_refuses_nonsense() {
 }
 
 #[test]
-fn the_table_of_stages() {
+fn each_example_has_help_and_a_version() {
+    let workbook = Workbook::read().unwrap();
+    workbook.build().unwrap();
+    for example in &workbook.examples {
+        let name = example.name();
+        let example_with = |argument| run(Command::new(workbook.binaries().join(&name)).arg(argument));
+        insta::assert_snapshot!(format!("{name}_help"), example_with("--help"));
+        assert_eq!(example_with("--version"), format!("{name} 0.1.0\nstatus: 0"));
+    }
+}
+
+#[test]
+fn the_tables_of_stages_and_examples() {
     insta::assert_snapshot!(lab(&["list"]));
 }
 
 #[test]
 fn what_does_not_exist_is_told() {
     insta::assert_snapshot!("unknown_stage", lab(&["run", "42"]));
+    insta::assert_snapshot!("unknown_example", lab(&["run", "bitehits"]));
     insta::assert_snapshot!("unknown_kernel", lab(&["run", "01", "--kernel", "4.19"]));
     insta::assert_snapshot!("unknown_workload", lab(&["run", "01", "--io", "swim"]));
     insta::assert_snapshot!("unknown_exercise", lab(&["exercise", "start", "03.9"]));
@@ -189,11 +202,11 @@ fn what_the_readmes_say_to_type_can_be_typed() {
     let workbook = Workbook::read().unwrap();
     let makefile = fs::read_to_string(workbook.root.join("Makefile")).unwrap();
     let help = lab(&["--help"]);
-    let stages = workbook.stages.iter().map(|stage| stage.folder.join("README.md"));
+    let programs = workbook.programs().map(|program| program.folder().join("README.md"));
     let chapters = fs::read_dir(workbook.root.join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
     let chapters = chapters.filter(|path| path.extension().is_some_and(|end| end == "md"));
     let tops = ["README.md", "CONTRIBUTING.md"].map(|name| workbook.root.join(name));
-    for readme in tops.into_iter().chain(stages).chain(chapters) {
+    for readme in tops.into_iter().chain(programs).chain(chapters) {
         let text = fs::read_to_string(&readme).unwrap();
         for (tool, known) in [("make ", &makefile), ("cargo lab ", &help)] {
             // In a code block or between backticks.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use lab::tools::output;
-use lab::workbook::{Stage, Workbook};
+use lab::workbook::{Program, Stage, Workbook};
 use lab::{copies, diff, exercise};
 use libbpf_rs::ObjectBuilder;
 
@@ -17,6 +17,8 @@ const DIFF_LINES: usize = 60;
 /// What someone reads who has never seen BPF.
 const MAIN_LINES: usize = 60;
 const BPF_LINES: usize = 110;
+/// An example's `main.rs`: a tool has more to do.
+const EXAMPLE_LINES: usize = 100;
 
 /// Names of an enum's values in `vmlinux.h`, by number: `BPF_FUNC_map_lookup_elem = 1`.
 fn names(prefix: &str) -> BTreeMap<u32, String> {
@@ -38,11 +40,11 @@ struct Inventory {
     features: BTreeSet<String>,
 }
 
-/// Compiles a stage's BPF source and looks into the object, without a kernel.
-fn inventory(stage: &Stage) -> Inventory {
+/// Compiles a program's BPF source and looks into the object, without a kernel.
+fn inventory(program: &dyn Program) -> Inventory {
     let (helpers, map_types) = (names("BPF_FUNC_"), names("BPF_MAP_TYPE_"));
     let folder = tempfile::tempdir().unwrap();
-    let object = common_build::build(&stage.folder, folder.path()).unwrap();
+    let object = common_build::build(program.folder(), folder.path()).unwrap();
     let object = ObjectBuilder::default().open_file(object).unwrap();
     let mut found = Inventory::default();
     for program in object.progs() {
@@ -73,9 +75,9 @@ fn inventory(stage: &Stage) -> Inventory {
 }
 
 #[test]
-fn each_stage_holds_what_its_snapshot_says() {
-    for stage in Workbook::read().unwrap().stages {
-        insta::assert_snapshot!(stage.package(), inventory(&stage).text);
+fn each_program_holds_what_its_snapshot_says() {
+    for program in Workbook::read().unwrap().programs() {
+        insta::assert_snapshot!(program.package(), inventory(program).text);
     }
 }
 
@@ -160,7 +162,7 @@ fn each_exercise_is_small_and_well_formed() {
 }
 
 #[test]
-fn each_stage_has_the_same_outside() {
+fn each_program_has_the_same_outside() {
     let workbook = Workbook::read().unwrap();
     let first = &workbook.stages[0];
     // What differs between stages is named here; the rest of their Cargo.toml is the same.
@@ -182,6 +184,12 @@ fn each_stage_has_the_same_outside() {
         });
         headings.filter(|line| !line.starts_with("## What changed")).collect::<Vec<_>>()
     };
+    for example in &workbook.examples {
+        let file = |name| fs::read_to_string(example.folder.join(name)).unwrap();
+        assert_eq!(file("build.rs"), build(first), "{}/build.rs", example.name());
+        let lines = file("src/main.rs").lines().count();
+        assert!(lines <= EXAMPLE_LINES, "{}: {lines} lines", example.name());
+    }
     for stage in &workbook.stages {
         assert_eq!(manifest(stage), manifest(first), "{}/Cargo.toml", stage.package());
         assert_eq!(build(stage), build(first), "{}/build.rs", stage.package());

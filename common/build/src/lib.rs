@@ -1,4 +1,4 @@
-//! The build script of every stage: finds the one BPF source under `src/bpf`, compiles it with clang and generates
+//! The build script of every stage and example: finds the one BPF source under `src/bpf`, compiles it with clang and generates
 //! the Rust skeleton that `main.rs` includes.
 //!
 //! No step needs the network or this machine's BTF: `vmlinux.h` is part of this crate, libbpf's headers of
@@ -16,6 +16,9 @@ use libbpf_cargo::SkeletonBuilder;
 /// The folder of `vmlinux.h`, by architecture.
 const VMLINUX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vmlinux");
 
+/// The folder of what the BPF sources of the examples include.
+const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
+
 /// What to say to someone without a compiler for BPF.
 const GET_CLANG: &str = "install it: make setup (Debian, Ubuntu: apt install clang)";
 
@@ -24,6 +27,7 @@ const GET_CLANG: &str = "install it: make setup (Debian, Ubuntu: apt install cla
 pub fn skeleton() {
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-changed={VMLINUX}");
+    println!("cargo::rerun-if-changed={HEADERS}");
     println!("cargo::rerun-if-env-changed=CLANG");
     if let Err(error) =
         build(&PathBuf::from(variable("CARGO_MANIFEST_DIR")), &PathBuf::from(variable("OUT_DIR")))
@@ -54,6 +58,8 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
         .clang_args([
             "-I".as_ref(),
             include.as_os_str(),
+            "-I".as_ref(),
+            HEADERS.as_ref(),
             // The instruction set of Linux 5.10. Newer clangs' default has atomics that it refuses to load.
             "-mcpu=v2".as_ref(),
             "-Wall".as_ref(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lab::diff::{self, Item, Kind};
-use lab::workbook::{Stage, Workbook};
+use lab::workbook::{Program, Stage, Workbook};
 use serde::Deserialize;
 use serde_json::json;
 

@@ -20,7 +20,7 @@ use lab::workload::Workload;
 use lab::{bench, demo, doctor, exercise, interrupt, list, record, sync, terminal, vmlinux};
 use nix::sys::signal::Signal;
 
-/// The lab: boots a real kernel and runs the workbook's stages in it
+/// The lab: boots a real kernel and runs the workbook's stages and examples in it
 #[derive(Parser)]
 #[command(name = "cargo lab", bin_name = "cargo lab", version, disable_help_subcommand = true)]
 struct Lab {
@@ -30,12 +30,13 @@ struct Lab {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show the stages
+    /// Show the stages and the examples
     List,
     /// Say what this machine has and lacks, for the lab and for running without it
     Doctor {
-        /// A stage, to look for its probes too
-        stage: Option<String>,
+        /// A stage or an example, to look for its probes too
+        #[arg(value_name = "STAGE or EXAMPLE")]
+        program: Option<String>,
     },
     /// Show the kernels of the matrix, or fetch them
     Kernels {
@@ -69,20 +70,21 @@ enum Command {
         #[command(subcommand)]
         command: Exercise,
     },
-    /// Run a stage in a guest, with I/O for it to see, until Ctrl-C
+    /// Run a stage or an example in a guest, with I/O for it to see, until Ctrl-C
     Run {
-        /// The stage, such as 03
-        stage: String,
-        /// Your own working copy of it, or of an exercise, such as 03.1
+        /// The stage, such as 03, or the example, such as bitehist
+        #[arg(value_name = "STAGE or EXAMPLE")]
+        program: String,
+        /// Your own working copy of a stage, or of an exercise, such as 03.1
         #[arg(long)]
         mine: bool,
         #[command(flatten)]
         boot: Boot,
-        /// The I/O beside the stage, again and again: write, sync, read-cold, read-warm, none, or the arguments of
-        /// `io` in quotes [default: what the stage is about]
+        /// The I/O beside it, again and again: write, sync, read-cold, read-warm, none, or the arguments of
+        /// `io` in quotes [default: what the program is about]
         #[arg(long, value_name = "WORKLOAD")]
         io: Option<Workload>,
-        /// Arguments of the stage, such as -- --lines 10
+        /// Arguments of the program, such as -- --lines 10
         #[arg(last = true)]
         arguments: Vec<String>,
     },
@@ -95,10 +97,11 @@ enum Command {
         #[arg(long, conflicts_with = "check")]
         force: bool,
     },
-    /// Run stages as their READMEs say, and record what they print; all of them if none is named
+    /// Run stages and examples as their READMEs say, and record what they print; all of them if none is named
     Record {
-        /// The stages, such as 03
-        stages: Vec<String>,
+        /// The stages, such as 03, and examples, such as bitehist
+        #[arg(value_name = "STAGE or EXAMPLE")]
+        programs: Vec<String>,
         #[command(flatten)]
         boot: Boot,
     },
@@ -223,8 +226,11 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::List => print(&list::stages(&Workbook::read()?.stages)),
-        Command::Doctor { stage } => doctor::run(&Workbook::read()?, stage.as_deref()),
+        Command::List => {
+            let Workbook { stages, examples, .. } = Workbook::read()?;
+            print(&format!("{}\n{}", list::stages(&stages), list::examples(&examples)))
+        }
+        Command::Doctor { program } => doctor::run(&Workbook::read()?, program.as_deref()),
         Command::Kernels { fetch: None, .. } => print(&list::kernels()?),
         Command::Kernels { fetch: Some(names), newer, mirror } => fetch(&names, newer, mirror.as_deref()),
         Command::Diff { stages, full, patch, peek } => {
@@ -238,35 +244,34 @@ fn run(command: Command) -> Result<ExitCode> {
             print(&format!("{head}\n{}", diff::terminal(&diff::of_files(&old, &new), extent)))
         }
         Command::Exercise { command } => work_on(command),
-        Command::Run { stage, mine, boot, io, arguments } => {
+        Command::Run { program: name, mine, boot, io, arguments } => {
             let workbook = Workbook::read()?;
-            let (stage, own) = if mine {
-                let own = exercise::find(&workbook, &stage)?;
-                (own.stage.clone(), Some(own))
-            } else {
-                (workbook.stage(&stage)?.clone(), None)
+            let own = if mine { Some(exercise::find(&workbook, &name)?) } else { None };
+            let program = match &own {
+                Some(own) => own.stage,
+                None => workbook.program(&name)?,
             };
             interrupt::take_over()?;
             let mut binaries = workbook.build()?;
-            let mut binary = stage.binary();
-            if let Some(own) = own {
-                binaries.push(exercise::build(&workbook, &own)?);
+            let mut binary = program.binary();
+            if let Some(own) = &own {
+                binaries.push(exercise::build(&workbook, own)?);
                 binary = own.binary();
             }
             let mut guest = boot.boot_with(&workbook, binaries)?;
-            let argv = stage.argv(&binary, io.as_ref(), &arguments);
+            let argv = program.argv(&binary, io.as_ref(), &arguments);
             guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
             live(&mut guest)
         }
         Command::Sync { check: true, .. } => print(&sync::check(&Workbook::read()?)?),
         Command::Sync { force, .. } => print(&sync::write(&Workbook::read()?, force)?),
-        Command::Record { stages, boot } => {
+        Command::Record { programs, boot } => {
             let workbook = Workbook::read()?;
-            let named = stages.iter().map(|name| workbook.stage(name)).collect::<Result<Vec<_>>>()?;
+            let named = programs.iter().map(|name| workbook.program(name)).collect::<Result<Vec<_>>>()?;
             interrupt::take_over()?;
-            for stage in if named.is_empty() { workbook.stages.iter().collect() } else { named } {
+            for program in if named.is_empty() { workbook.programs().collect() } else { named } {
                 // Each in a guest in which nobody has done anything, as a reader does.
-                record::record(&mut boot.boot(&workbook)?, stage)?;
+                record::record(&mut boot.boot(&workbook)?, program)?;
             }
             print(&sync::write(&workbook, false)?)
         }

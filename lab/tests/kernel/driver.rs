@@ -80,14 +80,14 @@ fn a_stages_status_and_output_come_back() {
 /// Each README's command, run again, prints no trace line of a kind that is not recorded, and all else as it was.
 fn the_recorded_outputs_look_like_what_the_stages_print() {
     let workbook = Workbook::read().unwrap();
-    for stage in &workbook.stages {
-        // As when it was recorded: nobody has done anything in this guest.
-        let mut guest = Machine::new(&workbook, DEFAULT).unwrap().boot().unwrap();
-        let printed = record::shape(&record::capture(&mut guest, stage).unwrap());
-        let recorded = record::shape(&record::of(stage).unwrap());
+    let mut guest = Machine::new(&workbook, DEFAULT).unwrap().boot().unwrap();
+    for program in workbook.programs() {
+        let printed = record::shape(&record::capture(&mut guest, program).unwrap());
+        let recorded = record::shape(&record::of(program).unwrap());
         let new: Vec<_> = printed.traced.difference(&recorded.traced).collect();
-        let what = format!("stage {:02}: record it again: cargo lab record {0:02}", stage.number);
-        assert!(!printed.traced.is_empty() && new.is_empty(), "{what}\nnew lines: {new:?}");
+        let what = format!("{0}: record it again: cargo lab record {0}", program.name());
+        assert!(new.is_empty(), "{what}\nnew lines: {new:?}");
+        assert_eq!(printed.traced.is_empty(), recorded.traced.is_empty(), "{what}");
         assert_eq!(printed.rest, recorded.rest, "{what}");
     }
 }

@@ -6,7 +6,7 @@ use common::Result;
 use lab::exercise::{self, Exercise};
 use lab::kernels::MATRIX;
 use lab::vm::{Guest, Machine};
-use lab::workbook::Workbook;
+use lab::workbook::{Program, Workbook};
 use libtest_mimic::{Failed, Trial};
 
 use crate::{Fleet, failed, variants};

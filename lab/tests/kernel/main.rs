@@ -9,6 +9,7 @@
 mod channels;
 mod drift;
 mod driver;
+mod examples;
 mod exercises;
 mod guest;
 mod pagecache;
@@ -34,7 +35,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 7] = [
+const CASES: [&[Case]; 8] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -42,6 +43,7 @@ const CASES: [&[Case]; 7] = [
     situations::CASES,
     drift::CASES,
     channels::CASES,
+    examples::CASES,
 ];
 
 /// Makes cases of functions, named after them.

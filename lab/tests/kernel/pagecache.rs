@@ -194,12 +194,12 @@ fn stage08_prints_a_line_for_each_call() {
 }
 
 /// Starts a shell that becomes `io` with these arguments, with a process id that is known before, once it is told.
-fn prepare(arguments: &str) -> Child {
+pub fn prepare(arguments: &str) -> Child {
     let script = format!("read go; exec io {arguments}");
     Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-fn go(mut child: Child) -> Done {
+pub fn go(mut child: Child) -> Done {
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
     String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap().parse().unwrap()
 }

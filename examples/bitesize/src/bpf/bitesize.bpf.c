@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "log2.bpf.h"
+
+#define REQ_OP_MASK 0xff /* vmlinux.h holds types, but no #define of the kernel */
+
+/* A bio has less than 2^32 bytes, which is 2^22 KiB. */
+#define SLOTS 22
+
+struct process {
+	u64 slots[SLOTS];
+	u32 uid;
+	char comm[16]; /* of the thread that was the last to do I/O */
+};
+
+/*
+ * By process id. Of each process there is one record and not one for each CPU, which would take
+ * this much memory as many times as there are CPUs. Its threads may run on several, so the count is
+ * added atomically.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 10240); /* or what --processes says */
+	__type(key, u32);
+	__type(value, struct process);
+} process_map SEC(".maps");
+
+const volatile u32 only_pid; /* if it is not 0; user space sets it before the program is loaded */
+
+u64 dropped; /* I/Os of processes that found no room in the map */
+
+SEC("tp_btf/block_bio_queue")
+int block_bio_queue(u64 *ctx)
+{
+	static const struct process empty;
+	u32 slot, pid = bpf_get_current_pid_tgid() >> 32;
+	struct process *process;
+	struct bio *bio;
+
+	/*
+	 * The arguments are (request_queue, bio) on 5.10, and (bio) on kernels that have this type.
+	 * The verifier follows only the branch that its kernel takes, and knows there that bio is a
+	 * struct bio *.
+	 */
+	if (bpf_core_type_exists(struct trace_event_raw_block_bio)) {
+		bio = (void *)ctx[0];
+	} else {
+		bio = (void *)ctx[1];
+		/* Else the compiler makes one read of the two, at an address that the verifier
+		 * refuses. */
+		barrier_var(bio);
+	}
+
+	if (only_pid && pid != only_pid)
+		return 0;
+	/* Flushes have no data, and discards move none. */
+	if ((bio->bi_opf & REQ_OP_MASK) > REQ_OP_WRITE || !bio->bi_iter.bi_size)
+		return 0;
+
+	process = bpf_map_lookup_elem(&process_map, &pid);
+	if (!process) {
+		/* If another thread is faster, its record is the one. */
+		bpf_map_update_elem(&process_map, &pid, &empty, BPF_NOEXIST);
+		process = bpf_map_lookup_elem(&process_map, &pid);
+	}
+	if (!process) {
+		__sync_fetch_and_add(&dropped, 1);
+		return 0;
+	}
+	process->uid = bpf_get_current_uid_gid();
+	bpf_get_current_comm(process->comm, sizeof(process->comm));
+	slot = log2_slot(bio->bi_iter.bi_size / 1024);
+	/* The verifier wants to know that there is such a slot. */
+	if (slot < SLOTS)
+		__sync_fetch_and_add(&process->slots[slot], 1);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

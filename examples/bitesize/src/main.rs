@@ -1,0 +1,65 @@
+//! bitesize: how large are the I/Os that each process asks for?
+
+use clap::Parser;
+use common::interval::IntervalArgs;
+use common::traced::Traced;
+use common::{preflight, report};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+
+use crate::process::{Processes, interval};
+
+mod bpf {
+    include!(concat!(env!("OUT_DIR"), "/bitesize.skel.rs"));
+}
+mod process;
+
+/// Show the sizes of the block I/O of each process, in KiB, as histograms
+#[derive(Parser)]
+#[command(name = env!("CARGO_BIN_NAME"), version)]
+struct Args {
+    #[command(flatten)]
+    intervals: IntervalArgs,
+    /// Look at this process only, with all its threads
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
+    pid: Option<u32>,
+    /// Show only the N processes with the most I/O in each interval
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    /// Room for N processes: I/O of others is not counted, and told at the end
+    #[arg(long, value_name = "N", default_value_t = 10240, value_parser = clap::value_parser!(u32).range(1..))]
+    processes: u32,
+}
+
+fn main() -> common::Result<()> {
+    let args = Args::parse();
+    let _process = args.pid.map(Traced::of_pid).transpose()?;
+    common::init(&args.intervals)?;
+
+    let mut object = std::mem::MaybeUninit::uninit();
+    let mut open_skel = bpf::BitesizeSkelBuilder::default().open(&mut object)?;
+    preflight::check(open_skel.open_object())?;
+    open_skel.maps.process_map.set_max_entries(args.processes)?;
+    if let (Some(pid), Some(rodata)) = (args.pid, open_skel.maps.rodata_data.as_deref_mut()) {
+        rodata.only_pid = pid;
+    }
+    let mut skel = open_skel.load()?;
+    skel.attach()?;
+
+    let mut before = Processes::default();
+    args.intervals.each(|| {
+        let now = process::read(&skel.maps.process_map)?;
+        let text = interval(&report::time_stamp(), &before, &now, args.top, report::columns());
+        before = now;
+        Ok(text)
+    })?;
+    report::warn_missed(skel.object())?;
+    let dropped = report::globals(skel.maps.bss_data.as_deref())?.dropped;
+    if dropped > 0 {
+        eprintln!(
+            "warning: {dropped} I/Os are not counted, of processes beyond the first {0}: --processes {1} makes more room",
+            args.processes,
+            u64::from(args.processes) * 4
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! What the examples print is the truth.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::thread;
+
+use common::histogram::Histogram;
+use lab::observe::{Observation, Stage};
+use lab::truth::{histogram, histograms};
+use lab::workload::Done;
+use nix::sys::signal::Signal;
+
+use crate::guest::{io, quiet};
+use crate::pagecache::{go, prepare};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    bitehist_and_bitesize_put_each_size_into_its_bucket,
+    bitesize_shows_the_processes_that_are_asked_for,
+    bitehist_and_bitesize_end_in_every_way,
+];
+
+/// What `io` did, in KiB.
+fn truth<'a>(done: impl IntoIterator<Item = &'a Done>) -> Histogram {
+    let one = |done: &Done| {
+        let slot = Histogram::slot(done.bytes / done.count / 1024);
+        (0..=slot).map(|nth| if nth == slot { done.count } else { 0 }).collect()
+    };
+    done.into_iter().map(one).sum()
+}
+
+fn end(stage: Stage) -> Observation {
+    let seen = stage.end(Signal::SIGINT).unwrap();
+    assert!(seen.status.success() && !seen.stderr.contains("too low"), "{seen:?}");
+    seen
+}
+
+/// On both sides of the buckets' borders, two processes at the same time, and more than one interval.
+fn bitehist_and_bitesize_put_each_size_into_its_bucket() {
+    quiet();
+    let [hist, size] = ["bitehist", "bitesize"].map(|name| Stage::start(&[name, "0.1"]).unwrap());
+    let mut done: Vec<_> = [(512, 3), (2048, 4), (3584, 1), (65024, 5)]
+        .map(|(size, count)| io(&format!("write /dev/scratch --size {size} --count {count}")))
+        .into();
+    let small = prepare("write /dev/scratch --count 25 --interval 10");
+    let large = prepare("write /dev/part --size 65536 --threads 2 --count 20");
+    done.extend([small, large].map(|child| thread::spawn(|| go(child))).map(|io| io.join().unwrap()));
+    let hist = end(hist);
+    // More than a request takes: one bio, but several requests.
+    done.push(io("write /dev/scratch --size 1048576 --count 3"));
+    let size = end(size);
+
+    let huge = done.len() - 1;
+    assert_eq!(histogram(&hist.stdout), truth(&done[..huge]), "{}", hist.stdout);
+    let processes = done.iter().map(|done| (done.pid, truth([done]))).collect();
+    assert_eq!(histograms(&size.stdout), processes, "{}", size.stdout);
+    // The last but one took longer than two intervals.
+    assert!(hist.stdout.split("\n\n").count() > 2, "{}", hist.stdout);
+}
+
+fn bitesize_shows_the_processes_that_are_asked_for() {
+    quiet();
+    let (few, many) = (prepare("write /dev/scratch --count 5"), prepare("write /dev/scratch --count 9"));
+    let pid = few.id().to_string();
+    let options = [["--top", "1"], ["--pid", &pid], ["--processes", "1"]];
+    let [top, one, full] = options.map(|[name, value]| Stage::start(&["bitesize", name, value]).unwrap());
+    let (few, many) = (go(few), go(many));
+    let [top, one, full] = [top, one, full].map(end);
+
+    let of = |done: &Done| BTreeMap::from([(done.pid, truth([done]))]);
+    assert_eq!(histograms(&top.stdout), of(&many), "{}", top.stdout);
+    assert!(top.stdout.ends_with("\n\nOther processes: 1, with 5 I/Os\n"), "{}", top.stdout);
+    assert!(top.stdout.contains(&format!("\nPID: {} UID: 0 CMD: io\n", many.pid)), "{}", top.stdout);
+    assert_eq!(histograms(&one.stdout), of(&few), "{}", one.stdout);
+    assert_eq!(histograms(&full.stdout), of(&few), "{}", full.stdout);
+    assert!(full.stderr.contains("warning: 9 I/Os are not counted"), "{}", full.stderr);
+    assert!(!top.stderr.contains("warning"), "{}", top.stderr);
+}
+
+fn bitehist_and_bitesize_end_in_every_way() {
+    quiet();
+    let run = |script| {
+        let output = Command::new("sh").args(["-c", script]).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    };
+    // Nothing to count, COUNT intervals.
+    let nothing = ["Nothing was counted.\n"; 3].join("\n");
+    assert_eq!(run("bitehist 0.02 3"), (0, nothing, "Tracing. Ctrl-C to end.\n".to_owned()));
+    // Ctrl-C.
+    let seen = end(Stage::start(&["bitesize"]).unwrap());
+    assert!(seen.stdout.ends_with("\n\nNo I/O.\n"), "{}", seen.stdout);
+    // A closed pipe.
+    let (status, stdout, stderr) = run("bitehist 0.02 | head -n 1");
+    assert_eq!((status, &*stdout, &*stderr), (0, "Nothing was counted.\n", "Tracing. Ctrl-C to end.\n"));
+    // Nothing to begin with.
+    let (status, stdout, stderr) = run("bitesize --pid 99999999");
+    assert_eq!((status, &*stdout), (1, ""));
+    assert!(stderr.contains("there is no process 99999999"), "{stderr}");
+}
