@@ -178,7 +178,7 @@ fn an_exercise_from_its_start() {
     let broken = lab(&["exercise", "check", id]);
     assert!(broken.contains("error: expected ';' at end of declaration list"), "{broken}");
     let root = workbook.root.display().to_string();
-    let end = &broken[broken.find("Error: my05-2").expect("our own words come last")..];
+    let end = &broken[broken.find("Error: your 05.2").expect("our own words come last")..];
     insta::assert_snapshot!("exercise_does_not_compile", end.replace(&root, "[workbook]"));
 
     fs::remove_dir_all(&copy).unwrap();
