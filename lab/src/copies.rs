@@ -73,10 +73,8 @@ pub fn workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
         })
         .collect();
     write_file(&folder.join("Cargo.toml"), &(manifest.join("\n") + "\n"))?;
-    // Cargo takes what it does not need out of it.
-    if !folder.join("Cargo.lock").exists() {
-        write_file(&folder.join("Cargo.lock"), &read("Cargo.lock")?)?;
-    }
+    // Cargo takes out of it what it does not need.
+    write_file(&folder.join("Cargo.lock"), &read("Cargo.lock")?)?;
     Ok(())
 }
 
