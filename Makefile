@@ -4,8 +4,10 @@ STAGE  ?= 01
 KERNEL ?= 6.12
 IO     ?=
 ARGS   ?=
+FROM   ?=
+TO     ?= 02
 
-.PHONY: help setup setup-test kernel kernels build demo test soak lint run lab docs bench-lab compare-peers vmlinux clean
+.PHONY: help setup setup-test kernel kernels build demo test soak lint diff run lab docs bench-lab compare-peers vmlinux clean
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -30,6 +32,9 @@ lint: setup ## Check style and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	clang-format --dry-run -Werror $$(git ls-files '*.bpf.[ch]')
+
+diff: setup ## Show what changed from a stage to another: make diff TO=03 [FROM=02, or else its parent]
+	@cargo lab diff $(FROM) $(TO)
 
 run: build kernel ## Run a stage in the lab: make run STAGE=03 [KERNEL=7.2] [IO=sync] [ARGS="--lines 9"]
 	@cargo lab run $(STAGE) --kernel $(KERNEL) $(if $(IO),--io "$(IO)") -- $(ARGS)

@@ -11,6 +11,7 @@ use nix::errno::Errno;
 
 use crate::drift::markdown;
 use crate::kernels::MATRIX;
+use crate::sync;
 use crate::tools::output;
 use crate::vm::{Accel, Machine};
 use crate::workbook::Workbook;
@@ -90,7 +91,8 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     }
     let path = workbook.root.join(DATA);
     fs::write(&path, data).or_cause(format!("cannot write {}", path.display()))?;
-    println!("{} has what was measured", path.display());
+    print!("{}", table(&workbook.root)?);
+    eprint!("{}", sync::write(workbook, false)?);
     Ok(ExitCode::SUCCESS)
 }
 

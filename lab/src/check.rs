@@ -228,12 +228,12 @@ fn nothing_stays(binary: &str) -> Result<String> {
         ),
         &seen,
     )?;
-    // More at the same time than the map has room for.
-    let disk = NullBlk::new(binary, Duration::from_secs(1))?;
+    // More at the same time than the map has room for, and long enough for all of them to be on their way.
+    let disk = NullBlk::new(binary, Duration::from_secs(4))?;
     let (seen, done) = watch(binary, &format!("write {} --threads 100 --count 1", disk.device.display()))?;
     let (found, left) = (durations(&events(&seen)?).len() as u64, truth::unpaired(&seen)?);
     expect(
-        found + left.dropped == done.count && left.open == 0,
+        found + left.dropped == done.count && left.open == 0 && left.dropped > 0,
         format!(
             "of {} writes at the same time {found} have a duration, and it says that {} were not recorded",
             done.count, left.dropped
@@ -432,6 +432,11 @@ fn reads_and_writes(binary: &str) -> Result<String> {
     Ok(format!("{} reads and {} writes, as the disks count", told.0, told.1))
 }
 
+/// Whether a count is right. On a preemptible kernel fexit can miss calls; the kernel says so, and then it may be less.
+fn as_many(counted: u64, true_count: u64, seen: &Observation) -> bool {
+    counted == true_count || counted < true_count && truth::missed(seen).unwrap_or_default() > 0
+}
+
 fn pages_touched(binary: &str) -> Result<String> {
     let file = format!("{FS_MOUNT}/{binary}");
     io(&["read-warm", &file, "--count", "4096", "--size", "1000"])?;
@@ -441,7 +446,7 @@ fn pages_touched(binary: &str) -> Result<String> {
     let pages: u64 = (0..done.count).map(|nth| (nth * 1000 + 999) / 4096 - nth * 1000 / 4096 + 1).sum();
     let [total, ..] = truth::page_cache(&seen)?;
     expect(
-        total == pages,
+        as_many(total, pages, &seen),
         format!(
             "{} reads of 1,000 bytes, one behind the other, touch {pages} pages, not {total}",
             done.count
@@ -459,7 +464,7 @@ fn bytes_read(binary: &str) -> Result<String> {
     let [total, ..] = truth::page_cache(&seen)?;
     expect(total > 0, "it counts no pages any more", &seen)?;
     expect(
-        number(&seen, "Bytes read: ", "") == Some(done.bytes),
+        number(&seen, "Bytes read: ", "").is_some_and(|bytes| as_many(bytes, done.bytes, &seen)),
         format!("no line says: Bytes read: {}", done.bytes),
         &seen,
     )?;
@@ -490,10 +495,18 @@ fn children(binary: &str) -> Result<String> {
     io(&["read-warm", &file, "--count", "64"])?;
     let read = format!("io read {file} --count 64");
     let (own, seen) = pages_of(binary, &["sh", "-c", &format!("exec {read}")])?;
-    expect(own == 64, format!("the process itself reads 64 pages, and it counts {own}"), &seen)?;
+    expect(
+        as_many(own, 64, &seen),
+        format!("the process itself reads 64 pages, and it counts {own}"),
+        &seen,
+    )?;
     let (total, seen) = pages_of(binary, &["sh", "-c", &format!("{read}; true")])?;
     fs::remove_file(&file).or_cause("cannot remove the file")?;
-    expect(total == 64, format!("a child of the process reads 64 pages, and it counts {total}"), &seen)?;
+    expect(
+        as_many(total, 64, &seen),
+        format!("a child of the process reads 64 pages, and it counts {total}"),
+        &seen,
+    )?;
     Ok("64 pages, be it the process that reads them or its child".to_owned())
 }
 

@@ -63,12 +63,21 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
 pub fn workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
     let read =
         |name: &str| fs::read_to_string(workbook.root.join(name)).or_cause(format!("cannot read {name}"));
+    // What is no whole copy would stop all the others.
+    let is_whole =
+        |path: &Path| ["Cargo.toml", "build.rs", "src/main.rs"].iter().all(|file| path.join(file).exists());
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut members: Vec<_> = entries
+        .filter(|path| is_whole(path))
+        .filter_map(|path| Some(format!("{:?}", path.file_name()?)))
+        .collect();
+    members.sort();
     // The members and where they are differ; all else is the same.
     let manifest: Vec<_> = read("Cargo.toml")?
         .lines()
         .filter(|line| !line.starts_with("default-members"))
         .map(|line| match line.starts_with("members") {
-            true => r#"members = ["*"]"#.to_owned(),
+            true => format!("members = [{}]", members.join(", ")),
             false => line.replace(r#"path = ""#, &format!(r#"path = "{}/"#, workbook.root.display())),
         })
         .collect();

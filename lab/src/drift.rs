@@ -20,6 +20,7 @@ use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 
 use crate::guest::{FS_MOUNT, RAW_DEVICE, mount_fs};
 use crate::kernels::{MATRIX, Series};
+use crate::sync;
 use crate::vm::Machine;
 use crate::workbook::Workbook;
 
@@ -288,7 +289,7 @@ pub fn run(workbook: &Workbook, names: &[String]) -> Result<ExitCode> {
         if Series::of(name).is_some() {
             drift.put(name, &column);
             fs::write(&path, drift.text()).or_cause(format!("cannot write {}", path.display()))?;
-            println!("{} has what Linux {} says", path.display(), guest.release);
+            eprint!("{}", sync::write(workbook, false)?);
         } else {
             let mut both = drift.clone();
             both.put(&guest.release, &column);

@@ -22,9 +22,6 @@ use crate::workbook::{Program, Stage, Workbook};
 /// How long a check may take in the guest.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Where the learner's copies are, below the top folder. Git does not see it.
-pub const FOLDER: &str = "mine";
-
 /// The file there that remembers which checks passed.
 const DONE: &str = "done.txt";
 
@@ -145,7 +142,7 @@ impl Exercise<'_> {
 
     /// The learner's working copy.
     pub fn copy(&self, workbook: &Workbook) -> PathBuf {
-        workbook.root.join(FOLDER).join(self.id())
+        workbook.mine.join(self.id())
     }
 
     /// The learner's working copy, which must be there.
@@ -213,8 +210,16 @@ impl Exercise<'_> {
 
 /// Paragraphs in lines of a terminal.
 pub fn wrap(text: &str, columns: usize) -> String {
-    let paragraphs = text.split("\n\n").map(|text| textwrap::fill(&text.replace('\n', " "), columns) + "\n");
-    paragraphs.collect::<Vec<_>>().join("\n")
+    // What stands between backticks is typed, and stays in one line.
+    const KEPT_SPACE: &str = "\u{a0}";
+    let paragraph = |text: &str| {
+        let pieces = text.split('`').enumerate();
+        let pieces = pieces
+            .map(|(nth, piece)| if nth % 2 == 1 { piece.replace(' ', KEPT_SPACE) } else { piece.to_owned() });
+        let text = pieces.collect::<Vec<_>>().join("`").replace('\n', " ");
+        textwrap::fill(&text, columns).replace(KEPT_SPACE, " ") + "\n"
+    };
+    text.split("\n\n").map(paragraph).collect::<Vec<_>>().join("\n")
 }
 
 /// Changes files as a patch says, which may be one of several files.
@@ -256,14 +261,14 @@ pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Resul
                 exercise.id()
             )));
     }
+    let files = exercise.starting_point(workbook, &exercise.binary())?;
     if folder.exists() {
         fs::remove_dir_all(&folder).or_cause(format!("cannot remove {shown}"))?;
         let mut done = done(workbook)?;
         done.remove(&exercise.id());
         remember(workbook, &done)?;
     }
-    copies::workspace(workbook, &workbook.root.join(FOLDER))?;
-    let files = exercise.starting_point(workbook, &exercise.binary())?;
+    copies::workspace(workbook, &workbook.mine)?;
     copies::write(&folder, &files)?;
     let mut text = exercise.text(terminal::columns());
     let id = exercise.id();
@@ -291,7 +296,7 @@ fn shown(workbook: &Workbook, path: &Path) -> String {
 pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
     let copy = exercise.started(workbook)?;
     let name = exercise.binary();
-    copies::build(workbook, &workbook.root.join(FOLDER), &[&name]).map_err(|error| {
+    copies::build(workbook, &workbook.mine, &[&name]).map_err(|error| {
         // What it is to the learner, and not to Cargo.
         let cause = error.cause().replace(&name, &format!("your {}", exercise.id()));
         Error::new(cause).evidence("the compiler's words above").fix(format!(
@@ -318,7 +323,7 @@ pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut Guest) ->
 
 fn remember(workbook: &Workbook, done: &BTreeSet<String>) -> Result<()> {
     let ids: String = done.iter().map(|id| format!("{id}\n")).collect();
-    let file = workbook.root.join(FOLDER).join(DONE);
+    let file = workbook.mine.join(DONE);
     fs::write(&file, format!("# The exercises whose check has passed.\n{ids}"))
         .or_cause(format!("cannot write {}", file.display()))
 }
@@ -352,7 +357,7 @@ const INDENT: usize = 12;
 /// # Errors
 /// If what was remembered can't be read.
 pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
-    let file = workbook.root.join(FOLDER).join(DONE);
+    let file = workbook.mine.join(DONE);
     match fs::read_to_string(&file) {
         Ok(text) => Ok(text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeSet::new()),
@@ -395,18 +400,18 @@ pub fn status(workbook: &Workbook) -> Result<String> {
 /// # Errors
 /// If neither.
 pub fn solution(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Result<String> {
-    let solved = ours(workbook, exercise, peek)?;
+    let solved = ours(workbook, exercise, peek, "exercise solution")?;
     Ok(diff::terminal(
         &diff::of_files(&exercise.starting_point(workbook, &exercise.binary())?, &solved),
         Extent::Folded,
     ))
 }
 
-/// Our own solution, for who has passed the check or insists on a look. A stage itself is no secret.
+/// Our own solution, for who has passed the check or insists on a look with this command. A stage itself is no secret.
 ///
 /// # Errors
 /// If neither.
-pub fn ours(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Result<Files> {
+pub fn ours(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool, command: &str) -> Result<Files> {
     let id = exercise.id();
     if exercise.number == 0 || peek || done(workbook)?.contains(&id) {
         return exercise.solved(workbook, &exercise.binary());
@@ -414,7 +419,7 @@ pub fn ours(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Result<
     Err(Error::new(format!("the check of {id} has not passed yet"))
         .evidence("it is more fun to find out")
         .fix(format!(
-            "a hint: cargo lab exercise hint {id}; or see it all the same: cargo lab exercise solution {id} --peek"
+            "a hint: cargo lab exercise hint {id}; or see it all the same: cargo lab {command} {id} --peek"
         )))
 }
 

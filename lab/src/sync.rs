@@ -134,7 +134,15 @@ pub fn check(workbook: &Workbook) -> Result<String> {
         if text.as_ref().is_some_and(|text| text != found.text()) {
             stale.push(format!("{}: {name}", shown(workbook, &file)));
         } else if !is_ours {
-            stale.push(format!("{}: {name}, edited by hand", shown(workbook, &file)));
+            let mend = if text.is_some() {
+                "cargo lab sync --force"
+            } else {
+                "git checkout, or the command that makes it"
+            };
+            stale.push(format!(
+                "{}: {name}, edited by hand; to throw that away: {mend}",
+                shown(workbook, &file)
+            ));
         }
     }
     if stale.is_empty() {

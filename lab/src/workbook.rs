@@ -146,6 +146,8 @@ pub struct Workbook {
     pub root: PathBuf,
     /// Where Cargo builds.
     pub target: PathBuf,
+    /// Where the learner's working copies are. Git does not see it.
+    pub mine: PathBuf,
     /// The stages by number.
     pub stages: Vec<Stage>,
     /// The examples by name.
@@ -175,7 +177,8 @@ impl Workbook {
         stages.sort_by_key(|stage| stage.number);
         examples.sort_by_key(Program::name);
         Ok(Self {
-            root: metadata.workspace_root.into(),
+            root: metadata.workspace_root.clone().into(),
+            mine: mine(metadata.workspace_root.as_std_path()),
             target: metadata.target_directory.into(),
             stages,
             examples,
@@ -288,6 +291,11 @@ impl Workbook {
 fn described<T: DeserializeOwned>(package: &Package, kind: &str) -> Result<Option<T>> {
     let told = package.metadata.get(kind).cloned().map(serde_json::from_value).transpose();
     told.or_cause(format!("{}: [package.metadata.{kind}] is not as it should be", package.manifest_path))
+}
+
+/// The folder `mine`, unless a test has another one, so that it leaves alone what somebody works on.
+fn mine(root: &Path) -> PathBuf {
+    std::env::var_os("LAB_MINE").map_or_else(|| root.join("mine"), PathBuf::from)
 }
 
 /// The folder of a user's cache for all checkouts of the workbook, outside of `target/`, which `cargo clean` empties.

@@ -144,7 +144,7 @@ enum Exercise {
     Start {
         /// The exercise, such as 03.1; or a stage, such as 03, to write it yourself
         exercise: String,
-        /// Throw your working copy away and begin once more
+        /// Throw your working copy away and begin once more; then it is not done any more
         #[arg(long)]
         again: bool,
     },
@@ -321,7 +321,7 @@ fn compare(workbook: &Workbook, names: &[&str], peek: bool) -> Result<(String, F
     if let ["mine", name] = names {
         let own = exercise::find(workbook, name)?;
         let mine = exercise::mine(workbook, &own)?;
-        let ours = exercise::ours(workbook, &own, peek)?;
+        let ours = exercise::ours(workbook, &own, peek, "diff mine")?;
         return Ok((format!("From your {} to ours", own.id()), mine, ours));
     }
     if names == ["mine"] {
