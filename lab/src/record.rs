@@ -129,7 +129,7 @@ fn shorten(text: &str, first: usize) -> String {
 pub struct Shape {
     /// What trace lines say, each kind once. Which of them come in a run depends on what happens meanwhile.
     pub traced: BTreeSet<String>,
-    /// All other lines in their order, of several alike the first.
+    /// All other lines in their order, of several alike the first, and of several paragraphs.
     pub rest: Vec<String>,
 }
 
@@ -158,6 +158,9 @@ pub fn shape(text: &str) -> Shape {
     let rest = text.lines().filter(|line| !is_trace(line) && *line != "...");
     let mut rest: Vec<_> = rest.map(blur).collect();
     rest.dedup();
+    let mut paragraphs: Vec<_> = rest.split(String::is_empty).collect();
+    paragraphs.dedup();
+    let rest = paragraphs.join(&String::new());
     Shape { traced: text.lines().filter_map(trace).collect(), rest }
 }
 
@@ -176,6 +179,14 @@ mod tests {
         assert_eq!(shorten(&short, 3), short, "and no more of it the next time");
         assert_eq!(shorten(&text, 6), (0..6).map(line).collect::<String>() + "...\n====\n");
         assert_eq!(shape(&short), shape(&text));
+    }
+
+    #[test]
+    fn how_many_processes_did_io_is_no_part_of_a_shape() {
+        let table = |pid| format!("PID: {pid} UID: 0 CMD: p{pid}\nkbytes : count\n 4 -> 7 : {pid} |**|\n");
+        let text = |tables: &[String]| format!("1:02\n\n{}", tables.join("\n"));
+        assert_eq!(shape(&text(&[table(7)])), shape(&text(&[table(8), table(10)])));
+        assert_ne!(shape(&text(&[])), shape(&text(&[table(7)])));
     }
 
     #[test]

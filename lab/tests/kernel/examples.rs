@@ -16,7 +16,7 @@ use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
     bitehist_and_bitesize_put_each_size_into_its_bucket,
-    bitesize_shows_the_processes_that_are_asked_for,
+    bitesize_counts_the_processes_that_it_is_asked_for,
     bitehist_and_bitesize_end_in_every_way,
 ];
 
@@ -58,23 +58,21 @@ fn bitehist_and_bitesize_put_each_size_into_its_bucket() {
     assert!(hist.stdout.split("\n\n").count() > 2, "{}", hist.stdout);
 }
 
-fn bitesize_shows_the_processes_that_are_asked_for() {
+fn bitesize_counts_the_processes_that_it_is_asked_for() {
     quiet();
-    let (few, many) = (prepare("write /dev/scratch --count 5"), prepare("write /dev/scratch --count 9"));
-    let pid = few.id().to_string();
-    let options = [["--top", "1"], ["--pid", &pid], ["--processes", "1"]];
-    let [top, one, full] = options.map(|[name, value]| Stage::start(&["bitesize", name, value]).unwrap());
-    let (few, many) = (go(few), go(many));
-    let [top, one, full] = [top, one, full].map(end);
+    let [first, second] = ["write /dev/scratch --count 5", "write /dev/scratch --count 9"].map(prepare);
+    let pid = second.id().to_string();
+    let [one, full] = [["--pid", &pid], ["--processes", "1"]]
+        .map(|[name, value]| Stage::start(&["bitesize", name, value]).unwrap());
+    let [first, second] = [first, second].map(go);
+    let [one, full] = [one, full].map(end);
 
     let of = |done: &Done| BTreeMap::from([(done.pid, truth([done]))]);
-    assert_eq!(histograms(&top.stdout), of(&many), "{}", top.stdout);
-    assert!(top.stdout.ends_with("\n\nOther processes: 1, with 5 I/Os\n"), "{}", top.stdout);
-    assert!(top.stdout.contains(&format!("\nPID: {} UID: 0 CMD: io\n", many.pid)), "{}", top.stdout);
-    assert_eq!(histograms(&one.stdout), of(&few), "{}", one.stdout);
-    assert_eq!(histograms(&full.stdout), of(&few), "{}", full.stdout);
+    assert_eq!(histograms(&one.stdout), of(&second), "{}", one.stdout);
+    assert!(one.stdout.contains(&format!("\nPID: {pid} UID: 0 CMD: io\n")), "{}", one.stdout);
+    assert!(!one.stderr.contains("warning"), "{}", one.stderr);
+    assert_eq!(histograms(&full.stdout), of(&first), "{}", full.stdout);
     assert!(full.stderr.contains("warning: 9 I/Os are not counted"), "{}", full.stderr);
-    assert!(!top.stderr.contains("warning"), "{}", top.stderr);
 }
 
 fn bitehist_and_bitesize_end_in_every_way() {
@@ -84,16 +82,13 @@ fn bitehist_and_bitesize_end_in_every_way() {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     };
-    // Nothing to count, COUNT intervals.
+    // Nothing to count, and COUNT intervals.
     let nothing = ["Nothing was counted.\n"; 3].join("\n");
     assert_eq!(run("bitehist 0.02 3"), (0, nothing, "Tracing. Ctrl-C to end.\n".to_owned()));
-    // Ctrl-C.
-    let seen = end(Stage::start(&["bitesize"]).unwrap());
-    assert!(seen.stdout.ends_with("\n\nNo I/O.\n"), "{}", seen.stdout);
     // A closed pipe.
-    let (status, stdout, stderr) = run("bitehist 0.02 | head -n 1");
-    assert_eq!((status, &*stdout, &*stderr), (0, "Nothing was counted.\n", "Tracing. Ctrl-C to end.\n"));
-    // Nothing to begin with.
+    let (status, stdout, stderr) = run("bitesize 0.02 | head -n 3 | tail -n 1");
+    assert_eq!((status, &*stdout, &*stderr), (0, "No I/O.\n", "Tracing. Ctrl-C to end.\n"));
+    // Nobody to look at.
     let (status, stdout, stderr) = run("bitesize --pid 99999999");
     assert_eq!((status, &*stdout), (1, ""));
     assert!(stderr.contains("there is no process 99999999"), "{stderr}");
