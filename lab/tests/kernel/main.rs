@@ -11,6 +11,7 @@ mod drift;
 mod driver;
 mod exercises;
 mod guest;
+mod latency;
 mod pagecache;
 mod requests;
 mod situations;
@@ -34,7 +35,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 7] = [
+const CASES: [&[Case]; 8] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -42,6 +43,7 @@ const CASES: [&[Case]; 7] = [
     situations::CASES,
     drift::CASES,
     channels::CASES,
+    latency::CASES,
 ];
 
 /// Makes cases of functions, named after them.
