@@ -37,7 +37,15 @@ impl IntervalArgs {
     ///
     /// # Errors
     /// If `text` fails, or what it gives can't be printed.
-    pub fn each(&self, mut text: impl FnMut() -> Result<String>) -> Result<()> {
+    pub fn each(&self, text: impl FnMut() -> Result<String>) -> Result<()> {
+        self.each_between("\n", text)
+    }
+
+    /// As [`IntervalArgs::each`], with something else than an empty line between two intervals: nothing, for JSON.
+    ///
+    /// # Errors
+    /// As for [`IntervalArgs::each`].
+    pub fn each_between(&self, between: &str, mut text: impl FnMut() -> Result<String>) -> Result<()> {
         eprintln!("Tracing. Ctrl-C to end.");
         let stop = Stop::new(None)?;
         let later = |start: Instant| self.interval.and_then(|interval| start.checked_add(interval));
@@ -45,7 +53,7 @@ impl IntervalArgs {
         let mut printed = 0;
         loop {
             let woke = stop.wait_until(due)?;
-            let space = if printed > 0 { "\n" } else { "" };
+            let space = if printed > 0 { between } else { "" };
             match io::stdout().write_all(format!("{space}{}\n", text()?).as_bytes()) {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
                 other => other.or_cause("cannot print")?,

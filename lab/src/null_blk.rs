@@ -24,6 +24,14 @@ impl NullBlk {
     /// # Errors
     /// If the kernel has no null_blk, or refuses.
     pub fn new(name: &str, completion: Duration) -> Result<Self> {
+        Self::with(name, completion, &[])
+    }
+
+    /// As [`NullBlk::new`], with more of what can be set, such as `hw_queue_depth`.
+    ///
+    /// # Errors
+    /// As [`NullBlk::new`].
+    pub fn with(name: &str, completion: Duration, settings: &[(&str, u128)]) -> Result<Self> {
         const CONFIGFS: &str = "grep -q ' /sys/kernel/config ' /proc/mounts || \
             { modprobe null_blk nr_devices=0 && mount -t configfs configfs /sys/kernel/config; }";
         output(Command::new("sh").args(["-c", CONFIGFS]))?;
@@ -36,6 +44,7 @@ impl NullBlk {
         set("blocksize", 512)?;
         set("irqmode", 2)?;
         set("completion_nsec", completion.as_nanos())?;
+        settings.iter().try_for_each(|(key, value)| set(key, *value))?;
         set("power", 1)?;
         // Named after its number on 5.10, after its folder later.
         let number = fs::read_to_string(folder.join("index")).or_cause("cannot read the disk's number")?;

@@ -12,6 +12,7 @@ mod driver;
 mod examples;
 mod exercises;
 mod guest;
+mod latency;
 mod pagecache;
 mod requests;
 mod situations;
@@ -35,7 +36,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 8] = [
+const CASES: [&[Case]; 9] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -44,6 +45,7 @@ const CASES: [&[Case]; 8] = [
     drift::CASES,
     channels::CASES,
     examples::CASES,
+    latency::CASES,
 ];
 
 /// Makes cases of functions, named after them.

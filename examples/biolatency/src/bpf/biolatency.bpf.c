@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "log2.bpf.h"
+
+/* What the options ask for: user space sets these before the programs are loaded. */
+const volatile u32 only_dev; /* -d: the disk's number; 0: all disks */
+const volatile bool by_disk; /* -D */
+const volatile u32 flags_kept; /* -F: the bits of cmd_flags that have a name on this kernel */
+const volatile bool queued; /* -Q */
+const volatile u64 unit_ns = 1000; /* -m: 1000000 */
+
+#define SLOTS 32
+
+/* Linux 5.10; the disk moved to the queue in 5.15. */
+struct request___old {
+	struct gendisk *rq_disk;
+} __attribute__((preserve_access_index));
+
+/* When each request that is under way started, by its address. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, u64);
+} start_map SEC(".maps");
+
+/* A histogram for each disk and each kind of I/O, as far as they are asked for. */
+struct io_kind {
+	u32 dev;
+	u32 flags;
+};
+
+struct hist {
+	u64 slots[SLOTS];
+	u64 total_ns;
+};
+
+/*
+ * One record for all CPUs: it is the same disk that they wait for, and a record for each of them
+ * would take its room as often as the machine has CPUs. User space never clears it.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct io_kind);
+	__type(value, struct hist);
+} hist_map SEC(".maps");
+
+const struct hist empty = {};
+
+u64 dropped; /* starts that found no room in the map */
+u64 unmatched; /* ends whose start we did not see */
+u64 uncounted; /* requests whose histogram found no room in the map */
+u64 unstamped; /* requests of which the kernel did not keep when they were made */
+
+/* The number of a request's disk, as the kernel has it; 0 if it is for no disk, such as a command
+ * to a controller. */
+static __always_inline u32 dev_of(struct request *rq)
+{
+	struct gendisk *disk;
+
+	if (bpf_core_field_exists(struct request___old, rq_disk))
+		disk = ((struct request___old *)rq)->rq_disk;
+	else
+		disk = rq->q->disk;
+	return disk ? (u32)disk->major << 20 | disk->first_minor : 0;
+}
+
+static __always_inline int starts(struct request *rq, u64 start_time)
+{
+	u64 key = (u64)rq;
+
+	if (only_dev && dev_of(rq) != only_dev)
+		return 0;
+	/* A request that the driver could not take is issued again: without -Q the later time wins,
+	 * which is the disk's. */
+	if (bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY))
+		__sync_fetch_and_add(&dropped, 1);
+	return 0;
+}
+
+/* -Q, where the kernel has it (6.12, not 6.1): a request is made for an I/O, and begins to wait. */
+SEC("?tp_btf/block_io_start")
+int BPF_PROG(block_io_start, struct request *rq)
+{
+	return starts(rq, bpf_ktime_get_ns());
+}
+
+/* The driver gets the request. */
+SEC("?tp_btf/block_rq_issue")
+int BPF_PROG(block_rq_issue, struct request *rq)
+{
+	u64 start_time = bpf_ktime_get_ns();
+
+	/* -Q, before: the kernel itself keeps when the request was made, unless it has no use for
+	 * it. */
+	if (queued && rq->start_time_ns)
+		start_time = rq->start_time_ns;
+	else if (queued)
+		__sync_fetch_and_add(&unstamped, 1);
+	return starts(rq, start_time);
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
+{
+	u64 end_time = bpf_ktime_get_ns(), duration, address = (u64)rq;
+	u64 *start_time;
+	struct io_kind kind = { .dev = dev_of(rq), .flags = rq->cmd_flags & flags_kept };
+	struct hist *hist;
+	u32 slot;
+
+	if (!kind.dev || (only_dev && kind.dev != only_dev))
+		return 0;
+	if (nr_bytes < rq->__data_len)
+		return 0; /* a part of it; the rest is still to come */
+
+	start_time = bpf_map_lookup_elem(&start_map, &address);
+	if (!start_time) {
+		/* A flush has no bytes. One that belongs to a write ends under that write's
+		 * address, too. */
+		if (nr_bytes)
+			__sync_fetch_and_add(&unmatched, 1);
+		return 0;
+	}
+	duration = end_time - *start_time;
+	bpf_map_delete_elem(&start_map, &address);
+	if (!nr_bytes)
+		return 0;
+
+	if (!by_disk)
+		kind.dev = 0;
+	hist = bpf_map_lookup_elem(&hist_map, &kind);
+	if (!hist) {
+		/* Another CPU may be faster, and then its record stays. */
+		bpf_map_update_elem(&hist_map, &kind, &empty, BPF_NOEXIST);
+		hist = bpf_map_lookup_elem(&hist_map, &kind);
+		if (!hist) {
+			__sync_fetch_and_add(&uncounted, 1);
+			return 0;
+		}
+	}
+	slot = log2_slot(duration / unit_ns);
+	if (slot >= SLOTS)
+		slot = SLOTS - 1; /* the last one takes what is longer, too */
+	/* Atomic, since requests complete on all CPUs. */
+	__sync_fetch_and_add(&hist->slots[slot], 1);
+	__sync_fetch_and_add(&hist->total_ns, duration);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

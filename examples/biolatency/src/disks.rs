@@ -1,0 +1,78 @@
+//! The disks' numbers and names.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use common::{Error, Result};
+
+/// Names of disks by the kernel's number, kept also of those that are gone by now.
+#[derive(Default)]
+pub struct Disks(BTreeMap<u32, String>);
+
+impl Disks {
+    /// The disk's name, or `MAJOR:MINOR` of one that came and went unseen.
+    pub fn name(&mut self, dev: u32) -> String {
+        if !self.0.contains_key(&dev) {
+            // Not /proc/partitions: a driver may keep its disks out of it.
+            self.0.extend(names().into_iter().filter_map(|name| Some((number_of(&name)?, name))));
+        }
+        self.0.get(&dev).cloned().unwrap_or_else(|| format!("{}:{}", dev >> 20, dev & 0xf_ffff))
+    }
+}
+
+/// The names of all disks.
+fn names() -> Vec<String> {
+    let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let mut names: Vec<_> = disks.filter_map(|disk| disk.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// The number of a disk, if it is one.
+fn number_of(name: &str) -> Option<u32> {
+    parse(&fs::read_to_string(Path::new("/sys/block").join(name).join("dev")).ok()?)
+}
+
+/// `MAJOR:MINOR` as the kernel has it in a `dev_t`.
+fn parse(dev: &str) -> Option<u32> {
+    let (major, minor) = dev.trim().split_once(':')?;
+    Some(major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?)
+}
+
+/// The number of a disk that was named: `nvme0n1` or `/dev/nvme0n1`, or a link to it in `/dev`.
+///
+/// # Errors
+/// If there is no such disk.
+pub fn number(name: &str) -> Result<u32> {
+    let file = fs::canonicalize(Path::new("/dev").join(name)).unwrap_or_else(|_| name.into());
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or(name);
+    number_of(name).ok_or_else(|| {
+        let is_partition = Path::new("/sys/class/block").join(name).exists();
+        let what = if is_partition { "a partition, and requests are for its disk" } else { "no disk" };
+        Error::new(format!("{name} is {what}"))
+            .evidence(format!("/sys/block has: {}", names().join(" ")))
+            .fix("name one of these: -d DISK")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_have_numbers_and_names() {
+        assert_eq!(["259:1\n", "8", ""].map(parse), [Some(259 << 20 | 1), None, None]);
+        let mut disks = Disks([(8 << 20, "sda".to_owned())].into());
+        assert_eq!(
+            (disks.name(8 << 20), disks.name(4095 << 20 | 3)),
+            ("sda".to_owned(), "4095:3".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_disk_that_does_not_exist_is_told() {
+        let error = number("sdzz9").unwrap_err().to_string();
+        assert!(error.starts_with("sdzz9 is no disk\n  evidence: /sys/block has:"), "{error}");
+    }
+}

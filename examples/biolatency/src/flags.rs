@@ -1,0 +1,130 @@
+//! The kinds of I/O: what the bits of a request's `cmd_flags` mean on this kernel.
+
+use std::collections::BTreeMap;
+
+use common::{Error, OrCause, Result};
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Enum;
+
+/// The lowest bits are the operation.
+const OPERATION: u32 = 0xff;
+
+/// The kernel's flags and what they are called, in the order in which the first tool of this name has put them before the
+/// operation: the last one comes first.
+const NAMES: [(&str, &str); 8] = [
+    ("__REQ_SYNC", "Sync"),
+    ("__REQ_META", "Metadata"),
+    ("__REQ_FUA", "ForcedUnitAccess"),
+    ("__REQ_PRIO", "Priority"),
+    ("__REQ_NOMERGE", "NoMerge"),
+    ("__REQ_IDLE", "Idle"),
+    ("__REQ_RAHEAD", "ReadAhead"),
+    ("__REQ_BACKGROUND", "Background"),
+];
+
+/// The flags and operations of a kernel. Without any, the kinds of I/O are not told apart.
+#[derive(Default)]
+pub struct Flags {
+    /// Mask and name, in the order of [`NAMES`].
+    flags: Vec<(u32, &'static str)>,
+    /// Number and name.
+    operations: BTreeMap<u32, String>,
+}
+
+impl Flags {
+    /// Asks the kernel's types: bits and operations have moved.
+    ///
+    /// # Errors
+    /// If it does not tell.
+    pub fn of_this_kernel() -> Result<Self> {
+        let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
+        let values = |names: &[&str]| {
+            let found: Option<Enum<'_>> = names.iter().find_map(|name| btf.type_by_name(name));
+            let found = found.ok_or_else(|| {
+                Error::new("the kernel does not tell what a request's flags are")
+                    .evidence(format!("its types have no enum {}", names.join(" or ")))
+            })?;
+            let values = found.iter().filter_map(|member| {
+                Some((member.name?.to_str()?.to_owned(), u32::try_from(member.value).ok()?))
+            });
+            Ok::<_, Error>(values.collect::<Vec<_>>())
+        };
+        // Linux 6.0 renamed the operations.
+        Ok(Self::new(&values(&["req_flag_bits"])?, &values(&["req_op", "req_opf"])?))
+    }
+
+    fn new(bits: &[(String, u32)], operations: &[(String, u32)]) -> Self {
+        let flag = |(kernels, ours)| {
+            let (_, bit) = bits.iter().find(|(name, bit)| name == kernels && *bit < u32::BITS)?;
+            Some((1 << bit, ours))
+        };
+        let operation =
+            |(name, number): &(String, u32)| Some((*number, camel(name.strip_prefix("REQ_OP_")?)));
+        let operations = operations.iter().filter_map(operation).collect();
+        Self { flags: NAMES.into_iter().filter_map(flag).collect(), operations }
+    }
+
+    /// The bits that have a name.
+    pub fn kept(&self) -> u32 {
+        let operation = if self.operations.is_empty() { 0 } else { OPERATION };
+        self.flags.iter().fold(operation, |kept, (mask, _)| kept | mask)
+    }
+
+    /// Such as `Metadata-Sync-Write`.
+    pub fn name(&self, cmd_flags: u32) -> String {
+        let operation = cmd_flags & OPERATION;
+        let name = self.operations.get(&operation).cloned().unwrap_or_else(|| format!("Op{operation}"));
+        let set = self.flags.iter().filter(|(mask, _)| cmd_flags & mask != 0);
+        set.fold(name, |name, (_, flag)| format!("{flag}-{name}"))
+    }
+}
+
+/// `WRITE_ZEROES` is `WriteZeroes`.
+fn camel(name: &str) -> String {
+    let word = |word: &str| {
+        let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
+        first.to_owned() + &rest.to_lowercase()
+    };
+    name.split('_').map(word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(background: u32) -> Flags {
+        let own = |list: &[(&str, u32)]| {
+            list.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect::<Vec<_>>()
+        };
+        let bits = [
+            ("__REQ_SYNC", 11),
+            ("__REQ_META", 12),
+            ("__REQ_FUA", 17),
+            ("__REQ_PREFLUSH", 18),
+            ("__REQ_BACKGROUND", background),
+            ("__REQ_NR_BITS", 29),
+        ];
+        Flags::new(&own(&bits), &own(&[("REQ_OP_READ", 0), ("REQ_OP_WRITE", 1), ("REQ_OP_WRITE_ZEROES", 9)]))
+    }
+
+    #[test]
+    fn kinds_have_the_names_of_this_kernels_bits() {
+        let flags = flags(20);
+        let names = [0, 1, 1 << 11 | 1, 0x69801, 1 << 20 | 9, 1 << 20 | 77].map(|kind| flags.name(kind));
+        let known = ["Read", "Write", "Sync-Write", "ForcedUnitAccess-Metadata-Sync-Write"];
+        assert_eq!(names[..4], known);
+        assert_eq!(names[4..], ["Background-WriteZeroes", "Background-Op77"]);
+        // What has no name makes no kind of its own.
+        assert_eq!(flags.kept(), 0xff | 1 << 11 | 1 << 12 | 1 << 17 | 1 << 20);
+        assert_eq!(super::Flags::default().kept(), 0);
+    }
+
+    #[test]
+    fn a_bit_that_moves_keeps_its_name() {
+        let flags = flags(25);
+        assert_eq!(
+            (flags.name(1 << 25), flags.name(1 << 20)),
+            ("Background-Read".to_owned(), "Read".to_owned())
+        );
+    }
+}

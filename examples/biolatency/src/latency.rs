@@ -1,0 +1,266 @@
+//! What the program has counted: readings, their difference, and how it is shown.
+
+use std::collections::BTreeMap;
+
+use common::histogram::Histogram;
+use common::{OrCause, Result};
+use serde::Serialize;
+
+use crate::bpf::types;
+
+/// Which requests a histogram is about: their disk and their flags, as far as they are told apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Kind {
+    /// The disk's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
+    /// The operation and its flags.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flags: Option<String>,
+}
+
+/// How long requests took: a histogram, and the sum, which no histogram tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    histogram: Histogram,
+    total_ns: u64,
+}
+
+impl Latency {
+    /// From the program's `struct hist`.
+    pub fn of_record(record: &[u8]) -> Self {
+        let (slots, total) = record.split_at_checked(record.len().saturating_sub(8)).unwrap_or_default();
+        let [total_ns] = common::report::words(total);
+        Self { histogram: Histogram::of_record(slots), total_ns }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            histogram: self.histogram.since(&before.histogram),
+            total_ns: self.total_ns.saturating_sub(before.total_ns),
+        }
+    }
+}
+
+/// The two numbers of the program's `struct io_kind`.
+pub fn words(key: &[u8]) -> [u32; 2] {
+    let mut words = key.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_ne_bytes));
+    std::array::from_fn(|_| words.next().unwrap_or_default())
+}
+
+/// The last reading: the program never clears, so what came in an interval is the difference of two.
+#[derive(Default)]
+pub struct Readings(BTreeMap<[u32; 2], Latency>);
+
+impl Readings {
+    /// What came since the last reading, by kind; kinds of which nothing came are left out.
+    pub fn next(
+        &mut self,
+        now: BTreeMap<[u32; 2], Latency>,
+        mut kind: impl FnMut([u32; 2]) -> Kind,
+    ) -> BTreeMap<Kind, Latency> {
+        let mut interval = BTreeMap::<_, Latency>::new();
+        for (key, latency) in &now {
+            let came = latency.since(self.0.get(key).unwrap_or(&Latency::default()));
+            if came.histogram.count() > 0 {
+                let sum = interval.entry(kind(*key)).or_default();
+                sum.histogram += &came.histogram;
+                sum.total_ns += came.total_ns;
+            }
+        }
+        self.0 = now;
+        interval
+    }
+}
+
+/// How an interval is shown.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct Form {
+    /// In milliseconds, not microseconds
+    #[arg(short, long)]
+    pub milliseconds: bool,
+
+    /// Say when an interval ended
+    #[arg(short = 'T', long)]
+    pub timestamp: bool,
+
+    /// Average, total and count below each histogram
+    #[arg(short, long)]
+    pub extension: bool,
+
+    /// JSON, one object per interval
+    #[arg(short, long)]
+    pub json: bool,
+}
+
+/// A histogram with its numbers, as JSON has it.
+#[derive(Serialize)]
+struct Row<'a> {
+    #[serde(flatten)]
+    kind: &'a Kind,
+    count: u64,
+    total: u64,
+    average: u64,
+    histogram: &'a Histogram,
+}
+
+impl<'a> Row<'a> {
+    fn new(kind: &'a Kind, Latency { histogram, total_ns }: &'a Latency, unit_ns: u64) -> Self {
+        let count = histogram.count();
+        Self { kind, count, total: total_ns / unit_ns, average: total_ns / count.max(1) / unit_ns, histogram }
+    }
+}
+
+/// An interval, as JSON has it.
+#[derive(Serialize)]
+struct Interval<'a> {
+    time: &'a str,
+    unit: &'static str,
+    latency: Vec<Row<'a>>,
+}
+
+impl Form {
+    /// Nanoseconds of the unit.
+    pub fn unit_ns(self) -> u64 {
+        if self.milliseconds { 1_000_000 } else { 1000 }
+    }
+
+    /// An interval, without a newline at its end.
+    ///
+    /// # Errors
+    /// If it can't be written as JSON.
+    pub fn render(self, interval: &BTreeMap<Kind, Latency>, time: &str) -> Result<String> {
+        self.render_in(interval, time, common::report::columns())
+    }
+
+    fn render_in(self, interval: &BTreeMap<Kind, Latency>, time: &str, columns: usize) -> Result<String> {
+        let unit = if self.milliseconds { "msecs" } else { "usecs" };
+        let rows: Vec<_> =
+            interval.iter().map(|(kind, latency)| Row::new(kind, latency, self.unit_ns())).collect();
+        if self.json {
+            return serde_json::to_string(&Interval { time, unit, latency: rows })
+                .or_cause("cannot write JSON");
+        }
+        // Where there is no room for a line of three.
+        let between = if columns < 60 { "\n" } else { ", " };
+        let part = |Row { kind, count, total, average, histogram }| {
+            let names = [("disk", &kind.disk), ("flags", &kind.flags)];
+            let names =
+                names.iter().filter_map(|(what, name)| Some(format!("{what} = {}\n", name.as_deref()?)));
+            let mut part = names.collect::<String>() + &histogram.table_of(unit, columns).to_string();
+            if self.extension {
+                let numbers = [
+                    format!("avg = {average} {unit}"),
+                    format!("total: {total} {unit}"),
+                    format!("count: {count}"),
+                ];
+                part = part + "\n\n" + &numbers.join(between);
+            }
+            part
+        };
+        let parts: Vec<_> = rows.into_iter().map(part).collect();
+        let text = if parts.is_empty() { "No I/O.".to_owned() } else { parts.join("\n\n") };
+        Ok(if self.timestamp { format!("{time}\n{text}") } else { text })
+    }
+}
+
+/// Tells what is in no histogram.
+pub fn warn_uncounted(counts: &types::bss) {
+    let types::bss { dropped, unmatched, uncounted, unstamped } = *counts;
+    let told = [
+        (unmatched, "requests are not counted: they began before they could be seen"),
+        (dropped, "requests are not counted: too many were under way"),
+        (uncounted, "requests are not counted: there are too many kinds of them"),
+        (
+            unstamped,
+            "requests count without their time in the queue, which the kernel keeps only with iostats=1 or a scheduler",
+        ),
+    ];
+    for (count, what) in told.into_iter().filter(|(count, _)| *count > 0) {
+        eprintln!("warning: {count} {what}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(disk: Option<&str>, flags: Option<&str>) -> Kind {
+        Kind { disk: disk.map(str::to_owned), flags: flags.map(str::to_owned) }
+    }
+
+    fn latency(slots: &[u64], total_ns: u64) -> Latency {
+        Latency { histogram: slots.iter().copied().collect(), total_ns }
+    }
+
+    fn fixed() -> BTreeMap<Kind, Latency> {
+        [
+            (
+                kind(Some("nvme0n1"), Some("Sync-Write")),
+                latency(&[0, 0, 0, 0, 0, 1, 71, 117, 1, 2], 31_234_567),
+            ),
+            (kind(Some("nvme0n1"), Some("Read")), latency(&[0, 0, 3], 15_999)),
+            (kind(Some("nvme1n1"), Some("Read")), latency(&[0, 1], 3_000)),
+        ]
+        .into()
+    }
+
+    fn show(form: Form, interval: &BTreeMap<Kind, Latency>) -> String {
+        form.render_in(interval, "2026-03-01 17:04:05", 80).unwrap()
+    }
+
+    #[test]
+    fn a_histogram_for_each_kind() {
+        insta::assert_snapshot!(show(Form::default(), &fixed()));
+    }
+
+    #[test]
+    fn one_for_all_with_numbers_and_a_time() {
+        let all = [(Kind::default(), latency(&[0, 0, 0, 0, 12, 3], 412_999_999))].into();
+        let form = Form { milliseconds: true, timestamp: true, extension: true, json: false };
+        insta::assert_snapshot!(show(form, &all));
+    }
+
+    #[test]
+    fn json_is_an_object_for_each_interval() {
+        let form = Form { json: true, ..Form::default() };
+        insta::assert_snapshot!(show(form, &fixed()));
+        let empty: serde_json::Value = serde_json::from_str(&show(form, &BTreeMap::new())).unwrap();
+        assert_eq!(empty["latency"], serde_json::json!([]));
+    }
+
+    #[test]
+    fn an_interval_without_io() {
+        let form = Form { timestamp: true, ..Form::default() };
+        insta::assert_snapshot!(show(form, &BTreeMap::new()), @r"
+        2026-03-01 17:04:05
+        No I/O.
+        ");
+    }
+
+    #[test]
+    fn forty_columns_are_enough() {
+        let text = Form { extension: true, ..Form::default() }.render_in(&fixed(), "", 40).unwrap();
+        assert!(text.lines().all(|line| line.len() <= 40), "{text}");
+    }
+
+    #[test]
+    fn an_interval_is_the_difference_of_two_readings() {
+        let mut readings = Readings::default();
+        let name = |[dev, flags]: [u32; 2]| kind(Some(&format!("disk{dev}")), (flags == 9).then_some("Read"));
+        let first = [([1, 0], latency(&[2, 1], 70)), ([2, 9], latency(&[1], 5))];
+        let second =
+            [([1, 0], latency(&[2, 4], 100)), ([2, 9], latency(&[1], 5)), ([1, 7], latency(&[1], 9))];
+        readings.next(first.into(), name);
+        // Two kinds with one name are shown as one.
+        let interval = readings.next(second.into(), name);
+        assert_eq!(interval, [(kind(Some("disk1"), None), latency(&[1, 3], 39))].into());
+    }
+
+    #[test]
+    fn a_record_is_slots_and_a_sum() {
+        let record: Vec<u8> = [4_u64, 0, 2, 777].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        assert_eq!(Latency::of_record(&record), latency(&[4, 0, 2], 777));
+        assert_eq!(words(&[7_u32.to_ne_bytes(), 256_u32.to_ne_bytes()].concat()), [7, 256]);
+    }
+}

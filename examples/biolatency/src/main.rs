@@ -1,0 +1,94 @@
+//! biolatency: how long does block I/O take?
+
+use std::collections::BTreeMap;
+
+use clap::Parser;
+use common::interval::IntervalArgs;
+use common::preflight::{self, Need};
+use common::{Error, report};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags};
+
+mod disks;
+mod flags;
+mod latency;
+
+use disks::Disks;
+use flags::Flags;
+use latency::{Form, Kind, Latency, Readings};
+
+mod bpf {
+    include!(concat!(env!("OUT_DIR"), "/biolatency.skel.rs"));
+}
+
+/// Show how long block I/O takes, as histograms
+#[derive(Parser)]
+#[command(name = env!("CARGO_BIN_NAME"), version)]
+struct Args {
+    /// With the time a request waits in the kernel before the driver gets it
+    #[arg(short = 'Q', long)]
+    queued: bool,
+
+    /// A histogram for each disk
+    #[arg(short = 'D', long)]
+    disks: bool,
+
+    /// A histogram for each kind of I/O: the operation and its flags
+    #[arg(short = 'F', long)]
+    flags: bool,
+
+    /// Only this disk, such as nvme0n1
+    #[arg(short, long, value_name = "DISK")]
+    disk: Option<String>,
+
+    #[command(flatten)]
+    form: Form,
+
+    #[command(flatten)]
+    intervals: IntervalArgs,
+}
+
+fn main() -> common::Result<()> {
+    let args = Args::parse();
+    common::init(&args.intervals)?;
+
+    let mut object = std::mem::MaybeUninit::uninit();
+    let mut open_skel = bpf::BiolatencySkelBuilder::default().open(&mut object)?;
+
+    // What -Q starts with, where the kernel has it.
+    let io_start = args.queued && Need::Tracepoint("block_io_start".to_owned()).check().is_ok();
+    open_skel.progs.block_io_start.set_autoload(io_start);
+    open_skel.progs.block_rq_issue.set_autoload(!io_start);
+    preflight::check(open_skel.open_object())?;
+
+    let mut disks = Disks::default();
+    let flags = if args.flags { Flags::of_this_kernel()? } else { Flags::default() };
+    let form = args.form;
+    let options = open_skel.maps.rodata_data.as_deref_mut();
+    let options = options.ok_or_else(|| Error::new("the programs have no options"))?;
+    options.only_dev = args.disk.as_deref().map_or(Ok(0), disks::number)?;
+    options.by_disk = args.disks;
+    options.flags_kept = flags.kept();
+    options.queued = args.queued;
+    options.unit_ns = form.unit_ns();
+
+    let mut skel = open_skel.load()?;
+    skel.attach()?;
+
+    let mut readings = Readings::default();
+    args.intervals.each_between(if form.json { "" } else { "\n" }, || {
+        let map = &skel.maps.hist_map;
+        let mut now = BTreeMap::new();
+        for key in map.keys() {
+            let record = map.lookup(&key, MapFlags::ANY)?.unwrap_or_default();
+            now.insert(latency::words(&key), Latency::of_record(&record));
+        }
+        let interval = readings.next(now, |[dev, kept]| Kind {
+            disk: args.disks.then(|| disks.name(dev)),
+            flags: args.flags.then(|| flags.name(kept)),
+        });
+        form.render(&interval, &report::time_stamp())
+    })?;
+    latency::warn_uncounted(report::globals(skel.maps.bss_data.as_deref())?);
+    report::warn_missed(skel.object())
+}

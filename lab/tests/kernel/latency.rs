@@ -1,0 +1,247 @@
+//! The examples that show latencies: each I/O is counted once, in the bucket of what its disk takes, and under its name.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use common::preflight::release;
+use lab::null_blk::NullBlk;
+use lab::observe::Stage;
+use lab::truth::disk_reads_and_writes;
+use lab::workload::Done;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::guest::{AtEnd, Setting, forget, io, queue, quiet, sh, with_ext4};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    biolatency_has_each_request_in_its_bucket,
+    biolatency_shows_how_long_requests_wait,
+    biolatency_names_the_kinds_of_io,
+    biolatency_tells_when_the_kernel_keeps_no_time,
+    biolatency_looks_at_one_disk_only,
+];
+
+/// What biolatency counted of the requests of one disk and one kind.
+#[derive(Clone, Debug, Default)]
+struct Latency {
+    count: u64,
+    total: u64,
+    /// Smallest value of a bucket, and count.
+    buckets: BTreeMap<u64, u64>,
+}
+
+type Kinds = BTreeMap<(String, String), Latency>;
+
+fn start(arguments: &str) -> Stage {
+    Stage::start(&["biolatency"].into_iter().chain(arguments.split(' ')).collect::<Vec<_>>()).unwrap()
+}
+
+/// Ends a biolatency with `-j` and adds its intervals up, by disk and flags.
+fn end(stage: Stage) -> (Kinds, String) {
+    let seen = stage.end(Signal::SIGINT).unwrap();
+    assert!(seen.status.success() && !seen.stderr.contains("too low"), "{seen:?}");
+    let mut kinds = Kinds::new();
+    let intervals = seen.stdout.lines().count() as u64;
+    for interval in serde_json::Deserializer::from_str(&seen.stdout).into_iter::<Value>() {
+        for row in interval.unwrap()["latency"].as_array().unwrap() {
+            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            let number = |value: &Value| value.as_u64().unwrap();
+            let latency = kinds.entry((text("disk"), text("flags"))).or_default();
+            latency.count += number(&row["count"]);
+            latency.total += number(&row["total"]);
+            for bucket in row["histogram"].as_array().unwrap() {
+                *latency.buckets.entry(number(&bucket["from"])).or_default() += number(&bucket["count"]);
+            }
+        }
+    }
+    for latency in kinds.values() {
+        let Latency { count, total, buckets } = latency;
+        assert_eq!(buckets.values().sum::<u64>(), *count, "{kinds:?}");
+        // The sum, which is counted for itself, is one that these buckets can have. It is rounded in each interval.
+        let least: u64 = buckets.iter().map(|(from, count)| from * count).sum();
+        let most: u64 = buckets.iter().map(|(from, count)| (from * 2).max(2) * count).sum();
+        assert!(*total + intervals >= least && *total <= most, "{kinds:?}");
+    }
+    (kinds, seen.stderr)
+}
+
+fn name(device: &Path) -> String {
+    fs::canonicalize(device).unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Each I/O that ended within a time with the queue did so without it, too.
+fn assert_no_shorter(queued: &Kinds, without: &Kinds) {
+    for (kind, queued) in queued {
+        let without = &without[kind];
+        assert_eq!(queued.count, without.count, "{kind:?}");
+        assert!(queued.total >= without.total, "{kind:?}: {queued:?} {without:?}");
+        let up_to =
+            |latency: &Latency, end: u64| latency.buckets.range(..=end).map(|(_, count)| count).sum::<u64>();
+        for end in without.buckets.keys().chain(queued.buckets.keys()) {
+            assert!(up_to(queued, *end) <= up_to(without, *end), "{kind:?}: {queued:?} {without:?}");
+        }
+    }
+}
+
+/// Three disks that take 2, 20 and 200 ms, at the same time; all options together, several intervals.
+fn biolatency_has_each_request_in_its_bucket() {
+    // Time, reads and writes, and the bucket in ms.
+    const DISKS: [(u64, u64, u64); 3] = [(2, 20, 2), (20, 8, 16), (200, 2, 128)];
+    quiet();
+    let disks = DISKS.map(|(ms, ..)| NullBlk::new(&format!("takes{ms}"), Duration::from_millis(ms)).unwrap());
+    let without = start("-FDmej 0.3");
+    // Attached later, so that its programs see an end after the others.
+    let queued = start("-QFDmej");
+    let before = disk_reads_and_writes().unwrap();
+    // In ms.
+    let took: BTreeMap<_, _> = thread::scope(|scope| {
+        let mut ios = Vec::new();
+        for (disk, (ms, count, _)) in disks.iter().zip(DISKS) {
+            let device = disk.device.to_str().unwrap();
+            for kind in ["write", "read-direct"] {
+                let io = scope.spawn(move || io(&format!("{kind} {device} --count {count}")));
+                ios.push(((ms, kind), io));
+            }
+        }
+        let took = |done: Done| (done.last_ns - done.first_ns) / 1_000_000;
+        ios.into_iter().map(|(what, io)| (what, took(io.join().unwrap()))).collect()
+    });
+    let after = disk_reads_and_writes().unwrap();
+    let ((without, told), (queued, told_queued)) = (end(without), end(queued));
+    assert_eq!(told + &told_queued, "Tracing. Ctrl-C to end.\n".repeat(2));
+
+    let count = |is: &str| {
+        let of_kind = without.iter().filter(|((_, flags), _)| flags.ends_with(is));
+        of_kind.map(|(_, latency)| latency.count).sum::<u64>()
+    };
+    assert_eq!((count("Read"), count("Write")), (after.0 - before.0, after.1 - before.1), "{without:?}");
+    assert_eq!(without.len(), 6, "{without:?}");
+    for (disk, (ms, ios, bucket)) in disks.iter().zip(DISKS) {
+        let name = name(&disk.device);
+        for (kind, took) in [("Write", took[&(ms, "write")]), ("Read", took[&(ms, "read-direct")])] {
+            let found = without.iter().find(|((disk, flags), _)| *disk == name && flags.ends_with(kind));
+            let (_, Latency { count, total, buckets }) =
+                found.unwrap_or_else(|| panic!("{name}: {without:?}"));
+            assert_eq!(*count, ios, "{name}, {kind}: {without:?}");
+            // None is faster than the disk, and all together took no longer than the workload, which waits for each.
+            assert!(buckets.range(..bucket).all(|(_, count)| *count == 0), "{name}, {kind}: {without:?}");
+            assert!((ms * ios..=took).contains(total), "{name}, {kind}, {took} ms: {without:?}");
+            // A busy machine makes some late, and many of those that may be 2 ms late only.
+            let least = if ms == 2 { 1 } else { ios / 2 + 1 };
+            assert!(buckets[&bucket] >= least, "{name}, {kind}: {without:?}");
+        }
+    }
+    assert_no_shorter(&queued, &without);
+}
+
+/// A disk that takes one request at a time, and eight readers: the last of them waits for the seven others. Not writers:
+/// mq-deadline makes them wait for a request, and what is before a request `-Q` does not see.
+fn biolatency_shows_how_long_requests_wait() {
+    const MS: u64 = 20;
+    const READERS: u64 = 8;
+    quiet();
+    sh("modprobe mq-deadline || true");
+    let disk = NullBlk::with("one", Duration::from_millis(MS), &[("hw_queue_depth", 1)]).unwrap();
+    let device = disk.device.to_str().unwrap();
+    for (file, value) in [("scheduler", "mq-deadline"), ("nr_requests", "64"), ("nomerges", "2")] {
+        fs::write(queue(device, file), value).unwrap();
+    }
+    let (without, queued) = (start("-mej"), start("-Qmej"));
+    io(&format!("read-direct {device} --threads {READERS} --count 1"));
+    let ((without, _), (queued, _)) = (end(without), end(queued));
+    assert_no_shorter(&queued, &without);
+
+    let [without, queued] = [without, queued].map(|kinds| kinds.into_values().next().unwrap());
+    let about = |total: u64, truth: u64| total >= truth * 9 / 10 && total < truth * 3 / 2;
+    assert_eq!((without.count, queued.count), (READERS, READERS));
+    assert!(about(without.total, READERS * MS), "{without:?}");
+    // 1 + 2 + ... + 8 times as long.
+    assert!(about(queued.total, MS * READERS * (READERS + 1) / 2), "{queued:?}");
+}
+
+/// What the kernel's own `rwbs` says of each request that had bytes, beside what biolatency calls it.
+fn biolatency_names_the_kinds_of_io() {
+    const TRACE: &str = "/sys/kernel/tracing/instances/kinds";
+    with_ext4();
+    let direct = |count: u64| io(&format!("write /mnt/direct --count {count}"));
+    let cold = || io("read-cold /mnt/cold --count 64");
+    // Makes the files.
+    let _: [Done; 2] = [direct(4), cold()];
+    forget("/mnt/cold");
+    let _trace =
+        AtEnd("cd /sys/kernel/tracing/instances/kinds && echo 0 > events/block/enable; cd ..; rmdir kinds");
+    sh(&format!("mkdir {TRACE} && echo 1 > {TRACE}/events/block/block_rq_issue/enable"));
+    let stage = start("-QFj");
+
+    direct(4);
+    let mut file = fs::File::create("/mnt/fsync").unwrap();
+    file.write_all(&[0xb1; 16 * 4096]).unwrap();
+    file.sync_all().unwrap();
+    cold();
+    sh("sync");
+    let (kinds, _) = end(stage);
+
+    let trace = fs::read_to_string(format!("{TRACE}/trace")).unwrap();
+    let mut truth = BTreeMap::<String, u64>::new();
+    for line in trace.lines() {
+        let Some((_, event)) = line.split_once(": block_rq_issue: ") else { continue };
+        // 259,0 WS 4096 () ...
+        let [_, rwbs, bytes, ..] = event.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        if bytes != "0" {
+            *truth.entry(rwbs.to_owned()).or_default() += 1;
+        }
+    }
+    // The letters of a name's parts; what has no letter is not told there.
+    let rwbs = |flags: &str| {
+        let letter = |part: &str, letter: &'static str| if flags.contains(part) { letter } else { "" };
+        let operation = &flags[flags.rfind('-').map_or(0, |last| last + 1)..][..1];
+        let parts = [("ForcedUnitAccess", "F"), ("ReadAhead", "A"), ("Sync", "S"), ("Metadata", "M")];
+        operation.to_owned() + &parts.map(|(part, short)| letter(part, short)).concat()
+    };
+    let mut seen = BTreeMap::<String, u64>::new();
+    for ((_, flags), latency) in &kinds {
+        *seen.entry(rwbs(flags)).or_default() += latency.count;
+    }
+    assert_eq!(seen, truth, "{kinds:?}");
+
+    let count = |name: &str| kinds.get(&(String::new(), name.to_owned())).map_or(0, |latency| latency.count);
+    assert_eq!(count("Idle-Sync-Write"), 4, "{kinds:?}");
+    for name in ["Sync-Write", "ReadAhead-Read"] {
+        assert!(count(name) > 0, "{name}: {kinds:?}");
+    }
+    // The block that ends a transaction goes past the disk's cache. It is metadata from 6.12 on.
+    assert!(kinds.keys().any(|(_, flags)| flags.contains("ForcedUnitAccess-")), "{kinds:?}");
+}
+
+/// Before `block_io_start`, `-Q` rests on a time that the kernel keeps for its own statistics.
+fn biolatency_tells_when_the_kernel_keeps_no_time() {
+    quiet();
+    let _off = Setting::new(queue("/dev/scratch", "iostats"), "0");
+    let stage = start("-Qj");
+    io("write /dev/scratch --count 4");
+    let (kinds, told) = end(stage);
+    assert_eq!(kinds.into_values().map(|latency| latency.count).sum::<u64>(), 4);
+    let is_old = ["5.10", "6.1."].iter().any(|old| release().starts_with(old));
+    assert_eq!(told.contains("warning: 4 requests count without their time in the queue"), is_old, "{told}");
+}
+
+fn biolatency_looks_at_one_disk_only() {
+    quiet();
+    let scratch = name(Path::new("/dev/scratch"));
+    let stages = [start("-Dj -d /dev/scratch"), start(&format!("-Dj -Q -d {scratch}"))];
+    io("write /dev/scratch --count 5");
+    io("write /dev/part --count 3");
+    for stage in stages {
+        let (kinds, told) = end(stage);
+        let found: Vec<_> = kinds.iter().map(|((disk, _), latency)| (disk.as_str(), latency.count)).collect();
+        assert_eq!(found, [(scratch.as_str(), 5)]);
+        assert!(!told.contains("warning"), "{told}");
+    }
+    let error = Stage::start(&["biolatency", "-d", "sdzz9"]).unwrap_err().to_string();
+    assert!(error.contains("sdzz9 is no disk") && error.contains(&scratch), "{error}");
+}
