@@ -36,6 +36,28 @@ impl Verbose for RunArgs {
     }
 }
 
+/// Options of the examples that print events which come through a buffer.
+#[derive(Args, Clone, Debug, Default)]
+pub struct EventArgs {
+    /// End after SECS seconds
+    #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
+    pub duration: Option<Duration>,
+
+    /// End after N lines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
+    pub lines: Option<u64>,
+
+    /// Show libbpf's log and, when the kernel refuses a program, the verifier's
+    #[arg(long)]
+    pub verbose: bool,
+}
+
+impl Verbose for EventArgs {
+    fn verbose(&self) -> bool {
+        self.verbose
+    }
+}
+
 /// Parses a time in seconds, such as `5` or `0.5`.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()

@@ -7,6 +7,7 @@
 
 pub mod args;
 mod error;
+pub mod events;
 pub mod histogram;
 pub mod interval;
 pub mod libbpf_log;

@@ -93,6 +93,21 @@ impl Stop {
         }
     }
 
+    /// Whether the run is over; does not wait.
+    ///
+    /// # Errors
+    /// If `poll(2)` fails.
+    pub fn is_over(&self) -> Result<bool> {
+        let stdout = io::stdout();
+        let mut fds = [
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            // As below: it tells that the reader of our output is gone.
+            PollFd::new(stdout.as_fd(), PollFlags::empty()),
+        ];
+        let over = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        Ok(over || poll(&mut fds, PollTimeout::ZERO).or_cause("cannot look for the end of the run")? > 0)
+    }
+
     /// Waits until there is something to read, or the run is over: also when `process`, the file descriptor of a process,
     /// tells that it has ended.
     ///

@@ -12,6 +12,7 @@ mod driver;
 mod examples;
 mod exercises;
 mod guest;
+mod hello;
 mod latency;
 mod pagecache;
 mod requests;
@@ -36,7 +37,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 9] = [
+const CASES: [&[Case]; 10] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -46,6 +47,7 @@ const CASES: [&[Case]; 9] = [
     channels::CASES,
     examples::CASES,
     latency::CASES,
+    hello::CASES,
 ];
 
 /// Makes cases of functions, named after them.

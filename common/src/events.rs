@@ -1,0 +1,134 @@
+//! Events that BPF programs send through a buffer, printed as they come.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::ErrorKind;
+
+use crate::report::words;
+use crate::stop::Stop;
+use crate::{OrCause, Result};
+
+/// The lines that the events become.
+#[derive(Debug)]
+pub struct Lines {
+    /// After so many the run is over.
+    limit: u64,
+    state: RefCell<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Not printed yet.
+    text: String,
+    count: u64,
+}
+
+impl Lines {
+    /// No lines yet, and `limit` of them at most.
+    pub fn new(limit: Option<u64>) -> Self {
+        Self { limit: limit.unwrap_or(u64::MAX), state: RefCell::default() }
+    }
+
+    /// Adds a line, unless there are enough.
+    pub fn add(&self, line: impl Display) {
+        let mut state = self.state.borrow_mut();
+        if state.count < self.limit {
+            state.count += 1;
+            state.text += &format!("{line}\n");
+        }
+    }
+
+    /// How many lines there were.
+    pub fn count(&self) -> u64 {
+        self.state.borrow().count
+    }
+
+    /// Prints the lines as they come, until Ctrl-C, SIGTERM, the end of `duration`, or enough lines. `poll` waits for events,
+    /// so long at most, and has them added: `|timeout| perf_buffer.poll(timeout)`.
+    ///
+    /// # Errors
+    /// If `poll` fails, or the lines can't be printed.
+    pub fn follow(
+        &self,
+        duration: Option<Duration>,
+        mut poll: impl FnMut(Duration) -> libbpf_rs::Result<()>,
+    ) -> Result<()> {
+        // A signal does not end the wait: so long Ctrl-C takes at most.
+        const LOOK_AGAIN: Duration = Duration::from_millis(100);
+        eprintln!("Tracing. Ctrl-C to end.");
+        let stop = Stop::new(duration)?;
+        let end = duration.and_then(|duration| Instant::now().checked_add(duration));
+        while !stop.is_over()? {
+            let left = end.map_or(LOOK_AGAIN, |end| end.saturating_duration_since(Instant::now()));
+            match poll(left.min(LOOK_AGAIN)) {
+                // We were stopped, as by Ctrl-Z, and go on.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                polled => polled?,
+            }
+            if !self.print()? || self.count() == self.limit {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints the lines that were not printed yet; false if nobody reads them, as after `| head -3`.
+    ///
+    /// # Errors
+    /// If they can't be printed.
+    pub fn print(&self) -> Result<bool> {
+        let text = std::mem::take(&mut self.state.borrow_mut().text);
+        match io::stdout().write_all(text.as_bytes()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            other => other.map(|()| true).or_cause("cannot print the events"),
+        }
+    }
+}
+
+/// Takes an event apart that holds numbers of 64 bits, and then a task's name.
+pub fn parse<const N: usize>(event: &[u8]) -> ([u64; N], String) {
+    let name = event.get(8 * N..).unwrap_or_default();
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    // A task may give itself any name, also one that would move a terminal's cursor.
+    let printable = |c: char| if c.is_control() { '?' } else { c };
+    (words(event), String::from_utf8_lossy(name).chars().map(printable).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_numbers_and_a_name() {
+        let event = [&7_u64.to_ne_bytes()[..], &8_u64.to_ne_bytes(), b"sh\x1b[2J\0rest"].concat();
+        assert_eq!(parse(&event), ([7, 8], "sh?[2J".to_owned()));
+        // Of a perf buffer more comes than was sent: it rounds up.
+        assert_eq!(parse::<2>(&[]), ([0, 0], String::new()));
+    }
+
+    #[test]
+    fn enough_lines_end_the_run() {
+        let lines = Lines::new(Some(3));
+        let poll = |_| {
+            (0..2).for_each(|nth| lines.add(nth));
+            Ok(())
+        };
+        lines.follow(None, poll).unwrap();
+        assert_eq!(lines.count(), 3);
+    }
+
+    #[test]
+    fn a_duration_ends_the_run() {
+        let (lines, start) = (Lines::new(None), Instant::now());
+        let poll = |timeout| {
+            std::thread::sleep(timeout);
+            Ok(())
+        };
+        lines.follow(Some(Duration::from_millis(5)), poll).unwrap();
+        let took = start.elapsed();
+        assert!((5..5_000).contains(&took.as_millis()), "{took:?}");
+    }
+}

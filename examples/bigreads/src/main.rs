@@ -1,0 +1,70 @@
+//! bigreads: who reads a lot at once?
+
+use clap::Parser;
+use common::args::RunArgs;
+use common::events::{self, Lines};
+use common::trace_pipe::TracePipe;
+use common::{preflight, report};
+use libbpf_rs::PerfBufferBuilder;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+
+mod bpf {
+    include!(concat!(env!("OUT_DIR"), "/bigreads.skel.rs"));
+}
+
+/// Print every read of 1 MiB or more: who, and how many bytes came
+#[derive(Parser)]
+#[command(name = env!("CARGO_BIN_NAME"), version, mut_arg("shared_pipe", |arg| arg.requires("printk")))]
+struct Args {
+    /// Print reads of at least so many bytes
+    #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(i64).range(1..), allow_negative_numbers = true)]
+    min_bytes: i64,
+
+    /// Through a kretprobe and the trace pipe, as the first version did
+    #[arg(long)]
+    printk: bool,
+
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+fn main() -> common::Result<()> {
+    let args = Args::parse();
+    common::init(&args.run)?;
+
+    let mut object = std::mem::MaybeUninit::uninit();
+    let mut open_skel = bpf::BigreadsSkelBuilder::default().open(&mut object)?;
+    open_skel.progs.vfs_read_exit.set_autoload(!args.printk);
+    open_skel.progs.vfs_read_return.set_autoload(args.printk);
+    preflight::check(open_skel.open_object())?;
+    if let Some(constants) = &mut open_skel.maps.rodata_data {
+        constants.min_bytes = args.min_bytes;
+    }
+
+    if args.printk {
+        let mut pipe = TracePipe::open(&args.run, &["READ: *"])?;
+        let mut skel = open_skel.load()?;
+        skel.attach()?;
+        pipe.follow()?;
+        report::warn_missed(skel.object())?;
+        skel.links = Default::default(); // detach
+        return pipe.drain();
+    }
+
+    let mut skel = open_skel.load()?;
+    let lines = Lines::new(args.run.lines);
+    let print = |_, event: &[u8]| {
+        let ([bytes, pid], comm) = events::parse(event);
+        lines.add(format!("{comm:<16} {pid:<7} {bytes:>10}"));
+    };
+    let perf = PerfBufferBuilder::new(&skel.maps.perf_buffer).sample_cb(print).build()?;
+    report::print(format!("{:<16} {:<7} {:>10}", "COMM", "PID", "BYTES"))?;
+    skel.attach()?;
+    lines.follow(args.run.duration, |timeout| perf.poll(timeout))?;
+    report::warn_missed(skel.object())?;
+    skel.links = Default::default(); // detach, and read what was sent until then
+    perf.consume()?;
+    lines.print()?;
+    let not_sent = report::globals(skel.maps.bss_data.as_deref())?.not_sent;
+    report::print(format!("Events received: {}, not sent: {not_sent}", lines.count()))
+}

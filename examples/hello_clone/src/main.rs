@@ -1,0 +1,49 @@
+//! hello_clone: a line in the trace pipe for each new process.
+
+use clap::Parser;
+use common::args::RunArgs;
+use common::trace_pipe::TracePipe;
+use common::{preflight, report};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags};
+
+mod bpf {
+    include!(concat!(env!("OUT_DIR"), "/hello_clone.skel.rs"));
+}
+
+/// Print "Hello, World!" for every new process and thread
+#[derive(Parser)]
+#[command(name = env!("CARGO_BIN_NAME"), version)]
+struct Args {
+    /// Count them in a map, and print the count, too
+    #[arg(long)]
+    count: bool,
+
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+fn main() -> common::Result<()> {
+    let args = Args::parse();
+    common::init(&args.run)?;
+
+    let mut object = std::mem::MaybeUninit::uninit();
+    let mut open_skel = bpf::HelloCloneSkelBuilder::default().open(&mut object)?;
+    preflight::check(open_skel.open_object())?;
+    if let Some(constants) = &mut open_skel.maps.rodata_data {
+        constants.counting = args.count;
+    }
+    let mut pipe = TracePipe::open(&args.run, &["Hello, World!*"])?;
+    let mut skel = open_skel.load()?;
+    skel.attach()?;
+    pipe.follow()?;
+    report::warn_missed(skel.object())?;
+    skel.links = Default::default(); // detach
+    pipe.drain()?;
+    if args.count {
+        let count = skel.maps.count_map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
+        let [count] = report::words(&count);
+        report::print(format!("New processes and threads: {count}"))?;
+    }
+    Ok(())
+}

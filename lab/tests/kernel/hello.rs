@@ -1,0 +1,211 @@
+//! The examples that print events print each once.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use common::preflight::release;
+use lab::observe::{Observation, Stage};
+use nix::sys::signal::{Signal, kill};
+
+use crate::guest::{wait_until, watch_while};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    hello_perf_output_has_each_process_once,
+    hello_perf_output_counts_what_it_could_not_send,
+    hello_clone_has_each_process_once,
+    bigreads_has_each_large_read_once,
+    bigreads_sees_reads_while_others_wait,
+];
+
+/// Processes and threads that the kernel has made since boot, its own threads among them.
+fn forks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    stat.lines().find_map(|line| line.strip_prefix("processes ")).unwrap().parse().unwrap()
+}
+
+/// Starts processes, one after the other, and gives the id of the process that did it, and how many other processes and
+/// threads began meanwhile.
+fn fork(count: u64) -> (u32, u64) {
+    let before = forks();
+    let script = format!("i=0; while [ $i -lt {count} ]; do (:); i=$((i + 1)); done");
+    let mut shell = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+    assert!(shell.wait().unwrap().success());
+    // The shell itself is one more.
+    (shell.id(), forks() - before - count - 1)
+}
+
+/// Time and process of each event.
+fn hellos<'a>(seen: &'a Observation, message: &str) -> Vec<(&'a str, u32)> {
+    let row = |line: &'a str| {
+        let mut cells = line.strip_suffix(message)?.split_whitespace();
+        let time = cells.next()?;
+        Some((time, cells.next_back()?.parse().ok()?))
+    };
+    seen.stdout.lines().filter_map(row).collect()
+}
+
+/// What an example says at its end: events received and not sent.
+fn counts(seen: &Observation) -> [u64; 2] {
+    let last = seen.stdout.lines().last().unwrap();
+    let counts = last.strip_prefix("Events received: ").and_then(|rest| rest.split_once(", not sent: "));
+    let (received, not_sent) = counts.unwrap_or_else(|| panic!("{}", seen.stdout));
+    [received, not_sent].map(|count| count.parse().unwrap())
+}
+
+const CHANNELS: [(&[&str], &str); 2] = [
+    (&["hello_perf_output"], "Hello, perf_output!"),
+    (&["hello_perf_output", "--ringbuf"], "Hello, ringbuf!"),
+];
+
+fn hello_perf_output_has_each_process_once() {
+    const FORKS: u64 = 32;
+    for (argv, message) in CHANNELS {
+        let example = Stage::start(argv).unwrap();
+        let (parent, _) = fork(FORKS);
+        let thread = thread::spawn(|| ());
+        thread.join().unwrap();
+        let seen = example.end(Signal::SIGINT).unwrap();
+        assert!(seen.status.success(), "{}", seen.stderr);
+        let hellos = hellos(&seen, message);
+        let of = |pid: u32| hellos.iter().filter(|(_, parent)| *parent == pid).count() as u64;
+        assert_eq!(of(parent), FORKS, "{}", seen.stdout);
+        // The shell and the thread.
+        assert_eq!(of(std::process::id()), 2, "{}", seen.stdout);
+        let times: BTreeSet<_> = hellos.iter().filter(|(_, pid)| *pid == parent).collect();
+        assert_eq!(times.len() as u64, FORKS, "one came twice: {}", seen.stdout);
+        assert_eq!(counts(&seen), [hellos.len() as u64, 0]);
+    }
+}
+
+/// The reader stands still, and there is room for a fraction.
+fn hello_perf_output_counts_what_it_could_not_send() {
+    const FORKS: u64 = 320;
+    for (argv, message) in CHANNELS {
+        let example = Stage::start(&[argv, &["--pages", "1"]].concat()).unwrap();
+        kill(example.pid(), Signal::SIGSTOP).unwrap();
+        let (parent, others) = fork(FORKS);
+        kill(example.pid(), Signal::SIGCONT).unwrap();
+        let seen = example.end(Signal::SIGINT).unwrap();
+        assert!(seen.status.success(), "{}", seen.stderr);
+        let received = hellos(&seen, message).iter().filter(|(_, pid)| *pid == parent).count() as u64;
+        let [_, not_sent] = counts(&seen);
+        assert!(received > 0 && not_sent > 0, "{}", seen.stdout);
+        // What others started may have found no room, too: as a rule, nobody did.
+        assert!((FORKS..=FORKS + others).contains(&(received + not_sent)), "{others}: {}", seen.stdout);
+    }
+}
+
+fn hello_clone_has_each_process_once() {
+    const FORKS: u64 = 32;
+    let (seen, (parent, _)) = watch_while("hello_clone", || fork(FORKS));
+    let lines = seen.lines();
+    assert!(lines.iter().all(|line| line.message == "Hello, World!"), "{}", seen.stdout);
+    assert_eq!(lines.iter().filter(|line| line.pid == parent).count() as u64, FORKS, "{}", seen.stdout);
+
+    let example = Stage::start(&["hello_clone", "--count"]).unwrap();
+    let (parent, _) = fork(FORKS);
+    let seen = example.end(Signal::SIGINT).unwrap();
+    assert!(seen.status.success(), "{}", seen.stderr);
+    let lines = seen.lines();
+    let count = |message: &str| message.strip_prefix("Hello, World! ")?.parse::<u64>().ok();
+    let of_shell = lines.iter().filter(|line| line.pid == parent);
+    let numbers: BTreeSet<_> = of_shell.map(|line| count(line.message).unwrap()).collect();
+    assert_eq!(numbers.len() as u64, FORKS, "one came twice: {}", seen.stdout);
+    let last = format!("New processes and threads: {}", lines.len());
+    assert_eq!(seen.stdout.lines().last(), Some(&*last), "{}", seen.stdout);
+}
+
+const MIB: usize = 1 << 20;
+
+/// Reads so many bytes at a time.
+fn read(sizes: &[usize]) {
+    let mut zeros = File::open("/dev/zero").unwrap();
+    for size in sizes {
+        assert_eq!(zeros.read(&mut vec![1; *size]).unwrap(), *size);
+    }
+}
+
+/// The sizes of the reads of this process that were printed.
+fn sizes(seen: &Observation) -> Vec<usize> {
+    let row = |line: &str| {
+        let cells: Vec<_> = line.split_whitespace().collect();
+        let [comm, pid, bytes] = cells[..] else { return None };
+        let is_ours = pid.parse() == Ok(std::process::id()) && comm.starts_with("kernel-tests");
+        is_ours.then(|| bytes.parse().unwrap())
+    };
+    seen.stdout.lines().filter_map(row).collect()
+}
+
+fn bigreads_has_each_large_read_once() {
+    const SIZES: [usize; 4] = [MIB - 1, MIB, 4096, 2 * MIB];
+    let (seen, ()) = watch_while("bigreads", || read(&SIZES));
+    assert_eq!(sizes(&seen), [MIB, 2 * MIB], "{}", seen.stdout);
+    assert_eq!(counts(&seen)[1], 0);
+
+    let example = Stage::start(&["bigreads", "--min-bytes", "4096"]).unwrap();
+    read(&SIZES);
+    let seen = example.end(Signal::SIGINT).unwrap();
+    let large: Vec<_> = sizes(&seen).into_iter().filter(|size| *size >= MIB - 1 || *size == 4096).collect();
+    assert_eq!(large, SIZES, "{}", seen.stdout);
+
+    let example = Stage::start(&["bigreads", "--printk"]).unwrap();
+    read(&SIZES);
+    let seen = example.end(Signal::SIGINT).unwrap();
+    let lines = seen.lines();
+    let own = lines.iter().filter(|line| line.pid == std::process::id());
+    let messages: Vec<_> = own.map(|line| line.message).collect();
+    let expected = ["READ: 1048576 bytes", "READ: 2097152 bytes"];
+    if release().starts_with("5.10.") {
+        // There the two threads that wait for the example's output are enough to blind a kretprobe now and then.
+        assert!(messages.iter().all(|message| expected.contains(message)), "{}", seen.stdout);
+    } else {
+        assert_eq!(messages, expected, "{}", seen.stdout);
+    }
+}
+
+/// Processes that wait in a read of a pipe.
+struct Waiting(Vec<Child>);
+
+impl Waiting {
+    fn new(count: usize) -> Self {
+        let cat = || Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let children: Vec<_> = (0..count).map(|_| cat()).collect();
+        for child in &children {
+            let file = format!("/proc/{}/syscall", child.id());
+            // 0 is read(2) on x86-64.
+            wait_until("cat waits", || std::fs::read_to_string(&file).unwrap().starts_with("0 0x0 "));
+        }
+        Self(children)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A kretprobe has room for a few calls that have not returned yet, and is blind to others.
+fn bigreads_sees_reads_while_others_wait() {
+    let (seen, _waiting) = watch_while("bigreads", || {
+        let waiting = Waiting::new(16);
+        read(&[MIB]);
+        waiting
+    });
+    assert_eq!(sizes(&seen), [MIB], "{}", seen.stdout);
+
+    let (seen, _waiting) = {
+        let example = Stage::start(&["bigreads", "--printk"]).unwrap();
+        let waiting = Waiting::new(16);
+        read(&[MIB]);
+        (example.end(Signal::SIGINT).unwrap(), waiting)
+    };
+    assert_eq!(seen.lines().len(), 0, "a kretprobe sees it, too: {}", seen.stdout);
+}
