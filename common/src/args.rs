@@ -59,7 +59,10 @@ impl Verbose for EventArgs {
 }
 
 /// Parses a time in seconds, such as `5` or `0.5`.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// If it is none.
+pub fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())

@@ -49,6 +49,11 @@ impl Histogram {
         self.0.iter().zip(earlier).map(|(now, before)| now.saturating_sub(*before)).collect()
     }
 
+    /// The count of each slot, up to the last that has one.
+    pub fn counts(&self) -> &[u64] {
+        &self.0
+    }
+
     /// How many values were counted.
     pub fn count(&self) -> u64 {
         self.0.iter().sum()

@@ -8,6 +8,7 @@
 pub mod args;
 mod error;
 pub mod events;
+pub mod heatmap;
 pub mod histogram;
 pub mod interval;
 pub mod libbpf_log;

@@ -150,6 +150,8 @@ pub fn shape(text: &str) -> Shape {
             // Which disk is the first one, and what a file system has to do, depends on the run.
             disk if disk.starts_with("disk = ") => "disk = DISK".to_owned(),
             kind if kind.starts_with("flags = ") => "flags = KIND".to_owned(),
+            // So does a heat map's row, behind its time.
+            row if row.starts_with("0:0:0 ") => "0:0:0 *".to_owned(),
             // A histogram's rows depend on what else was going on.
             row if row.contains(" -> ") && row.ends_with('|') => "0 -> 0 : 0 |*|".to_owned(),
             // So does which processes did I/O.

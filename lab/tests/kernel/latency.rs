@@ -24,6 +24,7 @@ pub const CASES: &[Case] = cases![
     biolatency_names_the_kinds_of_io,
     biolatency_tells_when_the_kernel_keeps_no_time,
     biolatency_looks_at_one_disk_only,
+    tracex3_has_each_request_in_its_place,
 ];
 
 /// What biolatency counted of the requests of one disk and one kind.
@@ -244,4 +245,51 @@ fn biolatency_looks_at_one_disk_only() {
     }
     let error = Stage::start(&["biolatency", "-d", "sdzz9"]).unwrap_err().to_string();
     assert!(error.contains("sdzz9 is no disk") && error.contains(&scratch), "{error}");
+}
+
+/// Rows of a heat map, added up: the smallest latency of a slot in microseconds, and the count.
+fn cells(stage: Stage) -> BTreeMap<u64, u64> {
+    let seen = stage.end(Signal::SIGINT).unwrap();
+    assert!(seen.status.success() && !seen.stderr.contains("warning"), "{seen:?}");
+    let mut cells = BTreeMap::new();
+    for row in serde_json::Deserializer::from_str(&seen.stdout).into_iter::<Value>() {
+        for cell in row.unwrap()["cells"].as_array().unwrap() {
+            *cells.entry(cell["from"].as_u64().unwrap()).or_default() += cell["count"].as_u64().unwrap();
+        }
+    }
+    cells
+}
+
+/// Disks of 2, 20 and 200 ms at the same time. What is late may be in a later slot, but none is in an earlier one.
+fn tracex3_has_each_request_in_its_place() {
+    const DISKS: [(u64, u64); 3] = [(2, 20), (20, 8), (200, 2)];
+    quiet();
+    let disks = DISKS.map(|(ms, _)| NullBlk::new(&format!("takes{ms}"), Duration::from_millis(ms)).unwrap());
+    let log = Stage::start(&["tracex3", "--json", "--interval", "0.1", "--svg", "/tmp/heatmap.svg"]).unwrap();
+    let linear = Stage::start(&["tracex3", "--json", "--linear", "1000"]).unwrap();
+    let before = disk_reads_and_writes().unwrap();
+    thread::scope(|scope| {
+        for (disk, (_, count)) in disks.iter().zip(DISKS) {
+            let device = disk.device.to_str().unwrap();
+            scope.spawn(move || io(&format!("write {device} --count {count}")));
+        }
+    });
+    let after = disk_reads_and_writes().unwrap();
+    let (log, linear) = (cells(log), cells(linear));
+
+    for cells in [&log, &linear] {
+        assert_eq!(cells.values().sum::<u64>(), after.1 - before.1, "{cells:?}");
+    }
+    // 2 ms are in the slot from 1,792 us on, 20 ms from 16,384, 200 ms from 196,608. The linear one ends with 95 ms.
+    for (cells, starts) in [(&log, [1792, 16_384, 196_608]), (&linear, [2000, 20_000, 95_000])] {
+        let from = |start: u64| cells.range(start..).map(|(_, count)| count).sum::<u64>();
+        assert_eq!((from(starts[0]), from(starts[2])), (30, 2), "{cells:?}");
+        assert!(from(starts[1]) >= 10, "{cells:?}");
+    }
+    let svg = fs::read_to_string("/tmp/heatmap.svg").unwrap();
+    assert!(
+        svg.ends_with("</svg>\n") && svg.contains(": 2 from 196ms to 229ms</title>")
+            || svg.contains(": 1 from 196ms"),
+        "{svg}"
+    );
 }
