@@ -305,6 +305,7 @@ mod tests {
     #[test]
     fn a_picture() {
         let svg = svg("a <disk>", Scale::Log, &rows());
+        // To look at it in a browser.
         if let Some(path) = std::env::var_os("HEATMAP_SVG") {
             std::fs::write(path, &svg).unwrap();
         }
