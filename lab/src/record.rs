@@ -129,7 +129,7 @@ fn shorten(text: &str, first: usize) -> String {
 pub struct Shape {
     /// What trace lines say, each kind once. Which of them come in a run depends on what happens meanwhile.
     pub traced: BTreeSet<String>,
-    /// All other lines in their order, of several alike the first, and of several paragraphs.
+    /// Each kind of the other lines, in the order in which they first come.
     pub rest: Vec<String>,
 }
 
@@ -163,12 +163,12 @@ pub fn shape(text: &str) -> Shape {
         }
     };
     let trace = |line: &str| line.split_once(": bpf_trace_printk: ").map(|(_, message)| blur(message));
-    let rest = text.lines().filter(|line| !is_trace(line) && *line != "...");
-    let mut rest: Vec<_> = rest.map(blur).collect();
-    rest.dedup();
-    let mut paragraphs: Vec<_> = rest.split(String::is_empty).collect();
-    paragraphs.dedup();
-    let rest = paragraphs.join(&String::new());
+    let mut rest: Vec<String> = Vec::new();
+    for line in text.lines().filter(|line| !is_trace(line) && *line != "...").map(blur) {
+        if !line.is_empty() && !rest.contains(&line) {
+            rest.push(line);
+        }
+    }
     Shape { traced: text.lines().filter_map(trace).collect(), rest }
 }
 

@@ -132,6 +132,9 @@ fn each_exercise_is_small_and_well_formed() {
     for stage in &workbook.stages {
         let exercises = exercise::of(stage).unwrap();
         assert!((2..=3).contains(&exercises.len()), "stage {:02} has {}", stage.number, exercises.len());
+        let folders = fs::read_dir(stage.folder.join("exercises")).unwrap().flatten();
+        let folders = folders.filter(|entry| entry.path().is_dir()).count();
+        assert_eq!(folders, exercises.len(), "stage {:02}: they are numbered from 1 on", stage.number);
         let planted = exercises.iter().filter(|exercise| exercise.folder.join("start.patch").exists());
         assert!(planted.count() > 0, "stage {:02} has no exercise with a fault in it", stage.number);
         for exercise in exercises {
