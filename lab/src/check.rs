@@ -273,7 +273,7 @@ fn who_waited(binary: &str) -> Result<String> {
 fn slowest_of_all_cpus(binary: &str) -> Result<String> {
     let fast = NullBlk::new(&format!("{binary}-fast"), Duration::from_millis(2))?;
     let slow = NullBlk::new(&format!("{binary}-slow"), Duration::from_millis(20))?;
-    for (slow_cpu, fast_cpu) in [(1, 2), (2, 1)] {
+    for (slow_cpu, fast_cpu) in [(2, 1), (1, 2)] {
         // taskset(1) takes a mask of CPUs.
         let write = |mask: u32, disk: &Path| {
             output(Command::new("taskset").args([&mask.to_string(), "io", "write"]).arg(disk))
@@ -486,7 +486,8 @@ fn all_threads(binary: &str) -> Result<String> {
     // On a preemptible kernel fexit can miss calls. The kernel counts these, each of which was one page here.
     let missed = truth::missed(&seen).unwrap_or_default();
     expect(total + missed == 256, format!("four threads read 64 pages each, and it counts {total}"), &seen)?;
-    expect(number(&seen, "Threads: ", "") == Some(4), "no line says: Threads: 4", &seen)?;
+    let threads = number(&seen, "Threads: ", "");
+    expect(threads.is_some_and(|threads| as_many(threads, 4, &seen)), "no line says: Threads: 4", &seen)?;
     Ok(format!("{total} pages, of all four threads, and {missed} calls missed"))
 }
 

@@ -19,7 +19,7 @@ const FAULTS: [(&str, &[&str]); 26] = [
     ("02", &["no bio_endio() for the bio"]),
     ("02.1", &["no line says Starts: N, ends: N"]),
     ("02.2", &["0 submit_bio() returned"]),
-    ("03", &["no \"Starts without an end\" in the report"]),
+    ("03", &["4 bios, but 0 durations"]),
     ("03.1", &["writes ended, so none is open"]),
     ("03.2", &["and 0 lines that end in: ns, submitted by PID"]),
     ("04", &["this reports no slowest bio"]),
