@@ -1,10 +1,8 @@
 //! The view for a projector: what each stage changes, one item at a time. One file that needs nothing else.
 
-use std::fs;
-
-use common::{OrCause, Result};
+use common::Result;
 use lab::diff::{self, FileDiff, Item, Kind};
-use lab::workbook::{Program, Stage, Workbook};
+use lab::workbook::{Stage, Workbook};
 use serde_json::{Value, json};
 
 /// The page.
@@ -22,10 +20,7 @@ pub fn page(workbook: &Workbook) -> Result<String> {
 }
 
 fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Value> {
-    let files = match stage.parent {
-        Some(parent) => diff::between(workbook.stage(&parent.to_string())?, stage)?,
-        None => first(stage)?,
-    };
+    let files = diff::of_stage(workbook, stage)?;
     let items = || files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
     // A comment is no lesson.
     let steps = items().filter(|(_, item)| item.is_changed_code()).map(|(file, item)| step(file, item));
@@ -38,16 +33,6 @@ fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Value> {
         "steps": steps.collect::<Vec<_>>(),
         "kept": kept.collect::<Vec<_>>(),
     }))
-}
-
-/// Of a stage without a parent everything is new.
-fn first(stage: &Stage) -> Result<Vec<FileDiff>> {
-    let file = |path: &std::path::PathBuf| -> Result<FileDiff> {
-        let text = fs::read_to_string(path).or_cause(format!("cannot read {}", path.display()))?;
-        let name = path.strip_prefix(&stage.folder).unwrap_or(path).display().to_string();
-        Ok(FileDiff { name, items: diff::of_texts("", &text) })
-    };
-    stage.sources()?.iter().map(file).collect()
 }
 
 fn step(file: &FileDiff, item: &Item) -> Value {

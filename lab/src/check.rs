@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::sync;
 
 use crate::demo;
-use crate::guest::{FS_MOUNT, RAW_DEVICE};
+use crate::guest::{FS_MOUNT, RAW_DEVICE, Setting, queue};
 use crate::null_blk::NullBlk;
 use crate::observe::{Observation, Stage, io};
 use crate::tools::output;
@@ -389,22 +389,10 @@ fn code_paths(binary: &str) -> Result<String> {
     Ok(format!("one way for direct writes; {paths} with cold reads beside them, of {bios} bios in all"))
 }
 
-/// A file of the queue of the disk without a file system, with another value.
-fn with_queue<T>(file: &str, value: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let disk = fs::canonicalize(RAW_DEVICE).or_cause("there is no disk")?;
-    let file = Path::new("/sys/block").join(disk.file_name().unwrap_or_default()).join("queue").join(file);
-    let old = fs::read_to_string(&file).or_cause("cannot read the disk's settings")?;
-    let set = |value: &str| fs::write(&file, value).or_cause("cannot change the disk's settings");
-    set(value)?;
-    let done = work();
-    set(old.trim())?;
-    done
-}
-
 fn without_iostats(binary: &str) -> Result<String> {
     for iostats in ["1", "0"] {
-        let work = || watch(binary, &format!("write {RAW_DEVICE} --count 16"));
-        let (seen, done) = with_queue("iostats", iostats, work)?;
+        let _setting = Setting::new(queue(RAW_DEVICE, "iostats")?, iostats)?;
+        let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 16"))?;
         let (found, left) = (durations(&events(&seen)?).len() as u64, truth::unpaired(&seen)?);
         expect(
             (found, left.open) == (done.count, 0),

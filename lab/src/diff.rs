@@ -9,7 +9,7 @@ use common::Result;
 use similar::{Algorithm, ChangeTag, DiffOp, DiffTag, TextDiff, capture_diff_slices};
 
 use crate::copies::{self, Files};
-use crate::workbook::Stage;
+use crate::workbook::{Stage, Workbook};
 
 /// Unchanged lines that are shown around a change.
 const CONTEXT: usize = 3;
@@ -126,6 +126,19 @@ impl Line {
 /// If they can't be read.
 pub fn between(old: &Stage, new: &Stage) -> Result<Vec<FileDiff>> {
     Ok(of_files(&copies::files(old)?, &copies::files(new)?))
+}
+
+/// What a stage changes of its parent. Of the first stage everything is new.
+///
+/// # Errors
+/// If they can't be read.
+pub fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Vec<FileDiff>> {
+    if stage.parent.is_some() {
+        return between(workbook.parent(stage)?, stage);
+    }
+    let new = copies::files(stage)?;
+    let old = new.iter().map(|(path, _)| (path.clone(), String::new())).collect();
+    Ok(of_files(&old, &new))
 }
 
 /// The sources of two stages, or copies of stages, by what [`copies::files`] gives.
@@ -351,17 +364,9 @@ fn parts(file: &FileDiff, extent: Extent) -> Vec<Part<'_>> {
     parts
 }
 
-/// A patch that makes a copy of one stage's folder the other stage: `patch -p1 < PATCH`. READMEs and exercises are not
-/// in it.
-///
-/// # Errors
-/// If a file can't be read.
-pub fn patch(old: &Stage, new: &Stage) -> Result<String> {
-    Ok(patch_of_files(&copies::files(old)?, &copies::files(new)?))
-}
-
-/// The same of what [`copies::files`] gives.
-pub fn patch_of_files(old: &Files, new: &Files) -> String {
+/// A patch that makes the files of one stage those of the other, by what [`copies::files`] gives: `patch -p1 < PATCH`.
+/// READMEs and exercises are not in it.
+pub fn patch(old: &Files, new: &Files) -> String {
     let mut patch = String::new();
     for ((from, old), (to, new)) in old.iter().zip(new) {
         let mut add = |from: &str, old: &str, to: &str, new: &str| {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -14,12 +14,10 @@ use common::{Error, OrCause, Result, preflight, tracefs};
 use libbpf_rs::ReferencesType;
 use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, Typedef};
 use libbpf_rs::btf::{Btf, BtfType};
-use memmap2::MmapMut;
-use nix::errno::Errno;
-use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 
-use crate::guest::{FS_MOUNT, RAW_DEVICE, mount_fs};
+use crate::guest::{FS_MOUNT, RAW_DEVICE, forget, mount_fs, unmount_fs};
 use crate::kernels::{MATRIX, Series};
+use crate::observe::io;
 use crate::sync;
 use crate::vm::Machine;
 use crate::workbook::Workbook;
@@ -495,17 +493,9 @@ impl Work {
         match self {
             Self::Write => {
                 // ext4 must not write meanwhile.
-                match nix::mount::umount(FS_MOUNT) {
-                    Ok(()) | Err(Errno::EINVAL) => {}
-                    Err(error) => return Err(error).or_cause(format!("cannot unmount {FS_MOUNT}")),
-                }
-                let disk =
-                    OpenOptions::new().write(true).custom_flags(OFlag::O_DIRECT.bits()).open(RAW_DEVICE);
-                let disk = disk.or_cause(format!("cannot open {RAW_DEVICE}"))?;
-                // Begins at a page's border, as O_DIRECT wants.
-                let page = MmapMut::map_anon(PAGE).or_cause("cannot have memory")?;
-                let write = |nth| disk.write_all_at(&page, nth * PAGE as u64).or_cause("cannot write");
-                let counts = trace.count(false, || (0..WRITES).try_for_each(write));
+                unmount_fs()?;
+                let write = ["write", RAW_DEVICE, "--count", &WRITES.to_string()];
+                let counts = trace.count(false, || io(&write).map(drop));
                 mount_fs()?;
                 Ok(vec![counts?])
             }
@@ -514,8 +504,7 @@ impl Work {
                 let cannot = || format!("cannot write {}", path.display());
                 fs::write(&path, vec![0xb1; PAGES as usize * PAGE]).or_cause(cannot())?;
                 let file = File::open(&path).or_cause(cannot())?;
-                nix::unistd::sync();
-                posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).or_cause(cannot())?;
+                forget(&path)?;
                 let mut page = vec![0; PAGE];
                 let mut read = || {
                     (0..PAGES)

@@ -455,7 +455,7 @@ pub fn save(workbook: &Workbook, exercise: &Exercise<'_>, patch: Patch) -> Resul
         Patch::Solution => ("solution.patch", exercise.starting_point(workbook, &exercise.binary())?),
     };
     let file = exercise.folder.join(name);
-    let text = diff::patch_of_files(&from, &mine(workbook, exercise)?);
+    let text = diff::patch(&from, &mine(workbook, exercise)?);
     fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))?;
     Ok(format!("{}\n", shown(workbook, &file)))
 }

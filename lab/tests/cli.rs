@@ -127,7 +127,7 @@ fn a_patch_makes_one_stage_of_another() {
     {
         let copy = tempfile::tempdir().unwrap();
         copies::write(copy.path(), &copies::files(old).unwrap()).unwrap();
-        let patch = diff::patch_of_files(&copies::files(old).unwrap(), &copies::files(new).unwrap());
+        let patch = diff::patch(&copies::files(old).unwrap(), &copies::files(new).unwrap());
         let mut command = Command::new("patch");
         command.args(["--strip=1", "--quiet", "--directory"]).arg(copy.path()).stdin(Stdio::piped());
         let mut child = command.spawn().expect("patch is there: lab/setup test");
@@ -137,7 +137,7 @@ fn a_patch_makes_one_stage_of_another() {
         assert_eq!(copies::files(&made).unwrap(), copies::files(new).unwrap());
     }
     let printed = lab(&["diff", "01", "08", "--patch"]);
-    let patch = diff::patch_of_files(
+    let patch = diff::patch(
         &copies::files(&workbook.stages[0]).unwrap(),
         &copies::files(workbook.stage("08").unwrap()).unwrap(),
     );

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lab::diff::{self, Item, Kind};
-use lab::workbook::{Program, Stage, Workbook};
+use lab::workbook::{Stage, Workbook};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -141,16 +141,8 @@ struct Change {
 }
 
 fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
-    let items: Vec<Item> = match stage.parent {
-        Some(parent) => {
-            let parent = workbook.stage(&parent.to_string()).unwrap();
-            diff::between(parent, stage).unwrap().into_iter().flat_map(|file| file.items).collect()
-        }
-        None => {
-            let texts = stage.sources().unwrap().map(|path| std::fs::read_to_string(path).unwrap());
-            texts.iter().flat_map(|text| diff::of_texts("", text)).collect()
-        }
-    };
+    let files = diff::of_stage(workbook, stage).unwrap();
+    let items: Vec<Item> = files.into_iter().flat_map(|file| file.items).collect();
     let change = |item: &Item| {
         let mut change = Change { item: item.name.clone(), ..Change::default() };
         for line in item.lines.iter().filter(|line| line.kind != Kind::Same) {

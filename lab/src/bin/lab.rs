@@ -238,7 +238,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let names: Vec<_> = stages.iter().map(String::as_str).collect();
             let (head, old, new) = compare(&workbook, &names, peek)?;
             if patch {
-                return print(&diff::patch_of_files(&old, &new));
+                return print(&diff::patch(&old, &new));
             }
             let extent = if full { Extent::Full } else { Extent::Folded };
             print(&format!("{head}\n{}", diff::terminal(&diff::of_files(&old, &new), extent)))

@@ -2,25 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::guest::{FS_MOUNT, mount_fs};
+use lab::guest::{FS_MOUNT, mount_fs, unmount_fs};
 use lab::observe::{Observation, Stage};
 use lab::workload::Done;
 use libbpf_rs::query::ProgInfoIter;
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::signal::Signal;
 
 /// Unmounts ext4, so that no I/O happens but the case's own.
 pub fn quiet() {
-    match nix::mount::umount(FS_MOUNT) {
-        // It was not mounted.
-        Ok(()) | Err(nix::errno::Errno::EINVAL) => {}
-        Err(error) => panic!("umount {FS_MOUNT}: {error}"),
-    }
+    unmount_fs().unwrap();
 }
 
 /// Mounts ext4.
@@ -58,12 +52,6 @@ pub fn watch_while<T>(stage: &str, work: impl FnOnce() -> T) -> (Observation, T)
     (seen, done)
 }
 
-/// Waits until all that is to be written is written, then takes a file out of the page cache.
-pub fn forget(file: &str) {
-    sh("sync");
-    posix_fadvise(fs::File::open(file).unwrap(), 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).unwrap();
-}
-
 /// Ids of all BPF programs that are loaded.
 pub fn programs() -> BTreeSet<u32> {
     ProgInfoIter::default().map(|info| info.id).collect()
@@ -84,30 +72,6 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A file in `/proc` or `/sys` that gets its old value back at the end.
-pub struct Setting {
-    file: PathBuf,
-    old: String,
-}
-
-impl Setting {
-    pub fn new(file: impl Into<PathBuf>, value: &str) -> Self {
-        let file = file.into();
-        let old = fs::read_to_string(&file).unwrap();
-        fs::write(&file, value).unwrap();
-        // Of several values the one in brackets is the chosen one.
-        let chosen = old.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen);
-        let old = chosen.unwrap_or(&old).trim().to_owned();
-        Self { file, old }
-    }
-}
-
-impl Drop for Setting {
-    fn drop(&mut self) {
-        fs::write(&self.file, &self.old).unwrap();
-    }
-}
-
 /// A shell command that is run at the end, also of a case that fails.
 pub struct AtEnd(pub &'static str);
 
@@ -116,10 +80,4 @@ impl Drop for AtEnd {
         // Its errors are not the case's.
         let _ = Command::new("sh").args(["-c", self.0]).output();
     }
-}
-
-/// A file of a disk's queue, such as `iostats`.
-pub fn queue(device: &str, file: &str) -> PathBuf {
-    let disk = fs::canonicalize(device).unwrap();
-    Path::new("/sys/block").join(disk.file_name().unwrap()).join("queue").join(file)
 }

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::preflight::release;
+use lab::guest::{Setting, forget, queue};
 use lab::null_blk::NullBlk;
 use lab::observe::Stage;
 use lab::truth::disk_reads_and_writes;
@@ -15,7 +16,7 @@ use lab::workload::Done;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::guest::{AtEnd, Setting, forget, io, queue, quiet, sh, with_ext4};
+use crate::guest::{AtEnd, io, quiet, sh, with_ext4};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -150,7 +151,7 @@ fn biolatency_shows_how_long_requests_wait() {
     let disk = NullBlk::with("one", Duration::from_millis(MS), &[("hw_queue_depth", 1)]).unwrap();
     let device = disk.device.to_str().unwrap();
     for (file, value) in [("scheduler", "mq-deadline"), ("nr_requests", "64"), ("nomerges", "2")] {
-        fs::write(queue(device, file), value).unwrap();
+        fs::write(queue(device, file).unwrap(), value).unwrap();
     }
     let (without, queued) = (start("-mej"), start("-Qmej"));
     io(&format!("read-direct {device} --threads {READERS} --count 1"));
@@ -173,7 +174,7 @@ fn biolatency_names_the_kinds_of_io() {
     let cold = || io("read-cold /mnt/cold --count 64");
     // Makes the files.
     let _: [Done; 2] = [direct(4), cold()];
-    forget("/mnt/cold");
+    forget("/mnt/cold").unwrap();
     let _trace =
         AtEnd("cd /sys/kernel/tracing/instances/kinds && echo 0 > events/block/enable; cd ..; rmdir kinds");
     sh(&format!("mkdir {TRACE} && echo 1 > {TRACE}/events/block/block_rq_issue/enable"));
@@ -222,7 +223,7 @@ fn biolatency_names_the_kinds_of_io() {
 /// Before `block_io_start`, `-Q` rests on a time that the kernel keeps for its own statistics.
 fn biolatency_tells_when_the_kernel_keeps_no_time() {
     quiet();
-    let _off = Setting::new(queue("/dev/scratch", "iostats"), "0");
+    let _off = Setting::new(queue("/dev/scratch", "iostats").unwrap(), "0").unwrap();
     let stage = start("-Qj");
     io("write /dev/scratch --count 4");
     let (kinds, told) = end(stage);

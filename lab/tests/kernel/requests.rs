@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use common::preflight::release;
 use common::report::Unpaired;
+use lab::guest::{Setting, queue};
 use lab::null_blk::NullBlk;
 use lab::observe::Observation;
 use lab::truth::{self, Event, disk_ios, durations, unpaired};
 
-use crate::guest::{Setting, io, queue, quiet, sh, wait_until, watch_while, with_ext4};
+use crate::guest::{io, quiet, sh, wait_until, watch_while, with_ext4};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -157,7 +158,7 @@ fn stage07_histogram_has_each_write_in_its_bucket() {
 fn stage07_counts_the_parts_of_a_split_write() {
     quiet();
     let limit: u64 =
-        fs::read_to_string(queue("/dev/scratch", "max_sectors_kb")).unwrap().trim().parse().unwrap();
+        fs::read_to_string(queue("/dev/scratch", "max_sectors_kb").unwrap()).unwrap().trim().parse().unwrap();
     let seen = watch_requests("stage07", || drop(io("write /dev/scratch --count 1 --size 1048576")));
     assert!(
         seen.is_complete().ios >= 1024 / limit && seen.ios > 1,
@@ -191,7 +192,7 @@ fn stage07_counts_no_flush_of_fsync() {
 fn stage07_needs_no_iostats() {
     quiet();
     let write = || drop(io("write /dev/scratch --count 64"));
-    let without = || Setting::new(queue("/dev/scratch", "iostats"), "0");
+    let without = || Setting::new(queue("/dev/scratch", "iostats").unwrap(), "0").unwrap();
 
     let off = without();
     let seen = watch_requests("stage07", write);
@@ -216,8 +217,8 @@ fn stage07_counts_with_each_scheduler() {
     // Built in on 5.10 and 6.1: then there is no module to load.
     sh("modprobe mq-deadline || true");
     for scheduler in ["none", "mq-deadline"] {
-        let _setting = Setting::new(queue("/dev/scratch", "scheduler"), scheduler);
-        let chosen = fs::read_to_string(queue("/dev/scratch", "scheduler")).unwrap();
+        let _setting = Setting::new(queue("/dev/scratch", "scheduler").unwrap(), scheduler).unwrap();
+        let chosen = fs::read_to_string(queue("/dev/scratch", "scheduler").unwrap()).unwrap();
         assert!(chosen.contains(&format!("[{scheduler}]")), "{chosen}");
         let seen = watch_requests("stage07", || drop(io("write /dev/scratch --count 64")));
         assert_eq!(seen.is_complete().ios, 64, "{scheduler}");
@@ -287,10 +288,10 @@ fn stage07_counts_ends_without_a_start() {
     quiet();
     let disk = NullBlk::new("slow", Duration::from_secs(5)).unwrap();
     let device = disk.device.to_str().unwrap().to_owned();
-    fs::write(queue(&device, "nomerges"), "2").unwrap();
+    fs::write(queue(&device, "nomerges").unwrap(), "2").unwrap();
     let write = format!("write {device} --threads 4 --count 1");
     let writer = thread::spawn(move || io(&write));
-    let inflight = queue(&device, "").with_file_name("inflight");
+    let inflight = queue(&device, "").unwrap().with_file_name("inflight");
     // Reads, writes.
     let writes = || fs::read_to_string(&inflight).unwrap().split_whitespace().nth(1) == Some("4");
     wait_until("four writes are in flight", writes);

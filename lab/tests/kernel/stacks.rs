@@ -5,11 +5,12 @@ use std::fs;
 use std::time::Duration;
 
 use common::preflight::release;
+use lab::guest::{Setting, forget};
 use lab::null_blk::NullBlk;
 use lab::observe::Observation;
 use lab::truth::{self, stack, unpaired};
 
-use crate::guest::{AtEnd, Setting, forget, io, quiet, sh, watch, watch_while, with_ext4};
+use crate::guest::{AtEnd, io, quiet, sh, watch, watch_while, with_ext4};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -77,7 +78,7 @@ fn stage06_shows_the_path_of_a_direct_write() {
 fn stage06_shows_the_path_of_a_cold_read() {
     with_ext4();
     io("read-cold /mnt/read --count 64");
-    forget("/mnt/read");
+    forget("/mnt/read").unwrap();
     let (seen, read) = watch_while("stage06", || fs::read("/mnt/read").unwrap());
     assert_eq!(read.len(), 64 * 4096);
     check(
@@ -184,7 +185,7 @@ fn stage06_names_the_module_of_a_function() {
 
 fn stage06_gives_no_names_when_the_kernel_hides_addresses() {
     quiet();
-    let hidden = Setting::new("/proc/sys/kernel/kptr_restrict", "2");
+    let hidden = Setting::new("/proc/sys/kernel/kptr_restrict", "2").unwrap();
     let (seen, _) = watch("stage06", "write /dev/scratch --count 4");
     drop(hidden);
     let stack = stack(&seen);

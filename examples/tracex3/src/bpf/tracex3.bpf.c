@@ -82,8 +82,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 		slot = SLOTS - 1; /* the last one takes what is longer, too */
 	counts = bpf_map_lookup_elem(&counts_map, &zero);
 	if (counts && nr_bytes)
-		/* Atomic all the same: an interrupt may complete a request in the middle of this.
-		 */
+		/* Atomic all the same: an interrupt may complete a request in its middle. */
 		__sync_fetch_and_add(&counts->slots[slot], 1);
 	return 0;
 }
