@@ -5,12 +5,11 @@ use std::process::Command;
 use std::thread;
 
 use common::histogram::Histogram;
-use lab::observe::{Observation, Stage};
+use lab::observe::Stage;
 use lab::truth::{histogram, histograms};
 use lab::workload::Done;
-use nix::sys::signal::Signal;
 
-use crate::guest::{io, quiet};
+use crate::guest::{end_exact as end, io, quiet};
 use crate::pagecache::{go, prepare};
 use crate::{Case, cases};
 
@@ -27,12 +26,6 @@ fn truth<'a>(done: impl IntoIterator<Item = &'a Done>) -> Histogram {
         (0..=slot).map(|nth| if nth == slot { done.count } else { 0 }).collect()
     };
     done.into_iter().map(one).sum()
-}
-
-fn end(stage: Stage) -> Observation {
-    let seen = stage.end(Signal::SIGINT).unwrap();
-    assert!(seen.status.success() && !seen.stderr.contains("too low"), "{seen:?}");
-    seen
 }
 
 /// On both sides of the buckets' borders, two processes at the same time, and more than one interval.

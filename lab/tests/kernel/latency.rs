@@ -13,10 +13,9 @@ use lab::null_blk::NullBlk;
 use lab::observe::Stage;
 use lab::truth::disk_reads_and_writes;
 use lab::workload::Done;
-use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::guest::{AtEnd, io, quiet, sh, with_ext4};
+use crate::guest::{AtEnd, end_exact, io, quiet, sh, with_ext4};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -45,8 +44,7 @@ fn start(arguments: &str) -> Stage {
 
 /// Ends a biolatency with `-j` and adds its intervals up, by disk and flags.
 fn end(stage: Stage) -> (Kinds, String) {
-    let seen = stage.end(Signal::SIGINT).unwrap();
-    assert!(seen.status.success() && !seen.stderr.contains("too low"), "{seen:?}");
+    let seen = end_exact(stage);
     let mut kinds = Kinds::new();
     let intervals = seen.stdout.lines().count() as u64;
     for interval in serde_json::Deserializer::from_str(&seen.stdout).into_iter::<Value>() {
@@ -250,8 +248,8 @@ fn biolatency_looks_at_one_disk_only() {
 
 /// Rows of a heat map, added up: the smallest latency of a slot in microseconds, and the count.
 fn cells(stage: Stage) -> BTreeMap<u64, u64> {
-    let seen = stage.end(Signal::SIGINT).unwrap();
-    assert!(seen.status.success() && !seen.stderr.contains("warning"), "{seen:?}");
+    let seen = end_exact(stage);
+    assert!(!seen.stderr.contains("warning"), "{seen:?}");
     let mut cells = BTreeMap::new();
     for row in serde_json::Deserializer::from_str(&seen.stdout).into_iter::<Value>() {
         for cell in row.unwrap()["cells"].as_array().unwrap() {
