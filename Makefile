@@ -48,7 +48,7 @@ docs: setup ## Build the book, into target/book: open index.html there
 bench-lab: build kernels ## Measure the lab's budgets on this machine
 	@cargo lab bench
 
-compare-peers: build kernels ## Compare stage 08 with cachestat of libbpf-tools, and write the table of its README
+compare-peers: build kernels ## Compare stage 08 and biolatency with those of libbpf-tools, and write the tables of their READMEs
 	@cargo lab peers
 
 vmlinux: build kernel ## Make vmlinux.h again from the default kernel's types (needs bpftool)

@@ -1,32 +1,45 @@
-//! `make compare-peers`: what a well-known tool says of the same reads, beside stage 08 and the disk. It writes the table
-//! of stage 08's README.
+//! `make compare-peers`: well-known tools beside ours, under the same load. It writes the tables of two READMEs: of stage
+//! 08, beside cachestat and the disk, and of the example biolatency, beside the tool of that name.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::histogram::Histogram;
 use common::{Error, OrCause, Result};
-use nix::sys::signal::Signal;
+use libbpf_rs::query::ProgInfoIter;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::guest::FS_MOUNT;
-use crate::kernels::{self, MATRIX};
+use crate::kernels::{self, DEFAULT, MATRIX};
+use crate::null_blk::NullBlk;
 use crate::observe::{Stage as Running, io};
-use crate::vm::Machine;
+use crate::vm::{Accel, Machine};
 use crate::workbook::Workbook;
 use crate::{sync, truth};
 
-/// cachestat of Debian's libbpf-tools, with the libraries of its own Debian: the guest has this machine's.
+/// Debian's package of the tools, which has the libraries of its own Debian: the guest has this machine's.
 const PACKAGE: &str = "libbpf-tools";
-const PROGRAM: &str = "cachestat-libbpf";
+const PROGRAMS: [&str; 3] = ["cachestat-libbpf", "biolatency-libbpf", "bitesize-libbpf"];
 const LOADER: &str = "ld-linux-x86-64.so.2";
 const LIBRARIES: [&str; 4] = ["libelf.so.1", "libz.so.1", "libzstd.so.1", "libc.so.6"];
 
-/// What the table is about.
-const PAGES: u64 = 2000;
+/// The programs of ours whose READMEs have a table.
+pub const COMPARED: [&str; 2] = ["08", "biolatency"];
 
-/// On the host: boots each kernel of the matrix, compares there, and writes the table.
+/// What is compared in a guest, by the word after `guest peers`.
+const COMPARISONS: [(&str, Comparison); 3] = [("pages", pages), ("latency", latency), ("costs", costs)];
+type Comparison = fn() -> Result<Vec<String>>;
+
+/// How long a guest may take to compare.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// On the host: boots guests, compares there, and writes the tables.
 ///
 /// # Errors
 /// If the package can't be had, or a guest can't compare.
@@ -34,35 +47,58 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
     let version = kernels::unpack_package("sid", PACKAGE, folder.path())?;
     let libraries = folder.path().join("usr/lib/x86_64-linux-gnu");
-    let mut peer: Vec<PathBuf> = [LOADER].iter().chain(&LIBRARIES).map(|name| libraries.join(name)).collect();
-    peer.push(folder.path().join("usr/sbin").join(PROGRAM));
+    let tools = folder.path().join("usr/sbin");
+    let mut peers: Vec<PathBuf> =
+        [LOADER].iter().chain(&LIBRARIES).map(|name| libraries.join(name)).collect();
+    peers.extend(PROGRAMS.map(|name| tools.join(name)));
+    let compare = |kernel: &str, accel, what| {
+        let mut machine = Machine { accel, ..Machine::new(workbook, kernel)? };
+        machine.binaries.extend(peers.iter().cloned());
+        let seen = machine.boot()?.output(&["guest", "peers", what], LIMIT)?;
+        let rows = String::from_utf8_lossy(&seen.stdout).lines().map(|row| format!("| {row} |\n")).collect();
+        match seen.status {
+            0 => Ok(rows),
+            _ => Err(Error::new(format!("{kernel} can't compare")).evidence(seen.stderr)),
+        }
+    };
+    let write = |program: &str, table: &str| {
+        println!("{table}");
+        sync::replace(&workbook.program(program)?.folder().join("README.md"), "peers", table, true)
+    };
 
     let mut table = format!(
         "| kernel | read of {PAGES} pages | the disk read | stage 08: Hit / miss | cachestat {version}: HITS / MISSES |\n\
          |---|---|---|---|---|\n"
     );
     for series in MATRIX {
-        let mut machine = Machine::new(workbook, series.name)?;
-        machine.binaries.extend(peer.iter().cloned());
-        let seen = machine.boot()?.output(&["guest", "peers"], Duration::from_secs(120))?;
-        if seen.status != 0 {
-            return Err(Error::new(format!("{} can't compare", series.name)).evidence(seen.stderr));
-        }
-        for line in String::from_utf8_lossy(&seen.stdout).lines() {
-            table += &format!("| {} | {line} |\n", series.name);
-        }
+        let rows: String = compare(series.name, Accel::Auto, "pages")?;
+        table.extend(rows.lines().map(|row| format!("| {} {row}\n", series.name)));
     }
-    print!("{table}");
-    let readme = workbook.stage("08")?.folder.join("README.md");
-    sync::replace(&readme, "peers", &table, true)?;
+    write(COMPARED[0], &table)?;
+
+    let mut table =
+        format!("| microseconds | biolatency | that of libbpf-tools {version} |\n|---|---|---|\n");
+    table += &compare(DEFAULT, Accel::Auto, "latency")?;
+    let costs: String = compare(DEFAULT, Accel::Icount, "costs")?;
+    let _ = write!(table, "\n| guest instructions a call | ours | libbpf-tools |\n|---|---|---|\n{costs}");
+    write(COMPARED[1], &table)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// In the guest: reads a file that is not in the page cache, then again, with both watching. Gives the lines of the table.
+/// In the guest: makes a comparison and gives the rows of its table, without their first and last bar.
 ///
 /// # Errors
-/// If one of them can't be run.
-pub fn compare() -> Result<Vec<String>> {
+/// If there is no such one, or something can't be run.
+pub fn compare(what: &str) -> Result<Vec<String>> {
+    let found = COMPARISONS.iter().find(|(name, _)| *name == what);
+    found.ok_or_else(|| Error::new(format!("there is no comparison {what}")))?.1()
+}
+
+/// What the table is about.
+const PAGES: u64 = 2000;
+
+/// Reads a file that is not in the page cache, then again, with stage 08 and cachestat watching.
+fn pages() -> Result<Vec<String>> {
     let file = format!("{FS_MOUNT}/peers");
     let count = PAGES.to_string();
     // Makes the file, and leaves it out of the page cache.
@@ -71,10 +107,18 @@ pub fn compare() -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for (kind, what) in [("read-cold", "cold"), ("read", "warm")] {
         let stage = Running::start(&["stage08"])?;
-        let peer = start_peer()?;
+        let peer = Peer::start(&["cachestat-libbpf", "1", "4"])?;
         let done = io(&[kind, &file, "--count", &count])?;
         let told = match peer {
-            Some(peer) => end_peer(peer)?,
+            Some(peer) => {
+                let text = peer.wait()?;
+                // Adds its intervals up.
+                let sum = |nth: usize| -> u64 {
+                    let column = |line: &str| line.split_whitespace().nth(nth)?.parse::<u64>().ok();
+                    text.lines().filter_map(column).sum()
+                };
+                format!("{} / {}", sum(0), sum(1))
+            }
             None => "does not start".to_owned(),
         };
         let seen = stage.end(Signal::SIGINT)?;
@@ -84,43 +128,111 @@ pub fn compare() -> Result<Vec<String>> {
     Ok(lines)
 }
 
-/// Starts cachestat for a few intervals of a second and waits until it is attached: then it sleeps. `None` if the kernel
-/// refuses its programs.
-fn start_peer() -> Result<Option<Child>> {
-    let mut command = Command::new(format!("/bin/{LOADER}"));
-    command.args(["--library-path", "/bin", &format!("/bin/{PROGRAM}"), "1", "4"]);
-    let mut child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().or_cause("cannot start cachestat")?;
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let wchan = format!("/proc/{}/wchan", child.id());
-    while !fs::read_to_string(&wchan).is_ok_and(|function| function.contains("nanosleep")) {
-        if child.try_wait().or_cause("cannot wait for cachestat")?.is_some() {
-            let output = child.wait_with_output().or_cause("cannot wait for cachestat")?;
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            return match said.contains("BPF program load failed") {
-                true => Ok(None),
-                false => Err(Error::new("cachestat does not run").evidence(said)),
-            };
-        }
-        if Instant::now() > deadline {
-            let _ = child.kill();
-            return Err(Error::new("cachestat does not begin"));
-        }
-        thread::sleep(Duration::from_millis(5));
+/// Direct I/O on the scratch disk, and on disks that take 2 and 20 ms, with both biolatencies watching.
+///
+/// Their programs read the clock one after the other, so an I/O near the edge of a bucket can be in two; what they count
+/// in all is the same.
+fn latency() -> Result<Vec<String>> {
+    let disks = [("two", 2), ("twenty", 20)].map(|(name, ms)| NullBlk::new(name, Duration::from_millis(ms)));
+    let disks = disks.into_iter().collect::<Result<Vec<_>>>()?;
+    let ours = Running::start(&["biolatency"])?;
+    let peer =
+        Peer::start(&["biolatency-libbpf"])?.ok_or_else(|| Error::new("their biolatency does not start"))?;
+    for device in disks.iter().map(|disk| disk.device.as_path()).chain([Path::new("/dev/scratch")]) {
+        io(&["write", &device.to_string_lossy(), "--count", "100"])?;
+        io(&["read-direct", &device.to_string_lossy(), "--count", "100"])?;
     }
-    Ok(Some(child))
+    let theirs = truth::histogram(&peer.end(Signal::SIGINT)?);
+    let ours = truth::histogram(&ours.end(Signal::SIGINT)?.stdout);
+    if ours.count() != theirs.count() {
+        return Err(Error::new(format!("they count {} I/Os, and ours {}", theirs.count(), ours.count())));
+    }
+    let slots = 0..ours.counts().len().max(theirs.counts().len());
+    let count = |histogram: &Histogram, slot: usize| histogram.counts().get(slot).copied().unwrap_or(0);
+    let rows = slots.map(|slot| (Histogram::range(slot), count(&ours, slot), count(&theirs, slot)));
+    let rows = rows.skip_while(|(_, ours, theirs)| ours + theirs == 0);
+    let rows = rows.map(|((from, to), ours, theirs)| format!("{from} to {to} | {ours} | {theirs}"));
+    Ok(rows.chain([format!("all | {} | {}", ours.count(), theirs.count())]).collect())
 }
 
-/// Adds its intervals up.
-fn end_peer(mut peer: Child) -> Result<String> {
-    if peer.try_wait().or_cause("cannot wait for cachestat")?.is_some() {
-        return Err(Error::new("cachestat ended before the reads did"));
-    }
-    let output = peer.wait_with_output().or_cause("cannot wait for cachestat")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let sum = |nth: usize| -> u64 {
-        let column = |line: &str| line.split_whitespace().nth(nth)?.parse::<u64>().ok();
-        text.lines().filter_map(column).sum()
+/// What the programs of ours and of theirs take for each call, one tool after the other, for the same direct writes. For
+/// a guest whose clock counts instructions: the kernel then keeps instructions as `run_time_ns`.
+fn costs() -> Result<Vec<String>> {
+    fs::write("/proc/sys/kernel/bpf_stats_enabled", "1").or_cause("cannot have the kernel keep times")?;
+    // The clock jumps when there is nothing to do, and an NVMe disk's I/O then times out.
+    let disk = NullBlk::new("fast", Duration::from_micros(10))?;
+    let device = disk.device.to_string_lossy().into_owned();
+    let known: BTreeSet<_> = ProgInfoIter::default().map(|program| program.id).collect();
+    // By name, and from the last to the first: a request is issued before it completes.
+    let measure = || -> Result<Vec<String>> {
+        io(&["write", &device, "--count", "200"])?;
+        let programs = ProgInfoIter::default().filter(|program| !known.contains(&program.id));
+        let of_each: BTreeMap<_, _> = programs
+            .filter_map(|program| Some((program.name, program.run_time_ns.checked_div(program.run_cnt)?)))
+            .collect();
+        let shown = of_each.iter().rev().map(|(name, cost)| format!("`{}` {cost}", name.to_string_lossy()));
+        Ok(shown.collect())
     };
-    Ok(format!("{} / {}", sum(0), sum(1)))
+    let mut rows = Vec::new();
+    for command in ["biolatency", "biolatency -D -F", "bitesize"] {
+        let running = Running::start(&command.split(' ').collect::<Vec<_>>())?;
+        let ours = measure()?;
+        running.end(Signal::SIGINT)?;
+        let (name, options) = command.split_once(' ').unwrap_or((command, ""));
+        let peer = format!("{name}-libbpf {options}");
+        let running = Peer::start(&peer.split_whitespace().collect::<Vec<_>>())?;
+        let running = running.ok_or_else(|| Error::new(format!("{peer} does not start")))?;
+        let theirs = measure()?;
+        running.end(Signal::SIGINT)?;
+        rows.push(format!("`{command}` | {} | {}", ours.join(", "), theirs.join(", ")));
+    }
+    Ok(rows)
+}
+
+/// A tool of libbpf-tools that runs.
+struct Peer(Child);
+
+impl Peer {
+    /// Starts one and waits until it is attached: then it sleeps. `None` if the kernel refuses its programs.
+    fn start(argv: &[&str]) -> Result<Option<Self>> {
+        let name = argv[0];
+        let mut command = Command::new(format!("/bin/{LOADER}"));
+        command.args(["--library-path", "/bin", &format!("/bin/{name}")]).args(&argv[1..]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.or_cause(format!("cannot start {name}"))?;
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let wchan = format!("/proc/{}/wchan", child.id());
+        while !fs::read_to_string(&wchan).is_ok_and(|function| function.contains("nanosleep")) {
+            if child.try_wait().or_cause(format!("cannot wait for {name}"))?.is_some() {
+                let output = child.wait_with_output().or_cause(format!("cannot wait for {name}"))?;
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                return match said.contains("BPF program load failed") {
+                    true => Ok(None),
+                    false => Err(Error::new(format!("{name} does not run")).evidence(said)),
+                };
+            }
+            if Instant::now() > deadline {
+                let _ = child.kill();
+                return Err(Error::new(format!("{name} does not begin")));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(Some(Self(child)))
+    }
+
+    /// Sends a signal and gives what it printed.
+    fn end(self, signal: Signal) -> Result<String> {
+        kill(Pid::from_raw(self.0.id() as i32), signal).or_cause("cannot signal a peer")?;
+        let output = self.0.wait_with_output().or_cause("cannot wait for a peer")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Waits for its end and gives what it printed. It must not have ended yet.
+    fn wait(mut self) -> Result<String> {
+        if self.0.try_wait().or_cause("cannot wait for a peer")?.is_some() {
+            return Err(Error::new("a peer ended before the work did"));
+        }
+        let output = self.0.wait_with_output().or_cause("cannot wait for a peer")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use common::{Error, OrCause, Result};
 
 use crate::diff::{self, Extent, FileDiff};
+use crate::peers;
 use crate::workbook::{Example, Program, Stage, Workbook};
 use crate::{channels, copies, doctor, drift, exercise, record, schedule};
 
@@ -43,7 +44,10 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
     add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
     add(docs.join("instructor.md"), "schedule", schedule::tables(workbook)?);
-    blocks.push(Block { file: workbook.stage("08")?.folder.join("README.md"), name: "peers", text: None });
+    for name in peers::COMPARED {
+        let file = workbook.program(name)?.folder().join("README.md");
+        blocks.push(Block { file, name: "peers", text: None });
+    }
     Ok(blocks)
 }
 

@@ -48,8 +48,11 @@ enum Guest {
     },
     /// Print how many ns it takes to name a stack, and to read, parse and sort kallsyms
     Symbols,
-    /// Print what stage 08 and another tool say of the same reads
-    Peers,
+    /// Print what our programs and well-known tools say of the same I/O
+    Peers {
+        /// What to compare.
+        what: String,
+    },
     /// Print what this kernel says of the tutorial's probe points
     Drift,
     /// Run a stage for a moment and check what it prints
@@ -95,8 +98,8 @@ fn start(guest: Guest) -> Result<ExitCode> {
             println!("{ours} {floor}");
             Ok(ExitCode::SUCCESS)
         }
-        Guest::Peers => {
-            lab::peers::compare()?.iter().for_each(|line| println!("{line}"));
+        Guest::Peers { what } => {
+            lab::peers::compare(&what)?.iter().for_each(|line| println!("{line}"));
             Ok(ExitCode::SUCCESS)
         }
         Guest::Drift => {

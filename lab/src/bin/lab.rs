@@ -127,7 +127,7 @@ enum Command {
     /// Measure what an event costs and when it gets lost on its way to user space, and write the book's data
     #[command(hide = true)]
     Channels,
-    /// Compare stage 08 with another tool, and write the table of its README
+    /// Compare stage 08 and biolatency with well-known tools, and write the tables of their READMEs
     #[command(hide = true)]
     Peers,
     /// Make vmlinux.h again, of the types that a kernel tells
