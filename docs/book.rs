@@ -6,7 +6,7 @@
 mod directives;
 mod links;
 mod present;
-mod stages;
+mod programs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use lab::workbook::Workbook;
 use mdbook_driver::MDBook;
 use mdbook_driver::config::Config;
 
-use crate::stages::Stages;
+use crate::programs::Programs;
 
 /// Build the book
 #[derive(Parser)]
@@ -58,7 +58,7 @@ fn build(workbook: Workbook, folder: &Path) -> Result<()> {
     config.build.build_dir = folder.to_owned();
     let mut book = MDBook::load_with_config(&docs, config).map_err(said)?;
     let present = present::page(&workbook)?;
-    book.with_preprocessor(Stages::new(workbook));
+    book.with_preprocessor(Programs::new(workbook));
     book.build().map_err(said)?;
     let page = folder.join("present.html");
     fs::write(&page, present).or_cause(format!("cannot write {}", page.display()))

@@ -59,7 +59,9 @@ fn wrong(chapter: &Path, directive: &str, error: &Error) -> Error {
 fn one(workbook: &Workbook, chapter: &Path, words: &[&str]) -> Result<String> {
     match words {
         ["readme", "top", heading @ ..] => readme(workbook, chapter, &workbook.root, heading),
-        ["readme", stage, heading @ ..] => readme(workbook, chapter, &workbook.stage(stage)?.folder, heading),
+        ["readme", program, heading @ ..] => {
+            readme(workbook, chapter, workbook.program(program)?.folder(), heading)
+        }
         ["notes", stage] => notes(workbook, chapter, workbook.stage(stage)?),
         ["output", stage] => Ok(fenced("text", record::of(workbook.stage(stage)?)?.trim_matches('\n'))),
         ["item", path, name] if path.contains('/') => item(&below(workbook, path)?, path, name),

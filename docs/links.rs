@@ -8,9 +8,11 @@ use lab::workbook::Workbook;
 use mdbook_markdown::pulldown_cmark::{Event, LinkType, Tag};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 
+use crate::programs::page_of;
+
 /// Rewrites the links of a Markdown text from `folder`, below the workbook's top folder, for a `chapter` of the book.
 ///
-/// Links to a stage lead to its page, and links to the top README to the start page. What is not in the book, such as a
+/// Links to a stage or an example lead to its page, and links to the top README to the start page. What is not in the book, such as a
 /// source, becomes its name; but a patch that stands alone is shown, folded.
 ///
 /// # Errors
@@ -82,12 +84,12 @@ fn page(workbook: &Workbook, path: &Path) -> Page {
         return Page::Book("start.md".into());
     }
     let at = workbook.root.join(path);
-    let of_stage = workbook
-        .stages
-        .iter()
-        .find(|stage| at == stage.folder || at == stage.folder.join("README.md"))
-        .map(|stage| Page::Book(format!("stages/{:02}.md", stage.number).into()));
-    of_stage.unwrap_or(if at.exists() { Page::Repository(at) } else { Page::Nowhere })
+    let mut programs = workbook.programs();
+    match programs.find(|program| at == program.folder() || at == program.folder().join("README.md")) {
+        Some(program) => Page::Book(page_of(program)),
+        None if at.exists() => Page::Repository(at),
+        None => Page::Nowhere,
+    }
 }
 
 /// A patch as what opens at a click.

@@ -27,7 +27,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     let docs = workbook.root.join("docs/src");
     add(top.clone(), "output", console("cargo lab run 03", &record::of(workbook.stage("03")?)?));
     add(top.clone(), "stages", stages(workbook, |stage| format!("stages/{}", stage.package())));
-    add(top, "examples", examples(workbook));
+    add(top, "examples", examples(workbook, |example| format!("examples/{}", example.name())));
     for stage in &workbook.stages {
         let readme = stage.folder.join("README.md");
         add(readme.clone(), "facts", facts(stage)?);
@@ -40,6 +40,8 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         add(example.folder.join("README.md"), "output", format!("```\n{}```\n", record::of(example)?));
     }
     add(docs.join("stages.md"), "stages", stages(workbook, |stage| format!("stages/{:02}.md", stage.number)));
+    let page = |example: &Example| format!("examples/{}.md", example.name());
+    add(docs.join("examples.md"), "examples", examples(workbook, page));
     add(docs.join("kernel-moved.md"), "kernels", drift::kernels_table(&workbook.root)?);
     add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
     add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
@@ -62,11 +64,11 @@ fn stages(workbook: &Workbook, link: impl Fn(&Stage) -> String) -> String {
 }
 
 /// The table of the examples.
-fn examples(workbook: &Workbook) -> String {
+fn examples(workbook: &Workbook, link: impl Fn(&Example) -> String) -> String {
     let mut table = "| example | does | from |\n|---|---|---|\n".to_owned();
     for example in &workbook.examples {
         let Example { title, text, .. } = example;
-        let _ = writeln!(table, "| [{0}](examples/{0}) | {title} | {text} |", example.name());
+        let _ = writeln!(table, "| [{}]({}) | {title} | {text} |", example.name(), link(example));
     }
     table
 }

@@ -61,6 +61,9 @@ pub trait Program {
     /// What `cargo lab` calls it, such as `03` or `bitehist`.
     fn name(&self) -> String;
 
+    /// The question that it answers.
+    fn title(&self) -> &str;
+
     /// Its binary's name, such as `stage03` or `bitehist`.
     fn binary(&self) -> String;
 
@@ -112,6 +115,10 @@ impl Program for Stage {
         format!("{:02}", self.number)
     }
 
+    fn title(&self) -> &str {
+        &self.title
+    }
+
     fn binary(&self) -> String {
         format!("stage{:02}", self.number)
     }
@@ -128,6 +135,10 @@ impl Program for Example {
 
     fn name(&self) -> String {
         self.package().to_owned()
+    }
+
+    fn title(&self) -> &str {
+        &self.title
     }
 
     fn binary(&self) -> String {

@@ -232,22 +232,6 @@ fn check_picture(name: &str, stages: RangeInclusive<u32>) {
     assert_eq!(marks.collect::<BTreeMap<String, Vec<String>>>(), probes);
 }
 
-/// The program that the chapter on histograms takes apart.
-#[test]
-fn the_books_program_compiles_and_is_small() {
-    let root = Workbook::read().unwrap().root;
-    let source = root.join("docs/src/code/biolatency.bpf.c");
-    let lines = fs::read_to_string(&source).unwrap().lines().count();
-    assert!(lines <= 80, "{lines}");
-    // As a stage is built, in a folder that looks like one.
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir_all(folder.path().join("src/bpf")).unwrap();
-    fs::copy(&source, folder.path().join("src/bpf/biolatency.bpf.c")).unwrap();
-    let object = common_build::build(folder.path(), folder.path()).unwrap();
-    let object = ObjectBuilder::default().open_file(object).unwrap();
-    assert!(object.progs().count() > 0);
-}
-
 #[test]
 fn the_skeleton_generator_and_its_library_are_of_one_version() {
     let lock = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock")).unwrap();

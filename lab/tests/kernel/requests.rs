@@ -19,7 +19,6 @@ use crate::{Case, cases};
 pub const CASES: &[Case] = cases![
     stage07_times_each_direct_write_once,
     stage07_measures_a_disk_that_takes_20_ms,
-    stage07_histogram_has_each_write_in_its_bucket,
     stage07_counts_the_parts_of_a_split_write,
     stage07_counts_no_flush_of_sync,
     stage07_counts_no_flush_of_fsync,
@@ -127,32 +126,6 @@ fn stage07_measures_a_disk_that_takes_20_ms() {
     assert!(shortest >= COMPLETION, "the shortest took {shortest:?}");
     // The timer's own delay and the emulation come on top.
     assert!(median < COMPLETION * 3 / 2, "the median is {median:?}");
-}
-
-/// The program of the book's chapter on histograms, within stage 07.
-fn stage07_histogram_has_each_write_in_its_bucket() {
-    quiet();
-    let disk = NullBlk::new("slow", Duration::from_millis(20)).unwrap();
-    let (seen, ()) = watch_while("stage07-histogram", || {
-        io(&format!("write {} --count 16", disk.device.display()));
-        io(&format!("read-direct {} --count 8", disk.device.display()));
-    });
-    let count = |line: &str| {
-        let (bucket, count) = line.split_once(' ')?;
-        Some((bucket.parse::<u32>().ok()?, count.parse::<u64>().ok()?))
-    };
-    let buckets: Vec<_> = seen.stdout.lines().filter_map(count).filter(|(_, count)| *count > 0).collect();
-    // 20 ms are 2^14.3 µs; writes are 32 buckets further. The emulation may add to a few.
-    let of = |range: std::ops::Range<u32>| -> (u64, u64) {
-        let here = buckets.iter().filter(|(bucket, _)| range.contains(bucket));
-        here.fold((0, 0), |(all, first), (bucket, count)| {
-            (all + count, first + if *bucket == range.start { *count } else { 0 })
-        })
-    };
-    let (reads, writes) = (of(14..32), of(46..64));
-    assert_eq!((reads.0, writes.0), (8, 16), "{buckets:?}");
-    assert!(reads.1 >= 7 && writes.1 >= 14, "{buckets:?}");
-    assert_eq!(unpaired(&seen).unwrap().open, 0);
 }
 
 fn stage07_counts_the_parts_of_a_split_write() {

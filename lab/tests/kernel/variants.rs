@@ -47,21 +47,6 @@ const VARIANTS: &[Variant] = &[
     },
     Variant { name: "stage07-function", stage: "07.1", source: None, edits: &[] },
     // What the chapter on histograms says to try.
-    Variant {
-        name: "stage07-histogram",
-        stage: "07",
-        source: Some("../../docs/src/code/biolatency.bpf.c"),
-        edits: &[
-            ("use libbpf_rs::skel::", "use libbpf_rs::{MapCore, MapFlags};\nuse libbpf_rs::skel::"),
-            ("counts.overwritten", "0"),
-            (
-                "    // REPORT: what stayed in the map",
-                "    for key in skel.maps.histogram.keys() {\n        \
-                 let count = skel.maps.histogram.lookup(&key, MapFlags::ANY)?.unwrap_or_default();\n        \
-                 println!(\"{:?} {:?}\", key[0], report::words::<1>(&count)[0]);\n    }\n    // REPORT: what stayed in the map",
-            ),
-        ],
-    },
     Variant { name: "stage08-slides", stage: "08", source: Some(KRETPROBE), edits: &[] },
     Variant {
         name: "stage08-kretprobe",

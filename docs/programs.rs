@@ -1,43 +1,45 @@
-//! What is put into mdBook's hands: the chapters, and a page for every stage.
+//! What is put into mdBook's hands: the chapters, and a page for every stage and every example.
 
 use std::path::{Path, PathBuf};
 
-use lab::workbook::{Stage, Workbook};
+use lab::workbook::{Program, Workbook};
 use mdbook_preprocessor::book::{Book, BookItem, Chapter, SectionNumber};
 use mdbook_preprocessor::errors::Result;
 use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
 
 use crate::{directives, links};
 
-/// The chapter that the stages' pages are below.
-const PARENT: &str = "stages.md";
+/// The folders of programs. Their pages are below the chapter of that name.
+const FOLDERS: [&str; 2] = ["stages", "examples"];
 
-/// Adds the stages' pages and fills every chapter in.
-pub struct Stages {
+/// Where a program's page is in the book, such as `stages/03.md`.
+pub fn page_of(program: &dyn Program) -> PathBuf {
+    let folder = program.folder().parent().and_then(Path::file_name).unwrap_or_default();
+    Path::new(folder).join(program.name() + ".md")
+}
+
+/// Adds the programs' pages and fills every chapter in.
+pub struct Programs {
     workbook: Workbook,
 }
 
-impl Stages {
-    /// With the stages of this workbook.
+impl Programs {
+    /// With the stages and examples of this workbook.
     pub fn new(workbook: Workbook) -> Self {
         Self { workbook }
     }
 
-    /// A stage's page is its README.
-    fn page(&self, stage: &Stage, parent: &Chapter) -> Chapter {
-        let question = stage.title.split_inclusive('?').next().unwrap_or_default();
-        let number = format!("{:02}", stage.number);
+    /// A program's page is its README.
+    fn page(&self, program: &dyn Program, nth: u32, parent: &Chapter) -> Chapter {
+        let name = program.name();
+        let question = program.title().split_inclusive('?').next().unwrap_or_default();
         let parents = parent.parent_names.iter().chain([&parent.name]).cloned().collect();
-        let mut page = Chapter::new(
-            &format!("{number} {question}"),
-            format!("{{{{#readme {number}}}}}\n"),
-            format!("stages/{number}.md"),
-            parents,
-        );
+        let content = format!("{{{{#readme {name}}}}}\n");
+        let mut page = Chapter::new(&format!("{name} {question}"), content, page_of(program), parents);
         page.source_path = None;
         // In the table of contents the depth of this number is the page's depth.
         let above = parent.number.as_deref().cloned().unwrap_or_default();
-        page.number = Some(SectionNumber::new([above, vec![stage.number]].concat()));
+        page.number = Some(SectionNumber::new([above, vec![nth]].concat()));
         page
     }
 
@@ -50,17 +52,22 @@ impl Stages {
     }
 }
 
-impl Preprocessor for Stages {
+impl Preprocessor for Programs {
     fn name(&self) -> &str {
-        "stages"
+        "programs"
     }
 
     fn run(&self, _: &PreprocessorContext, mut book: Book) -> Result<Book> {
         let mut result = Ok(());
         book.for_each_mut(|item| {
             let BookItem::Chapter(chapter) = item else { return };
-            if chapter.path.as_deref() == Some(Path::new(PARENT)) {
-                let pages = self.workbook.stages.iter().map(|stage| self.page(stage, chapter));
+            let Some(path) = &chapter.path else { return };
+            if let Some(folder) =
+                FOLDERS.iter().find(|folder| *path == Path::new(folder).with_extension("md"))
+            {
+                let programs =
+                    self.workbook.programs().filter(|program| page_of(*program).starts_with(folder));
+                let pages = programs.zip(1..).map(|(program, nth)| self.page(program, nth, chapter));
                 chapter.sub_items = pages.map(BookItem::Chapter).collect();
             }
         });
