@@ -18,7 +18,7 @@ setup: ## Install what is missing (apt on Debian and Ubuntu)
 build: setup ## Build everything but the book
 	cargo build
 
-demo: build kernel ## Boot a kernel, run every stage there, check what it prints against the truth
+demo: build kernel ## Boot a kernel, run every stage and two examples there, check what they print against the truth
 	@cargo lab demo --kernel $(KERNEL)
 
 test: setup-test build kernels ## Run every test, on all kernels

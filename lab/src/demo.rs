@@ -1,4 +1,4 @@
-//! `cargo lab demo`: every stage for a moment, with the verdict of a truth check.
+//! `cargo lab demo`: every stage and two examples for a moment, with the verdict of a truth check.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,20 +10,26 @@ use crate::guest::FS_MOUNT;
 use crate::observe::{Observation, Stage as Running, io};
 use crate::truth;
 use crate::vm::Guest;
-use crate::workbook::Stage;
+use crate::workbook::{Program, Workbook};
 
-/// Lines of each stage's output to show.
+/// Lines of a program's output to show.
 const SHOWN: usize = 6;
 
-/// On the host: runs every stage's demo in the guest and prints it. Fails if a verdict is bad.
+/// The examples that are shown.
+const EXAMPLES: [&str; 2] = ["bitehist", "biolatency"];
+
+/// On the host: runs the demos in the guest and prints them. Fails if a verdict is bad.
 ///
 /// # Errors
 /// If the guest can't run one.
-pub fn run(guest: &mut Guest, stages: &[Stage]) -> Result<ExitCode> {
+pub fn run(guest: &mut Guest, workbook: &Workbook) -> Result<ExitCode> {
+    let stages = workbook.stages.iter().map(|stage| stage as &dyn Program);
+    let programs: Vec<_> =
+        stages.map(Ok).chain(EXAMPLES.map(|name| workbook.program(name))).collect::<Result<_>>()?;
     let mut bad = 0;
-    for stage in stages {
-        println!("\nStage {:02}: {}", stage.number, stage.title);
-        let seen = guest.output(&["guest", "demo", &stage.number.to_string()], Duration::from_secs(60))?;
+    for program in &programs {
+        println!("\n{}: {}", program.binary(), program.title());
+        let seen = guest.output(&["guest", "demo", &program.name()], Duration::from_secs(60))?;
         print!("{}", String::from_utf8_lossy(&seen.stdout));
         if seen.status != 0 {
             eprint!("{}", seen.stderr);
@@ -31,18 +37,21 @@ pub fn run(guest: &mut Guest, stages: &[Stage]) -> Result<ExitCode> {
         }
     }
     if bad > 0 {
-        return Err(Error::new(format!("{bad} of {} stages did not tell the truth", stages.len())));
+        return Err(Error::new(format!("{bad} of {} programs did not tell the truth", programs.len())));
     }
     println!("\nTo run one yourself: cargo lab run 01");
     Ok(ExitCode::SUCCESS)
 }
 
-/// In the guest: one stage beside direct writes to a file on ext4, or reads of it, some of its lines, and the verdict.
+/// In the guest: a stage or an example beside direct writes, or reads, some of its lines, and the verdict.
 ///
 /// # Errors
-/// If the stage fails or does not tell the truth.
-pub fn one(stage: u32) -> Result<()> {
-    let (seen, verdict) = verdict(stage, &format!("stage{stage:02}"))?;
+/// If it fails or does not tell the truth.
+pub fn one(name: &str) -> Result<()> {
+    let (seen, verdict) = match name.parse() {
+        Ok(stage) => verdict(stage, &format!("stage{stage:02}"))?,
+        Err(_) => histogram(name)?,
+    };
     for line in seen.stdout.lines().take(SHOWN) {
         println!("  {line}");
     }
@@ -52,6 +61,23 @@ pub fn one(stage: u32) -> Result<()> {
     }
     println!("  TRUE: {verdict}.");
     Ok(())
+}
+
+/// What an example printed that counts the I/O of all disks in a histogram, and the verdict.
+fn histogram(binary: &str) -> Result<(Observation, String)> {
+    let running = Running::start(&[binary])?;
+    let before = truth::disk_reads_and_writes()?;
+    for (size, count) in [("4096", "32"), ("65536", "8")] {
+        io(&["write", "/dev/scratch", "--size", size, "--count", count])?;
+    }
+    let seen = running.end(Signal::SIGINT)?;
+    let after = truth::disk_reads_and_writes()?;
+    let (shown, done) = (truth::histogram(&seen.stdout).count(), after.0 - before.0 + after.1 - before.1);
+    if shown != done || done < 40 {
+        return Err(Error::new(format!("{binary} counts {shown} I/Os, and the disks {done}"))
+            .evidence(format!("{}{}", seen.stdout, seen.stderr)));
+    }
+    Ok((seen, format!("{shown} I/Os are in the histogram, and the disks count {done}")))
 }
 
 /// In the guest: what a program printed that is to do what a stage does, and the verdict as a sentence.

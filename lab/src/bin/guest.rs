@@ -55,10 +55,10 @@ enum Guest {
     },
     /// Print what this kernel says of the tutorial's probe points
     Drift,
-    /// Run a stage for a moment and check what it prints
+    /// Run a stage or an example for a moment and check what it prints
     Demo {
-        /// Its number.
-        stage: u32,
+        /// Its name, such as 03 or bitehist.
+        program: String,
     },
     /// Run the check of an exercise
     Check {
@@ -106,7 +106,7 @@ fn start(guest: Guest) -> Result<ExitCode> {
             lab::drift::measure()?.iter().for_each(|row| println!("{}", row.join("\t")));
             Ok(ExitCode::SUCCESS)
         }
-        Guest::Demo { stage } => lab::demo::one(stage).map(|()| ExitCode::SUCCESS),
+        Guest::Demo { program } => lab::demo::one(&program).map(|()| ExitCode::SUCCESS),
         Guest::Check { exercise, binary } => {
             println!("{}", lab::check::run(&exercise, &binary)?);
             Ok(ExitCode::SUCCESS)

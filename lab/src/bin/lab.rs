@@ -110,7 +110,7 @@ enum Command {
         #[command(flatten)]
         boot: Boot,
     },
-    /// Run every stage for a moment and check what it prints against the truth
+    /// Run every stage and two examples for a moment and check what they print against the truth
     Demo {
         #[command(flatten)]
         boot: Boot,
@@ -290,7 +290,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let workbook = Workbook::read()?;
             interrupt::take_over()?;
             let mut guest = boot.boot(&workbook)?;
-            demo::run(&mut guest, &workbook.stages)
+            demo::run(&mut guest, &workbook)
         }
         Command::Drift { kernels } => {
             interrupt::take_over()?;
