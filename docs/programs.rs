@@ -32,10 +32,14 @@ impl Programs {
     /// A program's page is its README.
     fn page(&self, program: &dyn Program, nth: u32, parent: &Chapter) -> Chapter {
         let name = program.name();
-        let question = program.title().split_inclusive('?').next().unwrap_or_default();
+        // A stage is known by its question, an example by its name.
+        let title = match name.parse::<u32>() {
+            Ok(_) => format!("{name} {}", program.title().split_inclusive('?').next().unwrap_or_default()),
+            Err(_) => name.clone(),
+        };
         let parents = parent.parent_names.iter().chain([&parent.name]).cloned().collect();
         let content = format!("{{{{#readme {name}}}}}\n");
-        let mut page = Chapter::new(&format!("{name} {question}"), content, page_of(program), parents);
+        let mut page = Chapter::new(&title, content, page_of(program), parents);
         page.source_path = None;
         // In the table of contents the depth of this number is the page's depth.
         let above = parent.number.as_deref().cloned().unwrap_or_default();
