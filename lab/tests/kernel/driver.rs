@@ -168,8 +168,8 @@ fn a_kernel_that_panics_at_boot() {
 
 fn a_guest_that_hangs_at_boot() {
     // Its first process does nothing.
-    let text = error(&["run", "01", "--boot-limit", "30", "--append", "rdinit=/bin/sleep -- 1000"], TIME);
-    assert!(text.contains("the guest hangs: it has not answered for 30 s"), "{text}");
+    let text = error(&["run", "01", "--boot-limit", "15", "--append", "rdinit=/bin/sleep -- 1000"], TIME);
+    assert!(text.contains("the guest hangs: it has not answered for 15 s"), "{text}");
     assert!(text.contains("Run /bin/sleep as init process"), "the console's last lines: {text}");
 }
 
