@@ -246,9 +246,10 @@ fn stage09_does_not_count_a_child() {
 
 /// Each workload, as a command that the stage starts: everything from its first read on is counted. The guest's programs
 /// are in memory (tmpfs), so starting one reads nothing through the page cache.
+/// Of a third of stage 08's workloads, since the programs are the same but for the filter.
 fn stage09_counts_a_command() {
     files();
-    for row in rows() {
+    for row in rows().iter().step_by(3) {
         let _settings = row.prepare();
         let command = row.command();
         let argv: Vec<_> = ["stage09", "--", "io"].into_iter().chain(command.split(' ')).collect();

@@ -451,7 +451,9 @@ fn a_stage_ends_in_the_middle_of_a_flood() {
     fresh_common_buffer();
     let before = programs();
     let flood = ["write", "/dev/scratch", "--size", "512", "--threads", "4", "--count", "30000"];
+    let ios = truth::disk_ios().unwrap();
     let mut flood = Command::new("io").args(flood).stdout(Stdio::null()).spawn().unwrap();
+    wait_until("the flood has begun", || truth::disk_ios().unwrap() > ios + 100);
     for arguments in [&["stage03", "--duration", "1"][..], &["stage03", "--duration", "1", "--shared-pipe"]] {
         let stage = Stage::start(arguments).unwrap();
         let start = Instant::now();
