@@ -259,7 +259,7 @@ fn stage07_counts_a_request_that_is_started_twice_once() {
 /// Four requests that were started before the stage was, and end while it looks.
 fn stage07_counts_ends_without_a_start() {
     quiet();
-    let disk = NullBlk::new("slow", Duration::from_secs(5)).unwrap();
+    let disk = NullBlk::new("slow", Duration::from_secs(3)).unwrap();
     let device = disk.device.to_str().unwrap().to_owned();
     fs::write(queue(&device, "nomerges").unwrap(), "2").unwrap();
     let write = format!("write {device} --threads 4 --count 1");
