@@ -7,7 +7,7 @@ ARGS   ?=
 FROM   ?=
 TO     ?= 02
 
-.PHONY: help setup setup-test kernel kernels build demo test soak lint diff run lab docs bench-lab compare-peers vmlinux clean
+.PHONY: help setup setup-test kernel kernels build demo test soak lint diff run lab docs bundle bundle-test bench-lab compare-peers vmlinux clean
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -15,7 +15,8 @@ help: ## Show this
 setup: ## Install what is missing (apt on Debian and Ubuntu)
 	@lab/setup
 
-build: setup ## Build everything but the book
+build: ## Build everything but the book
+	@lab/setup build
 	cargo build
 
 demo: build kernel ## Boot a kernel, run every stage and two examples there, check what they print against the truth
@@ -45,6 +46,12 @@ lab: build kernel ## Open a root shell in the lab: make lab [KERNEL=7.2]
 docs: setup ## Build the book, into target/book: open index.html there
 	@cargo run --quiet --package book
 
+bundle: kernels ## Make the room kit for USB sticks: make bundle [ARGS="--kernels 6.12 --with-sources"]
+	@cargo lab bundle $(ARGS)
+
+bundle-test: setup-test build kernels ## Test the room kit in an empty Debian without a network (root, 20 minutes)
+	LAB_SOAK=1 cargo test --package lab --test kit
+
 bench-lab: build kernels ## Measure the lab's budgets on this machine
 	@cargo lab bench
 
@@ -61,8 +68,8 @@ setup-test:
 	@lab/setup test
 
 # The kernel of the other targets, and all of the matrix. Once they are here, no network is needed.
-kernel: build
+kernel: setup build
 	@case "$(KERNEL)" in */*) ;; *) cargo lab kernels --fetch $(KERNEL) ;; esac
 
-kernels: build
+kernels: setup build
 	@cargo lab kernels --fetch

@@ -26,6 +26,22 @@ pub const PART_DEVICE: &str = "/dev/part";
 /// The first sector of the partition.
 pub const PART_START: u32 = 2048;
 
+/// The first sector of a disk of so many bytes with one partition, which takes the rest of the disk: an MBR, the oldest table
+/// there is.
+pub fn partition_table(bytes: u64) -> Vec<u8> {
+    const LINUX: u8 = 0x83;
+    let mut sector = vec![0; 512];
+    sector[446 + 4] = LINUX;
+    sector[446 + 8..446 + 12].copy_from_slice(&PART_START.to_le_bytes());
+    sector[446 + 12..446 + 16].copy_from_slice(&((bytes / 512) as u32 - PART_START).to_le_bytes());
+    sector[510..].copy_from_slice(&[0x55, 0xaa]);
+    sector
+}
+
+/// What every program in the guest finds in its environment.
+pub const ENVIRONMENT: [(&str, &str); 4] =
+    [("PATH", "/bin"), ("HOME", "/root"), ("TERM", "dumb"), ("PS1", "lab:\\w# ")];
+
 /// In the guest: mounts the disk with the file system, so that ext4 does no I/O in the background that a learner did not
 /// ask for: it neither writes its inode tables, nor reads its block bitmaps ahead, nor notes when a file was read.
 ///

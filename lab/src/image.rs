@@ -17,12 +17,24 @@ use crate::tools::{BUSYBOX, output};
 const MODULES: [&str; 7] =
     ["null_blk", "scsi_debug", "sd_mod", "mq-deadline", "vfat", "nls_cp437", "nls_ascii"];
 
-/// Writes the initramfs of a guest that boots `kernel` and has `binaries` in its `PATH`; the one called `guest`
-/// is its first process.
+/// What a guest has in its root file system.
+#[derive(Clone, Debug)]
+pub struct Content<'a> {
+    /// The kernels whose modules it can load.
+    pub kernels: Vec<&'a Kernel>,
+    /// What is in its `PATH`, besides busybox. The one called `guest` is its first process.
+    pub binaries: Vec<PathBuf>,
+    /// What its shell reads when it starts.
+    pub profile: &'a str,
+    /// More files: where they are in the guest, and what they hold.
+    pub files: Vec<(&'a str, Vec<u8>)>,
+}
+
+/// Writes an initramfs. The same content gives the same bytes.
 ///
 /// # Errors
 /// If a file can't be read or the image can't be written.
-pub fn write(image: &Path, kernel: &Kernel, binaries: &[PathBuf]) -> Result<()> {
+pub fn write(image: &Path, content: &Content) -> Result<()> {
     let cannot = || format!("cannot write the guest's image {}", image.display());
     let busybox = BUSYBOX.find()?;
     let file = fs::File::create(image).or_cause(cannot())?;
@@ -31,7 +43,7 @@ pub fn write(image: &Path, kernel: &Kernel, binaries: &[PathBuf]) -> Result<()> 
     for folder in ["proc", "sys", "dev", "tmp", "mnt", "root"] {
         archive.folder(Path::new(folder)).or_cause(cannot())?;
     }
-    let programs: Vec<_> = binaries.iter().chain([&busybox]).collect();
+    let programs: Vec<_> = content.binaries.iter().chain([&busybox]).collect();
     for program in &programs {
         let name = program.file_name().unwrap_or_default();
         archive.copy(program, &Path::new("bin").join(name))?;
@@ -47,11 +59,18 @@ pub fn write(image: &Path, kernel: &Kernel, binaries: &[PathBuf]) -> Result<()> 
         }
     }
     archive.link("bin/guest", Path::new("init")).or_cause(cannot())?;
-    archive.file(Path::new("root/.profile"), 0o644, PROFILE.as_bytes()).or_cause(cannot())?;
-    archive.file(Path::new("etc/passwd"), 0o644, b"root:x:0:0:root:/root:/bin/sh\n").or_cause(cannot())?;
-    archive.file(Path::new("etc/group"), 0o644, b"root:x:0:\n").or_cause(cannot())?;
+    let passwd: &[u8] = b"root:x:0:0:root:/root:/bin/sh\n";
+    let files = content.files.iter().map(|(path, bytes)| (*path, &bytes[..]));
+    let own = [
+        ("root/.profile", content.profile.as_bytes()),
+        ("etc/passwd", passwd),
+        ("etc/group", b"root:x:0:\n"),
+    ];
+    for (path, bytes) in own.into_iter().chain(files) {
+        archive.file(Path::new(path), 0o644, bytes).or_cause(cannot())?;
+    }
 
-    if let Some(modules) = &kernel.modules {
+    for modules in content.kernels.iter().filter_map(|kernel| kernel.modules.as_ref()) {
         let release = modules.file_name().map(PathBuf::from).unwrap_or_default();
         let guest = Path::new("lib/modules").join(release);
         let dependencies =
@@ -65,7 +84,7 @@ pub fn write(image: &Path, kernel: &Kernel, binaries: &[PathBuf]) -> Result<()> 
 }
 
 /// What the guest's shell says when it starts.
-const PROFILE: &str = r#"cat <<'END'
+pub const PROFILE: &str = r#"cat <<'END'
 This is a real kernel in an emulated machine. Nothing you do here can hurt yours.
 
   stage01 &          start a stage in the background; `fg` and Ctrl-C to end it

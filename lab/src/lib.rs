@@ -4,6 +4,7 @@
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 pub mod bench;
+pub mod bundle;
 pub mod channels;
 pub mod check;
 pub mod copies;
@@ -16,6 +17,7 @@ pub mod guest;
 pub mod image;
 pub mod interrupt;
 pub mod kernels;
+pub mod kit;
 pub mod list;
 pub mod null_blk;
 pub mod observe;

@@ -1,6 +1,5 @@
 //! Tables: the stages and examples, the kernels.
 
-use std::fs;
 use std::path::Path;
 
 use common::Result;
@@ -57,16 +56,15 @@ pub fn kernels() -> Result<String> {
     Ok(table(["Kernel", "Release", "Where", "Size"], rows))
 }
 
-/// Bytes of all files below a folder.
-fn size(folder: &Path) -> u64 {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .map(|entry| match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => size(&entry.path()),
-            Ok(metadata) => metadata.len(),
-            Err(_) => 0,
-        })
-        .sum()
+/// Bytes of a file, or of all files below a folder.
+pub fn size(path: &Path) -> u64 {
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => {
+            path.read_dir().into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
+        }
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    }
 }
 
 /// Columns as wide as their widest cell.

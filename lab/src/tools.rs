@@ -41,6 +41,16 @@ pub const CLANG: Tool = Tool { name: "clang", package: "clang", purpose: "compil
 pub const BPFTOOL: Tool =
     Tool { name: "bpftool", package: "bpftool", purpose: "prints a kernel's types as C" };
 
+/// Compresses the guest's root of a room kit. The kernels unpack it much faster than what xz makes.
+pub const ZSTD: Tool = Tool { name: "zstd", package: "zstd", purpose: "compresses the room kit" };
+/// Packs sources.
+pub const GIT: Tool = Tool { name: "git", package: "git", purpose: "gives the room kit's sources" };
+/// Packs the build kit.
+pub const TAR: Tool = Tool { name: "tar", package: "tar", purpose: "packs the build kit" };
+/// Lets a room kit be checked.
+pub const SHA256SUM: Tool =
+    Tool { name: "sha256sum", package: "coreutils", purpose: "sums up the room kit's files" };
+
 /// All that the lab needs to run, besides a kernel.
 pub const TO_RUN: [Tool; 5] = [QEMU, BUSYBOX, MKE2FS, SETPRIV, CLANG];
 /// What it needs to fetch a kernel.

@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 
-use crate::guest::{FS_DISK, PART_DISK, PART_START, RAW_DISK};
+use crate::guest::{FS_DISK, PART_DISK, RAW_DISK, partition_table};
 use crate::kernels::{self, Kernel};
 use crate::protocol::{FromGuest, Terminal, ToGuest, receive, send};
 use crate::tools::{MKE2FS, QEMU, SETPRIV, lines, output};
@@ -199,9 +199,15 @@ impl Machine {
         room()?;
         let folder = folder()?;
         let at = |name: &str| folder.path().join(name);
-        image::write(&at("initramfs"), &self.kernel, &self.binaries)?;
+        let content = image::Content {
+            kernels: vec![&self.kernel],
+            binaries: self.binaries.clone(),
+            profile: image::PROFILE,
+            files: Vec::new(),
+        };
+        image::write(&at("initramfs"), &content)?;
         for (name, bytes) in [("fs", FS_BYTES), ("raw", RAW_BYTES), ("part", RAW_BYTES)] {
-            let table = if name == "part" { partition_table() } else { Vec::new() };
+            let table = if name == "part" { partition_table(RAW_BYTES) } else { Vec::new() };
             fs::write(at(name), table)
                 .and_then(|()| fs::File::options().write(true).open(at(name))?.set_len(bytes))
                 .or_cause("cannot make a disk for the guest")?;
@@ -460,17 +466,6 @@ impl Drop for Emulator {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-/// The first sector of a disk with one partition, which takes the rest of the disk: an MBR, the oldest table there is.
-fn partition_table() -> Vec<u8> {
-    const LINUX: u8 = 0x83;
-    let mut sector = vec![0; 512];
-    sector[446 + 4] = LINUX;
-    sector[446 + 8..446 + 12].copy_from_slice(&PART_START.to_le_bytes());
-    sector[446 + 12..446 + 16].copy_from_slice(&((RAW_BYTES / 512) as u32 - PART_START).to_le_bytes());
-    sector[510..].copy_from_slice(&[0x55, 0xaa]);
-    sector
 }
 
 /// A new folder for a guest's files; those of labs that were killed are removed.

@@ -5,14 +5,14 @@ use std::process::Command;
 
 use cargo_metadata::{MetadataCommand, Package};
 use common::{Error, OrCause, Result};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::interrupt;
 use crate::workload::Workload;
 
 /// A stage, from `[package.metadata.stage]` of its `Cargo.toml`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
     /// 3 for stage 03.
@@ -32,12 +32,12 @@ pub struct Stage {
     /// The command it looks at when it is run in the lab without arguments, if it wants one.
     pub command: Option<String>,
     /// Its folder.
-    #[serde(skip)]
+    #[serde(default)]
     pub folder: PathBuf,
 }
 
 /// An example, from `[package.metadata.example]` of its `Cargo.toml`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Example {
     /// What it does.
@@ -49,7 +49,7 @@ pub struct Example {
     /// The command it looks at when it is run in the lab without arguments, if it wants one.
     pub command: Option<String>,
     /// Its folder.
-    #[serde(skip)]
+    #[serde(default)]
     pub folder: PathBuf,
 }
 
@@ -151,7 +151,7 @@ impl Program for Example {
 }
 
 /// The workspace.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Workbook {
     /// Its top folder.
     pub root: PathBuf,
@@ -254,7 +254,15 @@ impl Workbook {
     /// # Errors
     /// If it does not compile.
     pub fn build(&self) -> Result<Vec<PathBuf>> {
-        self.build_programs(self.programs())
+        self.build_programs(self.programs(), "dev")
+    }
+
+    /// The same with Cargo's profile `kit`: small.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn build_small(&self) -> Result<Vec<PathBuf>> {
+        self.build_programs(self.programs(), "kit")
     }
 
     /// Builds what runs in every guest, and no stage or example.
@@ -262,14 +270,18 @@ impl Workbook {
     /// # Errors
     /// If it does not compile.
     pub fn build_tools(&self) -> Result<Vec<PathBuf>> {
-        self.build_programs(std::iter::empty())
+        self.build_programs(std::iter::empty(), "dev")
     }
 
-    fn build_programs<'a>(&self, programs: impl Iterator<Item = &'a dyn Program>) -> Result<Vec<PathBuf>> {
+    fn build_programs<'a>(
+        &self,
+        programs: impl Iterator<Item = &'a dyn Program>,
+        profile: &str,
+    ) -> Result<Vec<PathBuf>> {
         const TOOLS: [&str; 2] = ["io", "guest"];
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let mut command = Command::new(cargo);
-        command.current_dir(&self.root).args(["build", "--quiet", "--package", "lab"]);
+        command.current_dir(&self.root).args(["build", "--quiet", "--profile", profile, "--package", "lab"]);
         command.args(TOOLS.iter().flat_map(|tool| ["--bin", tool]));
         let mut names = TOOLS.map(str::to_owned).to_vec();
         for program in programs {
@@ -284,7 +296,8 @@ impl Workbook {
                 .evidence("the compiler's words above")
                 .fix("mend it, or see what you changed: git diff"));
         }
-        Ok(names.iter().map(|name| self.binaries().join(name)).collect())
+        let folder = if profile == "dev" { self.binaries() } else { self.target.join(profile) };
+        Ok(names.iter().map(|name| folder.join(name)).collect())
     }
 
     /// Where Cargo puts the binaries of [`Workbook::build`].

@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -18,10 +19,12 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
-use lab::guest::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK, mount_fs};
-use lab::observe;
+use lab::guest::{
+    ENVIRONMENT, FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK, mount_fs,
+};
 use lab::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
 use lab::workload::Workload;
+use lab::{demo, kit, observe};
 use nix::mount::{MsFlags, mount};
 use nix::pty::openpty;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
@@ -55,10 +58,29 @@ enum Guest {
     },
     /// Print what this kernel says of the tutorial's probe points
     Drift,
-    /// Run a stage or an example for a moment and check what it prints
+    /// Run a stage or an example for a moment and check what it prints; in a room kit's guest all of them, if none is named
     Demo {
         /// Its name, such as 03 or bitehist.
+        program: Option<String>,
+    },
+    /// In a room kit's guest: run a stage or an example, with I/O for it to see, until Ctrl-C
+    Run {
+        /// The stage, such as 03, or the example, such as bitehist
+        #[arg(value_name = "STAGE or EXAMPLE")]
         program: String,
+        /// The I/O beside it, again and again: write, sync, read-cold, read-warm, none, or the arguments of
+        /// `io` in quotes [default: what the program is about]
+        #[arg(long, value_name = "WORKLOAD")]
+        io: Option<Workload>,
+        /// Arguments of the program, such as -- --lines 10
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+    /// In a room kit's guest: run a program as the first process of its session
+    Session {
+        /// The program and its arguments.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
     },
     /// Run the check of an exercise
     Check {
@@ -106,7 +128,14 @@ fn start(guest: Guest) -> Result<ExitCode> {
             lab::drift::measure()?.iter().for_each(|row| println!("{}", row.join("\t")));
             Ok(ExitCode::SUCCESS)
         }
-        Guest::Demo { program } => lab::demo::one(&program).map(|()| ExitCode::SUCCESS),
+        Guest::Demo { program } => {
+            program.map_or_else(kit::demo, |name| demo::one(&name)).map(|()| ExitCode::SUCCESS)
+        }
+        Guest::Session { argv } => Ok(exit_code(kit::lead(&argv)?).into()),
+        Guest::Run { program, io, arguments } => {
+            let argv = kit::argv(&program, io.as_ref(), &arguments)?;
+            Err(Command::new(&argv[0]).args(&argv[1..]).exec()).or_cause(format!("cannot start {}", argv[0]))
+        }
         Guest::Check { exercise, binary } => {
             println!("{}", lab::check::run(&exercise, &binary)?);
             Ok(ExitCode::SUCCESS)
@@ -134,19 +163,27 @@ fn init() -> Result<ExitCode> {
         }
     }
     let _ = fs::write("/proc/sys/kernel/hostname", "lab");
-    serve(disks().err().map(|error| error.to_string()))?;
+    match kit::Request::read() {
+        Some(request) => kit::serve(&request, disks(true))?,
+        None => serve(disks(false).err().map(|error| error.to_string()))?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits for the disks, gives them names and mounts the one with the file system.
-fn disks() -> Result<()> {
+/// Waits for the disks, gives them names and mounts the one with the file system. Empty ones are made first what they are to be.
+fn disks(are_empty: bool) -> Result<()> {
     // The kernel names NVMe disks in the order in which they answer, so only the serial tells them apart.
     let deadline = Instant::now() + Duration::from_secs(10);
     for (serial, part, link) in
         [(FS_DISK, "", FS_DEVICE), (RAW_DISK, "", RAW_DEVICE), (PART_DISK, "p1", PART_DEVICE)]
     {
+        let mut is_empty = are_empty && serial != RAW_DISK;
         loop {
-            if let Some(device) = disk_with(serial, part) {
+            if is_empty && let Some(disk) = disk_with(serial, "") {
+                kit::make_disk(&disk, serial == FS_DISK)?;
+                is_empty = false;
+            }
+            if !is_empty && let Some(device) = disk_with(serial, part) {
                 symlink(device, link).or_cause(format!("cannot name {link}"))?;
                 break;
             }
@@ -231,7 +268,7 @@ impl Program {
         }
         command.arg(name);
         command.args(args).current_dir("/root").env_clear();
-        command.envs([("PATH", "/bin"), ("HOME", "/root"), ("TERM", "dumb"), ("PS1", "lab:\\w# ")]);
+        command.envs(ENVIRONMENT);
 
         let mut master = None;
         if let Some(terminal) = terminal {

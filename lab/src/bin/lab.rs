@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use common::{Error, OrCause, Result};
+use lab::bundle::{self, Wanted};
 use lab::copies::{self, Files};
 use lab::diff::{self, Extent};
 use lab::kernels::{DEFAULT, Kernel, MATRIX, Series};
@@ -114,6 +115,21 @@ enum Command {
     Demo {
         #[command(flatten)]
         boot: Boot,
+    },
+    /// Make the room kit, a folder for a USB stick: with it, a laptop needs nothing but QEMU
+    Bundle {
+        /// Its kernels [default: all of the matrix]
+        #[arg(long, value_name = "VERSION", value_delimiter = ',')]
+        kernels: Vec<String>,
+        /// Its folder [default: room-kit in Cargo's target folder]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// Add all that is needed to build the workbook without a network
+        #[arg(long)]
+        with_sources: bool,
+        /// Make none: boot every kernel of the one that is there, and run every stage and example once
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["kernels", "out", "with_sources"])]
+        verify: Option<PathBuf>,
     },
     /// Find out what moved in a kernel: where the tutorial's probe points are, and how often they are called
     Drift {
@@ -291,6 +307,10 @@ fn run(command: Command) -> Result<ExitCode> {
             interrupt::take_over()?;
             let mut guest = boot.boot(&workbook)?;
             demo::run(&mut guest, &workbook)
+        }
+        Command::Bundle { verify: Some(folder), .. } => bundle::verify(&folder),
+        Command::Bundle { kernels, out, with_sources, verify: None } => {
+            bundle::make(&Workbook::read()?, &Wanted { kernels, out, with_sources })
         }
         Command::Drift { kernels } => {
             interrupt::take_over()?;

@@ -1,0 +1,32 @@
+@echo off
+rem Starts the guest of this kit in QEMU on Windows, under emulation. Untested. The launcher with all the rest is lab, for Linux.
+rem   lab.cmd            open a shell in the guest
+rem   lab.cmd run 03     run a stage there; also: lab.cmd run 03 --io sync, lab.cmd demo
+rem   set KERNEL=7.2     choose another kernel first
+setlocal
+set KIT=%~dp0
+set /p DEFAULT=<"%KIT%kernels\default"
+if "%KERNEL%"=="" set KERNEL=%DEFAULT%
+set QEMU=qemu-system-x86_64.exe
+where /q %QEMU% || set QEMU=%ProgramFiles%\qemu\qemu-system-x86_64.exe
+where /q qemu-system-x86_64.exe || if not exist "%QEMU%" (
+  echo Error: QEMU, which emulates the guest's machine, is missing
+  echo   fix: winget install SoftwareFreedomConservancy.QEMU
+  exit /b 1
+)
+if not exist "%KIT%kernels\%KERNEL%.bzImage" (
+  echo Error: this kit has no kernel %KERNEL%
+  dir /b "%KIT%kernels"
+  exit /b 1
+)
+set ARGV=%*
+if "%ARGV%"=="" set ARGV=shell
+set ARGV=%ARGV: =,%
+set DISK=driver=raw,file.driver=null-co,file.read-zeroes=on,snapshot=on,cache=unsafe,if=none
+"%QEMU%" -M q35 -m 1024 -smp 2 -accel tcg,thread=single -cpu max -nodefaults -no-user-config -display none -no-reboot ^
+  -kernel "%KIT%kernels\%KERNEL%.bzImage" -initrd "%KIT%initramfs" ^
+  -append "console=ttyS0 panic=-1 8250.nr_uarts=5 lab.argv=%ARGV% lab.term=xterm,24,80" ^
+  -serial null -chardev stdio,id=first,signal=off -serial chardev:first -serial null -serial null ^
+  -drive "%DISK%,id=fs,file.size=256M" -device nvme,serial=lab-fs,drive=fs ^
+  -drive "%DISK%,id=raw,file.size=64M" -device nvme,serial=lab-raw,drive=raw ^
+  -drive "%DISK%,id=part,file.size=64M" -device nvme,serial=lab-part,drive=part

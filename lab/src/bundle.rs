@@ -1,0 +1,330 @@
+//! `cargo lab bundle`: the room kit, a folder for a USB stick with all that a laptop needs but QEMU. Its launcher is `lab/kit/lab`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use common::{Error, OrCause, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::kernels::{self, DEFAULT, Kernel, MATRIX};
+use crate::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
+use crate::workbook::{Program, Workbook};
+use crate::{image, kit, list};
+
+/// What a kit is to hold.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Kernels by their series; all of the matrix if none is named.
+    pub kernels: Vec<String>,
+    /// Its folder; `room-kit` in Cargo's target folder if none is named.
+    pub out: Option<PathBuf>,
+    /// Also all that is needed to build the workbook without a network.
+    pub with_sources: bool,
+}
+
+/// By this file a folder is known as a kit. It has the checksum of every other file.
+const SUMS: &str = "SHA256SUMS";
+/// The sources as they were committed.
+const SOURCES: &str = "sources.tar.xz";
+/// The same, with the libraries that they need.
+const BUILD: &str = "build-kit.tar.xz";
+/// The guest's root. It unpacks in a moment: zstd, which Debian's kernels know from 5.10 on.
+const INITRAMFS: &str = "initramfs";
+
+/// Makes a kit and prints the size of each part. The same inputs give the same bytes.
+///
+/// # Errors
+/// If a kernel is not here, the workbook does not compile, a tool is missing, or a file can't be written.
+pub fn make(workbook: &Workbook, wanted: &Wanted) -> Result<ExitCode> {
+    let names = if wanted.kernels.is_empty() {
+        MATRIX.iter().map(|series| series.name.to_owned()).collect()
+    } else {
+        wanted.kernels.clone()
+    };
+    let kernels = names.iter().map(|name| of_the_matrix(name)).collect::<Result<Vec<_>>>()?;
+    let out = wanted.out.clone().unwrap_or_else(|| workbook.target.join("room-kit"));
+    if out.exists() && !out.join(SUMS).exists() {
+        return Err(Error::new(format!("{} is there and is no kit", out.display()))
+            .evidence(format!("it has no {SUMS}"))
+            .fix("name a folder that is not there yet: --out DIR"));
+    }
+    let out = std::path::absolute(out).or_cause("the folder has no absolute name")?;
+    let above = out.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
+    // Made beside the place and moved there when it is whole.
+    let work =
+        tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))?;
+    let folder = work.path().join("kit");
+    let mut kit = Kit { workbook: workbook.clone(), kernels, folder, parts: Vec::new(), notes: Vec::new() };
+
+    let mut steps: Vec<(&str, Step)> = vec![
+        ("copying kernels", Kit::kernels),
+        ("compiling, small", |kit| kit.workbook.build_small().map(drop)),
+        ("compressing the guest's root", Kit::initramfs),
+        ("packing sources", Kit::sources),
+        ("copying the book", Kit::book),
+    ];
+    if wanted.with_sources {
+        steps.push(("packing the build kit", Kit::build_kit));
+    }
+    steps.push(("summing up", Kit::finish));
+
+    let style = ProgressStyle::with_template("Room kit [{bar:40}] {pos}/{len} {msg}")
+        .map(|style| style.progress_chars("=> "))
+        .or_cause("the progress bar is not well formed")?;
+    let bar = ProgressBar::new(steps.len() as u64).with_style(style);
+    for (what, step) in steps {
+        bar.set_message(what.to_owned());
+        bar.tick();
+        step(&mut kit)?;
+        crate::interrupt::check()?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+
+    if out.exists() {
+        fs::remove_dir_all(&out).or_cause(format!("cannot replace {}", out.display()))?;
+    }
+    fs::rename(&kit.folder, &out).or_cause(format!("cannot put the kit into {}", out.display()))?;
+    print!("{}", kit.told(&out));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Boots each kernel of a kit with the kit's own launcher, and runs every stage and example once.
+///
+/// # Errors
+/// If one fails, or the kit is damaged.
+pub fn verify(folder: &Path) -> Result<ExitCode> {
+    let launcher = folder.join("lab");
+    let list = folder.join("kernels");
+    let entries = list.read_dir().or_cause(format!("{} is no kit", folder.display()))?.flatten();
+    let names =
+        entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".bzImage")?.to_owned()));
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    let run = |arguments: &[&str]| -> Result<bool> {
+        let status = Command::new(&launcher).args(arguments).status();
+        Ok(status.or_cause(format!("cannot start {}", launcher.display()))?.success())
+    };
+    let mut bad = Vec::new();
+    if !run(&["check"])? {
+        bad.push("check".to_owned());
+    }
+    for name in &names {
+        println!("\nKernel {name}");
+        if !run(&["--kernel", name, "demo"])? {
+            bad.push(format!("kernel {name}"));
+        }
+    }
+    if !bad.is_empty() || names.is_empty() {
+        return Err(Error::new("the kit does not do what it should")
+            .evidence(format!("failed: {}; their words above", bad.join(", ")))
+            .fix("make it again: make bundle"));
+    }
+    println!("\nEvery stage and example ran on {}.", names.join(", "));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Only what is tested goes to a room.
+fn of_the_matrix(name: &str) -> Result<Kernel> {
+    if name.contains('/') {
+        return Err(Error::new(format!("{name} is not of the matrix"))
+            .evidence("a kit's kernels have their modules with them")
+            .fix(format!("name one of {}", MATRIX.map(|series| series.name).join(", "))));
+    }
+    kernels::find(name)
+}
+
+/// What is done to make a kit.
+type Step = fn(&mut Kit) -> Result<()>;
+
+struct Kit {
+    workbook: Workbook,
+    kernels: Vec<Kernel>,
+    folder: PathBuf,
+    /// What there is, and its bytes.
+    parts: Vec<(String, u64)>,
+    /// What is not there, and why.
+    notes: Vec<String>,
+}
+
+impl Kit {
+    fn part(&mut self, what: impl Into<String>, path: &str) {
+        self.parts.push((what.into(), list::size(&self.folder.join(path))));
+    }
+
+    fn write(&self, path: &str, bytes: impl AsRef<[u8]>) -> Result<()> {
+        let path = self.folder.join(path);
+        fs::write(&path, bytes).or_cause(format!("cannot write {}", path.display()))
+    }
+
+    fn kernels(&mut self) -> Result<()> {
+        let folder = self.folder.join("kernels");
+        fs::create_dir_all(&folder).or_cause(format!("cannot make {}", folder.display()))?;
+        for kernel in &self.kernels.clone() {
+            let path = format!("kernels/{}.bzImage", kernel.name);
+            let image = fs::read(&kernel.image).or_cause("cannot read the kernel")?;
+            self.write(&path, image)?;
+            let release = kernel.package.as_ref().map(|package| &*package.release).unwrap_or_default();
+            self.part(format!("kernel {release}"), &path);
+        }
+        let default = self.kernels.iter().find(|kernel| kernel.name == DEFAULT).or(self.kernels.last());
+        self.write("kernels/default", default.map(|kernel| format!("{}\n", kernel.name)).unwrap_or_default())
+    }
+
+    fn initramfs(&mut self) -> Result<()> {
+        let mut binaries = self.workbook.build_small()?;
+        // The launcher's host may have none.
+        binaries.push(MKE2FS.find()?);
+        let bare = self.folder.join("bare");
+        let programs = self.programs();
+        // Of the folders only the names matter in the guest.
+        let mut known = self.workbook.clone();
+        known.stages.iter_mut().for_each(|stage| stage.folder = stage.package().into());
+        known.examples.iter_mut().for_each(|example| example.folder = example.package().into());
+        [&mut known.root, &mut known.target, &mut known.mine].into_iter().for_each(PathBuf::clear);
+        let content = image::Content {
+            kernels: self.kernels.iter().collect(),
+            binaries,
+            profile: include_str!("../kit/profile"),
+            files: vec![
+                ("etc/motd", programs.into_bytes()),
+                (kit::WORKBOOK, serde_json::to_vec(&known).or_cause("cannot describe the workbook")?),
+            ],
+        };
+        image::write(&bare, &content)?;
+        // The stages are much alike; with a window as large as all of them, most of each is in the others.
+        let mut zstd = ZSTD.command()?;
+        zstd.args(["-19", "--long=27", "--quiet", "--rm", "-o"]).arg(self.folder.join(INITRAMFS)).arg(&bare);
+        output(&mut zstd)?;
+        self.part("the guest's root", INITRAMFS);
+        Ok(())
+    }
+
+    /// The programs as the guest's shell and the README list them.
+    fn programs(&self) -> String {
+        let line = |program: &dyn Program, title: &str| format!("  {:<20}{title}\n", program.binary());
+        let stages = self.workbook.stages.iter().map(|stage| line(stage, &stage.title));
+        let examples = self.workbook.examples.iter().map(|example| line(example, &example.title));
+        stages.chain(examples).collect()
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<Vec<u8>> {
+        Ok(output(GIT.command()?.current_dir(&self.workbook.root).args(arguments))?.stdout)
+    }
+
+    fn sources(&mut self) -> Result<()> {
+        if !self.workbook.root.join(".git").exists() {
+            self.notes.push("No sources: this is no clone of the workbook.".to_owned());
+            return Ok(());
+        }
+        if !self.git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty() {
+            self.notes.push("The sources are those of the last commit; there are changes since.".to_owned());
+        }
+        let tar = self.folder.join("sources.tar");
+        let path = tar.display().to_string();
+        self.git(&["archive", "--prefix=workbook/", "--output", &path, "HEAD"])?;
+        output(XZ.command()?.arg("-9").arg(&tar))?;
+        self.part("sources", SOURCES);
+        Ok(())
+    }
+
+    fn book(&mut self) -> Result<()> {
+        let book = self.workbook.target.join("book");
+        if !book.join("index.html").exists() {
+            self.notes.push("No book: make docs builds it; then make the kit again.".to_owned());
+            return Ok(());
+        }
+        copy_tree(&book, &self.folder.join("book"))?;
+        self.part("the book", "book");
+        Ok(())
+    }
+
+    /// The workbook with all libraries and the settings to use them.
+    fn build_kit(&mut self) -> Result<()> {
+        let work = tempfile::tempdir().or_cause("cannot make a folder")?;
+        let tree = work.path().join("workbook");
+        output(TAR.command()?.arg("-xf").arg(self.folder.join(SOURCES)).arg("-C").arg(work.path()))?;
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        let mut vendor = Command::new(cargo);
+        vendor.current_dir(&tree).args(["vendor", "--locked", "--quiet", "vendor"]);
+        let settings = output(&mut vendor)?.stdout;
+        let config = tree.join(".cargo/config.toml");
+        let ours = fs::read_to_string(&config).or_cause("cannot read Cargo's settings")?;
+        let settings = format!("{ours}\n{}\n[net]\noffline = true\n", String::from_utf8_lossy(&settings));
+        fs::write(&config, settings).or_cause("cannot write Cargo's settings")?;
+        let tar = self.folder.join("build-kit.tar");
+        let mut pack = TAR.command()?;
+        pack.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]);
+        pack.args(["--mode=u+rw,go=rX", "--format=gnu", "-cf"]).arg(&tar).arg("-C").arg(work.path());
+        output(pack.arg("workbook"))?;
+        output(XZ.command()?.arg("-6").arg(&tar))?;
+        self.part("the build kit", BUILD);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.write("lab", include_str!("../kit/lab"))?;
+        let launcher = self.folder.join("lab");
+        fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755))
+            .or_cause("cannot make the launcher a program")?;
+        // Windows' shell wants its own ends of lines.
+        self.write("lab.cmd", include_str!("../kit/lab.cmd").replace('\n', "\r\n"))?;
+        let names: Vec<_> = self.kernels.iter().map(|kernel| &*kernel.name).collect();
+        let readme = include_str!("../kit/README.md")
+            .replace("@KERNELS@", &names.join(", "))
+            .replace("@PROGRAMS@\n", &self.programs());
+        self.write("README.md", readme)?;
+        let before: u64 = self.parts.iter().map(|(_, bytes)| bytes).sum();
+        let mut files = files(&self.folder)?;
+        files.sort();
+        let sums = output(SHA256SUM.command()?.current_dir(&self.folder).args(&files))?.stdout;
+        self.write(SUMS, sums)?;
+        self.parts.push(("launchers, README, checksums".to_owned(), list::size(&self.folder) - before));
+        Ok(())
+    }
+
+    fn told(&self, out: &Path) -> String {
+        let mut text = String::new();
+        let total = ("all".to_owned(), self.parts.iter().map(|(_, bytes)| bytes).sum());
+        for (what, bytes) in self.parts.iter().chain([&total]) {
+            let _ = writeln!(text, "{:>7.2} MB  {what}", *bytes as f64 / 1e6);
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "{note}");
+        }
+        let _ = writeln!(
+            text,
+            "The kit is {}. Try it: {0}/lab; or all of it: cargo lab bundle --verify {0}",
+            out.display()
+        );
+        text
+    }
+}
+
+/// All files below a folder, by their names from there.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?.flatten() {
+        let name = PathBuf::from(entry.file_name());
+        if entry.path().is_dir() {
+            found.extend(files(&entry.path())?.into_iter().map(|file| name.join(file)));
+        } else {
+            found.push(name);
+        }
+    }
+    Ok(found)
+}
+
+fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    for file in files(from)? {
+        let copy = to.join(&file);
+        let above = copy.parent().unwrap_or(to);
+        fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
+        fs::copy(from.join(&file), &copy).or_cause(format!("cannot copy {}", file.display()))?;
+    }
+    Ok(())
+}
