@@ -289,11 +289,3 @@ impl Recording {
         }
     }
 }
-
-/// A file that is gone when the program ends, for a recording that nobody asked for.
-///
-/// # Errors
-/// If there is no room for it.
-pub fn scratch() -> Result<tempfile::NamedTempFile> {
-    tempfile::NamedTempFile::new().or_cause("cannot make a file for the recording")
-}
