@@ -117,6 +117,20 @@ pub fn record(args: &RecordArgs, file: File) -> Result<()> {
         }
     }
 
+    let header = Header {
+        class: args.class.clone(),
+        kernel: preflight::release(),
+        functions: chosen.iter().map(|function| described(function, is_bio)).collect(),
+        flags: if is_bio { Flags::all_of_this_kernel()? } else { Flags::default() },
+    };
+    let recorder = RefCell::new(Recorder {
+        writer: Writer::new(file, header)?,
+        tasks: HashMap::new(),
+        devices: BTreeMap::new(),
+        calls: 0,
+        most: args.max_events.unwrap_or(u64::MAX),
+    });
+
     // OPEN, LOAD
     let mut object = MaybeUninit::uninit();
     let mut open_skel = bpf::CtracerSkelBuilder::default().open(&mut object)?;
@@ -147,19 +161,6 @@ pub fn record(args: &RecordArgs, file: File) -> Result<()> {
     }
     let skel = open_skel.load()?;
 
-    let header = Header {
-        class: args.class.clone(),
-        kernel: preflight::release(),
-        functions: chosen.iter().map(|function| described(function, is_bio)).collect(),
-        flags: if is_bio { Flags::all_of_this_kernel()? } else { Flags::default() },
-    };
-    let recorder = RefCell::new(Recorder {
-        writer: Writer::new(file, header)?,
-        tasks: HashMap::new(),
-        devices: BTreeMap::new(),
-        calls: 0,
-        most: args.max_events.unwrap_or(u64::MAX),
-    });
     let failed = RefCell::new(None);
     let mut ring = RingBufferBuilder::new();
     ring.add(&skel.maps.events, |event| match recorder.borrow_mut().add(event) {

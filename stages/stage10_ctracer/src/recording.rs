@@ -250,6 +250,14 @@ impl Recording {
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self> {
         let line = bytes.iter().position(|byte| *byte == b'\n').and_then(|end| bytes.split_at_checked(end));
         let version = line.and_then(|(line, _)| str::from_utf8(line).ok()?.strip_prefix(MAGIC));
+        let short = || {
+            Error::new(format!("{name} is cut short before its first event"))
+                .evidence(format!("it has {} bytes", bytes.len()))
+                .fix("record again")
+        };
+        if MAGIC.as_bytes().starts_with(bytes) {
+            return Err(short());
+        }
         let (Some((_, rest)), Some(version)) = (line, version) else {
             return Err(Error::new(format!("{name} is no recording of ctracer"))
                 .evidence(format!("it does not begin with \"{MAGIC}\""))
@@ -283,9 +291,7 @@ impl Recording {
         let header = if records.is_empty() { Record::Losses(Losses::default()) } else { records.remove(0) };
         match header {
             Record::Header(header) => Ok(Self { header, records, cut }),
-            _ => Err(Error::new(format!("{name} is cut short before its first event"))
-                .evidence(format!("it has {} bytes", bytes.len()))
-                .fix("record again")),
+            _ => Err(short()),
         }
     }
 }

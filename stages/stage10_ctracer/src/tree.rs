@@ -383,3 +383,6 @@ impl Lives<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
