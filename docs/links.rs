@@ -83,8 +83,7 @@ fn page(workbook: &Workbook, path: &Path) -> Page {
     }
     let at = workbook.root.join(path);
     let of_stage = workbook
-        .stages
-        .iter()
+        .all_stages()
         .find(|stage| at == stage.folder || at == stage.folder.join("README.md"))
         .map(|stage| Page::Book(format!("stages/{:02}.md", stage.number).into()));
     of_stage.unwrap_or(if at.exists() { Page::Repository(at) } else { Page::Nowhere })

@@ -60,7 +60,7 @@ impl Preprocessor for Stages {
         book.for_each_mut(|item| {
             let BookItem::Chapter(chapter) = item else { return };
             if chapter.path.as_deref() == Some(Path::new(PARENT)) {
-                let pages = self.workbook.stages.iter().map(|stage| self.page(stage, chapter));
+                let pages = self.workbook.all_stages().map(|stage| self.page(stage, chapter));
                 chapter.sub_items = pages.map(BookItem::Chapter).collect();
             }
         });

@@ -227,8 +227,9 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::List => {
-            let Workbook { stages, examples, .. } = Workbook::read()?;
-            print(&format!("{}\n{}", list::stages(&stages), list::examples(&examples)))
+            let workbook = Workbook::read()?;
+            let examples = list::examples(&workbook.examples);
+            print(&format!("{}\n{examples}", list::stages(workbook.all_stages())))
         }
         Command::Doctor { program } => doctor::run(&Workbook::read()?, program.as_deref()),
         Command::Kernels { fetch: None, .. } => print(&list::kernels()?),
@@ -292,7 +293,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let workbook = Workbook::read()?;
             interrupt::take_over()?;
             let mut guest = boot.boot(&workbook)?;
-            demo::run(&mut guest, &workbook.stages)
+            demo::run(&mut guest, &workbook.all_stages().collect::<Vec<_>>())
         }
         Command::Drift { kernels } => {
             interrupt::take_over()?;

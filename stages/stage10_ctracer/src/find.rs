@@ -312,3 +312,63 @@ impl fmt::Display for List<'_> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The types of our own BPF programs, which the compiler made. `struct pt_regs` is what its kprobes take.
+    fn own() -> Btf<'static> {
+        Btf::from_path(concat!(env!("OUT_DIR"), "/ctracer.bpf.o")).unwrap()
+    }
+
+    fn names() -> Names {
+        Names::parse(
+            "entries\nsingle_entry\nsingle_return [module]\n",
+            "ffffffff81000010 t entries\n0000000000000000 D entries\nffffffff81000020 T single_entry\n\
+             ffffffff81000030 t single_return\nffffffff81000040 t single_return\t[module]\n\
+             ffffffff81000050 t returns.isra.0\n",
+        )
+    }
+
+    #[test]
+    fn functions_are_listed_with_their_prototypes_and_what_is_in_the_way() {
+        let found = find(&own(), "pt_regs", &names()).unwrap();
+        insta::assert_snapshot!(List { class: "pt_regs", functions: &found });
+        let obstacle = |name: &str, argument| names().obstacle(name, argument);
+        assert_eq!(obstacle("single_entry", 7), Some(Obstacle::OnStack));
+        assert_eq!(obstacle("submit_bio_entry", 1), Some(Obstacle::Inlined));
+        let only_in_kallsyms = Names::parse("", "ffffffff81000010 t entries\n");
+        assert_eq!(only_in_kallsyms.obstacle("entries", 1), Some(Obstacle::NotTraceable));
+    }
+
+    #[test]
+    fn hidden_addresses_are_none() {
+        assert_eq!(names().address("entries"), Some(0xffff_ffff_8100_0010));
+        assert_eq!(Names::parse("f\n", "0000000000000000 T f\n").address("f"), None);
+    }
+
+    #[test]
+    fn a_class_that_is_unknown_or_that_no_function_takes_is_told() {
+        let told = |class| find(&own(), class, &names()).unwrap_err();
+        insta::assert_snapshot!(told("pt_reg"));
+        insta::assert_snapshot!(told("bio"));
+        assert!(told("a\0b").to_string().starts_with("the kernel has no struct"));
+    }
+
+    #[test]
+    fn types_are_written_as_in_c() {
+        let btf = own();
+        // In the order of BTF: the programs' own maps and events, and what they take from the kernel.
+        let told: BTreeSet<_> = btf
+            .type_by_kind::<BtfType<'_>>()
+            .filter(|ty| {
+                matches!(ty.kind(), BtfKind::Ptr | BtfKind::Array | BtfKind::Const | BtfKind::Volatile)
+            })
+            .map(|ty| declare(&btf, ty, "x"))
+            .collect();
+        for expected in ["struct pt_regs *x", "char x[16]", "const volatile u32 x", "struct gendisk *x"] {
+            assert!(told.contains(expected), "{expected}: {told:#?}");
+        }
+    }
+}

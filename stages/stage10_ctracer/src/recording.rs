@@ -255,7 +255,8 @@ impl Recording {
                 .evidence(format!("it has {} bytes", bytes.len()))
                 .fix("record again")
         };
-        if MAGIC.as_bytes().starts_with(bytes) {
+        let magic = MAGIC.as_bytes();
+        if magic.starts_with(bytes) || line.is_none() && bytes.starts_with(magic) {
             return Err(short());
         }
         let (Some((_, rest)), Some(version)) = (line, version) else {
@@ -293,5 +294,82 @@ impl Recording {
             Record::Header(header) => Ok(Self { header, records, cut }),
             _ => Err(short()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(time: u64) -> Record {
+        let place = Place { time, sp: 0xffff_c900_0010_4000, tid: 7, cpu: 1, interrupt: true };
+        let bio = Some(Bio { sector: 800, bytes: 4096, opf: 0x8801, remaining: 1, ..Bio::default() });
+        Record::Call(Call { place, function: 3, object: 0xb10, bio })
+    }
+
+    fn file() -> Vec<u8> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut writer =
+            Writer::new(file.reopen().unwrap(), Header { class: "bio".into(), ..Header::default() }).unwrap();
+        for time in 1..=4 {
+            writer.add(&call(time)).unwrap();
+        }
+        writer.flush().unwrap();
+        std::fs::read(file.path()).unwrap()
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let read = Recording::parse(&file(), "x").unwrap();
+        assert_eq!((read.header.class.as_str(), read.cut), ("bio", false));
+        assert_eq!(read.records, [1, 2, 3, 4].map(call));
+    }
+
+    #[test]
+    fn a_file_that_was_cut_opens_up_to_the_cut() {
+        let whole = file();
+        let header = Recording::parse(&whole, "x").unwrap();
+        let begin = whole.len() - 4 * postcard::to_stdvec(&call(1)).unwrap().len();
+        assert_eq!(header.records.len(), 4);
+        for length in 0..whole.len() {
+            match Recording::parse(&whole[..length], "x") {
+                Ok(read) => {
+                    assert!(length >= begin, "{length}");
+                    assert_eq!(read.records[..], [1, 2, 3, 4].map(call)[..read.records.len()]);
+                    assert_eq!(read.cut, (length - begin) % ((whole.len() - begin) / 4) != 0);
+                }
+                Err(error) => {
+                    assert!(length < begin, "{length}");
+                    assert!(
+                        error.to_string().starts_with("x is cut short before its first event"),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_none_of_ours_is_told() {
+        let told = |bytes: &[u8]| Recording::parse(bytes, "x").unwrap_err();
+        insta::assert_snapshot!(told(b"\x7fELF\n"));
+        insta::assert_snapshot!(told(b"ctracer recording 2\n\x00"));
+        let mut damaged = file();
+        let last = damaged.len() - postcard::to_stdvec(&call(4)).unwrap().len();
+        damaged[last] = 0x77;
+        assert!(told(&damaged).to_string().starts_with("x is damaged\n"), "{}", told(&damaged));
+    }
+
+    #[test]
+    fn what_is_returned_is_shown_by_its_type() {
+        let shown = |returned: Returned, register: u64| returned.shown(register);
+        assert_eq!(shown(Returned::Nothing, 1), None);
+        assert_eq!(shown(Returned::Pointer, 0).unwrap(), "NULL");
+        assert_eq!(shown(Returned::Pointer, 0xff11).unwrap(), "0xff11");
+        // Of the register only the lower bits count.
+        assert_eq!(shown(Returned::Bool, 0xff00).unwrap(), "false");
+        assert_eq!(shown(Returned::Signed(4), 0xdead_0000_ffff_fff5).unwrap(), "-11");
+        assert_eq!(shown(Returned::Signed(8), u64::MAX).unwrap(), "-1");
+        assert_eq!(shown(Returned::Unsigned(1), 0x1ff).unwrap(), "255");
     }
 }

@@ -385,4 +385,4 @@ impl Lives<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

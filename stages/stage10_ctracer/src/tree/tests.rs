@@ -1,5 +1,5 @@
 use super::*;
-use crate::recording::{Bio, Function, Returned};
+use crate::recording::{Bio, Device, Function, Returned};
 
 /// A task's stack, and the stack that interrupts have on CPU 0.
 const STACK: u64 = 0xffff_c900_0010_4000;
@@ -14,7 +14,7 @@ const LAST: u32 = 4;
 
 /// Events by hand: each is a nanosecond after the one before.
 #[derive(Default)]
-struct Script {
+pub(crate) struct Script {
     records: Vec<Record>,
     time: u64,
     tid: u32,
@@ -75,18 +75,43 @@ impl Script {
         self.bio_call(function, depth, object, bio).ret(function, depth)
     }
 
-    fn tree(&mut self) -> Tree {
+    pub(crate) fn tree(&mut self) -> Tree {
         let function = |name: &str| Function {
             name: name.to_owned(),
-            prototype: format!("void {name}(struct bio *bio)"),
+            prototype: format!("{} {name}(struct bio *bio)", if name == "inner" { "int" } else { "void" }),
             argument: 1,
-            returns: Returned::Nothing,
-            source: None,
+            returns: if name == "inner" { Returned::Signed(4) } else { Returned::Nothing },
+            source: (name == "outer").then(|| "block/blk-core.c:905".to_owned()),
         };
         let functions = NAMES.map(function).to_vec();
-        let header = Header { class: "bio".into(), functions, ..Header::default() };
+        let flags = r#"{"flags":[[2048,"Sync"],[262144,"Preflush"]],"operations":{"0":"Read","1":"Write"}}"#;
+        let flags = serde_json::from_str(flags).unwrap();
+        let header = Header { class: "bio".into(), kernel: "6.12.0".into(), functions, flags };
         Tree::new(Recording { header, records: std::mem::take(&mut self.records), cut: false })
     }
+}
+
+/// Two writes to a partition by a task on CPU 0; the first is ended by an interrupt, within which a return is lost, the second
+/// was in flight when the recording ended.
+pub(crate) fn two_writes() -> Tree {
+    let bio = |sector| Bio {
+        sector,
+        bytes: 4096,
+        opf: 0x801,
+        device: 259 << 20 | 1,
+        remaining: 1,
+        ..Bio::default()
+    };
+    let mut script = Script::new();
+    script.records.push(Record::Device(Device { number: 259 << 20 | 1, name: "nvme0n1p1".into() }));
+    script.bio_call(SUBMIT, 1, 0xff11, bio(800)).bio_call(OUTER, 2, 0xff11, bio(800));
+    script.both(INNER, 3, 0xff22, Bio { remaining: 1, ..Bio::default() }).ret(OUTER, 2).ret(SUBMIT, 1);
+    script.bio_call(SUBMIT, 1, 0xff33, bio(808)).by(8);
+    script.bio_call(END, 1001, 0xff11, Bio { status: 10, ..bio(808) }).bio_call(LAST, 1002, 0xff11, bio(808));
+    script.ret(END, 1001).by(7).ret(SUBMIT, 1);
+    let losses = Losses { lost: vec![0, 3], suppressed: Some(1) };
+    script.records.push(Record::Losses(losses));
+    script.tree()
 }
 
 /// Each call: how deep it is, its name, its duration, the thread; `!` in an interrupt.

@@ -80,3 +80,64 @@ fn address(text: &str) -> Result<u64, String> {
     u64::from_str_radix(digits, 16)
         .map_err(|_| "give the address of a bio, such as 0xff3ebb56bcfe0900".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::tests::two_writes;
+
+    #[test]
+    fn the_call_tree() {
+        insta::assert_snapshot!(text::tree(&two_writes(), None));
+        insta::assert_snapshot!(text::tree(&two_writes(), Some(2)));
+        assert_eq!(text::tree(&Tree::default(), None), "No calls.");
+    }
+
+    #[test]
+    fn lives() {
+        let tree = two_writes();
+        let slowest = text::slowest(&tree, 7);
+        insta::assert_snapshot!(slowest);
+        assert_eq!(text::lives_of(&tree, 0xff11).unwrap(), slowest);
+        insta::assert_snapshot!(text::lives_of(&tree, 0xff33).unwrap());
+        insta::assert_snapshot!(text::lives_of(&tree, 0xff22).unwrap_err());
+        assert_eq!(text::slowest(&Tree::default(), 1), "No bio has ended.");
+    }
+
+    #[test]
+    fn the_summary_tells_what_is_missing() {
+        let mut tree = two_writes();
+        insta::assert_snapshot!(text::Summary(&tree));
+        tree.losses = None;
+        insta::assert_snapshot!(text::Summary(&tree));
+        tree.losses = Some(crate::recording::Losses::default());
+        insta::assert_snapshot!(text::Summary(&tree));
+    }
+
+    #[test]
+    fn json_has_a_column_for_everything() {
+        let view = serde_json::to_value(json::View::of(&two_writes())).unwrap();
+        insta::assert_snapshot!(serde_json::to_string_pretty(&view).unwrap());
+        let calls = view["calls"].as_object().unwrap();
+        assert!(calls.values().all(|column| column.as_array().unwrap().len() == 6), "{calls:?}");
+        let mut other = two_writes();
+        other.header.class = "request".into();
+        let view = serde_json::to_value(json::View::of(&other)).unwrap();
+        assert!(view["calls"].get("sector").is_none());
+    }
+
+    #[test]
+    fn a_trace_for_perfetto() {
+        let trace: serde_json::Value =
+            serde_json::from_str(&perfetto::trace(&two_writes()).unwrap()).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap();
+        let lines: Vec<_> = events.iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn addresses_are_hexadecimal() {
+        assert_eq!((address("0xff11"), address("ff11")), (Ok(0xff11), Ok(0xff11)));
+        assert!(address("bio").is_err());
+    }
+}

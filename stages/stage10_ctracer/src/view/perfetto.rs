@@ -43,7 +43,9 @@ pub fn trace(tree: &Tree) -> Result<String> {
             args["flags"] = tree.header.flags.names(bio.opf).into();
             args["sector"] = bio.sector.into();
             args["bytes"] = bio.bytes.into();
-            args["device"] = tree.device(bio.device).into();
+            if bio.device != 0 {
+                args["device"] = tree.device(bio.device).into();
+            }
         }
         if let Some(returned) = tree.returned(call) {
             args["returned"] = returned.into();
