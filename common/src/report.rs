@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use libbpf_rs::query::{
-    LinkInfo, LinkInfoIter, LinkTypeInfo, PerfEventLinkInfo, PerfEventType, ProgInfoIter,
+    KprobeMultiLinkInfo, LinkInfo, LinkInfoIter, LinkTypeInfo, PerfEventLinkInfo, PerfEventType, ProgInfoIter,
 };
 use libbpf_rs::{MapCore, Object, Program};
 use nix::errno::Errno;
@@ -280,7 +280,8 @@ pub fn missed_calls(object: &Object) -> Result<Option<u64>> {
         LinkTypeInfo::PerfEvent(PerfEventLinkInfo {
             event_type: PerfEventType::Kprobe { missed, .. },
             ..
-        }) => missed,
+        })
+        | LinkTypeInfo::KprobeMulti(KprobeMultiLinkInfo { missed, .. }) => missed,
         _ => 0,
     };
     Ok(Some(

@@ -206,10 +206,8 @@ impl Kit {
 
     /// The programs as the guest's shell and the README list them.
     fn programs(&self) -> String {
-        let line = |program: &dyn Program, title: &str| format!("  {:<20}{title}\n", program.binary());
-        let stages = self.workbook.stages.iter().map(|stage| line(stage, &stage.title));
-        let examples = self.workbook.examples.iter().map(|example| line(example, &example.title));
-        stages.chain(examples).collect()
+        let programs = self.workbook.programs();
+        programs.map(|program| format!("  {:<20}{}\n", program.binary(), program.title())).collect()
     }
 
     fn git(&self, arguments: &[&str]) -> Result<Vec<u8>> {

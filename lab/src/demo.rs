@@ -23,7 +23,7 @@ const EXAMPLES: [&str; 2] = ["bitehist", "biolatency"];
 /// # Errors
 /// If the guest can't run one.
 pub fn run(guest: &mut Guest, workbook: &Workbook) -> Result<ExitCode> {
-    let stages = workbook.stages.iter().map(|stage| stage as &dyn Program);
+    let stages = workbook.all_stages().map(|stage| stage as &dyn Program);
     let programs: Vec<_> =
         stages.map(Ok).chain(EXAMPLES.map(|name| workbook.program(name))).collect::<Result<_>>()?;
     let mut bad = 0;
@@ -86,7 +86,7 @@ fn histogram(binary: &str) -> Result<(Observation, String)> {
 /// If it fails or does not tell the truth.
 pub fn verdict(stage: u32, binary: &str) -> Result<(Observation, String)> {
     let file = format!("{FS_MOUNT}/demo");
-    let kind = if stage < 8 { "write" } else { "read-cold" };
+    let kind = if [8, 9].contains(&stage) { "read-cold" } else { "write" };
     let work = [kind, &file, "--count", "4"];
     // Once without being watched, which makes the file. Nothing is left to be written later.
     io(&work)?;
@@ -104,6 +104,7 @@ pub fn verdict(stage: u32, binary: &str) -> Result<(Observation, String)> {
         (seen, done, truth::disk_ios()? - before)
     };
     let verdict = match stage {
+        10 => truth::of_lives(&seen, &done),
         7 if ios >= done.count => truth::of_requests(&seen, ios),
         7 => Err(Error::new(format!("the disks count {ios} I/Os, but io did {}", done.count))),
         8 | 9 => truth::of_reads(&seen, &done),

@@ -95,7 +95,11 @@ pub fn find<'a>(workbook: &'a Workbook, name: &str) -> Result<Exercise<'a>> {
     let Some(exercise) = found else {
         let known: Vec<_> = of(stage)?.iter().map(Exercise::id).collect();
         return Err(Error::new(format!("there is no exercise {name}"))
-            .evidence(format!("stage {:02} has {}", stage.number, known.join(", ")))
+            .evidence(format!(
+                "stage {:02} has {}",
+                stage.number,
+                if stage.tool { "none: it is a tool".to_owned() } else { known.join(", ") }
+            ))
             .fix("see them all: cargo lab exercise status"));
     };
     Ok(exercise)

@@ -267,7 +267,7 @@ pub fn argv(name: &str, io: Option<&Workload>, arguments: &[String]) -> Result<V
 pub fn demo() -> Result<()> {
     let workbook = workbook()?;
     let mut bad = Vec::new();
-    for stage in &workbook.stages {
+    for stage in workbook.all_stages() {
         println!("\nStage {}: {}", stage.name(), stage.title);
         let status = Command::new("guest").args(["demo", &stage.name()]).status();
         if !status.or_cause("cannot start the demo")?.success() {

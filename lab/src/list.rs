@@ -8,8 +8,8 @@ use crate::kernels::{DEFAULT, MATRIX, Series};
 use crate::workbook::{Example, Program, Stage};
 
 /// The stages: number, minutes, parent, title, what each adds.
-pub fn stages(stages: &[Stage]) -> String {
-    let rows = stages.iter().map(|stage| {
+pub fn stages<'a>(stages: impl Iterator<Item = &'a Stage>) -> String {
+    let rows = stages.map(|stage| {
         let parent = stage.parent.map(|parent| format!("{parent:02}")).unwrap_or_default();
         [
             format!("{:02}", stage.number),

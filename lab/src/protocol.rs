@@ -42,6 +42,8 @@ pub enum ToGuest {
     Signal(i32),
     /// The user's window has another size now.
     Resize(Size),
+    /// Send these files of the folder that programs run in, as far as they are there; see [`crate::files`].
+    Fetch(Vec<String>),
 }
 
 /// What the guest answers.
@@ -62,6 +64,15 @@ pub enum FromGuest {
     Stderr(Vec<u8>),
     /// The program ended with this status, 128 + signal if a signal ended it.
     Exit(i32),
+    /// More of a file that was asked for, compressed.
+    File {
+        /// Its name.
+        name: String,
+        /// What follows in it.
+        part: Vec<u8>,
+    },
+    /// All files that were asked for have been sent.
+    Fetched,
     /// The guest could not do what was asked.
     Failed(String),
 }

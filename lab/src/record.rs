@@ -156,6 +156,8 @@ pub fn shape(text: &str) -> Shape {
             row if row.contains(" -> ") && row.ends_with('|') => "0 -> 0 : 0 |*|".to_owned(),
             // So does which processes did I/O.
             process if process.starts_with("PID: ") => "PID: 0 UID: 0 CMD: NAME".to_owned(),
+            // Which functions a bio passes through depends on what else it meets there.
+            call if [" us ", "(struct ", "  -- "].iter().any(|part| call.contains(part)) => "CALL".to_owned(),
             // Which tasks start others depends on what else is going on.
             row if row.ends_with(" Hello, perf_output!") => "0 TASK 0 Hello, perf_output!".to_owned(),
             // How wide a column is filled depends on its numbers.

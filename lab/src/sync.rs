@@ -36,6 +36,11 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         let exercises: Vec<_> = exercise::of(stage)?.iter().map(exercise::Exercise::markdown).collect();
         add(readme, "exercises", exercises.join("\n"));
     }
+    for tool in &workbook.tools {
+        let readme = tool.folder.join("README.md");
+        add(readme.clone(), "facts", facts(tool)?);
+        add(readme, "output", format!("```\n{}```\n", record::of(tool)?));
+    }
     for example in &workbook.examples {
         add(example.folder.join("README.md"), "output", format!("```\n{}```\n", record::of(example)?));
     }
@@ -56,7 +61,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
 /// The table of the stages.
 fn stages(workbook: &Workbook, link: impl Fn(&Stage) -> String) -> String {
     let mut table = "| stage | question | adds | minutes |\n|---|---|---|---|\n".to_owned();
-    for stage in &workbook.stages {
+    for stage in workbook.all_stages() {
         let Stage { number, title, adds, minutes, .. } = stage;
         let _ = writeln!(table, "| [{number:02}]({}) | {title} | {adds} | {minutes} |", link(stage));
     }

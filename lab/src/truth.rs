@@ -253,6 +253,25 @@ pub fn of_requests(seen: &Observation, ios: u64) -> Result<String> {
     Ok(format!("the disks count {ios} reads and writes, and the stage as many"))
 }
 
+/// Checks what stage 10 printed while `io` wrote past the page cache. Gives the verdict as a sentence.
+///
+/// # Errors
+/// If there are not as many lives as it wrote.
+pub fn of_lives(seen: &Observation, done: &Done) -> Result<String> {
+    let size = format!(" + {} bytes ", done.bytes / done.count);
+    let submits = seen.stdout.lines().filter(|line| line.contains("  submit_bio(struct bio *bio) {"));
+    let writes = submits.filter(|line| line.contains(" write ") && line.contains(&size)).count() as u64;
+    let summary = seen.stdout.lines().last().unwrap_or_default();
+    if writes != done.count || !summary.contains(", without an end: 0, events lost: 0") {
+        return Err(Error::new(format!(
+            "io wrote {} times, but {writes} bios were submitted for it",
+            done.count
+        ))
+        .evidence(summary));
+    }
+    Ok(format!("io wrote {writes} times, and so many bios were submitted, followed, and ended"))
+}
+
 /// Checks what stage 08 or 09 printed while `io` read 4 KiB at a time. Gives the verdict as a sentence.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! A guest: a kernel booted in QEMU, and the line over which programs are run in it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::kernels::{self, Kernel};
 use crate::protocol::{FromGuest, Terminal, ToGuest, receive, send};
 use crate::tools::{MKE2FS, QEMU, SETPRIV, lines, output};
 use crate::workbook::Workbook;
-use crate::{image, interrupt};
+use crate::{files, image, interrupt};
 
 /// How long a guest may take until it answers, unless the user says otherwise.
 pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
@@ -306,7 +306,7 @@ impl Guest {
                 Some(FromGuest::Stderr(bytes)) => print(Stream::Stderr, &bytes)?,
                 Some(FromGuest::Exit(status)) => return Ok(status),
                 Some(FromGuest::Failed(why)) => return Err(Error::new(why)),
-                Some(FromGuest::Ready { .. } | FromGuest::Alive) => {}
+                Some(_) => {}
                 None => return Err(self.emulator.silent(SILENCE)),
             }
             if let (Some(deadline), Some(limit)) = (deadline, limit)
@@ -333,6 +333,27 @@ impl Guest {
             Ok(())
         })?;
         Ok(Output { stdout, stderr: String::from_utf8_lossy(&stderr).into_owned(), status })
+    }
+
+    /// Writes files of the folder that programs run in into one of the host, as far as they are there; see [`files`].
+    ///
+    /// # Errors
+    /// If one is too large, or the guest hangs or dies.
+    pub fn fetch(&mut self, names: Vec<String>, folder: &Path) -> Result<()> {
+        let mut found = BTreeMap::<String, Vec<u8>>::new();
+        self.line.send(&ToGuest::Fetch(names))?;
+        loop {
+            match self.next(SILENCE)? {
+                Some(FromGuest::File { name, part }) => {
+                    interrupt::progress();
+                    found.entry(name).or_default().extend(part);
+                }
+                Some(FromGuest::Fetched) => return files::unpack(&found, folder),
+                Some(FromGuest::Failed(why)) => return Err(Error::new(why)),
+                Some(_) => {}
+                None => return Err(self.emulator.silent(SILENCE)),
+            }
+        }
     }
 
     /// What it is, in one line.

@@ -23,7 +23,8 @@ pub struct Stage {
     pub title: String,
     /// Its one idea.
     pub adds: String,
-    /// Every attach point, map type and helper that its parent has not.
+    /// Every attach point, map type and helper that its parent has not. A tool does not say.
+    #[serde(default)]
     pub new: Vec<String>,
     /// How long a class takes for it.
     pub minutes: u32,
@@ -31,6 +32,9 @@ pub struct Stage {
     pub io: Option<String>,
     /// The command it looks at when it is run in the lab without arguments, if it wants one.
     pub command: Option<String>,
+    /// Whether it is a tool, and no lesson: longer, without a parent and without exercises.
+    #[serde(default)]
+    pub tool: bool,
     /// Its folder.
     #[serde(default)]
     pub folder: PathBuf,
@@ -159,8 +163,10 @@ pub struct Workbook {
     pub target: PathBuf,
     /// Where the learner's working copies are. Git does not see it.
     pub mine: PathBuf,
-    /// The stages by number.
+    /// The stages that are lessons, by number.
     pub stages: Vec<Stage>,
+    /// The stages that are tools, by number.
+    pub tools: Vec<Stage>,
     /// The examples by name.
     pub examples: Vec<Example>,
 }
@@ -186,19 +192,26 @@ impl Workbook {
             }
         }
         stages.sort_by_key(|stage| stage.number);
+        let (tools, stages) = stages.into_iter().partition(|stage: &Stage| stage.tool);
         examples.sort_by_key(Program::name);
         Ok(Self {
             root: metadata.workspace_root.clone().into(),
             mine: mine(metadata.workspace_root.as_std_path()),
             target: metadata.target_directory.into(),
             stages,
+            tools,
             examples,
         })
     }
 
+    /// The stages, lessons and tools, by number.
+    pub fn all_stages(&self) -> impl Iterator<Item = &Stage> {
+        self.stages.iter().chain(&self.tools)
+    }
+
     /// The stages, then the examples.
     pub fn programs(&self) -> impl Iterator<Item = &dyn Program> {
-        let stages = self.stages.iter().map(|stage| stage as &dyn Program);
+        let stages = self.all_stages().map(|stage| stage as &dyn Program);
         stages.chain(self.examples.iter().map(|example| example as &dyn Program))
     }
 
@@ -227,9 +240,9 @@ impl Workbook {
     pub fn stage(&self, name: &str) -> Result<&Stage> {
         let number = name.strip_prefix("stage").unwrap_or(name);
         let number = number.split('_').next().and_then(|number| number.parse::<u32>().ok());
-        let found = self.stages.iter().find(|stage| Some(stage.number) == number || stage.package() == name);
+        let found = self.all_stages().find(|stage| Some(stage.number) == number || stage.package() == name);
         found.ok_or_else(|| {
-            let known: Vec<_> = self.stages.iter().map(|stage| format!("{:02}", stage.number)).collect();
+            let known: Vec<_> = self.all_stages().map(|stage| format!("{:02}", stage.number)).collect();
             Error::new(format!("there is no stage {name}"))
                 .evidence(format!("the stages are {}", known.join(", ")))
                 .fix("see what they do: cargo lab list")

@@ -195,6 +195,8 @@ fn each_program_has_the_same_outside() {
     }
     for stage in &workbook.stages {
         assert_eq!(manifest(stage), manifest(first), "{}/Cargo.toml", stage.package());
+    }
+    for stage in workbook.all_stages() {
         assert_eq!(build(stage), build(first), "{}/build.rs", stage.package());
         assert_eq!(headings(stage), headings(first), "{}/README.md", stage.package());
     }

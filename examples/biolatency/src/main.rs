@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 
 use clap::Parser;
+use common::disks::{self, Disks};
+use common::flags::Flags;
 use common::interval::IntervalArgs;
 use common::preflight::{self, Need};
 use common::{Error, report};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags};
 
-mod disks;
-mod flags;
 mod latency;
 
-use disks::Disks;
-use flags::Flags;
 use latency::{Form, Kind, Latency, Readings};
 
 mod bpf {

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
+use lab::files::{self, FOLDER};
 use lab::guest::{
     ENVIRONMENT, FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK, mount_fs,
 };
@@ -242,6 +243,9 @@ fn serve(complaint: Option<String>) -> Result<()> {
             }
             ToGuest::Input(bytes) => program.as_mut().map_or(Ok(()), |program| program.input(&bytes)),
             ToGuest::Signal(number) => program.as_ref().map_or(Ok(()), |program| program.signal(number)),
+            ToGuest::Fetch(names) => {
+                files::pack(&names, |file| tell(&line, &file)).map(|()| tell(&line, &FromGuest::Fetched))
+            }
             ToGuest::Resize(size) => program.as_ref().map_or(Ok(()), |program| program.resize(size)),
         };
         if let Err(error) = done {
@@ -267,7 +271,7 @@ impl Program {
             command.arg("-c");
         }
         command.arg(name);
-        command.args(args).current_dir("/root").env_clear();
+        command.args(args).current_dir(FOLDER).env_clear();
         command.envs(ENVIRONMENT);
 
         let mut master = None;

@@ -4,7 +4,7 @@
 #![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use lab::protocol::ToGuest;
 use lab::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
 use lab::workbook::Workbook;
 use lab::workload::Workload;
-use lab::{bench, demo, doctor, exercise, interrupt, list, record, sync, terminal, vmlinux};
+use lab::{bench, demo, doctor, exercise, files, interrupt, list, record, sync, terminal, vmlinux};
 use nix::sys::signal::Signal;
 
 /// The lab: boots a real kernel and runs the workbook's stages and examples in it
@@ -243,8 +243,9 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::List => {
-            let Workbook { stages, examples, .. } = Workbook::read()?;
-            print(&format!("{}\n{}", list::stages(&stages), list::examples(&examples)))
+            let workbook = Workbook::read()?;
+            let examples = list::examples(&workbook.examples);
+            print(&format!("{}\n{examples}", list::stages(workbook.all_stages())))
         }
         Command::Doctor { program } => doctor::run(&Workbook::read()?, program.as_deref()),
         Command::Kernels { fetch: None, .. } => print(&list::kernels()?),
@@ -277,7 +278,9 @@ fn run(command: Command) -> Result<ExitCode> {
             let mut guest = boot.boot_with(&workbook, binaries)?;
             let argv = program.argv(&binary, io.as_ref(), &arguments);
             guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
-            live(&mut guest)
+            let status = live(&mut guest)?;
+            guest.fetch(files::named(&arguments), Path::new("."))?;
+            Ok(status)
         }
         Command::Sync { check: true, .. } => print(&sync::check(&Workbook::read()?)?),
         Command::Sync { force, .. } => print(&sync::write(&Workbook::read()?, force)?),

@@ -7,6 +7,7 @@
 //! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1` the long cases run too.
 
 mod channels;
+mod ctracer;
 mod drift;
 mod driver;
 mod examples;
@@ -41,7 +42,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 10] = [
+const CASES: [&[Case]; 11] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -52,6 +53,7 @@ const CASES: [&[Case]; 10] = [
     examples::CASES,
     latency::CASES,
     hello::CASES,
+    ctracer::CASES,
 ];
 
 /// Makes cases of functions, named after them.
@@ -78,7 +80,7 @@ fn main() -> ExitCode {
 
 /// Runs one case here, in the guest.
 fn in_guest(name: &str) -> ExitCode {
-    let special = [stages::SOAK, pagecache::SOAK, situations::SPECIAL];
+    let special = [stages::SOAK, pagecache::SOAK, ctracer::SOAK, situations::SPECIAL];
     let mut all = CASES.iter().chain(&special).copied().flatten();
     match all.find(|(case, _)| *case == name) {
         Some((_, case)) => {
@@ -98,7 +100,7 @@ fn in_guest(name: &str) -> ExitCode {
 fn on_host(arguments: &Arguments) -> ExitCode {
     let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "")));
     let is_soak = std::env::var_os("LAB_SOAK").is_some();
-    let soak: &[&[Case]] = if is_soak { &[stages::SOAK, pagecache::SOAK] } else { &[] };
+    let soak: &[&[Case]] = if is_soak { &[stages::SOAK, pagecache::SOAK, ctracer::SOAK] } else { &[] };
     let mut trials = driver::trials();
     trials.extend(exercises::trials(is_soak));
     // Case by case and not kernel by kernel, so that tests that run at the same time use different guests.

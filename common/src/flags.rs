@@ -1,10 +1,12 @@
-//! The kinds of I/O: what the bits of a request's `cmd_flags` mean on this kernel.
+//! The kinds of I/O: what the bits of a request's `cmd_flags` and of a bio's `bi_opf` mean on this kernel.
 
 use std::collections::BTreeMap;
 
-use common::{Error, OrCause, Result};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Enum;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, OrCause, Result};
 
 /// The lowest bits are the operation.
 const OPERATION: u32 = 0xff;
@@ -23,40 +25,44 @@ const NAMES: [(&str, &str); 8] = [
 ];
 
 /// The flags and operations of a kernel. Without any, the kinds of I/O are not told apart.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flags {
-    /// Mask and name, in the order of [`NAMES`].
-    flags: Vec<(u32, &'static str)>,
+    /// Mask and name, in the order of `NAMES`, then the others by their bit.
+    flags: Vec<(u32, String)>,
     /// Number and name.
     operations: BTreeMap<u32, String>,
 }
 
 impl Flags {
-    /// Asks the kernel's types: bits and operations have moved.
+    /// Asks the kernel's types for the flags that kinds of requests are told apart by: bits and operations have moved.
     ///
     /// # Errors
     /// If it does not tell.
     pub fn of_this_kernel() -> Result<Self> {
-        let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
-        let values = |names: &[&str]| {
-            let found: Option<Enum<'_>> = names.iter().find_map(|name| btf.type_by_name(name));
-            let found = found.ok_or_else(|| {
-                Error::new("the kernel does not tell what a request's flags are")
-                    .evidence(format!("its types have no enum {}", names.join(" or ")))
-            })?;
-            let values = found.iter().filter_map(|member| {
-                Some((member.name?.to_str()?.to_owned(), u32::try_from(member.value).ok()?))
-            });
-            Ok::<_, Error>(values.collect::<Vec<_>>())
+        let (bits, operations) = asked()?;
+        Ok(Self::new(&bits, &operations))
+    }
+
+    /// As [`Flags::of_this_kernel`], with all other flags that the kernel has, under its own names, such as `Preflush`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn all_of_this_kernel() -> Result<Self> {
+        let (bits, operations) = asked()?;
+        let mut all = Self::new(&bits, &operations);
+        let other = |(name, bit): &(String, u32)| {
+            let known = NAMES.iter().any(|(kernels, _)| kernels == name) || name == "__REQ_NR_BITS";
+            let name = name.strip_prefix("__REQ_").filter(|_| !known && *bit < u32::BITS)?;
+            Some((1 << bit, camel(name)))
         };
-        // Linux 6.0 renamed the operations.
-        Ok(Self::new(&values(&["req_flag_bits"])?, &values(&["req_op", "req_opf"])?))
+        all.flags.extend(bits.iter().filter_map(other));
+        Ok(all)
     }
 
     fn new(bits: &[(String, u32)], operations: &[(String, u32)]) -> Self {
-        let flag = |(kernels, ours)| {
+        let flag = |(kernels, ours): (&str, &str)| {
             let (_, bit) = bits.iter().find(|(name, bit)| name == kernels && *bit < u32::BITS)?;
-            Some((1 << bit, ours))
+            Some((1 << bit, ours.to_owned()))
         };
         let operation =
             |(name, number): &(String, u32)| Some((*number, camel(name.strip_prefix("REQ_OP_")?)));
@@ -72,11 +78,43 @@ impl Flags {
 
     /// Such as `Metadata-Sync-Write`.
     pub fn name(&self, cmd_flags: u32) -> String {
-        let operation = cmd_flags & OPERATION;
-        let name = self.operations.get(&operation).cloned().unwrap_or_else(|| format!("Op{operation}"));
-        let set = self.flags.iter().filter(|(mask, _)| cmd_flags & mask != 0);
-        set.fold(name, |name, (_, flag)| format!("{flag}-{name}"))
+        let flags = self.names(cmd_flags);
+        let dash = if flags.is_empty() { "" } else { "-" };
+        format!("{flags}{dash}{}", self.operation(cmd_flags))
     }
+
+    /// The operation, such as `Write`.
+    pub fn operation(&self, cmd_flags: u32) -> String {
+        let operation = cmd_flags & OPERATION;
+        self.operations.get(&operation).cloned().unwrap_or_else(|| format!("Op{operation}"))
+    }
+
+    /// The flags that are set, such as `Metadata-Sync`; nothing if none is.
+    pub fn names(&self, cmd_flags: u32) -> String {
+        let set = self.flags.iter().filter(|(mask, _)| cmd_flags & mask != 0);
+        set.rev().map(|(_, flag)| flag.as_str()).collect::<Vec<_>>().join("-")
+    }
+}
+
+/// Values of an enum by name.
+type Values = Vec<(String, u32)>;
+
+/// What the kernel's types say: the bits of the flags, and the operations.
+fn asked() -> Result<(Values, Values)> {
+    let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
+    let values = |names: &[&str]| {
+        let found: Option<Enum<'_>> = names.iter().find_map(|name| btf.type_by_name(name));
+        let found = found.ok_or_else(|| {
+            Error::new("the kernel does not tell what a request's flags are")
+                .evidence(format!("its types have no enum {}", names.join(" or ")))
+        })?;
+        let values = found.iter().filter_map(|member| {
+            Some((member.name?.to_str()?.to_owned(), u32::try_from(member.value).ok()?))
+        });
+        Ok::<_, Error>(values.collect::<Vec<_>>())
+    };
+    // Linux 6.0 renamed the operations.
+    Ok((values(&["req_flag_bits"])?, values(&["req_op", "req_opf"])?))
 }
 
 /// `WRITE_ZEROES` is `WriteZeroes`.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use common::{Error, Result};
+use crate::{Error, Result};
 
 /// Names of disks by the kernel's number, kept also of those that are gone by now.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Disks(BTreeMap<u32, String>);
 
 impl Disks {
@@ -17,8 +17,35 @@ impl Disks {
             // Not /proc/partitions: a driver may keep its disks out of it.
             self.0.extend(names().into_iter().filter_map(|name| Some((number_of(&name)?, name))));
         }
-        self.0.get(&dev).cloned().unwrap_or_else(|| format!("{}:{}", dev >> 20, dev & 0xf_ffff))
+        self.0.get(&dev).cloned().unwrap_or_else(|| shown(dev))
     }
+}
+
+/// The name of a disk or a partition, such as `nvme0n1p1`, if there is one of this number.
+pub fn name_of(dev: u32) -> Option<String> {
+    let link = fs::read_link(place(dev)).ok()?;
+    Some(link.file_name()?.to_str()?.to_owned())
+}
+
+/// The number of a disk's partition, by its place in the disk's table, the first is 1.
+pub fn partition(disk: u32, nth: u8) -> Option<u32> {
+    let parts = fs::read_dir(place(disk)).ok()?.flatten().map(|entry| entry.path());
+    let is_it = |part: &Path| {
+        fs::read_to_string(part.join("partition")).is_ok_and(|found| found.trim() == nth.to_string())
+    };
+    parts
+        .into_iter()
+        .find(|part| is_it(part))
+        .and_then(|part| parse(&fs::read_to_string(part.join("dev")).ok()?))
+}
+
+/// The number as it is shown, `MAJOR:MINOR`.
+pub fn shown(dev: u32) -> String {
+    format!("{}:{}", dev >> 20, dev & 0xf_ffff)
+}
+
+fn place(dev: u32) -> PathBuf {
+    Path::new("/sys/dev/block").join(shown(dev))
 }
 
 /// The names of all disks.

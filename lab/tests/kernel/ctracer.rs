@@ -1,0 +1,522 @@
+//! Stage 10: the functions that it finds, the calls and lives that it records, and how it ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lab::guest::{PART_DEVICE, RAW_DEVICE, Setting};
+use lab::observe::{Observation, Stage};
+use lab::workload::Done;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use stage10_ctracer::recording::Recording;
+use stage10_ctracer::tree::{Call, Life, Tree};
+
+use crate::guest::{io, programs, quiet, sh, wait_until};
+use crate::pagecache::{go, prepare};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    ctracer_finds_what_another_reader_of_the_types_finds,
+    ctracer_lives_are_what_io_did,
+    ctracer_tells_every_kind_of_bio,
+    ctracer_nests_as_function_graph_does,
+    ctracer_filters,
+    ctracer_loses_nothing,
+    ctracer_traces_other_classes,
+    ctracer_ends_in_every_phase,
+    ctracer_tells_what_is_wrong,
+];
+
+pub const SOAK: &[Case] = cases![soak_ctracer];
+
+const FILE: &str = "/tmp/ctracer.rec";
+
+/// Starts it, with these options.
+fn start(options: &[&str]) -> Stage {
+    Stage::start(&[&["stage10", "--output", FILE, "--lines", "3"], options].concat()).unwrap()
+}
+
+/// Ends it, and gives what it recorded.
+fn end(stage: Stage) -> Tree {
+    let seen = stage.end(Signal::SIGINT).unwrap();
+    assert!(seen.status.success(), "{seen:?}");
+    tree(&seen)
+}
+
+fn tree(seen: &Observation) -> Tree {
+    let recording = Recording::read(Path::new(FILE)).unwrap();
+    assert!(!recording.cut, "{seen:?}");
+    Tree::new(recording)
+}
+
+/// What was recorded while something was done.
+fn watch<T>(options: &[&str], work: impl FnOnce() -> T) -> (Tree, T) {
+    let stage = start(options);
+    let done = work();
+    (end(stage), done)
+}
+
+fn name<'a>(tree: &'a Tree, call: &Call) -> &'a str {
+    &tree.function(call).unwrap().name
+}
+
+/// Where a device's bios are: the number that the kernel has for it.
+fn number(device: &str) -> u32 {
+    let device = fs::canonicalize(device).unwrap();
+    let dev = format!("/sys/class/block/{}/dev", device.file_name().unwrap().to_str().unwrap());
+    let dev = fs::read_to_string(dev).unwrap();
+    let (major, minor) = dev.trim().split_once(':').unwrap();
+    major.parse::<u32>().unwrap() << 20 | minor.parse::<u32>().unwrap()
+}
+
+/// The lives of a device's bios that do this, in the order in which they were submitted.
+fn lives<'a>(tree: &'a Tree, device: &str, operation: &str) -> Vec<&'a Life> {
+    let number = number(device);
+    let is_it = |life: &&Life| life.bio.device == number && tree.operation(&life.bio) == operation;
+    tree.lives.iter().filter(is_it).collect()
+}
+
+/// What holds whatever was traced.
+fn check(tree: &Tree) {
+    let losses = tree.losses.clone().unwrap();
+    assert_eq!(losses.lost.iter().sum::<u64>(), 0);
+    let mut open = 0;
+    for call in &tree.calls {
+        open += u64::from(call.end.is_none());
+        let Some(parent) = call.parent.map(|parent| &tree.calls[parent]) else { continue };
+        assert!(parent.place.time <= call.place.time && parent.end >= call.end, "{parent:?} {call:?}");
+        assert_eq!(call.depth, parent.depth + 1);
+        assert_eq!(call.place.interrupt, parent.place.interrupt);
+    }
+    // What the kernel suppressed may be returns; 5.10 and 6.1 do not tell.
+    if let Some(suppressed) = losses.suppressed {
+        assert!(open <= suppressed + 1, "{open} calls have no return, {suppressed} are missing");
+    }
+    for life in &tree.lives {
+        assert_eq!(name(tree, &tree.calls[life.calls[0]]), "submit_bio");
+        assert_eq!(tree.calls[life.calls[0]].object, life.object);
+        if life.end.is_some() {
+            assert_eq!(name(tree, &tree.calls[*life.calls.last().unwrap()]), "bio_endio");
+        }
+    }
+}
+
+/// The kernel's types, read by hand: each function with its arguments' types, by `include/uapi/linux/btf.h`.
+struct Types {
+    bytes: Vec<u8>,
+    /// Where each type begins.
+    types: Vec<usize>,
+    strings: usize,
+}
+
+impl Types {
+    fn read() -> Self {
+        let bytes = fs::read("/sys/kernel/btf/vmlinux").unwrap();
+        let mut this = Self { bytes, types: vec![usize::MAX], strings: 0 };
+        let header = this.word(4) as usize;
+        let (begin, length) = (header + this.word(8) as usize, this.word(12) as usize);
+        this.strings = header + this.word(16) as usize;
+        let mut at = begin;
+        while at < begin + length {
+            this.types.push(at);
+            let (kind, count) = this.kind(this.types.len() - 1);
+            at += 12
+                + match kind {
+                    1 | 14 | 17 => 4,
+                    3 => 12,
+                    4 | 5 | 15 | 19 => 12 * count,
+                    6 | 13 => 8 * count,
+                    _ => 0,
+                };
+        }
+        this
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap())
+    }
+
+    fn kind(&self, id: usize) -> (u32, usize) {
+        let info = self.word(self.types[id] + 4);
+        (info >> 24 & 0x1f, (info & 0xffff) as usize)
+    }
+
+    fn name(&self, id: usize) -> String {
+        let from = self.strings + self.word(self.types[id]) as usize;
+        let name = self.bytes[from..].split(|byte| *byte == 0).next().unwrap();
+        String::from_utf8(name.to_vec()).unwrap()
+    }
+
+    fn of(&self, id: usize) -> usize {
+        self.word(self.types[id] + 8) as usize
+    }
+
+    /// Without const, volatile, restrict, typedef and tags.
+    fn bare(&self, mut id: usize) -> usize {
+        while id != 0 && matches!(self.kind(id).0, 8..=11 | 18) {
+            id = self.of(id);
+        }
+        id
+    }
+
+    /// Functions that take a pointer to this struct, and which argument it is.
+    fn functions(&self, class: &str) -> BTreeMap<String, usize> {
+        let takes = |id: &usize| {
+            let proto = self.of(*id);
+            let at = self.types[proto] + 12;
+            (0..self.kind(proto).1).position(|nth| {
+                let pointer = self.bare(self.word(at + 8 * nth + 4) as usize);
+                pointer != 0 && self.kind(pointer).0 == 2 && {
+                    let to = self.bare(self.of(pointer));
+                    to != 0 && matches!(self.kind(to).0, 4 | 7) && self.name(to) == class
+                }
+            })
+        };
+        let functions = (1..self.types.len()).filter(|id| self.kind(*id).0 == 12);
+        functions.filter_map(|id| Some((self.name(id), takes(&id)? + 1))).collect()
+    }
+}
+
+fn ctracer_finds_what_another_reader_of_the_types_finds() {
+    let types = Types::read();
+    let list = fs::read_to_string("/sys/kernel/tracing/available_filter_functions").unwrap();
+    let traceable: BTreeSet<_> = list.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    for class in ["bio", "request"] {
+        let text = sh(&format!("stage10 list --class {class}"));
+        let truth = types.functions(class);
+        let (mut good, mut bad) = (BTreeMap::new(), BTreeSet::new());
+        for line in text.lines() {
+            if let Some(names) = line.strip_prefix("  ") {
+                bad.extend(names.split(' ').map(str::to_owned));
+            } else if let Some((argument, prototype)) = line.split_once(' ').filter(|_| line.ends_with(';')) {
+                let name = prototype.split('(').next().unwrap().split([' ', '*']).next_back().unwrap();
+                good.insert(name.to_owned(), argument.parse::<usize>().unwrap());
+            }
+        }
+        assert!(good.len() > 50, "{text}");
+        for (function, argument) in &good {
+            assert!(traceable.contains(&**function), "{function}");
+            assert_eq!(truth.get(function), Some(argument), "{function}");
+        }
+        let all: BTreeSet<_> = good.keys().cloned().chain(bad.iter().cloned()).collect();
+        assert_eq!(all, truth.keys().cloned().collect());
+        // What it does not offer could not be probed, or not by its name.
+        let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
+        for function in &bad {
+            let copies =
+                symbols.lines().filter(|line| line.split([' ', '\t']).nth(2) == Some(function)).count();
+            assert!(!traceable.contains(&**function) || copies > 1, "{function}");
+        }
+    }
+    // It attaches to all of those.
+    let (tree, ()) = watch(&[], || ());
+    let attached: BTreeSet<_> = tree.header.functions.iter().map(|function| function.name.clone()).collect();
+    assert!(attached.iter().all(|name| traceable.contains(&**name)));
+    assert_eq!(attached.len(), sh("stage10 list | grep -c ';$'").trim().parse::<usize>().unwrap());
+}
+
+fn ctracer_lives_are_what_io_did() {
+    quiet();
+    let (tree, done) = watch(&[], || io("write /dev/scratch --count 50 --size 8192"));
+    check(&tree);
+    let lives = lives(&tree, RAW_DEVICE, "write");
+    assert_eq!(lives.len(), tree.lives.len(), "there was nothing else");
+    assert_eq!(lives.len() as u64, done.count);
+    for (nth, life) in lives.iter().enumerate() {
+        assert_eq!((life.bio.sector, life.bio.bytes, life.status), (16 * nth as u64, 8192, 0));
+        assert!(life.end.is_some() && life.calls.len() >= 5, "{life:?}");
+        let submit = &tree.calls[life.calls[0]];
+        assert_eq!(tree.tasks[submit.task].pid, done.pid);
+        // `io` waits for each, so they are within the time that it says it took.
+        assert!(done.first_ns <= life.start && life.end.unwrap() <= done.last_ns, "{life:?} {done:?}");
+        let next = lives.get(nth + 1).map_or(u64::MAX, |next| next.start);
+        assert!(life.end.unwrap() < next);
+    }
+    // At least one of them was ended by an interrupt, whose calls are not the task's.
+    let ended = |life: &&Life| tree.calls[*life.calls.last().unwrap()].place.interrupt;
+    assert!(lives.iter().any(ended));
+}
+
+fn ctracer_tells_every_kind_of_bio() {
+    quiet();
+    let (tree, done) = watch(&[], || {
+        let work = |arguments| io(arguments);
+        let written = work("write /dev/part --count 5");
+        let read = work("read-direct /dev/scratch --count 6");
+        let large = work("write /dev/scratch --size 1048576 --count 2");
+        sh("blkdiscard -o 1048576 -l 65536 /dev/scratch");
+        sh("dd if=/dev/zero of=/dev/scratch bs=4096 count=3 seek=900 conv=fsync,notrunc");
+        [written, read, large]
+    });
+    check(&tree);
+    let [written, read, large] = done;
+    let sizes =
+        |done: &Done| (0..done.count).map(|nth| nth * done.bytes / done.count / 512).collect::<Vec<_>>();
+    let sectors = |lives: &[&Life]| lives.iter().map(|life| life.bio.sector).collect::<Vec<_>>();
+    // A partition has sectors of its own, and a name.
+    let part = lives(&tree, PART_DEVICE, "write");
+    assert_eq!(sectors(&part), sizes(&written));
+    assert!(tree.device(part[0].bio.device).ends_with("p1"));
+    assert_eq!(sectors(&lives(&tree, RAW_DEVICE, "read"))[..read.count as usize], sizes(&read));
+    // One life, however many pieces: they end before it does.
+    let writes = lives(&tree, RAW_DEVICE, "write");
+    let whole: Vec<_> = writes.iter().filter(|life| life.bio.bytes == 1 << 20).collect();
+    assert_eq!(whole.len() as u64, large.count);
+    for life in whole {
+        let objects: BTreeSet<_> = life.calls.iter().map(|call| tree.calls[*call].object).collect();
+        assert!(objects.len() > 1, "it has no pieces: {life:?}");
+        let end = &tree.calls[*life.calls.last().unwrap()];
+        assert_eq!(life.end, Some(end.place.time));
+        let ended = life.calls.iter().map(|call| &tree.calls[*call]);
+        let ended = ended.filter(|call| name(&tree, call) == "bio_endio").map(|call| call.object);
+        assert_eq!(ended.collect::<BTreeSet<_>>(), objects, "each piece ends");
+    }
+    let discards = lives(&tree, RAW_DEVICE, "discard");
+    assert_eq!(discards.iter().map(|life| u64::from(life.bio.bytes)).sum::<u64>(), 65536);
+    assert_eq!(discards[0].bio.sector, 2048);
+    let flushes = lives(&tree, RAW_DEVICE, "flush");
+    assert_eq!(flushes.len(), 1);
+    let cached: u64 =
+        writes.iter().filter(|life| life.bio.sector >= 7200).map(|life| u64::from(life.bio.bytes)).sum();
+    assert!(cached >= 3 * 4096, "{cached}");
+    assert!(tree.lives.iter().all(|life| life.end.is_some()));
+}
+
+/// The calls of direct writes, as (depth, name): what a `submit_bio()` calls, and what a `bio_endio()` does. The one that is
+/// there most often, since now and then an interrupt or another task's work comes between.
+type Shapes = [Vec<(usize, String)>; 2];
+
+fn shapes(calls: &[(usize, String)]) -> Shapes {
+    ["submit_bio", "bio_endio"].map(|root| {
+        let mut count = BTreeMap::new();
+        for (nth, (depth, name)) in calls.iter().enumerate() {
+            if name == root {
+                let inner = calls[nth + 1..].iter().take_while(|(inner, _)| inner > depth);
+                let shape: Vec<_> = inner.map(|(inner, name)| (inner - depth, name.clone())).collect();
+                *count.entry(shape).or_insert(0) += 1;
+            }
+        }
+        count.into_iter().max_by_key(|(_, count)| *count).map(|(shape, _)| shape).unwrap_or_default()
+    })
+}
+
+fn ctracer_nests_as_function_graph_does() {
+    quiet();
+    let (tree, _) = watch(&[], || io("write /dev/scratch --count 30"));
+    check(&tree);
+    // Each stack's calls by themselves, in their order.
+    let mut ours = BTreeMap::<_, Vec<_>>::new();
+    for call in &tree.calls {
+        let stack =
+            (call.place.interrupt, if call.place.interrupt { 0 } else { call.place.tid }, call.place.cpu);
+        ours.entry(stack).or_default().push((call.depth as usize, name(&tree, call).to_owned()));
+    }
+    let ours = shapes(&ours.into_values().flatten().collect::<Vec<_>>());
+
+    let names: Vec<_> = tree.header.functions.iter().map(|function| function.name.as_str()).collect();
+    // What an interrupt calls is in what it interrupts there, unless it is left out.
+    let [submit, _] = shapes(&function_graph(&names, "0"));
+    let [_, end] = shapes(&function_graph(&names, "1"));
+    let theirs = [submit, end];
+    assert!(theirs[0].len() > 3 && !theirs[1].is_empty(), "{theirs:?}");
+    assert_eq!(ours, theirs);
+}
+
+/// The calls of some direct writes as ftrace sees them, with or without those in interrupts. On 5.10 and 6.1 only the whole
+/// machine's trace can do this, and no instance.
+fn function_graph(names: &[&str], interrupts: &str) -> Vec<(usize, String)> {
+    let at = |file: &str| Path::new("/sys/kernel/tracing").join(file);
+    fs::write(at("set_ftrace_filter"), names.join("\n") + "\n").unwrap();
+    let tracer = Setting::new(at("current_tracer"), "function_graph").unwrap();
+    let option = Setting::new(at("options/funcgraph-irqs"), interrupts).unwrap();
+    fs::write(at("trace"), "").unwrap();
+    io("write /dev/scratch --count 30");
+    let text = fs::read_to_string(at("trace")).unwrap();
+    drop(option);
+    drop(tracer);
+    fs::write(at("set_ftrace_filter"), "").unwrap();
+    assert!(!text.contains("LOST"), "{text}");
+
+    let mut calls = BTreeMap::<_, Vec<_>>::new();
+    for line in text.lines() {
+        // CPU) DURATION | CALL, which is `name();`, or `name() {`, and later `}`.
+        let Some((cpu, (_, call))) =
+            line.split_once(')').and_then(|(cpu, rest)| Some((cpu, rest.split_once('|')?)))
+        else {
+            continue;
+        };
+        if let Some((name, _)) = call.trim().split_once("()").filter(|(name, _)| !name.starts_with('}')) {
+            let depth = (call.len() - call.trim_start().len() - 2) / 2;
+            calls.entry(cpu.trim().to_owned()).or_default().push((depth, name.to_owned()));
+        }
+    }
+    calls.into_values().flatten().collect()
+}
+
+fn ctracer_filters() {
+    quiet();
+    // Two disks, and two processes.
+    let one = prepare("write /dev/part --count 20");
+    let stage = start(&["--pid", &one.id().to_string()]);
+    let other = thread::spawn(|| io("write /dev/scratch --count 20"));
+    go(one);
+    other.join().unwrap();
+    let tree = end(stage);
+    check(&tree);
+    assert_eq!((tree.lives.len(), lives(&tree, PART_DEVICE, "write").len()), (20, 20));
+    assert!(tree.lives.iter().all(|life| life.end.is_some()), "another process's interrupt ends it");
+
+    let disk = fs::canonicalize(RAW_DEVICE).unwrap();
+    let options = ["--device", disk.to_str().unwrap(), "--functions", "*submit_bio*", "--exclude", "__*"];
+    let (tree, _) = watch(&options, || {
+        io("write /dev/part --count 10");
+        io("write /dev/scratch --count 10")
+    });
+    assert_eq!((tree.lives.len(), lives(&tree, RAW_DEVICE, "write").len()), (10, 10));
+    let names: BTreeSet<_> = tree.header.functions.iter().map(|function| function.name.clone()).collect();
+    assert!(names.contains("bio_endio") && names.contains("submit_bio_noacct"), "{names:?}");
+    let fits = |name: &String| name == "bio_endio" || name.contains("submit_bio") && !name.starts_with("__");
+    assert!(names.iter().all(fits), "{names:?}");
+
+    let stage = start(&["--max-events", "25"]);
+    io("write /dev/scratch --count 30");
+    let seen = stage.wait().unwrap();
+    assert!(seen.status.success());
+    let recorded = self::tree(&seen);
+    assert_eq!(recorded.calls.len(), 25);
+}
+
+fn ctracer_loses_nothing() {
+    let (tree, done) = many(2_500);
+    assert_eq!(tree.lives.len() as u64, done.count);
+}
+
+/// Two threads, each with its own part of the disk.
+fn many(count: u64) -> (Tree, Done) {
+    quiet();
+    let (tree, done) =
+        watch(&[], || io(&format!("write /dev/scratch --size 512 --threads 2 --count {count}")));
+    check(&tree);
+    assert!(tree.lives.iter().all(|life| life.end.is_some()));
+    let sectors: BTreeSet<_> = tree.lives.iter().map(|life| life.bio.sector).collect();
+    assert_eq!(sectors, (0..2 * count).collect());
+    (tree, done)
+}
+
+fn soak_ctracer() {
+    let memory = || {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().to_owned()
+    };
+    let (tree, _) = many(25_000);
+    assert_eq!(tree.lives.len(), 50_000, "{}", memory());
+}
+
+fn ctracer_traces_other_classes() {
+    quiet();
+    let (tree, done) = watch(&["--class", "request"], || io("write /dev/scratch --count 12"));
+    check(&tree);
+    assert!(tree.lives.is_empty());
+    let started = tree.calls.iter().filter(|call| name(&tree, call) == "blk_mq_start_request").count();
+    assert_eq!(started as u64, done.count);
+    assert!(tree.calls.iter().all(|call| call.bio.is_none() && call.object != 0));
+}
+
+fn ctracer_ends_in_every_phase() {
+    quiet();
+    let before = programs();
+    let nothing_stays = || wait_until("its programs are gone", || programs() == before);
+    let at_once = |signal| {
+        let mut command = Command::new("stage10");
+        let mut child = command
+            .args(["--output", FILE, "--lines", "3"])
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_until("its programs are loaded", || programs() != before);
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        child.wait().unwrap()
+    };
+    // While it attaches.
+    assert!(at_once(Signal::SIGINT).success());
+    nothing_stays();
+    Recording::read(Path::new(FILE)).unwrap();
+    at_once(Signal::SIGKILL);
+    nothing_stays();
+    Recording::read(Path::new(FILE)).unwrap();
+
+    // While it records.
+    let stage = start(&[]);
+    io("write /dev/scratch --count 5");
+    let asked = Instant::now();
+    let tree = end(stage);
+    let took = asked.elapsed();
+    nothing_stays();
+    assert_eq!(tree.lives.len(), 5);
+    let fprobe = sh("cat /proc/kallsyms").contains(" register_fprobe_ips\n");
+    assert!(took < Duration::from_secs(if fprobe { 2 } else { 20 }), "{took:?}");
+    eprintln!("ended after {took:?}");
+
+    // Killed while it records: what it has written opens.
+    let stage = start(&[]);
+    io("write /dev/scratch --count 5");
+    wait_until("the last of them is in the file", || {
+        let recording = Recording::read(Path::new(FILE)).unwrap();
+        Tree::new(recording).lives.iter().filter(|life| life.end.is_some()).count() == 5
+    });
+    stage.end(Signal::SIGKILL).unwrap();
+    nothing_stays();
+    assert!(
+        sh(&format!("stage10 show {FILE} 2>&1"))
+            .contains("lives: 5, without an end: 0, what was lost is not known")
+    );
+    // Wherever the cut is.
+    let whole = fs::read(FILE).unwrap();
+    for length in (whole.len() / 2..whole.len()).step_by(whole.len() / 20) {
+        let cut = Recording::parse(&whole[..length], FILE).unwrap();
+        assert!(!cut.records.is_empty());
+    }
+}
+
+fn ctracer_tells_what_is_wrong() {
+    let fails = |command: &mut Command| {
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let run = |arguments: &[&str]| fails(Command::new("stage10").args(arguments));
+    let text = fails(Command::new("stage10").uid(65534));
+    assert!(text.starts_with("Error: only root may load BPF programs\n"), "{text}");
+    let text = run(&["--class", "bioo"]);
+    assert!(
+        text.starts_with("Error: the kernel has no struct bioo\n") && text.contains("--class bio\n"),
+        "{text}"
+    );
+    let text = run(&["--class", "bio_vec_iter_of_nobody"]);
+    assert!(text.contains("the nearest are"), "{text}");
+    let text = run(&["--class", "acpi_table_header_of_nobody"]);
+    assert!(text.contains("fix:"), "{text}");
+    let text = run(&["--class", "ddebug_table"]);
+    assert!(
+        text.starts_with("Error: no function takes a struct ddebug_table\n")
+            || text.contains("the kernel has no"),
+        "{text}"
+    );
+    let text = run(&["--functions", "no_such_*"]);
+    assert!(text.starts_with("Error: none of the functions is to be traced\n"), "{text}");
+    let text = run(&["--device", "sdzz9"]);
+    assert!(text.starts_with("Error: sdzz9 is no disk\n"), "{text}");
+    let text = run(&["--class", "request", "--device", "sdzz9"]);
+    assert!(text.starts_with("Error: a struct request is for no disk"), "{text}");
+    let text = run(&["--output", "/nowhere/x", "--duration", "1"]);
+    assert!(text.starts_with("Error: cannot write /nowhere/x\n"), "{text}");
+    let text = run(&["show", "/bin/sh"]);
+    assert!(text.starts_with("Error: /bin/sh is no recording of ctracer\n"), "{text}");
+    let text = run(&["show", "/nowhere/x"]);
+    assert!(text.starts_with("Error: cannot read /nowhere/x\n"), "{text}");
+}

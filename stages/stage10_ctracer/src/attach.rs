@@ -1,0 +1,178 @@
+//! Attach: one program for the entries of all functions, and one for their returns.
+//!
+//! Where the kernel has fprobe, one link holds all functions and the probe's cookie says which one it was. Elsewhere each
+//! function gets a kprobe and a kretprobe, and an entry is known by its address; a return is not known at all, but the
+//! entry that it belongs to has the same place on the stack.
+
+use std::collections::BTreeSet;
+
+use common::stop::Stop;
+use common::{Error, OrCause, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use libbpf_rs::{KprobeMultiOpts, Link, ProgramMut};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::find::Names;
+
+/// How far into the kernel's `struct pt_regs` the registers of the arguments are, on x86_64: di, si, dx, cx, r8, r9.
+const REGISTERS: [u64; 6] = [112, 104, 96, 88, 72, 64];
+
+/// A function to probe.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its number in the recording.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// Which of its arguments is the object, the first one is 1.
+    pub argument: usize,
+}
+
+impl Target {
+    /// Its number, and where its argument is, as the programs take it.
+    pub fn cookie(&self) -> u64 {
+        u64::from(self.id) | REGISTERS.get(self.argument.wrapping_sub(1)).unwrap_or(&0) << 32
+    }
+}
+
+/// A function that the kernel did not let us probe, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Its name.
+    pub name: String,
+    /// The kernel's or libbpf's words.
+    pub why: String,
+}
+
+/// Whether the kernel can hold all functions by one link.
+pub fn has_fprobe(names: &Names) -> bool {
+    names.contains("register_fprobe_ips")
+}
+
+/// Attaches to all of them at once; where the kernel refuses, to halves of them, until those are found that it refuses.
+pub fn multi(
+    entries: &ProgramMut<'_>,
+    returns: &ProgramMut<'_>,
+    targets: &[Target],
+    refused: &mut Vec<Refused>,
+) -> Vec<Link> {
+    if targets.is_empty() {
+        return Vec::new();
+    }
+    let options = |retprobe| KprobeMultiOpts {
+        symbols: targets.iter().map(|target| target.name.clone()).collect(),
+        cookies: targets.iter().map(Target::cookie).collect(),
+        retprobe,
+        ..KprobeMultiOpts::default()
+    };
+    // The returns first: so there is none without its entry.
+    let links = returns
+        .attach_kprobe_multi_with_opts(options(true))
+        .and_then(|first| Ok(vec![first, entries.attach_kprobe_multi_with_opts(options(false))?]));
+    match (links, targets) {
+        (Ok(links), _) => links,
+        (Err(error), [target]) => {
+            refused.push(Refused { name: target.name.clone(), why: error.to_string() });
+            Vec::new()
+        }
+        (Err(_), _) => {
+            let (left, right) = targets.split_at(targets.len() / 2);
+            let mut links = multi(entries, returns, left, refused);
+            links.extend(multi(entries, returns, right, refused));
+            links
+        }
+    }
+}
+
+/// Attaches to one after another, until `stop`.
+///
+/// # Errors
+/// If `stop` can't be asked.
+pub fn single(
+    entry: &ProgramMut<'_>,
+    exit: &ProgramMut<'_>,
+    targets: &[Target],
+    refused: &mut Vec<Refused>,
+    stop: &Stop,
+) -> Result<Vec<Link>> {
+    raise_limit(2 * targets.len() as u64)?;
+    let bar = progress("Attaching", targets.len())?;
+    let mut links = Vec::new();
+    for target in targets {
+        if stop.is_over()? {
+            break;
+        }
+        let both = exit
+            .attach_kprobe(true, &target.name)
+            .and_then(|first| Ok([first, entry.attach_kprobe(false, &target.name)?]));
+        match both {
+            Ok(both) => links.extend(both),
+            Err(error) => refused.push(Refused { name: target.name.clone(), why: error.to_string() }),
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(links)
+}
+
+/// Takes all probes away.
+///
+/// # Errors
+/// If the progress can't be shown.
+pub fn detach(links: Vec<Link>) -> Result<()> {
+    let bar = progress("Detaching", links.len())?;
+    // The entries before the returns, which were attached before them.
+    for link in links.into_iter().rev() {
+        drop(link);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// A bar on stderr, if that is a terminal.
+fn progress(what: &str, length: usize) -> Result<ProgressBar> {
+    let style = ProgressStyle::with_template(&format!("{what} {{bar:40}} {{pos}} of {{len}} {{eta}} left"));
+    Ok(ProgressBar::new(length as u64).with_style(style.or_cause("cannot show the progress")?))
+}
+
+/// Each probe is an open file.
+fn raise_limit(probes: u64) -> Result<()> {
+    let cannot = "cannot open as many probes as there are functions";
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).or_cause(cannot)?;
+    let needed = probes + 64;
+    if soft >= needed {
+        return Ok(());
+    }
+    if hard < needed {
+        // Root may raise it beyond that, too.
+        setrlimit(Resource::RLIMIT_NOFILE, needed, needed).map_err(|error| {
+            Error::new(cannot)
+                .evidence(format!("{needed} files are needed, {hard} are allowed: {error}"))
+                .fix("name fewer functions: --functions GLOB; or allow more: ulimit -n")
+        })
+    } else {
+        setrlimit(Resource::RLIMIT_NOFILE, needed, hard).or_cause(cannot)
+    }
+}
+
+/// Which functions to probe: those that one of the globs lets in, or all without any, and none keeps out.
+///
+/// # Errors
+/// If a glob is none, or nothing is left.
+pub fn choose(names: &[String], only: &[String], except: &[String]) -> Result<BTreeSet<String>> {
+    let parse = |globs: &[String]| -> Result<Vec<glob::Pattern>> {
+        let parse = |glob: &String| glob::Pattern::new(glob).or_cause(format!("this is no glob: {glob}"));
+        globs.iter().map(parse).collect()
+    };
+    let (only, except) = (parse(only)?, parse(except)?);
+    let is_in = |name: &str| only.is_empty() || only.iter().any(|glob| glob.matches(name));
+    let is_out = |name: &str| except.iter().any(|glob| glob.matches(name));
+    let chosen: BTreeSet<_> = names.iter().filter(|name| is_in(name) && !is_out(name)).cloned().collect();
+    if chosen.is_empty() {
+        return Err(Error::new("none of the functions is to be traced")
+            .evidence(format!("{} can be probed; --functions and --exclude leave none", names.len()))
+            .fix("see their names: stage10 list"));
+    }
+    Ok(chosen)
+}

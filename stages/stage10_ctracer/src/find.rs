@@ -1,0 +1,374 @@
+//! Find: every function of the kernel that takes a pointer to an object of a class, from the kernel's own types (BTF).
+//!
+//! The types of modules are not looked at: they are not in `/sys/kernel/btf/vmlinux`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+
+use common::{Error, OrCause, Result};
+use libbpf_rs::btf::types::{Array, Func, FuncProto, FwdKind, Int, IntEncoding, Struct};
+use libbpf_rs::btf::{Btf, BtfKind, BtfType};
+
+use crate::recording::Returned;
+
+/// The arguments that are passed in registers, in which a probe can see them.
+const IN_REGISTERS: usize = 6;
+
+/// A function that takes an object of the class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// Its prototype, as C has it.
+    pub prototype: String,
+    /// Which of its arguments is the object, the first one is 1; of several, the first.
+    pub argument: usize,
+    /// What it returns.
+    pub returns: Returned,
+    /// Why no probe can be put there, if so.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// Why a function can't be probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Obstacle {
+    /// The compiler put it into those that call it: there is nothing of that name in the kernel.
+    Inlined,
+    /// The compiler made another one of it, such as `NAME.part.0` or `NAME.isra.0`, whose arguments may be others.
+    Suffix,
+    /// It is there, but the kernel lets nobody probe it: it is `notrace` or part of the probing itself.
+    NotTraceable,
+    /// Several functions have this name.
+    Ambiguous,
+    /// The object is on the stack: more than six arguments.
+    OnStack,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Inlined => "inlined: there is no code of that name",
+            Self::Suffix => "the compiler made another of it, such as .part.0 or .isra.0",
+            Self::NotTraceable => "notrace: not in available_filter_functions",
+            Self::Ambiguous => "several functions have this name",
+            Self::OnStack => "the argument is not in a register",
+        })
+    }
+}
+
+/// What the kernel says of the names of its functions.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// Those that can be probed, from `available_filter_functions`.
+    traceable: BTreeSet<String>,
+    /// Where in the kernel's code each is, from `/proc/kallsyms`; zeros if it hides that.
+    addresses: BTreeMap<String, Vec<u64>>,
+}
+
+impl Names {
+    /// Asks the running kernel.
+    ///
+    /// # Errors
+    /// If it does not tell.
+    pub fn read() -> Result<Self> {
+        let list = common::tracefs::path()?.join("available_filter_functions");
+        let list = fs::read_to_string(&list).or_cause(format!("cannot read {}", list.display()))?;
+        let symbols = fs::read_to_string("/proc/kallsyms").or_cause("cannot read /proc/kallsyms")?;
+        Ok(Self::parse(&list, &symbols))
+    }
+
+    /// From the texts of `available_filter_functions` and `/proc/kallsyms`.
+    pub fn parse(list: &str, symbols: &str) -> Self {
+        let mut names = Self::default();
+        names
+            .traceable
+            .extend(list.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned));
+        for line in symbols.lines() {
+            let mut words = line.split_whitespace();
+            let (address, kind, name) = (words.next(), words.next(), words.next());
+            if let (Some(address), Some("t" | "T" | "w" | "W"), Some(name)) = (address, kind, name) {
+                let address = u64::from_str_radix(address, 16).unwrap_or_default();
+                names.addresses.entry(name.to_owned()).or_default().push(address);
+            }
+        }
+        names
+    }
+
+    /// Where a function is; `None` if the kernel has none, or hides it.
+    pub fn address(&self, name: &str) -> Option<u64> {
+        self.addresses.get(name)?.first().copied().filter(|address| *address != 0)
+    }
+
+    /// Whether the kernel has a function of this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.addresses.contains_key(name)
+    }
+
+    fn obstacle(&self, name: &str, argument: usize) -> Option<Obstacle> {
+        let copies = self.addresses.get(name).map_or(0, Vec::len);
+        if argument > IN_REGISTERS {
+            Some(Obstacle::OnStack)
+        } else if copies > 1 {
+            Some(Obstacle::Ambiguous)
+        } else if self.traceable.contains(name) {
+            None
+        } else if copies == 1 {
+            Some(Obstacle::NotTraceable)
+        } else {
+            // The first name behind `NAME.` in the order of names.
+            let dot = format!("{name}.");
+            let next = self.addresses.range(dot.clone()..).next();
+            Some(if next.is_some_and(|(next, _)| next.starts_with(&dot)) {
+                Obstacle::Suffix
+            } else {
+                Obstacle::Inlined
+            })
+        }
+    }
+}
+
+/// Finds the functions that take a pointer to `struct CLASS`, by name.
+///
+/// # Errors
+/// If there is no such class, or no function takes one.
+pub fn find(btf: &Btf<'_>, class: &str, names: &Names) -> Result<Vec<Function>> {
+    if class.contains('\0') || btf.type_by_name::<Struct<'_>>(class).is_none() {
+        return Err(unknown(btf, class));
+    }
+    let mut found = BTreeMap::new();
+    for function in btf.type_by_kind::<Func<'_>>() {
+        let (Some(name), Some(proto)) = (name(function.name()), function.next_type()) else { continue };
+        let Ok(proto) = FuncProto::try_from(proto) else { continue };
+        let parameters = (0..proto.len()).filter_map(|nth| proto.get(nth));
+        let is_object = |ty| btf.type_by_id::<BtfType<'_>>(ty).is_some_and(|ty| is_pointer_to(ty, class));
+        let Some(first) = parameters.into_iter().position(|parameter| is_object(parameter.ty)) else {
+            continue;
+        };
+        let function = Function {
+            prototype: declaration(btf, *proto, &format!("{name}({})", arguments(btf, &proto))),
+            argument: first + 1,
+            returns: proto.next_type().map_or(Returned::Nothing, returned),
+            obstacle: names.obstacle(&name, first + 1),
+            name: name.clone(),
+        };
+        // A static function may be there more than once, under one name.
+        found.entry(name).or_insert(function);
+    }
+    if found.is_empty() {
+        return Err(Error::new(format!("no function takes a struct {class}"))
+            .evidence("none is in the kernel's types (/sys/kernel/btf/vmlinux)")
+            .fix("trace another class: --class request"));
+    }
+    Ok(found.into_values().collect())
+}
+
+fn returned(ty: BtfType<'_>) -> Returned {
+    let ty = ty.skip_mods_and_typedefs();
+    match ty.kind() {
+        BtfKind::Ptr => Returned::Pointer,
+        BtfKind::Int => match Int::try_from(ty) {
+            Ok(Int { encoding: IntEncoding::Bool, .. }) => Returned::Bool,
+            Ok(Int { encoding: IntEncoding::Signed, bits, .. }) => Returned::Signed(bits / 8),
+            Ok(Int { bits, .. }) => Returned::Unsigned(bits / 8),
+            Err(_) => Returned::Nothing,
+        },
+        BtfKind::Enum | BtfKind::Enum64 => Returned::Unsigned(4),
+        // A struct, which may be in two registers or in memory.
+        _ => Returned::Nothing,
+    }
+}
+
+fn unknown(btf: &Btf<'_>, class: &str) -> Error {
+    let all: BTreeSet<_> = btf.type_by_kind::<Struct<'_>>().filter_map(|ty| name(ty.name())).collect();
+    let mut near: Vec<_> =
+        all.iter().map(|other| (strsim::damerau_levenshtein(class, other), other)).collect();
+    near.sort();
+    let near: Vec<_> = near.into_iter().take(3).map(|(_, name)| name.as_str()).collect();
+    Error::new(format!("the kernel has no struct {class}"))
+        .evidence(format!("of {} structs in its types, the nearest are {}", all.len(), near.join(", ")))
+        .fix(format!("name one of these: --class {}", near.first().unwrap_or(&"bio")))
+}
+
+fn name(name: Option<&OsStr>) -> Option<String> {
+    name.and_then(OsStr::to_str).map(str::to_owned)
+}
+
+fn is_pointer_to(ty: BtfType<'_>, class: &str) -> bool {
+    let ty = ty.skip_mods_and_typedefs();
+    let Some(pointed) = ty.next_type().filter(|_| ty.kind() == BtfKind::Ptr) else { return false };
+    let pointed = pointed.skip_mods_and_typedefs();
+    matches!(pointed.kind(), BtfKind::Struct | BtfKind::Fwd)
+        && pointed.name().is_some_and(|name| name == class)
+}
+
+fn arguments(btf: &Btf<'_>, proto: &FuncProto<'_>) -> String {
+    if proto.is_empty() {
+        return "void".to_owned();
+    }
+    let one = |nth| {
+        let parameter = proto.get(nth)?;
+        let name = name(parameter.name).unwrap_or_default();
+        // The last one of a function that takes any number of them has no type.
+        let ty = btf.type_by_id::<BtfType<'_>>(parameter.ty).filter(|ty| ty.kind() != BtfKind::Void);
+        Some(ty.map_or_else(|| "...".to_owned(), |ty| declare(btf, ty, &name)))
+    };
+    (0..proto.len()).filter_map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// `declarator` as something of the type that `ty` refers to; nothing is void.
+fn declaration(btf: &Btf<'_>, ty: BtfType<'_>, declarator: &str) -> String {
+    match ty.next_type() {
+        Some(of) => declare(btf, of, declarator),
+        None => spaced("void", declarator),
+    }
+}
+
+/// What C writes to declare `declarator` to be of type `ty`, such as `struct bio *bio` or `void (*fn)(int)`.
+fn declare(btf: &Btf<'_>, ty: BtfType<'_>, declarator: &str) -> String {
+    let own = || name(ty.name());
+    let tagged =
+        |tag: &str| spaced(&format!("{tag} {}", own().unwrap_or_else(|| "{...}".to_owned())), declarator);
+    let qualified = |word: &str| {
+        // Of a pointer it is the pointer that is const, and not what it points to.
+        match ty.next_type() {
+            Some(of) if of.kind() == BtfKind::Ptr => declare(btf, of, &spaced(word, declarator)),
+            _ => format!("{word} {}", declaration(btf, ty, declarator)),
+        }
+    };
+    match ty.kind() {
+        BtfKind::Void => spaced("void", declarator),
+        BtfKind::Struct => tagged("struct"),
+        BtfKind::Union => tagged("union"),
+        BtfKind::Enum | BtfKind::Enum64 => tagged("enum"),
+        BtfKind::Fwd => {
+            let kind = libbpf_rs::btf::types::Fwd::try_from(ty).map(|fwd| fwd.kind());
+            tagged(if matches!(kind, Ok(FwdKind::Union)) { "union" } else { "struct" })
+        }
+        BtfKind::Const => qualified("const"),
+        BtfKind::Volatile => qualified("volatile"),
+        BtfKind::Restrict => qualified("restrict"),
+        BtfKind::TypeTag => declaration(btf, ty, declarator),
+        BtfKind::Ptr => {
+            let of = ty.next_type();
+            match of.map(|of| of.kind()) {
+                Some(BtfKind::FuncProto | BtfKind::Array) => {
+                    declaration(btf, ty, &format!("(*{declarator})"))
+                }
+                _ => declaration(btf, ty, &format!("*{declarator}")),
+            }
+        }
+        BtfKind::FuncProto => match FuncProto::try_from(ty) {
+            Ok(proto) => declaration(btf, ty, &format!("{declarator}({})", arguments(btf, &proto))),
+            Err(_) => spaced("?", declarator),
+        },
+        BtfKind::Array => match Array::try_from(ty) {
+            Ok(array) => {
+                let declarator = format!("{declarator}[{}]", array.capacity());
+                btf.type_by_id(array.ty()).map_or(declarator.clone(), |of| declare(btf, of, &declarator))
+            }
+            Err(_) => spaced("?", declarator),
+        },
+        _ => spaced(&own().unwrap_or_default(), declarator),
+    }
+}
+
+fn spaced(word: &str, declarator: &str) -> String {
+    if declarator.is_empty() { word.to_owned() } else { format!("{word} {declarator}") }
+}
+
+/// What `stage10 list` prints: the prototypes, with the argument that is the object, and those that can't be probed, by why.
+pub struct List<'a> {
+    /// The class.
+    pub class: &'a str,
+    /// Its functions.
+    pub functions: &'a [Function],
+}
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (good, bad): (Vec<_>, Vec<_>) =
+            self.functions.iter().partition(|function| function.obstacle.is_none());
+        for function in &good {
+            writeln!(f, "{:<2} {};", function.argument, function.prototype)?;
+        }
+        let mut why: BTreeMap<Obstacle, Vec<&str>> = BTreeMap::new();
+        for function in &bad {
+            if let Some(obstacle) = function.obstacle {
+                why.entry(obstacle).or_default().push(&function.name);
+            }
+        }
+        for (obstacle, names) in &why {
+            writeln!(f, "\n{} cannot be probed, {obstacle}:\n  {}", names.len(), names.join(" "))?;
+        }
+        write!(
+            f,
+            "\n{} functions take a struct {}: {} can be probed, {} cannot",
+            self.functions.len(),
+            self.class,
+            good.len(),
+            bad.len()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The types of our own BPF programs, which the compiler made. `struct pt_regs` is what its kprobes take.
+    fn own() -> Btf<'static> {
+        Btf::from_path(concat!(env!("OUT_DIR"), "/ctracer.bpf.o")).unwrap()
+    }
+
+    fn names() -> Names {
+        Names::parse(
+            "entries\nsingle_entry\nsingle_return [module]\n",
+            "ffffffff81000010 t entries\n0000000000000000 D entries\nffffffff81000020 T single_entry\n\
+             ffffffff81000030 t single_return\nffffffff81000040 t single_return\t[module]\n\
+             ffffffff81000050 t returns.isra.0\n",
+        )
+    }
+
+    #[test]
+    fn functions_are_listed_with_their_prototypes_and_what_is_in_the_way() {
+        let found = find(&own(), "pt_regs", &names()).unwrap();
+        insta::assert_snapshot!(List { class: "pt_regs", functions: &found });
+        let obstacle = |name: &str, argument| names().obstacle(name, argument);
+        assert_eq!(obstacle("single_entry", 7), Some(Obstacle::OnStack));
+        assert_eq!(obstacle("submit_bio_entry", 1), Some(Obstacle::Inlined));
+        let only_in_kallsyms = Names::parse("", "ffffffff81000010 t entries\n");
+        assert_eq!(only_in_kallsyms.obstacle("entries", 1), Some(Obstacle::NotTraceable));
+    }
+
+    #[test]
+    fn hidden_addresses_are_none() {
+        assert_eq!(names().address("entries"), Some(0xffff_ffff_8100_0010));
+        assert_eq!(Names::parse("f\n", "0000000000000000 T f\n").address("f"), None);
+    }
+
+    #[test]
+    fn a_class_that_is_unknown_or_that_no_function_takes_is_told() {
+        let told = |class| find(&own(), class, &names()).unwrap_err();
+        insta::assert_snapshot!(told("pt_reg"));
+        insta::assert_snapshot!(told("bio"));
+        assert!(told("a\0b").to_string().starts_with("the kernel has no struct"));
+    }
+
+    #[test]
+    fn types_are_written_as_in_c() {
+        let btf = own();
+        // In the order of BTF: the programs' own maps and events, and what they take from the kernel.
+        let told: BTreeSet<_> = btf
+            .type_by_kind::<BtfType<'_>>()
+            .filter(|ty| {
+                matches!(ty.kind(), BtfKind::Ptr | BtfKind::Array | BtfKind::Const | BtfKind::Volatile)
+            })
+            .map(|ty| declare(&btf, ty, "x"))
+            .collect();
+        for expected in ["struct pt_regs *x", "char x[16]", "const volatile u32 x", "struct gendisk *x"] {
+            assert!(told.contains(expected), "{expected}: {told:#?}");
+        }
+    }
+}

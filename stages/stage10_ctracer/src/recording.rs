@@ -1,0 +1,375 @@
+//! The recording: what is seen is appended to a file as it comes, so that a file which was cut short opens up to the cut.
+//!
+//! The file begins with the line `ctracer recording 1`, where 1 is the version. [`Record`]s follow, one after another, in
+//! postcard's format, the first of them a [`Record::Header`]. Nothing is written over later.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use common::flags::Flags;
+use common::{Error, OrCause, Result};
+use serde::{Deserialize, Serialize};
+
+const MAGIC: &str = "ctracer recording ";
+/// Changes with everything that makes older readers read something wrong.
+const VERSION: u32 = 1;
+
+/// One thing that the file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// What was traced, and where.
+    Header(Header),
+    /// From here on a thread has this name.
+    Task(Task),
+    /// From here on a number stands for this disk or partition.
+    Device(Device),
+    /// A function was called.
+    Call(Call),
+    /// A function returned.
+    Return(Return),
+    /// What was not recorded; the last one counts.
+    Losses(Losses),
+}
+
+/// What was traced, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The class: the name of its struct.
+    pub class: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The functions that were attached; a call has their index.
+    pub functions: Vec<Function>,
+    /// What the bits of `bi_opf` mean on this kernel.
+    pub flags: Flags,
+}
+
+/// A function that was attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// Its prototype, as C has it.
+    pub prototype: String,
+    /// Which of its arguments is the object, the first one is 1.
+    pub argument: u8,
+    /// What it returns.
+    pub returns: Returned,
+    /// Its file and line, where debug info was at hand.
+    pub source: Option<String>,
+}
+
+/// What a function returns, which is in a register of 64 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Returned {
+    /// Nothing, or nothing that we could see.
+    #[default]
+    Nothing,
+    /// An address.
+    Pointer,
+    /// `true` or `false`.
+    Bool,
+    /// A number with a sign, of so many bytes.
+    Signed(u8),
+    /// A number without, of so many bytes.
+    Unsigned(u8),
+}
+
+impl Returned {
+    /// The value as it is shown; `None` if there is none.
+    pub fn shown(self, register: u64) -> Option<String> {
+        let unused = |bytes: u8| 64 - 8 * u32::from(bytes.clamp(1, 8));
+        Some(match self {
+            Self::Nothing => return None,
+            Self::Pointer if register == 0 => "NULL".to_owned(),
+            Self::Pointer => format!("0x{register:x}"),
+            Self::Bool => (register & 0xff != 0).to_string(),
+            Self::Signed(bytes) => ((register << unused(bytes)) as i64 >> unused(bytes)).to_string(),
+            Self::Unsigned(bytes) => (register << unused(bytes) >> unused(bytes)).to_string(),
+        })
+    }
+}
+
+/// A thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Its own id; 0 is the idle task of each CPU.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its name.
+    pub comm: String,
+}
+
+/// A disk or a partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// `MAJOR << 20 | MINOR`.
+    pub number: u32,
+    /// Such as `nvme0n1`; empty if it came and went unseen.
+    pub name: String,
+}
+
+/// Where and when something was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// In nanoseconds, of the clock of `bpf_ktime_get_ns()`.
+    pub time: u64,
+    /// Where on the stack the call is. Stacks grow downwards: what it calls has a lower one, what it jumps to at its end the
+    /// same one. Its entry and its return have the same.
+    pub sp: u64,
+    /// The thread that had the CPU.
+    pub tid: u32,
+    /// The CPU.
+    pub cpu: u16,
+    /// Whether this was not on the thread's own stack: an interrupt has one of its own on each CPU.
+    pub interrupt: bool,
+}
+
+/// A function was called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Where and when.
+    pub place: Place,
+    /// Which function.
+    pub function: u32,
+    /// The object's address.
+    pub object: u64,
+    /// What the object held at that moment, if it is a bio.
+    pub bio: Option<Bio>,
+}
+
+/// What a bio held when a function got it. A function may get it before it is filled: then this means nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bio {
+    /// `bi_iter.bi_sector`: where it goes on, in sectors of 512 bytes.
+    pub sector: u64,
+    /// `bi_iter.bi_size`: bytes that are left to do.
+    pub bytes: u32,
+    /// `bi_opf`: the operation and its flags.
+    pub opf: u32,
+    /// Its disk or partition; 0 if it has none yet.
+    pub device: u32,
+    /// `bi_status`: an error of the block layer; 0 if there is none.
+    pub status: u8,
+    /// How many calls of `bio_endio()` it takes until it ends: more than 1 if it has pieces that must end before.
+    pub remaining: u32,
+    /// The bio that this one is a piece of; 0 if it is none.
+    pub parent: u64,
+    /// What `remaining` is of that one.
+    pub parent_remaining: u32,
+}
+
+/// A function returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Return {
+    /// Where and when.
+    pub place: Place,
+    /// Which function, where the kernel tells it.
+    pub function: Option<u32>,
+    /// The register that holds what it returned, if it returned something.
+    pub value: u64,
+}
+
+/// What was not recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Losses {
+    /// Events that found no room on their way to us, for each CPU.
+    pub lost: Vec<u64>,
+    /// Calls that the kernel did not show to the programs; `None` where it does not tell.
+    pub suppressed: Option<u64>,
+}
+
+/// Writes a recording.
+#[derive(Debug)]
+pub struct Writer {
+    file: BufWriter<File>,
+}
+
+impl Writer {
+    /// Begins the file.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn new(file: File, header: Header) -> Result<Self> {
+        let mut writer = Self { file: BufWriter::with_capacity(1 << 18, file) };
+        writer.file.write_all(format!("{MAGIC}{VERSION}\n").as_bytes()).or_cause(CANNOT)?;
+        writer.add(&Record::Header(header))?;
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn add(&mut self, record: &Record) -> Result<()> {
+        postcard::to_io(record, &mut self.file).map(drop).map_err(|error| {
+            let full = self.file.flush().err();
+            Error::new(CANNOT).evidence(full.map_or_else(|| error.to_string(), |full| full.to_string()))
+        })
+    }
+
+    /// Hands all of it to the system: if we are killed, it stays.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn flush(&mut self) -> Result<()> {
+        self.file.flush().or_cause(CANNOT)
+    }
+}
+
+const CANNOT: &str = "cannot write the recording";
+
+/// What a file holds.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// What was traced.
+    pub header: Header,
+    /// What followed, in the order of the file.
+    pub records: Vec<Record>,
+    /// Whether the last record is cut short, as of a run that was killed.
+    pub cut: bool,
+}
+
+impl Recording {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it is none of ours, of another version, or not what we wrote.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).or_cause(format!("cannot read {}", path.display()))?;
+        Self::parse(&bytes, &path.display().to_string())
+    }
+
+    /// Reads what is in a file called `name`.
+    ///
+    /// # Errors
+    /// As [`Recording::read`].
+    pub fn parse(bytes: &[u8], name: &str) -> Result<Self> {
+        let line = bytes.iter().position(|byte| *byte == b'\n').and_then(|end| bytes.split_at_checked(end));
+        let version = line.and_then(|(line, _)| str::from_utf8(line).ok()?.strip_prefix(MAGIC));
+        let short = || {
+            Error::new(format!("{name} is cut short before its first event"))
+                .evidence(format!("it has {} bytes", bytes.len()))
+                .fix("record again")
+        };
+        let magic = MAGIC.as_bytes();
+        if magic.starts_with(bytes) || line.is_none() && bytes.starts_with(magic) {
+            return Err(short());
+        }
+        let (Some((_, rest)), Some(version)) = (line, version) else {
+            return Err(Error::new(format!("{name} is no recording of ctracer"))
+                .evidence(format!("it does not begin with \"{MAGIC}\""))
+                .fix("make one: stage10 --output FILE"));
+        };
+        if version != VERSION.to_string() {
+            return Err(Error::new(format!("{name} is a recording of version {version}"))
+                .evidence(format!("this program reads version {VERSION}"))
+                .fix("show it with the program that made it, or record again"));
+        }
+        let mut rest = &rest[1..];
+        let (mut records, mut cut) = (Vec::new(), false);
+        while !rest.is_empty() {
+            match postcard::take_from_bytes::<Record>(rest) {
+                Ok((record, behind)) => {
+                    records.push(record);
+                    rest = behind;
+                }
+                Err(postcard::Error::DeserializeUnexpectedEnd) => {
+                    cut = true;
+                    break;
+                }
+                Err(error) => {
+                    let at = bytes.len() - rest.len();
+                    return Err(Error::new(format!("{name} is damaged"))
+                        .evidence(format!("at byte {at} of {}: {error}", bytes.len()))
+                        .fix("record again"));
+                }
+            }
+        }
+        let header = if records.is_empty() { Record::Losses(Losses::default()) } else { records.remove(0) };
+        match header {
+            Record::Header(header) => Ok(Self { header, records, cut }),
+            _ => Err(short()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(time: u64) -> Record {
+        let place = Place { time, sp: 0xffff_c900_0010_4000, tid: 7, cpu: 1, interrupt: true };
+        let bio = Some(Bio { sector: 800, bytes: 4096, opf: 0x8801, remaining: 1, ..Bio::default() });
+        Record::Call(Call { place, function: 3, object: 0xb10, bio })
+    }
+
+    fn file() -> Vec<u8> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut writer =
+            Writer::new(file.reopen().unwrap(), Header { class: "bio".into(), ..Header::default() }).unwrap();
+        for time in 1..=4 {
+            writer.add(&call(time)).unwrap();
+        }
+        writer.flush().unwrap();
+        std::fs::read(file.path()).unwrap()
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let read = Recording::parse(&file(), "x").unwrap();
+        assert_eq!((read.header.class.as_str(), read.cut), ("bio", false));
+        assert_eq!(read.records, [1, 2, 3, 4].map(call));
+    }
+
+    #[test]
+    fn a_file_that_was_cut_opens_up_to_the_cut() {
+        let whole = file();
+        let header = Recording::parse(&whole, "x").unwrap();
+        let begin = whole.len() - 4 * postcard::to_stdvec(&call(1)).unwrap().len();
+        assert_eq!(header.records.len(), 4);
+        for length in 0..whole.len() {
+            match Recording::parse(&whole[..length], "x") {
+                Ok(read) => {
+                    assert!(length >= begin, "{length}");
+                    assert_eq!(read.records[..], [1, 2, 3, 4].map(call)[..read.records.len()]);
+                    assert_eq!(read.cut, !(length - begin).is_multiple_of((whole.len() - begin) / 4));
+                }
+                Err(error) => {
+                    assert!(length < begin, "{length}");
+                    assert!(
+                        error.to_string().starts_with("x is cut short before its first event"),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_none_of_ours_is_told() {
+        let told = |bytes: &[u8]| Recording::parse(bytes, "x").unwrap_err();
+        insta::assert_snapshot!(told(b"\x7fELF\n"));
+        insta::assert_snapshot!(told(b"ctracer recording 2\n\x00"));
+        let mut damaged = file();
+        let last = damaged.len() - postcard::to_stdvec(&call(4)).unwrap().len();
+        damaged[last] = 0x77;
+        assert!(told(&damaged).to_string().starts_with("x is damaged\n"), "{}", told(&damaged));
+    }
+
+    #[test]
+    fn what_is_returned_is_shown_by_its_type() {
+        let shown = |returned: Returned, register: u64| returned.shown(register);
+        assert_eq!(shown(Returned::Nothing, 1), None);
+        assert_eq!(shown(Returned::Pointer, 0).unwrap(), "NULL");
+        assert_eq!(shown(Returned::Pointer, 0xff11).unwrap(), "0xff11");
+        // Of the register only the lower bits count.
+        assert_eq!(shown(Returned::Bool, 0xff00).unwrap(), "false");
+        assert_eq!(shown(Returned::Signed(4), 0xdead_0000_ffff_fff5).unwrap(), "-11");
+        assert_eq!(shown(Returned::Signed(8), u64::MAX).unwrap(), "-1");
+        assert_eq!(shown(Returned::Unsigned(1), 0x1ff).unwrap(), "255");
+    }
+}

@@ -1,0 +1,307 @@
+use super::*;
+use crate::recording::{Bio, Device, Function, Returned};
+
+/// A task's stack, and the stack that interrupts have on CPU 0.
+const STACK: u64 = 0xffff_c900_0010_4000;
+const INTERRUPTS: u64 = 0xffff_c900_0000_4000;
+
+const NAMES: [&str; 5] = ["submit_bio", "bio_endio", "outer", "inner", "last"];
+const SUBMIT: u32 = 0;
+const END: u32 = 1;
+const OUTER: u32 = 2;
+const INNER: u32 = 3;
+const LAST: u32 = 4;
+
+/// Events by hand: each is a nanosecond after the one before.
+#[derive(Default)]
+pub(crate) struct Script {
+    records: Vec<Record>,
+    time: u64,
+    tid: u32,
+}
+
+impl Script {
+    fn new() -> Self {
+        let mut script = Self { tid: 7, ..Self::default() };
+        for tid in [7, 8] {
+            script.records.push(Record::Task(Task { tid, pid: 7, comm: format!("t{tid}") }));
+        }
+        script
+    }
+
+    fn by(&mut self, tid: u32) -> &mut Self {
+        self.tid = tid;
+        self
+    }
+
+    /// How deep in the stack; what is deeper than 1000 is on the interrupts' stack.
+    fn place(&mut self, depth: u64) -> Place {
+        self.time += 1;
+        let interrupt = depth >= 1000;
+        let sp = if interrupt {
+            INTERRUPTS - depth % 1000 * 16
+        } else {
+            STACK - depth * 16 - u64::from(self.tid) * THREAD_SIZE
+        };
+        Place { time: self.time, sp, tid: self.tid, cpu: 0, interrupt }
+    }
+
+    fn call(&mut self, function: u32, depth: u64) -> &mut Self {
+        self.bio_call(function, depth, 0xb10, Bio { remaining: 1, ..Bio::default() })
+    }
+
+    fn bio_call(&mut self, function: u32, depth: u64, object: u64, bio: Bio) -> &mut Self {
+        let place = self.place(depth);
+        self.records.push(Record::Call(Called { place, function, object, bio: Some(bio) }));
+        self
+    }
+
+    /// As where the kernel tells which function returns.
+    fn ret(&mut self, function: u32, depth: u64) -> &mut Self {
+        let place = self.place(depth);
+        self.records.push(Record::Return(Return { place, function: Some(function), value: 0 }));
+        self
+    }
+
+    /// As where it does not.
+    fn nameless(&mut self, depth: u64) -> &mut Self {
+        let place = self.place(depth);
+        self.records.push(Record::Return(Return { place, function: None, value: 0 }));
+        self
+    }
+
+    /// A bio's call of these two, without anything in it.
+    fn both(&mut self, function: u32, depth: u64, object: u64, bio: Bio) -> &mut Self {
+        self.bio_call(function, depth, object, bio).ret(function, depth)
+    }
+
+    pub(crate) fn tree(&mut self) -> Tree {
+        let function = |name: &str| Function {
+            name: name.to_owned(),
+            prototype: format!("{} {name}(struct bio *bio)", if name == "inner" { "int" } else { "void" }),
+            argument: 1,
+            returns: if name == "inner" { Returned::Signed(4) } else { Returned::Nothing },
+            source: (name == "outer").then(|| "block/blk-core.c:905".to_owned()),
+        };
+        let functions = NAMES.map(function).to_vec();
+        let flags = r#"{"flags":[[2048,"Sync"],[262144,"Preflush"]],"operations":{"0":"Read","1":"Write"}}"#;
+        let flags = serde_json::from_str(flags).unwrap();
+        let header = Header { class: "bio".into(), kernel: "6.12.0".into(), functions, flags };
+        Tree::new(Recording { header, records: std::mem::take(&mut self.records), cut: false })
+    }
+}
+
+/// Two writes to a partition by a task on CPU 0; the first is ended by an interrupt, within which a return is lost, the second
+/// was in flight when the recording ended.
+pub(crate) fn two_writes() -> Tree {
+    let bio = |sector| Bio {
+        sector,
+        bytes: 4096,
+        opf: 0x801,
+        device: 259 << 20 | 1,
+        remaining: 1,
+        ..Bio::default()
+    };
+    let mut script = Script::new();
+    script.records.push(Record::Device(Device { number: 259 << 20 | 1, name: "nvme0n1p1".into() }));
+    script.bio_call(SUBMIT, 1, 0xff11, bio(800)).bio_call(OUTER, 2, 0xff11, bio(800));
+    script.both(INNER, 3, 0xff22, Bio { remaining: 1, ..Bio::default() }).ret(OUTER, 2).ret(SUBMIT, 1);
+    script.bio_call(SUBMIT, 1, 0xff33, bio(808)).by(8);
+    script.bio_call(END, 1001, 0xff11, Bio { status: 10, ..bio(808) }).bio_call(LAST, 1002, 0xff11, bio(808));
+    script.ret(END, 1001).by(7).ret(SUBMIT, 1);
+    let losses = Losses { lost: vec![0, 3], suppressed: Some(1) };
+    script.records.push(Record::Losses(losses));
+    script.tree()
+}
+
+/// Each call: how deep it is, its name, its duration, the thread; `!` in an interrupt.
+fn calls(tree: &Tree) -> Vec<String> {
+    let one = |call: &Call| {
+        let duration = call.end.map_or("?".to_owned(), |end| (end - call.place.time).to_string());
+        let mark = if call.place.interrupt { "!" } else { "" };
+        let name = NAMES[call.function];
+        format!("{}{mark}{name} {duration} {}", "  ".repeat(call.depth as usize), tree.tasks[call.task].comm)
+    };
+    tree.calls.iter().map(one).collect()
+}
+
+/// Each life: start, end, the names of its calls.
+fn lives(tree: &Tree) -> Vec<(u64, Option<u64>, Vec<&'static str>)> {
+    let name = |call: &usize| NAMES[tree.calls[*call].function];
+    tree.lives.iter().map(|life| (life.start, life.end, life.calls.iter().map(name).collect())).collect()
+}
+
+fn remaining(remaining: u32) -> Bio {
+    Bio { remaining, ..Bio::default() }
+}
+
+#[test]
+fn calls_are_in_those_that_made_them() {
+    let tree = Script::new()
+        .call(OUTER, 1)
+        .call(INNER, 2)
+        .ret(INNER, 2)
+        .call(LAST, 2)
+        .ret(LAST, 2)
+        .ret(OUTER, 1)
+        .tree();
+    assert_eq!(calls(&tree), ["outer 5 t7", "  inner 1 t7", "  last 1 t7"]);
+    assert_eq!(tree.orphans, 0);
+}
+
+#[test]
+fn a_function_that_ends_with_a_jump_is_around_its_target() {
+    for nameless in [false, true] {
+        let mut script = Script::new();
+        script.call(OUTER, 1).call(INNER, 1);
+        if nameless {
+            script.nameless(1).nameless(1)
+        } else {
+            script.ret(INNER, 1).ret(OUTER, 1)
+        };
+        assert_eq!(calls(&script.tree()), ["outer 3 t7", "  inner 1 t7"], "{nameless}");
+    }
+}
+
+#[test]
+fn a_lost_return_does_not_bend_what_comes_later() {
+    // The return of the first `outer` is lost. What comes later is at the same place, deeper, and further up.
+    for depth in [1, 2, 0] {
+        for nameless in [false, true] {
+            let mut script = Script::new();
+            script.call(OUTER, 1).call(INNER, 2).ret(INNER, 2).call(LAST, depth);
+            if nameless {
+                script.nameless(depth)
+            } else {
+                script.ret(LAST, depth)
+            };
+            script.call(OUTER, 1).ret(OUTER, 1);
+            assert_eq!(
+                calls(&script.tree()),
+                ["outer ? t7", "inner 1 t7", "last 1 t7", "outer 1 t7"],
+                "{depth} {nameless}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_lost_return_of_an_inner_call_leaves_the_outer_one_whole() {
+    let tree = Script::new().call(OUTER, 1).call(INNER, 2).call(LAST, 3).ret(LAST, 3).ret(OUTER, 1).tree();
+    assert_eq!(calls(&tree), ["outer 4 t7", "  inner ? t7", "  last 1 t7"]);
+}
+
+#[test]
+fn a_return_without_its_call_is_counted() {
+    let tree = Script::new().ret(INNER, 2).call(OUTER, 1).ret(INNER, 1).ret(OUTER, 1).tree();
+    assert_eq!((calls(&tree), tree.orphans), (vec!["outer 2 t7".to_owned()], 2));
+}
+
+#[test]
+fn an_interrupt_is_no_child_of_what_it_interrupts() {
+    let tree = Script::new()
+        .call(OUTER, 1)
+        .call(END, 1001)
+        .call(INNER, 1002)
+        .ret(INNER, 1002)
+        .ret(END, 1001)
+        .call(LAST, 2)
+        .ret(LAST, 2)
+        .ret(OUTER, 1)
+        .tree();
+    assert_eq!(calls(&tree), ["outer 7 t7", "!bio_endio 3 t7", "  !inner 1 t7", "  last 1 t7"]);
+}
+
+#[test]
+fn tasks_that_take_turns_have_trees_of_their_own() {
+    let tree = Script::new()
+        .call(OUTER, 1)
+        .by(8)
+        .call(OUTER, 1)
+        .call(INNER, 2)
+        .by(7)
+        .ret(OUTER, 1)
+        .by(8)
+        .ret(INNER, 2)
+        .ret(OUTER, 1)
+        .tree();
+    assert_eq!(calls(&tree), ["outer 3 t7", "outer 4 t8", "  inner 2 t8"]);
+}
+
+#[test]
+fn a_life_goes_from_submit_to_the_end_and_its_address_may_come_again() {
+    let mut script = Script::new();
+    script.call(LAST, 1).ret(LAST, 1);
+    for _ in 0..2 {
+        script.call(SUBMIT, 1).call(INNER, 2).ret(INNER, 2).ret(SUBMIT, 1);
+        script.call(END, 1001).call(LAST, 1002).ret(LAST, 1002).ret(END, 1001);
+    }
+    let tree = script.call(OUTER, 1).ret(OUTER, 1).tree();
+    let names = vec!["submit_bio", "inner", "bio_endio"];
+    assert_eq!(lives(&tree), [(3, Some(7), names.clone()), (11, Some(15), names)]);
+    let of: Vec<_> = tree.calls.iter().map(|call| call.life).collect();
+    assert_eq!(of, [None, Some(0), Some(0), Some(0), None, Some(1), Some(1), Some(1), None, None]);
+}
+
+#[test]
+fn an_end_that_was_not_seen_leaves_a_life_open() {
+    let tree = Script::new()
+        .both(SUBMIT, 1, 0xb10, remaining(1))
+        .call(SUBMIT, 1)
+        .ret(SUBMIT, 1)
+        .call(END, 1001)
+        .tree();
+    assert_eq!(lives(&tree), [(1, None, vec!["submit_bio"]), (3, Some(5), vec!["submit_bio", "bio_endio"])]);
+}
+
+#[test]
+fn a_bio_that_was_split_ends_with_the_last_of_its_pieces() {
+    let piece =
+        |remaining, parent_remaining| Bio { remaining, parent: 0xb10, parent_remaining, ..Bio::default() };
+    let mut script = Script::new();
+    script.bio_call(SUBMIT, 1, 0xb10, remaining(1)).both(INNER, 2, 0xc1d, piece(1, 2)).ret(SUBMIT, 1);
+    // The rest of it ends first: one of two. Then its piece, within which the kernel goes on to it.
+    script.both(END, 1001, 0xb10, remaining(2)).both(OUTER, 1001, 0xc1d, piece(1, 1));
+    script.both(END, 1001, 0xc1d, piece(1, 1)).both(LAST, 1001, 0xc1d, piece(1, 1));
+    let whole = vec!["submit_bio", "inner", "bio_endio", "outer", "bio_endio"];
+    assert_eq!(lives(&script.tree()), [(1, Some(9), whole.clone())]);
+
+    // The other way round.
+    let mut script = Script::new();
+    script.bio_call(SUBMIT, 1, 0xb10, remaining(1)).both(INNER, 2, 0xc1d, piece(1, 2)).ret(SUBMIT, 1);
+    script.both(END, 1001, 0xc1d, piece(1, 2)).both(OUTER, 1001, 0xb10, remaining(1));
+    script.both(END, 1001, 0xb10, remaining(1));
+    assert_eq!(lives(&script.tree())[0].1, Some(9));
+
+    // Only one of both has ended.
+    let mut script = Script::new();
+    script.both(SUBMIT, 1, 0xb10, remaining(1)).both(END, 1001, 0xb10, remaining(2));
+    assert_eq!(lives(&script.tree())[0].1, None);
+}
+
+#[test]
+fn two_cpus_may_end_it_at_the_same_time() {
+    // Both see that two remain, since neither has counted yet.
+    let mut script = Script::new();
+    script.both(SUBMIT, 1, 0xb10, remaining(1));
+    script.bio_call(END, 1, 0xb10, remaining(2)).by(8).bio_call(END, 1, 0xb10, remaining(2));
+    script.ret(END, 1).by(7).ret(END, 1);
+    assert_eq!(lives(&script.tree())[0].1, Some(4));
+}
+
+#[test]
+fn a_child_never_lasts_longer_than_its_parent() {
+    // A return that was given to the wrong call, as it may be where the kernel does not tell whose it is.
+    let tree = Script::new().call(OUTER, 2).call(INNER, 3).nameless(2).nameless(3).tree();
+    for call in &tree.calls {
+        let parent = call.parent.map(|parent| &tree.calls[parent]);
+        assert!(parent.is_none_or(|parent| parent.end >= call.end));
+    }
+    assert_eq!(tree.orphans, 1);
+}
+
+#[test]
+fn no_events_are_no_tree() {
+    let tree = Script::new().tree();
+    assert!(tree.calls.is_empty() && tree.lives.is_empty());
+}

@@ -1,0 +1,143 @@
+//! Show: what a recording says, as text, as JSON and as a trace for Perfetto.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use common::{OrCause, Result, report};
+
+use crate::recording::Recording;
+use crate::tree::Tree;
+
+pub mod json;
+pub mod perfetto;
+pub mod text;
+
+/// How to show it.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ShowArgs {
+    /// Print all of it as one JSON document
+    #[arg(long, conflicts_with_all = ["life", "slowest", "lines"])]
+    pub json: bool,
+
+    /// Print the lives of the bio at this address, through all threads and CPUs
+    #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with = "slowest")]
+    pub life: Option<u64>,
+
+    /// Print the N lives that took longest
+    #[arg(long, value_name = "N")]
+    pub slowest: Option<usize>,
+
+    /// Print no more than N lines of the call tree
+    #[arg(long, value_name = "N")]
+    pub lines: Option<usize>,
+
+    /// Write a trace that Perfetto and Chrome open (trace-event JSON)
+    #[arg(long, value_name = "FILE")]
+    pub perfetto: Option<PathBuf>,
+}
+
+impl ShowArgs {
+    /// Reads a recording and shows it.
+    ///
+    /// # Errors
+    /// If the file can't be read or is none of ours, or what it says can't be written.
+    pub fn show(&self, recording: &Path) -> Result<()> {
+        let recording = Recording::read(recording)?;
+        if recording.cut {
+            eprintln!("warning: the recording is cut short; this is what it has up to the cut");
+        }
+        let tree = Tree::new(recording);
+        if let Some(file) = &self.perfetto {
+            write(file, &perfetto::trace(&tree)?)?;
+        }
+        if self.json {
+            eprintln!("{}", text::Summary(&tree));
+            return report::print(json(&json::View::of(&tree))?);
+        }
+        match (self.life, self.slowest) {
+            (Some(object), _) => report::print(text::lives_of(&tree, object)?)?,
+            (None, Some(most)) => report::print(text::slowest(&tree, most))?,
+            // Who asked for a file has it.
+            (None, None) if self.perfetto.is_some() => {}
+            (None, None) => report::print(text::tree(&tree, self.lines))?,
+        }
+        report::print(text::Summary(&tree))
+    }
+}
+
+/// The document as text.
+pub(crate) fn json(document: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(document).or_cause("cannot write JSON")
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).or_cause(format!("cannot write {}", file.display()))
+}
+
+fn address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16)
+        .map_err(|_| "give the address of a bio, such as 0xff3ebb56bcfe0900".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::tests::two_writes;
+
+    #[test]
+    fn the_call_tree() {
+        insta::assert_snapshot!(text::tree(&two_writes(), None));
+        insta::assert_snapshot!(text::tree(&two_writes(), Some(2)));
+        assert_eq!(text::tree(&Tree::default(), None), "No calls.");
+    }
+
+    #[test]
+    fn lives() {
+        let tree = two_writes();
+        let slowest = text::slowest(&tree, 7);
+        insta::assert_snapshot!(slowest);
+        assert_eq!(text::lives_of(&tree, 0xff11).unwrap(), slowest);
+        insta::assert_snapshot!(text::lives_of(&tree, 0xff33).unwrap());
+        insta::assert_snapshot!(text::lives_of(&tree, 0xff22).unwrap_err());
+        assert_eq!(text::slowest(&Tree::default(), 1), "No bio has ended.");
+    }
+
+    #[test]
+    fn the_summary_tells_what_is_missing() {
+        let mut tree = two_writes();
+        insta::assert_snapshot!(text::Summary(&tree));
+        tree.losses = None;
+        insta::assert_snapshot!(text::Summary(&tree));
+        tree.losses = Some(crate::recording::Losses::default());
+        insta::assert_snapshot!(text::Summary(&tree));
+    }
+
+    #[test]
+    fn json_has_a_column_for_everything() {
+        let view = serde_json::to_value(json::View::of(&two_writes())).unwrap();
+        insta::assert_snapshot!(serde_json::to_string_pretty(&view).unwrap());
+        let calls = view["calls"].as_object().unwrap();
+        assert!(calls.values().all(|column| column.as_array().unwrap().len() == 6), "{calls:?}");
+        let mut other = two_writes();
+        other.header.class = "request".into();
+        let view = serde_json::to_value(json::View::of(&other)).unwrap();
+        assert!(view["calls"].get("sector").is_none());
+    }
+
+    #[test]
+    fn a_trace_for_perfetto() {
+        let trace: serde_json::Value =
+            serde_json::from_str(&perfetto::trace(&two_writes()).unwrap()).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap();
+        let lines: Vec<_> = events.iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn addresses_are_hexadecimal() {
+        assert_eq!((address("0xff11"), address("ff11")), (Ok(0xff11), Ok(0xff11)));
+        assert!(address("bio").is_err());
+    }
+}
