@@ -1,0 +1,3 @@
+//! Stage 10: every `struct bio`, through every function that takes one.
+
+pub mod page;
