@@ -21,8 +21,9 @@ for (const nth of [...lives.keys()].sort((a, b) => lives[a].start - lives[b].sta
 byId("axis").style.setProperty("--lanes", busy.length);
 
 // What the colours mean, of those that are there.
-for (const operation of new Set(lives.map((life) => life.operation))) byId("legend").append(element("span", "", swatch(operation), labels.operation(operation)));
-if (lives.some((life) => life.end < 0)) byId("legend").append(element("span", "", element("i", "swatch op-other pale"), "not ended"));
+const legend = (...what) => byId("legend").append(element("span", "", ...what));
+for (const operation of new Set(lives.map((life) => life.operation))) legend(swatch(operation), labels.operation(operation));
+if (lives.some((life) => life.end < 0)) legend(element("i", "swatch op-other pale"), "not ended");
 
 export function zoom(from, to) {
   const width = Math.min(Math.max(to - from, LEAST), end);
@@ -199,7 +200,8 @@ function hint(event) {
   const life = lives[under(event)];
   bars.style.cursor = life ? "pointer" : "crosshair";
   if (!life) return;
-  tip.textContent = [labels.operation(life.operation), bytes(life.bytes), "sector " + life.sector, labels.device(life.device), life.end < 0 ? "in flight" : time(latency(life))].join(" \u00b7 ");
+  const lasted = life.end < 0 ? "not ended" : time(latency(life));
+  tip.textContent = [labels.operation(life.operation), bytes(life.bytes), "sector " + life.sector, labels.device(life.device), lasted].join(" \u00b7 ");
   tip.hidden = false;
   tip.style.left = Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8) + "px";
   tip.style.top = event.clientY + 16 + "px";

@@ -18,10 +18,10 @@ drawing(() => {
   const same = told === shown.version && story.includes(cursor);
   told = shown.version;
   if (!same) {
-    const stays = story.includes(cursor), { scrollTop } = byId("detail");
+    const stays = story.includes(cursor), { scrollTop } = byId("story");
     story = cursor < 0 ? [] : followed(cursor);
     byId("story").replaceChildren(...(cursor < 0 ? [] : track(cursor)));
-    byId("detail").scrollTop = stays ? scrollTop : 0;
+    byId("story").scrollTop = stays ? scrollTop : 0;
   }
   byId("story").querySelector("[aria-current]")?.removeAttribute("aria-current");
   const step = byId("story").querySelector(`[data-call="${cursor}"]`);
@@ -31,7 +31,7 @@ drawing(() => {
 
 function table(pairs) {
   const list = element("dl", "data");
-  for (const [name, ...value] of pairs) list.append(element("dt", "", name), element("dd", "", ...value));
+  for (const [name, ...value] of pairs) list.append(element("dt", name, name), element("dd", name, ...value));
   return list;
 }
 
@@ -43,6 +43,7 @@ function data(call) {
   const back = calls.duration[call] < 0 ? "its return was not seen" : absolute(until[call]);
   const pairs = [
     ["class", "struct " + view.class],
+    ["cpu", calls.cpu[call] + (calls.interrupt[call] > 0 ? ", interrupt" : "")],
     ["address", view.objects[calls.object[call]]],
     ["time", absolute(calls.start[call]) + " \u2192 " + back],
     ["duration", time(calls.duration[call])],
@@ -51,14 +52,14 @@ function data(call) {
     const device = calls.device[call], known = view.devices[device];
     const flags = view.flag_names?.[calls.flags[call]];
     pairs.push(
-      ["sector", calls.sector[call] < 0 ? "\u2013" : String(calls.sector[call])],
-      ["bytes", calls.bytes[call] < 0 ? "\u2013" : String(calls.bytes[call])],
+      ["sector", String(calls.sector[call])],
+      ["bytes", String(calls.bytes[call])],
+      ["error", calls.status[call] > 0 ? element("b", "bad", String(calls.status[call])) : "0"],
       ["action", swatch(calls.operation[call]), labels.operation(calls.operation[call]) + (flags ? " + " + flags : "")],
       ["device", device < 0 ? "none" : known.number + (known.name ? " " + known.name : "")],
-      ["error", calls.status[call] > 0 ? element("b", "bad", String(calls.status[call])) : String(Math.max(calls.status[call], 0))],
     );
   }
-  pairs.push(["pid", pid + (tid === pid ? "" : ", thread " + tid) + " " + comm], ["cpu", calls.cpu[call] + (calls.interrupt[call] > 0 ? ", in an interrupt of this task" : "")]);
+  pairs.push(["pid", pid + (tid === pid ? "" : ", thread " + tid) + " " + comm]);
   if (calls.returned?.[call] != null) pairs.push(["returned", calls.returned[call]]);
   if (source) pairs.push(["source", source]);
   return [
@@ -68,53 +69,63 @@ function data(call) {
   ];
 }
 
-// A life: its calls on every CPU and in every task, each with its place in time, and the time that lies between them.
+// The life of the call's object, or what is known of it without one.
 function track(call) {
-  const all = story, listed = all.slice(0, MOST), life = lives[calls.life[call]];
-  const from = life ? life.start : calls.start[all[0]];
-  const to = Math.max(life ? life.end : from, ...listed.map((each) => until[each]), from + 1);
-  const list = element("div", "track");
-  const bar = (name, start, until) => {
-    const made = element("i", name);
-    made.style.left = (100 * (start - from)) / (to - from) + "%";
-    made.style.width = (100 * (until - start)) / (to - from) + "%";
-    return element("span", "bar", made);
-  };
-  let reach = from, where = "";
-  const gaps = [];
-  for (const each of listed) {
-    const start = calls.start[each];
-    if (start > reach) {
-      const share = Math.round((100 * (start - reach)) / (to - from)) + " %";
-      const gap = element("p", "step gap", element("span"), element("span", "name", time(start - reach) + " between"), bar("", reach, start), element("span", "lasted", share));
-      gaps.push([start - reach, gap]);
-      list.append(gap);
-    }
-    reach = Math.max(reach, until[each]);
-    const here = "CPU " + calls.cpu[each] + " \u00b7 " + (calls.interrupt[each] > 0 ? "interrupt of " : "") + labels.task(calls.task[each]);
-    if (here !== where) list.append(element("h4", "", here));
-    where = here;
-    const name = element("span", "name", labels.function(calls.function[each]));
-    name.style.setProperty("--level", Math.min(view.calls.depth[each], 12));
-    const entry = button("step", () => { go(each); byId("tree").focus(); },
-      element("span", "at", "+" + time(start - from)), name, bar("op-" + colour(life?.operation), start, until[each]), element("span", "lasted", time(calls.duration[each], true)));
-    entry.classList.toggle("hid", shown.row[each] < 0);
-    entry.dataset.call = each;
-    list.append(entry);
-  }
-  gaps.sort(([a], [b]) => b - a)[0]?.[1].classList.add("longest");
-  if (all.length > MOST) list.append(element("p", "note", "and " + integer(all.length - MOST) + " calls more"));
+  const life = lives[calls.life[call]], listed = story.slice(0, MOST);
+  const from = life ? life.start : calls.start[story[0]];
+  const to = listed.reduce((to, each) => Math.max(to, until[each]), Math.max(life ? life.end : from, from + 1));
+  const apart = "The calls between two lives: behind one's bio_endio, before the next one's submit_bio.";
   return [
     element("h3", "", life ? "Its life" : "Calls with this object"),
-    element("p", "", ...(life ? summary(life) : [lives.length ? "The calls between two lives: behind one's bio_endio, before the next one's submit_bio." : "The calls with the object at this address."])),
+    element("p", "", ...(life ? summary(life) : [lives.length ? apart : "The calls with the object at this address."])),
     element(
       "p",
       "acts",
       button("", () => zoom(from, to), "Zoom to it"),
-      button("", () => change({ selected: new Set(all) }), "Select its calls"),
+      button("", () => change({ selected: new Set(story) }), "Select its calls"),
     ),
-    list,
+    steps(listed, from, to, "op-" + colour(life?.operation)),
+    story.length > MOST ? element("p", "note", "and " + integer(story.length - MOST) + " calls more") : "",
   ];
+}
+
+// Calls on every CPU and in every task, each with its place in time, and between them the times in which none ran.
+function steps(listed, from, to, colours) {
+  const list = element("div", "track"), share = (time) => (100 * time) / (to - from);
+  const bar = (name, start, until) => {
+    const made = element("i", name);
+    made.style.left = share(start - from) + "%";
+    made.style.width = share(until - start) + "%";
+    return element("span", "bar", made);
+  };
+  const parts = (at, name, bar, lasted) => [element("span", "at", at), element("span", "name", name), bar, element("span", "lasted", lasted)];
+  let reach = from, where = "", longest = { time: 0 };
+  for (const call of listed) {
+    const start = calls.start[call], gap = start - reach;
+    if (gap > 0) {
+      const line = element("p", "step gap", ...parts("", time(gap) + " between", bar("", reach, start), Math.round(share(gap)) + " %"));
+      if (gap > longest.time) longest = { time: gap, line };
+      list.append(line);
+    }
+    reach = Math.max(reach, until[call]);
+    const here = "CPU " + calls.cpu[call] + " \u00b7 " + (calls.interrupt[call] > 0 ? "interrupt of " : "") + labels.task(calls.task[call]);
+    if (here !== where) list.append(element("h4", "", here));
+    where = here;
+    const lasted = time(calls.duration[call], true);
+    const line = parts("+" + time(start - from), labels.function(calls.function[call]), bar(colours, start, until[call]), lasted);
+    const { depth } = view.calls;
+    line[1].style.setProperty("--level", Math.max(depth[call] - depth[listed[0]], 0));
+    const step = button("step", () => jump(call), ...line);
+    step.classList.toggle("hid", shown.row[call] < 0);
+    step.dataset.call = call;
+    list.append(step);
+  }
+  longest.line?.classList.add("longest");
+  return list;
+}
+function jump(call) {
+  go(call);
+  byId("tree").focus();
 }
 
 function summary(life) {
@@ -131,14 +142,15 @@ function recording() {
     const mine = ended.filter((life) => life.operation === operation), all = lives.filter((life) => life.operation === operation);
     if (!all.length) return [];
     const at = (share) => (mine.length ? time(latency(mine[Math.floor((mine.length - 1) * share)])) : "\u2013");
-    const cells = [integer(all.length), bytes(all.reduce((sum, life) => sum + Math.max(life.bytes, 0), 0)), at(0.5), at(0.01), at(0)];
+    const moved = all.reduce((sum, life) => sum + Math.max(life.bytes, 0), 0);
+    const cells = [integer(all.length), bytes(moved), at(0.5), at(0.01), at(0)];
     return [element("tr", "", element("th", "", swatch(operation), name), ...cells.map((text) => element("td", "", text)))];
   });
   const head = ["", "lives", "bytes", "median", "99 %", "longest"].map((text) => element("th", "", text));
   const slow = ended.slice(0, 12).map((life) => {
     const cells = [labels.operation(life.operation), bytes(life.bytes), life.sector, labels.device(life.device)].map((text) => element("span", "", text));
     cells[0].prepend(swatch(life.operation));
-    return button("slow", () => { go(life.calls[0]); byId("tree").focus(); }, element("b", "", time(latency(life), true)), ...cells);
+    return button("slow", () => jump(life.calls[0]), element("b", "", time(latency(life), true)), ...cells);
   });
   if (!lives.length) return [element("h2", "", "The recording"), element("p", "", count ? "Click a call to see the object that it was called with." : "")];
   return [

@@ -33,7 +33,8 @@ function menu(name, title, values) {
       else hidden.add(value);
       change();
     });
-    const label = element("label", "", box, name === "operation" ? swatch(value) : "", element("span", "name", labels[name](value)), element("span", "faint", integer(sum)));
+    const text = [element("span", "name", labels[name](value)), element("span", "faint", integer(sum))];
+    const label = element("label", "", box, name === "operation" ? swatch(value) : "", ...text);
     const only = button("only", () => hide(all.filter((other) => other !== value)), "only");
     only.setAttribute("aria-label", "only " + labels[name](value));
     working(() => { box.checked = !hidden.has(value); });

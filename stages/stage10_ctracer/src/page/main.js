@@ -11,25 +11,28 @@ import { closeMenus, showAll } from "./filters.js";
 // What the recording is, and what it lacks.
 document.title = "struct " + view.class + ": " + plural(count, "call");
 byId("class").textContent = "struct " + view.class;
-byId("facts").textContent = [plural(count, "call"), ...(lives.length ? [plural(lives.length, "life").replace("lifes", "lives")] : []), ...(count ? [plural(new Set(calls.function).size, "function"), time(end)] : []), "Linux " + view.kernel].join(" \u00b7 ");
-if (!view.lost.length) tell("bad", "The recording was cut short. How many events were lost is not known.");
+const facts = [plural(count, "call")];
+if (lives.length) facts.push(integer(lives.length) + (lives.length === 1 ? " life" : " lives"));
+if (count) facts.push(plural(new Set(calls.function).size, "function"), time(end));
+byId("facts").textContent = [...facts, "Linux " + view.kernel].join(" \u00b7 ");
+
+const tell = (name, ...text) => byId("losses").append(element("p", name, text.join(" ")));
 const lost = view.lost.reduce((sum, each) => sum + each, 0);
+if (!view.lost.length) tell("bad", "The recording was cut short. How many events were lost is not known.");
 if (lost) {
-  const where = view.lost.flatMap((each, cpu) => (each ? ["CPU " + cpu + ": " + integer(each)] : []));
-  tell("bad", plural(lost, "event") + " found no room in the buffer and " + (lost === 1 ? "is" : "are") + " lost (" + where.join(", ") + "). What is shown has holes: calls without a return, lives without an end.");
+  const where = view.lost.flatMap((each, cpu) => (each ? ["CPU " + cpu + ": " + integer(each)] : [])).join(", ");
+  const holes = "What is shown has holes: calls without a return, lives without an end.";
+  tell("bad", plural(lost, "event"), "found no room in the buffer and", lost === 1 ? "is" : "are", "lost (" + where + ").", holes);
 }
-if (view.suppressed) tell("bad", plural(view.suppressed, "call") + " came while a probe was at work on the same CPU. The kernel runs no second one then, so they are not shown.");
-if (view.suppressed === null) tell("", "A call that comes while a probe is at work on the same CPU is not shown: the kernel runs no second one then. This kernel does not tell how many there were.");
-function tell(name, text) {
-  byId("losses").append(element("p", name, text));
-}
+const reason = "while a probe is at work on the same CPU is not shown: the kernel runs no second one then.";
+if (view.suppressed) tell("bad", "What comes", reason, "It kept back", plural(view.suppressed, "call") + ".");
+if (view.suppressed === null) tell("", "What comes", reason, "This kernel does not tell how many calls that were.");
 if (!count) {
   document.body.classList.add("empty");
-  const listed = plural(view.functions.length, "function");
-  byId("nothing").replaceChildren(
-    element("b", "", "This recording is empty."),
-    element("p", "", "None of the " + listed + " that were watched was called with a struct " + view.class + ". Record while there is I/O, or for longer, or with a wider --functions, --pid or --device."),
-  );
+  const watched = plural(view.functions.length, "function");
+  const told = `None of the ${watched} that were watched was called with a struct ${view.class}.`;
+  const fix = "Record while there is I/O, or for longer, or with a wider --functions, --pid or --device.";
+  byId("nothing").replaceChildren(element("b", "", "This recording is empty."), element("p", "", told + " " + fix));
 }
 
 // The next call of the life that is followed, or the one before.

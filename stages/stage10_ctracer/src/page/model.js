@@ -5,13 +5,12 @@ export const count = view.calls.start.length;
 export const lives = view.lives;
 
 // What a view has not, such as the sectors of another class than bio, is -1 everywhere: "none".
-const column = (name, Kind = Int32Array) => (view.calls[name] ? new Kind(view.calls[name]) : new Kind(count).fill(-1));
+const column = (Kind, name) => (view.calls[name] ? new Kind(view.calls[name]) : new Kind(count).fill(-1));
+const columns = (Kind, ...names) => Object.fromEntries(names.map((name) => [name, column(Kind, name)]));
 
 export const calls = {
-  ...Object.fromEntries(
-    ["function", "task", "cpu", "object", "life", "parent", "operation", "flags", "device", "status", "interrupt"].map((name) => [name, column(name)]),
-  ),
-  ...Object.fromEntries(["start", "duration", "sector", "bytes"].map((name) => [name, column(name, Float64Array)])),
+  ...columns(Int32Array, "function", "task", "cpu", "object", "life", "parent", "operation", "flags", "device", "status", "interrupt"),
+  ...columns(Float64Array, "start", "duration", "sector", "bytes"),
   returned: view.calls.returned,
 };
 

@@ -58,7 +58,7 @@ export const colour = (operation) => (coloured.includes(view.operations?.[operat
 export const swatch = (operation) => element("i", "swatch op-" + colour(operation));
 
 // A function's parameters, cut at the one that is followed: what is before it, itself, and what is after it.
-export const parameters = view.functions.map(({ prototype, argument }) => {
+const parameters = view.functions.map(({ prototype, argument }) => {
   const inner = prototype.slice(prototype.indexOf("(") + 1, prototype.lastIndexOf(")"));
   const parts = [""];
   let depth = 0;
@@ -74,5 +74,6 @@ export const parameters = view.functions.map(({ prototype, argument }) => {
 
 export function signature(nth) {
   const [before, own, after] = parameters[nth];
-  return [element("b", "", view.functions[nth].name), element("span", "faint", "(" + before), element("span", "own", own), element("span", "faint", after + ")")];
+  const faint = (text) => element("span", "faint", text);
+  return [element("b", "", view.functions[nth].name), faint("(" + before), element("span", "own", own), faint(after + ")")];
 }

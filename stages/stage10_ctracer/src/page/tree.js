@@ -46,8 +46,8 @@ function line(row, top) {
     "row",
     cell("mark"),
     cell("at", ...clock(calls.start[call])),
-    cell("cpu", labels.cpu(calls.cpu[call])),
-    cell("task", labels.task(calls.task[call]), calls.interrupt[call] > 0 ? element("span", "irq", "irq") : ""),
+    cell("cpu", calls.interrupt[call] > 0 ? element("span", "irq", "irq") : "", labels.cpu(calls.cpu[call])),
+    cell("task", labels.task(calls.task[call])),
     cell("lasted" + (lasted >= 1e6 ? " long" : ""), time(lasted, true)),
     name,
     cell("source", view.functions[nth].source || ""),
@@ -99,7 +99,7 @@ export function move(by) {
 }
 export const page = () => Math.max(Math.floor(inSight() / ROW) - 1, 1);
 
-export function fold(call, shut) {
+function fold(call, shut) {
   state.folded[call] = shut;
   fill();
   redraw();

@@ -168,7 +168,7 @@ fn it_loads_and_fits_and_can_be_read_in_light_and_dark() {
     assert!(facts.starts_with("445 calls · 16 lives · 45 functions"), "{facts}");
     let losses = page.text("#losses");
     assert!(losses.contains("1,234 events") && losses.contains("CPU 0: 1,200, CPU 1: 34"), "{losses}");
-    assert!(losses.contains("5 calls came while a probe was at work"), "{losses}");
+    assert!(losses.contains("kept back 5 calls"), "{losses}");
     page.click_call(&view, 12, 0);
     page.press(" ");
     page.search("bio");
