@@ -10,20 +10,27 @@ const LEAST = 1000; // nanoseconds: the smallest range
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const overview = byId("overview"), bars = byId("bars"), tip = byId("tip");
 
-// Each life takes the first lane that is free when it starts.
+// When each life was over. One whose end was not seen was so at the latest when the next began at the same address.
+const byStart = [...lives.keys()].sort((a, b) => lives[a].start - lives[b].start);
+const over = new Float64Array(lives.length), later = new Map();
+for (const nth of byStart.toReversed()) {
+  const { object, start, end: seen } = lives[nth];
+  over[nth] = seen < 0 ? later.get(object) ?? end : seen;
+  later.set(object, start);
+}
+// Each takes the first lane that is free when it starts.
 const lane = new Int32Array(lives.length), busy = [];
-const over = (life) => (life.end < 0 ? end : life.end);
-for (const nth of [...lives.keys()].sort((a, b) => lives[a].start - lives[b].start)) {
+for (const nth of byStart) {
   const found = busy.findIndex((until) => until <= lives[nth].start);
   lane[nth] = found < 0 ? busy.length : found;
-  busy[lane[nth]] = over(lives[nth]);
+  busy[lane[nth]] = over[nth];
 }
 byId("axis").style.setProperty("--lanes", busy.length);
 
 // What the colours mean, of those that are there.
 const legend = (...what) => byId("legend").append(element("span", "", ...what));
 for (const operation of new Set(lives.map((life) => life.operation))) legend(swatch(operation), labels.operation(operation));
-if (lives.some((life) => life.end < 0)) legend(element("i", "swatch op-other pale"), "not ended");
+if (lives.some((life) => life.end < 0)) legend(element("i", "swatch op-other pale"), "end not seen");
 
 export function zoom(from, to) {
   const width = Math.min(Math.max(to - from, LEAST), end);
@@ -82,7 +89,7 @@ const TICKS = 18; // pixels above the lanes
 const box = (life, width, height) => {
   const tall = (height - TICKS) / Math.max(busy.length, 1);
   const x = ((lives[life].start - state.from) / (state.to - state.from)) * width;
-  const right = ((over(lives[life]) - state.from) / (state.to - state.from)) * width;
+  const right = ((over[life] - state.from) / (state.to - state.from)) * width;
   const gap = tall >= 4 ? 1 : 0;
   return { x, y: TICKS + lane[life] * tall, wide: Math.max(right - x, 1.5), tall: Math.max(Math.min(tall, 22) - gap, 0.5) };
 };
@@ -103,7 +110,7 @@ function drawBars() {
   const ran = ink("ran");
   for (let nth = 0; nth < lives.length; nth++) {
     const life = lives[nth];
-    if (life.start > state.to || over(life) < state.from) continue;
+    if (life.start > state.to || over[nth] < state.from) continue;
     const { x, y, wide, tall } = box(nth, width, height);
     paint.fillStyle = colours[kind[life.operation]];
     paint.globalAlpha = (shown.lives[nth] ? 1 : 0.3) * (life.end < 0 ? 0.45 : 1);
@@ -112,7 +119,7 @@ function drawBars() {
     // A wide bar is darker where one of its functions ran, and the more so, the deeper it was.
     paint.fillStyle = ran;
     for (const call of life.calls) {
-      const lasted = Math.min(until[call], over(life)) - calls.start[call];
+      const lasted = Math.min(until[call], over[nth]) - calls.start[call];
       paint.fillRect((calls.start[call] - state.from) * per, y, Math.max(lasted * per, 1), tall);
     }
   }
@@ -200,7 +207,7 @@ function hint(event) {
   const life = lives[under(event)];
   bars.style.cursor = life ? "pointer" : "crosshair";
   if (!life) return;
-  const lasted = life.end < 0 ? "not ended" : time(latency(life));
+  const lasted = life.end < 0 ? "end not seen" : time(latency(life));
   tip.textContent = [labels.operation(life.operation), bytes(life.bytes), "sector " + life.sector, labels.device(life.device), lasted].join(" \u00b7 ");
   tip.hidden = false;
   tip.style.left = Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8) + "px";

@@ -18,15 +18,15 @@ drawing(() => {
   const same = told === shown.version && story.includes(cursor);
   told = shown.version;
   if (!same) {
-    const stays = story.includes(cursor), { scrollTop } = byId("story");
+    const stays = story.includes(cursor), scrolled = byId("story").lastChild?.scrollTop;
     story = cursor < 0 ? [] : followed(cursor);
     byId("story").replaceChildren(...(cursor < 0 ? [] : track(cursor)));
-    byId("story").scrollTop = stays ? scrollTop : 0;
+    if (stays) byId("story").lastChild.scrollTop = scrolled;
   }
   byId("story").querySelector("[aria-current]")?.removeAttribute("aria-current");
   const step = byId("story").querySelector(`[data-call="${cursor}"]`);
   step?.setAttribute("aria-current", "true");
-  if (same) step?.scrollIntoView({ block: "nearest" });
+  step?.scrollIntoView({ block: "nearest" });
 });
 
 function table(pairs) {
@@ -76,16 +76,15 @@ function track(call) {
   const to = listed.reduce((to, each) => Math.max(to, until[each]), Math.max(life ? life.end : from, from + 1));
   const apart = "The calls between two lives: behind one's bio_endio, before the next one's submit_bio.";
   return [
-    element("h3", "", life ? "Its life" : "Calls with this object"),
-    element("p", "", ...(life ? summary(life) : [lives.length ? apart : "The calls with the object at this address."])),
     element(
-      "p",
+      "div",
       "acts",
-      button("", () => zoom(from, to), "Zoom to it"),
-      button("", () => change({ selected: new Set(story) }), "Select its calls"),
+      element("h3", "", life ? "Its life" : "Calls with this object"),
+      button("zoom", () => zoom(from, to), "Zoom"),
+      button("take", () => change({ selected: new Set(story) }), "Select all"),
     ),
+    element("p", "", ...(life ? summary(life) : [lives.length ? apart : "The calls with the object at this address."])),
     steps(listed, from, to, "op-" + colour(life?.operation)),
-    story.length > MOST ? element("p", "note", "and " + integer(story.length - MOST) + " calls more") : "",
   ];
 }
 
@@ -121,6 +120,7 @@ function steps(listed, from, to, colours) {
     list.append(step);
   }
   longest.line?.classList.add("longest");
+  if (story.length > MOST) list.append(element("p", "note", "and " + integer(story.length - MOST) + " calls more"));
   return list;
 }
 function jump(call) {
@@ -130,7 +130,7 @@ function jump(call) {
 
 function summary(life) {
   const parts = [labels.operation(life.operation), bytes(life.bytes), "sector " + life.sector, labels.device(life.device), plural(life.calls.length, "call")];
-  const lasted = life.end < 0 ? "still in flight at the end" : time(latency(life));
+  const lasted = life.end < 0 ? "end not seen" : time(latency(life));
   const failed = life.status > 0 ? [" ", element("b", "bad", "error " + life.status)] : [];
   return [swatch(life.operation), element("b", "", lasted), " \u00b7 " + parts.join(" \u00b7 "), ...failed];
 }

@@ -377,7 +377,7 @@ fn lines_are_selected_searched_and_folded() {
     // A life is selected whole.
     let life = view.life(3);
     page.click_call(&view, life[0], 0);
-    page.click("#story .acts button:nth-child(2)", 0);
+    page.click("#story .take", 0);
     assert_eq!(selected(&mut page), view.tree(|call| life.contains(&call)));
     page.press("Escape");
 
