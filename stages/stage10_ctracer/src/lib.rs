@@ -7,6 +7,7 @@
 
 pub mod attach;
 pub mod find;
+pub mod page;
 pub mod record;
 pub mod recording;
 pub mod tree;

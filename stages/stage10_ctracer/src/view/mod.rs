@@ -1,4 +1,4 @@
-//! Show: what a recording says, as text, as JSON and as a trace for Perfetto.
+//! Show: what a recording says, as text, as JSON, as a page for a browser and as a trace for Perfetto.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use common::{OrCause, Result, report};
 
+use crate::page;
 use crate::recording::Recording;
 use crate::tree::Tree;
 
@@ -32,6 +33,10 @@ pub struct ShowArgs {
     #[arg(long, value_name = "N")]
     pub lines: Option<usize>,
 
+    /// Write a page that a browser shows: the calls, each bio's data and its life, and all lives over time
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
     /// Write a trace that Perfetto and Chrome open (trace-event JSON)
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
@@ -48,6 +53,9 @@ impl ShowArgs {
             eprintln!("warning: the recording is cut short; this is what it has up to the cut");
         }
         let tree = Tree::new(recording);
+        if let Some(file) = &self.html {
+            write(file, &page::html(&json(&json::View::of(&tree))?))?;
+        }
         if let Some(file) = &self.perfetto {
             write(file, &perfetto::trace(&tree)?)?;
         }
@@ -59,7 +67,7 @@ impl ShowArgs {
             (Some(object), _) => report::print(text::lives_of(&tree, object)?)?,
             (None, Some(most)) => report::print(text::slowest(&tree, most))?,
             // Who asked for a file has it.
-            (None, None) if self.perfetto.is_some() => {}
+            (None, None) if self.html.is_some() || self.perfetto.is_some() => {}
             (None, None) => report::print(text::tree(&tree, self.lines))?,
         }
         report::print(text::Summary(&tree))

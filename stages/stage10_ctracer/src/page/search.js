@@ -1,0 +1,46 @@
+// Search: which calls have the text somewhere in them, and going from one to the next.
+import { calls, count, order, place, view } from "./model.js";
+import { byId, integer, labels } from "./text.js";
+import { drawing, state, working } from "./state.js";
+import { shown } from "./shown.js";
+import { go } from "./tree.js";
+
+// The calls that match and pass the filters, in the order of the tree, and each call's number in that list, from 1.
+const found = { calls: [], nth: new Int32Array(count) };
+export const matches = (call) => found.nth[call] > 0;
+
+working(() => {
+  const query = state.query.trim().toLowerCase();
+  found.calls = [];
+  found.nth.fill(0);
+  if (!query) return;
+  // What is in a table is looked at once, however many calls share it.
+  const hits = (names) => names.map((name) => name.toLowerCase().includes(query));
+  const tables = [
+    ["function", hits(view.functions.map((each) => each.name))],
+    ["task", hits(view.tasks.map((_, task) => labels.task(task)))],
+    ["object", hits(view.objects)],
+    ["device", hits((view.devices || []).map((_, device) => labels.device(device)))],
+    ["operation", hits(view.operations || [])],
+    ["flags", hits(view.flag_names || [])],
+  ].filter(([, hit]) => hit.includes(true));
+  const sector = /^\d+$/.test(query) ? Number(query) : NaN;
+  for (const call of order) {
+    const hit = tables.some(([name, hit]) => hit[calls[name][call]]) || calls.sector[call] === sector;
+    if (hit && shown.passes[call]) found.nth[call] = found.calls.push(call);
+  }
+});
+
+// To the next match behind the cursor, or before it; from the last one on to the first.
+export function next(by) {
+  const all = found.calls;
+  if (!all.length) return;
+  const here = state.cursor < 0 ? (by > 0 ? -1 : count) : place[state.cursor];
+  const beyond = by > 0 ? all.find((call) => place[call] > here) : all.findLast((call) => place[call] < here);
+  go(beyond ?? (by > 0 ? all[0] : all.at(-1)));
+}
+
+drawing(() => {
+  const at = state.cursor >= 0 && matches(state.cursor) ? integer(found.nth[state.cursor]) + " of " : "";
+  byId("found").textContent = state.query.trim() ? at + integer(found.calls.length) : "";
+});

@@ -1,0 +1,58 @@
+// Which calls pass the filters, and which rows of the tree they make.
+import { calls, count, lives, order, place, size, until } from "./model.js";
+import { state, working } from "./state.js";
+
+export const shown = {
+  passes: new Uint8Array(count), // by call
+  before: new Int32Array(count + 1), // by place: how many calls pass that come before it
+  calls: new Int32Array(count), // by row
+  level: new Int32Array(count), // by row
+  row: new Int32Array(count), // by call; -1: it is not shown
+  rows: 0,
+  filtered: 0, // goes up when other calls pass
+  version: 0, // goes up when there are other rows
+  lives: new Uint8Array(lives.length), // has a life any call that passes?
+};
+
+working(() => {
+  const { selected, only, from, to, hidden } = state;
+  const columns = Object.entries(hidden).filter(([, values]) => values.size);
+  shown.lives.fill(0);
+  for (let call = 0; call < count; call++) {
+    let passes = calls.start[call] <= to && until[call] >= from && (!only || selected.has(call));
+    for (const [name, values] of columns) passes &&= !values.has(calls[name][call]);
+    shown.passes[call] = passes;
+    if (passes && calls.life[call] >= 0) shown.lives[calls.life[call]] = 1;
+  }
+  for (let at = 0; at < count; at++) shown.before[at + 1] = shown.before[at] + shown.passes[order[at]];
+  shown.filtered++;
+  fill();
+});
+
+// Puts the rows together, anew after something was folded. A call whose parent is not shown stands below the nearest one that is.
+export function fill() {
+  shown.rows = 0;
+  shown.row.fill(-1);
+  const ends = [];
+  for (let at = 0; at < count; at++) {
+    const call = order[at];
+    if (!shown.passes[call]) continue;
+    while (ends.at(-1) <= at) ends.pop();
+    shown.calls[shown.rows] = call;
+    shown.level[shown.rows] = ends.length;
+    shown.row[call] = shown.rows++;
+    if (state.folded[call]) at += size[call] - 1;
+    else ends.push(at + size[call]);
+  }
+  shown.version++;
+}
+
+export const total = () => shown.before[count];
+export const hasChildren = (call) => shown.before[place[call] + size[call]] > shown.before[place[call] + 1];
+
+// The row that a call stands below, or -1.
+export function parentRow(row) {
+  const level = shown.level[row];
+  while (row >= 0 && shown.level[row] >= level) row--;
+  return row;
+}
