@@ -34,6 +34,10 @@ pub const CASES: &[Case] = cases![
 
 pub const SOAK: &[Case] = cases![soak_ctracer];
 
+/// Some of the functions that each bio passes through: to attach to all of them one by one, as on 5.10 and 6.1, takes its time.
+const SOME: [&str; 6] =
+    ["--functions", "submit_bio*", "--functions", "blk_mq_s*_bio*", "--functions", "*split*"];
+
 const FILE: &str = "/tmp/ctracer.rec";
 
 /// Starts it, with these options.
@@ -213,23 +217,18 @@ fn ctracer_finds_what_another_reader_of_the_types_finds() {
             assert!(!traceable.contains(&**function) || copies > 1, "{function}");
         }
     }
-    // It attaches to all of those.
-    let (tree, ()) = watch(&[], || ());
-    let attached: BTreeSet<_> = tree.header.functions.iter().map(|function| function.name.clone()).collect();
-    assert!(attached.iter().all(|name| traceable.contains(&**name)));
-    assert_eq!(attached.len(), sh("stage10 list | grep -c ';$'").trim().parse::<usize>().unwrap());
 }
 
 fn ctracer_lives_are_what_io_did() {
     quiet();
-    let (tree, done) = watch(&[], || io("write /dev/scratch --count 50 --size 8192"));
+    let (tree, done) = watch(&SOME, || io("write /dev/scratch --count 50 --size 8192"));
     check(&tree);
     let lives = lives(&tree, RAW_DEVICE, "write");
     assert_eq!(lives.len(), tree.lives.len(), "there was nothing else");
     assert_eq!(lives.len() as u64, done.count);
     for (nth, life) in lives.iter().enumerate() {
         assert_eq!((life.bio.sector, life.bio.bytes, life.status), (16 * nth as u64, 8192, 0));
-        assert!(life.end.is_some() && life.calls.len() >= 5, "{life:?}");
+        assert!(life.end.is_some() && life.calls.len() >= 4, "{life:?}");
         let submit = &tree.calls[life.calls[0]];
         assert_eq!(tree.tasks[submit.task].pid, done.pid);
         // `io` waits for each, so they are within the time that it says it took.
@@ -244,7 +243,7 @@ fn ctracer_lives_are_what_io_did() {
 
 fn ctracer_tells_every_kind_of_bio() {
     quiet();
-    let (tree, done) = watch(&[], || {
+    let (tree, done) = watch(&SOME, || {
         let work = |arguments| io(arguments);
         let written = work("write /dev/part --count 5");
         let read = work("read-direct /dev/scratch --count 6");
@@ -309,6 +308,11 @@ fn ctracer_nests_as_function_graph_does() {
     quiet();
     let (tree, _) = watch(&[], || io("write /dev/scratch --count 30"));
     check(&tree);
+    // Each function that is offered is attached.
+    assert_eq!(
+        tree.header.functions.len(),
+        sh("stage10 list | grep -c ';$'").trim().parse::<usize>().unwrap()
+    );
     // Each stack's calls by themselves, in their order.
     let mut ours = BTreeMap::<_, Vec<_>>::new();
     for call in &tree.calls {
@@ -362,7 +366,7 @@ fn ctracer_filters() {
     quiet();
     // Two disks, and two processes.
     let one = prepare("write /dev/part --count 20");
-    let stage = start(&["--pid", &one.id().to_string()]);
+    let stage = start(&[&["--pid", &one.id().to_string()][..], &SOME].concat());
     let other = thread::spawn(|| io("write /dev/scratch --count 20"));
     go(one);
     other.join().unwrap();
@@ -383,7 +387,7 @@ fn ctracer_filters() {
     let fits = |name: &String| name == "bio_endio" || name.contains("submit_bio") && !name.starts_with("__");
     assert!(names.iter().all(fits), "{names:?}");
 
-    let stage = start(&["--max-events", "25"]);
+    let stage = start(&[&["--max-events", "25"][..], &SOME].concat());
     io("write /dev/scratch --count 30");
     let seen = stage.wait().unwrap();
     assert!(seen.status.success());
@@ -400,7 +404,7 @@ fn ctracer_loses_nothing() {
 fn many(count: u64) -> (Tree, Done) {
     quiet();
     let (tree, done) =
-        watch(&[], || io(&format!("write /dev/scratch --size 512 --threads 2 --count {count}")));
+        watch(&SOME, || io(&format!("write /dev/scratch --size 512 --threads 2 --count {count}")));
     check(&tree);
     assert!(tree.lives.iter().all(|life| life.end.is_some()));
     let sectors: BTreeSet<_> = tree.lives.iter().map(|life| life.bio.sector).collect();
@@ -419,7 +423,9 @@ fn soak_ctracer() {
 
 fn ctracer_traces_other_classes() {
     quiet();
-    let (tree, done) = watch(&["--class", "request"], || io("write /dev/scratch --count 12"));
+    let (tree, done) = watch(&["--class", "request", "--functions", "blk_mq_s*_request"], || {
+        io("write /dev/scratch --count 12")
+    });
     check(&tree);
     assert!(tree.lives.is_empty());
     let started = tree.calls.iter().filter(|call| name(&tree, call) == "blk_mq_start_request").count();
@@ -448,10 +454,12 @@ fn ctracer_ends_in_every_phase() {
     Recording::read(Path::new(FILE)).unwrap();
     at_once(Signal::SIGKILL);
     nothing_stays();
-    Recording::read(Path::new(FILE)).unwrap();
+    if let Err(error) = Recording::read(Path::new(FILE)) {
+        assert!(error.cause().ends_with("is cut short before its first event"), "{error}");
+    }
 
     // While it records.
-    let stage = start(&[]);
+    let stage = start(&SOME);
     io("write /dev/scratch --count 5");
     let asked = Instant::now();
     let tree = end(stage);
@@ -463,7 +471,7 @@ fn ctracer_ends_in_every_phase() {
     eprintln!("ended after {took:?}");
 
     // Killed while it records: what it has written opens.
-    let stage = start(&[]);
+    let stage = start(&SOME);
     io("write /dev/scratch --count 5");
     wait_until("the last of them is in the file", || {
         let recording = Recording::read(Path::new(FILE)).unwrap();

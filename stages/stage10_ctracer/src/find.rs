@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs;
 
 use common::{Error, OrCause, Result};
-use libbpf_rs::btf::types::{Array, Func, FuncProto, FwdKind, Int, IntEncoding, Struct};
+use libbpf_rs::btf::types::{Array, Enum, Func, FuncProto, FwdKind, Int, IntEncoding, Struct};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 
 use crate::recording::Returned;
@@ -162,6 +162,16 @@ pub fn find(btf: &Btf<'_>, class: &str, names: &Names) -> Result<Vec<Function>> 
             .fix("trace another class: --class request"));
     }
     Ok(found.into_values().collect())
+}
+
+/// The value of an enum's member, whatever the enum's name.
+pub fn value(btf: &Btf<'_>, member: &str) -> Option<u32> {
+    let mut members = btf.type_by_kind::<Enum<'_>>().flat_map(|all| {
+        let members: Vec<_> = all.iter().map(|member| (name(member.name), member.value)).collect();
+        members
+    });
+    let (_, value) = members.find(|(name, _)| name.as_deref() == Some(member))?;
+    u32::try_from(value).ok()
 }
 
 fn returned(ty: BtfType<'_>) -> Returned {

@@ -142,14 +142,17 @@ pub fn record(args: &RecordArgs, file: File) -> Result<()> {
     options.only_pid = args.pid.unwrap_or_default();
     options.only_dev = args.device.as_deref().map_or(Ok(0), disks::number)?;
     [options.submit_bio_id, options.bio_endio_id] = ids;
+    // Without it, no bio is known to be split.
+    let chain = find::value(&btf, "BIO_CHAIN");
+    options.bio_chain_bit = chain.unwrap_or(u32::BITS - 1);
     options.bio_chain_endio_at = names.address("bio_chain_endio").unwrap_or_default();
     open_skel.maps.probes.set_max_entries(2 * singles.len().max(1) as u32)?;
     let progs = &mut open_skel.progs;
     for program in [&mut progs.entries, &mut progs.returns] {
-        program.set_autoload(multi);
+        program.set_autoload(multi && !singles.is_empty());
     }
     for program in [&mut progs.single_entry, &mut progs.single_return] {
-        program.set_autoload(!multi);
+        program.set_autoload(!multi && !singles.is_empty());
     }
     for program in [
         &mut progs.submit_bio_entry,

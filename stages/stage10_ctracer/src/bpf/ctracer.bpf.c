@@ -11,11 +11,12 @@ const volatile u32 only_pid; /* --pid; 0: all processes */
 const volatile u32 only_dev; /* --device: the disk's number; 0: all disks */
 const volatile u32 submit_bio_id; /* numbers of these two functions */
 const volatile u32 bio_endio_id;
+/* BIO_CHAIN: 5 on 5.10, 4 later. Its enum has no name, by which CO-RE could find it. */
+const volatile u32 bio_chain_bit;
 const volatile u64 bio_chain_endio_at; /* its address; 0: not known */
 
 #define THREAD_SIZE 16384 /* of x86_64, without KASAN */
 #define UNKNOWN ~0u
-#define BIO_CHAIN 4 /* the bit of bi_flags; the same from 4.17 on */
 
 /* Linux 5.10; bi_bdev came with 5.12. */
 struct bio___old {
@@ -166,7 +167,7 @@ static __always_inline bool is_asked_for(struct head *head, u64 object)
  */
 static __always_inline u32 remaining(struct bio *bio)
 {
-	if (BPF_CORE_READ(bio, bi_flags) >> BIO_CHAIN & 1)
+	if (BPF_CORE_READ(bio, bi_flags) >> bio_chain_bit & 1)
 		return BPF_CORE_READ(bio, __bi_remaining.counter);
 	return 1;
 }
