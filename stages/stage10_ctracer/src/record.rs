@@ -23,6 +23,8 @@ use crate::recording::{
     Bio, Call, Device, Function, Header, Losses, Place, Record, Return, Returned, Task, Writer,
 };
 
+// Generated.
+#[allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/ctracer.skel.rs"));
 }
