@@ -6,8 +6,10 @@
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 pub mod args;
+pub mod call_graph;
 mod error;
 pub mod events;
+pub mod ftrace;
 pub mod heatmap;
 pub mod histogram;
 pub mod interval;

@@ -30,6 +30,8 @@ pub enum Need {
     Fexit(Vec<String>),
     /// This tracepoint, with or without the group it is in.
     Tracepoint(String),
+    /// This tracer of ftrace.
+    Tracer(String),
 }
 
 impl fmt::Display for Need {
@@ -43,6 +45,7 @@ impl fmt::Display for Need {
             Self::Kprobe(function) => write!(f, "kprobe {function}"),
             Self::Fexit(functions) => write!(f, "fexit {}", functions.join(" or ")),
             Self::Tracepoint(name) => write!(f, "tracepoint {name}"),
+            Self::Tracer(name) => write!(f, "tracer {name}"),
         }
     }
 }
@@ -62,6 +65,7 @@ pub fn check(object: &OpenObject) -> Result<()> {
 }
 
 /// What programs with these section names need, such as `kprobe/submit_bio`. Of those that begin with `?` one is needed.
+/// An example without BPF programs names a tracer of ftrace in the same way: `tracer/function_graph`.
 pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
     let mut needs = vec![Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs];
     let mut alternatives = Vec::new();
@@ -78,6 +82,10 @@ pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
             "fentry" | "fexit" => needs.push(Need::Fexit(vec![name])),
             "tp_btf" | "tracepoint" | "tp" => needs.push(Need::Tracepoint(name)),
             "?fentry" | "?fexit" => alternatives.push(name),
+            "tracer" => {
+                needs.retain(|need| *need != Need::Btf);
+                needs.push(Need::Tracer(name));
+            }
             _ => {}
         }
     }
@@ -108,6 +116,7 @@ impl Need {
                 all.first_attachable(&names).map(drop)
             }),
             Self::Tracepoint(name) => tracepoint(name, &tracefs::path()?.join("events")),
+            Self::Tracer(name) => tracer(name, &tracefs::path()?.join("available_tracers")),
         }
     }
 }
@@ -125,7 +134,7 @@ fn root(user: Uid) -> Result<()> {
     if user.is_root() {
         return Ok(());
     }
-    Err(Error::new("only root may load BPF programs")
+    Err(Error::new("only root may trace the kernel")
         .evidence(format!("this runs as user id {user}"))
         .fix(format!("use sudo, or run it in the lab, which needs no root: {}", in_the_lab())))
 }
@@ -204,6 +213,20 @@ fn tracepoint(name: &str, events: &Path) -> Result<()> {
         .fix(format!("look for another, by a part of the name: ls -d {}/*/*PART*", events.display())))
 }
 
+fn tracer(name: &str, list: &Path) -> Result<()> {
+    let tracers = fs::read_to_string(list).or_cause(format!("cannot read {}", list.display()))?;
+    if tracers.split_whitespace().any(|tracer| tracer == name) {
+        return Ok(());
+    }
+    Err(Error::new(format!("this kernel has no tracer {name}"))
+        .evidence(format!("{}: {} (kernel {})", list.display(), tracers.trim(), release()))
+        .fix(format!(
+            "boot a kernel built with CONFIG_{}_TRACER, as the large distributions do, or: {}",
+            name.to_uppercase(),
+            in_the_lab()
+        )))
+}
+
 /// How to run this program in the lab.
 pub(crate) fn in_the_lab() -> String {
     let program = std::env::args().next().unwrap_or_default();
@@ -238,7 +261,7 @@ mod tests {
     #[test]
     fn each_missing_thing_is_one_error_with_cause_evidence_and_fix() {
         insta::assert_snapshot!(tell(root(Uid::from_raw(1000))), @r"
-        only root may load BPF programs
+        only root may trace the kernel
           evidence: this runs as user id 1000
           fix:      use sudo, or run it in the lab, which needs no root: cargo lab run STAGE
         ");
@@ -251,6 +274,21 @@ mod tests {
         this kernel has no kprobes
           evidence: /nowhere/type is missing (kernel [release])
           fix:      boot a kernel built with CONFIG_KPROBE_EVENTS, or: cargo lab run STAGE
+        ");
+    }
+
+    #[test]
+    fn a_tracer_that_the_kernel_has_not_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("available_tracers");
+        fs::write(&list, "function_graph nop\n").unwrap();
+        assert_eq!(tracer("function_graph", &list), Ok(()));
+        fs::write(&list, "blk function nop\n").unwrap();
+        let told = tell(tracer("function_graph", &list));
+        insta::assert_snapshot!(told.replace(folder.path().to_str().unwrap(), "[tracefs]"), @r"
+        this kernel has no tracer function_graph
+          evidence: [tracefs]/available_tracers: blk function nop (kernel [release])
+          fix:      boot a kernel built with CONFIG_FUNCTION_GRAPH_TRACER, as the large distributions do, or: cargo lab run STAGE
         ");
     }
 
@@ -284,5 +322,7 @@ mod tests {
             ]
         );
         assert_eq!(of(&["tp_btf/block_rq_complete"])[4..], [Need::Tracepoint("block_rq_complete".into())]);
+        let tracer = Need::Tracer("function_graph".into());
+        assert_eq!(of(&["tracer/function_graph"]), [Need::Root, Need::NoLockdown, Need::Tracefs, tracer]);
     }
 }
