@@ -16,6 +16,7 @@ mod hello;
 mod latency;
 mod pagecache;
 mod requests;
+mod scenario;
 mod situations;
 mod stacks;
 mod stages;
@@ -41,7 +42,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 10] = [
+const CASES: [&[Case]; 11] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -52,6 +53,7 @@ const CASES: [&[Case]; 10] = [
     examples::CASES,
     latency::CASES,
     hello::CASES,
+    scenario::CASES,
 ];
 
 /// Makes cases of functions, named after them.
