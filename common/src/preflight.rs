@@ -31,6 +31,8 @@ pub enum Need {
     Fexit(Vec<String>),
     /// This tracepoint, with or without the group it is in.
     Tracepoint(String),
+    /// This tracer of ftrace.
+    Tracer(String),
 }
 
 impl fmt::Display for Need {
@@ -44,6 +46,7 @@ impl fmt::Display for Need {
             Self::Kprobe(function) => write!(f, "kprobe {function}"),
             Self::Fexit(functions) => write!(f, "fexit {}", functions.join(" or ")),
             Self::Tracepoint(name) => write!(f, "tracepoint {name}"),
+            Self::Tracer(name) => write!(f, "tracer {name}"),
         }
     }
 }
@@ -63,6 +66,7 @@ pub fn check(object: &OpenObject) -> Result<()> {
 }
 
 /// What programs with these section names need, such as `kprobe/submit_bio`. Of those that begin with `?` one is needed.
+/// An example without BPF programs names a tracer of ftrace in the same way: `tracer/function_graph`.
 pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
     let mut needs = vec![Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs];
     let mut alternatives = Vec::new();
@@ -79,6 +83,10 @@ pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
             "fentry" | "fexit" => needs.push(Need::Fexit(vec![name])),
             "tp_btf" | "tracepoint" | "tp" => needs.push(Need::Tracepoint(name)),
             "?fentry" | "?fexit" => alternatives.push(name),
+            "tracer" => {
+                needs.retain(|need| *need != Need::Btf);
+                needs.push(Need::Tracer(name));
+            }
             _ => {}
         }
     }
@@ -115,6 +123,7 @@ impl Need {
                     _ => Ok(()),
                 }
             }
+            Self::Tracer(name) => tracer(name, &tracefs::path()?.join("available_tracers")),
         }
     }
 }
@@ -132,7 +141,7 @@ fn root(user: Uid) -> Result<()> {
     if user.is_root() {
         return Ok(());
     }
-    Err(Error::new("only root may load BPF programs")
+    Err(Error::new("only root may trace the kernel")
         .evidence(format!("this runs as user id {user}"))
         .fix(format!("use sudo, or run it in the lab, which needs no root: {}", in_the_lab())))
 }
@@ -232,6 +241,20 @@ fn request_comes_first(name: &str, btf: &Btf<'_>) -> Result<()> {
     }
 }
 
+fn tracer(name: &str, list: &Path) -> Result<()> {
+    let tracers = fs::read_to_string(list).or_cause(format!("cannot read {}", list.display()))?;
+    if tracers.split_whitespace().any(|tracer| tracer == name) {
+        return Ok(());
+    }
+    Err(Error::new(format!("this kernel has no tracer {name}"))
+        .evidence(format!("{}: {} (kernel {})", list.display(), tracers.trim(), release()))
+        .fix(format!(
+            "boot a kernel built with CONFIG_{}_TRACER, as the large distributions do, or: {}",
+            name.to_uppercase(),
+            in_the_lab()
+        )))
+}
+
 /// How to run this program in the lab.
 pub(crate) fn in_the_lab() -> String {
     let program = std::env::args().next().unwrap_or_default();
@@ -266,7 +289,7 @@ mod tests {
     #[test]
     fn each_missing_thing_is_one_error_with_cause_evidence_and_fix() {
         insta::assert_snapshot!(tell(root(Uid::from_raw(1000))), @r"
-        only root may load BPF programs
+        only root may trace the kernel
           evidence: this runs as user id 1000
           fix:      use sudo, or run it in the lab, which needs no root: cargo lab run STAGE
         ");
@@ -279,6 +302,21 @@ mod tests {
         this kernel has no kprobes
           evidence: /nowhere/type is missing (kernel [release])
           fix:      boot a kernel built with CONFIG_KPROBE_EVENTS, or: cargo lab run STAGE
+        ");
+    }
+
+    #[test]
+    fn a_tracer_that_the_kernel_has_not_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("available_tracers");
+        fs::write(&list, "function_graph nop\n").unwrap();
+        assert_eq!(tracer("function_graph", &list), Ok(()));
+        fs::write(&list, "blk function nop\n").unwrap();
+        let told = tell(tracer("function_graph", &list));
+        insta::assert_snapshot!(told.replace(folder.path().to_str().unwrap(), "[tracefs]"), @r"
+        this kernel has no tracer function_graph
+          evidence: [tracefs]/available_tracers: blk function nop (kernel [release])
+          fix:      boot a kernel built with CONFIG_FUNCTION_GRAPH_TRACER, as the large distributions do, or: cargo lab run STAGE
         ");
     }
 
@@ -337,5 +375,7 @@ mod tests {
             ]
         );
         assert_eq!(of(&["tp_btf/block_rq_complete"])[4..], [Need::Tracepoint("block_rq_complete".into())]);
+        let tracer = Need::Tracer("function_graph".into());
+        assert_eq!(of(&["tracer/function_graph"]), [Need::Root, Need::NoLockdown, Need::Tracefs, tracer]);
     }
 }

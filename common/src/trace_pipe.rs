@@ -4,11 +4,11 @@
 //! readers take each other's lines. Since Linux 5.9 (commit ac5a72ea5c89) it also is a trace event, so a run can
 //! have a buffer of its own: a tracefs *instance*, with a filter on this event.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
@@ -16,9 +16,8 @@ use nix::fcntl::OFlag;
 use crate::args::RunArgs;
 use crate::stop::{Stop, Wake};
 use crate::traced::Traced;
-use crate::{Error, OrCause, Result, process, tracefs};
-
-const PREFIX: &str = "bpf-workbook-";
+use crate::tracefs::{self, Instance};
+use crate::{Error, OrCause, Result};
 
 /// What a run prints: the lines of its BPF programs, as the trace pipe gives them.
 #[derive(Debug)]
@@ -44,11 +43,7 @@ impl TracePipe {
     /// If tracefs can't be used.
     pub fn open(args: &RunArgs, patterns: &[&str]) -> Result<Self> {
         let tracefs = tracefs::path()?;
-        let instance = if args.shared_pipe {
-            None
-        } else {
-            Some(Instance::create(&tracefs.join("instances"), patterns)?)
-        };
+        let instance = if args.shared_pipe { None } else { Some(instance(&tracefs, patterns)?) };
         let path = instance.as_ref().map_or(&*tracefs, |instance| &instance.path).join("trace_pipe");
         let pipe = OpenOptions::new()
             .read(true)
@@ -94,7 +89,8 @@ impl TracePipe {
     pub fn drain(&mut self) -> Result<()> {
         // Others may go on writing what we print, too, or to the common pipe: there has to be an end.
         if let Some(instance) = &self.instance {
-            instance.set("tracing_on", "0")?;
+            let stopped = tracefs::write(&instance.path.join("tracing_on"), "0");
+            stopped.or_cause("cannot close the trace pipe")?;
         }
         let end = Instant::now() + Duration::from_secs(1);
         while self.print_some()? == Got::Lines && (self.instance.is_some() || Instant::now() < end) {}
@@ -190,75 +186,29 @@ fn lost_events(line: &[u8]) -> Option<u64> {
     events.parse().ok()
 }
 
-/// A tracefs instance of this run; removed when dropped.
-#[derive(Debug)]
-struct Instance {
-    path: PathBuf,
-}
-
-impl Instance {
-    fn create(instances: &Path, patterns: &[&str]) -> Result<Self> {
-        Self::remove_dead(instances);
-        let path = instances.join(format!("{PREFIX}{}", process::tag()));
-        fs::create_dir(&path).map_err(|error| {
-            Error::new("cannot make a trace pipe of our own")
-                .evidence(format!("mkdir {}: {error}", path.display()))
-                .fix("use the common trace pipe: --shared-pipe")
-        })?;
-        let instance = Self { path };
-        let filter = patterns
-            .iter()
-            .map(|pattern| format!("bpf_string ~ \"{pattern}\""))
-            .collect::<Vec<_>>()
-            .join(" || ");
+/// A buffer of our own that gets what matches one of `patterns`.
+fn instance(tracefs: &Path, patterns: &[&str]) -> Result<Instance> {
+    let instance =
+        Instance::create(tracefs).map_err(|error| error.fix("use the common trace pipe: --shared-pipe"))?;
+    let filter =
+        patterns.iter().map(|pattern| format!("bpf_string ~ \"{pattern}\"")).collect::<Vec<_>>().join(" || ");
+    // All CPUs together get 16 MiB, room for some 100,000 lines while nobody reads, but none more than 4.
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let size = (16 * 1024 / cpus).clamp(512, 4096).to_string();
+    [
         // The clock of bpf_ktime_get_ns(), so that a line's time and the times in its text can be compared.
-        instance.set("trace_clock", "mono")?;
-        // All CPUs together get 16 MiB, room for some 100,000 lines while nobody reads, but none more than 4.
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        instance.set("buffer_size_kb", &(16 * 1024 / cpus).clamp(512, 4096).to_string())?;
-        instance.set("events/bpf_trace/bpf_trace_printk/filter", &filter)?;
-        instance.set("events/bpf_trace/bpf_trace_printk/enable", "1")?;
-        Ok(instance)
-    }
-
-    fn set(&self, file: &str, text: &str) -> Result<()> {
-        let file = self.path.join(file);
-        // Not fs::write(), which would try to make a file that this kernel does not have.
-        OpenOptions::new()
-            .write(true)
-            .open(&file)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|error| {
-                Error::new("this kernel cannot give us a trace pipe of our own")
-                    .evidence(format!("writing {text:?} to {}: {error}", file.display()))
-                    .fix(
-                        "Linux 5.9 and newer can; with an older one use the common trace pipe: --shared-pipe",
-                    )
-            })
-    }
-
-    /// Removes the instances of runs that were killed and could not do it themselves.
-    fn remove_dead(instances: &Path) {
-        for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
-            if entry
-                .file_name()
-                .to_str()
-                .and_then(|name| name.strip_prefix(PREFIX))
-                .is_some_and(process::is_dead)
-            {
-                // Somebody may be reading it; then the next run tries again.
-                let _ = fs::remove_dir(entry.path());
-            }
-        }
-    }
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir(&self.path) {
-            eprintln!("warning: {} stays, the next run removes it: {error}", self.path.display());
-        }
-    }
+        ("trace_clock", "mono"),
+        ("buffer_size_kb", &size),
+        ("events/bpf_trace/bpf_trace_printk/filter", &filter),
+        ("events/bpf_trace/bpf_trace_printk/enable", "1"),
+    ]
+    .into_iter()
+    .try_for_each(|(file, text)| tracefs::write(&instance.path.join(file), text))
+    .or_cause("this kernel cannot give us a trace pipe of our own")
+    .map_err(|error| {
+        error.fix("Linux 5.9 and newer can; with an older one use the common trace pipe: --shared-pipe")
+    })?;
+    Ok(instance)
 }
 
 /// One line of the trace pipe, taken apart.

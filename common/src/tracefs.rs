@@ -1,5 +1,7 @@
-//! Where tracefs is, and what it tells about this machine.
+//! Where tracefs is, and a buffer of our own in it.
 
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -7,7 +9,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{TRACEFS_MAGIC, statfs};
 
 use crate::preflight::in_the_lab;
-use crate::{Error, Result};
+use crate::{Error, Result, process};
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
@@ -43,6 +45,63 @@ fn not_mounted(error: Errno) -> Error {
             failed.fix(format!("boot a kernel built with CONFIG_TRACING: {}", in_the_lab()))
         }
         _ => failed.fix("as root, outside of any container: mount -t tracefs tracefs /sys/kernel/tracing"),
+    }
+}
+
+/// Writes a setting. Its old value goes, also of one to which each writing adds, such as `set_ftrace_pid`.
+///
+/// # Errors
+/// What the kernel does not take, and why, as evidence for an error.
+pub(crate) fn write(file: &Path, text: &str) -> Result<(), String> {
+    // Not fs::write(), which would try to make a file that this kernel does not have.
+    let written = OpenOptions::new().write(true).truncate(true).open(file);
+    written
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| format!("writing {text:?} to {}: {error}", file.display()))
+}
+
+const PREFIX: &str = "bpf-workbook-";
+
+/// A tracefs *instance* of this run, a trace buffer with settings of its own; removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    /// Its folder.
+    pub path: PathBuf,
+}
+
+impl Instance {
+    /// Makes one, and removes those of runs that were killed and could not do it themselves.
+    pub fn create(tracefs: &Path) -> Result<Self> {
+        for path in Self::all(tracefs) {
+            let name = path.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX));
+            if name.is_some_and(process::is_dead) {
+                // Somebody may be reading it; then the next run tries again.
+                let _ = fs::remove_dir(path);
+            }
+        }
+        let path = tracefs.join("instances").join(format!("{PREFIX}{}", process::tag()));
+        fs::create_dir(&path).map_err(|error| {
+            Error::new("cannot make a trace buffer of our own")
+                .evidence(format!("mkdir {}: {error}", path.display()))
+        })?;
+        Ok(Self { path })
+    }
+
+    /// The folders of all runs' instances.
+    pub fn all(tracefs: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(tracefs.join("instances")).into_iter().flatten().flatten();
+        entries
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
+            .map(|entry| entry.path())
+            .collect()
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.path) {
+            eprintln!("warning: {} stays, the next run removes it: {error}", self.path.display());
+        }
     }
 }
 

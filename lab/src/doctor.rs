@@ -99,11 +99,15 @@ fn natively(program: Option<&dyn Program>) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// The sections of a program's BPF programs, such as `kprobe/submit_bio`, as its source names them.
+/// The sections of a program's BPF programs, such as `kprobe/submit_bio`, as its source names them; of an example without
+/// BPF, what its `Cargo.toml` names instead.
 ///
 /// # Errors
 /// If the source can't be read.
 pub fn sections(program: &dyn Program) -> Result<Vec<String>> {
+    if let Some(tracer) = program.tracer() {
+        return Ok(vec![format!("tracer/{tracer}")]);
+    }
     let [bpf, _] = program.sources()?;
     let source = fs::read_to_string(&bpf).or_cause(format!("cannot read {}", bpf.display()))?;
     let section = |line: &str| Some(line.strip_prefix("SEC(\"")?.strip_suffix("\")")?.to_owned());

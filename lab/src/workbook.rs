@@ -52,6 +52,8 @@ pub struct Example {
     pub io: Option<String>,
     /// The command it looks at when it is run in the lab without arguments, if it wants one.
     pub command: Option<String>,
+    /// The tracer of ftrace that it shows instead of having BPF programs.
+    pub tracer: Option<String>,
     /// Its folder.
     #[serde(default)]
     pub folder: PathBuf,
@@ -73,6 +75,11 @@ pub trait Program {
 
     /// The workload beside it, and the command it looks at, if its `Cargo.toml` names them.
     fn beside(&self) -> (Option<&str>, Option<&str>);
+
+    /// The tracer of ftrace that it shows, if it has no BPF programs.
+    fn tracer(&self) -> Option<&str> {
+        None
+    }
 
     /// Its folder's name, which also is its package's.
     fn package(&self) -> &str {
@@ -151,6 +158,10 @@ impl Program for Example {
 
     fn beside(&self) -> (Option<&str>, Option<&str>) {
         (self.io.as_deref(), self.command.as_deref())
+    }
+
+    fn tracer(&self) -> Option<&str> {
+        self.tracer.as_deref()
     }
 }
 

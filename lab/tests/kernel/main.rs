@@ -17,6 +17,7 @@ mod hello;
 mod latency;
 mod pagecache;
 mod requests;
+mod scenario;
 mod situations;
 mod stacks;
 mod stages;
@@ -42,7 +43,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 11] = [
+const CASES: [&[Case]; 12] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -54,6 +55,7 @@ const CASES: [&[Case]; 11] = [
     latency::CASES,
     hello::CASES,
     ctracer::CASES,
+    scenario::CASES,
 ];
 
 /// Makes cases of functions, named after them.

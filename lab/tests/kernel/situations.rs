@@ -54,7 +54,7 @@ fn with_hidden(place: &str, stage: &str) -> Command {
 fn without_root() {
     assert_eq!(
         error(Command::new("stage03").uid(65534)),
-        "Error: only root may load BPF programs\n  evidence: this runs as user id 65534\n  \
+        "Error: only root may trace the kernel\n  evidence: this runs as user id 65534\n  \
          fix:      use sudo, or run it in the lab, which needs no root: cargo lab run 03\n"
     );
 }

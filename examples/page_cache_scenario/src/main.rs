@@ -1,0 +1,98 @@
+//! page_cache_scenario: what does the kernel do for a read, without and with the page cache?
+
+mod calls;
+mod file;
+mod reader;
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+
+use clap::Parser;
+use common::call_graph::{Pair, Run};
+use common::ftrace::{FUNCTION_GRAPH, FunctionGraph};
+use common::{args, preflight, report};
+
+use crate::calls::{MISS, NOTES};
+use crate::file::Subject;
+use crate::reader::Reader;
+
+/// So often the two reads are timed.
+const TIMES: usize = 3;
+
+/// Show what the kernel calls to read a file that is not in the page cache, and then once more when it is
+#[derive(Parser)]
+#[command(name = env!("CARGO_BIN_NAME"), version)]
+struct Args {
+    /// The file to read [default: one that is made for this on a disk, and is gone afterwards]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Read so many bytes, from the beginning
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=1 << 20), allow_negative_numbers = true)]
+    bytes: u32,
+
+    /// Show calls so many levels deep, and deeper ones on the way to what is explained
+    #[arg(long, value_name = "LEVELS", default_value_t = 6, value_parser = clap::value_parser!(u8).range(1..=50), allow_negative_numbers = true)]
+    depth: u8,
+
+    /// Be the process that reads
+    #[arg(long, hide = true, requires = "file")]
+    reader: bool,
+}
+
+impl args::Verbose for Args {
+    fn verbose(&self) -> bool {
+        false
+    }
+}
+
+fn main() -> common::Result<()> {
+    let args = Args::parse();
+    if let (true, Some(file)) = (args.reader, &args.file) {
+        return reader::serve(file, args.bytes as usize);
+    }
+    common::init(&args)?;
+    preflight::needs([format!("tracer/{FUNCTION_GRAPH}")]).iter().try_for_each(preflight::Need::check)?;
+
+    let subject = match &args.file {
+        Some(path) => Subject::open(path)?,
+        None => Subject::make(args.bytes)?,
+    };
+    let mut reader = Reader::start(&subject.path, args.bytes)?;
+    let tracer = FunctionGraph::of(reader.pid(), calls::is_recorded)?;
+    subject.forget()?;
+    let (read, cold_trace) = tracer.record(|| reader.read())?;
+    let (_, warm_trace) = tracer.record(|| reader.read())?;
+    drop(tracer);
+    // What the tracer costs is most of a short read's time. The first read without it meets code that has just changed.
+    let untraced = [(); TIMES].map(|()| {
+        subject.forget()?;
+        Ok([reader.read()?, reader.read()?])
+    });
+    let untraced = untraced.into_iter().collect::<common::Result<Vec<_>>>()?;
+
+    let run = |nth: usize, what: &str, trace: &str| {
+        let fastest = untraced.iter().map(|reads| reads[nth].took).min().unwrap_or_default();
+        let time = fastest.as_nanos() as f64 / 1e3;
+        let head = vec![
+            what.to_owned(),
+            format!("{time:9.1}  without the tracer, the fastest of {TIMES}; with it:"),
+        ];
+        calls::of_read(trace).map(|graph| Run { head, graph })
+    };
+    let runs = [
+        run(0, "First read: not in the page cache", &cold_trace)?,
+        run(1, "Second read: in the page cache", &warm_trace)?,
+    ];
+    let is_miss = runs[0].graph.leads_to(MISS);
+    let pair = Pair { runs, depth: args.depth.into(), notes: &NOTES };
+    let columns = if io::stdout().is_terminal() { report::columns() } else { usize::MAX };
+    let title = format!("Reads of {} bytes of {}, in microseconds", read.bytes, subject.name);
+    report::print(format!("{title}\n\n{}", pair.text(columns).trim_end()))?;
+    if !is_miss {
+        eprintln!(
+            "warning: the first read missed no page: somebody else has the file in use, or it is kept elsewhere"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! The process that reads, and that nothing else is recorded of. It waits for a byte on its stdin, reads the file, and says
+//! how that went.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::stop::{Stop, Wake};
+use common::{Error, OrCause, Result, ftrace};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+/// A process of ours that reads.
+pub struct Reader {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    stop: Stop,
+}
+
+/// What a read did.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// How many bytes it gave.
+    pub bytes: u64,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Reader {
+    /// Starts it.
+    pub fn start(file: &Path, bytes: u32) -> Result<Self> {
+        let cause = "cannot start a process that reads";
+        let mut child = Command::new("/proc/self/exe")
+            .args(["--reader", "--bytes", &bytes.to_string(), "--file"])
+            .arg(file)
+            // What ends us must not end it, too: it clears up after us.
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .or_cause(cause)?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Error::new(cause));
+        };
+        fcntl(&stdout, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).or_cause(cause)?;
+        Ok(Self { child, stdin, stdout, stop: Stop::new(None)? })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Has it read.
+    pub fn read(&mut self) -> Result<Done> {
+        let cause = "the process that reads has ended";
+        self.stdin.write_all(b"r").or_cause(cause)?;
+        let (mut said, mut chunk) = (String::new(), [0; 64]);
+        while !said.ends_with('\n') {
+            if self.stop.wait(self.stdout.as_fd(), None)? == Wake::Stop {
+                return Err(Error::new("ended before the file was read"));
+            }
+            match self.stdout.read(&mut chunk) {
+                Ok(0) => return Err(Error::new(cause)),
+                Ok(read) => said += &String::from_utf8_lossy(&chunk[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error).or_cause(cause),
+            }
+        }
+        let numbers = said.trim_end().split_once(' ').map(|(bytes, ns)| (bytes.parse(), ns.parse()));
+        let Some((Ok(bytes), Ok(ns))) = numbers else {
+            return Err(Error::new("the file cannot be read").evidence(said));
+        };
+        Ok(Done { bytes, took: Duration::from_nanos(ns) })
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // There is nothing left to clear up.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// In that process: reads as often as it is told. When nobody is there any more who tells, it has been killed, and what
+/// it had recorded of us is switched off.
+pub fn serve(path: &Path, bytes: usize) -> Result<()> {
+    let served = read_when_told(path, bytes);
+    ftrace::clear(std::process::id()).and(served)
+}
+
+fn read_when_told(path: &Path, bytes: usize) -> Result<()> {
+    let mut file = File::open(path).or_cause(format!("cannot read {}", path.display()))?;
+    // Not zeros: memory that was never written to is no memory yet, and the first read would have to get it.
+    let mut buffer = vec![1; bytes];
+    for _ in io::stdin().lock().bytes().map_while(io::Result::ok) {
+        let start = file.rewind().map(|()| Instant::now());
+        let read = start.and_then(|start| Ok((file.read(&mut buffer)?, start.elapsed())));
+        let said =
+            read.map_or_else(|error| error.to_string(), |(read, took)| format!("{read} {}", took.as_nanos()));
+        if writeln!(io::stdout(), "{said}").is_err() {
+            break;
+        }
+    }
+    Ok(())
+}

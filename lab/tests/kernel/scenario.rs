@@ -1,0 +1,246 @@
+//! page_cache_scenario shows what the two reads do, and leaves ftrace as it was.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use common::preflight::release;
+use lab::guest::{RAW_DEVICE, queue};
+use lab::null_blk::NullBlk;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::guest::{AtEnd, instances, quiet, sh, wait_until, with_ext4};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    scenario_shows_a_miss_and_a_hit,
+    scenario_reads_from_the_disk_when_it_is_cold,
+    scenario_tells_what_cannot_be_read,
+    scenario_refuses_a_tracer_that_is_in_use,
+    scenario_leaves_ftrace_as_it_was,
+];
+
+const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// A line of a graph.
+#[derive(Debug, PartialEq)]
+struct Row {
+    us: f64,
+    depth: usize,
+    name: String,
+    count: u64,
+}
+
+/// What was printed of one read: how long it took without the tracer, and its graph with the notes below the calls.
+#[derive(Debug, Default)]
+struct Read {
+    us: f64,
+    rows: Vec<Row>,
+    notes: BTreeMap<String, Vec<String>>,
+}
+
+impl Read {
+    fn calls(&self, name: &str) -> u64 {
+        self.rows.iter().filter(|row| row.name == name).map(|row| row.count).sum()
+    }
+
+    fn add(&mut self, text: &str) {
+        let (head, text) = text.split_at(text.len().min(11));
+        let depth = 1 + (text.len() - text.trim_start().len()) / 2;
+        let us = head.trim().parse();
+        match (us, text.trim_start().strip_prefix("^ ")) {
+            (Ok(us), _) if text.starts_with("without") => self.us = us,
+            (Ok(us), _) => {
+                let (name, count) = text.trim().split_once(" x").unwrap_or((text.trim(), "1"));
+                self.rows.push(Row { us, depth, name: name.to_owned(), count: count.parse().unwrap() });
+            }
+            (Err(_), Some(note)) => {
+                let name = self.rows.last().unwrap().name.clone();
+                self.notes.entry(note.to_owned()).or_default().push(name);
+            }
+            (Err(_), None) => assert_eq!((head.trim(), text.trim()), ("", "")),
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new("page_cache_scenario").args(arguments).output().unwrap()
+}
+
+/// The cold and the warm read, and the rest that was printed.
+fn reads(arguments: &[&str]) -> [Read; 2] {
+    let output = run(arguments);
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!((output.status.code(), &*stderr), (Some(0), ""), "{stdout}");
+    let mut lines = stdout.lines().skip(2);
+    assert!(lines.next().unwrap().starts_with("First read: not in the page cache"), "{stdout}");
+    let mut reads = [Read::default(), Read::default()];
+    for line in lines {
+        let (left, right) = line.split_once(" |").unwrap();
+        reads[0].add(left);
+        reads[1].add(right.strip_prefix(' ').unwrap_or_default().trim_end());
+    }
+    let [cold, warm] = &reads;
+    assert_eq!((&*cold.rows[0].name, &*warm.rows[0].name), ("vfs_read", "vfs_read"), "{stdout}");
+    // What an interrupt calls, which comes when the disk has read.
+    for foreign in ["irq", "bio_endio", "nvme_complete", "blk_mq_complete", "sysvec"] {
+        let names = reads.iter().flat_map(|read| &read.rows).map(|row| &row.name);
+        assert!(!names.clone().any(|name| name.contains(foreign)), "{foreign}: {stdout}");
+    }
+    reads
+}
+
+/// The function that adds a page to the page cache.
+fn miss() -> &'static str {
+    if release().starts_with("5.10.") { "add_to_page_cache_lru" } else { "filemap_add_folio" }
+}
+
+fn scenario_shows_a_miss_and_a_hit() {
+    with_ext4();
+    let [cold, warm] = reads(&["--depth", "2"]);
+    assert_eq!((cold.calls(miss()), warm.calls(miss())), (1, 0));
+    assert_eq!((cold.calls("submit_bio"), warm.calls("submit_bio")), (1, 0));
+    assert_eq!(cold.notes["page cache miss, page allocated"], [miss()]);
+    assert_eq!(cold.notes["I/O submitted to the disk"], ["submit_bio"]);
+    assert_eq!(warm.notes.keys().collect::<Vec<_>>(), ["looks into the page cache"]);
+    assert!(cold.us > warm.us && cold.rows[0].us > warm.rows[0].us, "{cold:?} {warm:?}");
+    // Deeper than that are only the calls on the way to a note.
+    let noted: Vec<_> = cold.notes.values().flatten().collect();
+    for (row, next) in cold.rows.iter().zip(cold.rows.iter().skip(1).map(Some).chain([None])) {
+        let leads = next.is_some_and(|next| next.depth > row.depth);
+        assert!(row.depth <= 2 || leads || noted.contains(&&row.name), "{row:?}");
+    }
+}
+
+/// The disk's own count: one cold read with the tracer and three without, and no I/O of the warm ones.
+fn scenario_reads_from_the_disk_when_it_is_cold() {
+    quiet();
+    let stat = queue(RAW_DEVICE, "../stat").unwrap();
+    let count = || {
+        let text = fs::read_to_string(&stat).unwrap();
+        text.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+    };
+    let before = count();
+    let [cold, warm] = reads(&["--file", RAW_DEVICE, "--bytes", "4096", "--depth", "50"]);
+    assert_eq!(count() - before, 4 * cold.calls("submit_bio"), "{cold:?}");
+    assert_eq!((cold.calls("submit_bio"), warm.calls("submit_bio")), (1, 0));
+    assert_eq!((cold.calls("blk_mq_submit_bio"), warm.calls("blk_mq_submit_bio")), (1, 0), "and all below");
+}
+
+fn scenario_tells_what_cannot_be_read() {
+    let _end = AtEnd("rm -f /tmp/data /tmp/empty /tmp/pipe /tmp/tracers");
+    sh("echo data > /tmp/data && touch /tmp/empty && mkfifo /tmp/pipe && echo nop > /tmp/tracers");
+    for (file, told) in [
+        (
+            "/tmp/data",
+            "/tmp/data is always in the page cache: a read cannot miss it\n  evidence: its file system, tmpfs",
+        ),
+        ("/tmp/empty", "cannot read /tmp/empty\n  evidence: it holds 0 bytes\n"),
+        ("/tmp/pipe", "cannot read /tmp/pipe\n  evidence: it is neither a file nor a disk\n"),
+        ("/tmp", "cannot read /tmp\n  evidence: it is neither a file nor a disk\n"),
+        ("/nowhere", "cannot read /nowhere\n  evidence: No such file or directory (os error 2)"),
+    ] {
+        let text = error(&mut Command::new("page_cache_scenario"), &["--file", file]);
+        assert!(text.starts_with(&format!("Error: {told}")), "{text}");
+    }
+    // No disk to make a file on.
+    quiet();
+    let text = error(&mut Command::new("page_cache_scenario"), &[]);
+    assert!(text.starts_with("Error: there is no disk to make a file on\n"), "{text}");
+    let text = error(Command::new("page_cache_scenario").uid(65534), &[]);
+    assert!(text.starts_with("Error: only root may trace the kernel\n"), "{text}");
+    let hidden = format!("mount --bind /tmp/tracers {TRACEFS}/available_tracers && exec page_cache_scenario");
+    let text = error(Command::new("unshare").args(["-m", "sh", "-c", &hidden]), &[]);
+    assert!(text.starts_with("Error: this kernel has no tracer function_graph\n"), "{text}");
+}
+
+fn error(command: &mut Command, arguments: &[&str]) -> String {
+    let output = command.args(arguments).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]), "{text}");
+    text
+}
+
+/// The settings of ftrace that others may use, too. A buffer that nobody has used yet may have grown.
+fn settings() -> BTreeMap<String, String> {
+    let files = [
+        "current_tracer",
+        "max_graph_depth",
+        "set_ftrace_filter",
+        "set_ftrace_notrace",
+        "set_ftrace_pid",
+        "set_graph_function",
+        "trace_clock",
+        "trace_options",
+        "tracing_on",
+    ];
+    files.map(|file| (file.to_owned(), fs::read_to_string(format!("{TRACEFS}/{file}")).unwrap())).into()
+}
+
+fn scenario_refuses_a_tracer_that_is_in_use() {
+    with_ext4();
+    let _end = AtEnd(
+        "cd /sys/kernel/tracing; echo nop > current_tracer; echo 0 > max_graph_depth; echo 1 > tracing_on",
+    );
+    sh(&format!("echo 3 > {TRACEFS}/max_graph_depth"));
+    let before = settings();
+    let text = error(&mut Command::new("page_cache_scenario"), &[]);
+    assert!(text.starts_with("Error: somebody else uses the kernel's tracer of calls\n"), "{text}");
+    assert!(text.contains(&format!("{TRACEFS}/max_graph_depth: 3\n")), "{text}");
+    assert_eq!((settings(), instances()), (before, vec![]));
+
+    // Another tracer, which needs no function of the kernel to be changed, in the buffer that all have in common.
+    sh(&format!(
+        "echo 0 > {TRACEFS}/max_graph_depth; echo blk > {TRACEFS}/current_tracer; echo 0 > {TRACEFS}/tracing_on"
+    ));
+    let before = settings();
+    if has_instances() {
+        assert_eq!(reads(&[])[0].calls("submit_bio"), 1);
+    } else {
+        let text = error(&mut Command::new("page_cache_scenario"), &[]);
+        assert!(text.contains(&format!("evidence: {TRACEFS}/current_tracer: blk\n")), "{text}");
+    }
+    assert_eq!((settings(), instances()), (before, vec![]));
+}
+
+/// Whether the tracer works in an instance.
+fn has_instances() -> bool {
+    !["5.10.", "6.1."].iter().any(|old| release().starts_with(old))
+}
+
+/// Whether the tracer is on.
+fn is_on() -> bool {
+    let instances = instances().into_iter().map(|name| format!("{TRACEFS}/instances/{name}"));
+    instances.chain([TRACEFS.to_owned()]).any(|folder| {
+        let is = |file, value| fs::read_to_string(format!("{folder}/{file}")).is_ok_and(|text| text == value);
+        is("current_tracer", "function_graph\n") && is("tracing_on", "1\n")
+    })
+}
+
+/// However it ends, also in the middle of a read that takes long.
+fn scenario_leaves_ftrace_as_it_was() {
+    quiet();
+    let disk = NullBlk::new("scenario", Duration::from_secs(1)).unwrap();
+    let file = disk.device.to_str().unwrap();
+    let before = settings();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
+        let mut command = Command::new("page_cache_scenario");
+        command.args(["--file", file]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        wait_until("the tracer is on", is_on);
+        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        if signal == Signal::SIGKILL {
+            assert_eq!(output.status.signal(), Some(9));
+        } else {
+            assert_eq!(said, "Error: ended before the file was read\n");
+        }
+        // Of a run that was killed, the process that reads clears up, when it has read.
+        wait_until("ftrace is as it was", || (settings(), instances()) == (before.clone(), vec![]));
+    }
+}
