@@ -19,7 +19,7 @@ pub fn tree(tree: &Tree, most: Option<usize>) -> String {
     for (nth, call) in tree.calls.iter().enumerate() {
         call.parent.map_or(&mut roots, |parent| &mut children[parent]).push(nth);
     }
-    lines.add(&format!("{:>18} {:>3} {:>13}  {}", "TIME (ns)", "CPU", "DURATION", "FUNCTION"));
+    lines.add(&format!("{:>18} CPU {:>13}  FUNCTION", "TIME (ns)", "DURATION"));
     let mut last = None;
     for root in roots {
         let call = &tree.calls[root];
@@ -157,8 +157,7 @@ fn life(tree: &Tree, life: &Life) -> String {
     let took = life.duration().map_or_else(|| "in flight".to_owned(), micros);
     let error = if life.status == 0 { String::new() } else { format!(", status {}", life.status) };
     let _ = writeln!(text, ": {took}{error}");
-    let _ =
-        writeln!(text, "{:>13} {:>13} {:>3}  {:<24} FUNCTION", "SINCE START", "SINCE LAST", "CPU", "TASK");
+    let _ = writeln!(text, "{:>13} {:>13} CPU  {:<24} FUNCTION", "SINCE START", "SINCE LAST", "TASK");
     let mut last = life.start;
     let least = life.calls.iter().map(|call| tree.calls[*call].depth).min().unwrap_or_default();
     for call in &life.calls {
