@@ -1,0 +1,417 @@
+//! The room kit. Its launcher is tested here with an emulator that only says how it was called; with `LAB_SOAK=1` also whole kits,
+//! see [`whole`].
+
+mod whole;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use lab::image;
+use lab::workbook::Workbook;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() -> ExitCode {
+    let trial = |(name, test): &(&str, fn())| {
+        let test = *test;
+        Trial::test(*name, move || {
+            test();
+            Ok::<_, Failed>(())
+        })
+    };
+    let mut trials: Vec<_> = QUICK.iter().map(trial).collect();
+    if std::env::var_os("LAB_SOAK").is_some() {
+        trials.extend(whole::LONG.iter().map(trial));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Makes tests of functions, named after them.
+#[macro_export]
+macro_rules! tests {
+    ($($test:path),* $(,)?) => { &[$((stringify!($test), $test as fn())),*] };
+}
+
+const QUICK: &[(&str, fn())] = tests![
+    the_launcher_has_no_fault_that_shellcheck_finds,
+    the_emulator_is_called_as_it_should_be,
+    what_runs_there_comes_back_as_it_is,
+    a_shells_words_are_passed_on,
+    the_processor_helps_only_a_guest_of_its_kind,
+    a_kvm_that_hangs_is_tried_once,
+    a_file_that_is_not_as_it_was_made_is_refused,
+    what_a_machine_lacks_is_told,
+    a_machine_that_fails_is_told,
+    what_does_not_exist_is_told,
+    the_other_launcher_starts_the_same_machine,
+    the_same_content_gives_the_same_image,
+];
+
+/// All that the launcher calls. A laptop has no more than a plain system has.
+const PLAIN: [&str; 22] = [
+    "sh",
+    "cat",
+    "date",
+    "df",
+    "dirname",
+    "find",
+    "grep",
+    "id",
+    "ls",
+    "mkdir",
+    "mkfifo",
+    "mktemp",
+    "rm",
+    "rmdir",
+    "sed",
+    "setsid",
+    "sha256sum",
+    "sleep",
+    "stty",
+    "tail",
+    "tr",
+    "uname",
+];
+
+/// A guest that is up at once, prints, and ends with status 3.
+const GUEST: &str = r#"
+echo 'ready 6.12.0-fake' >>status
+printf 'out\n'
+[ ! -p stderr ] || printf 'err\n' >&9
+echo 'exit 3' >>status
+"#;
+
+/// A kit whose kernels are none, in a folder with a space in its name, and a PATH with a plain system and our own emulator.
+struct Fake {
+    folder: tempfile::TempDir,
+}
+
+impl Fake {
+    /// With an emulator that does this, after it noted how it was called.
+    fn new(guest: &str) -> Self {
+        let fake = Self { folder: tempfile::tempdir().unwrap() };
+        for name in ["kit stick/kernels", "bin", "tmp", "cache"] {
+            fs::create_dir_all(fake.at(name)).unwrap();
+        }
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("kit");
+        fs::copy(sources.join("lab"), fake.at("kit stick/lab")).unwrap();
+        for (name, text) in [
+            ("kernels/6.12.bzImage", "a kernel"),
+            ("kernels/7.2.bzImage", "another one"),
+            ("kernels/default", "6.12\n"),
+            ("initramfs", "a root"),
+        ] {
+            fs::write(fake.at("kit stick").join(name), text).unwrap();
+        }
+        let sums = "find kernels initramfs -type f | sort | xargs sha256sum >SHA256SUMS";
+        let status = Command::new("sh").args(["-c", sums]).current_dir(fake.at("kit stick")).status();
+        assert!(status.unwrap().success());
+        for tool in PLAIN {
+            let found = ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(tool));
+            let found = found.into_iter().find(|path| path.exists()).expect(tool);
+            symlink(found, fake.at("bin").join(tool)).unwrap();
+        }
+        fs::write(fake.at("meminfo"), "MemTotal: 4000000 kB\nMemAvailable: 2000000 kB\n").unwrap();
+        let calls = fake.at("calls");
+        fake.program(
+            "qemu-system-x86_64",
+            &format!(
+                "[ $1 != --version ] || {{ echo 'QEMU emulator version 7.2.22 (Debian 1:7.2)'; exit; }}\n\
+                 [ ! -p stderr ] || exec 9>stderr\n\
+                 for word; do printf '%s\\n' \"$word\"; done >>'{}'\n{guest}",
+                calls.display()
+            ),
+        );
+        fake
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Puts a program of ours into the PATH, in place of the system's.
+    fn program(&self, name: &str, script: &str) {
+        let path = self.at("bin").join(name);
+        let _ = fs::remove_file(&path);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.at("kit stick/lab"));
+        command.args(arguments).env_clear().current_dir("/").stdin(Stdio::null());
+        command.env("PATH", self.at("bin")).env("TMPDIR", self.at("tmp")).env("TERM", "xterm");
+        command.env("XDG_CACHE_HOME", self.at("cache")).env("LAB_MEMINFO", self.at("meminfo"));
+        command.env("LAB_KVM", self.at("kvm")).env("LAB_BOOT_LIMIT", "2");
+        command
+    }
+
+    /// Runs the launcher to its end, which must come soon: what it printed, and its status.
+    fn run(&self, arguments: &[&str]) -> String {
+        self.finish(&mut self.command(arguments))
+    }
+
+    fn finish(&self, command: &mut Command) -> String {
+        let start = Instant::now();
+        let output = command.output().unwrap();
+        assert!(start.elapsed() < Duration::from_secs(20), "took {:?}", start.elapsed());
+        let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        // Nothing stays behind.
+        assert_eq!(fs::read_dir(self.at("tmp")).unwrap().count(), 0, "{stderr}");
+        self.plain(&format!("{stdout}--- stderr\n{stderr}--- status {}", output.status.code().unwrap()))
+    }
+
+    /// How the emulator was called, word by word.
+    fn calls(&self) -> String {
+        self.plain(&fs::read_to_string(self.at("calls")).unwrap_or_default())
+    }
+
+    /// Without what differs from run to run.
+    fn plain(&self, text: &str) -> String {
+        let mut text = text.replace(&self.folder.path().display().to_string(), "[folder]");
+        while let Some(at) = text.find("lab-kit.") {
+            text.replace_range(at..at + "lab-kit.XXXXXX".len(), "[scratch]");
+        }
+        text
+    }
+}
+
+fn the_launcher_has_no_fault_that_shellcheck_finds() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new("shellcheck").args([root.join("kit/lab"), root.join("setup")]).output();
+    let output = output.expect("shellcheck is there: lab/setup test");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+fn the_emulator_is_called_as_it_should_be() {
+    let fake = Fake::new(GUEST);
+    fake.run(&["run", "03", "--io", "write --count 4 /dev/scratch", "--", "--lines", "9", "100%,\"\n"]);
+    insta::assert_snapshot!("called", fake.calls());
+    let fake = Fake::new(GUEST);
+    fake.run(&["--kernel", "7.2"]);
+    let called = fake.calls();
+    assert!(
+        called.contains("/kernels/7.2.bzImage") && called.contains(" lab.argv=shell lab.term="),
+        "{called}"
+    );
+    assert!(!called.contains("lab.stderr"), "{called}");
+}
+
+fn what_runs_there_comes_back_as_it_is() {
+    let fake = Fake::new(GUEST);
+    let text = fake.run(&["run", "03", "--kernel=7.2"]);
+    assert!(text.starts_with("out\n--- stderr\n") && text.contains("\nerr\n"), "{text}");
+    assert!(text.ends_with("--- status 3") && text.contains("Kernel 6.12.0-fake under emulation"), "{text}");
+    // Ctrl-C comes to the program as the byte that it is on a terminal, and the program's status back.
+    let fake = Fake::new(
+        "echo 'ready 1' >>status; echo up; [ \"$(head -c 1)\" != \"$(printf '\\003')\" ] || echo 'exit 4' >>status",
+    );
+    fake.program("head", "exec /usr/bin/head \"$@\"");
+    let mut command = fake.command(&["run", "03"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    let up = fake.at("tmp");
+    while !fs::read_dir(&up).unwrap().flatten().any(|entry| entry.path().join("up").exists()) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(4));
+    // When nobody reads any more, the program is asked to end.
+    let fake = Fake::new(
+        "echo 'ready 1' >>status; echo one; echo two; head -c 1 >/dev/null; echo 'exit 0' >>status",
+    );
+    fake.program("head", "exec /usr/bin/head \"$@\"");
+    let mut command = fake.command(&["run", "03"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+fn a_shells_words_are_passed_on() {
+    let fake = Fake::new("echo 'ready 1' >>status; read word; echo \"$word\"; echo 'exit 0' >>status");
+    let mut child =
+        fake.command(&[]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+    assert_eq!(child.wait_with_output().unwrap().stdout, b"hello\n");
+}
+
+fn the_processor_helps_only_a_guest_of_its_kind() {
+    for (system, processor, kvm, expected) in [
+        ("Linux", "x86_64", true, "kvm"),
+        ("Linux", "x86_64", false, "tcg,thread=single"),
+        ("Linux", "aarch64", true, "tcg,thread=single"),
+        ("Darwin", "x86_64", false, "hvf"),
+        ("Darwin", "arm64", false, "tcg,thread=single"),
+    ] {
+        let fake = Fake::new(GUEST);
+        fake.program(
+            "uname",
+            &format!("case $1 in -s) echo {system} ;; -m) echo {processor} ;; *) echo 1 ;; esac"),
+        );
+        if kvm {
+            fs::write(fake.at("kvm"), "").unwrap();
+        }
+        if system == "Darwin" {
+            fake.program("sysctl", "echo 8589934592");
+            fs::remove_file(fake.at("meminfo")).unwrap();
+            fs::remove_file(fake.at("bin/setsid")).unwrap();
+            fs::remove_file(fake.at("bin/sha256sum")).unwrap();
+            fake.program("shasum", "[ \"$1 $2\" = '-a 256' ] && shift 2 && exec /usr/bin/sha256sum \"$@\"");
+        }
+        let text = fake.run(&["run", "01"]);
+        assert!(text.ends_with("--- status 3"), "{text}");
+        let called = fake.calls();
+        let accel = called.lines().skip_while(|word| *word != "-accel").nth(1);
+        assert_eq!(accel, Some(expected), "{system} {processor} {called}");
+        assert_eq!(called.matches("-accel").count(), 1);
+        let cpu = if expected.starts_with("tcg") { "max" } else { "host" };
+        assert!(called.contains(&format!("-cpu\n{cpu}\n")), "{called}");
+    }
+}
+
+fn a_kvm_that_hangs_is_tried_once() {
+    let hangs = format!(
+        "case $* in *kvm*) echo 'KVM internal error. Suberror: 1' >&2; exec sleep 1000 ;; esac\n{GUEST}"
+    );
+    let fake = Fake::new(&hangs);
+    fs::write(fake.at("kvm"), "").unwrap();
+    let text = fake.run(&["run", "01"]);
+    assert!(text.contains("kvm does not work on this machine") && text.ends_with("--- status 3"), "{text}");
+    assert_eq!(fake.calls().matches("-accel").count(), 2);
+    let text = fake.run(&["run", "01"]);
+    assert!(!text.contains("kvm") && text.ends_with("--- status 3"), "{text}");
+    assert_eq!(fake.calls().matches("-accel\nkvm").count(), 1, "it is remembered");
+}
+
+fn a_file_that_is_not_as_it_was_made_is_refused() {
+    let fake = Fake::new(GUEST);
+    let kernel = fake.at("kit stick/kernels/6.12.bzImage");
+    fs::write(&kernel, "a kernfl").unwrap();
+    insta::assert_snapshot!("flipped", fake.run(&["run", "01"]));
+    assert_eq!(fake.calls(), "", "nothing was started");
+    let text = fake.run(&["run", "01", "--kernel", "7.2"]);
+    assert!(text.ends_with("--- status 3"), "another kernel can be used: {text}");
+    let text = fake.run(&["check"]);
+    assert!(text.contains("kernels/6.12.bzImage: FAILED") && text.ends_with("--- status 1"), "{text}");
+    let fake = Fake::new(GUEST);
+    fs::remove_file(fake.at("kit stick/initramfs")).unwrap();
+    let text = fake.run(&["run", "01"]);
+    assert!(text.contains("the kit is damaged") && text.contains("initramfs"), "{text}");
+}
+
+fn what_a_machine_lacks_is_told() {
+    let fake = Fake::new(GUEST);
+    insta::assert_snapshot!("check", fake.run(&["check"]).replace(|c: char| c.is_ascii_digit(), "N"));
+    fs::remove_file(fake.at("bin/qemu-system-x86_64")).unwrap();
+    insta::assert_snapshot!("no_qemu", fake.run(&["run", "01"]));
+    insta::assert_snapshot!("check_no_qemu", fake.run(&["check"]).replace(|c: char| c.is_ascii_digit(), "N"));
+    fake.program("qemu-system-x86_64", "echo 'QEMU emulator version 4.2.1 (Debian 1:4.2)'");
+    let text = fake.run(&["run", "01"]);
+    assert!(text.contains("this QEMU is too old") && text.contains("is 4.2; the kit needs 5.2"), "{text}");
+    fake.program(
+        "qemu-system-x86_64",
+        "echo 'error while loading shared libraries: libfoo.so' >&2; exit 127",
+    );
+    let text = fake.run(&["run", "01"]);
+    assert!(text.contains("QEMU does not run") && text.contains("libfoo.so"), "{text}");
+
+    let fake = Fake::new(GUEST);
+    fs::write(fake.at("meminfo"), "MemAvailable: 300000 kB\n").unwrap();
+    insta::assert_snapshot!("little_memory", fake.run(&["run", "01"]));
+    let fake = Fake::new(GUEST);
+    fake.program(
+        "df",
+        "echo 'Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/x y 9 9 1024 99% /mnt/USB stick'",
+    );
+    insta::assert_snapshot!("little_room", fake.run(&["run", "01"]));
+    let text = fake.finish(fake.command(&["run", "01"]).env("TMPDIR", fake.at("nowhere")));
+    assert!(
+        text.contains("there is no folder for scratch files") && text.contains("nowhere cannot be written"),
+        "{text}"
+    );
+}
+
+fn a_machine_that_fails_is_told() {
+    for (guest, words) in [
+        ("echo \"qemu: cannot set up guest memory 'pc.ram'\" >&2; exit 1", "there is too little memory"),
+        ("echo 'qemu: No space left on device' >&2; exit 1", "there is no room for the guest's disks"),
+        ("echo 'qemu: no such device' >&2; exit 1", "the emulator ended\n  evidence: qemu: no such device"),
+        (
+            "echo 'Kernel panic - not syncing: VFS' >console; exit 0",
+            "the guest's kernel panicked\n  evidence: Kernel panic",
+        ),
+        (
+            "echo 'failed no disk\nfailed   evidence: none' >>status; exit 0",
+            "Error: no disk\n  evidence: none",
+        ),
+        ("echo 'Booting' >console; exec sleep 1000", "the guest hangs: it has not answered for 2 s"),
+        ("echo 'ready 1' >>status; echo 'Kernel panic - Oops' >console", "the guest's kernel panicked"),
+    ] {
+        let text = Fake::new(guest).run(&["run", "01"]);
+        assert!(text.contains(words) && text.ends_with("--- status 1"), "{words}: {text}");
+    }
+}
+
+fn what_does_not_exist_is_told() {
+    let fake = Fake::new(GUEST);
+    insta::assert_snapshot!("help", fake.run(&["--help"]));
+    for (arguments, words) in [
+        (&["swim"][..], "there is no command swim"),
+        (&["--kernel", "4.19"], "this kit has no kernel 4.19\n  evidence: it has 6.12, 7.2"),
+        (&["--kernel"], "--kernel wants a version"),
+        (&["attach"], "no machine runs to which you could attach"),
+    ] {
+        let text = fake.run(arguments);
+        assert!(text.contains(words) && text.ends_with("--- status 1"), "{text}");
+    }
+}
+
+/// Windows' launcher can't be run here. What it gives to the emulator is what the tested one gives, but for the ports.
+fn the_other_launcher_starts_the_same_machine() {
+    let fake = Fake::new(GUEST);
+    fake.run(&["run", "03"]);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let other = fs::read_to_string(root.join("kit/lab.cmd")).unwrap().replace(" ^\n", "");
+    let called = fake.calls();
+    let words: Vec<_> = called.lines().collect();
+    let machine = words.split(|word| *word == "-kernel").next().unwrap().join(" ");
+    assert!(other.contains(&machine), "{machine}");
+    for word in words.iter().filter(|word| word.starts_with("nvme,")) {
+        assert!(other.contains(word), "{word}");
+    }
+    // The same settings of each disk, in another order.
+    let disk = other.lines().find_map(|line| line.strip_prefix("set DISK=")).unwrap();
+    for drive in words.iter().filter(|word| word.starts_with("if=none")) {
+        let [id, size] =
+            ["id=", "file.size="].map(|key| drive.split(',').find(|part| part.starts_with(key)).unwrap());
+        assert!(other.contains(&format!("-drive \"%DISK%,{id},{size}\"")), "{drive}");
+        let mut ours: Vec<_> = drive.split(',').filter(|part| ![id, size].contains(part)).collect();
+        let mut theirs: Vec<_> = disk.split(',').collect();
+        ours.sort_unstable();
+        theirs.sort_unstable();
+        assert_eq!(ours, theirs);
+    }
+    let append = words.iter().find(|word| word.starts_with("console=")).unwrap();
+    let append = append.split(" lab.argv=").next().unwrap();
+    assert!(other.contains(append), "{append}");
+    let blocks = |c| other.matches(c).count();
+    assert_eq!(blocks('('), blocks(')'));
+    assert_eq!(blocks('"') % 2, 0);
+}
+
+fn the_same_content_gives_the_same_image() {
+    let workbook = Workbook::read().unwrap();
+    let binaries = workbook.build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let images = ["a", "b"].map(|name| {
+        let files = vec![("etc/motd", b"hello".to_vec())];
+        let content = image::Content { kernels: Vec::new(), binaries: binaries.clone(), profile: "", files };
+        let path = folder.path().join(name);
+        image::write(&path, &content).unwrap();
+        fs::read(path).unwrap()
+    });
+    assert!(images[0] == images[1] && !images[0].is_empty());
+}

@@ -1,0 +1,184 @@
+//! Whole kits, with the real emulator: their size and bytes, an empty Debian without a network, two consoles, the build kit.
+//! They need root, debootstrap, and a mirror of Debian, and take a quarter of an hour: `make bundle-test`.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+use lab::kernels::MATRIX;
+use lab::list::size;
+use lab::workbook::Workbook;
+use nix::pty::{Winsize, openpty};
+
+use crate::tests;
+
+/// The long tests.
+pub const LONG: &[(&str, fn())] = tests![
+    kits_are_small_and_made_alike,
+    a_kit_runs_in_an_empty_debian_without_a_network,
+    a_stage_runs_in_one_console_and_the_workload_in_the_other,
+    the_build_kit_builds_without_a_network,
+];
+
+/// One at a time: each of them fills a machine.
+static TURN: Mutex<()> = Mutex::new(());
+
+static TARGET: LazyLock<PathBuf> = LazyLock::new(|| Workbook::read().unwrap().target.join("tmp"));
+
+/// A kit of all kernels, with the build kit.
+static KIT: LazyLock<PathBuf> = LazyLock::new(|| bundle("room-kit", &["--with-sources"]));
+
+fn bundle(name: &str, arguments: &[&str]) -> PathBuf {
+    let out = TARGET.join(name);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+    must(command.arg("bundle").args(arguments).arg("--out").arg(&out));
+    out
+}
+
+/// Runs a command that must succeed and gives its stdout.
+fn must(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "{command:?}\n{stdout}\n{stderr}");
+    stdout
+}
+
+fn kits_are_small_and_made_alike() {
+    let _turn = TURN.lock();
+    let sums = |kit: &Path| fs::read_to_string(kit.join("SHA256SUMS")).unwrap();
+    let without_the_rest =
+        |kit: &Path| size(kit) - size(&kit.join("book")) - size(&kit.join("build-kit.tar.xz"));
+    let all = without_the_rest(&KIT);
+    assert!(all <= 60_000_000, "{all} bytes with all kernels");
+    assert_eq!(sums(&bundle("room-kit-again", &["--with-sources"])), sums(&KIT));
+    // The largest kernel alone.
+    let largest =
+        MATRIX.iter().max_by_key(|series| size(&KIT.join(format!("kernels/{}.bzImage", series.name))));
+    let one = without_the_rest(&bundle("room-kit-one", &["--kernels", largest.unwrap().name]));
+    assert!(one <= 20_000_000, "{one} bytes with {}", largest.unwrap().name);
+}
+
+fn a_kit_runs_in_an_empty_debian_without_a_network() {
+    let _turn = TURN.lock();
+    // Nothing but Debian's smallest system and the emulator. It is kept for the next time.
+    let system = TARGET.join("room-debian");
+    if !system.join("usr/bin/qemu-system-x86_64").exists() {
+        let mut debootstrap = Command::new("debootstrap");
+        debootstrap.args(["--variant=minbase", "--include=qemu-system-x86", "bookworm"]).arg(&system);
+        must(debootstrap.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"));
+    }
+    fs::create_dir_all(system.join("mnt/USB stick")).unwrap();
+    const INSIDE: &str = r#"
+        kit=$1 system=$2; shift 2
+        mount --bind "$kit" "$system/mnt/USB stick" && mount -o remount,bind,ro "$system/mnt/USB stick" &&
+        mount -t proc proc "$system/proc" &&
+        exec chroot --userspec=1000:1000 "$system" env -i PATH=/usr/bin:/bin "/mnt/USB stick/lab" "$@""#;
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--net", "sh", "-c", INSIDE, "sh"]).arg(&*KIT).arg(&system).args(arguments);
+        must(&mut command)
+    };
+    assert!(run(&["check"]).ends_with("All is well: ./lab\n"));
+    for series in MATRIX {
+        let text = run(&["--kernel", series.name, "demo"]);
+        println!("{}\n{text}", series.name);
+        let workbook = Workbook::read().unwrap();
+        assert_eq!(text.matches("  TRUE: ").count(), workbook.stages.len(), "{text}");
+        assert_eq!(text.matches(" and ended well.").count(), workbook.examples.len(), "{text}");
+    }
+    let text = run(&["run", "03", "--io", "sync", "--", "--lines", "6"]);
+    assert_eq!(text.lines().count(), 7, "six lines and the report: {text}");
+}
+
+/// The launcher in a terminal of its own.
+struct Window {
+    child: Child,
+    terminal: File,
+    seen: String,
+}
+
+impl Window {
+    fn open(arguments: &[&str]) -> Self {
+        let size = Winsize { ws_row: 33, ws_col: 111, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(Some(&size), None).unwrap();
+        let copy = || pty.slave.try_clone().unwrap();
+        let mut command = Command::new("setsid");
+        command.args(["-c", "-w"]).arg(KIT.join("lab")).args(arguments).env("TERM", "xterm");
+        command.stdin(copy()).stdout(copy()).stderr(copy()).process_group(0);
+        let child = command.spawn().unwrap();
+        Self { child, terminal: pty.master.into(), seen: String::new() }
+    }
+
+    /// Reads on until this text comes.
+    fn wait_for(&mut self, text: &str) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        let mut chunk = [0; 4096];
+        while !self.seen.contains(text) {
+            assert!(Instant::now() < deadline, "no {text:?} in {}", self.seen);
+            let read =
+                self.terminal.read(&mut chunk).unwrap_or_else(|_| panic!("no {text:?} in {}", self.seen));
+            self.seen += &String::from_utf8_lossy(&chunk[..read]);
+        }
+        self.seen = self.seen.split_once(text).unwrap().1.to_owned();
+    }
+
+    fn type_in(&mut self, text: &str) {
+        self.terminal.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits for the end, and gives the status.
+    fn end(mut self) -> i32 {
+        // What is not read would hold it up.
+        let _ = self.terminal.read_to_string(&mut self.seen);
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
+    let _turn = TURN.lock();
+    LazyLock::force(&KIT);
+    let start = Instant::now();
+    let mut first = Window::open(&[]);
+    first.wait_for("lab:~# ");
+    println!("From ./lab to the prompt: {:.1} s", start.elapsed().as_secs_f64());
+    let mut second = Window::open(&["attach"]);
+    second.wait_for("lab:~# ");
+    first.type_in("stage03 --lines 3\r");
+    first.wait_for("Tracing. Ctrl-C to end.");
+    second.type_in("stty size; io write --count 1 /dev/scratch\r");
+    second.wait_for("33 111");
+    second.wait_for("io write: ");
+    first.wait_for("submit_bio() -> bio_endio() time duration: ");
+    first.wait_for("Starts without an end: ");
+    // An editor, over the whole screen.
+    second.type_in("vi /tmp/x\rihello\x1b:wq\r");
+    second.wait_for("lab:~# ");
+    second.type_in("cat /tmp/x\r");
+    second.wait_for("hello\r\n");
+    // Ctrl-C is the guest's, Ctrl-] is ours.
+    first.type_in("sleep 1000\r");
+    first.wait_for("sleep 1000\r\n");
+    first.type_in("\x03echo status $?\r");
+    first.wait_for("status 130");
+    second.type_in("\x1d");
+    assert_eq!(second.end(), 0);
+    first.type_in("exit 5\r");
+    assert_eq!(first.end(), 5);
+}
+
+fn the_build_kit_builds_without_a_network() {
+    let _turn = TURN.lock();
+    let folder = tempfile::tempdir_in(&*TARGET).unwrap();
+    must(Command::new("tar").arg("-xf").arg(KIT.join("build-kit.tar.xz")).arg("-C").arg(folder.path()));
+    // Rust is there, but nothing that was downloaded.
+    let home = folder.path().join("cargo");
+    let mut make = Command::new("unshare");
+    make.args(["--net", "make", "build"]).current_dir(folder.path().join("workbook")).env("CARGO_HOME", home);
+    must(make.env_remove("CARGO_TARGET_DIR").env_remove("CARGO"));
+    assert!(folder.path().join("workbook/target/debug/stage01").exists());
+}
