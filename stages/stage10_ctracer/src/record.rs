@@ -221,6 +221,8 @@ pub fn record(args: &RecordArgs, file: File) -> Result<()> {
         )?);
     }
     tell_refused(&refused);
+    // Megabytes, which are not needed any more.
+    drop((btf, names));
 
     // RECORD
     let interrupted = stop.is_over()?;
