@@ -508,7 +508,7 @@ fn ctracer_tells_what_is_wrong() {
     };
     let run = |arguments: &[&str]| fails(Command::new("stage10").args(arguments));
     let text = fails(Command::new("stage10").uid(65534));
-    assert!(text.starts_with("Error: only root may load BPF programs\n"), "{text}");
+    assert!(text.starts_with("Error: only root may trace the kernel\n"), "{text}");
     let hidden = "mount -t tmpfs hidden /sys/kernel/btf && exec stage10";
     let text = fails(Command::new("unshare").args(["-m", "sh", "-c", hidden]));
     assert!(text.starts_with("Error: this kernel does not tell its types (BTF)\n"), "{text}");
