@@ -41,6 +41,7 @@ const QUICK: &[(&str, fn())] = tests![
     what_runs_there_comes_back_as_it_is,
     a_shells_words_are_passed_on,
     the_processor_helps_only_a_guest_of_its_kind,
+    an_old_emulator_gets_a_plain_processor,
     a_kvm_that_hangs_is_tried_once,
     a_file_that_is_not_as_it_was_made_is_refused,
     what_a_machine_lacks_is_told,
@@ -49,6 +50,19 @@ const QUICK: &[(&str, fn())] = tests![
     the_other_launcher_starts_the_same_machine,
     the_same_content_gives_the_same_image,
 ];
+
+/// The processor of an old QEMU that boots all kernels is not the best one that it has.
+fn an_old_emulator_gets_a_plain_processor() {
+    for (version, cpu) in [("5.2.0", "qemu64"), ("6.2.0", "qemu64"), ("7.2.22", "max"), ("10.0.2", "max")] {
+        let fake = Fake::new(GUEST);
+        let emulator = fake.at("bin/qemu-system-x86_64");
+        let script = fs::read_to_string(&emulator).unwrap().replace("7.2.22", version);
+        fs::write(emulator, script).unwrap();
+        let text = fake.run(&["run", "01"]);
+        assert!(text.ends_with("--- status 3"), "{text}");
+        assert!(fake.calls().contains(&format!("-cpu\n{cpu}\n")), "{version}");
+    }
+}
 
 /// All that the launcher calls. A laptop has no more than a plain system has.
 const PLAIN: [&str; 22] = [
