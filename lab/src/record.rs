@@ -157,7 +157,9 @@ pub fn shape(text: &str) -> Shape {
             // So does which processes did I/O.
             process if process.starts_with("PID: ") => "PID: 0 UID: 0 CMD: NAME".to_owned(),
             // Which functions a bio passes through depends on what else it meets there.
-            call if [" us ", "(struct ", "  -- "].iter().any(|part| call.contains(part)) => "CALL".to_owned(),
+            call if [" us ", "struct bio ", "  -- "].iter().any(|part| call.contains(part)) => {
+                "CALL".to_owned()
+            }
             // Which tasks start others depends on what else is going on.
             row if row.ends_with(" Hello, perf_output!") => "0 TASK 0 Hello, perf_output!".to_owned(),
             // Which functions are called depends on when the disk answers and on what else the kernel is doing.

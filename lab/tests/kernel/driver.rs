@@ -1,5 +1,6 @@
 //! `cargo lab run` and its guest, from the outside.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -29,6 +30,7 @@ pub fn trials() -> Vec<Trial> {
             "ctrl_c_is_for_the_stage_and_its_report_is_printed",
             ctrl_c_is_for_the_stage_and_its_report_is_printed,
         ),
+        trial("a_file_that_a_program_writes_comes_out", a_file_that_a_program_writes_comes_out),
         trial(
             "the_recorded_outputs_look_like_what_the_stages_print",
             the_recorded_outputs_look_like_what_the_stages_print,
@@ -90,6 +92,30 @@ fn the_recorded_outputs_look_like_what_the_stages_print() {
         assert_eq!(printed.traced.is_empty(), recorded.traced.is_empty(), "{what}");
         assert_eq!(printed.rest, recorded.rest, "{what}");
     }
+}
+
+fn a_file_that_a_program_writes_comes_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = [
+        "run",
+        "10",
+        "--",
+        "--duration",
+        "2",
+        "--functions",
+        "submit_bio",
+        "--perfetto",
+        "bio.json",
+        "-o",
+        "bio.rec",
+    ];
+    let (status, ..) = finish(lab().args(arguments).current_dir(&folder), TIME);
+    assert_eq!(status, 0);
+    let names: BTreeSet<_> =
+        folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["bio.json", "bio.rec"].map(Into::into).into());
+    let trace = fs::read_to_string(folder.path().join("bio.json")).unwrap();
+    assert!(trace.starts_with('{') && trace.ends_with('}') && trace.contains("submit_bio"), "{trace}");
 }
 
 fn ctrl_c_is_for_the_stage_and_its_report_is_printed() {
