@@ -34,6 +34,18 @@ const BUILD: &str = "build-kit.tar.xz";
 /// The guest's root. It unpacks in a moment: zstd, which Debian's kernels know from 5.10 on.
 const INITRAMFS: &str = "initramfs";
 
+/// Cargo's settings to take libraries from the folder beside them, and never ask a network.
+const VENDORED: &str = r#"
+[source.crates-io]
+replace-with = "vendored-sources"
+
+[source.vendored-sources]
+directory = "vendor"
+
+[net]
+offline = true
+"#;
+
 /// Makes a kit and prints the size of each part. The same inputs give the same bytes.
 ///
 /// # Errors
@@ -249,11 +261,10 @@ impl Kit {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let mut vendor = Command::new(cargo);
         vendor.current_dir(&tree).args(["vendor", "--locked", "--quiet", "vendor"]);
-        let settings = output(&mut vendor)?.stdout;
+        output(&mut vendor)?;
         let config = tree.join(".cargo/config.toml");
         let ours = fs::read_to_string(&config).or_cause("cannot read Cargo's settings")?;
-        let settings = format!("{ours}\n{}\n[net]\noffline = true\n", String::from_utf8_lossy(&settings));
-        fs::write(&config, settings).or_cause("cannot write Cargo's settings")?;
+        fs::write(&config, ours + VENDORED).or_cause("cannot write Cargo's settings")?;
         let tar = self.folder.join("build-kit.tar");
         let mut pack = TAR.command()?;
         pack.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]);

@@ -94,7 +94,6 @@ fn a_kit_runs_in_an_empty_debian_without_a_network() {
     assert!(run(&["check"]).ends_with("All is well: ./lab\n"));
     for series in MATRIX {
         let text = run(&["--kernel", series.name, "demo"]);
-        println!("{}\n{text}", series.name);
         let workbook = Workbook::read().unwrap();
         assert_eq!(text.matches("  TRUE: ").count(), workbook.stages.len(), "{text}");
         assert_eq!(text.matches(" and ended well.").count(), workbook.examples.len(), "{text}");
@@ -175,9 +174,12 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
     second.type_in("cat /tmp/x\r");
     second.wait_for("hello\r\n");
     // Ctrl-C is the guest's, Ctrl-] is ours.
-    first.type_in("sleep 1000\r");
-    first.wait_for("sleep 1000\r\n");
-    first.type_in("\x03echo status $?\r");
+    first.wait_for("lab:~# ");
+    first.type_in("echo begun; sleep 1000\r");
+    first.wait_for("\nbegun\r\n");
+    first.type_in("\x03");
+    first.wait_for("lab:~# ");
+    first.type_in("echo status $?\r");
     first.wait_for("status 130");
     second.type_in("\x1d");
     assert_eq!(second.end(), 0);
