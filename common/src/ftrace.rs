@@ -35,8 +35,8 @@ const OF_COMMON: [(&str, &str); 6] = [
 #[derive(Debug)]
 pub struct FunctionGraph {
     folder: PathBuf,
-    /// Removed when the tracer is off.
-    instance: Option<Instance>,
+    /// Removed after the tracer is off.
+    _instance: Option<Instance>,
 }
 
 impl FunctionGraph {
@@ -52,13 +52,13 @@ impl FunctionGraph {
         let list = fs::read_to_string(&list).or_cause(format!("cannot read {}", list.display()))?;
         let functions = numbers(&list, |name| is_wanted(name) || call_graph::is_interrupt(name));
         let instance = Instance::create(&tracefs)?;
-        let graph = Self { folder: instance.path.clone(), instance: Some(instance) };
+        let graph = Self { folder: instance.path.clone(), _instance: Some(instance) };
         if graph.start(pid, &functions).is_ok() {
             return Ok(graph);
         }
         drop(graph);
         unused(&tracefs, &OF_COMMON)?;
-        let graph = Self { folder: tracefs, instance: None };
+        let graph = Self { folder: tracefs, _instance: None };
         graph.start(pid, &functions).or_cause("the kernel does not record what it calls")?;
         Ok(graph)
     }
@@ -98,10 +98,8 @@ impl FunctionGraph {
 
 impl Drop for FunctionGraph {
     fn drop(&mut self) {
-        // An instance goes as a whole.
-        if self.instance.is_none()
-            && let Err(error) = off(&self.folder)
-        {
+        // An instance, too: somebody may be reading it, so that it can't be removed now.
+        if let Err(error) = off(&self.folder) {
             eprintln!("warning: the kernel's tracer may still be on: {error}");
         }
     }
@@ -113,16 +111,18 @@ impl Drop for FunctionGraph {
 /// # Errors
 /// If the kernel refuses.
 pub fn clear(pid: u32) -> Result<()> {
-    let cause = "cannot switch the kernel's tracer off";
     let tracefs = tracefs::path()?;
-    let is_ours = |folder: &Path| {
-        fs::read_to_string(folder.join("set_ftrace_pid"))
-            .is_ok_and(|recorded| recorded.trim() == pid.to_string())
-    };
-    for instance in Instance::all(&tracefs).into_iter().filter(|folder| is_ours(folder)) {
-        fs::remove_dir(instance).or_cause(cause)?;
+    for folder in Instance::all(&tracefs).into_iter().chain([tracefs.clone()]) {
+        let recorded = fs::read_to_string(folder.join("set_ftrace_pid")).unwrap_or_default();
+        if recorded.trim() == pid.to_string() {
+            off(&folder).or_cause("cannot switch the kernel's tracer off")?;
+            if folder != tracefs {
+                // Somebody may be reading it; then the next run removes it.
+                let _ = fs::remove_dir(folder);
+            }
+        }
     }
-    if is_ours(&tracefs) { off(&tracefs).or_cause(cause) } else { Ok(()) }
+    Ok(())
 }
 
 fn off(folder: &Path) -> Result<(), String> {

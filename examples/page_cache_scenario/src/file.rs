@@ -55,7 +55,9 @@ impl Subject {
         for folder in folders.filter(|folder| !is_in_memory(folder)) {
             let Ok(mut file) = tempfile::tempfile_in(&folder) else { continue };
             let text = b"hello linux filesystem\n".iter().cycle().take(bytes.max(4096) as usize);
-            file.write_all(&text.copied().collect::<Vec<_>>()).or_cause("cannot write a file to read")?;
+            let written = file.write_all(&text.copied().collect::<Vec<_>>());
+            // Long before it is to be forgotten: a page whose writing has only just ended may still be held.
+            written.and_then(|()| file.sync_all()).or_cause("cannot write a file to read")?;
             let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into();
             return Ok(Self { file, path, name: format!("a new file in {}", folder.display()) });
         }
