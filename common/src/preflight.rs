@@ -261,8 +261,8 @@ pub(crate) fn in_the_lab() -> String {
     let name = Path::new(&program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match name.strip_prefix("stage") {
         Some(number) => format!("cargo lab run {number}"),
-        // A copy such as my03-1 has no name in the lab.
-        None if name.contains('-') => "cargo lab run STAGE".to_owned(),
+        // A copy such as my03-1 has no name in the lab, and the lab's doctor asks for all.
+        None if name.contains('-') || name == "lab" => "cargo lab run STAGE".to_owned(),
         None => format!("cargo lab run {name}"),
     }
 }
