@@ -33,6 +33,15 @@ pub const CASES: &[Case] = cases![
     ctracer_tells_what_is_wrong,
 ];
 
+/// Those that attach to all functions. They run on the oldest kernel, which attaches one by one, and on the newest, which
+/// has a link for all; in the soak on all four.
+pub const SLOW: [&str; 4] = [
+    "ctracer_finds_what_another_reader_of_the_types_finds",
+    "ctracer_nests_as_function_graph_does",
+    "ctracer_ends_in_every_phase",
+    "ctracer_tells_what_is_wrong",
+];
+
 pub const SOAK: &[Case] = cases![soak_ctracer];
 
 /// Some of the functions that each bio passes through: to attach to all of them one by one, as on 5.10 and 6.1, takes its time.
