@@ -113,12 +113,14 @@ impl Window {
     fn open(arguments: &[&str]) -> Self {
         let size = Winsize { ws_row: 33, ws_col: 111, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None).unwrap();
+        // A copy is closed in children. With one of these open in the launcher, its terminal would stay when this window closes.
+        let terminal = File::from(pty.master).try_clone().unwrap();
         let copy = || pty.slave.try_clone().unwrap();
         let mut command = Command::new("setsid");
         command.args(["-c", "-w"]).arg(KIT.join("lab")).args(arguments).env("TERM", "xterm");
         command.stdin(copy()).stdout(copy()).stderr(copy()).process_group(0);
         let child = command.spawn().unwrap();
-        Self { child, terminal: pty.master.into(), seen: String::new() }
+        Self { child, terminal, seen: String::new() }
     }
 
     /// Reads on until this text comes.
