@@ -10,5 +10,6 @@ pub mod find;
 pub mod page;
 pub mod record;
 pub mod recording;
+pub mod source;
 pub mod tree;
 pub mod view;
