@@ -29,7 +29,7 @@ pub fn run(guest: &mut Guest, workbook: &Workbook) -> Result<ExitCode> {
     let mut bad = 0;
     for program in &programs {
         println!("\n{}: {}", program.binary(), program.title());
-        let seen = guest.output(&["guest", "demo", &program.name()], Duration::from_secs(60))?;
+        let seen = guest.output(&["guest", "demo", &program.name()], Duration::from_secs(180))?;
         print!("{}", String::from_utf8_lossy(&seen.stdout));
         if seen.status != 0 {
             eprint!("{}", seen.stderr);
