@@ -1,5 +1,6 @@
 //! `cargo lab bundle`: the room kit, a folder for a USB stick with all that a laptop needs but QEMU. Its launcher is `lab/kit/lab`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -56,11 +57,22 @@ pub fn make(workbook: &Workbook, wanted: &Wanted) -> Result<ExitCode> {
     } else {
         wanted.kernels.clone()
     };
-    let kernels = names.iter().map(|name| of_the_matrix(name)).collect::<Result<Vec<_>>>()?;
+    // Only what is tested goes to a room, and what is named twice goes once.
+    if let Some(other) = names.iter().find(|name| MATRIX.iter().all(|series| series.name != **name)) {
+        return Err(Error::new(format!("{other} is not of the matrix"))
+            .evidence("a kit's kernels have their modules with them")
+            .fix(format!("name one of {}", MATRIX.map(|series| series.name).join(", "))));
+    }
+    let names: BTreeSet<_> = names.into_iter().collect();
+    let kernels =
+        MATRIX.iter().filter(|series| names.contains(series.name)).map(|series| kernels::find(series.name));
+    let kernels = kernels.collect::<Result<Vec<_>>>()?;
     let out = wanted.out.clone().unwrap_or_else(|| workbook.target.join("room-kit"));
-    if out.exists() && !out.join(SUMS).exists() {
+    // It is about to be replaced. Others have such sums, too.
+    let is_kit = [SUMS, INITRAMFS, "lab"].iter().all(|file| out.join(file).exists());
+    if out.exists() && !is_kit {
         return Err(Error::new(format!("{} is there and is no kit", out.display()))
-            .evidence(format!("it has no {SUMS}"))
+            .evidence(format!("it has not all of {SUMS}, {INITRAMFS} and lab"))
             .fix("name a folder that is not there yet: --out DIR"));
     }
     let out = std::path::absolute(out).or_cause("the folder has no absolute name")?;
@@ -79,6 +91,11 @@ pub fn make(workbook: &Workbook, wanted: &Wanted) -> Result<ExitCode> {
         ("packing sources", Kit::sources),
         ("copying the book", Kit::book),
     ];
+    if wanted.with_sources && !workbook.root.join(".git").exists() {
+        return Err(Error::new("there are no sources to put into the kit")
+            .evidence(format!("{} is no clone of the workbook", workbook.root.display()))
+            .fix("leave out --with-sources, or make the kit in a clone"));
+    }
     if wanted.with_sources {
         steps.push(("packing the build kit", Kit::build_kit));
     }
@@ -138,16 +155,6 @@ pub fn verify(folder: &Path) -> Result<ExitCode> {
     }
     println!("\nEvery stage and example ran on {}.", names.join(", "));
     Ok(ExitCode::SUCCESS)
-}
-
-/// Only what is tested goes to a room.
-fn of_the_matrix(name: &str) -> Result<Kernel> {
-    if name.contains('/') {
-        return Err(Error::new(format!("{name} is not of the matrix"))
-            .evidence("a kit's kernels have their modules with them")
-            .fix(format!("name one of {}", MATRIX.map(|series| series.name).join(", "))));
-    }
-    kernels::find(name)
 }
 
 /// What is done to make a kit.

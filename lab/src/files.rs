@@ -25,10 +25,13 @@ const MOST: u64 = 64 << 20;
 /// The bytes of a message.
 const PART: usize = 64 << 10;
 
-/// The arguments that may name files in the working folder: `NAME` and `--option=NAME`. What is in another folder stays there.
+/// The arguments that may name files in the working folder: `NAME`, `./NAME` and `--option=NAME`. What is in another folder
+/// stays there.
 pub fn named(arguments: &[String]) -> Vec<String> {
     let name = |argument: &String| {
-        let name = argument.rsplit_once('=').map_or(argument.as_str(), |(_, name)| name);
+        let value = argument.strip_prefix("--").and_then(|option| Some(option.split_once('=')?.1));
+        let name = value.unwrap_or(argument);
+        let name = name.strip_prefix("./").unwrap_or(name);
         is_plain(name).then(|| name.to_owned())
     };
     arguments.iter().filter_map(name).collect()
@@ -36,7 +39,7 @@ pub fn named(arguments: &[String]) -> Vec<String> {
 
 /// Whether it is the name of a file, and nothing that leads elsewhere.
 fn is_plain(name: &str) -> bool {
-    !name.starts_with(['-', '.']) && Path::new(name).file_name().is_some_and(|file| file == name)
+    !name.starts_with('-') && Path::new(name).file_name().is_some_and(|file| file == name)
 }
 
 /// In the guest: hands those that are there to `send`, part by part.
@@ -74,9 +77,12 @@ pub fn unpack(files: &BTreeMap<String, Vec<u8>>, folder: &Path) -> Result<()> {
     for (name, packed) in files.iter().filter(|(name, _)| is_plain(name)) {
         let mut bytes = Vec::new();
         DeflateDecoder::new(&packed[..])
-            .take(MOST)
+            .take(MOST + 1)
             .read_to_end(&mut bytes)
             .or_cause(format!("{name} was damaged on its way out of the guest"))?;
+        if bytes.len() as u64 > MOST {
+            return Err(Error::new(format!("{name} has grown too large to come out of the guest")));
+        }
         let path = folder.join(name);
         fs::write(&path, bytes).or_cause(format!("cannot write {}", path.display()))?;
     }
@@ -90,9 +96,9 @@ mod tests {
     #[test]
     fn only_plain_names_are_asked_for() {
         let arguments =
-            ["--html", "bio.html", "--svg=map.svg", "--duration", "3", "-o", "/tmp/x", "../y", ".", "a/b"];
+            ["--html", "bio.html", "--svg=map.svg", "./a=b", "--duration", "3", "/tmp/x", "../y", ".", "a/b"];
         let arguments = arguments.map(str::to_owned);
-        assert_eq!(named(&arguments), ["bio.html", "map.svg", "3"]);
+        assert_eq!(named(&arguments), ["bio.html", "map.svg", "a=b", "3"]);
     }
 
     #[test]

@@ -341,15 +341,19 @@ impl Guest {
     /// If one is too large, or the guest hangs or dies.
     pub fn fetch(&mut self, names: Vec<String>, folder: &Path) -> Result<()> {
         let mut found = BTreeMap::<String, Vec<u8>>::new();
-        self.line.send(&ToGuest::Fetch(names))?;
+        self.line.send(&ToGuest::Fetch(names.clone()))?;
         loop {
             match self.next(SILENCE)? {
-                Some(FromGuest::File { name, part }) => {
+                // Whatever runs in the guest, it writes no other files here.
+                Some(FromGuest::File { name, part }) if names.contains(&name) => {
                     interrupt::progress();
                     found.entry(name).or_default().extend(part);
                 }
                 Some(FromGuest::Fetched) => return files::unpack(&found, folder),
-                Some(FromGuest::Failed(why)) => return Err(Error::new(why)),
+                // Those before are whole.
+                Some(FromGuest::Failed(why)) => {
+                    return files::unpack(&found, folder).and(Err(Error::new(why)));
+                }
                 Some(_) => {}
                 None => return Err(self.emulator.silent(SILENCE)),
             }

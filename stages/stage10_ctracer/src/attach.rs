@@ -95,7 +95,7 @@ pub fn single(
     refused: &mut Vec<Refused>,
     stop: &Stop,
 ) -> Result<Vec<Link>> {
-    raise_limit(2 * targets.len() as u64)?;
+    raise_limit(targets.len() as u64)?;
     let bar = progress("Attaching", targets.len())?;
     let mut links = Vec::new();
     for target in targets {
@@ -136,11 +136,11 @@ fn progress(what: &str, length: usize) -> Result<ProgressBar> {
     Ok(ProgressBar::new(length as u64).with_style(style.or_cause("cannot show the progress")?))
 }
 
-/// Each probe is an open file.
-fn raise_limit(probes: u64) -> Result<()> {
+/// The entry and the return of each are an open file on 5.10, and two from 5.15 on: the perf event and its link.
+fn raise_limit(functions: u64) -> Result<()> {
     let cannot = "cannot open as many probes as there are functions";
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).or_cause(cannot)?;
-    let needed = probes + 64;
+    let needed = 4 * functions + 64;
     if soft >= needed {
         return Ok(());
     }

@@ -63,12 +63,12 @@ fn main() -> common::Result<()> {
         Some(Command::Show { file, show }) => show.show(&file),
         None => {
             common::init(&args.record)?;
-            // Without a name it is gone at the end.
-            let scratch = tempfile::NamedTempFile::new().or_cause("cannot make a file for the recording")?;
-            let path = args.output.as_deref().unwrap_or(scratch.path());
-            let file = File::create(path).or_cause(format!("cannot write {}", path.display()))?;
+            // Gone at the end.
+            let scratch = tempfile::tempdir().or_cause("cannot make a folder for the recording")?;
+            let path = args.output.unwrap_or_else(|| scratch.path().join("recording"));
+            let file = || File::create(&path).or_cause(format!("cannot write {}", path.display()));
             record::record(&args.record, file)?;
-            args.show.show(path)
+            args.show.show(&path)
         }
     }
 }

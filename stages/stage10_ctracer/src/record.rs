@@ -30,6 +30,13 @@ mod bpf {
     include!(concat!(env!("OUT_DIR"), "/ctracer.skel.rs"));
 }
 
+/// Phases, as the BPF source has them.
+const RECORDING: u32 = 1;
+const ENDING: u32 = 2;
+
+/// So many events are read at most until we look at the clock again.
+const AT_ONCE: usize = 1 << 16;
+
 /// How often we look for events. The ring buffer must hold those of so long.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -86,7 +93,7 @@ impl Verbose for RecordArgs {
 ///
 /// # Errors
 /// If something is missing on this machine, the kernel refuses the programs, or the file can't be written.
-pub fn record(args: &RecordArgs, file: File) -> Result<()> {
+pub fn record(args: &RecordArgs, file: impl FnOnce() -> Result<File>) -> Result<()> {
     [Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs, Need::Kprobes]
         .iter()
         .try_for_each(Need::check)?;
@@ -110,6 +117,15 @@ pub fn record(args: &RecordArgs, file: File) -> Result<()> {
         Need::Fexit(vec![ENDS[1].to_owned()]).check()?;
         chosen.extend(ENDS.map(str::to_owned));
     }
+    // Of all of them, also of those that are not chosen: then it is seen where the source tree begins.
+    let lines = source::image(&preflight::release())
+        .map(|image| source::lines(&image, &good_names.iter().map(String::as_str).collect::<Vec<_>>()));
+    // It helps, but a recording does without.
+    let lines = lines.transpose().unwrap_or_else(|error| {
+        eprintln!("warning: {error}");
+        None
+    });
+    let lines = lines.unwrap_or_default();
     let chosen: Vec<_> = good.into_iter().filter(|function| chosen.contains(&function.name)).collect();
     let (mut singles, mut ids) = (Vec::new(), [UNKNOWN; 2]);
     for (id, function) in chosen.iter().enumerate() {
@@ -120,14 +136,6 @@ pub fn record(args: &RecordArgs, file: File) -> Result<()> {
         }
     }
 
-    let names_chosen: Vec<_> = chosen.iter().map(|function| function.name.as_str()).collect();
-    let lines = source::image(&preflight::release()).map(|image| source::lines(&image, &names_chosen));
-    // It helps, but a recording does without.
-    let lines = lines.transpose().unwrap_or_else(|error| {
-        eprintln!("warning: {error}");
-        None
-    });
-    let lines = lines.unwrap_or_default();
     let header = Header {
         class: args.class.clone(),
         kernel: preflight::release(),
@@ -140,8 +148,9 @@ pub fn record(args: &RecordArgs, file: File) -> Result<()> {
             .collect(),
         flags: if is_bio { Flags::all_of_this_kernel()? } else { Flags::default() },
     };
+    let only_dev = args.device.as_deref().map_or(Ok(0), disks::number)?;
     let recorder = RefCell::new(Recorder {
-        writer: Writer::new(file, header)?,
+        writer: Writer::new(file()?, header)?,
         tasks: HashMap::new(),
         devices: BTreeMap::new(),
         calls: 0,
@@ -157,7 +166,7 @@ pub fn record(args: &RecordArgs, file: File) -> Result<()> {
     options.is_bio = is_bio;
     options.by_cookie = multi;
     options.only_pid = args.pid.unwrap_or_default();
-    options.only_dev = args.device.as_deref().map_or(Ok(0), disks::number)?;
+    options.only_dev = only_dev;
     [options.submit_bio_id, options.bio_endio_id] = ids;
     // Without it, no bio is known to be split.
     let chain = find::value(&btf, "BIO_CHAIN");
@@ -179,7 +188,7 @@ pub fn record(args: &RecordArgs, file: File) -> Result<()> {
     ] {
         program.set_autoload(is_bio);
     }
-    let skel = open_skel.load()?;
+    let mut skel = open_skel.load()?;
 
     let failed = RefCell::new(None);
     let mut ring = RingBufferBuilder::new();
@@ -191,13 +200,17 @@ pub fn record(args: &RecordArgs, file: File) -> Result<()> {
         }
     })?;
     let ring = ring.build()?;
-    let look = || -> Result<()> {
-        let consumed = ring.consume();
+    let look = || -> Result<i32> {
+        // What comes faster than it is read must not keep us here.
+        let consumed = ring.consume_raw_n(AT_ONCE);
         if let Some(error) = failed.borrow_mut().take() {
             return Err(error);
         }
-        consumed?;
-        recorder.borrow_mut().writer.flush()
+        if consumed < 0 {
+            return Err(Error::new("cannot read the events").evidence(Errno::from_raw(-consumed)));
+        }
+        recorder.borrow_mut().writer.flush()?;
+        Ok(consumed)
     };
 
     // ATTACH
@@ -240,6 +253,7 @@ pub fn record(args: &RecordArgs, file: File) -> Result<()> {
     drop((btf, names));
 
     // RECORD
+    set_phase(&mut skel.maps.bss_data, RECORDING)?;
     let interrupted = stop.is_over()?;
     let stop = Stop::new(args.duration)?;
     if !interrupted {
@@ -250,15 +264,22 @@ pub fn record(args: &RecordArgs, file: File) -> Result<()> {
         look()?;
         stop.wait_until(Instant::now().checked_add(LOOK_EVERY))?;
     }
+    set_phase(&mut skel.maps.bss_data, ENDING)?;
     look()?;
     let suppressed = report::missed_calls(skel.object())?;
     attach::detach(links)?;
-    look()?;
+    while look()? > 0 {}
     let lost = skel.maps.lost.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
     let lost = lost.iter().map(|count| report::words::<1>(count)[0]).collect();
     let mut recorder = recorder.borrow_mut();
     recorder.writer.add(&Record::Losses(Losses { lost, suppressed }))?;
     recorder.writer.flush()
+}
+
+fn set_phase(bss: &mut Option<&mut bpf::types::bss>, phase: u32) -> Result<()> {
+    let bss = bss.as_deref_mut().ok_or_else(|| Error::new("the programs have no variables"))?;
+    bss.phase = phase;
+    Ok(())
 }
 
 /// Understands events, and writes what they say.

@@ -351,10 +351,14 @@ impl Lives<'_> {
         if life.calls.last() != Some(&nth) {
             life.calls.push(nth);
         }
+        // The first error is the bio's, as the kernel keeps that of any piece.
+        if life.status == 0 {
+            life.status = status;
+        }
         if remaining.is_some_and(|remaining| remaining > 1 + at_the_same_time) {
             return false;
         }
-        (life.end, life.status) = (Some(start), status);
+        life.end = Some(start);
         // Unless we are sure, a later one may still say better.
         if remaining.is_some_and(|remaining| remaining <= 1) {
             self.open.remove(&object);

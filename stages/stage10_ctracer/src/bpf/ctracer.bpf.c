@@ -15,6 +15,15 @@ const volatile u32 bio_endio_id;
 const volatile u32 bio_chain_bit;
 const volatile u64 bio_chain_endio_at; /* its address; 0: not known */
 
+/* Calls count when all programs are attached and until they are detached; returns also after that,
+ * for the calls that are under way. */
+enum phase {
+	ATTACHING,
+	RECORDING,
+	ENDING,
+};
+volatile u32 phase;
+
 #define THREAD_SIZE 16384 /* of x86_64, without KASAN */
 #define UNKNOWN ~0u
 
@@ -201,6 +210,8 @@ static __always_inline void fill_bio(struct bio_data *data, struct bio *bio)
 
 static __always_inline int called(u64 object, u32 function, u64 sp)
 {
+	if (phase != RECORDING)
+		return 0;
 	/* User space looks again and again: waking it up for each event would cost more than the
 	 * event. */
 	if (is_bio) {
@@ -238,8 +249,11 @@ static __always_inline int called(u64 object, u32 function, u64 sp)
 
 static __always_inline int returned(u64 value, u32 function, u64 sp)
 {
-	struct head *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	struct head *event;
 
+	if (phase == ATTACHING)
+		return 0;
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		count_lost();
 		return 0;
@@ -309,8 +323,9 @@ int single_return(struct pt_regs *ctx)
 }
 
 /*
- * The two ends of a bio's life. The kernel drops a kprobe's program when it interrupts another; it
- * does not drop these. The context is on the stack, as far from the function in both programs.
+ * The two ends of a bio's life. The kernel drops a kprobe's program when it interrupts another one;
+ * these it drops only if one interrupts itself. The context is on the stack, as far from the
+ * function in both programs.
  */
 SEC("?fentry/submit_bio")
 int submit_bio_entry(u64 *ctx)

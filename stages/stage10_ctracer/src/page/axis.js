@@ -61,7 +61,7 @@ function drawOverview() {
   const { paint, width, height, ink, colours } = prepare(overview);
   const bins = Math.max(Math.floor(width / 3), 1), sums = operations.map(() => new Uint32Array(bins));
   for (let call = 0; call < count; call++) {
-    if (shown.passes[call] || !whole()) sums[kind[calls.operation[call]] ?? 4][Math.min(Math.floor((calls.start[call] / end) * bins), bins - 1)]++;
+    if (shown.kept[call]) sums[kind[calls.operation[call]] ?? 4][Math.min(Math.floor((calls.start[call] / end) * bins), bins - 1)]++;
   }
   const heights = Array.from({ length: bins }, (_, bin) => sums.reduce((sum, of) => sum + of[bin], 0));
   const most = heights.reduce((most, sum) => Math.max(most, sum), 1);
@@ -167,6 +167,7 @@ for (const canvas of [overview, bars]) {
   const [low, high] = canvas === overview ? [() => 0, () => end] : [() => state.from, () => state.to];
   const at = (event) => low() + (event.offsetX / canvas.clientWidth) * (high() - low());
   canvas.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
     canvas.setPointerCapture(event.pointerId);
     const moves = canvas === overview && !whole() && at(event) > state.from && at(event) < state.to;
     drag = { from: at(event), x: event.offsetX, moves, was: [state.from, state.to], low: low(), high: high() };
@@ -182,14 +183,19 @@ for (const canvas of [overview, bars]) {
     drag.to = here;
   });
   canvas.addEventListener("pointerup", (event) => {
+    if (!drag) return;
     const { from, to, moves } = drag;
-    drag = null;
-    brush(0, 0);
+    stop();
     if (to !== undefined) moves || canvas === overview || zoom(Math.min(from, to), Math.max(from, to));
     else if (canvas === bars && under(event) >= 0) go(lives[under(event)].calls[0]);
   });
+  canvas.addEventListener("pointercancel", stop);
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
   canvas.addEventListener("dblclick", zoomOut);
+}
+function stop() {
+  drag = null;
+  brush(0, 0);
 }
 function brush(from, to) {
   const { style } = byId("brush");

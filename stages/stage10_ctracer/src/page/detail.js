@@ -64,7 +64,7 @@ function data(call) {
   if (source) pairs.push(["source", source]);
   return [
     element("h2", "call", ...signature(nth)),
-    shown.row[call] < 0 ? element("p", "note", "This call is hidden by a filter.") : "",
+    !shown.passes[call] ? element("p", "note", "This call is hidden by a filter.") : "",
     table(pairs),
   ];
 }
@@ -115,7 +115,7 @@ function steps(listed, from, to, colours) {
     const { depth } = view.calls;
     line[1].style.setProperty("--level", Math.max(depth[call] - depth[listed[0]], 0));
     const step = button("step", () => jump(call), ...line);
-    step.classList.toggle("hid", shown.row[call] < 0);
+    step.classList.toggle("hid", !shown.passes[call]);
     step.dataset.call = call;
     list.append(step);
   }
@@ -141,9 +141,10 @@ function recording() {
   const rows = (view.operations || []).flatMap((name, operation) => {
     const mine = ended.filter((life) => life.operation === operation), all = lives.filter((life) => life.operation === operation);
     if (!all.length) return [];
-    const at = (share) => (mine.length ? time(latency(mine[Math.floor((mine.length - 1) * share)])) : "\u2013");
+    // The one with this rank, counted from the shortest.
+    const at = (share) => (mine.length ? time(latency(mine[mine.length - Math.ceil(share * mine.length)])) : "\u2013");
     const moved = all.reduce((sum, life) => sum + Math.max(life.bytes, 0), 0);
-    const cells = [integer(all.length), bytes(moved), at(0.5), at(0.01), at(0)];
+    const cells = [integer(all.length), bytes(moved), at(0.5), at(0.99), at(1)];
     return [element("tr", "", element("th", "", swatch(operation), name), ...cells.map((text) => element("td", "", text)))];
   });
   const head = ["", "lives", "bytes", "median", "99 %", "longest"].map((text) => element("th", "", text));

@@ -1,5 +1,5 @@
 // The head of the page, the keys, and the start.
-import { calls, count, end, followed, lives, view } from "./model.js";
+import { calls, count, end, followed, lives, until, view } from "./model.js";
 import { byId, element, integer, plural, time } from "./text.js";
 import { change, redraw, state, whole } from "./state.js";
 import { shown } from "./shown.js";
@@ -44,9 +44,9 @@ function follow(by) {
 function zoomToLife() {
   const all = state.cursor < 0 ? [] : followed(state.cursor), life = lives[calls.life[state.cursor]];
   if (life) zoom(life.start, life.end < 0 ? end : life.end);
-  else if (all.length) zoom(calls.start[all[0]], calls.start[all.at(-1)]);
+  else if (all.length) zoom(calls.start[all[0]], all.reduce((to, call) => Math.max(to, until[call]), 0));
 }
-// One step back towards the whole: each press clears what was done last of these.
+// One step back towards the whole: each press clears the first of these that there is.
 function clear() {
   if (closeMenus()) return;
   if (state.query) return search("");

@@ -3,6 +3,7 @@ import { calls, count, lives, order, place, size, until } from "./model.js";
 import { state, working } from "./state.js";
 
 export const shown = {
+  kept: new Uint8Array(count), // by call: by all filters but the time
   passes: new Uint8Array(count), // by call
   before: new Int32Array(count + 1), // by place: how many calls pass that come before it
   calls: new Int32Array(count), // by row
@@ -19,8 +20,10 @@ working(() => {
   const columns = Object.entries(hidden).filter(([, values]) => values.size);
   shown.lives.fill(0);
   for (let call = 0; call < count; call++) {
-    let passes = calls.start[call] <= to && until[call] >= from && (!only || selected.has(call));
-    for (const [name, values] of columns) passes &&= !values.has(calls[name][call]);
+    let kept = !only || selected.has(call);
+    for (const [name, values] of columns) kept &&= !values.has(calls[name][call]);
+    const passes = kept && calls.start[call] <= to && until[call] >= from;
+    shown.kept[call] = kept;
     shown.passes[call] = passes;
     if (passes && calls.life[call] >= 0) shown.lives[calls.life[call]] = 1;
   }

@@ -95,7 +95,9 @@ export function go(call) {
 }
 const goRow = (row) => go(shown.calls[Math.min(Math.max(row, 0), shown.rows - 1)]);
 export function move(by) {
-  if (shown.rows) goRow(state.cursor < 0 || shown.row[state.cursor] < 0 ? 0 : shown.row[state.cursor] + by);
+  // Without a cursor in sight, down leads to the first row.
+  const row = state.cursor < 0 ? -1 : shown.row[state.cursor];
+  if (shown.rows) goRow(row + by);
 }
 export const page = () => Math.max(Math.floor(inSight() / ROW) - 1, 1);
 
