@@ -282,8 +282,10 @@ fn tracex3_has_each_request_in_its_place() {
     // 2 ms are in the slot from 1,792 us on, 20 ms from 16,384, 200 ms from 196,608. The linear one ends with 95 ms.
     for (cells, starts) in [(&log, [1792, 16_384, 196_608]), (&linear, [2000, 20_000, 95_000])] {
         let from = |start: u64| cells.range(start..).map(|(_, count)| count).sum::<u64>();
-        assert_eq!((from(starts[0]), from(starts[2])), (30, 2), "{cells:?}");
-        assert!(from(starts[1]) >= 10, "{cells:?}");
+        assert_eq!(from(starts[0]), 30, "{cells:?}");
+        assert!(from(starts[1]) >= 10 && from(starts[2]) >= 2, "{cells:?}");
+        // Most are not late.
+        assert!(from(starts[1]) < 20 && from(starts[2]) < 6, "{cells:?}");
     }
     let svg = fs::read_to_string("/tmp/heatmap.svg").unwrap();
     assert!(
