@@ -33,11 +33,14 @@ pub const CASES: &[Case] = cases![
     ctracer_tells_what_is_wrong,
 ];
 
-/// Those that attach to all functions. They run on the oldest kernel, which attaches one by one, and on the newest, which
-/// has a link for all; in the soak on all four.
-pub const SLOW: [&str; 4] = [
+/// Those that run on the oldest kernel, which attaches one by one, and on the newest, which has a link for all; in the soak
+/// on all four.
+pub const SLOW: [&str; 7] = [
     "ctracer_finds_what_another_reader_of_the_types_finds",
     "ctracer_nests_as_function_graph_does",
+    "ctracer_filters",
+    "ctracer_loses_nothing",
+    "ctracer_traces_other_classes",
     "ctracer_ends_in_every_phase",
     "ctracer_tells_what_is_wrong",
 ];
