@@ -1,12 +1,13 @@
 //! Links as they work in the repository become links as they work in the book.
 
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
 use lab::workbook::Workbook;
 use mdbook_markdown::pulldown_cmark::{Event, LinkType, Tag};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
+use path_clean::clean;
 
 use crate::programs::page_of;
 
@@ -38,7 +39,7 @@ pub fn rewrite(workbook: &Workbook, folder: &Path, chapter: &Path, text: &str) -
             continue;
         }
         let whole = &text[range.clone()];
-        let new = match page(workbook, &normal(&folder.join(target))) {
+        let new = match page(workbook, &clean(folder.join(target))) {
             Page::Book(page) => {
                 let (name, rest) = whole.split_at(whole.rfind("](").unwrap_or(0));
                 let way = format!("{}{fragment}", relative(chapter, &page));
@@ -80,7 +81,7 @@ fn page(workbook: &Workbook, path: &Path) -> Page {
     if let Ok(path) = path.strip_prefix("docs/src") {
         return Page::Book(path.to_owned());
     }
-    if path == Path::new("README.md") || path == Path::new("") {
+    if path == Path::new("README.md") || path == Path::new(".") {
         return Page::Book("start.md".into());
     }
     let at = workbook.root.join(path);
@@ -96,18 +97,6 @@ fn page(workbook: &Workbook, path: &Path) -> Page {
 fn folded(name: &str, path: &Path) -> Result<String> {
     let patch = fs::read_to_string(path).or_cause(format!("cannot read {}", path.display()))?;
     Ok(format!("<details>\n<summary>{name}</summary>\n\n```diff\n{}\n```\n\n</details>", patch.trim_end()))
-}
-
-/// `a/../b` is `b`.
-fn normal(path: &Path) -> PathBuf {
-    path.components().fold(PathBuf::new(), |mut path, component| {
-        match component {
-            Component::ParentDir => _ = path.pop(),
-            Component::CurDir => {}
-            other => path.push(other),
-        }
-        path
-    })
 }
 
 /// The way from a chapter to a page.

@@ -314,6 +314,16 @@ fn a_file_that_is_not_as_it_was_made_is_refused() {
     fs::remove_file(fake.at("kit stick/initramfs")).unwrap();
     let text = fake.run(&["run", "01"]);
     assert!(text.contains("the kit is damaged") && text.contains("initramfs"), "{text}");
+    // A list that is damaged itself.
+    let fake = Fake::new(GUEST);
+    let sums = fake.at("kit stick/SHA256SUMS");
+    let whole = fs::read_to_string(&sums).unwrap();
+    let without: Vec<_> = whole.lines().filter(|line| !line.ends_with("  initramfs")).collect();
+    for damaged in [without.join("\n") + "\n", whole.replacen(|c: char| c.is_ascii_hexdigit(), "?", 1)] {
+        fs::write(&sums, damaged).unwrap();
+        let text = fake.run(&["check"]);
+        assert!(text.contains("the kit is damaged") && text.ends_with("--- status 1"), "{text}");
+    }
 }
 
 fn what_a_machine_lacks_is_told() {

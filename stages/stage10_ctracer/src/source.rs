@@ -2,12 +2,13 @@
 //! and line, as in the code view of the tutorial.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use blazesym::inspect::{self, Inspector};
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolizer};
 use common::{OrCause, Result};
+use path_clean::clean;
 
 /// The running kernel's image with debug info, where distributions and a kernel's own build put it.
 pub fn image(release: &str) -> Option<PathBuf> {
@@ -39,24 +40,12 @@ pub fn lines(image: &Path, names: &[&str]) -> Result<BTreeMap<String, String>> {
         .zip(&symbols)
         .filter_map(|(name, symbol)| {
             let code = symbol.as_sym()?.code_info.as_deref()?;
-            Some(((*name).to_owned(), normal(&code.to_path()), code.line?))
+            Some(((*name).to_owned(), clean(code.to_path()), code.line?))
         })
         .collect();
     let top = common_folder(places.iter().map(|(_, path, _)| path.as_path()));
     let shown = |path: &Path| path.strip_prefix(&top).unwrap_or(path).display().to_string();
     Ok(places.iter().map(|(name, path, line)| (name.clone(), format!("{}:{line}", shown(path)))).collect())
-}
-
-/// `a/./b/../c` is `a/c`.
-fn normal(path: &Path) -> PathBuf {
-    path.components().fold(PathBuf::new(), |mut path, component| {
-        match component {
-            Component::ParentDir => _ = path.pop(),
-            Component::CurDir => {}
-            other => path.push(other),
-        }
-        path
-    })
 }
 
 /// The folder that all of these are below: the top of the source tree, since they are in several of its folders.

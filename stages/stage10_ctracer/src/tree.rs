@@ -88,8 +88,6 @@ pub struct Tree {
     pub lives: Vec<Life>,
     /// What was not recorded; `None` if the recording was cut before it said so.
     pub losses: Option<Losses>,
-    /// Returns whose call was not seen: it was made before the start, or is not asked for, or was lost.
-    pub orphans: u64,
 }
 
 /// Whose stack a call is on.
@@ -212,8 +210,8 @@ impl Tree {
                         call.place.sp == place.sp
                             && seen.function.is_none_or(|function| function as usize == call.function)
                     };
+                    // Of a call that was made before the start, or is not asked for, or was lost.
                     let Some(at) = stack.iter().rposition(|call| belongs(&self.calls[*call])) else {
-                        self.orphans += 1;
                         continue;
                     };
                     let call = &mut self.calls[stack[at]];
