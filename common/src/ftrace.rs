@@ -31,7 +31,8 @@ const OF_COMMON: [(&str, &str); 6] = [
     ("tracing_on", "1"),
 ];
 
-/// Records what one process calls in the kernel. When dropped, all is as it was.
+/// Records what one process calls in the kernel. When dropped, the tracer is off again, and chooses nothing; the common
+/// buffer keeps its room.
 #[derive(Debug)]
 pub struct FunctionGraph {
     folder: PathBuf,
@@ -51,19 +52,22 @@ impl FunctionGraph {
         let list = tracefs.join("available_filter_functions");
         let list = fs::read_to_string(&list).or_cause(format!("cannot read {}", list.display()))?;
         let functions = numbers(&list, |name| is_wanted(name) || call_graph::is_interrupt(name));
+        let cause = "the kernel does not record what it calls";
         let instance = Instance::create(&tracefs)?;
         let graph = Self { folder: instance.path.clone(), _instance: Some(instance) };
-        if graph.start(pid, &functions).is_ok() {
+        graph.choose(pid, &functions).or_cause(cause)?;
+        // Up to 6.1 an instance refuses this, and this alone.
+        if graph.start().is_ok() {
             return Ok(graph);
         }
         drop(graph);
         unused(&tracefs, &OF_COMMON)?;
         let graph = Self { folder: tracefs, _instance: None };
-        graph.start(pid, &functions).or_cause("the kernel does not record what it calls")?;
+        graph.choose(pid, &functions).and_then(|()| graph.start()).or_cause(cause)?;
         Ok(graph)
     }
 
-    fn start(&self, pid: u32, functions: &str) -> Result<(), String> {
+    fn choose(&self, pid: u32, functions: &str) -> Result<(), String> {
         // First, since clear() knows by it what is ours.
         self.set("set_ftrace_pid", &pid.to_string())?;
         self.set("tracing_on", "0")?;
@@ -75,6 +79,10 @@ impl FunctionGraph {
         {
             self.set("buffer_size_kb", "1408")?;
         }
+        Ok(())
+    }
+
+    fn start(&self) -> Result<(), String> {
         self.set("current_tracer", FUNCTION_GRAPH)
     }
 
