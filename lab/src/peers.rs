@@ -1,5 +1,6 @@
-//! `make compare-peers`: well-known tools beside ours, under the same load. It writes the tables of two READMEs: of stage
-//! 08, beside cachestat and the disk, and of the example biolatency, beside the tool of that name.
+//! `make compare-peers`: well-known tools beside ours, under the same load. It writes the tables of three READMEs: of stage
+//! 08, beside cachestat and the disk, of the example biolatency, beside the tool of that name, and of stage 10, beside
+//! trace-cmd.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -19,21 +20,25 @@ use crate::guest::FS_MOUNT;
 use crate::kernels::{self, DEFAULT, MATRIX};
 use crate::null_blk::NullBlk;
 use crate::observe::{Stage as Running, io};
+use crate::tools::output;
 use crate::vm::{Accel, Machine};
 use crate::workbook::Workbook;
 use crate::{sync, truth};
 
-/// Debian's package of the tools, which has the libraries of its own Debian: the guest has this machine's.
-const PACKAGE: &str = "libbpf-tools";
-const PROGRAMS: [&str; 3] = ["cachestat-libbpf", "biolatency-libbpf", "bitesize-libbpf"];
+/// Debian's packages of the tools, which have the libraries of their own Debian: the guest has this machine's.
+const PACKAGES: [&str; 2] = ["libbpf-tools", "trace-cmd"];
+const PROGRAMS: [&str; 4] =
+    ["sbin/cachestat-libbpf", "sbin/biolatency-libbpf", "sbin/bitesize-libbpf", "bin/trace-cmd"];
 const LOADER: &str = "ld-linux-x86-64.so.2";
-const LIBRARIES: [&str; 4] = ["libelf.so.1", "libz.so.1", "libzstd.so.1", "libc.so.6"];
+const LIBRARIES: [&str; 6] =
+    ["libelf.so.1", "libz.so.1", "libzstd.so.1", "libtraceevent.so.1", "libtracefs.so.1", "libc.so.6"];
 
 /// The programs of ours whose READMEs have a table.
-pub const COMPARED: [&str; 2] = ["08", "biolatency"];
+pub const COMPARED: [&str; 3] = ["08", "biolatency", "10"];
 
 /// What is compared in a guest, by the word after `guest peers`.
-const COMPARISONS: [(&str, Comparison); 3] = [("pages", pages), ("latency", latency), ("costs", costs)];
+const COMPARISONS: [(&str, Comparison); 4] =
+    [("pages", pages), ("latency", latency), ("costs", costs), ("calls", calls)];
 type Comparison = fn() -> Result<Vec<String>>;
 
 /// How long a guest may take to compare.
@@ -45,12 +50,12 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// If the package can't be had, or a guest can't compare.
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
-    let version = kernels::unpack_package("sid", PACKAGE, folder.path())?;
+    let [version, trace_cmd] = PACKAGES.map(|name| kernels::unpack_package("sid", name, folder.path()));
+    let (version, trace_cmd) = (version?, trace_cmd?);
     let libraries = folder.path().join("usr/lib/x86_64-linux-gnu");
-    let tools = folder.path().join("usr/sbin");
     let mut peers: Vec<PathBuf> =
         [LOADER].iter().chain(&LIBRARIES).map(|name| libraries.join(name)).collect();
-    peers.extend(PROGRAMS.map(|name| tools.join(name)));
+    peers.extend(PROGRAMS.map(|name| folder.path().join("usr").join(name)));
     let compare = |kernel: &str, accel, what| {
         let mut machine = Machine { accel, ..Machine::new(workbook, kernel)? };
         machine.binaries.extend(peers.iter().cloned());
@@ -82,6 +87,16 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     let costs: String = compare(DEFAULT, Accel::Icount, "costs")?;
     let _ = write!(table, "\n| guest instructions a call | ours | libbpf-tools |\n|---|---|---|\n{costs}");
     write(COMPARED[1], &table)?;
+
+    let mut table = format!(
+        "| kernel | functions called | nothing | trace-cmd {trace_cmd} | ctracer, the ends of a life | ctracer |\n\
+         |---|---|---|---|---|---|\n"
+    );
+    for series in MATRIX {
+        let row: String = compare(series.name, Accel::Icount, "calls")?;
+        table.extend(row.lines().map(|row| format!("| {} {row}\n", series.name)));
+    }
+    write(COMPARED[2], &table)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -189,7 +204,45 @@ fn costs() -> Result<Vec<String>> {
     Ok(rows)
 }
 
-/// A tool of libbpf-tools that runs.
+/// What it takes to follow bios through their functions: guest instructions for each direct write to a disk that completes
+/// at once, with nothing attached and under each tracer, whose reading and writing of its file is part of it. trace-cmd has
+/// ftrace's `function_graph` record the functions that ctracer has probed. For a guest as that of [`costs`].
+fn calls() -> Result<Vec<String>> {
+    const WRITES: u64 = 400;
+    let disk = NullBlk::with("fast", Duration::ZERO, &[("irqmode", 0)])?;
+    let device = disk.device.to_string_lossy().into_owned();
+    let write = || {
+        let argv = ["write", &device, "--count", &WRITES.to_string()];
+        // The first ones make room.
+        io(&argv).and_then(|_| io(&argv)).map(|done| (done.last_ns - done.first_ns) / WRITES)
+    };
+    let nothing = write()?;
+
+    let list = output(Command::new("stage10").arg("list"))?;
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    let prototypes = list.lines().filter_map(|line| line.strip_suffix(';')?.split_once('('));
+    let names = prototypes.filter_map(|(head, _)| head.rsplit([' ', '*']).next());
+    let mut argv = vec!["trace-cmd", "record", "-q", "-p", "function_graph", "-o", "/tmp/trace.dat"];
+    argv.extend(names.flat_map(|name| ["-l", name]));
+    let peer = Peer::start(&argv)?.ok_or_else(|| Error::new("trace-cmd does not start"))?;
+    let graph = write()?;
+    peer.end(Signal::SIGINT)?;
+
+    let ours = |options: &[&str]| {
+        let argv = [&["stage10", "--lines", "0", "--output", "/tmp/recording"], options].concat();
+        let running = Running::start(&argv)?;
+        let cost = write()?;
+        running.end(Signal::SIGINT).map(|seen| (cost, seen.stdout))
+    };
+    let (ends, _) = ours(&["--functions", "bio_endio"])?;
+    let (all, report) = ours(&[])?;
+    let calls =
+        report.rsplit_once("Calls: ").and_then(|(_, rest)| rest.split_once(',')?.0.parse::<u64>().ok());
+    let calls = calls.ok_or_else(|| Error::new("ctracer does not tell the calls").evidence(report))?;
+    Ok(vec![format!("{} | {nothing} | {graph} | {ends} | {all}", calls / (2 * WRITES))])
+}
+
+/// A tool of others that runs.
 struct Peer(Child);
 
 impl Peer {
