@@ -42,7 +42,7 @@ const COMPARISONS: [(&str, Comparison); 4] =
 type Comparison = fn() -> Result<Vec<String>>;
 
 /// How long a guest may take to compare.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// On the host: boots guests, compares there, and writes the tables.
 ///
@@ -209,14 +209,15 @@ fn costs() -> Result<Vec<String>> {
 /// ftrace's `function_graph` record the functions that ctracer has probed. For a guest as that of [`costs`].
 fn calls() -> Result<Vec<String>> {
     const WRITES: u64 = 400;
+    const RUNS: usize = 5;
     let disk = NullBlk::with("fast", Duration::ZERO, &[("irqmode", 0)])?;
     let device = disk.device.to_string_lossy().into_owned();
-    let write = || {
+    let write = || -> Result<u64> {
         let argv = ["write", &device, "--count", &WRITES.to_string()];
-        // The first ones make room.
-        io(&argv).and_then(|_| io(&argv)).map(|done| (done.last_ns - done.first_ns) / WRITES)
+        // The kernel has other things to do, too, but not each time.
+        let costs = [(); RUNS].map(|()| io(&argv).map(|done| (done.last_ns - done.first_ns) / WRITES));
+        costs.into_iter().try_fold(u64::MAX, |least, cost| Ok(least.min(cost?)))
     };
-    let nothing = write()?;
 
     let list = output(Command::new("stage10").arg("list"))?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
@@ -236,10 +237,11 @@ fn calls() -> Result<Vec<String>> {
     };
     let (ends, _) = ours(&["--functions", "bio_endio"])?;
     let (all, report) = ours(&[])?;
+    let nothing = write()?;
     let calls =
         report.rsplit_once("Calls: ").and_then(|(_, rest)| rest.split_once(',')?.0.parse::<u64>().ok());
     let calls = calls.ok_or_else(|| Error::new("ctracer does not tell the calls").evidence(report))?;
-    Ok(vec![format!("{} | {nothing} | {graph} | {ends} | {all}", calls / (2 * WRITES))])
+    Ok(vec![format!("{} | {nothing} | {graph} | {ends} | {all}", calls / (RUNS as u64 * WRITES))])
 }
 
 /// A tool of others that runs.
@@ -253,7 +255,7 @@ impl Peer {
         command.args(["--library-path", "/bin", &format!("/bin/{name}")]).args(&argv[1..]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.or_cause(format!("cannot start {name}"))?;
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(100);
         let wchan = format!("/proc/{}/wchan", child.id());
         while !fs::read_to_string(&wchan).is_ok_and(|function| function.contains("nanosleep")) {
             if child.try_wait().or_cause(format!("cannot wait for {name}"))?.is_some() {
