@@ -29,7 +29,8 @@ byId("axis").style.setProperty("--lanes", busy.length);
 
 // What the colours mean, of those that are there.
 const legend = (...what) => byId("legend").append(element("span", "", ...what));
-for (const operation of new Set(lives.map((life) => life.operation))) legend(swatch(operation), labels.operation(operation));
+(view.operations || []).forEach((name, operation) => legend(swatch(operation), name));
+if (lives.length) legend(element("i", "swatch ran"), "darker: a function ran");
 if (lives.some((life) => life.end < 0)) legend(element("i", "swatch op-other pale"), "end not seen");
 
 export function zoom(from, to) {
@@ -105,7 +106,8 @@ function drawBars() {
     paint.fillStyle = ink("line");
     paint.fillRect(x, 0, 1, height);
     paint.fillStyle = ink("faint");
-    paint.fillText(integer(at / unit) + " " + name, x + 4, TICKS / 2);
+    const label = integer(at / unit) + " " + name;
+    if (x + 4 + paint.measureText(label).width < width) paint.fillText(label, x + 4, TICKS / 2);
   }
   const ran = ink("ran");
   for (let nth = 0; nth < lives.length; nth++) {
@@ -116,11 +118,13 @@ function drawBars() {
     paint.globalAlpha = (shown.lives[nth] ? 1 : 0.3) * (life.end < 0 ? 0.45 : 1);
     paint.fillRect(x, y, wide, tall);
     if (wide < 40) continue;
-    // A wide bar is darker where one of its functions ran, and the more so, the deeper it was.
+    // A wide bar is darker where any of its functions ran.
     paint.fillStyle = ran;
+    let reach = life.start;
     for (const call of life.calls) {
-      const lasted = Math.min(until[call], over[nth]) - calls.start[call];
-      paint.fillRect((calls.start[call] - state.from) * per, y, Math.max(lasted * per, 1), tall);
+      const from = Math.max(calls.start[call], reach);
+      reach = Math.max(reach, Math.min(until[call], over[nth]));
+      if (reach > from) paint.fillRect((from - state.from) * per, y, Math.max((reach - from) * per, 1), tall);
     }
   }
 }

@@ -29,9 +29,13 @@ drawing(() => {
   step?.scrollIntoView({ block: "nearest" });
 });
 
+// What stands two in a line.
+const SHORT = new Set(["class", "cpu", "duration", "error", "sector", "bytes"]);
 function table(pairs) {
   const list = element("dl", "data");
-  for (const [name, ...value] of pairs) list.append(element("dt", name, name), element("dd", name, ...value));
+  for (const [name, ...value] of pairs) {
+    list.append(element("div", SHORT.has(name) ? "" : "wide", element("dt", "", name), element("dd", "", ...value)));
+  }
   return list;
 }
 
@@ -52,9 +56,9 @@ function data(call) {
     const device = calls.device[call], known = view.devices[device];
     const flags = view.flag_names?.[calls.flags[call]];
     pairs.push(
+      ["error", calls.status[call] > 0 ? element("b", "bad", String(calls.status[call])) : "0"],
       ["sector", String(calls.sector[call])],
       ["bytes", String(calls.bytes[call])],
-      ["error", calls.status[call] > 0 ? element("b", "bad", String(calls.status[call])) : "0"],
       ["action", swatch(calls.operation[call]), labels.operation(calls.operation[call]) + (flags ? " + " + flags : "")],
       ["device", device < 0 ? "none" : known.number + (known.name ? " " + known.name : "")],
     );
@@ -117,6 +121,7 @@ function steps(listed, from, to, colours) {
     const step = button("step", () => jump(call), ...line);
     step.classList.toggle("hid", !shown.passes[call]);
     step.dataset.call = call;
+    step.title = labels.function(calls.function[call]);
     list.append(step);
   }
   longest.line?.classList.add("longest");

@@ -70,7 +70,10 @@ export function showAll() {
 // Whether there was one to close.
 export function closeMenus(but) {
   const open = [...document.querySelectorAll("details.filter[open]")].filter((menu) => menu !== but);
-  for (const menu of open) menu.open = false;
+  for (const menu of open) {
+    if (menu.contains(document.activeElement)) menu.firstChild.focus();
+    menu.open = false;
+  }
   return open.length > 0;
 }
 addEventListener("pointerdown", (event) => closeMenus(event.target.closest("details.filter")));

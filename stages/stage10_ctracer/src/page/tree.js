@@ -38,6 +38,7 @@ function line(row, top) {
   const open = hasChildren(call) ? !state.folded[call] : null;
   const name = cell("name", element("i", "fold" + (open === null ? "" : open ? " open" : " shut")), ...signature(nth));
   name.style.setProperty("--level", shown.level[row]);
+  name.title = view.functions[nth].prototype;
   const returned = calls.returned?.[call];
   if (returned != null) name.append(element("span", "faint", " = " + returned));
   const lasted = calls.duration[call];
