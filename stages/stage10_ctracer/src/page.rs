@@ -1,12 +1,12 @@
 //! The page of a recording: one HTML file that needs nothing else, neither a server nor the network.
 //!
 //! Its parts are in `page/`: the shell, the looks, and the scripts, which are plain JavaScript modules. A browser loads
-//! no module from a file that lies beside a page, so they are joined into one.
+//! no module from a file that lies beside a page, so they are joined into one. An import is one line.
 
 use std::sync::LazyLock;
 
 /// The modules, each behind those that it imports.
-const MODULES: [&str; 10] = [
+const MODULES: [&str; 11] = [
     include_str!("page/model.js"),
     include_str!("page/text.js"),
     include_str!("page/state.js"),
@@ -15,6 +15,7 @@ const MODULES: [&str; 10] = [
     include_str!("page/tree.js"),
     include_str!("page/detail.js"),
     include_str!("page/axis.js"),
+    include_str!("page/pointer.js"),
     include_str!("page/filters.js"),
     include_str!("page/main.js"),
 ];

@@ -9,7 +9,8 @@ const column = (Kind, name) => (view.calls[name] ? new Kind(view.calls[name]) : 
 const columns = (Kind, ...names) => Object.fromEntries(names.map((name) => [name, column(Kind, name)]));
 
 export const calls = {
-  ...columns(Int32Array, "function", "task", "cpu", "object", "life", "parent", "operation", "flags", "device", "status", "interrupt"),
+  ...columns(Int32Array, "function", "task", "cpu", "interrupt", "object", "life", "parent", "depth"),
+  ...columns(Int32Array, "operation", "flags", "device", "status"),
   ...columns(Float64Array, "start", "duration", "sector", "bytes"),
   returned: view.calls.returned,
 };
@@ -55,5 +56,3 @@ export function followed(call) {
   };
   return [...along(-1).reverse(), call, ...along(1)];
 }
-
-export const latency = (life) => (life.end < 0 ? -1 : life.end - life.start);
