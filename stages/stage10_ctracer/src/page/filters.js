@@ -34,10 +34,11 @@ function menu(name, values) {
   const find = element("input");
   find.type = "search";
   find.placeholder = find.ariaLabel = "Find in " + all.length;
-  find.addEventListener("input", () => {
+  const look = () => {
     const wanted = find.value.trim().toLowerCase();
     for (const line of lines) line.hidden = !line.querySelector(".name").textContent.toLowerCase().includes(wanted);
-  });
+  };
+  find.addEventListener("input", look);
   const acts = [button("", () => hide([]), "All"), button("", () => hide(all), "None"), all.length > MANY ? find : ""];
   const list = element("div", "menu", element("p", "acts", ...acts), ...lines);
   list.addEventListener("change", () => hide(all.filter((_, nth) => !boxes[nth].checked)));
@@ -51,6 +52,10 @@ function menu(name, values) {
   });
   const made = element("details", "filter", summary, list);
   made.id = "filter-" + name;
+  made.addEventListener("toggle", () => {
+    find.value = "";
+    look();
+  });
   return made;
 }
 

@@ -1,7 +1,7 @@
 // The tree of calls. However many rows there are, only those in sight are elements.
 import { calls, view } from "./model.js";
 import { byId, clock, element, labels, signature, swatch, timeInColumn } from "./text.js";
-import { change, drawing, redraw, state } from "./state.js";
+import { change, drawing, redraw, state, working } from "./state.js";
 import { fill, hasChildren, shown, total } from "./shown.js";
 import { matches } from "./search.js";
 
@@ -17,6 +17,17 @@ const inSight = () => tree.clientHeight - head.offsetHeight;
 const tall = () => Math.min(shown.rows * ROW, TALLEST);
 const scale = () => (tall() < TALLEST ? 1 : (shown.rows * ROW - inSight()) / (TALLEST - inSight()));
 
+function scrollRows(top) {
+  body.style.height = tall() + "px";
+  tree.scrollTop = top / scale();
+}
+
+// Where in sight the cursor's row was drawn. When other calls pass the filters, it stays there.
+let held = -1;
+working(() => {
+  if (held >= 0 && shown.row[state.cursor] >= 0) scrollRows(shown.row[state.cursor] * ROW - held);
+});
+
 function draw() {
   body.style.height = tall() + "px";
   const top = tree.scrollTop * scale();
@@ -25,6 +36,8 @@ function draw() {
   const rows = [];
   for (let row = first; row < last; row++) rows.push(line(row, tree.scrollTop + row * ROW - top));
   body.replaceChildren(...rows);
+  const at = shown.row[state.cursor] * ROW - top;
+  held = at >= 0 && at <= inSight() - ROW ? at : -1;
   tree.setAttribute("aria-rowcount", shown.rows + 1);
   const cursor = byId("call-" + state.cursor);
   if (cursor) tree.setAttribute("aria-activedescendant", cursor.id);
@@ -90,11 +103,10 @@ export function go(call) {
   redraw();
   const row = shown.row[call];
   if (row < 0) return;
-  body.style.height = tall() + "px";
   const top = row * ROW, bottom = top + ROW - inSight(), now = tree.scrollTop * scale();
   // The next row scrolls in at the edge; what is further away comes to the middle.
-  if (top < now - ROW || bottom > now + ROW) tree.scrollTop = (top - inSight() / 2) / scale();
-  else tree.scrollTop = Math.max(Math.min(now, top), bottom) / scale();
+  if (top < now - ROW || bottom > now + ROW) scrollRows(top - inSight() / 2);
+  else scrollRows(Math.max(Math.min(now, top), bottom));
 }
 const goRow = (row) => go(shown.calls[Math.min(Math.max(row, 0), shown.rows - 1)]);
 export function move(by) {
