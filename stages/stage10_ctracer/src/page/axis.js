@@ -11,20 +11,19 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 export const overview = byId("overview"), bars = byId("bars");
 
 // When each life was over. One whose end was not seen was so at the latest when the next began at the same address.
-const byStart = [...lives.keys()].sort((a, b) => lives[a].start - lives[b].start);
-const over = new Float64Array(lives.length), later = new Map();
-for (const nth of byStart.toReversed()) {
-  const { object, start, end: seen } = lives[nth];
-  over[nth] = seen < 0 ? later.get(object) ?? end : seen;
+const later = new Map();
+const over = lives.toReversed().map(({ object, start, end: seen }) => {
+  const next = later.get(object) ?? end;
   later.set(object, start);
-}
+  return seen < 0 ? next : seen;
+}).reverse();
 // Each takes the first lane that is free when it starts.
-const lane = new Int32Array(lives.length), busy = [];
-for (const nth of byStart) {
-  const found = busy.findIndex((until) => until <= lives[nth].start);
-  lane[nth] = found < 0 ? busy.length : found;
-  busy[lane[nth]] = over[nth];
-}
+const busy = [];
+const lane = lives.map(({ start }, nth) => {
+  const free = busy.findIndex((until) => until <= start), found = free < 0 ? busy.length : free;
+  busy[found] = over[nth];
+  return found;
+});
 byId("axis").style.setProperty("--lanes", busy.length);
 
 // What the colours mean.

@@ -49,7 +49,7 @@ drawing(draw);
 function line(row, top) {
   const call = shown.calls[row], nth = calls.function[call], { prototype, source } = view.functions[nth];
   const parent = hasChildren(call), open = parent && !state.folded[call];
-  const lasted = calls.duration[call], returned = calls.returned?.[call];
+  const lasted = calls.duration[call], returned = view.calls.returned[call];
   const name = cell(
     "name",
     element("i", parent ? "fold " + (open ? "open" : "shut") : "fold"),
