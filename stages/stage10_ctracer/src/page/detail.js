@@ -55,7 +55,7 @@ function data(call) {
     tell("device", number + (name ? " " + name : ""));
   }
   tell("pid", pid + (tid === pid ? "" : ", thread " + tid) + " " + comm);
-  if (view.calls.returned[call] != null) tell("returned", calls.returned[call]);
+  if (calls.returned[call] != null) tell("returned", calls.returned[call]);
   if (source) tell("source", source);
   const hidden = shown.passes[call] ? "" : element("p", "note", "This call is hidden by a filter.");
   return [element("h2", "call", ...signature(nth)), hidden, list];

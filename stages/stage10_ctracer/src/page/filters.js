@@ -13,7 +13,7 @@ for (const name of Object.keys(titles)) {
   const byNumber = ([a], [b]) => a - b, bySum = ([, a], [, b]) => b - a;
   const values = [...sums].sort(byNumber);
   if (name !== "cpu") values.sort(bySum);
-  if (values.some(([value]) => value >= 0)) byId("filters").append(menu(name, values));
+  if (values.some(([value]) => value >= 0)) byId("filters").append(...menu(name, values));
 }
 
 function menu(name, values) {
@@ -31,9 +31,7 @@ function menu(name, values) {
     line.dataset.value = value;
     return line;
   });
-  const find = element("input");
-  find.type = "search";
-  find.placeholder = find.ariaLabel = "Find in " + all.length;
+  const find = Object.assign(element("input"), { type: "search", placeholder: "Find in " + all.length });
   const look = () => {
     const wanted = find.value.trim().toLowerCase();
     for (const line of lines) line.hidden = !line.querySelector(".name").textContent.toLowerCase().includes(wanted);
@@ -42,34 +40,28 @@ function menu(name, values) {
   const acts = [button("", () => hide([]), "All"), button("", () => hide(all), "None"), all.length > MANY ? find : ""];
   const list = element("div", "menu", element("p", "acts", ...acts), ...lines);
   list.addEventListener("change", () => hide(all.filter((_, nth) => !boxes[nth].checked)));
-  const summary = element("summary");
+  list.id = "menu-" + name;
+  list.popover = "auto";
+  const opener = element("button", "opener");
+  opener.id = "filter-" + name;
+  opener.popoverTargetElement = list;
+  list.addEventListener("beforetoggle", () => {
+    const { left, bottom } = opener.getBoundingClientRect();
+    Object.assign(list.style, { left: left + "px", top: bottom + 4 + "px" });
+    find.value = "";
+    look();
+  });
   working(() => {
     const hidden = state.hidden[name];
     boxes.forEach((box, nth) => { box.checked = !hidden.has(all[nth]); });
     const part = hidden.size ? all.length - hidden.size + " of " : "";
-    summary.replaceChildren(titles[name], element("span", "faint", part + all.length));
-    summary.classList.toggle("on", hidden.size > 0);
+    opener.replaceChildren(titles[name], element("span", "faint", part + all.length));
+    opener.classList.toggle("on", hidden.size > 0);
   });
-  const made = element("details", "filter", summary, list);
-  made.id = "filter-" + name;
-  made.addEventListener("toggle", () => {
-    find.value = "";
-    look();
-  });
-  return made;
+  return [opener, list];
 }
 
 export function showAll() {
   for (const name of Object.keys(titles)) state.hidden[name] = new Set();
   change();
 }
-// Whether there was one to close. One that has the focus keeps it.
-export function closeMenus(but) {
-  const open = [...document.querySelectorAll("details.filter[open]")].filter((menu) => menu !== but);
-  for (const menu of open) {
-    if (menu.contains(document.activeElement)) menu.firstChild.focus();
-    menu.open = false;
-  }
-  return open.length > 0;
-}
-addEventListener("pointerdown", (event) => closeMenus(event.target.closest("details.filter")));

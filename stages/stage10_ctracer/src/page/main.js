@@ -6,7 +6,7 @@ import { total } from "./shown.js";
 import { next } from "./search.js";
 import { clearSelected, foldAll, go, left, move, page, right, select, selectBetween } from "./tree.js";
 import { pan, zoom, zoomBy, zoomOut } from "./axis.js";
-import { closeMenus, showAll } from "./filters.js";
+import { showAll } from "./filters.js";
 
 // What the recording is, and what it lacks.
 document.title = "struct " + view.class + ": " + plural(count, "call");
@@ -53,7 +53,6 @@ const only = () => change({ only: !state.only && state.selected.size > 0 });
 const help = () => byId("keys").showModal();
 // One step back towards the whole: each press clears the first of these that there is.
 function clear() {
-  if (closeMenus()) return;
   if (state.query) search("");
   else if (state.selected.size) clearSelected();
   else if (!whole()) zoomOut();
@@ -96,7 +95,9 @@ const searchKeys = { Enter: () => next(1), "Shift+Enter": () => next(-1), ArrowD
 addEventListener("keydown", (event) => {
   const { target, key } = event, input = target.closest("input");
   if (event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
-  if (target.closest("button, summary") && (key === "Enter" || key === " ")) return;
+  // What the browser itself does with a key: it presses buttons and closes menus.
+  if (target.closest("button") && (key === "Enter" || key === " ")) return;
+  if (key === "Escape" && document.querySelector(":popover-open")) return;
   let act = target.id === "bars" && barKeys[key] || keys[key];
   if (input && key !== "Escape") act = input.id === "search" && searchKeys[(event.shiftKey ? "Shift+" : "") + key];
   if (!act) return;

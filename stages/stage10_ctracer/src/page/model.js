@@ -11,6 +11,7 @@ const numbers = [
 ];
 const column = (name) => new Float64Array(view.calls[name] ?? Array(count).fill(-1));
 export const calls = Object.fromEntries(numbers.map((name) => [name, column(name)]));
+calls.returned = view.calls.returned;
 
 // When each call was over. Of one whose return was not seen, that is not known, and its start is the last that is.
 export const until = calls.start.map((start, call) => start + Math.max(calls.duration[call], 0));

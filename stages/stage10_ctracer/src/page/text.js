@@ -62,20 +62,15 @@ export const lasted = (life) => (life.end < 0 ? "end not seen" : time(latency(li
 export const about = ({ operation, bytes: size, sector, device }) =>
   [labels.operation(operation), bytes(size), "sector " + sector, labels.device(device)].join(" \u00b7 ");
 
-// A function's parameters, cut at the one that is followed: what is before it, itself, and what is after it.
-const parameters = view.functions.map(({ prototype, argument }) => {
-  const names = [""];
-  let depth = 0;
-  for (const letter of prototype.slice(prototype.indexOf("(") + 1, prototype.lastIndexOf(")"))) {
-    depth += (letter === "(") - (letter === ")");
-    if (letter === "," && depth === 0) names.push("");
-    else names[names.length - 1] += letter;
-  }
-  const [before, own, after] = [names.slice(0, argument - 1), names[argument - 1], names.slice(argument)];
-  return [before.map((name) => name + ",").join(""), own, after.map((name) => "," + name).join("")];
-});
+// A function's name and its parameters, the one that is followed apart.
 export function signature(nth) {
-  const [before, own, after] = parameters[nth];
-  const faint = (text) => element("span", "faint", text);
-  return [element("b", "", labels.function(nth)), faint("(" + before), element("span", "own", own), faint(after + ")")];
+  const { name, prototype, argument } = view.functions[nth];
+  const open = prototype.indexOf("("), close = prototype.lastIndexOf(")"), cuts = [open];
+  for (let at = open + 1, depth = 0; at < close; at++) {
+    depth += (prototype[at] === "(") - (prototype[at] === ")");
+    if (prototype[at] === "," && depth === 0) cuts.push(at);
+  }
+  const own = cuts[argument - 1] + 1, behind = cuts[argument] ?? close;
+  const part = (name, from, to) => element("span", name, prototype.slice(from, to));
+  return [element("b", "", name), part("faint", open, own), part("own", own, behind), part("faint", behind, close + 1)];
 }

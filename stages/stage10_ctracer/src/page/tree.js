@@ -49,10 +49,10 @@ drawing(draw);
 function line(row, top) {
   const call = shown.calls[row], nth = calls.function[call], { prototype, source } = view.functions[nth];
   const parent = hasChildren(call), open = parent && !state.folded[call];
-  const lasted = calls.duration[call], returned = view.calls.returned[call];
+  const lasted = calls.duration[call], returned = calls.returned[call];
   const name = cell(
     "name",
-    element("i", parent ? "fold " + (open ? "open" : "shut") : "fold"),
+    element("i", "fold", parent ? (open ? "\u25be" : "\u25b8") : ""),
     ...signature(nth),
     element("span", "faint", returned == null ? "" : " = " + returned),
   );
@@ -170,7 +170,7 @@ body.addEventListener("click", (event) => {
   const row = event.target.closest(".row");
   if (!row) return;
   const call = Number(row.id.slice("call-".length));
-  if (event.target.closest(".open, .shut")) return fold(call, 1 - state.folded[call]);
+  if (event.target.closest("[aria-expanded] .fold")) return fold(call, 1 - state.folded[call]);
   if (event.shiftKey && state.cursor >= 0) {
     state.selected = new Set([state.cursor, call]);
     selectBetween();

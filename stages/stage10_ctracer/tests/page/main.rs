@@ -158,8 +158,8 @@ impl Page {
 
     /// Lets through only one value of a column.
     fn only(&mut self, column: &str, value: i64) {
-        self.click(&format!("#filter-{column} summary"), 0);
-        self.click(&format!("#filter-{column} [data-value='{value}'] .only"), 0);
+        self.click(&format!("#filter-{column}"), 0);
+        self.click(&format!("#menu-{column} [data-value='{value}'] .only"), 0);
         self.press("Escape");
     }
 
@@ -341,6 +341,16 @@ fn a_click_shows_the_call_and_the_whole_life_of_its_object() {
         assert_eq!(page.data()["error"], status.to_string());
         assert!(page.text("h2.call").starts_with("bio_endio("));
     }
+    // What a function returned, and what it did not.
+    let returned = |call: usize| view.0["calls"]["returned"][call].clone();
+    let call = (0..view.count()).find(|call| !returned(*call).is_null()).unwrap();
+    assert_eq!(page.data()["returned"], Value::Null);
+    page.click_call(&view, call, 0);
+    assert_eq!(page.data()["returned"], returned(call));
+    assert!(
+        page.text(&format!("#call-{call} .name"))
+            .ends_with(&format!(" = {}", returned(call).as_str().unwrap()))
+    );
     page.done();
 }
 
@@ -356,8 +366,8 @@ fn each_filter_shows_what_the_data_says() {
     for column in ["cpu", "task", "function", "device", "operation", "interrupt"] {
         let values: BTreeSet<i64> = (0..view.count()).map(|call| view.number(column, call)).collect();
         assert!(values.len() > 1, "{column} is the same everywhere");
-        let menu = format!("#filter-{column}");
-        page.click(&format!("{menu} summary"), 0);
+        let menu = format!("#menu-{column}");
+        page.click(&format!("#filter-{column}"), 0);
         let offered = page.eval(&format!(
             "[...document.querySelectorAll('{menu} .value')].map((line) => Number(line.dataset.value)).sort((a, b) => a - b)"
         ));
@@ -377,11 +387,11 @@ fn each_filter_shows_what_the_data_says() {
         assert_eq!(page.text("#shown"), "445 calls");
     }
     // A long menu can be searched.
-    page.click("#filter-function summary", 0);
-    page.click("#filter-function .acts input", 0);
+    page.click("#filter-function", 0);
+    page.click("#menu-function .acts input", 0);
     page.browser.call("Input.insertText", json!({ "text": "ENDIO" }));
     page.drawn();
-    let found = page.texts("#filter-function .value:not([hidden]) .name");
+    let found = page.texts("#menu-function .value:not([hidden]) .name");
     assert_eq!(
         found.into_iter().collect::<BTreeSet<_>>(),
         BTreeSet::from(["bio_endio".into(), "submit_bio_wait_endio".into()])
@@ -390,7 +400,7 @@ fn each_filter_shows_what_the_data_says() {
     // Two at once: what passes both, below the nearest caller that does.
     for (column, value) in [("cpu", 0), ("function", view.number("function", view.life(0)[0]))] {
         page.only(column, value);
-        let focused = page.eval("document.activeElement.parentElement.id");
+        let focused = page.eval("document.activeElement.id");
         assert_eq!(focused, format!("filter-{column}"), "Esc closed the menu and left the focus nowhere");
     }
     assert_eq!(
@@ -780,8 +790,8 @@ fn a_hundred_thousand_calls_stay_smooth() {
     }
     page.search("endio");
     smooth(&mut page, "search");
-    page.click("#filter-cpu summary", 0);
-    page.click("#filter-cpu .only", 0);
+    page.click("#filter-cpu", 0);
+    page.click("#menu-cpu .only", 0);
     smooth(&mut page, "a filter");
     page.done();
 }
