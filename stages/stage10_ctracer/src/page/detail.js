@@ -57,7 +57,7 @@ function data(call) {
   tell("pid", pid + (tid === pid ? "" : ", thread " + tid) + " " + comm);
   if (calls.returned[call] != null) tell("returned", calls.returned[call]);
   if (source) tell("source", source);
-  const hidden = shown.passes[call] ? "" : element("p", "note", "This call is hidden by a filter.");
+  const hidden = shown.passes[call] ? "" : element("p", "note", "Hidden by the filters or the range of time.");
   return [element("h2", "call", ...signature(nth)), hidden, list];
 }
 
@@ -66,24 +66,19 @@ function track(call, story) {
   const life = lives[calls.life[call]], listed = story.slice(0, MOST);
   const from = life ? life.start : calls.start[story[0]];
   const to = listed.reduce((to, each) => Math.max(to, until[each]), Math.max(life ? life.end : from, from + 1));
-  const lifeless = lives.length
-    ? "The calls between two lives: behind one's bio_endio, before the next one's submit_bio."
-    : "The calls with the object at this address.";
-  const summary = life ? [
-    swatch(life.operation), element("b", "", lasted(life)),
-    " \u00b7 " + about(life) + " \u00b7 " + plural(life.calls.length, "call") + " ",
-    element("b", "bad", life.status > 0 ? "error " + life.status : ""),
-  ] : [lifeless];
-  const acts = element(
-    "div",
-    "acts",
-    element("h3", "", life ? "Its life" : "Calls with this object"),
-    button("zoom", () => zoom(from, to), "Zoom"),
-    button("take", () => change({ selected: new Set(story) }), "Select all"),
-  );
+  const between = "The calls between two lives: behind one's bio_endio, before the next one's submit_bio.";
+  const summary = element("p", "", life || !lives.length ? "" : between);
+  if (life) {
+    const text = " \u00b7 " + about(life) + " \u00b7 " + plural(life.calls.length, "call") + " ";
+    const failed = element("b", "bad", life.status > 0 ? "error " + life.status : "");
+    summary.append(swatch(life.operation), element("b", "", lasted(life)), text, failed);
+  }
+  const title = element("h3", "", life ? "Its life" : "Calls with this object");
+  const take = button("take", () => change({ selected: new Set(story) }), "Select all");
+  const acts = element("div", "acts", title, button("zoom", () => zoom(from, to), "Zoom"), take);
   const list = steps(listed, from, to, life?.operation);
   if (story.length > MOST) list.append(element("p", "note", "and " + integer(story.length - MOST) + " calls more"));
-  return [acts, element("p", "", ...summary), list];
+  return [acts, summary, list];
 }
 
 // Calls on every CPU and in every task, each with its place in time, and between them the times in which none ran.
@@ -114,7 +109,7 @@ function steps(listed, from, to, operation) {
     const name = labels.function(calls.function[call]), lasted = timeInColumn(calls.duration[call]);
     const level = Math.max(calls.depth[call] - calls.depth[listed[0]], 0);
     const line = cells("+" + time(start - from), name, level, swatch(operation, ""), start, until[call], lasted);
-    const step = button(shown.passes[call] ? "step" : "step hid", () => jump(call), ...line);
+    const step = button(["step", !shown.passes[call] && "hid"], () => jump(call), ...line);
     step.dataset.call = call;
     list.append(step);
   }

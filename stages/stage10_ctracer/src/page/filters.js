@@ -55,7 +55,7 @@ function menu(name, values) {
     const hidden = state.hidden[name];
     boxes.forEach((box, nth) => { box.checked = !hidden.has(all[nth]); });
     const part = hidden.size ? all.length - hidden.size + " of " : "";
-    opener.replaceChildren(titles[name], element("span", "faint", part + all.length));
+    opener.replaceChildren(titles[name] + " ", element("span", "faint", part + all.length));
     opener.classList.toggle("on", hidden.size > 0);
   });
   return [opener, list];

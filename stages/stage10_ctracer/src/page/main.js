@@ -91,19 +91,24 @@ const barKeys = {
   ArrowLeft: () => pan(-0.25), ArrowRight: () => pan(0.25), ArrowUp: () => zoomBy(0.5), ArrowDown: () => zoomBy(2),
 };
 const toTree = () => byId("tree").focus({ preventScroll: true });
-const searchKeys = { Enter: () => next(1), "Shift+Enter": () => next(-1), ArrowDown: toTree };
+const searchKeys = {
+  Enter: () => next(1), "Shift+Enter": () => next(-1), ArrowDown: toTree,
+  Escape: () => {
+    clear();
+    toTree();
+  },
+};
 addEventListener("keydown", (event) => {
-  const { target, key } = event, input = target.closest("input");
+  const { target, key } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
   // What the browser itself does with a key: it presses buttons and closes menus.
   if (target.closest("button") && (key === "Enter" || key === " ")) return;
   if (key === "Escape" && document.querySelector(":popover-open")) return;
-  let act = target.id === "bars" && barKeys[key] || keys[key];
-  if (input && key !== "Escape") act = input.id === "search" && searchKeys[(event.shiftKey ? "Shift+" : "") + key];
+  const own = { search: searchKeys, bars: barKeys }[target.id]?.[(event.shiftKey ? "Shift+" : "") + key];
+  const act = own || (target.closest("input") ? null : keys[key]);
   if (!act) return;
   event.preventDefault();
   act();
-  if (input?.id === "search" && key === "Escape") toTree();
 });
 byId("search").addEventListener("input", (event) => change({ query: event.target.value }));
 

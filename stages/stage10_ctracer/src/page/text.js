@@ -3,9 +3,10 @@ import { view } from "./model.js";
 
 export const byId = (id) => document.getElementById(id);
 
-export function element(tag, name, ...children) {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
+// Of an element's class names, those count that are true: ["row", isCursor && "cursor"].
+export function element(tag, names, ...children) {
+  const made = document.createElement(tag), given = [names].flat().filter(Boolean);
+  if (given.length) made.className = given.join(" ");
   made.append(...children);
   return made;
 }

@@ -50,28 +50,19 @@ function line(row, top) {
   const call = shown.calls[row], nth = calls.function[call], { prototype, source } = view.functions[nth];
   const parent = hasChildren(call), open = parent && !state.folded[call];
   const lasted = calls.duration[call], returned = calls.returned[call];
-  const name = cell(
-    "name",
-    element("i", "fold", parent ? (open ? "\u25be" : "\u25b8") : ""),
-    ...signature(nth),
-    element("span", "faint", returned == null ? "" : " = " + returned),
-  );
+  const triangle = parent ? (open ? "\u25be" : "\u25b8") : "", result = returned == null ? "" : " = " + returned;
+  const name = cell("name", element("i", "fold", triangle), ...signature(nth), element("span", "faint", result));
   name.title = prototype;
   name.style.setProperty("--level", shown.level[row]);
-  const classes = {
-    cursor: call === state.cursor,
-    life: calls.life[call] >= 0 && calls.life[call] === calls.life[state.cursor],
-    match: matches(call),
-    failed: calls.status[call] > 0,
-  };
+  const cursor = call === state.cursor, life = calls.life[call] >= 0 && calls.life[call] === calls.life[state.cursor];
   const made = element(
     "div",
-    ["row", ...Object.keys(classes).filter((name) => classes[name])].join(" "),
+    ["row", cursor && "cursor", life && "life", matches(call) && "match", calls.status[call] > 0 && "failed"],
     cell("mark", calls.operation[call] < 0 ? "" : swatch(calls.operation[call]), element("i", "box")),
     cell("at", ...clock(calls.start[call])),
     cell("cpu", element("span", "irq", calls.interrupt[call] > 0 ? "irq" : ""), labels.cpu(calls.cpu[call])),
     cell("task", labels.task(calls.task[call])),
-    cell(lasted >= LONG ? "lasted long" : "lasted", timeInColumn(lasted)),
+    cell(["lasted", lasted >= LONG && "long"], timeInColumn(lasted)),
     name,
     cell("source", source || ""),
   );
@@ -83,8 +74,8 @@ function line(row, top) {
   for (const [name, value] of Object.entries(aria)) made.setAttribute("aria-" + name, value);
   return made;
 }
-function cell(name, ...children) {
-  const made = element("span", name, ...children);
+function cell(names, ...children) {
+  const made = element("span", names, ...children);
   made.role = "gridcell";
   return made;
 }
