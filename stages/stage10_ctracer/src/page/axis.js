@@ -97,7 +97,7 @@ function drawOverview() {
 
 // Where the bar of a life is.
 export function box(nth, { x, height }) {
-  const left = x(lives[nth].start), tall = (height - TICKS) / busy.length, gap = tall >= 4 ? 1 : 0;
+  const left = x(lives[nth].start), tall = (height - TICKS - 3) / busy.length, gap = tall >= 4 ? 1 : 0;
   const wide = Math.max(x(over[nth]) - left, 1.5);
   return { left, top: TICKS + lane[nth] * tall, wide, tall: Math.max(Math.min(tall, 22) - gap, 0.5) };
 }
