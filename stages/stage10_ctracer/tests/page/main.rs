@@ -396,6 +396,9 @@ fn each_filter_shows_what_the_data_says() {
         found.into_iter().collect::<BTreeSet<_>>(),
         BTreeSet::from(["bio_endio".into(), "submit_bio_wait_endio".into()])
     );
+    page.click("#shown", 0);
+    page.click("#filter-function", 0);
+    assert_eq!(page.texts("#menu-function .value:not([hidden])").len(), 45, "opened again, it has all");
     page.press("Escape");
     // Two at once: what passes both, below the nearest caller that does.
     for (column, value) in [("cpu", 0), ("function", view.number("function", view.life(0)[0]))] {
