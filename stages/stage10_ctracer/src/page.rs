@@ -6,13 +6,14 @@
 use std::sync::LazyLock;
 
 /// The modules, each behind those that it imports.
-const MODULES: [&str; 11] = [
+const MODULES: [&str; 12] = [
     include_str!("page/model.js"),
     include_str!("page/text.js"),
     include_str!("page/state.js"),
     include_str!("page/shown.js"),
     include_str!("page/search.js"),
     include_str!("page/tree.js"),
+    include_str!("page/recording.js"),
     include_str!("page/detail.js"),
     include_str!("page/axis.js"),
     include_str!("page/pointer.js"),

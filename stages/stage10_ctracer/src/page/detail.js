@@ -1,14 +1,14 @@
 // What is known about the call that is looked at, and the whole life of its object; before one is, about the recording.
-import { calls, count, followed, lives, until, view } from "./model.js";
+import { calls, followed, lives, until, view } from "./model.js";
 import { button, byId, element, labels, signature, swatch } from "./text.js";
-import { about, bytes, integer, lasted, latency, plural, time, timeInColumn } from "./text.js";
+import { about, integer, lasted, plural, time, timeInColumn } from "./text.js";
 import { change, drawing, state } from "./state.js";
 import { shown } from "./shown.js";
-import { go } from "./tree.js";
+import { jump } from "./tree.js";
 import { zoom } from "./axis.js";
+import { recording } from "./recording.js";
 
 const MOST = 1000; // calls of a life that are listed
-const SLOW = 12; // lives that are listed
 
 // A part of the panel is made anew only if it has to show something else.
 const made = { data: "", story: "" };
@@ -115,40 +115,4 @@ function steps(listed, from, to, operation) {
   }
   longest.line?.classList.add("most");
   return list;
-}
-function jump(call) {
-  go(call);
-  byId("tree").focus();
-}
-
-// What a recording is like, and the lives that took longest.
-function recording() {
-  const title = element("h2", "", "The recording");
-  if (!lives.length) return [title, count ? "Click a call to see the object that it was called with." : ""];
-  const ended = lives.filter((life) => life.end >= 0).sort((a, b) => latency(a) - latency(b));
-  const sums = view.operations.flatMap((name, operation) => {
-    const all = lives.filter((life) => life.operation === operation);
-    if (!all.length) return [];
-    // The one with this rank, counted from the shortest.
-    const times = ended.filter((life) => life.operation === operation).map(latency);
-    const at = (share) => (times.length ? time(times[Math.ceil(share * times.length) - 1]) : "\u2013");
-    const moved = bytes(all.reduce((sum, life) => sum + life.bytes, 0));
-    return [[marked(operation), integer(all.length), moved, at(0.5), at(0.99), at(1)]];
-  });
-  const longest = ended.toReversed().slice(0, SLOW).map((life) => [
-    marked(life.operation), button("", () => jump(life.calls[0]), timeInColumn(latency(life))),
-    bytes(life.bytes), life.sector, labels.device(life.device),
-  ]);
-  return [
-    title,
-    table("sums", ["", "lives", "bytes", "median", "99 %", "longest"], sums),
-    element("h3", "", "The longest lives"),
-    table("longest", ["", "lasted", "bytes", "sector", "device"], longest),
-    element("p", "note", "Click a call or a bar to see the object and its life. Press ? for the keys."),
-  ];
-}
-const marked = (operation) => element("span", "", swatch(operation), labels.operation(operation));
-function table(name, head, rows) {
-  const row = (tag, cells) => element("tr", "", ...cells.map((cell) => element(tag, "", cell)));
-  return element("table", name, row("th", head), ...rows.map((cells) => row("td", cells)));
 }

@@ -1,39 +1,12 @@
-// The head of the page, its buttons and keys, and the start.
-import { calls, count, end, followed, lives, until, view } from "./model.js";
-import { byId, element, integer, plural, time } from "./text.js";
+// The buttons, the keys, and the start.
+import { calls, count, end, followed, lives, until } from "./model.js";
+import { byId, integer, plural } from "./text.js";
 import { change, drawing, filtered, redraw, state, whole } from "./state.js";
 import { total } from "./shown.js";
 import { next } from "./search.js";
 import { clearSelected, foldAll, go, left, move, page, right, select, selectBetween } from "./tree.js";
 import { pan, zoom, zoomBy, zoomOut } from "./axis.js";
 import { showAll } from "./filters.js";
-
-// What the recording is, and what it lacks.
-document.title = "struct " + view.class + ": " + plural(count, "call");
-byId("class").textContent = "struct " + view.class;
-const facts = [plural(count, "call"), "Linux " + view.kernel];
-if (count) facts.splice(1, 0, plural(new Set(calls.function).size, "function"), time(end));
-if (lives.length) facts.splice(1, 0, plural(lives.length, "life", "lives"));
-byId("facts").textContent = facts.join(" \u00b7 ");
-
-const tell = (name, text) => byId("losses").append(element("p", name, text));
-const lost = view.lost.reduce((sum, each) => sum + each, 0);
-const reason = "What comes while a probe is at work on the same CPU is not shown: the kernel runs no second one then. ";
-if (!view.lost.length) tell("bad", "The recording was cut short. How many events were lost is not known.");
-if (lost) {
-  const where = view.lost.flatMap((each, cpu) => (each ? ["CPU " + cpu + ": " + integer(each)] : [])).join(", ");
-  const holes = "What is shown has holes: calls without a return, lives without an end.";
-  tell("bad", `${plural(lost, "event")} found no room in the buffer (${where}). ${holes}`);
-}
-if (view.suppressed) tell("bad", reason + "It kept back " + plural(view.suppressed, "call") + ".");
-if (view.suppressed === null) tell("", reason + "This kernel does not tell how many calls that were.");
-if (!count) {
-  document.body.classList.add("empty");
-  const watched = plural(view.functions.length, "function");
-  const told = `None of the ${watched} that were watched was called with a struct ${view.class}.`;
-  const fix = "Record while there is I/O, or for longer, or with a wider --functions, --pid or --device.";
-  byId("nothing").replaceChildren(element("b", "", "This recording is empty."), element("p", "", told + " " + fix));
-}
 
 // The next call of the life that is followed, or the one before.
 function follow(by) {

@@ -99,6 +99,10 @@ export function go(call) {
   if (top < now - ROW || bottom > now + ROW) scrollRows(top - inSight() / 2);
   else scrollRows(Math.max(Math.min(now, top), bottom));
 }
+export function jump(call) {
+  go(call);
+  tree.focus();
+}
 const goRow = (row) => go(shown.calls[Math.min(Math.max(row, 0), shown.rows - 1)]);
 export function move(by) {
   // Without a cursor in sight, down leads to the first row.
