@@ -30,8 +30,8 @@ static SHELL: LazyLock<String> = LazyLock::new(|| {
 
 /// The page that shows a view, which is the JSON document that `ctracer show --json` prints.
 ///
-/// What is in the view can't become a part of the page: in JSON, `<` stands only within strings, where it can be written
-/// in another way.
+/// What is in the view can't become a part of the page: in JSON, `<` stands only within strings, where it can be
+/// written in another way.
 pub fn html(view: &str) -> String {
     SHELL.replacen("{{view}}", &view.replace('<', "\\u003c"), 1)
 }
