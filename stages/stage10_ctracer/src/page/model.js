@@ -5,14 +5,13 @@ export const count = view.calls.start.length;
 export const lives = view.lives;
 
 // What a view has not, such as the sectors of another class than bio, is -1 everywhere: "none".
-const column = (Kind, name) => (view.calls[name] ? new Kind(view.calls[name]) : new Kind(count).fill(-1));
-const columns = (Kind, ...names) => Object.fromEntries(names.map((name) => [name, column(Kind, name)]));
-
-export const calls = {
-  ...columns(Int32Array, "function", "task", "cpu", "object", "life", "parent", "operation", "flags", "device", "status", "interrupt"),
-  ...columns(Float64Array, "start", "duration", "sector", "bytes"),
-  returned: view.calls.returned,
-};
+const numbers = [
+  "function", "task", "cpu", "interrupt", "object", "life", "parent", "depth", "start", "duration",
+  "sector", "bytes", "operation", "flags", "device", "status",
+];
+const column = (name) => new Float64Array(view.calls[name] ?? Array(count).fill(-1));
+export const calls = Object.fromEntries(numbers.map((name) => [name, column(name)]));
+calls.returned = view.calls.returned;
 
 // When each call was over. Of one whose return was not seen, that is not known, and its start is the last that is.
 export const until = calls.start.map((start, call) => start + Math.max(calls.duration[call], 0));
@@ -21,23 +20,17 @@ export const until = calls.start.map((start, call) => start + Math.max(calls.dur
 export const end = Math.max(view.end_ns - view.start_ns, until.reduce((last, time) => Math.max(last, time), 1));
 
 // The tree as a list: `order` has each call right before those that it made, `place` is where a call is in it, and
-// `size` how many places its whole subtree takes. A call starts before its children, so its number is smaller.
-export const size = new Int32Array(count).fill(1);
-export const place = new Int32Array(count);
-export const order = new Int32Array(count);
-for (let call = count - 1; call >= 0; call--) {
-  if (calls.parent[call] >= 0) size[calls.parent[call]] += size[call];
+// `size` how many places its whole subtree takes.
+export const order = [], place = new Int32Array(count), size = new Int32Array(count);
+const children = Array.from({ length: count + 1 }, () => []);
+calls.parent.forEach((parent, call) => children[parent + 1].push(call));
+function put(call) {
+  place[call] = order.length;
+  order.push(call);
+  children[call + 1].forEach(put);
+  size[call] = order.length - place[call];
 }
-const free = new Int32Array(count);
-let freeRoot = 0;
-for (let call = 0; call < count; call++) {
-  const parent = calls.parent[call];
-  place[call] = parent < 0 ? freeRoot : free[parent];
-  if (parent < 0) freeRoot += size[call];
-  else free[parent] += size[call];
-  free[call] = place[call] + 1;
-  order[place[call]] = call;
-}
+children[0].forEach(put);
 
 // What is shown as one story: the calls of a life, or of a call that belongs to none, those before and behind it with
 // the same object, as far as the next one that does. `NEAR` keeps that short where no call does.
@@ -55,5 +48,3 @@ export function followed(call) {
   };
   return [...along(-1).reverse(), call, ...along(1)];
 }
-
-export const latency = (life) => (life.end < 0 ? -1 : life.end - life.start);

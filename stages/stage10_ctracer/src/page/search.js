@@ -15,15 +15,13 @@ working(() => {
   found.nth.fill(0);
   if (!query) return;
   // What is in a table is looked at once, however many calls share it.
-  const hits = (names) => names.map((name) => name.toLowerCase().includes(query));
-  const tables = [
-    ["function", hits(view.functions.map((each) => each.name))],
-    ["task", hits(view.tasks.map((_, task) => labels.task(task)))],
-    ["object", hits(view.objects)],
-    ["device", hits((view.devices || []).map((_, device) => labels.device(device)))],
-    ["operation", hits(view.operations || [])],
-    ["flags", hits(view.flag_names || [])],
-  ].filter(([, hit]) => hit.includes(true));
+  const hits = (table, name) => (table || []).map((each, nth) => name(nth, each).toLowerCase().includes(query));
+  const itself = (_, name) => name;
+  const tables = Object.entries({
+    function: hits(view.functions, labels.function), task: hits(view.tasks, labels.task),
+    object: hits(view.objects, itself), device: hits(view.devices, labels.device),
+    operation: hits(view.operations, itself), flags: hits(view.flag_names, itself),
+  }).filter(([, hit]) => hit.includes(true));
   const sector = /^\d+$/.test(query) ? Number(query) : NaN;
   for (const call of order) {
     const hit = tables.some(([name, hit]) => hit[calls[name][call]]) || calls.sector[call] === sector;
@@ -33,11 +31,9 @@ working(() => {
 
 // To the next match behind the cursor, or before it; from the last one on to the first.
 export function next(by) {
-  const all = found.calls;
-  if (!all.length) return;
-  const here = state.cursor < 0 ? (by > 0 ? -1 : count) : place[state.cursor];
-  const beyond = by > 0 ? all.find((call) => place[call] > here) : all.findLast((call) => place[call] < here);
-  go(beyond ?? (by > 0 ? all[0] : all.at(-1)));
+  const all = found.calls, here = state.cursor < 0 ? (by > 0 ? -1 : count) : place[state.cursor];
+  if (by > 0) go(all.find((call) => place[call] > here) ?? all[0]);
+  else go(all.findLast((call) => place[call] < here) ?? all.at(-1));
 }
 
 drawing(() => {

@@ -10,8 +10,7 @@ export const shown = {
   level: new Int32Array(count), // by row
   row: new Int32Array(count), // by call; -1: it is not shown
   rows: 0,
-  filtered: 0, // goes up when other calls pass
-  version: 0, // goes up when there are other rows
+  version: 0, // goes up when other calls pass
   lives: new Uint8Array(lives.length), // has a life any call that passes?
 };
 
@@ -22,17 +21,17 @@ working(() => {
   for (let call = 0; call < count; call++) {
     let kept = !only || selected.has(call);
     for (const [name, values] of columns) kept &&= !values.has(calls[name][call]);
-    const passes = kept && calls.start[call] <= to && until[call] >= from;
     shown.kept[call] = kept;
-    shown.passes[call] = passes;
-    if (passes && calls.life[call] >= 0) shown.lives[calls.life[call]] = 1;
+    shown.passes[call] = kept && calls.start[call] <= to && until[call] >= from;
+    if (shown.passes[call] && calls.life[call] >= 0) shown.lives[calls.life[call]] = 1;
   }
   for (let at = 0; at < count; at++) shown.before[at + 1] = shown.before[at] + shown.passes[order[at]];
-  shown.filtered++;
+  shown.version++;
   fill();
 });
 
-// Puts the rows together, anew after something was folded. A call whose parent is not shown stands below the nearest one that is.
+// Puts the rows together, anew after something was folded. A call whose parent is not shown stands below the nearest
+// one that is.
 export function fill() {
   shown.rows = 0;
   shown.row.fill(-1);
@@ -47,15 +46,7 @@ export function fill() {
     if (state.folded[call]) at += size[call] - 1;
     else ends.push(at + size[call]);
   }
-  shown.version++;
 }
 
 export const total = () => shown.before[count];
 export const hasChildren = (call) => shown.before[place[call] + size[call]] > shown.before[place[call] + 1];
-
-// The row that a call stands below, or -1.
-export function parentRow(row) {
-  const level = shown.level[row];
-  while (row >= 0 && shown.level[row] >= level) row--;
-  return row;
-}

@@ -3,32 +3,35 @@ import { view } from "./model.js";
 
 export const byId = (id) => document.getElementById(id);
 
-export function element(tag, name, ...children) {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
+// Of an element's class names, those count that are true: ["row", isCursor && "cursor"].
+export function element(tag, names, ...children) {
+  const made = document.createElement(tag), given = [names].flat().filter(Boolean);
+  if (given.length) made.className = given.join(" ");
   made.append(...children);
   return made;
 }
-
 export function button(name, act, ...children) {
   const made = element("button", name, ...children);
-  made.type = "button";
   made.addEventListener("click", act);
   return made;
 }
 
 export const integer = new Intl.NumberFormat("en").format;
-export const plural = (number, noun) => integer(number) + " " + noun + (number === 1 ? "" : "s");
-const four = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 }).format;
+export const plural = (number, noun, nouns = noun + "s") => integer(number) + " " + (number === 1 ? noun : nouns);
 
-// Nanoseconds in the unit that suits them, to four digits, or for a column of such numbers, to three decimals. -1 is
-// "not seen".
-export const unitOf = (ns) => [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"]].find(([unit]) => ns >= unit) || [1, "ns"];
-export function time(ns, decimals) {
-  if (ns < 0) return "\u2013";
-  const [unit, name] = unitOf(ns);
-  return (decimals && unit > 1 ? (ns / unit).toFixed(3) : four(ns / unit)) + " " + name;
+// Numbers in the unit that suits them, to four digits, or for a column of them, to three decimals. -1 is "not known".
+const SIZES = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]];
+const four = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 }).format;
+const unitIn = (units, number) => units.find(([unit]) => number >= unit) || units.at(-1);
+function written(number, units, digits = four) {
+  const [unit, name] = unitIn(units, number);
+  return number < 0 ? "\u2013" : digits(number / unit) + " " + name;
 }
+export const bytes = (number) => written(number, SIZES);
+export const time = (ns) => written(ns, TIMES);
+export const timeInColumn = (ns) => written(ns, TIMES, ns < 1000 ? four : (number) => number.toFixed(3));
+export const unitOf = (ns) => unitIn(TIMES, ns);
 
 // Nanoseconds since the start as seconds, the last three digits apart, so that the rest reads as microseconds.
 export function clock(ns) {
@@ -36,44 +39,39 @@ export function clock(ns) {
   return [digits.slice(0, -9) + "." + digits.slice(-9, -3), element("span", "faint", digits.slice(-3))];
 }
 
-export function bytes(number) {
-  if (number < 0) return "\u2013";
-  const [unit, name] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]].find(([unit]) => number >= unit) || [1, "B"];
-  return four(number / unit) + " " + name;
-}
-
-// What stands for a number of the view's tables.
+// What stands for a number of the view's tables. These are also what can be filtered by.
 export const labels = {
   cpu: (cpu) => String(cpu),
   task: (task) => view.tasks[task].comm + "-" + view.tasks[task].tid,
   function: (nth) => view.functions[nth].name,
   device: (device) => (device < 0 ? "none" : view.devices[device].name || view.devices[device].number),
-  interrupt: (interrupt) => (interrupt > 0 ? "an interrupt" : "the task itself"),
   operation: (operation) => (operation < 0 ? "none" : view.operations[operation]),
+  interrupt: (interrupt) => (interrupt > 0 ? "an interrupt" : "the task itself"),
 };
 
-// The class of an operation's colour. Those that are rare share one.
-const coloured = ["read", "write", "flush", "discard"];
-export const colour = (operation) => (coloured.includes(view.operations?.[operation]) ? view.operations[operation] : "other");
-export const swatch = (operation) => element("i", "swatch op-" + colour(operation));
+// The names of the operations' colours in page.css. Operations that are rare share the last one.
+export const COLOURS = ["read", "write", "flush", "discard", "other"];
+export const colour = (operation) => COLOURS.find((name) => name === view.operations?.[operation]) || "other";
+export function swatch(operation, name = "swatch") {
+  const made = element("i", name);
+  made.style.background = `var(--${colour(operation)})`;
+  return made;
+}
 
-// A function's parameters, cut at the one that is followed: what is before it, itself, and what is after it.
-const parameters = view.functions.map(({ prototype, argument }) => {
-  const inner = prototype.slice(prototype.indexOf("(") + 1, prototype.lastIndexOf(")"));
-  const parts = [""];
-  let depth = 0;
-  for (const letter of inner) {
-    depth += (letter === "(") - (letter === ")");
-    if (letter === "," && depth === 0) parts.push("");
-    else parts[parts.length - 1] += letter;
-  }
-  const names = parts.map((part) => part.trim());
-  const before = names.slice(0, argument - 1), after = names.slice(argument);
-  return [before.map((name) => name + ", ").join(""), names[argument - 1] || "", after.map((name) => ", " + name).join("")];
-});
+export const latency = (life) => (life.end < 0 ? -1 : life.end - life.start);
+export const lasted = (life) => (life.end < 0 ? "end not seen" : time(latency(life)));
+export const about = ({ operation, bytes: size, sector, device }) =>
+  [labels.operation(operation), bytes(size), "sector " + sector, labels.device(device)].join(" \u00b7 ");
 
+// A function's name and its parameters, the one that is followed apart.
 export function signature(nth) {
-  const [before, own, after] = parameters[nth];
-  const faint = (text) => element("span", "faint", text);
-  return [element("b", "", view.functions[nth].name), faint("(" + before), element("span", "own", own), faint(after + ")")];
+  const { name, prototype, argument } = view.functions[nth];
+  const open = prototype.indexOf("("), close = prototype.lastIndexOf(")"), cuts = [open];
+  for (let at = open + 1, depth = 0; at < close; at++) {
+    depth += (prototype[at] === "(") - (prototype[at] === ")");
+    if (prototype[at] === "," && depth === 0) cuts.push(at);
+  }
+  const own = cuts[argument - 1] + 1, behind = cuts[argument] ?? close;
+  const part = (name, from, to) => element("span", name, prototype.slice(from, to));
+  return [element("b", "", name), part("faint", open, own), part("own", own, behind), part("faint", behind, close + 1)];
 }

@@ -1,30 +1,43 @@
 // The tree of calls. However many rows there are, only those in sight are elements.
 import { calls, view } from "./model.js";
-import { byId, clock, element, labels, signature, swatch, time } from "./text.js";
-import { change, drawing, redraw, state } from "./state.js";
-import { fill, hasChildren, parentRow, shown, total } from "./shown.js";
+import { byId, clock, element, labels, signature, swatch, timeInColumn } from "./text.js";
+import { change, drawing, redraw, state, working } from "./state.js";
+import { fill, hasChildren, shown, total } from "./shown.js";
 import { matches } from "./search.js";
 
 const ROW = 22; // pixels, as in page.css
-const TALLEST = 10_000_000; // pixels; browsers can't make elements of any height
+const TALLEST = 2_000_000; // pixels; browsers can't make elements of any height
+const LONG = 1e6; // nanoseconds from which on a duration stands out
 const tree = byId("tree"), body = byId("rows");
 const head = tree.firstElementChild;
 
-// How far rows move for each pixel that is scrolled: 1, unless there are too many rows.
+// How tall the rows are, how much of that is in sight, and how far rows move for each pixel that is scrolled: 1, unless
+// there are too many.
 const inSight = () => tree.clientHeight - head.offsetHeight;
-function scale() {
-  const all = shown.rows * ROW, tall = Math.min(all, TALLEST);
-  return all > tall ? (all - inSight()) / (tall - inSight()) : 1;
+const tall = () => Math.min(shown.rows * ROW, TALLEST);
+const scale = () => (tall() < TALLEST ? 1 : (shown.rows * ROW - inSight()) / (TALLEST - inSight()));
+
+function scrollRows(top) {
+  body.style.height = tall() + "px";
+  tree.scrollTop = top / scale();
 }
 
+// Where in sight the cursor's row was drawn. When other calls pass the filters, it stays there.
+let held = -1;
+working(() => {
+  if (held >= 0 && shown.row[state.cursor] >= 0) scrollRows(shown.row[state.cursor] * ROW - held);
+});
+
 function draw() {
-  body.style.height = Math.min(shown.rows * ROW, TALLEST) + "px";
+  body.style.height = tall() + "px";
   const top = tree.scrollTop * scale();
   const first = Math.max(Math.floor(top / ROW) - 4, 0);
   const last = Math.min(Math.ceil((top + inSight()) / ROW) + 4, shown.rows);
   const rows = [];
   for (let row = first; row < last; row++) rows.push(line(row, tree.scrollTop + row * ROW - top));
   body.replaceChildren(...rows);
+  const at = shown.row[state.cursor] * ROW - top;
+  held = at >= 0 && at <= inSight() - ROW ? at : -1;
   tree.setAttribute("aria-rowcount", shown.rows + 1);
   const cursor = byId("call-" + state.cursor);
   if (cursor) tree.setAttribute("aria-activedescendant", cursor.id);
@@ -34,48 +47,43 @@ function draw() {
 drawing(draw);
 
 function line(row, top) {
-  const call = shown.calls[row], nth = calls.function[call];
-  const open = hasChildren(call) ? !state.folded[call] : null;
-  const name = cell("name", element("i", "fold" + (open === null ? "" : open ? " open" : " shut")), ...signature(nth));
+  const call = shown.calls[row], nth = calls.function[call], { prototype, source } = view.functions[nth];
+  const parent = hasChildren(call), open = parent && !state.folded[call];
+  const lasted = calls.duration[call], returned = calls.returned[call];
+  const triangle = parent ? (open ? "\u25be" : "\u25b8") : "", result = returned == null ? "" : " = " + returned;
+  const name = cell("name", element("i", "fold", triangle), ...signature(nth), element("span", "faint", result));
+  name.title = prototype;
   name.style.setProperty("--level", shown.level[row]);
-  const returned = calls.returned?.[call];
-  if (returned != null) name.append(element("span", "faint", " = " + returned));
-  const lasted = calls.duration[call];
+  const cursor = call === state.cursor, life = calls.life[call] >= 0 && calls.life[call] === calls.life[state.cursor];
   const made = element(
     "div",
-    "row",
-    cell("mark"),
+    ["row", cursor && "cursor", life && "life", matches(call) && "match", calls.status[call] > 0 && "failed"],
+    cell("mark", calls.operation[call] < 0 ? "" : swatch(calls.operation[call]), element("i", "box")),
     cell("at", ...clock(calls.start[call])),
-    cell("cpu", calls.interrupt[call] > 0 ? element("span", "irq", "irq") : "", labels.cpu(calls.cpu[call])),
+    cell("cpu", element("span", "irq", calls.interrupt[call] > 0 ? "irq" : ""), labels.cpu(calls.cpu[call])),
     cell("task", labels.task(calls.task[call])),
-    cell("lasted" + (lasted >= 1e6 ? " long" : ""), time(lasted, true)),
+    cell(["lasted", lasted >= LONG && "long"], timeInColumn(lasted)),
     name,
-    cell("source", view.functions[nth].source || ""),
+    cell("source", source || ""),
   );
-  if (calls.operation[call] >= 0) made.firstChild.append(swatch(calls.operation[call]));
-  made.firstChild.append(element("i", "box"));
   made.id = "call-" + call;
+  made.role = "row";
   made.style.top = top + "px";
-  made.classList.toggle("cursor", call === state.cursor);
-  made.classList.toggle("life", state.cursor >= 0 && calls.life[call] >= 0 && calls.life[call] === calls.life[state.cursor]);
-  made.classList.toggle("match", matches(call));
-  made.classList.toggle("failed", calls.status[call] > 0);
-  made.setAttribute("role", "row");
-  made.setAttribute("aria-rowindex", row + 2);
-  made.setAttribute("aria-level", shown.level[row] + 1);
-  made.setAttribute("aria-selected", state.selected.has(call));
-  if (open !== null) made.setAttribute("aria-expanded", open);
+  const aria = { rowindex: row + 2, level: shown.level[row] + 1, selected: state.selected.has(call) };
+  if (parent) aria.expanded = open;
+  for (const [name, value] of Object.entries(aria)) made.setAttribute("aria-" + name, value);
   return made;
 }
-function cell(name, ...children) {
-  const made = element("span", name, ...children);
-  made.setAttribute("role", "gridcell");
+function cell(names, ...children) {
+  const made = element("span", names, ...children);
+  made.role = "gridcell";
   return made;
 }
 
-// Looks at a call: opens what it is folded into, and brings it in sight. One that a filter hides is looked at all the same.
+// Looks at a call: opens what it is folded into, and brings it in sight. One that a filter hides is looked at all the
+// same.
 export function go(call) {
-  if (call < 0 || call === undefined) return;
+  if (!(call >= 0)) return;
   let folded = 0;
   for (let at = calls.parent[call]; at >= 0; at = calls.parent[at]) {
     folded |= state.folded[at];
@@ -86,18 +94,19 @@ export function go(call) {
   redraw();
   const row = shown.row[call];
   if (row < 0) return;
-  body.style.height = Math.min(shown.rows * ROW, TALLEST) + "px";
-  const top = row * ROW, above = tree.scrollTop * scale() - top, below = -above + ROW - inSight();
+  const top = row * ROW, bottom = top + ROW - inSight(), now = tree.scrollTop * scale();
   // The next row scrolls in at the edge; what is further away comes to the middle.
-  if (Math.max(above, below) > ROW) tree.scrollTop = (top - inSight() / 2) / scale();
-  else if (above > 0) tree.scrollTop = top / scale();
-  else if (below > 0) tree.scrollTop = (top + ROW - inSight()) / scale();
+  if (top < now - ROW || bottom > now + ROW) scrollRows(top - inSight() / 2);
+  else scrollRows(Math.max(Math.min(now, top), bottom));
+}
+export function jump(call) {
+  go(call);
+  tree.focus();
 }
 const goRow = (row) => go(shown.calls[Math.min(Math.max(row, 0), shown.rows - 1)]);
 export function move(by) {
   // Without a cursor in sight, down leads to the first row.
-  const row = state.cursor < 0 ? -1 : shown.row[state.cursor];
-  if (shown.rows) goRow(row + by);
+  if (shown.rows) goRow((shown.row[state.cursor] ?? -1) + by);
 }
 export const page = () => Math.max(Math.floor(inSight() / ROW) - 1, 1);
 
@@ -108,26 +117,28 @@ function fold(call, shut) {
 }
 export function foldAll(shut) {
   state.folded.fill(shut);
-  // The cursor stays in sight: it goes to the row that now holds its call.
-  let at = state.cursor;
-  while (shut && at >= 0 && calls.parent[at] >= 0) at = calls.parent[at];
   fill();
   redraw();
+  // The cursor stays in sight: it goes to the row that now holds its call.
+  let at = state.cursor;
+  while (shut && calls.parent[at] >= 0) at = calls.parent[at];
   go(at);
 }
 // Left folds, or goes up where there is nothing to fold; right unfolds, or goes down.
 export function left() {
-  const row = shown.row[state.cursor];
-  if (row === undefined || row < 0) return move(0);
-  if (hasChildren(state.cursor) && !state.folded[state.cursor]) fold(state.cursor, 1);
-  else if (parentRow(row) >= 0) goRow(parentRow(row));
+  const { cursor, folded } = state, row = shown.row[cursor] ?? -1;
+  if (row < 0) move(0);
+  else if (hasChildren(cursor) && !folded[cursor]) fold(cursor, 1);
+  else {
+    let parent = calls.parent[cursor];
+    while (shown.row[parent] < 0) parent = calls.parent[parent];
+    go(parent);
+  }
 }
 export function right() {
-  const row = shown.row[state.cursor];
-  if (row === undefined || row < 0) return move(0);
-  if (!hasChildren(state.cursor)) return;
-  if (state.folded[state.cursor]) fold(state.cursor, 0);
-  else goRow(row + 1);
+  const { cursor, folded } = state, row = shown.row[cursor] ?? -1;
+  if (row < 0) move(0);
+  else if (hasChildren(cursor)) folded[cursor] ? fold(cursor, 0) : goRow(row + 1);
 }
 
 export function select(call) {
@@ -136,20 +147,17 @@ export function select(call) {
   selected();
 }
 // Selects all rows between the first and the last that are selected; where it is only one, between that and the cursor.
+const ends = () => new Set(state.selected.size === 1 ? [...state.selected, state.cursor] : state.selected);
 export function selectBetween() {
-  const ends = state.selected.size === 1 ? [...state.selected, state.cursor] : [...state.selected];
-  const rows = ends.map((call) => shown.row[call]).filter((row) => row >= 0).sort((a, b) => a - b);
-  if (rows.length < 2) return;
+  const rows = [...ends()].map((call) => shown.row[call]).filter((row) => row >= 0).sort((a, b) => a - b);
   for (let row = rows[0]; row <= rows.at(-1); row++) state.selected.add(shown.calls[row]);
   selected();
 }
-export function clearSelected() {
-  state.selected.clear();
-  selected();
-}
+export const clearSelected = () => selected(new Set());
 // What is selected matters to what is shown only if nothing else is.
-function selected() {
-  if (state.only) change({ only: state.selected.size > 0 });
+function selected(calls = state.selected) {
+  state.selected = calls;
+  if (state.only) change({ only: calls.size > 0 });
   else redraw();
 }
 
@@ -157,7 +165,7 @@ body.addEventListener("click", (event) => {
   const row = event.target.closest(".row");
   if (!row) return;
   const call = Number(row.id.slice("call-".length));
-  if (event.target.closest(".fold.open, .fold.shut")) return fold(call, state.folded[call] ? 0 : 1);
+  if (event.target.closest("[aria-expanded] .fold")) return fold(call, 1 - state.folded[call]);
   if (event.shiftKey && state.cursor >= 0) {
     state.selected = new Set([state.cursor, call]);
     selectBetween();

@@ -59,10 +59,8 @@ impl Page {
     }
 
     fn click(&mut self, selector: &str, modifiers: u32) {
-        let at = self.eval(&format!(
-            "(({{ x, y, width, height }}) => [x + width / 2, y + height / 2])(document.querySelector({selector:?}).getBoundingClientRect())",
-        ));
-        let (x, y) = (at[0].as_f64().unwrap(), at[1].as_f64().unwrap());
+        let [x, y, width, height] = self.place(selector);
+        let (x, y) = (x + width / 2.0, y + height / 2.0);
         self.mouse("mousePressed", x, y, modifiers);
         self.mouse("mouseReleased", x, y, modifiers);
         self.drawn();
@@ -126,6 +124,45 @@ impl Page {
         cursor.as_u64().map(|call| call as usize)
     }
 
+    /// Where an element is: left, top, width and height.
+    fn place(&mut self, selector: &str) -> [f64; 4] {
+        let place = self.eval(&format!(
+            "(({{ x, y, width, height }}) => [x, y, width, height])(document.querySelector({selector:?}).getBoundingClientRect())",
+        ));
+        serde_json::from_value(place).unwrap()
+    }
+
+    /// Drags over an element from one share of its width to another.
+    fn drag(&mut self, selector: &str, from: f64, to: f64) {
+        let [x, y, width, _] = self.place(selector);
+        let y = y + 10.0;
+        self.mouse("mousePressed", x + width * from, y, 0);
+        self.mouse("mouseMoved", x + width * (from + to) / 2.0, y, 0);
+        self.mouse("mouseMoved", x + width * to, y, 0);
+        self.mouse("mouseReleased", x + width * to, y, 0);
+        self.drawn();
+    }
+
+    /// The range of time that is shown, as shares of the whole. It is written with four digits.
+    fn range(&mut self, view: &View) -> (f64, f64) {
+        let text = self.text("#range");
+        let time = |text: &str| {
+            let (number, unit) = text.split_once(' ').unwrap();
+            let unit = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)]
+                .into_iter()
+                .find(|(name, _)| *name == unit);
+            number.parse::<f64>().unwrap() * unit.unwrap().1 / view.end() as f64
+        };
+        text.split_once(" – ").map_or((0.0, 1.0), |(from, to)| (time(from), time(to)))
+    }
+
+    /// Lets through only one value of a column.
+    fn only(&mut self, column: &str, value: i64) {
+        self.click(&format!("#filter-{column}"), 0);
+        self.click(&format!("#menu-{column} [data-value='{value}'] .only"), 0);
+        self.press("Escape");
+    }
+
     /// The data that stands beside the tree, by name.
     fn data(&mut self) -> Value {
         self.eval("Object.fromEntries([...document.querySelectorAll('.data dt')].map((name) => [name.innerText, name.nextSibling.innerText]))")
@@ -172,9 +209,13 @@ fn it_loads_and_fits_and_can_be_read_in_light_and_dark() {
     page.click_call(&view, 12, 0);
     page.press(" ");
     page.search("bio");
-    for (width, height, scheme) in
-        [(1280, 800, "light"), (1280, 800, "dark"), (1920, 1080, "light"), (1920, 1080, "dark")]
-    {
+    for (width, height, scheme) in [
+        (800, 900, "dark"),
+        (1280, 800, "light"),
+        (1280, 800, "dark"),
+        (1920, 1080, "light"),
+        (1920, 1080, "dark"),
+    ] {
         page.browser.size(width, height);
         page.browser.scheme(scheme);
         page.drawn();
@@ -182,9 +223,12 @@ fn it_loads_and_fits_and_can_be_read_in_light_and_dark() {
             .filter((part) => part.scrollWidth > part.clientWidth).map((part) => part.id || part.tagName)";
         assert_eq!(page.eval(fits), json!([]), "{scheme}, {width} px: wider than it may be");
         assert_eq!(page.eval(FAINT_TEXTS), json!([]), "{scheme}, {width} px: hard to read");
+        let name = page.place("#rows .name")[2];
+        assert!(name > 300.0, "{width} px: no room for functions: {name} px");
         // Each operation has bars in its colour.
-        for operation in ["read", "write", "flush"] {
-            assert_eq!(page.eval(&has_bars(operation)), true, "{scheme}: no bar is a {operation}");
+        for (nth, operation) in page.texts("#legend span").iter().take(3).enumerate() {
+            assert_eq!(*operation, view.0["operations"][nth]);
+            assert_eq!(page.eval(&has_bars(nth + 1)), true, "{scheme}: no bar is a {operation}");
         }
     }
     page.done();
@@ -210,12 +254,13 @@ const FAINT_TEXTS: &str = "(() => {
     return [...faint];
 })()";
 
-/// Whether any dot of the axis has an operation's colour.
-fn has_bars(operation: &str) -> String {
+/// Whether any dot of the axis has the colour that the legend's nth line explains.
+fn has_bars(nth: usize) -> String {
     format!(
         "(() => {{
             const bars = document.getElementById('bars'), {{ data }} = bars.getContext('2d').getImageData(0, 0, bars.width, bars.height);
-            const colour = getComputedStyle(bars).getPropertyValue('--op-{operation}').match(/[0-9a-f]{{2}}/g).map((part) => parseInt(part, 16));
+            const swatch = document.querySelector('#legend span:nth-child({nth}) i');
+            const colour = getComputedStyle(swatch).backgroundColor.match(/\\d+/g).map(Number);
             for (let at = 0; at < data.length; at += 4) if (colour.every((part, nth) => data[at + nth] === part)) return true;
             return false;
         }})()"
@@ -296,6 +341,16 @@ fn a_click_shows_the_call_and_the_whole_life_of_its_object() {
         assert_eq!(page.data()["error"], status.to_string());
         assert!(page.text("h2.call").starts_with("bio_endio("));
     }
+    // What a function returned, and what it did not.
+    let returned = |call: usize| view.0["calls"]["returned"][call].clone();
+    let call = (0..view.count()).find(|call| !returned(*call).is_null()).unwrap();
+    assert_eq!(page.data()["returned"], Value::Null);
+    page.click_call(&view, call, 0);
+    assert_eq!(page.data()["returned"], returned(call));
+    assert!(
+        page.text(&format!("#call-{call} .name"))
+            .ends_with(&format!(" = {}", returned(call).as_str().unwrap()))
+    );
     page.done();
 }
 
@@ -311,8 +366,8 @@ fn each_filter_shows_what_the_data_says() {
     for column in ["cpu", "task", "function", "device", "operation", "interrupt"] {
         let values: BTreeSet<i64> = (0..view.count()).map(|call| view.number(column, call)).collect();
         assert!(values.len() > 1, "{column} is the same everywhere");
-        let menu = format!("#filter-{column}");
-        page.click(&format!("{menu} summary"), 0);
+        let menu = format!("#menu-{column}");
+        page.click(&format!("#filter-{column}"), 0);
         let offered = page.eval(&format!(
             "[...document.querySelectorAll('{menu} .value')].map((line) => Number(line.dataset.value)).sort((a, b) => a - b)"
         ));
@@ -331,11 +386,25 @@ fn each_filter_shows_what_the_data_says() {
         page.click("#all", 0);
         assert_eq!(page.text("#shown"), "445 calls");
     }
+    // A long menu can be searched.
+    page.click("#filter-function", 0);
+    page.click("#menu-function .acts input", 0);
+    page.browser.call("Input.insertText", json!({ "text": "ENDIO" }));
+    page.drawn();
+    let found = page.texts("#menu-function .value:not([hidden]) .name");
+    assert_eq!(
+        found.into_iter().collect::<BTreeSet<_>>(),
+        BTreeSet::from(["bio_endio".into(), "submit_bio_wait_endio".into()])
+    );
+    page.click("#shown", 0);
+    page.click("#filter-function", 0);
+    assert_eq!(page.texts("#menu-function .value:not([hidden])").len(), 45, "opened again, it has all");
+    page.press("Escape");
     // Two at once: what passes both, below the nearest caller that does.
     for (column, value) in [("cpu", 0), ("function", view.number("function", view.life(0)[0]))] {
-        page.click(&format!("#filter-{column} summary"), 0);
-        page.click(&format!("#filter-{column} [data-value='{value}'] .only"), 0);
-        page.press("Escape");
+        page.only(column, value);
+        let focused = page.eval("document.activeElement.id");
+        assert_eq!(focused, format!("filter-{column}"), "Esc closed the menu and left the focus nowhere");
     }
     assert_eq!(
         page.shown(),
@@ -431,16 +500,8 @@ fn lines_are_selected_searched_and_folded() {
 fn the_axis_takes_a_range_and_leads_to_a_life() {
     let view = View::real();
     let mut page = Page::open(&view);
-    let axis = page.eval(
-        "(({ x, y, width }) => [x, y, width])(document.getElementById('overview').getBoundingClientRect())",
-    );
-    let (x, y, width) =
-        (axis[0].as_f64().unwrap(), axis[1].as_f64().unwrap() + 10.0, axis[2].as_f64().unwrap());
-    page.mouse("mousePressed", x + width * 0.25, y, 0);
-    page.mouse("mouseMoved", x + width * 0.4, y, 0);
-    page.mouse("mouseMoved", x + width * 0.5, y, 0);
-    page.mouse("mouseReleased", x + width * 0.5, y, 0);
-    page.drawn();
+    page.drag("#overview", 0.25, 0.5);
+    let width = page.place("#overview")[2];
     let shown: BTreeSet<usize> = page.shown().into_iter().collect();
     // A dot is so many nanoseconds: what is nearer to an end of the range may be within or not.
     let (from, to, dot) = (view.end() / 4, view.end() / 2, (view.end() as f64 / width).ceil() as i64);
@@ -470,6 +531,152 @@ fn the_axis_takes_a_range_and_leads_to_a_life() {
         assert_eq!(page.cursor(), Some(calls[0]));
         page.press("Escape");
     }
+    page.done();
+}
+
+#[test]
+fn the_pointer_moves_and_zooms_the_axis_and_is_told_what_it_is_over() {
+    let mut view = View::real();
+    view.0["lives"][9]["end"] = json!(-1);
+    let mut page = Page::open(&view);
+    let near = |(from, to): (f64, f64), (low, high): (f64, f64)| {
+        assert!(
+            (from - low).abs() < 0.004 && (to - high).abs() < 0.004,
+            "{from} to {to}, not {low} to {high}"
+        );
+    };
+    page.drag("#bars", 0.2, 0.4);
+    near(page.range(&view), (0.2, 0.4));
+    page.drag("#overview", 0.3, 0.6);
+    near(page.range(&view), (0.5, 0.7));
+    // The wheel zooms, and what is under the pointer stays there.
+    let [x, y, width, _] = page.place("#bars");
+    let wheel = |page: &mut Page, x: f64, across: i32, down: i32| {
+        let event = json!({ "type": "mouseWheel", "x": x, "y": y + 10.0, "deltaX": across, "deltaY": down });
+        page.browser.call("Input.dispatchMouseEvent", event);
+        page.drawn();
+    };
+    wheel(&mut page, x + width / 4.0, 0, -100);
+    near(page.range(&view), (0.55 - 0.05 / 1.2, 0.55 + 0.15 / 1.2));
+    wheel(&mut page, x + width / 4.0, 0, 100);
+    near(page.range(&view), (0.5, 0.7));
+    wheel(&mut page, x, 500, 0);
+    near(page.range(&view), (0.6, 0.8));
+    page.press("w");
+    near(page.range(&view), (0.0, 1.0));
+    // What is under the pointer is told.
+    for life in [0, 9, 13] {
+        page.click_call(&view, view.life(life)[0], 0);
+        let [x, y, width, height] = page.place("#mine");
+        page.mouse("mouseMoved", x + width / 2.0, y + height / 2.0, 0);
+        page.drawn();
+        let life = &view.0["lives"][life];
+        let name = |table: &str, key: &str| view.0[table][life[key].as_u64().unwrap() as usize].clone();
+        let tip = page.text("#tip");
+        assert!(tip.starts_with(name("operations", "operation").as_str().unwrap()), "{tip}");
+        assert!(
+            tip.contains(&format!(
+                "sector {} · {}",
+                life["sector"],
+                name("devices", "device")["name"].as_str().unwrap()
+            )),
+            "{tip}"
+        );
+        let (start, end) = (life["start"].as_i64().unwrap(), life["end"].as_i64().unwrap());
+        let lasted = if end < 0 { "end not seen".into() } else { brief(end - start) };
+        assert!(tip.ends_with(&lasted), "{tip}");
+    }
+    page.done();
+}
+
+#[test]
+fn the_overview_counts_what_passes_the_filters_in_and_outside_of_the_range() {
+    let view = View::real();
+    let mut page = Page::open(&view);
+    for (column, value) in [("cpu", 1), ("operation", 1)] {
+        page.only(column, value);
+    }
+    page.drag("#overview", 0.1, 0.5);
+    let passes = |call: usize| view.number("cpu", call) == 1 && view.number("operation", call) == 1;
+    // How many dots of each bar's middle are covered, above the line that frames the range.
+    let dots: Vec<usize> = serde_json::from_value(page.eval(
+        "(() => {
+            const { width, height } = overview, bins = Math.floor(width / 3);
+            const { data } = overview.getContext('2d').getImageData(0, 0, width, height);
+            return Array.from({ length: bins }, (_, bin) => {
+                const x = Math.ceil((bin * width) / bins);
+                return Array.from({ length: height - 6 }, (_, y) => data[((y + 3) * width + x) * 4 + 3]).filter((alpha) => alpha > 250).length;
+            });
+        })()",
+    ))
+    .unwrap();
+    let mut counts = vec![0; dots.len()];
+    let mut within = 0;
+    for call in (0..view.count()).filter(|call| passes(*call)) {
+        let share = view.number("start", call) as f64 / view.end() as f64;
+        counts[(share * dots.len() as f64) as usize] += 1;
+        within += usize::from((0.1..0.5).contains(&share));
+    }
+    assert!(within > 0 && within < counts.iter().sum(), "a range that takes some of them");
+    let most = *counts.iter().max().unwrap() as f64;
+    for (bin, (count, dots)) in counts.iter().zip(&dots).enumerate() {
+        // A bar is as tall as the root of what it counts.
+        let tall = ((*count as f64 / most).sqrt() * 30.0 - 3.0).clamp(0.0, 26.0);
+        let framed = [0.1, 0.5].iter().any(|end| (end * counts.len() as f64 - bin as f64).abs() < 2.0);
+        let right = (tall - *dots as f64).abs() <= 1.0 && (*count == 0) == (*dots == 0);
+        assert!(framed || right, "bar {bin} of {count} calls has {dots} dots, not {tall}");
+    }
+    page.done();
+}
+
+#[test]
+fn the_figures_of_the_recording_are_those_of_its_lives() {
+    let mut view = View::of_calls(4450);
+    let lives = view.0["lives"].as_array_mut().unwrap();
+    for (nth, life) in lives.iter_mut().enumerate() {
+        // None lasts as long as another, and of some the end was not seen.
+        let end = life["end"].as_i64().unwrap() + 1_000_000 * (nth as i64 * 37 % 160);
+        life["end"] = json!(if nth % 20 == 7 { -1 } else { end });
+    }
+    let lives = view.0["lives"].as_array().unwrap();
+    let lasted = |life: &Value| life["end"].as_i64().unwrap() - life["start"].as_i64().unwrap();
+    let ended = |life: &&Value| life["end"] != -1;
+    let mut page = Page::open(&view);
+    let rows: Vec<Vec<String>> = serde_json::from_value(page.eval(
+        "[...document.querySelectorAll('.sums tr')].slice(1).map((row) => [...row.cells].map((cell) => cell.innerText))",
+    ))
+    .unwrap();
+    assert_eq!(rows.len(), 3);
+    for (nth, row) in rows.iter().enumerate() {
+        let mine: Vec<&Value> = lives.iter().filter(|life| life["operation"] == nth).collect();
+        let times: Vec<i64> = mine.iter().copied().filter(ended).map(lasted).collect();
+        // The least time that so many of a hundred did not exceed.
+        let percentile = |percent: usize| {
+            let enough =
+                |time: &&i64| times.iter().filter(|each| each <= time).count() * 100 >= percent * times.len();
+            brief(*times.iter().filter(enough).min().unwrap())
+        };
+        let bytes: i64 = mine.iter().map(|life| life["bytes"].as_i64().unwrap()).sum();
+        let kib = bytes as f64 / 1024.0;
+        let bytes = match nth {
+            0 => format!("{kib} KiB"),
+            1 => format!("{:.2} MiB", kib / 1024.0),
+            _ => "0 B".into(),
+        };
+        let name = view.0["operations"][nth].as_str().unwrap().to_owned();
+        let expected = [name, mine.len().to_string(), bytes, percentile(50), percentile(99), percentile(100)];
+        assert_eq!(*row, expected);
+    }
+    assert_ne!(rows[1][4], rows[1][5], "so few writes that the 99th percentile is the longest");
+    let mut slowest: Vec<&Value> = lives.iter().filter(ended).collect();
+    slowest.sort_by_key(|life| -lasted(life));
+    let listed: Vec<String> = page.texts(".longest button");
+    let expected: Vec<String> =
+        slowest[..12].iter().map(|life| format!("{:.3} ms", lasted(life) as f64 / 1e6)).collect();
+    assert_eq!(listed, expected);
+    // A click anywhere in its line leads to a life.
+    page.click(".longest tr:nth-child(3) td:last-child", 0);
+    assert_eq!(page.cursor().map(|call| json!(call)), Some(slowest[1]["calls"][0].clone()));
     page.done();
 }
 
@@ -582,11 +789,12 @@ fn a_hundred_thousand_calls_stay_smooth() {
     for key in ["Home", "ArrowDown", "ArrowDown", "]", "PageDown", "End", "f", "u", "z", "w"] {
         page.press(key);
         smooth(&mut page, key);
+        assert!(page.cursor().is_some(), "{key}: the call that is looked at is out of sight");
     }
     page.search("endio");
     smooth(&mut page, "search");
-    page.click("#filter-cpu summary", 0);
-    page.click("#filter-cpu .only", 0);
+    page.click("#filter-cpu", 0);
+    page.click("#menu-cpu .only", 0);
     smooth(&mut page, "a filter");
     page.done();
 }
@@ -628,7 +836,9 @@ fn another_class_has_calls_without_lives() {
     for table in ["devices", "operations", "flag_names"] {
         view.0.as_object_mut().unwrap().remove(table);
     }
+    view.0["lost"] = json!([]);
     let mut page = Page::open(&view);
+    assert!(page.text("#losses").contains("cut short"));
     assert_eq!(page.shown(), view.tree(|_| true));
     page.click_call(&view, call, 0);
     assert_eq!(page.data()["class"], "struct request");
