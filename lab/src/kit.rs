@@ -29,8 +29,10 @@ const STATUS: &str = "/dev/ttyS3";
 const FIRST: &str = "/dev/ttyS1";
 /// The second one, `./lab attach`.
 const SECOND: &str = "/dev/ttyS2";
+/// The port on which the launcher tells `CONSOLE ROWS COLUMNS` when a window has another size.
+const SIZES: &str = "/dev/ttyS4";
 /// Where a program's stderr goes if the launcher wants it apart from stdout.
-const STDERR: &str = "/dev/ttyS4";
+const STDERR: &str = "/dev/ttyS5";
 
 /// Where the guest has the list of stages and examples as data.
 pub const WORKBOOK: &str = "etc/workbook.json";
@@ -152,6 +154,12 @@ fn run(request: &Request, status: &mut File) -> Result<ExitStatus> {
         raw(&stderr)?;
         command.stderr(stderr);
     }
+    // Windows' launcher has none.
+    if let Ok(port) = open(SIZES)
+        && raw(&port).is_ok()
+    {
+        thread::spawn(|| resize(port));
+    }
     // From here on what is typed is not lost.
     writeln!(status, "ready {}", common::preflight::release()).or_cause("cannot tell the launcher")?;
     thread::spawn(second);
@@ -208,14 +216,30 @@ fn second() {
     }
 }
 
+/// Gives the consoles the sizes that the launcher tells. The kernel tells the programs.
+fn resize(port: File) {
+    for line in BufReader::new(port).lines().map_while(Result::ok) {
+        let numbers: Vec<u16> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+        if let [console @ 1..=2, rows, columns] = numbers[..]
+            && let Ok(port) = open(if console == 1 { FIRST } else { SECOND })
+        {
+            // Who looks at it has the old size.
+            let _ = tcsetwinsize(&port, winsize(rows, columns));
+        }
+    }
+}
+
+fn winsize(rows: u16, columns: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
 /// Makes a serial port the terminal of a command.
 fn console(path: &str, terminal: &str, is_shell: bool, command: &mut Command) -> Result<()> {
     let port = open(path)?;
     let mut words = terminal.split(',');
     let kind = words.next().unwrap_or("dumb");
     let mut number = |otherwise| words.next().and_then(|word| word.parse().ok()).unwrap_or(otherwise);
-    let size = Winsize { ws_row: number(24), ws_col: number(80), ws_xpixel: 0, ws_ypixel: 0 };
-    tcsetwinsize(&port, size).or_cause("cannot size the terminal")?;
+    tcsetwinsize(&port, winsize(number(24), number(80))).or_cause("cannot size the terminal")?;
     // A program's output goes to the host as it is.
     if is_shell {
         cooked(&port)?
