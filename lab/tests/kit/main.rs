@@ -478,7 +478,8 @@ fn what_does_not_exist_is_told() {
 /// Windows' launcher can't be run here. What it gives to the emulator is what the tested one gives, but for the ports.
 fn the_other_launcher_starts_the_same_machine() {
     let fake = Fake::new(GUEST);
-    fake.run(&["run", "03"]);
+    let arguments = ["run", "03", "--io", "sync", "--", "--lines", "9"];
+    fake.run(&arguments);
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let other = fs::read_to_string(root.join("kit/lab.cmd")).unwrap().replace(" ^\n", "");
     let called = fake.calls();
@@ -501,8 +502,11 @@ fn the_other_launcher_starts_the_same_machine() {
         assert_eq!(ours, theirs);
     }
     let append = words.iter().find(|word| word.starts_with("console=")).unwrap();
-    let append = append.split(" lab.argv=").next().unwrap();
-    assert!(other.contains(append), "{append}");
+    let (append, argv) = append.split_once(" lab.argv=").unwrap();
+    assert!(other.contains(&format!("{append} lab.argv=%ARGV% ")), "{append}");
+    // Windows' shell writes a comma for each blank.
+    assert!(other.contains("\nset ARGV=%*\n") && other.contains("\nset ARGV=%ARGV: =,%\n"));
+    assert_eq!(argv.split(' ').next(), Some(&*arguments.join(" ").replace(' ', ",")));
     let blocks = |c| other.matches(c).count();
     assert_eq!(blocks('('), blocks(')'));
     assert_eq!(blocks('"') % 2, 0);

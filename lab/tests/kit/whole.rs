@@ -65,6 +65,8 @@ fn kits_are_small_and_made_alike() {
     let once = sums(&KIT);
     let other: Vec<_> = again.lines().filter(|line| !once.contains(line)).collect();
     assert!(other.is_empty() && again.len() == once.len(), "not the same bytes: {other:?}");
+    let windows = fs::read_to_string(KIT.join("lab.cmd")).unwrap();
+    assert!(windows.split_inclusive('\n').all(|line| line.ends_with("\r\n")), "Windows' ends of lines");
     // The largest kernel alone.
     let largest =
         MATRIX.iter().max_by_key(|series| size(&KIT.join(format!("kernels/{}.bzImage", series.name))));
