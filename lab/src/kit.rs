@@ -305,7 +305,7 @@ pub fn argv(name: &str, io: Option<&Workload>, arguments: &[String]) -> Result<V
     Ok(program.argv(&program.binary(), io, arguments))
 }
 
-/// Runs every stage for a moment and checks what it prints against the truth; and every example, which must attach and end well.
+/// Runs every stage for a moment and checks what it prints against the truth; and every example, which must end well.
 ///
 /// # Errors
 /// If one fails.
@@ -322,7 +322,11 @@ pub fn demo() -> Result<()> {
     for example in &workbook.examples {
         println!("\nExample {}: {}", example.name(), example.title);
         match moment(example) {
-            Ok(lines) => println!("  It attached, printed {lines} lines, and ended well."),
+            Ok(0) => {
+                eprintln!("Error: it printed nothing");
+                bad.push(example.name());
+            }
+            Ok(lines) => println!("  It printed {lines} lines, and ended well."),
             Err(error) => {
                 eprintln!("Error: {error}");
                 bad.push(example.name());
@@ -336,13 +340,18 @@ pub fn demo() -> Result<()> {
     Err(Error::new(format!("these failed: {}", bad.join(", "))).evidence("their words above"))
 }
 
-/// Runs an example beside a few writes, or with the command that it looks at, and gives the number of lines that it printed.
+/// Runs an example beside a few writes, with the command that it looks at, or alone, and gives the number of lines that it printed.
 fn moment(example: &impl Program) -> Result<usize> {
     let binary = example.binary();
-    let (_, command) = example.beside();
+    let (own_io, command) = example.beside();
     let command = command.iter().flat_map(|command| ["--"].into_iter().chain(command.split(' ')));
     let argv: Vec<_> = std::iter::once(&*binary).chain(command).collect();
     let mut start = Command::new(&binary);
+    // One without anything beside it makes its own I/O, and attaches to nothing.
+    if (own_io, argv.len()) == (Some("none"), 1) {
+        let seen = output(&mut start)?;
+        return Ok(String::from_utf8_lossy(&seen.stdout).lines().count());
+    }
     let running = Running::spawn(start.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()))?;
     let seen = if argv.len() > 1 {
         running.wait()?
