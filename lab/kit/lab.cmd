@@ -25,7 +25,7 @@ set ARGV=%ARGV: =,%
 set DISK=driver=raw,file.driver=null-co,file.read-zeroes=on,snapshot=on,cache=unsafe,if=none
 "%QEMU%" -M q35 -m 1024 -smp 2 -accel tcg,thread=single -cpu max -nodefaults -no-user-config -display none -no-reboot ^
   -kernel "%KIT%kernels\%KERNEL%.bzImage" -initrd "%KIT%initramfs" ^
-  -append "console=ttyS0 panic=-1 8250.nr_uarts=5 lab.argv=%ARGV% lab.term=xterm,24,80" ^
+  -append "console=ttyS0 panic=-1 8250.nr_uarts=6 lab.argv=%ARGV% lab.term=xterm,24,80" ^
   -serial null -chardev stdio,id=first,signal=off -serial chardev:first -serial null -serial null ^
   -drive "%DISK%,id=fs,file.size=256M" -device nvme,serial=lab-fs,drive=fs ^
   -drive "%DISK%,id=raw,file.size=64M" -device nvme,serial=lab-raw,drive=raw ^

@@ -1,6 +1,5 @@
 //! `cargo lab bundle`: the room kit, a folder for a USB stick with all that a laptop needs but QEMU. Its launcher is `lab/kit/lab`.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,8 +9,9 @@ use std::process::{Command, ExitCode};
 use common::{Error, OrCause, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::kernels::{self, DEFAULT, Kernel, MATRIX};
+use crate::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use crate::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
+use crate::vm::FS_BYTES;
 use crate::workbook::{Program, Workbook};
 use crate::{image, kit, list};
 
@@ -52,20 +52,7 @@ offline = true
 /// # Errors
 /// If a kernel is not here, the workbook does not compile, a tool is missing, or a file can't be written.
 pub fn make(workbook: &Workbook, wanted: &Wanted) -> Result<ExitCode> {
-    let names = if wanted.kernels.is_empty() {
-        MATRIX.iter().map(|series| series.name.to_owned()).collect()
-    } else {
-        wanted.kernels.clone()
-    };
-    // Only what is tested goes to a room, and what is named twice goes once.
-    if let Some(other) = names.iter().find(|name| MATRIX.iter().all(|series| series.name != **name)) {
-        return Err(Error::new(format!("{other} is not of the matrix"))
-            .evidence("a kit's kernels have their modules with them")
-            .fix(format!("name one of {}", MATRIX.map(|series| series.name).join(", "))));
-    }
-    let names: BTreeSet<_> = names.into_iter().collect();
-    let kernels =
-        MATRIX.iter().filter(|series| names.contains(series.name)).map(|series| kernels::find(series.name));
+    let kernels = chosen(&wanted.kernels)?.into_iter().map(|series| kernels::find(series.name));
     let kernels = kernels.collect::<Result<Vec<_>>>()?;
     let out = wanted.out.clone().unwrap_or_else(|| workbook.target.join("room-kit"));
     // It is about to be replaced. Others have such sums, too.
@@ -120,6 +107,17 @@ pub fn make(workbook: &Workbook, wanted: &Wanted) -> Result<ExitCode> {
     fs::rename(&kit.folder, &out).or_cause(format!("cannot put the kit into {}", out.display()))?;
     print!("{}", kit.told(&out));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The kernels of these names, or all. Only what is tested goes to a room, and what is named twice goes once.
+fn chosen(names: &[String]) -> Result<Vec<Series>> {
+    if let Some(other) = names.iter().find(|name| Series::of(name).is_none()) {
+        return Err(Error::new(format!("{other} is not of the matrix"))
+            .evidence("a kit's kernels have their modules with them")
+            .fix(format!("name one of {}", MATRIX.map(|series| series.name).join(", "))));
+    }
+    let is_wanted = |series: &Series| names.is_empty() || names.iter().any(|name| name == series.name);
+    Ok(MATRIX.into_iter().filter(is_wanted).collect())
 }
 
 /// Boots each kernel of a kit with the kit's own launcher, and runs every stage and example once.
@@ -195,14 +193,13 @@ impl Kit {
     }
 
     fn initramfs(&mut self) -> Result<()> {
-        let mut binaries = self.workbook.build_small()?;
-        // The launcher's host may have none.
-        binaries.push(MKE2FS.find()?);
+        let binaries = self.workbook.build_small()?;
         let bare = self.folder.join("bare");
         let programs = self.programs();
         // Of the folders only the names matter in the guest.
         let mut known = self.workbook.clone();
-        known.stages.iter_mut().for_each(|stage| stage.folder = stage.package().into());
+        let stages = known.stages.iter_mut().chain(&mut known.tools);
+        stages.for_each(|stage| stage.folder = stage.package().into());
         known.examples.iter_mut().for_each(|example| example.folder = example.package().into());
         [&mut known.root, &mut known.target, &mut known.mine].into_iter().for_each(PathBuf::clear);
         let content = image::Content {
@@ -211,6 +208,7 @@ impl Kit {
             profile: include_str!("../kit/profile"),
             files: vec![
                 ("etc/motd", programs.into_bytes()),
+                (kit::FILE_SYSTEM, file_system()?),
                 (kit::WORKBOOK, serde_json::to_vec(&known).or_cause("cannot describe the workbook")?),
             ],
         };
@@ -321,6 +319,19 @@ impl Kit {
     }
 }
 
+/// The blocks of the disk with the file system, always the same ones.
+fn file_system() -> Result<Vec<u8>> {
+    const UUID: &str = "6c616200-0000-4000-8000-000000000000";
+    let disk = tempfile::NamedTempFile::new().or_cause("cannot make a disk")?;
+    disk.as_file().set_len(FS_BYTES).or_cause("cannot make a disk")?;
+    let mut mke2fs = MKE2FS.command()?;
+    // What e2fsprogs' own tests have instead of the time.
+    mke2fs.env("E2FSPROGS_FAKE_TIME", "1500000000");
+    mke2fs.args(["-q", "-F", "-t", "ext4", "-U", UUID, "-E", &format!("hash_seed={UUID}")]);
+    output(mke2fs.arg(disk.path()))?;
+    Ok(kit::blocks(&fs::read(disk.path()).or_cause("cannot read the disk")?))
+}
+
 /// All files below a folder, by their names from there.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -343,4 +354,21 @@ fn copy_tree(from: &Path, to: &Path) -> Result<()> {
         fs::copy(from.join(&file), &copy).or_cause(format!("cannot copy {}", file.display()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_named_twice_is_there_once() {
+        let chosen = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            chosen(&names).map(|chosen| chosen.iter().map(|series| series.name).collect::<Vec<_>>())
+        };
+        assert_eq!(chosen(&["6.12", "5.10", "6.12"]).unwrap(), ["5.10", "6.12"]);
+        assert_eq!(chosen(&[]).unwrap(), MATRIX.map(|series| series.name));
+        let error = chosen(&["6.12", "4.19"]).unwrap_err().to_string();
+        assert!(error.contains("4.19 is not of the matrix") && error.contains("6.12"), "{error}");
+    }
 }

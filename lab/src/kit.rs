@@ -5,6 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
@@ -28,11 +29,18 @@ const STATUS: &str = "/dev/ttyS3";
 const FIRST: &str = "/dev/ttyS1";
 /// The second one, `./lab attach`.
 const SECOND: &str = "/dev/ttyS2";
+/// The port on which the launcher tells `CONSOLE ROWS COLUMNS` when a window has another size.
+const SIZES: &str = "/dev/ttyS4";
 /// Where a program's stderr goes if the launcher wants it apart from stdout.
-const STDERR: &str = "/dev/ttyS4";
+const STDERR: &str = "/dev/ttyS5";
 
 /// Where the guest has the list of stages and examples as data.
 pub const WORKBOOK: &str = "etc/workbook.json";
+
+/// Where the guest has the blocks of a disk with ext4.
+pub const FILE_SYSTEM: &str = "etc/ext4.blocks";
+/// Their size.
+const BLOCK: usize = 4096;
 
 /// What the launcher asks for, in words of the kernel's command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,22 +88,37 @@ fn decode(word: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Makes what the lab's disks hold on disks that hold nothing: the launcher's host may have no mke2fs.
+/// A disk's blocks that hold something: their numbers, and they.
+pub fn blocks(disk: &[u8]) -> Vec<u8> {
+    let blocks = (0_u32..).zip(disk.chunks(BLOCK)).filter(|(_, block)| block.iter().any(|byte| *byte != 0));
+    blocks.flat_map(|(number, block)| number.to_le_bytes().into_iter().chain(block.iter().copied())).collect()
+}
+
+/// Writes what [`blocks`] found onto a disk that reads as zeros.
+fn write_blocks(blocks: &[u8], disk: &File) -> std::io::Result<()> {
+    for entry in blocks.chunks(4 + BLOCK) {
+        if let Some((number, block)) = entry.split_first_chunk() {
+            disk.write_all_at(block, u64::from(u32::from_le_bytes(*number)) * BLOCK as u64)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes what the lab's disks hold on disks that hold nothing: the launcher has no mke2fs, and the kit has no room for it.
 ///
 /// # Errors
 /// If it can't be written.
 pub fn make_disk(device: &Path, is_fs: bool) -> Result<()> {
+    let cannot = || format!("cannot write {}", device.display());
     if is_fs {
-        // The disk reads as zeros, so nothing need be cleared.
-        const FRESH: &str = "lazy_itable_init=1,lazy_journal_init=1,nodiscard";
-        return output(Command::new("mke2fs").args(["-q", "-F", "-t", "ext4", "-E", FRESH]).arg(device))
-            .map(drop);
+        let blocks = fs::read(Path::new("/").join(FILE_SYSTEM)).or_cause("this guest is of no room kit")?;
+        let disk = OpenOptions::new().write(true).open(device).or_cause(cannot())?;
+        return write_blocks(&blocks, &disk).or_cause(cannot());
     }
     let disk = device.file_name().unwrap_or_default();
     let sectors = fs::read_to_string(Path::new("/sys/block").join(disk).join("size"));
     let sectors: u64 = sectors.ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default();
-    fs::write(device, partition_table(sectors * 512))
-        .or_cause(format!("cannot write {}", device.display()))?;
+    fs::write(device, partition_table(sectors * 512)).or_cause(cannot())?;
     output(Command::new("blockdev").arg("--rereadpt").arg(device)).map(drop)
 }
 
@@ -130,6 +153,12 @@ fn run(request: &Request, status: &mut File) -> Result<ExitStatus> {
         let stderr = open(STDERR)?;
         raw(&stderr)?;
         command.stderr(stderr);
+    }
+    // Windows' launcher has none.
+    if let Ok(port) = open(SIZES)
+        && raw(&port).is_ok()
+    {
+        thread::spawn(|| resize(port));
     }
     // From here on what is typed is not lost.
     writeln!(status, "ready {}", common::preflight::release()).or_cause("cannot tell the launcher")?;
@@ -187,14 +216,30 @@ fn second() {
     }
 }
 
+/// Gives the consoles the sizes that the launcher tells. The kernel tells the programs.
+fn resize(port: File) {
+    for line in BufReader::new(port).lines().map_while(Result::ok) {
+        let numbers: Vec<u16> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+        if let [console @ 1..=2, rows, columns] = numbers[..]
+            && let Ok(port) = open(if console == 1 { FIRST } else { SECOND })
+        {
+            // Who looks at it has the old size.
+            let _ = tcsetwinsize(&port, winsize(rows, columns));
+        }
+    }
+}
+
+fn winsize(rows: u16, columns: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
 /// Makes a serial port the terminal of a command.
 fn console(path: &str, terminal: &str, is_shell: bool, command: &mut Command) -> Result<()> {
     let port = open(path)?;
     let mut words = terminal.split(',');
     let kind = words.next().unwrap_or("dumb");
     let mut number = |otherwise| words.next().and_then(|word| word.parse().ok()).unwrap_or(otherwise);
-    let size = Winsize { ws_row: number(24), ws_col: number(80), ws_xpixel: 0, ws_ypixel: 0 };
-    tcsetwinsize(&port, size).or_cause("cannot size the terminal")?;
+    tcsetwinsize(&port, winsize(number(24), number(80))).or_cause("cannot size the terminal")?;
     // A program's output goes to the host as it is.
     if is_shell {
         cooked(&port)?
@@ -260,7 +305,7 @@ pub fn argv(name: &str, io: Option<&Workload>, arguments: &[String]) -> Result<V
     Ok(program.argv(&program.binary(), io, arguments))
 }
 
-/// Runs every stage for a moment and checks what it prints against the truth; and every example, which must attach and end well.
+/// Runs every stage for a moment and checks what it prints against the truth; and every example, which must end well.
 ///
 /// # Errors
 /// If one fails.
@@ -277,7 +322,11 @@ pub fn demo() -> Result<()> {
     for example in &workbook.examples {
         println!("\nExample {}: {}", example.name(), example.title);
         match moment(example) {
-            Ok(lines) => println!("  It attached, printed {lines} lines, and ended well."),
+            Ok(0) => {
+                eprintln!("Error: it printed nothing");
+                bad.push(example.name());
+            }
+            Ok(lines) => println!("  It printed {lines} lines, and ended well."),
             Err(error) => {
                 eprintln!("Error: {error}");
                 bad.push(example.name());
@@ -291,13 +340,18 @@ pub fn demo() -> Result<()> {
     Err(Error::new(format!("these failed: {}", bad.join(", "))).evidence("their words above"))
 }
 
-/// Runs an example beside a few writes, or with the command that it looks at, and gives the number of lines that it printed.
+/// Runs an example beside a few writes, with the command that it looks at, or alone, and gives the number of lines that it printed.
 fn moment(example: &impl Program) -> Result<usize> {
     let binary = example.binary();
-    let (_, command) = example.beside();
+    let (own_io, command) = example.beside();
     let command = command.iter().flat_map(|command| ["--"].into_iter().chain(command.split(' ')));
     let argv: Vec<_> = std::iter::once(&*binary).chain(command).collect();
     let mut start = Command::new(&binary);
+    // One without anything beside it makes its own I/O, and attaches to nothing.
+    if (own_io, argv.len()) == (Some("none"), 1) {
+        let seen = output(&mut start)?;
+        return Ok(String::from_utf8_lossy(&seen.stdout).lines().count());
+    }
     let running = Running::spawn(start.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()))?;
     let seen = if argv.len() > 1 {
         running.wait()?
@@ -325,6 +379,21 @@ mod tests {
         let plain = Request::parse("lab.argv=shell").unwrap();
         assert_eq!((&*plain.terminal, plain.apart), ("dumb,24,80", false));
         assert_eq!(Request::parse("console=ttyS0 panic=-1"), None);
+    }
+
+    #[test]
+    fn a_disk_is_made_of_its_blocks_that_hold_something() {
+        let mut disk = vec![0; 5 * BLOCK];
+        disk[BLOCK] = 1;
+        disk[4 * BLOCK..].fill(7);
+        let found = blocks(&disk);
+        assert_eq!(found.len(), 2 * (4 + BLOCK));
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(disk.len() as u64).unwrap();
+        write_blocks(&found, &file).unwrap();
+        let mut read = vec![1; disk.len()];
+        file.read_exact_at(&mut read, 0).unwrap();
+        assert!(read == disk);
     }
 
     #[test]

@@ -32,7 +32,7 @@ const KVM_LIMIT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// Sizes of the disks. They are sparse files: only what is written takes room.
-const FS_BYTES: u64 = 256 << 20;
+pub(crate) const FS_BYTES: u64 = 256 << 20;
 const RAW_BYTES: u64 = 64 << 20;
 
 /// How the guest's instructions are run.

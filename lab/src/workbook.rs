@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::interrupt;
 use crate::workload::Workload;
 
+/// Cargo's profile for the room kit.
+const SMALL: &str = "kit";
+
 /// A stage, from `[package.metadata.stage]` of its `Cargo.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -286,7 +289,7 @@ impl Workbook {
     /// # Errors
     /// If it does not compile.
     pub fn build_small(&self) -> Result<Vec<PathBuf>> {
-        self.build_programs(self.programs(), "kit")
+        self.build_programs(self.programs(), SMALL)
     }
 
     /// Builds what runs in every guest, and no stage or example.
@@ -312,6 +315,9 @@ impl Workbook {
             command.args(["--package", program.package(), "--bin", &program.binary()]);
             names.push(program.binary());
         }
+        if profile == SMALL {
+            command.env("CARGO_ENCODED_RUSTFLAGS", self.nameless());
+        }
         let status = command.status().or_cause("cannot start cargo")?;
         if !status.success() {
             // Ctrl-C ends cargo, too.
@@ -322,6 +328,19 @@ impl Workbook {
         }
         let folder = if profile == "dev" { self.binaries() } else { self.target.join(profile) };
         Ok(names.iter().map(|name| folder.join(name)).collect())
+    }
+
+    /// What tells rustc to leave this machine's folders out of binaries, which hold the places of their panics: who makes a kit
+    /// elsewhere gets the same bytes, and nobody reads there whose home it was. Later ones come first.
+    fn nameless(&self) -> String {
+        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+        let folders =
+            [(home.as_deref(), "cargo"), (Some(&*self.root), "workbook"), (Some(&*self.target), "target")];
+        let flags = folders
+            .iter()
+            .filter_map(|(from, to)| Some(format!("--remap-path-prefix={}={to}", (*from)?.display())));
+        flags.collect::<Vec<_>>().join("\x1f")
     }
 
     /// Where Cargo puts the binaries of [`Workbook::build`].

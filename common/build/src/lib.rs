@@ -51,6 +51,8 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
 
     let stem = source.file_name().and_then(|name| name.to_str()).unwrap_or_default().replace(".bpf.c", "");
     let object = out.join(format!("{stem}.bpf.o"));
+    // An object names the sources of its lines, without the folders of who compiled it.
+    let nameless = |folder: &Path| format!("-ffile-prefix-map={}/=", folder.display());
     SkeletonBuilder::new()
         .source(&source)
         .obj(&object)
@@ -66,6 +68,9 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
             "-Werror".as_ref(),
             // Who comments a line out to see what happens must not be stopped by this.
             "-Wno-unused-variable".as_ref(),
+            "-fdebug-compilation-dir=.".as_ref(),
+            nameless(package).as_ref(),
+            nameless(Path::new(env!("CARGO_MANIFEST_DIR"))).as_ref(),
         ])
         .build_and_generate(out.join(format!("{stem}.skel.rs")))
         .map_err(|error| compilers_words(&format!("{error:#}"), &source).to_owned())?;

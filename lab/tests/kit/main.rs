@@ -4,8 +4,9 @@
 mod whole;
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -13,6 +14,9 @@ use std::time::{Duration, Instant};
 use lab::image;
 use lab::workbook::Workbook;
 use libtest_mimic::{Arguments, Failed, Trial};
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
 
 fn main() -> ExitCode {
     let trial = |(name, test): &(&str, fn())| {
@@ -39,7 +43,11 @@ const QUICK: &[(&str, fn())] = tests![
     the_launcher_has_no_fault_that_shellcheck_finds,
     the_emulator_is_called_as_it_should_be,
     what_runs_there_comes_back_as_it_is,
+    a_signal_for_the_whole_group_does_not_lose_the_last_words,
     a_shells_words_are_passed_on,
+    the_guest_hears_of_a_windows_size,
+    another_language_changes_nothing,
+    a_relative_folder_for_scratch_files_will_do,
     the_processor_helps_only_a_guest_of_its_kind,
     an_old_emulator_gets_a_plain_processor,
     a_kvm_that_hangs_is_tried_once,
@@ -183,6 +191,12 @@ impl Fake {
         self.plain(&fs::read_to_string(self.at("calls")).unwrap_or_default())
     }
 
+    fn wait_until_up(&self) {
+        while !fs::read_dir(self.at("tmp")).unwrap().flatten().any(|entry| entry.path().join("up").exists()) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Without what differs from run to run.
     fn plain(&self, text: &str) -> String {
         let mut text = text.replace(&self.folder.path().display().to_string(), "[folder]");
@@ -226,12 +240,8 @@ fn what_runs_there_comes_back_as_it_is() {
     fake.program("head", "exec /usr/bin/head \"$@\"");
     let mut command = fake.command(&["run", "03"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
-    let up = fake.at("tmp");
-    while !fs::read_dir(&up).unwrap().flatten().any(|entry| entry.path().join("up").exists()) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    fake.wait_until_up();
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(4));
     // When nobody reads any more, the program is asked to end.
     let fake = Fake::new(
@@ -242,6 +252,78 @@ fn what_runs_there_comes_back_as_it_is() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// As `timeout`, a service manager or a Makefile's end send it.
+fn a_signal_for_the_whole_group_does_not_lose_the_last_words() {
+    let fake = Fake::new(
+        "exec 9>stderr; echo 'ready 1' >>status; echo up; head -c 1 >/dev/null; echo report; echo warning >&9\n\
+         echo 'exit 4' >>status",
+    );
+    fake.program("head", "exec /usr/bin/head \"$@\"");
+    let mut command = fake.command(&["run", "03"]);
+    let child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    fake.wait_until_up();
+    killpg(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "up\nreport\n", "{stderr}");
+    assert!(stderr.contains("warning\n") && output.status.code() == Some(4), "{stderr}");
+}
+
+fn the_guest_hears_of_a_windows_size() {
+    let fake = Fake::new(
+        "exec 8<>sizes; echo 'ready 1' >>status; read size <&8; echo \"$size\"; read size <&8; echo \"$size\"\n\
+         echo 'exit 0' >>status",
+    );
+    let size = Winsize { ws_row: 33, ws_col: 111, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(Some(&size), None).unwrap();
+    let mut command = fake.command(&["run", "01"]);
+    command.stdin(pty.slave.try_clone().unwrap()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "1 33 111");
+    let other = rustix::termios::Winsize { ws_row: 44, ws_col: 99, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&pty.master, other).unwrap();
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGWINCH).unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "1 44 99");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// The tools that the launcher calls speak it, too: here one whose words and numbers the launcher looks at.
+fn another_language_changes_nothing() {
+    let fake = Fake::new(GUEST);
+    fake.program(
+        "df",
+        "case ${LC_ALL-$LANG} in\n\
+         de*) echo 'Dateisystem 1K-Blöcke Benutzt Verfügbar Verw% Eingehängt auf'; echo '/dev/x 1,0M 9 1.000.000 1% /' ;;\n\
+         *) exec /usr/bin/df \"$@\" ;;\nesac",
+    );
+    fake.program(
+        "sha256sum",
+        "case ${LC_ALL-$LANG} in\n\
+         de*) /usr/bin/sha256sum \"$@\" | sed 's/FAILED/FEHLSCHLAG/' ;;\n\
+         *) exec /usr/bin/sha256sum \"$@\" ;;\nesac",
+    );
+    let german = |fake: &Fake, arguments: &[&str]| {
+        let mut command = fake.command(arguments);
+        fake.finish(command.env("LANG", "de_DE.UTF-8").env("LC_ALL", "de_DE.UTF-8").env("LANGUAGE", "de"))
+    };
+    let text = german(&fake, &["run", "03", "--io", "write é"]);
+    assert!(text.starts_with("out\n") && text.ends_with("--- status 3"), "{text}");
+    assert!(fake.calls().contains("lab.argv=run,03,--io,write%20é "), "{}", fake.calls());
+    fs::write(fake.at("kit stick/initramfs"), "a roof").unwrap();
+    let text = german(&fake, &["check"]);
+    assert!(text.contains("initramfs: FAILED") && text.ends_with("--- status 1"), "{text}");
+}
+
+fn a_relative_folder_for_scratch_files_will_do() {
+    for folder in ["tmp", "./tmp", "kit stick/../tmp"] {
+        let fake = Fake::new(GUEST);
+        let mut command = fake.command(&["run", "01"]);
+        let text = fake.finish(command.current_dir(fake.at("")).env("TMPDIR", folder));
+        assert!(text.starts_with("out\n") && text.ends_with("--- status 3"), "{text}");
+    }
 }
 
 fn a_shells_words_are_passed_on() {
@@ -396,7 +478,8 @@ fn what_does_not_exist_is_told() {
 /// Windows' launcher can't be run here. What it gives to the emulator is what the tested one gives, but for the ports.
 fn the_other_launcher_starts_the_same_machine() {
     let fake = Fake::new(GUEST);
-    fake.run(&["run", "03"]);
+    let arguments = ["run", "03", "--io", "sync", "--", "--lines", "9"];
+    fake.run(&arguments);
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let other = fs::read_to_string(root.join("kit/lab.cmd")).unwrap().replace(" ^\n", "");
     let called = fake.calls();
@@ -419,8 +502,11 @@ fn the_other_launcher_starts_the_same_machine() {
         assert_eq!(ours, theirs);
     }
     let append = words.iter().find(|word| word.starts_with("console=")).unwrap();
-    let append = append.split(" lab.argv=").next().unwrap();
-    assert!(other.contains(append), "{append}");
+    let (append, argv) = append.split_once(" lab.argv=").unwrap();
+    assert!(other.contains(&format!("{append} lab.argv=%ARGV% ")), "{append}");
+    // Windows' shell writes a comma for each blank.
+    assert!(other.contains("\nset ARGV=%*\n") && other.contains("\nset ARGV=%ARGV: =,%\n"));
+    assert_eq!(argv.split(' ').next(), Some(&*arguments.join(" ").replace(' ', ",")));
     let blocks = |c| other.matches(c).count();
     assert_eq!(blocks('('), blocks(')'));
     assert_eq!(blocks('"') % 2, 0);

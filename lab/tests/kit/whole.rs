@@ -21,6 +21,7 @@ use crate::tests;
 /// The long tests.
 pub const LONG: &[(&str, fn())] = tests![
     kits_are_small_and_made_alike,
+    no_program_of_a_kit_names_a_folder_of_its_maker,
     a_kit_runs_in_an_empty_debian_without_a_network,
     a_stage_runs_in_one_console_and_the_workload_in_the_other,
     the_build_kit_builds_without_a_network,
@@ -64,11 +65,27 @@ fn kits_are_small_and_made_alike() {
     let once = sums(&KIT);
     let other: Vec<_> = again.lines().filter(|line| !once.contains(line)).collect();
     assert!(other.is_empty() && again.len() == once.len(), "not the same bytes: {other:?}");
+    let windows = fs::read_to_string(KIT.join("lab.cmd")).unwrap();
+    assert!(windows.split_inclusive('\n').all(|line| line.ends_with("\r\n")), "Windows' ends of lines");
     // The largest kernel alone.
     let largest =
         MATRIX.iter().max_by_key(|series| size(&KIT.join(format!("kernels/{}.bzImage", series.name))));
     let one = without_the_rest(&bundle("room-kit-one", &["--kernels", largest.unwrap().name]));
     assert!(one <= 20_000_000, "{one} bytes with {}", largest.unwrap().name);
+}
+
+fn no_program_of_a_kit_names_a_folder_of_its_maker() {
+    let mut zstd = Command::new("zstd");
+    let root = zstd.args(["-dcq", "--long=27"]).arg(KIT.join("initramfs")).output().unwrap();
+    let root = String::from_utf8_lossy(&root.stdout);
+    assert!(root.contains("target/kit/build/stage01_submit_bio_call_time-"), "panics have their places");
+    let workbook = Workbook::read().unwrap();
+    for folder in
+        [workbook.root.to_str().unwrap(), workbook.target.to_str().unwrap(), "/.cargo/", "/.rustup/"]
+    {
+        let near = root.find(folder).map(|at| root.get(at.saturating_sub(40)..at + 80));
+        assert_eq!(near, None, "{folder}");
+    }
 }
 
 fn a_kit_runs_in_an_empty_debian_without_a_network() {
@@ -137,6 +154,11 @@ impl Window {
         self.seen = self.seen.split_once(text).unwrap().1.to_owned();
     }
 
+    fn resize(&self, rows: u16, columns: u16) {
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&self.terminal, size).unwrap();
+    }
+
     fn type_in(&mut self, text: &str) {
         self.terminal.write_all(text.as_bytes()).unwrap();
     }
@@ -166,6 +188,15 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
     second.wait_for("lab:~# ");
     first.wait_for("submit_bio() -> bio_endio() time duration: ");
     first.wait_for("Starts without an end: ");
+    first.wait_for("lab:~# ");
+    // Both follow their windows. The guest needs a moment to hear of it.
+    const SEE: &str = "until stty size | grep '^44 99$'; do sleep 0.1; done\r";
+    for window in [&mut first, &mut second] {
+        window.resize(44, 99);
+        window.type_in(SEE);
+        window.wait_for("\r\n44 99\r\n");
+        window.wait_for("lab:~# ");
+    }
     // An editor, over the whole screen.
     second.type_in("vi /tmp/x\r");
     second.wait_for("/tmp/x 1/1");
@@ -176,7 +207,6 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
     second.type_in("cat /tmp/x\r");
     second.wait_for("hello\r\n");
     // Ctrl-C is the guest's, Ctrl-] is ours.
-    first.wait_for("lab:~# ");
     first.type_in("echo begun; sleep 1000\r");
     first.wait_for("\nbegun\r\n");
     first.type_in("\x03");
