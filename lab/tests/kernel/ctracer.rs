@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use stage10_ctracer::recording::Recording;
 use stage10_ctracer::tree::{Call, Life, Tree};
 
-use crate::guest::{Missed, io, programs, quiet, sh, wait_until};
+use crate::guest::{AtEnd, Missed, io, programs, quiet, sh, wait_until};
 use crate::pagecache::{go, prepare};
 use crate::{Case, cases};
 
@@ -31,11 +31,12 @@ pub const CASES: &[Case] = cases![
     ctracer_traces_other_classes,
     ctracer_ends_in_every_phase,
     ctracer_tells_what_is_wrong,
+    ctracer_keeps_what_it_cannot_write,
 ];
 
 /// Those that run on the oldest kernel, which attaches one by one, and on the newest, which has a link for all; in the soak
 /// on all four.
-pub const SLOW: [&str; 7] = [
+pub const SLOW: [&str; 8] = [
     "ctracer_finds_what_another_reader_of_the_types_finds",
     "ctracer_nests_as_function_graph_does",
     "ctracer_filters",
@@ -43,6 +44,7 @@ pub const SLOW: [&str; 7] = [
     "ctracer_traces_other_classes",
     "ctracer_ends_in_every_phase",
     "ctracer_tells_what_is_wrong",
+    "ctracer_keeps_what_it_cannot_write",
 ];
 
 pub const SOAK: &[Case] = cases![soak_ctracer];
@@ -551,10 +553,38 @@ fn ctracer_tells_what_is_wrong() {
     assert!(text.starts_with("Error: sdzz9 is no disk\n"), "{text}");
     let text = run(&["--class", "request", "--device", "sdzz9"]);
     assert!(text.starts_with("Error: a struct request is for no disk"), "{text}");
-    let text = run(&["--output", "/nowhere/x", "--duration", "1"]);
-    assert!(text.starts_with("Error: cannot write /nowhere/x\n"), "{text}");
+    // Before it records anything.
+    for (option, file) in
+        [("--output", "/nowhere/x"), ("--html", "/nowhere/x"), ("--perfetto", "/tmp"), ("--html", "/sys/x")]
+    {
+        let text = run(&[option, file, "--duration", "1"]);
+        assert!(text.starts_with(&format!("Error: cannot write {file}\n")), "{text}");
+    }
+    let text = run(&["--class", "request", "--slowest", "1"]);
+    assert!(text.starts_with("Error: of a struct request no lives are known\n"), "{text}");
+    let text = sh("stage10 --life bio 2>&1 || true");
+    assert!(text.contains("give the address of a bio"), "{text}");
     let text = run(&["show", "/bin/sh"]);
     assert!(text.starts_with("Error: /bin/sh is no recording of ctracer\n"), "{text}");
     let text = run(&["show", "/nowhere/x"]);
     assert!(text.starts_with("Error: cannot read /nowhere/x\n"), "{text}");
+}
+
+fn ctracer_keeps_what_it_cannot_write() {
+    quiet();
+    sh("mkdir -p /tmp/small && mount -t tmpfs -o size=16k small /tmp/small");
+    let _unmount = AtEnd("umount /tmp/small");
+    for (option, file) in [("--output", "/tmp/small/x.rec"), ("--html", "/tmp/small/x.html")] {
+        let stage = Stage::start(&[&["stage10", option, file, "--lines", "3"], &SOME[..]].concat()).unwrap();
+        io("write /dev/scratch --count 50");
+        let seen = stage.end(Signal::SIGINT).unwrap();
+        assert_eq!(seen.status.code(), Some(1), "{seen:?}");
+        assert!(seen.stderr.contains("No space left"), "{seen:?}");
+        let show = seen.stderr.lines().find_map(|line| line.strip_prefix("The recording is kept. Show it: "));
+        let text = sh(&format!("{} 2>&1", show.unwrap()));
+        // The page was too large, but all is in the recording; or the recording is cut where the disk was full.
+        assert_eq!(text.contains("lives: 50,"), option == "--html", "{text}");
+        assert_eq!(text.contains("cut short"), option == "--output", "{text}");
+        fs::remove_file(file).unwrap();
+    }
 }
