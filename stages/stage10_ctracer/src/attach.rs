@@ -24,14 +24,14 @@ pub struct Target {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// Which of its arguments is the object, the first one is 1.
-    pub argument: usize,
+    /// Which of the registers for arguments holds the object, the first one is 0.
+    pub register: usize,
 }
 
 impl Target {
-    /// Its number, and where its argument is, as the programs take it.
+    /// Its number, and where its object is, as the programs take it.
     pub fn cookie(&self) -> u64 {
-        u64::from(self.id) | REGISTERS.get(self.argument.wrapping_sub(1)).unwrap_or(&0) << 32
+        u64::from(self.id) | REGISTERS.get(self.register).unwrap_or(&0) << 32
     }
 }
 

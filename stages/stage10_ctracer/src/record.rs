@@ -132,7 +132,7 @@ pub fn record(args: &RecordArgs, file: impl FnOnce() -> Result<File>) -> Result<
         let id = id as u32;
         match ENDS.iter().position(|end| *end == function.name) {
             Some(end) if is_bio => ids[end] = id,
-            _ => singles.push(Target { id, name: function.name.clone(), argument: function.argument }),
+            _ => singles.push(Target { id, name: function.name.clone(), register: function.register }),
         }
     }
 
