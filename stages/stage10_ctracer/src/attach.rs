@@ -65,7 +65,6 @@ pub fn multi(
         retprobe,
         ..KprobeMultiOpts::default()
     };
-    // The returns first: so there is none without its entry.
     let links = returns
         .attach_kprobe_multi_with_opts(options(true))
         .and_then(|first| Ok(vec![first, entries.attach_kprobe_multi_with_opts(options(false))?]));
@@ -121,7 +120,7 @@ pub fn single(
 /// If the progress can't be shown.
 pub fn detach(links: Vec<Link>) -> Result<()> {
     let bar = progress("Detaching", links.len())?;
-    // The entries before the returns, which were attached before them.
+    // The entries first: returns may still come, of the calls that are under way.
     for link in links.into_iter().rev() {
         drop(link);
         bar.inc(1);

@@ -177,8 +177,9 @@ pub fn value(btf: &Btf<'_>, member: &str) -> Option<u32> {
     u32::try_from(value).ok()
 }
 
-/// The register for the argument behind `before`, of a function that returns `returns`, by x86_64's calling convention: what
-/// has more than two words, or finds too few registers, is in memory, and of a returned one the first register has the address.
+/// The register for the argument behind `before`, of a function that returns `returns`, by x86_64's calling convention:
+/// what has more than two words, or finds too few registers, is in memory. If that is what is returned, the first register
+/// says where.
 fn register_behind(returns: Option<BtfType<'_>>, before: &[Option<BtfType<'_>>]) -> usize {
     let hidden = usize::from(returns.is_some_and(|ty| words(ty) > 2));
     before.iter().flatten().map(|ty| words(*ty)).fold(hidden, |taken, words| match words {
@@ -318,7 +319,7 @@ fn spaced(word: &str, declarator: &str) -> String {
     if declarator.is_empty() { word.to_owned() } else { format!("{word} {declarator}") }
 }
 
-/// What `stage10 list` prints: the prototypes, with the argument that is the object, and those that can't be probed, by why.
+/// What `stage10 list` prints: the prototypes, with the argument that is the object, and what can't be probed, by why.
 pub struct List<'a> {
     /// The class.
     pub class: &'a str,

@@ -62,7 +62,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
 
-    /// Only the objects that this process has had in its hands
+    /// Only the bios that this process has had in its hands; of another class, only the calls that it makes
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub pid: Option<u32>,
 
@@ -217,7 +217,6 @@ pub fn record(args: &RecordArgs, file: impl FnOnce() -> Result<File>) -> Result<
     let mut refused = Vec::new();
     let mut links: Vec<Link> = Vec::new();
     if is_bio {
-        // The returns before the entries: so an entry has the place on the stack that its return will have.
         let progs = &skel.progs;
         for program in [
             &progs.submit_bio_return,
