@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use lab::guest::{PART_DEVICE, RAW_DEVICE, Setting};
 use lab::observe::{Observation, Stage};
 use lab::workload::Done;
+use libbpf_rs::query::LinkInfoIter;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use stage10_ctracer::recording::{Record, Recording};
@@ -512,14 +513,17 @@ fn ctracer_traces_other_classes() {
 fn ctracer_records_what_comes_when_all_is_attached() {
     quiet();
     let said = "/tmp/ctracer.err";
+    let before = LinkInfoIter::default().count();
     let mut command = Command::new("stage10");
     let command = command.args(["--output", FILE, "--lines", "3"]).stdout(Stdio::null());
     let mut child = command.stderr(fs::File::create(said).unwrap()).spawn().unwrap();
     let pid = Pid::from_raw(child.id() as i32);
     let is_ready = || fs::read_to_string(said).unwrap().contains("Tracing.");
-    // The ends of a life are attached first.
-    let enabled = "/sys/kernel/tracing/enabled_functions";
-    wait_until("one is attached", || fs::read_to_string(enabled).unwrap().contains("bio_endio"));
+    // The two ends of a life are attached first, by a link for each of their four programs.
+    while LinkInfoIter::default().count() < before + 4 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
+        thread::yield_now();
+    }
     kill(pid, Signal::SIGSTOP).unwrap();
     assert!(!is_ready(), "it attached too fast for this case");
     io("write /dev/scratch --count 5");

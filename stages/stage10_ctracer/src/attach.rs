@@ -5,12 +5,16 @@
 //! entry that it belongs to has the same place on the stack.
 
 use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, IntoRawFd};
 
 use common::stop::Stop;
 use common::{Error, OrCause, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use libbpf_rs::{KprobeMultiOpts, Link, ProgramMut};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use perf_event::Builder;
+use perf_event::events::KProbe;
 
 use crate::find::Names;
 
@@ -26,6 +30,8 @@ pub struct Target {
     pub name: String,
     /// Which of the registers for arguments holds the object, the first one is 0.
     pub register: usize,
+    /// Where it is in the kernel's code; 0 if the kernel hides that.
+    pub address: u64,
 }
 
 impl Target {
@@ -101,9 +107,8 @@ pub fn single(
         if stop.is_over()? {
             break;
         }
-        let both = exit
-            .attach_kprobe(true, &target.name)
-            .and_then(|first| Ok([first, entry.attach_kprobe(false, &target.name)?]));
+        let both = probe(exit, true, target.address)
+            .and_then(|first| Ok([first, probe(entry, false, target.address)?]));
         match both {
             Ok(both) => links.extend(both),
             Err(error) => refused.push(Refused { name: target.name.clone(), why: error.to_string() }),
@@ -112,6 +117,18 @@ pub fn single(
     }
     bar.finish_and_clear();
     Ok(links)
+}
+
+/// Attaches to a function by its address: to find a name, 5.10 reads through all its symbols.
+fn probe(program: &ProgramMut<'_>, is_return: bool, address: u64) -> Result<Link> {
+    // Of no name, the kernel takes the offset as the address.
+    let event = KProbe::for_function(is_return, CString::default(), address);
+    let event = event.and_then(|event| Builder::new(event).any_pid().one_cpu(0).build());
+    let event = event.or_cause("cannot open a probe")?;
+    let link = program.attach_perf_event(event.as_raw_fd())?;
+    // The link closes it.
+    let _ = event.into_raw_fd();
+    Ok(link)
 }
 
 /// Takes all probes away.

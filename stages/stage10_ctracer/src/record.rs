@@ -132,7 +132,12 @@ pub fn record(args: &RecordArgs, file: impl FnOnce() -> Result<File>) -> Result<
         let id = id as u32;
         match ENDS.iter().position(|end| *end == function.name) {
             Some(end) if is_bio => ids[end] = id,
-            _ => singles.push(Target { id, name: function.name.clone(), register: function.register }),
+            _ => singles.push(Target {
+                id,
+                name: function.name.clone(),
+                register: function.register,
+                address: names.address(&function.name).unwrap_or_default(),
+            }),
         }
     }
 
@@ -231,9 +236,11 @@ pub fn record(args: &RecordArgs, file: impl FnOnce() -> Result<File>) -> Result<
         links.extend(attach::multi(&skel.progs.entries, &skel.progs.returns, &singles, &mut refused));
     } else {
         for target in &singles {
-            let Some(address) = names.address(&target.name) else { return Err(hidden()) };
+            if target.address == 0 {
+                return Err(hidden());
+            }
             // Behind the probe's own instruction; that one is behind an ENDBR where the kernel is built with them.
-            for at in [address + 1, address + 5] {
+            for at in [target.address + 1, target.address + 5] {
                 let probe = target.cookie().to_ne_bytes();
                 skel.maps.probes.update(&at.to_ne_bytes(), &probe, MapFlags::ANY)?;
             }
