@@ -36,11 +36,12 @@ pub const CASES: &[Case] = cases![
     ctracer_keeps_what_it_cannot_write,
     ctracer_records_what_comes_when_all_is_attached,
     ctracer_attaches_no_more_than_the_kernel_lets,
+    ctracer_goes_on_without_those_that_the_kernel_refuses,
 ];
 
 /// Those that run on the oldest kernel, which attaches one by one, and on the newest, which has a link for all; in the soak
 /// on all four.
-pub const SLOW: [&str; 10] = [
+pub const SLOW: [&str; 11] = [
     "ctracer_finds_what_another_reader_of_the_types_finds",
     "ctracer_nests_as_function_graph_does",
     "ctracer_filters",
@@ -51,6 +52,7 @@ pub const SLOW: [&str; 10] = [
     "ctracer_keeps_what_it_cannot_write",
     "ctracer_records_what_comes_when_all_is_attached",
     "ctracer_attaches_no_more_than_the_kernel_lets",
+    "ctracer_goes_on_without_those_that_the_kernel_refuses",
 ];
 
 pub const SOAK: &[Case] = cases![soak_ctracer];
@@ -552,6 +554,23 @@ fn ctracer_attaches_no_more_than_the_kernel_lets() {
         assert!(said.starts_with("Error: cannot open as many probes as there are functions\n"), "{said}");
         assert!(said.contains("fix:      name fewer functions: --functions GLOB"), "{said}");
     }
+}
+
+fn ctracer_goes_on_without_those_that_the_kernel_refuses() {
+    // What kprobes themselves use, they can't probe. A link that holds all functions has no such list.
+    sh("mkdir -p /tmp/debug && mount -t debugfs debug /tmp/debug");
+    let _unmount = AtEnd("umount /tmp/debug");
+    let forbidden = fs::read_to_string("/tmp/debug/kprobes/blacklist").unwrap();
+    let forbidden: BTreeSet<_> =
+        forbidden.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    let list = sh("stage10 list --class pt_regs | sed -n 's/^1 .*[ *]\\([a-z0-9_]*\\)(.*;$/\\1/p'");
+    let (bad, good): (Vec<_>, Vec<_>) = list.lines().partition(|name| forbidden.contains(name));
+    let options = ["--class", "pt_regs", "--functions", bad[0], "--functions", good[0], "--duration", "0.1"];
+    let said = Command::new("stage10").args(options).output().unwrap();
+    let said = String::from_utf8(said.stderr).unwrap();
+    let all = has_fprobe();
+    assert!(said.contains(&format!("Tracing. {} functions", if all { 2 } else { 1 })), "{said}");
+    assert_eq!(said.contains(&format!("warning: {} is not traced: ", bad[0])), !all, "{said}");
 }
 
 /// Whether a link can hold all functions.

@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, IntoRawFd};
+use std::sync::Mutex;
+use std::thread;
 
 use common::stop::Stop;
 use common::{Error, OrCause, Result};
@@ -20,6 +22,9 @@ use crate::find::Names;
 
 /// How far into the kernel's `struct pt_regs` the registers of the arguments are, on x86_64: di, si, dx, cx, r8, r9.
 const REGISTERS: [u64; 6] = [112, 104, 96, 88, 72, 64];
+
+/// So many probes are taken away at the same time.
+const AT_ONCE: usize = 16;
 
 /// A function to probe.
 #[derive(Clone, Debug)]
@@ -111,7 +116,7 @@ pub fn single(
             .and_then(|first| Ok([first, probe(entry, false, target.address)?]));
         match both {
             Ok(both) => links.extend(both),
-            Err(error) => refused.push(Refused { name: target.name.clone(), why: error.to_string() }),
+            Err(why) => refused.push(Refused { name: target.name.clone(), why }),
         }
         bar.inc(1);
     }
@@ -120,12 +125,12 @@ pub fn single(
 }
 
 /// Attaches to a function by its address: to find a name, 5.10 reads through all its symbols.
-fn probe(program: &ProgramMut<'_>, is_return: bool, address: u64) -> Result<Link> {
+fn probe(program: &ProgramMut<'_>, is_return: bool, address: u64) -> Result<Link, String> {
     // Of no name, the kernel takes the offset as the address.
     let event = KProbe::for_function(is_return, CString::default(), address);
     let event = event.and_then(|event| Builder::new(event).any_pid().one_cpu(0).build());
-    let event = event.or_cause("cannot open a probe")?;
-    let link = program.attach_perf_event(event.as_raw_fd())?;
+    let event = event.map_err(|error| error.to_string())?;
+    let link = program.attach_perf_event(event.as_raw_fd()).map_err(|error| error.to_string())?;
     // The link closes it.
     let _ = event.into_raw_fd();
     Ok(link)
@@ -137,11 +142,22 @@ fn probe(program: &ProgramMut<'_>, is_return: bool, address: u64) -> Result<Link
 /// If the progress can't be shown.
 pub fn detach(links: Vec<Link>) -> Result<()> {
     let bar = progress("Detaching", links.len())?;
-    // The entries first: returns may still come, of the calls that are under way.
-    for link in links.into_iter().rev() {
-        drop(link);
-        bar.inc(1);
-    }
+    // For each, the kernel waits until no CPU can be in it. Together they wait less long.
+    let links = Mutex::new(links);
+    let next = || links.lock().ok()?.pop();
+    let work = || {
+        while let Some(link) = next() {
+            drop(link);
+            bar.inc(1);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..AT_ONCE {
+            // Where no thread can be had, the others do its work.
+            let _ = thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
     bar.finish_and_clear();
     Ok(())
 }
