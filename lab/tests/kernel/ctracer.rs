@@ -434,8 +434,14 @@ fn ctracer_filters() {
     // Requests come again and again, to whoever needs one, so they are followed to nobody else.
     let one = prepare("write /dev/scratch --count 20");
     let pid = one.id();
-    // One of these is called by whoever submits it, on each kernel.
-    let functions = ["blk_mq_start_request", "blk_account_io_start", "blk_mq_sched_insert*"];
+    // One of these is called by whoever submits it, on each kernel; the last ones in an interrupt.
+    let functions = [
+        "blk_mq_start_request",
+        "blk_account_io_start",
+        "blk_mq_sched_insert*",
+        "*complete_rq",
+        "*end_request",
+    ];
     let functions = functions.map(|glob| ["--functions", glob]).concat();
     let stage = start(&[&["--pid", &pid.to_string(), "--class", "request"], &functions[..]].concat());
     let other = thread::spawn(|| io("write /dev/scratch --count 20"));
