@@ -2,22 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::panic::panic_any;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lab::guest::{PART_DEVICE, RAW_DEVICE, Setting};
 use lab::observe::{Observation, Stage};
 use lab::workload::Done;
+use libbpf_rs::query::LinkInfoIter;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use stage10_ctracer::recording::Recording;
+use stage10_ctracer::recording::{Record, Recording};
 use stage10_ctracer::tree::{Call, Life, Tree};
 
-use crate::guest::{Missed, io, programs, quiet, sh, wait_until};
+use crate::guest::{AtEnd, Missed, io, programs, quiet, sh, wait_until};
 use crate::pagecache::{go, prepare};
 use crate::{Case, cases};
 
@@ -31,11 +33,15 @@ pub const CASES: &[Case] = cases![
     ctracer_traces_other_classes,
     ctracer_ends_in_every_phase,
     ctracer_tells_what_is_wrong,
+    ctracer_keeps_what_it_cannot_write,
+    ctracer_records_what_comes_when_all_is_attached,
+    ctracer_attaches_no_more_than_the_kernel_lets,
+    ctracer_goes_on_without_those_that_the_kernel_refuses,
 ];
 
 /// Those that run on the oldest kernel, which attaches one by one, and on the newest, which has a link for all; in the soak
 /// on all four.
-pub const SLOW: [&str; 7] = [
+pub const SLOW: [&str; 11] = [
     "ctracer_finds_what_another_reader_of_the_types_finds",
     "ctracer_nests_as_function_graph_does",
     "ctracer_filters",
@@ -43,6 +49,10 @@ pub const SLOW: [&str; 7] = [
     "ctracer_traces_other_classes",
     "ctracer_ends_in_every_phase",
     "ctracer_tells_what_is_wrong",
+    "ctracer_keeps_what_it_cannot_write",
+    "ctracer_records_what_comes_when_all_is_attached",
+    "ctracer_attaches_no_more_than_the_kernel_lets",
+    "ctracer_goes_on_without_those_that_the_kernel_refuses",
 ];
 
 pub const SOAK: &[Case] = cases![soak_ctracer];
@@ -52,6 +62,7 @@ const SOME: [&str; 6] =
     ["--functions", "submit_bio*", "--functions", "blk_mq_s*_bio*", "--functions", "*split*"];
 
 const FILE: &str = "/tmp/ctracer.rec";
+const PIPE: &str = "/tmp/ctracer.pipe";
 
 /// Starts it, with these options.
 fn start(options: &[&str]) -> Stage {
@@ -405,6 +416,7 @@ fn ctracer_filters() {
     check(&tree);
     assert_eq!((tree.lives.len(), lives(&tree, PART_DEVICE, "write").len()), (20, 20));
     assert!(tree.lives.iter().all(|life| life.end.is_some()), "another process's interrupt ends it");
+    no_return_without_its_call();
 
     let disk = fs::canonicalize(RAW_DEVICE).unwrap();
     let options = ["--device", disk.to_str().unwrap(), "--functions", "*submit_bio*", "--exclude", "__*"];
@@ -413,10 +425,32 @@ fn ctracer_filters() {
         io("write /dev/scratch --count 10")
     });
     assert_eq!((tree.lives.len(), lives(&tree, RAW_DEVICE, "write").len()), (10, 10));
+    no_return_without_its_call();
     let names: BTreeSet<_> = tree.header.functions.iter().map(|function| function.name.clone()).collect();
     assert!(names.contains("bio_endio") && names.contains("submit_bio_noacct"), "{names:?}");
     let fits = |name: &String| name == "bio_endio" || name.contains("submit_bio") && !name.starts_with("__");
     assert!(names.iter().all(fits), "{names:?}");
+
+    // Requests come again and again, to whoever needs one, so they are followed to nobody else.
+    let one = prepare("write /dev/scratch --count 20");
+    let pid = one.id();
+    // One of these is called by whoever submits it, on each kernel; the last ones in an interrupt.
+    let functions = [
+        "blk_mq_start_request",
+        "blk_account_io_start",
+        "blk_mq_sched_insert*",
+        "*complete_rq",
+        "*end_request",
+    ];
+    let functions = functions.map(|glob| ["--functions", glob]).concat();
+    let stage = start(&[&["--pid", &pid.to_string(), "--class", "request"], &functions[..]].concat());
+    let other = thread::spawn(|| io("write /dev/scratch --count 20"));
+    go(one);
+    other.join().unwrap();
+    let tree = end(stage);
+    check(&tree);
+    no_return_without_its_call();
+    assert!(tree.calls.iter().all(|call| tree.tasks[call.task].pid == pid && !call.place.interrupt));
 
     let stage = start(&[&["--max-events", "25"][..], &SOME].concat());
     io("write /dev/scratch --count 30");
@@ -424,6 +458,15 @@ fn ctracer_filters() {
     assert!(seen.status.success());
     let recorded = self::tree(&seen);
     assert_eq!(recorded.calls.len(), 25);
+}
+
+/// What was not asked for is not sent either when it returns.
+#[track_caller]
+fn no_return_without_its_call() {
+    let records = Recording::read(Path::new(FILE)).unwrap().records;
+    let calls = records.iter().filter(|record| matches!(record, Record::Call(_))).count();
+    let returns = records.iter().filter(|record| matches!(record, Record::Return(_))).count();
+    assert!(0 < returns && returns <= calls, "{returns} returns, {calls} calls");
 }
 
 fn ctracer_loses_nothing() {
@@ -465,6 +508,80 @@ fn ctracer_traces_other_classes() {
     let started = tree.calls.iter().filter(|call| name(&tree, call) == "blk_mq_start_request").count();
     assert_eq!(started as u64, done.count);
     assert!(tree.calls.iter().all(|call| call.bio.is_none() && call.object != 0));
+
+    // Its first argument, a struct of two words, is in two registers: the inode is in the third.
+    let (tree, ()) = watch(&["--class", "inode", "--functions", "timestamp_truncate"], || {
+        sh("touch -d @1 /tmp/touched");
+    });
+    check(&tree);
+    let is_of_the_kernel = |call: &Call| call.object > u64::MAX >> 1;
+    assert!(!tree.calls.is_empty() && tree.calls.iter().all(is_of_the_kernel), "{:x?}", tree.calls);
+}
+
+fn ctracer_records_what_comes_when_all_is_attached() {
+    quiet();
+    let said = "/tmp/ctracer.err";
+    let before = LinkInfoIter::default().count();
+    let mut command = Command::new("stage10");
+    let command = command.args(["--output", FILE, "--lines", "3"]).stdout(Stdio::null());
+    let mut child = command.stderr(fs::File::create(said).unwrap()).spawn().unwrap();
+    let pid = Pid::from_raw(child.id() as i32);
+    let is_ready = || fs::read_to_string(said).unwrap().contains("Tracing.");
+    // The two ends of a life are attached first, by a link for each of their four programs.
+    while LinkInfoIter::default().count() < before + 4 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
+        thread::yield_now();
+    }
+    kill(pid, Signal::SIGSTOP).unwrap();
+    assert!(!is_ready(), "it attached too fast for this case");
+    io("write /dev/scratch --count 5");
+    kill(pid, Signal::SIGCONT).unwrap();
+    while !is_ready() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
+        thread::yield_now();
+    }
+    io("write /dev/scratch --count 6 --size 8192");
+    kill(pid, Signal::SIGINT).unwrap();
+    assert!(child.wait().unwrap().success());
+    let tree = Tree::new(Recording::read(Path::new(FILE)).unwrap());
+    assert!(tree.lives.iter().all(|life| life.bio.bytes == 8192), "{:?}", tree.lives);
+    assert_eq!(tree.lives.len(), 6);
+}
+
+fn ctracer_attaches_no_more_than_the_kernel_lets() {
+    quiet();
+    let _limit = Setting::new("/proc/sys/fs/nr_open", "1024").unwrap();
+    let output = Command::new("stage10").args(["--class", "inode", "--duration", "0.1"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    if has_fprobe() {
+        // One link holds them.
+        assert!(output.status.success() && said.contains("Tracing."), "{said}");
+    } else {
+        assert!(said.starts_with("Error: cannot open as many probes as there are functions\n"), "{said}");
+        assert!(said.contains("fix:      name fewer functions: --functions GLOB"), "{said}");
+    }
+}
+
+fn ctracer_goes_on_without_those_that_the_kernel_refuses() {
+    // What kprobes themselves use, they can't probe. A link that holds all functions has no such list.
+    sh("mkdir -p /tmp/debug && mount -t debugfs debug /tmp/debug");
+    let _unmount = AtEnd("umount /tmp/debug");
+    let forbidden = fs::read_to_string("/tmp/debug/kprobes/blacklist").unwrap();
+    let forbidden: BTreeSet<_> =
+        forbidden.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    let list = sh("stage10 list --class pt_regs | sed -n 's/^1 .*[ *]\\([a-z0-9_]*\\)(.*;$/\\1/p'");
+    let (bad, good): (Vec<_>, Vec<_>) = list.lines().partition(|name| forbidden.contains(name));
+    let options = ["--class", "pt_regs", "--functions", bad[0], "--functions", good[0], "--duration", "0.1"];
+    let said = Command::new("stage10").args(options).output().unwrap();
+    let said = String::from_utf8(said.stderr).unwrap();
+    let all = has_fprobe();
+    assert!(said.contains(&format!("Tracing. {} functions", if all { 2 } else { 1 })), "{said}");
+    assert_eq!(said.contains(&format!("warning: {} is not traced: ", bad[0])), !all, "{said}");
+}
+
+/// Whether a link can hold all functions.
+fn has_fprobe() -> bool {
+    fs::read_to_string("/proc/kallsyms").unwrap().contains(" register_fprobe_ips\n")
 }
 
 fn ctracer_ends_in_every_phase() {
@@ -473,11 +590,8 @@ fn ctracer_ends_in_every_phase() {
     let nothing_stays = || wait_until("its programs are gone", || programs() == before);
     let at_once = |signal| {
         let mut command = Command::new("stage10");
-        let mut child = command
-            .args(["--output", FILE, "--lines", "3"])
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child =
+            command.args(["--output", FILE, "--lines", "3"]).stderr(Stdio::null()).spawn().unwrap();
         wait_until("its programs are loaded", || programs() != before);
         kill(Pid::from_raw(child.id() as i32), signal).unwrap();
         child.wait().unwrap()
@@ -500,9 +614,29 @@ fn ctracer_ends_in_every_phase() {
     let took = asked.elapsed();
     nothing_stays();
     assert_eq!(tree.lives.len(), 5);
-    let fprobe = sh("cat /proc/kallsyms").contains(" register_fprobe_ips\n");
-    assert!(took < Duration::from_secs(if fprobe { 2 } else { 20 }), "{took:?}");
+    assert!(took < Duration::from_secs(if has_fprobe() { 2 } else { 20 }), "{took:?}");
     eprintln!("ended after {took:?}");
+
+    // While it writes, first the recording and then a page, into a pipe that is full: it goes on to the end.
+    sh(&format!("rm -f {PIPE} && mkfifo {PIPE}"));
+    let mut page = fs::File::options().read(true).write(true).open(PIPE).unwrap();
+    let stage = start(&[&SOME[..], &["--html", PIPE]].concat());
+    io("write /dev/scratch --count 5");
+    let pid = stage.pid();
+    kill(pid, Signal::SIGINT).unwrap();
+    let ended = thread::spawn(|| stage.end(Signal::SIGINT).unwrap());
+    let mut text = vec![0; 4096];
+    page.read_exact(&mut text).unwrap();
+    kill(pid, Signal::SIGINT).unwrap();
+    nothing_stays();
+    assert_eq!(Tree::new(Recording::read(Path::new(FILE)).unwrap()).lives.len(), 5);
+    while !text.ends_with(b"</html>\n") {
+        let at = text.len();
+        text.resize(at + 4096, 0);
+        let read = page.read(&mut text[at..]).unwrap();
+        text.truncate(at + read);
+    }
+    assert!(ended.join().unwrap().status.success());
 
     // Killed while it records: what it has written opens.
     let stage = start(&SOME);
@@ -551,10 +685,38 @@ fn ctracer_tells_what_is_wrong() {
     assert!(text.starts_with("Error: sdzz9 is no disk\n"), "{text}");
     let text = run(&["--class", "request", "--device", "sdzz9"]);
     assert!(text.starts_with("Error: a struct request is for no disk"), "{text}");
-    let text = run(&["--output", "/nowhere/x", "--duration", "1"]);
-    assert!(text.starts_with("Error: cannot write /nowhere/x\n"), "{text}");
+    // Before it records anything.
+    for (option, file) in
+        [("--output", "/nowhere/x"), ("--html", "/nowhere/x"), ("--perfetto", "/tmp"), ("--html", "/sys/x")]
+    {
+        let text = run(&[option, file, "--duration", "1"]);
+        assert!(text.starts_with(&format!("Error: cannot write {file}\n")), "{text}");
+    }
+    let text = run(&["--class", "request", "--slowest", "1"]);
+    assert!(text.starts_with("Error: of a struct request no lives are known\n"), "{text}");
+    let text = sh("stage10 --life bio 2>&1 || true");
+    assert!(text.contains("give the address of a bio"), "{text}");
     let text = run(&["show", "/bin/sh"]);
     assert!(text.starts_with("Error: /bin/sh is no recording of ctracer\n"), "{text}");
     let text = run(&["show", "/nowhere/x"]);
     assert!(text.starts_with("Error: cannot read /nowhere/x\n"), "{text}");
+}
+
+fn ctracer_keeps_what_it_cannot_write() {
+    quiet();
+    sh("mkdir -p /tmp/small && mount -t tmpfs -o size=16k small /tmp/small");
+    let _unmount = AtEnd("umount /tmp/small");
+    for (option, file) in [("--output", "/tmp/small/x.rec"), ("--html", "/tmp/small/x.html")] {
+        let stage = Stage::start(&[&["stage10", option, file, "--lines", "3"], &SOME[..]].concat()).unwrap();
+        io("write /dev/scratch --count 50");
+        let seen = stage.end(Signal::SIGINT).unwrap();
+        assert_eq!(seen.status.code(), Some(1), "{seen:?}");
+        assert!(seen.stderr.contains("No space left"), "{seen:?}");
+        let show = seen.stderr.lines().find_map(|line| line.strip_prefix("The recording is kept. Show it: "));
+        let text = sh(&format!("{} 2>&1", show.unwrap()));
+        // The page was too large, but all is in the recording; or the recording is cut where the disk was full.
+        assert_eq!(text.contains("lives: 50,"), option == "--html", "{text}");
+        assert_eq!(text.contains("cut short"), option == "--output", "{text}");
+        fs::remove_file(file).unwrap();
+    }
 }

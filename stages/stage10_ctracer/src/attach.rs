@@ -5,17 +5,26 @@
 //! entry that it belongs to has the same place on the stack.
 
 use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::sync::Mutex;
+use std::thread;
 
 use common::stop::Stop;
 use common::{Error, OrCause, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use libbpf_rs::{KprobeMultiOpts, Link, ProgramMut};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use perf_event::Builder;
+use perf_event::events::KProbe;
 
 use crate::find::Names;
 
 /// How far into the kernel's `struct pt_regs` the registers of the arguments are, on x86_64: di, si, dx, cx, r8, r9.
 const REGISTERS: [u64; 6] = [112, 104, 96, 88, 72, 64];
+
+/// So many probes are taken away at the same time.
+const AT_ONCE: usize = 16;
 
 /// A function to probe.
 #[derive(Clone, Debug)]
@@ -24,14 +33,16 @@ pub struct Target {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// Which of its arguments is the object, the first one is 1.
-    pub argument: usize,
+    /// Which of the registers for arguments holds the object, the first one is 0.
+    pub register: usize,
+    /// Where it is in the kernel's code; 0 if the kernel hides that.
+    pub address: u64,
 }
 
 impl Target {
-    /// Its number, and where its argument is, as the programs take it.
+    /// Its number, and where its object is, as the programs take it.
     pub fn cookie(&self) -> u64 {
-        u64::from(self.id) | REGISTERS.get(self.argument.wrapping_sub(1)).unwrap_or(&0) << 32
+        u64::from(self.id) | REGISTERS.get(self.register).unwrap_or(&0) << 32
     }
 }
 
@@ -65,7 +76,6 @@ pub fn multi(
         retprobe,
         ..KprobeMultiOpts::default()
     };
-    // The returns first: so there is none without its entry.
     let links = returns
         .attach_kprobe_multi_with_opts(options(true))
         .and_then(|first| Ok(vec![first, entries.attach_kprobe_multi_with_opts(options(false))?]));
@@ -102,17 +112,28 @@ pub fn single(
         if stop.is_over()? {
             break;
         }
-        let both = exit
-            .attach_kprobe(true, &target.name)
-            .and_then(|first| Ok([first, entry.attach_kprobe(false, &target.name)?]));
+        let both = probe(exit, true, target.address)
+            .and_then(|first| Ok([first, probe(entry, false, target.address)?]));
         match both {
             Ok(both) => links.extend(both),
-            Err(error) => refused.push(Refused { name: target.name.clone(), why: error.to_string() }),
+            Err(why) => refused.push(Refused { name: target.name.clone(), why }),
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
     Ok(links)
+}
+
+/// Attaches to a function by its address: to find a name, 5.10 reads through all its symbols.
+fn probe(program: &ProgramMut<'_>, is_return: bool, address: u64) -> Result<Link, String> {
+    // Of no name, the kernel takes the offset as the address.
+    let event = KProbe::for_function(is_return, CString::default(), address);
+    let event = event.and_then(|event| Builder::new(event).any_pid().one_cpu(0).build());
+    let event = event.map_err(|error| error.to_string())?;
+    let link = program.attach_perf_event(event.as_raw_fd()).map_err(|error| error.to_string())?;
+    // The link closes it.
+    let _ = event.into_raw_fd();
+    Ok(link)
 }
 
 /// Takes all probes away.
@@ -121,11 +142,22 @@ pub fn single(
 /// If the progress can't be shown.
 pub fn detach(links: Vec<Link>) -> Result<()> {
     let bar = progress("Detaching", links.len())?;
-    // The entries before the returns, which were attached before them.
-    for link in links.into_iter().rev() {
-        drop(link);
-        bar.inc(1);
-    }
+    // For each, the kernel waits until no CPU can be in it. Together they wait less long.
+    let links = Mutex::new(links);
+    let next = || links.lock().ok()?.pop();
+    let work = || {
+        while let Some(link) = next() {
+            drop(link);
+            bar.inc(1);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..AT_ONCE {
+            // Where no thread can be had, the others do its work.
+            let _ = thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
     bar.finish_and_clear();
     Ok(())
 }

@@ -8,13 +8,13 @@ use std::fmt;
 use std::fs;
 
 use common::{Error, OrCause, Result};
-use libbpf_rs::btf::types::{Array, Enum, Func, FuncProto, FwdKind, Int, IntEncoding, Struct};
-use libbpf_rs::btf::{Btf, BtfKind, BtfType};
+use libbpf_rs::btf::types::{Array, Enum, Enum64, Func, FuncProto, FwdKind, Int, IntEncoding, Struct, Union};
+use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize};
 
 use crate::recording::Returned;
 
-/// The arguments that are passed in registers, in which a probe can see them.
-const IN_REGISTERS: usize = 6;
+/// So many words of arguments are passed in registers, in which a probe can see them.
+const REGISTERS: usize = 6;
 
 /// A function that takes an object of the class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Function {
     pub prototype: String,
     /// Which of its arguments is the object, the first one is 1; of several, the first.
     pub argument: usize,
+    /// Which of the registers for arguments holds it, the first one is 0.
+    pub register: usize,
     /// What it returns.
     pub returns: Returned,
     /// Why no probe can be put there, if so.
@@ -42,7 +44,7 @@ pub enum Obstacle {
     NotTraceable,
     /// Several functions have this name.
     Ambiguous,
-    /// The object is on the stack: more than six arguments.
+    /// The object is on the stack: what comes before it takes all six registers.
     OnStack,
 }
 
@@ -106,9 +108,9 @@ impl Names {
         self.addresses.contains_key(name)
     }
 
-    fn obstacle(&self, name: &str, argument: usize) -> Option<Obstacle> {
+    fn obstacle(&self, name: &str, register: usize) -> Option<Obstacle> {
         let copies = self.addresses.get(name).map_or(0, Vec::len);
-        if argument > IN_REGISTERS {
+        if register >= REGISTERS {
             Some(Obstacle::OnStack)
         } else if copies > 1 {
             Some(Obstacle::Ambiguous)
@@ -141,16 +143,17 @@ pub fn find(btf: &Btf<'_>, class: &str, names: &Names) -> Result<Vec<Function>> 
     for function in btf.type_by_kind::<Func<'_>>() {
         let (Some(name), Some(proto)) = (name(function.name()), function.next_type()) else { continue };
         let Ok(proto) = FuncProto::try_from(proto) else { continue };
-        let parameters = (0..proto.len()).filter_map(|nth| proto.get(nth));
-        let is_object = |ty| btf.type_by_id::<BtfType<'_>>(ty).is_some_and(|ty| is_pointer_to(ty, class));
-        let Some(first) = parameters.into_iter().position(|parameter| is_object(parameter.ty)) else {
-            continue;
-        };
+        let parameters: Vec<_> = (0..proto.len()).filter_map(|nth| proto.get(nth)).collect();
+        let types: Vec<_> = parameters.iter().map(|parameter| btf.type_by_id(parameter.ty)).collect();
+        let is_object = |ty: &Option<BtfType<'_>>| ty.is_some_and(|ty| is_pointer_to(ty, class));
+        let Some(nth) = types.iter().position(is_object) else { continue };
+        let register = register_behind(proto.next_type(), &types[..nth]);
         let function = Function {
             prototype: declaration(btf, *proto, &format!("{name}({})", arguments(btf, &proto))),
-            argument: first + 1,
+            argument: nth + 1,
+            register,
             returns: proto.next_type().map_or(Returned::Nothing, returned),
-            obstacle: names.obstacle(&name, first + 1),
+            obstacle: names.obstacle(&name, register),
             name: name.clone(),
         };
         // A static function may be there more than once, under one name.
@@ -174,20 +177,48 @@ pub fn value(btf: &Btf<'_>, member: &str) -> Option<u32> {
     u32::try_from(value).ok()
 }
 
+/// The register for the argument behind `before`, of a function that returns `returns`, by x86_64's calling convention:
+/// what has more than two words, or finds too few registers, is in memory. If that is what is returned, the first register
+/// says where.
+fn register_behind(returns: Option<BtfType<'_>>, before: &[Option<BtfType<'_>>]) -> usize {
+    let hidden = usize::from(returns.is_some_and(|ty| words(ty) > 2));
+    before.iter().flatten().map(|ty| words(*ty)).fold(hidden, |taken, words| match words {
+        0..=2 if taken + words <= REGISTERS => taken + words,
+        _ => taken,
+    })
+}
+
+/// The words of 8 bytes that something has when it is passed by value.
+fn words(ty: BtfType<'_>) -> usize {
+    let ty = ty.skip_mods_and_typedefs();
+    let bytes = match ty.kind() {
+        BtfKind::Struct => Struct::try_from(ty).map(|ty| ty.size()),
+        BtfKind::Union => Union::try_from(ty).map(|ty| ty.size()),
+        BtfKind::Int => Int::try_from(ty).map(|ty| ty.size()),
+        _ => return 1,
+    };
+    bytes.map_or(1, |bytes| bytes.div_ceil(8))
+}
+
 fn returned(ty: BtfType<'_>) -> Returned {
     let ty = ty.skip_mods_and_typedefs();
-    match ty.kind() {
-        BtfKind::Ptr => Returned::Pointer,
-        BtfKind::Int => match Int::try_from(ty) {
-            Ok(Int { encoding: IntEncoding::Bool, .. }) => Returned::Bool,
-            Ok(Int { encoding: IntEncoding::Signed, bits, .. }) => Returned::Signed(bits / 8),
-            Ok(Int { bits, .. }) => Returned::Unsigned(bits / 8),
-            Err(_) => Returned::Nothing,
-        },
-        BtfKind::Enum | BtfKind::Enum64 => Returned::Unsigned(4),
+    // The types of kernels before 6.1 do not tell that an enum has a sign.
+    let number = |is_signed, bytes| {
+        let bytes = u8::try_from(bytes).unwrap_or(u8::MAX);
+        if is_signed { Returned::Signed(bytes) } else { Returned::Unsigned(bytes) }
+    };
+    let known = match ty.kind() {
+        BtfKind::Ptr => Some(Returned::Pointer),
+        BtfKind::Int => Int::try_from(ty).ok().map(|ty| match ty.encoding {
+            IntEncoding::Bool => Returned::Bool,
+            encoding => number(matches!(encoding, IntEncoding::Signed), ty.size()),
+        }),
+        BtfKind::Enum => Enum::try_from(ty).ok().map(|ty| number(ty.is_signed(), ty.size())),
+        BtfKind::Enum64 => Enum64::try_from(ty).ok().map(|ty| number(ty.is_signed(), ty.size())),
         // A struct, which may be in two registers or in memory.
-        _ => Returned::Nothing,
-    }
+        _ => None,
+    };
+    known.unwrap_or_default()
 }
 
 fn unknown(btf: &Btf<'_>, class: &str) -> Error {
@@ -288,7 +319,7 @@ fn spaced(word: &str, declarator: &str) -> String {
     if declarator.is_empty() { word.to_owned() } else { format!("{word} {declarator}") }
 }
 
-/// What `stage10 list` prints: the prototypes, with the argument that is the object, and those that can't be probed, by why.
+/// What `stage10 list` prints: the prototypes, with the argument that is the object, and what can't be probed, by why.
 pub struct List<'a> {
     /// The class.
     pub class: &'a str,
@@ -327,6 +358,116 @@ impl fmt::Display for List<'_> {
 mod tests {
     use super::*;
 
+    /// Types made for a test, by `include/uapi/linux/btf.h`.
+    #[derive(Default)]
+    struct Made {
+        types: Vec<u32>,
+        count: u32,
+        strings: Vec<u8>,
+    }
+
+    impl Made {
+        /// Adds a type with what follows it, and gives its number. `size` is that of another type, of some kinds.
+        fn add(&mut self, kind: u32, name: &str, size: u32, rest: &[u32]) -> u32 {
+            // The first string is empty.
+            let at = if name.is_empty() { 0 } else { 1 + self.strings.len() as u32 };
+            if !name.is_empty() {
+                self.strings.extend(name.bytes().chain([0]));
+            }
+            self.types.extend([at, kind, size].iter().chain(rest));
+            self.count += 1;
+            self.count
+        }
+
+        fn function(&mut self, name: &str, returns: u32, arguments: &[u32]) {
+            let parameters: Vec<_> = arguments.iter().flat_map(|argument| [0, *argument]).collect();
+            let proto = self.add(FUNC_PROTO | arguments.len() as u32, "", returns, &parameters);
+            self.add(FUNC, name, proto, &[]);
+        }
+
+        fn find(&self, class: &str) -> Vec<Function> {
+            let length = 4 * self.types.len() as u32;
+            let strings = [&[0][..], &self.strings].concat();
+            let header = [0x0001_eb9f, 24, 0, length, length, strings.len() as u32];
+            let words = header.iter().chain(&self.types).flat_map(|word| word.to_le_bytes());
+            let file = tempfile::NamedTempFile::new().unwrap();
+            fs::write(file.path(), words.chain(strings).collect::<Vec<_>>()).unwrap();
+            find(&Btf::from_path(file.path()).unwrap(), class, &Names::default()).unwrap()
+        }
+    }
+
+    const INT: u32 = 1 << 24;
+    const PTR: u32 = 2 << 24;
+    const STRUCT: u32 = 4 << 24;
+    const UNION: u32 = 5 << 24;
+    const ENUM: u32 = 6 << 24;
+    const TYPEDEF: u32 = 8 << 24;
+    const FUNC: u32 = 12 << 24;
+    const FUNC_PROTO: u32 = 13 << 24;
+    const ENUM64: u32 = 19 << 24;
+    const SIGNED: u32 = 1 << 31;
+
+    #[test]
+    fn an_argument_by_value_takes_as_many_registers_as_it_has_words() {
+        let mut made = Made::default();
+        let bio = made.add(STRUCT, "bio", 128, &[]);
+        let bio = made.add(PTR, "", bio, &[]);
+        let int = made.add(INT, "int", 4, &[1 << 24 | 32]);
+        let wide = made.add(INT, "__int128", 16, &[1 << 24 | 128]);
+        let one = made.add(UNION, "pte", 8, &[]);
+        let two = made.add(STRUCT, "timespec64", 12, &[]);
+        let two = made.add(TYPEDEF, "time", two, &[]);
+        let three = made.add(STRUCT, "large", 24, &[]);
+        let none = made.add(STRUCT, "empty", 0, &[]);
+        let cases: [(&str, u32, &[u32], usize); 9] = [
+            ("a", int, &[bio], 0),
+            ("b", int, &[int, one, bio], 2),
+            ("c", int, &[two, bio], 2),
+            ("d", int, &[three, bio], 0),
+            ("e", three, &[int, bio], 2),
+            ("f", two, &[int, none, bio], 1),
+            ("g", 0, &[wide, int, two, bio], 5),
+            // What finds one register only goes to the stack, and leaves that one to others.
+            ("h", 0, &[int, int, int, int, int, two, bio], 5),
+            ("i", 0, &[two, two, two, bio], 6),
+        ];
+        for (name, returns, arguments, _) in cases {
+            made.function(name, returns, arguments);
+        }
+        for (function, (name, _, arguments, register)) in made.find("bio").iter().zip(cases) {
+            let on_stack = (register == 6).then_some(Obstacle::OnStack).or(Some(Obstacle::Inlined));
+            assert_eq!(function.name, name);
+            assert_eq!((function.argument, function.register), (arguments.len(), register), "{name}");
+            assert_eq!(function.obstacle, on_stack, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_returned_has_its_size_and_its_sign() {
+        let mut made = Made::default();
+        let bio = made.add(STRUCT, "bio", 128, &[]);
+        let pointer = made.add(PTR, "", bio, &[]);
+        let bool = made.add(INT, "_Bool", 1, &[4 << 24 | 8]);
+        let cases = [
+            (0, Returned::Nothing),
+            (pointer, Returned::Pointer),
+            (made.add(TYPEDEF, "bool", bool, &[]), Returned::Bool),
+            (made.add(INT, "int", 4, &[1 << 24 | 32]), Returned::Signed(4)),
+            (made.add(INT, "blk_status_t", 1, &[8]), Returned::Unsigned(1)),
+            (made.add(ENUM, "elv_merge", 4, &[]), Returned::Unsigned(4)),
+            (made.add(ENUM | SIGNED, "netdev_tx", 4, &[]), Returned::Signed(4)),
+            (made.add(ENUM | SIGNED, "packed", 1, &[]), Returned::Signed(1)),
+            (made.add(ENUM64, "mask", 8, &[]), Returned::Unsigned(8)),
+            (made.add(ENUM64 | SIGNED, "offset", 8, &[]), Returned::Signed(8)),
+            (made.add(STRUCT, "pair", 8, &[]), Returned::Nothing),
+        ];
+        for (nth, (returns, _)) in cases.iter().enumerate() {
+            made.function(&format!("f{nth:02}"), *returns, &[pointer]);
+        }
+        let found: Vec<_> = made.find("bio").iter().map(|function| function.returns).collect();
+        assert_eq!(found, cases.map(|(_, returned)| returned));
+    }
+
     /// The types of our own BPF programs, which the compiler made. `struct pt_regs` is what its kprobes take.
     fn own() -> Btf<'static> {
         Btf::from_path(concat!(env!("OUT_DIR"), "/ctracer.bpf.o")).unwrap()
@@ -345,8 +486,8 @@ mod tests {
     fn functions_are_listed_with_their_prototypes_and_what_is_in_the_way() {
         let found = find(&own(), "pt_regs", &names()).unwrap();
         insta::assert_snapshot!(List { class: "pt_regs", functions: &found });
-        let obstacle = |name: &str, argument| names().obstacle(name, argument);
-        assert_eq!(obstacle("single_entry", 7), Some(Obstacle::OnStack));
+        let obstacle = |name: &str, register| names().obstacle(name, register);
+        assert_eq!(obstacle("single_entry", 6), Some(Obstacle::OnStack));
         assert_eq!(obstacle("submit_bio_entry", 1), Some(Obstacle::Inlined));
         let only_in_kallsyms = Names::parse("", "ffffffff81000010 t entries\n");
         assert_eq!(only_in_kallsyms.obstacle("entries", 1), Some(Obstacle::NotTraceable));

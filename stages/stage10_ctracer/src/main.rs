@@ -12,6 +12,7 @@ use common::{OrCause, report};
 use libbpf_rs::btf::Btf;
 use stage10_ctracer::find::{self, List, Names};
 use stage10_ctracer::record::{self, RecordArgs};
+use stage10_ctracer::recording::Recording;
 use stage10_ctracer::view::ShowArgs;
 
 /// Follow every bio through every function of the kernel that takes one
@@ -63,12 +64,27 @@ fn main() -> common::Result<()> {
         Some(Command::Show { file, show }) => show.show(&file),
         None => {
             common::init(&args.record)?;
-            // Gone at the end.
-            let scratch = tempfile::tempdir().or_cause("cannot make a folder for the recording")?;
-            let path = args.output.unwrap_or_else(|| scratch.path().join("recording"));
-            let file = || File::create(&path).or_cause(format!("cannot write {}", path.display()));
-            record::record(&args.record, file)?;
-            args.show.show(&path)
+            // Gone at the end, unless it can't be shown.
+            let mut scratch = tempfile::Builder::new()
+                .prefix("ctracer-")
+                .suffix(".rec")
+                .tempfile()
+                .or_cause("cannot make a file for the recording")?;
+            let path = args.output.clone().unwrap_or_else(|| scratch.path().to_owned());
+            let file = || {
+                args.show.check(&args.record.class, &path)?;
+                File::create(&path).or_cause(format!("cannot write {}", path.display()))
+            };
+            let shown = record::record(&args.record, file).and_then(|()| args.show.show(&path));
+            if shown.is_err() && Recording::read(&path).is_ok_and(|recording| !recording.records.is_empty()) {
+                scratch.disable_cleanup(args.output.is_none());
+                eprintln!(
+                    "The recording is kept. Show it: {} show {}",
+                    env!("CARGO_BIN_NAME"),
+                    path.display()
+                );
+            }
+            shown
         }
     }
 }

@@ -62,7 +62,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
 
-    /// Only the objects that this process has had in its hands
+    /// Only the bios that this process has had in its hands; of another class, only the calls that it makes
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub pid: Option<u32>,
 
@@ -132,7 +132,12 @@ pub fn record(args: &RecordArgs, file: impl FnOnce() -> Result<File>) -> Result<
         let id = id as u32;
         match ENDS.iter().position(|end| *end == function.name) {
             Some(end) if is_bio => ids[end] = id,
-            _ => singles.push(Target { id, name: function.name.clone(), argument: function.argument }),
+            _ => singles.push(Target {
+                id,
+                name: function.name.clone(),
+                register: function.register,
+                address: names.address(&function.name).unwrap_or_default(),
+            }),
         }
     }
 
@@ -217,7 +222,6 @@ pub fn record(args: &RecordArgs, file: impl FnOnce() -> Result<File>) -> Result<
     let mut refused = Vec::new();
     let mut links: Vec<Link> = Vec::new();
     if is_bio {
-        // The returns before the entries: so an entry has the place on the stack that its return will have.
         let progs = &skel.progs;
         for program in [
             &progs.submit_bio_return,
@@ -232,9 +236,11 @@ pub fn record(args: &RecordArgs, file: impl FnOnce() -> Result<File>) -> Result<
         links.extend(attach::multi(&skel.progs.entries, &skel.progs.returns, &singles, &mut refused));
     } else {
         for target in &singles {
-            let Some(address) = names.address(&target.name) else { return Err(hidden()) };
+            if target.address == 0 {
+                return Err(hidden());
+            }
             // Behind the probe's own instruction; that one is behind an ENDBR where the kernel is built with them.
-            for at in [address + 1, address + 5] {
+            for at in [target.address + 1, target.address + 5] {
                 let probe = target.cookie().to_ne_bytes();
                 skel.maps.probes.update(&at.to_ne_bytes(), &probe, MapFlags::ANY)?;
             }

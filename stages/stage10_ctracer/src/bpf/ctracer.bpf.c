@@ -104,14 +104,22 @@ struct {
 	__type(value, struct probe_point);
 } probes SEC(".maps");
 
-/* --pid: the objects that the process has had in its hands. The kernel ends them for it, in an
- * interrupt, when some other process has the CPU. */
+/* --pid: the bios that the process has had in its hands. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, u64);
 	__type(value, u8);
 } own SEC(".maps");
+
+/* Of the calls that are under way, those that were asked for, by their place on the stack: a return
+ * does not tell its object. Used only if some are not. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, u8);
+} told SEC(".maps");
 
 static __always_inline void count_lost(void)
 {
@@ -122,9 +130,15 @@ static __always_inline void count_lost(void)
 		__sync_fetch_and_add(count, 1); /* an interrupt may come in between */
 }
 
-static __always_inline void fill(struct head *head, u64 sp, u64 value, u32 function, u8 kind)
+static __always_inline bool is_interrupt(u64 sp)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return sp - (u64)BPF_CORE_READ(task, stack) >= THREAD_SIZE;
+}
+
+static __always_inline void fill(struct head *head, u64 sp, u64 value, u32 function, u8 kind)
+{
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 
 	head->time = bpf_ktime_get_ns();
@@ -135,10 +149,7 @@ static __always_inline void fill(struct head *head, u64 sp, u64 value, u32 funct
 	head->pid = pid_tgid >> 32;
 	head->cpu = bpf_get_smp_processor_id();
 	head->kind = kind;
-	/* Read again: a number now. The verifier forbids to reckon with a pointer to the context.
-	 */
-	sp = *(volatile u64 *)&head->sp;
-	head->interrupt = sp - (u64)BPF_CORE_READ(task, stack) >= THREAD_SIZE;
+	head->interrupt = is_interrupt(sp);
 }
 
 /* The disk of a bio; NULL if it has none yet. */
@@ -149,26 +160,41 @@ static __always_inline struct gendisk *disk_of(struct bio *bio)
 	return BPF_CORE_READ(bio, bi_bdev, bd_disk);
 }
 
-static __always_inline bool is_asked_for(struct head *head, u64 object)
+static __always_inline u32 number_of(struct gendisk *disk)
+{
+	return (u32)BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
+}
+
+/* A bio is followed from the process's hands on: the kernel ends it in an interrupt, when some
+ * other process has the CPU. Other objects, such as inodes, pass through many hands, and we do not
+ * know their end: of these, the process's own calls. */
+static __always_inline bool is_of_process(u64 object, u32 function, u64 sp)
+{
+	bool is_own = bpf_get_current_pid_tgid() >> 32 == only_pid && !is_interrupt(sp);
+	u8 one = 1;
+
+	if (!is_bio)
+		return is_own;
+	if (is_own)
+		bpf_map_update_elem(&own, &object, &one, BPF_ANY);
+	else if (function == submit_bio_id)
+		bpf_map_delete_elem(&own, &object); /* somebody else has it now */
+	return bpf_map_lookup_elem(&own, &object);
+}
+
+static __always_inline bool is_asked_for(u64 object, u32 function, u64 sp)
 {
 	u8 one = 1;
 
-	if (only_pid) {
-		if (head->pid == only_pid && !head->interrupt)
-			bpf_map_update_elem(&own, &object, &one, BPF_ANY);
-		else if (head->function == submit_bio_id)
-			bpf_map_delete_elem(&own, &object); /* somebody else has it now */
-		if (!bpf_map_lookup_elem(&own, &object))
-			return false;
+	if (!only_pid && !only_dev)
+		return true;
+	if ((only_pid && !is_of_process(object, function, sp)) ||
+	    (only_dev && number_of(disk_of((struct bio *)object)) != only_dev)) {
+		/* The return of the last call there may have been lost. */
+		bpf_map_delete_elem(&told, &sp);
+		return false;
 	}
-	if (only_dev) {
-		struct gendisk *disk = disk_of((struct bio *)object);
-		int major = BPF_CORE_READ(disk, major),
-		    first_minor = BPF_CORE_READ(disk, first_minor);
-
-		if (((u32)major << 20 | first_minor) != only_dev)
-			return false;
-	}
+	bpf_map_update_elem(&told, &sp, &one, BPF_ANY);
 	return true;
 }
 
@@ -198,10 +224,7 @@ static __always_inline void fill_bio(struct bio_data *data, struct bio *bio)
 	}
 	data->partno = 0;
 	if (bpf_core_field_exists(struct bio___old, bi_disk)) {
-		struct gendisk *disk = disk_of(bio);
-
-		data->dev =
-		    (u32)BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
+		data->dev = number_of(disk_of(bio));
 		data->partno = BPF_CORE_READ((struct bio___old *)bio, bi_partno);
 	} else {
 		data->dev = BPF_CORE_READ(bio, bi_bdev, bd_dev);
@@ -210,7 +233,7 @@ static __always_inline void fill_bio(struct bio_data *data, struct bio *bio)
 
 static __always_inline int called(u64 object, u32 function, u64 sp)
 {
-	if (phase != RECORDING)
+	if (phase != RECORDING || !is_asked_for(object, function, sp))
 		return 0;
 	/* User space looks again and again: waking it up for each event would cost more than the
 	 * event. */
@@ -222,10 +245,6 @@ static __always_inline int called(u64 object, u32 function, u64 sp)
 			return 0;
 		}
 		fill(&event->call.head, sp, object, function, EVENT_BIO_CALL);
-		if (!is_asked_for(&event->call.head, object)) {
-			bpf_ringbuf_discard(event, BPF_RB_NO_WAKEUP);
-			return 0;
-		}
 		bpf_get_current_comm(event->call.comm, sizeof(event->call.comm));
 		fill_bio(&event->data, (struct bio *)object);
 		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
@@ -237,10 +256,6 @@ static __always_inline int called(u64 object, u32 function, u64 sp)
 			return 0;
 		}
 		fill(&event->head, sp, object, function, EVENT_CALL);
-		if (!is_asked_for(&event->head, object)) {
-			bpf_ringbuf_discard(event, BPF_RB_NO_WAKEUP);
-			return 0;
-		}
 		bpf_get_current_comm(event->comm, sizeof(event->comm));
 		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	}
@@ -252,6 +267,8 @@ static __always_inline int returned(u64 value, u32 function, u64 sp)
 	struct head *event;
 
 	if (phase == ATTACHING)
+		return 0;
+	if ((only_pid || only_dev) && !bpf_map_lookup_elem(&told, &sp))
 		return 0;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
@@ -325,30 +342,40 @@ int single_return(struct pt_regs *ctx)
 /*
  * The two ends of a bio's life. The kernel drops a kprobe's program when it interrupts another one;
  * these it drops only if one interrupts itself. The context is on the stack, as far from the
- * function in both programs.
+ * function in both programs. To the verifier its address is no number, but the distance to another
+ * pointer is one: to the bio, which can be read as a number.
  */
+static __always_inline u64 place(u64 *ctx)
+{
+	u64 distance = (u64)ctx, bio = 0;
+
+	asm volatile("%0 -= %1" : "+r"(distance) : "r"(ctx[0]));
+	bpf_probe_read_kernel(&bio, sizeof(bio), ctx);
+	return distance + bio;
+}
+
 SEC("?fentry/submit_bio")
 int submit_bio_entry(u64 *ctx)
 {
-	return called(ctx[0], submit_bio_id, (u64)ctx);
+	return called(ctx[0], submit_bio_id, place(ctx));
 }
 
 SEC("?fexit/submit_bio")
 int submit_bio_return(u64 *ctx)
 {
-	return returned(0, submit_bio_id, (u64)ctx);
+	return returned(0, submit_bio_id, place(ctx));
 }
 
 SEC("?fentry/bio_endio")
 int bio_endio_entry(u64 *ctx)
 {
-	return called(ctx[0], bio_endio_id, (u64)ctx);
+	return called(ctx[0], bio_endio_id, place(ctx));
 }
 
 SEC("?fexit/bio_endio")
 int bio_endio_return(u64 *ctx)
 {
-	return returned(0, bio_endio_id, (u64)ctx);
+	return returned(0, bio_endio_id, place(ctx));
 }
 
 char LICENSE[] SEC("license") = "GPL";

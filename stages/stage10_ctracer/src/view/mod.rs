@@ -1,10 +1,11 @@
 //! Show: what a recording says, as text, as JSON, as a page for a browser and as a trace for Perfetto.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use common::{OrCause, Result, report};
+use common::{Error, OrCause, Result, report};
 
 use crate::page;
 use crate::recording::Recording;
@@ -43,12 +44,46 @@ pub struct ShowArgs {
 }
 
 impl ShowArgs {
+    /// Whether a recording of this class that is kept in `output` can be shown so; asked before there is one.
+    ///
+    /// # Errors
+    /// If it has no lives that could be shown, or a file can't be written.
+    pub fn check(&self, class: &str, output: &Path) -> Result<()> {
+        self.check_class(class)?;
+        let mut files = BTreeSet::from([output]);
+        for file in [&self.html, &self.perfetto].into_iter().flatten() {
+            if !files.insert(file) {
+                return Err(Error::new("each file can hold one thing only")
+                    .evidence(format!("{} is named more than once", file.display()))
+                    .fix("name another one"));
+            }
+        }
+        // What it holds stays, until there is something else.
+        files.into_iter().try_for_each(|file| {
+            OpenOptions::new().append(true).create(true).open(file).map(drop).map_err(|error| {
+                Error::new(format!("cannot write {}", file.display()))
+                    .evidence(error)
+                    .fix("name a file in a folder that exists and that you may write to")
+            })
+        })
+    }
+
+    fn check_class(&self, class: &str) -> Result<()> {
+        if class == "bio" || self.life.is_none() && self.slowest.is_none() {
+            return Ok(());
+        }
+        Err(Error::new(format!("of a struct {class} no lives are known"))
+            .evidence("--life and --slowest are for bios, which have a beginning and an end that are traced")
+            .fix("leave them out"))
+    }
+
     /// Reads a recording and shows it.
     ///
     /// # Errors
     /// If the file can't be read or is none of ours, or what it says can't be written.
     pub fn show(&self, recording: &Path) -> Result<()> {
         let recording = Recording::read(recording)?;
+        self.check_class(&recording.header.class)?;
         if recording.cut {
             eprintln!("warning: the recording is cut short; this is what it has up to the cut");
         }
@@ -141,6 +176,26 @@ mod tests {
         let events = trace["traceEvents"].as_array().unwrap();
         let lines: Vec<_> = events.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_told_before_it_is_recorded() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let output = at("recording");
+        let told = |show: ShowArgs, class| {
+            let error = show.check(class, &output).unwrap_err().to_string();
+            error.replace(folder.path().to_str().unwrap(), "FOLDER")
+        };
+        let html = |path: PathBuf| ShowArgs { html: Some(path), ..ShowArgs::default() };
+        insta::assert_snapshot!(told(html(at("nowhere/x.html")), "bio"));
+        insta::assert_snapshot!(told(html(at("")), "bio"));
+        insta::assert_snapshot!(told(html(output.clone()), "bio"));
+        insta::assert_snapshot!(told(ShowArgs { slowest: Some(1), ..ShowArgs::default() }, "request"));
+        // A page of before is there until there is another.
+        fs::write(at("x.html"), "before").unwrap();
+        html(at("x.html")).check("bio", &output).unwrap();
+        assert_eq!(fs::read_to_string(at("x.html")).unwrap(), "before");
     }
 
     #[test]
