@@ -435,13 +435,8 @@ fn ctracer_filters() {
     let one = prepare("write /dev/scratch --count 20");
     let pid = one.id();
     // One of these is called by whoever submits it, on each kernel; the last ones in an interrupt.
-    let functions = [
-        "blk_mq_start_request",
-        "blk_account_io_start",
-        "blk_mq_sched_insert*",
-        "*complete_rq",
-        "*end_request",
-    ];
+    let functions =
+        ["blk_mq_start_request", "blk_account_io_start", "__rq_qos_track", "*complete_rq", "*end_request"];
     let functions = functions.map(|glob| ["--functions", glob]).concat();
     let stage = start(&[&["--pid", &pid.to_string(), "--class", "request"], &functions[..]].concat());
     let other = thread::spawn(|| io("write /dev/scratch --count 20"));
