@@ -65,7 +65,8 @@ impl Request {
             command_line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
         };
         Some(Self {
-            argv: value("lab.argv")?.split(',').map(decode).collect(),
+            // Windows' launcher makes a comma of each blank.
+            argv: value("lab.argv")?.split(',').filter(|word| !word.is_empty()).map(decode).collect(),
             terminal: value("lab.term").unwrap_or("dumb,24,80").to_owned(),
             apart: value("lab.stderr").is_some(),
         })
@@ -148,7 +149,8 @@ fn run(request: &Request, status: &mut File) -> Result<ExitStatus> {
     if !is_shell {
         command.args(&request.argv);
     }
-    console(FIRST, &request.terminal, is_shell, &mut command)?;
+    let kind = size(&open(FIRST)?, &request.terminal)?;
+    console(FIRST, kind, is_shell, &mut command)?;
     if request.apart {
         let stderr = open(STDERR)?;
         raw(&stderr)?;
@@ -200,17 +202,16 @@ pub fn lead(argv: &[String]) -> Result<ExitStatus> {
 /// The second console: a shell as soon as somebody attaches, and another one when it ends. The first line tells the kind and the
 /// size of the terminal. Whoever attaches never leaves for the guest, so errors end it silently.
 fn second() {
+    // Open to the end: so it keeps its size from shell to shell.
     let Ok(port) = open(SECOND) else { return };
-    if quiet(&port).is_err() {
-        return;
-    }
     let mut terminal = String::new();
-    if BufReader::new(port).read_line(&mut terminal).is_err() {
+    if quiet(&port).is_err() || BufReader::new(&port).read_line(&mut terminal).is_err() {
         return;
     }
+    let Ok(kind) = size(&port, terminal.trim()) else { return };
     loop {
         let mut shell = session(&["sh"]);
-        if console(SECOND, terminal.trim(), true, &mut shell).is_err() || shell.status().is_err() {
+        if console(SECOND, kind, true, &mut shell).is_err() || shell.status().is_err() {
             return;
         }
     }
@@ -233,13 +234,18 @@ fn winsize(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// Makes a serial port the terminal of a command.
-fn console(path: &str, terminal: &str, is_shell: bool, command: &mut Command) -> Result<()> {
-    let port = open(path)?;
+/// Makes a serial port as large as the user's terminal, and gives that one's kind.
+fn size<'a>(port: &File, terminal: &'a str) -> Result<&'a str> {
     let mut words = terminal.split(',');
     let kind = words.next().unwrap_or("dumb");
     let mut number = |otherwise| words.next().and_then(|word| word.parse().ok()).unwrap_or(otherwise);
-    tcsetwinsize(&port, winsize(number(24), number(80))).or_cause("cannot size the terminal")?;
+    tcsetwinsize(port, winsize(number(24), number(80))).or_cause("cannot size the terminal")?;
+    Ok(kind)
+}
+
+/// Makes a serial port the terminal of a command.
+fn console(path: &str, kind: &str, is_shell: bool, command: &mut Command) -> Result<()> {
+    let port = open(path)?;
     // A program's output goes to the host as it is.
     if is_shell {
         cooked(&port)?
@@ -376,6 +382,7 @@ mod tests {
         let request = Request::parse(line).unwrap();
         assert_eq!(request.argv, ["run", "03", "--io", "write --count 4 /dev/scratch", "100%"]);
         assert_eq!((&*request.terminal, request.apart), ("xterm,50,132", true));
+        assert_eq!(Request::parse("lab.argv=run,,03,").unwrap().argv, ["run", "03"]);
         let plain = Request::parse("lab.argv=shell").unwrap();
         assert_eq!((&*plain.terminal, plain.apart), ("dumb,24,80", false));
         assert_eq!(Request::parse("console=ttyS0 panic=-1"), None);

@@ -44,6 +44,8 @@ const QUICK: &[(&str, fn())] = tests![
     the_emulator_is_called_as_it_should_be,
     what_runs_there_comes_back_as_it_is,
     a_signal_for_the_whole_group_does_not_lose_the_last_words,
+    a_check_that_is_interrupted_leaves_nothing,
+    bash_has_no_words_of_its_own,
     a_shells_words_are_passed_on,
     the_guest_hears_of_a_windows_size,
     another_language_changes_nothing,
@@ -73,10 +75,11 @@ fn an_old_emulator_gets_a_plain_processor() {
 }
 
 /// All that the launcher calls. A laptop has no more than a plain system has.
-const PLAIN: [&str; 22] = [
+const PLAIN: [&str; 23] = [
     "sh",
     "cat",
     "date",
+    "dd",
     "df",
     "dirname",
     "find",
@@ -192,7 +195,9 @@ impl Fake {
     }
 
     fn wait_until_up(&self) {
+        let start = Instant::now();
         while !fs::read_dir(self.at("tmp")).unwrap().flatten().any(|entry| entry.path().join("up").exists()) {
+            assert!(start.elapsed() < Duration::from_secs(20), "it is not up");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -271,11 +276,43 @@ fn a_signal_for_the_whole_group_does_not_lose_the_last_words() {
     assert!(stderr.contains("warning\n") && output.status.code() == Some(4), "{stderr}");
 }
 
+fn a_check_that_is_interrupted_leaves_nothing() {
+    let fake = Fake::new("exec sleep 60");
+    let mut command = fake.command(&["check"]);
+    let child = command.env("LAB_BOOT_LIMIT", "60").process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+    let within = |what: &str, is_so: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed() < Duration::from_secs(20), "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let folders = || fs::read_dir(fake.at("tmp")).unwrap().flatten();
+    within("it boots", &|| folders().any(|entry| entry.path().join("pid").exists()));
+    killpg(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    assert!(!child.wait_with_output().unwrap().status.success());
+    within("its folder is gone", &|| folders().next().is_none());
+}
+
+/// It is `/bin/sh` on Fedora, Arch and macOS, and likes to tell of what was killed.
+fn bash_has_no_words_of_its_own() {
+    let fake = Fake::new(GUEST);
+    let launcher = fake.at("kit stick/lab");
+    let script = fs::read_to_string(&launcher).unwrap().replacen("#!/bin/sh", "#!/bin/bash", 1);
+    fs::write(&launcher, script).unwrap();
+    let pty = openpty(None, None).unwrap();
+    for stdin in [Stdio::from(pty.slave), Stdio::null()] {
+        let text = fake.finish(fake.command(&["run", "01"]).stdin(stdin));
+        let said: Vec<_> = text.lines().skip_while(|line| *line != "--- stderr").collect();
+        assert!(said.len() == 5 && said[4] == "--- status 3", "{text}");
+    }
+}
+
 fn the_guest_hears_of_a_windows_size() {
     let fake = Fake::new(
-        "exec 8<>sizes; echo 'ready 1' >>status; read size <&8; echo \"$size\"; read size <&8; echo \"$size\"\n\
-         echo 'exit 0' >>status",
+        "exec 8<>sizes; echo 'ready 1' >>status; timeout 9 head -n 1 <&8; timeout 9 head -n 1 <&8; echo 'exit 0' >>status",
     );
+    fake.program("timeout", "exec /usr/bin/timeout \"$1\" /usr/bin/\"$2\" \"$3\" \"$4\"");
     let size = Winsize { ws_row: 33, ws_col: 111, ws_xpixel: 0, ws_ypixel: 0 };
     let pty = openpty(Some(&size), None).unwrap();
     let mut command = fake.command(&["run", "01"]);

@@ -206,6 +206,23 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
     second.wait_for("lab:~# ");
     second.type_in("cat /tmp/x\r");
     second.wait_for("hello\r\n");
+    // The next shell there has the window's size, too.
+    second.type_in("exit\r");
+    second.wait_for("After `exit` there is a new one.");
+    second.wait_for("lab:~# ");
+    second.type_in(SEE);
+    second.wait_for("\r\n44 99\r\n");
+    second.wait_for("lab:~# ");
+    // A window that is closed leaves its place to another, and what runs in it goes on.
+    second.type_in("echo begun; sleep 1000\r");
+    second.wait_for("\nbegun\r\n");
+    second.type_in("typed meanwhile\r");
+    drop(second.terminal);
+    second.child.wait().unwrap();
+    let mut second = Window::open(&["attach"]);
+    second.wait_for("goes on.");
+    second.type_in("\x03");
+    second.wait_for("lab:~# ");
     // Ctrl-C is the guest's, Ctrl-] is ours.
     first.type_in("echo begun; sleep 1000\r");
     first.wait_for("\nbegun\r\n");
