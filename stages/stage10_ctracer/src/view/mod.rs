@@ -46,7 +46,7 @@ pub struct ShowArgs {
 }
 
 impl ShowArgs {
-    /// Whether a recording of this class, kept in `output`, can be shown so; asked before there is one. No file is changed.
+    /// Whether a recording of this class, kept in `output`, can be shown so; asked before there is one. Changes no file.
     ///
     /// # Errors
     /// If it has no lives that could be shown, or a file can't be written.
