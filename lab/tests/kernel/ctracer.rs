@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::panic::panic_any;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,11 @@ use lab::guest::{PART_DEVICE, RAW_DEVICE, Setting};
 use lab::observe::{Observation, Stage};
 use lab::workload::Done;
 use libbpf_rs::query::LinkInfoIter;
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use stage10_ctracer::recording::{Record, Recording};
+use stage10_ctracer::recording::{Header, Losses, Record, Recording, Writer};
 use stage10_ctracer::tree::{Call, Life, Tree};
 
 use crate::guest::{AtEnd, Missed, io, programs, quiet, sh, wait_until};
@@ -89,6 +91,48 @@ fn tree(seen: &Observation) -> Tree {
     let recording = Recording::read(Path::new(FILE)).unwrap();
     assert!(!recording.cut, "{seen:?}");
     Tree::new(recording)
+}
+
+/// Gone at the end, also of a case that fails, and even if it was stopped.
+struct Killed(Child);
+
+impl Killed {
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.0.id() as i32)
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts it, and stops it while it attaches. If it has attached all by then, the case begins anew.
+fn stopped_while_it_attaches(said: &str) -> Killed {
+    let before = LinkInfoIter::default().count();
+    let mut command = Command::new("stage10");
+    let command = command.args(["--output", FILE, "--lines", "3"]).stdout(Stdio::null());
+    let mut child = Killed(command.stderr(fs::File::create(said).unwrap()).spawn().unwrap());
+    // The two ends of a life are attached first, by a link for each of their four programs.
+    while LinkInfoIter::default().count() < before + 4 {
+        assert!(child.0.try_wait().unwrap().is_none(), "it ended");
+        thread::yield_now();
+    }
+    kill(child.pid(), Signal::SIGSTOP).unwrap();
+    let status = waitpid(child.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
+    assert_eq!(status, WaitStatus::Stopped(child.pid(), Signal::SIGSTOP));
+    if is_ready(said) {
+        eprintln!("it attached too fast");
+        panic_any(Missed);
+    }
+    child
+}
+
+fn is_ready(said: &str) -> bool {
+    fs::read_to_string(said).unwrap().contains("Tracing.")
 }
 
 /// What was recorded while something was done.
@@ -505,42 +549,45 @@ fn ctracer_traces_other_classes() {
     assert!(tree.calls.iter().all(|call| call.bio.is_none() && call.object != 0));
 
     // Its first argument, a struct of two words, is in two registers: the inode is in the third.
-    let (tree, ()) = watch(&["--class", "inode", "--functions", "timestamp_truncate"], || {
-        sh("touch -d @1 /tmp/touched");
-    });
+    let functions = ["--functions", "timestamp_truncate", "--functions", "setattr_copy"];
+    let (tree, _) =
+        watch(&[&["--class", "inode"], &functions[..]].concat(), || sh("touch -d @1 /tmp/touched"));
     check(&tree);
-    let is_of_the_kernel = |call: &Call| call.object > u64::MAX >> 1;
-    assert!(!tree.calls.is_empty() && tree.calls.iter().all(is_of_the_kernel), "{:x?}", tree.calls);
+    let inodes = |function| {
+        let calls = tree.calls.iter().filter(|call| tree.tasks[call.task].comm == "touch");
+        calls.filter(|call| name(&tree, call) == function).map(|call| call.object).collect::<BTreeSet<_>>()
+    };
+    // This one has it in another register, and gets only the file that was touched.
+    let (touched, looked_at) = (inodes("setattr_copy"), inodes("timestamp_truncate"));
+    assert!(touched.len() == 1 && touched.is_subset(&looked_at), "{touched:x?} {looked_at:x?}");
 }
 
 fn ctracer_records_what_comes_when_all_is_attached() {
     quiet();
     let said = "/tmp/ctracer.err";
-    let before = LinkInfoIter::default().count();
-    let mut command = Command::new("stage10");
-    let command = command.args(["--output", FILE, "--lines", "3"]).stdout(Stdio::null());
-    let mut child = command.stderr(fs::File::create(said).unwrap()).spawn().unwrap();
-    let pid = Pid::from_raw(child.id() as i32);
-    let is_ready = || fs::read_to_string(said).unwrap().contains("Tracing.");
-    // The two ends of a life are attached first, by a link for each of their four programs.
-    while LinkInfoIter::default().count() < before + 4 {
-        assert!(child.try_wait().unwrap().is_none(), "it ended");
-        thread::yield_now();
-    }
-    kill(pid, Signal::SIGSTOP).unwrap();
-    assert!(!is_ready(), "it attached too fast for this case");
+    let mut child = stopped_while_it_attaches(said);
     io("write /dev/scratch --count 5");
-    kill(pid, Signal::SIGCONT).unwrap();
-    while !is_ready() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended");
+    kill(child.pid(), Signal::SIGCONT).unwrap();
+    while !is_ready(said) {
+        assert!(child.0.try_wait().unwrap().is_none(), "it ended");
         thread::yield_now();
     }
     io("write /dev/scratch --count 6 --size 8192");
-    kill(pid, Signal::SIGINT).unwrap();
-    assert!(child.wait().unwrap().success());
+    kill(child.pid(), Signal::SIGINT).unwrap();
+    assert!(child.0.wait().unwrap().success());
     let tree = Tree::new(Recording::read(Path::new(FILE)).unwrap());
     assert!(tree.lives.iter().all(|life| life.bio.bytes == 8192), "{:?}", tree.lives);
     assert_eq!(tree.lives.len(), 6);
+
+    // If it is to end before that, what was there before stays.
+    let recorded = fs::read(FILE).unwrap();
+    let mut child = stopped_while_it_attaches(said);
+    kill(child.pid(), Signal::SIGINT).unwrap();
+    kill(child.pid(), Signal::SIGCONT).unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(1));
+    let text = fs::read_to_string(said).unwrap();
+    assert!(text.starts_with("Error: nothing was recorded\n") && !text.contains("kept"), "{text}");
+    assert_eq!(fs::read(FILE).unwrap(), recorded);
 }
 
 fn ctracer_attaches_no_more_than_the_kernel_lets() {
@@ -566,10 +613,17 @@ fn ctracer_goes_on_without_those_that_the_kernel_refuses() {
         forbidden.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     let list = sh("stage10 list --class pt_regs | sed -n 's/^1 .*[ *]\\([a-z0-9_]*\\)(.*;$/\\1/p'");
     let (bad, good): (Vec<_>, Vec<_>) = list.lines().partition(|name| forbidden.contains(name));
-    let options = ["--class", "pt_regs", "--functions", bad[0], "--functions", good[0], "--duration", "0.1"];
-    let said = Command::new("stage10").args(options).output().unwrap();
-    let said = String::from_utf8(said.stderr).unwrap();
+    // Each execve(2) calls it. It is behind the other one in the list, and the first where that one is refused.
+    let good = good.iter().find(|name| **name == "start_thread").unwrap();
+    assert!(bad[0] < *good);
+    let stage = start(&["--class", "pt_regs", "--functions", bad[0], "--functions", good]);
+    sh("true");
+    let seen = stage.end(Signal::SIGINT).unwrap();
+    let (tree, said) = (tree(&seen), seen.stderr);
     let all = has_fprobe();
+    let names: Vec<_> = tree.header.functions.iter().map(|function| &*function.name).collect();
+    assert_eq!((names.contains(&bad[0]), names.contains(good)), (all, true), "{names:?}");
+    assert!(tree.calls.iter().any(|call| name(&tree, call) == *good), "{said}");
     assert!(said.contains(&format!("Tracing. {} functions", if all { 2 } else { 1 })), "{said}");
     assert_eq!(said.contains(&format!("warning: {} is not traced: ", bad[0])), !all, "{said}");
 }
@@ -584,20 +638,21 @@ fn ctracer_ends_in_every_phase() {
     let before = programs();
     let nothing_stays = || wait_until("its programs are gone", || programs() == before);
     let at_once = |signal| {
+        sh(&format!("rm -f {FILE}"));
         let mut command = Command::new("stage10");
-        let mut child =
-            command.args(["--output", FILE, "--lines", "3"]).stderr(Stdio::null()).spawn().unwrap();
+        let command = command.args(["--output", FILE, "--lines", "3"]).stderr(Stdio::null());
+        let mut child = Killed(command.spawn().unwrap());
         wait_until("its programs are loaded", || programs() != before);
-        kill(Pid::from_raw(child.id() as i32), signal).unwrap();
-        child.wait().unwrap()
+        kill(child.pid(), signal).unwrap();
+        child.0.wait().unwrap()
     };
-    // While it attaches.
-    assert!(at_once(Signal::SIGINT).success());
+    // While it attaches, or when it has just done so.
+    let status = at_once(Signal::SIGINT);
     nothing_stays();
-    Recording::read(Path::new(FILE)).unwrap();
+    assert_eq!(status.success(), Recording::read(Path::new(FILE)).is_ok(), "{status}");
     at_once(Signal::SIGKILL);
     nothing_stays();
-    if let Err(error) = Recording::read(Path::new(FILE)) {
+    if let (true, Err(error)) = (Path::new(FILE).exists(), Recording::read(Path::new(FILE))) {
         assert!(error.cause().ends_with("is cut short before its first event"), "{error}");
     }
 
@@ -615,6 +670,8 @@ fn ctracer_ends_in_every_phase() {
     // While it writes, first the recording and then a page, into a pipe that is full: it goes on to the end.
     sh(&format!("rm -f {PIPE} && mkfifo {PIPE}"));
     let mut page = fs::File::options().read(true).write(true).open(PIPE).unwrap();
+    // Less than any page.
+    fcntl(&page, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
     let stage = start(&[&SOME[..], &["--html", PIPE]].concat());
     io("write /dev/scratch --count 5");
     let pid = stage.pid();
@@ -674,6 +731,13 @@ fn ctracer_tells_what_is_wrong() {
     let useless = Types::read().useless();
     let text = run(&["--class", &useless]);
     assert!(text.starts_with(&format!("Error: no function takes a struct {useless}\n")), "{text}");
+    // What was recorded before is not taken for what such a run has recorded.
+    let mut old = Writer::new(fs::File::create(FILE).unwrap(), Header::default()).unwrap();
+    old.add(&Record::Losses(Losses::default())).unwrap();
+    old.flush().unwrap();
+    let bytes = fs::read(FILE).unwrap();
+    let text = run(&["--output", FILE, "--class", "bioo"]);
+    assert!(!text.contains("kept") && fs::read(FILE).unwrap() == bytes, "{text}");
     let text = run(&["--functions", "no_such_*"]);
     assert!(text.starts_with("Error: none of the functions is to be traced\n"), "{text}");
     let text = run(&["--device", "sdzz9"]);
@@ -708,6 +772,7 @@ fn ctracer_keeps_what_it_cannot_write() {
         assert_eq!(seen.status.code(), Some(1), "{seen:?}");
         assert!(seen.stderr.contains("No space left"), "{seen:?}");
         let show = seen.stderr.lines().find_map(|line| line.strip_prefix("The recording is kept. Show it: "));
+        assert!(show.unwrap().starts_with("stage10 show /tmp/"), "{seen:?}");
         let text = sh(&format!("{} 2>&1", show.unwrap()));
         // The page was too large, but all is in the recording; or the recording is cut where the disk was full.
         assert_eq!(text.contains("lives: 50,"), option == "--html", "{text}");

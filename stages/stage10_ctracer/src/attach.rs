@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
+use std::mem;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::Mutex;
 use std::thread;
@@ -60,15 +61,43 @@ pub fn has_fprobe(names: &Names) -> bool {
     names.contains("register_fprobe_ips")
 }
 
+/// What holds the probes; without it they are gone.
+#[derive(Debug, Default)]
+pub struct Links(pub Vec<Link>);
+
+impl Drop for Links {
+    /// For each, the kernel waits until no CPU can be in it. Together they wait less long.
+    fn drop(&mut self) {
+        let bar = progress("Detaching", self.0.len());
+        let links = Mutex::new(mem::take(&mut self.0));
+        let next = || links.lock().ok()?.pop();
+        let work = || {
+            while let Some(link) = next() {
+                drop(link);
+                bar.inc(1);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..AT_ONCE {
+                // Where no thread can be had, the others do its work.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        bar.finish_and_clear();
+    }
+}
+
 /// Attaches to all of them at once; where the kernel refuses, to halves of them, until those are found that it refuses.
 pub fn multi(
     entries: &ProgramMut<'_>,
     returns: &ProgramMut<'_>,
     targets: &[Target],
+    links: &mut Links,
     refused: &mut Vec<Refused>,
-) -> Vec<Link> {
+) {
     if targets.is_empty() {
-        return Vec::new();
+        return;
     }
     let options = |retprobe| KprobeMultiOpts {
         symbols: targets.iter().map(|target| target.name.clone()).collect(),
@@ -76,20 +105,18 @@ pub fn multi(
         retprobe,
         ..KprobeMultiOpts::default()
     };
-    let links = returns
+    let both = returns
         .attach_kprobe_multi_with_opts(options(true))
-        .and_then(|first| Ok(vec![first, entries.attach_kprobe_multi_with_opts(options(false))?]));
-    match (links, targets) {
-        (Ok(links), _) => links,
+        .and_then(|first| Ok([first, entries.attach_kprobe_multi_with_opts(options(false))?]));
+    match (both, targets) {
+        (Ok(both), _) => links.0.extend(both),
         (Err(error), [target]) => {
             refused.push(Refused { name: target.name.clone(), why: error.to_string() });
-            Vec::new()
         }
         (Err(_), _) => {
             let (left, right) = targets.split_at(targets.len() / 2);
-            let mut links = multi(entries, returns, left, refused);
-            links.extend(multi(entries, returns, right, refused));
-            links
+            multi(entries, returns, left, links, refused);
+            multi(entries, returns, right, links, refused);
         }
     }
 }
@@ -97,17 +124,17 @@ pub fn multi(
 /// Attaches to one after another, until `stop`.
 ///
 /// # Errors
-/// If `stop` can't be asked.
+/// If so many files can't be open, or `stop` can't be asked.
 pub fn single(
     entry: &ProgramMut<'_>,
     exit: &ProgramMut<'_>,
     targets: &[Target],
+    links: &mut Links,
     refused: &mut Vec<Refused>,
     stop: &Stop,
-) -> Result<Vec<Link>> {
+) -> Result<()> {
     raise_limit(targets.len() as u64)?;
-    let bar = progress("Attaching", targets.len())?;
-    let mut links = Vec::new();
+    let bar = progress("Attaching", targets.len());
     for target in targets {
         if stop.is_over()? {
             break;
@@ -115,19 +142,20 @@ pub fn single(
         let both = probe(exit, true, target.address)
             .and_then(|first| Ok([first, probe(entry, false, target.address)?]));
         match both {
-            Ok(both) => links.extend(both),
+            Ok(both) => links.0.extend(both),
             Err(why) => refused.push(Refused { name: target.name.clone(), why }),
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(links)
+    Ok(())
 }
 
 /// Attaches to a function by its address: to find a name, 5.10 reads through all its symbols.
 fn probe(program: &ProgramMut<'_>, is_return: bool, address: u64) -> Result<Link, String> {
-    // Of no name, the kernel takes the offset as the address.
+    // Of no name, the kernel takes the offset as the address. KProbe::for_addr() would make a uprobe of it.
     let event = KProbe::for_function(is_return, CString::default(), address);
+    // perf_event_open(2) wants a CPU, but the program of a kprobe runs on all of them.
     let event = event.and_then(|event| Builder::new(event).any_pid().one_cpu(0).build());
     let event = event.map_err(|error| error.to_string())?;
     let link = program.attach_perf_event(event.as_raw_fd()).map_err(|error| error.to_string())?;
@@ -136,36 +164,10 @@ fn probe(program: &ProgramMut<'_>, is_return: bool, address: u64) -> Result<Link
     Ok(link)
 }
 
-/// Takes all probes away.
-///
-/// # Errors
-/// If the progress can't be shown.
-pub fn detach(links: Vec<Link>) -> Result<()> {
-    let bar = progress("Detaching", links.len())?;
-    // For each, the kernel waits until no CPU can be in it. Together they wait less long.
-    let links = Mutex::new(links);
-    let next = || links.lock().ok()?.pop();
-    let work = || {
-        while let Some(link) = next() {
-            drop(link);
-            bar.inc(1);
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..AT_ONCE {
-            // Where no thread can be had, the others do its work.
-            let _ = thread::Builder::new().spawn_scoped(scope, work);
-        }
-        work();
-    });
-    bar.finish_and_clear();
-    Ok(())
-}
-
 /// A bar on stderr, if that is a terminal.
-fn progress(what: &str, length: usize) -> Result<ProgressBar> {
+fn progress(what: &str, length: usize) -> ProgressBar {
     let style = ProgressStyle::with_template(&format!("{what} {{bar:40}} {{pos}} of {{len}} {{eta}} left"));
-    Ok(ProgressBar::new(length as u64).with_style(style.or_cause("cannot show the progress")?))
+    ProgressBar::new(length as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// The entry and the return of each are an open file on 5.10, and two from 5.15 on: the perf event and its link.
@@ -176,16 +178,12 @@ fn raise_limit(functions: u64) -> Result<()> {
     if soft >= needed {
         return Ok(());
     }
-    if hard < needed {
-        // Root may raise it beyond that, too.
-        setrlimit(Resource::RLIMIT_NOFILE, needed, needed).map_err(|error| {
-            Error::new(cannot)
-                .evidence(format!("{needed} files are needed, {hard} are allowed: {error}"))
-                .fix("name fewer functions: --functions GLOB; or allow more: ulimit -n")
-        })
-    } else {
-        setrlimit(Resource::RLIMIT_NOFILE, needed, hard).or_cause(cannot)
-    }
+    // Root may raise the hard limit, too.
+    setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed)).map_err(|error| {
+        Error::new(cannot)
+            .evidence(format!("{needed} files are needed, {hard} are allowed: {error}"))
+            .fix(format!("name fewer functions: --functions GLOB; or sysctl -w fs.nr_open={needed}"))
+    })
 }
 
 /// Which functions to probe: those that one of the globs lets in, or all without any, and none keeps out.

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-use std::fs::File;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -12,7 +11,7 @@ use common::{OrCause, report};
 use libbpf_rs::btf::Btf;
 use stage10_ctracer::find::{self, List, Names};
 use stage10_ctracer::record::{self, RecordArgs};
-use stage10_ctracer::recording::Recording;
+use stage10_ctracer::recording::Kept;
 use stage10_ctracer::view::ShowArgs;
 
 /// Follow every bio through every function of the kernel that takes one
@@ -64,25 +63,12 @@ fn main() -> common::Result<()> {
         Some(Command::Show { file, show }) => show.show(&file),
         None => {
             common::init(&args.record)?;
-            // Gone at the end, unless it can't be shown.
-            let mut scratch = tempfile::Builder::new()
-                .prefix("ctracer-")
-                .suffix(".rec")
-                .tempfile()
-                .or_cause("cannot make a file for the recording")?;
-            let path = args.output.clone().unwrap_or_else(|| scratch.path().to_owned());
-            let file = || {
-                args.show.check(&args.record.class, &path)?;
-                File::create(&path).or_cause(format!("cannot write {}", path.display()))
-            };
-            let shown = record::record(&args.record, file).and_then(|()| args.show.show(&path));
-            if shown.is_err() && Recording::read(&path).is_ok_and(|recording| !recording.records.is_empty()) {
-                scratch.disable_cleanup(args.output.is_none());
-                eprintln!(
-                    "The recording is kept. Show it: {} show {}",
-                    env!("CARGO_BIN_NAME"),
-                    path.display()
-                );
+            let plan = record::plan(&args.record)?;
+            args.show.check(&args.record.class, args.output.as_deref())?;
+            let mut file = Kept::new(args.output)?;
+            let shown = plan.record(&mut file).and_then(|()| args.show.show(file.path()));
+            if shown.is_err() {
+                file.keep();
             }
             shown
         }

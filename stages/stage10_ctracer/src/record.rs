@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
@@ -14,13 +13,13 @@ use common::stop::Stop;
 use common::{Error, OrCause, Result, disks, report};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
 use nix::errno::Errno;
 
-use crate::attach::{self, Refused, Target};
+use crate::attach::{self, Links, Refused, Target};
 use crate::find::{self, Names};
 use crate::recording::{
-    Bio, Call, Device, Function, Header, Losses, Place, Record, Return, Returned, Task, Writer,
+    Bio, Call, Device, Function, Header, Kept, Losses, Place, Record, Return, Returned, Task, Writer,
 };
 use crate::source;
 
@@ -89,15 +88,33 @@ impl Verbose for RecordArgs {
     }
 }
 
-/// Records into `file` until the end that `args` name, or Ctrl-C. Then nothing stays attached.
+/// What is to be traced, and how: all that can be known before anything is loaded.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    args: &'a RecordArgs,
+    is_bio: bool,
+    /// Whether the kernel can hold all functions by one link.
+    multi: bool,
+    /// The functions; the programs know each by its index.
+    functions: Vec<Function>,
+    /// Those of them that get a probe: all but the ends of a bio's life.
+    targets: Vec<Target>,
+    /// Which ones these are.
+    ends: [u32; 2],
+    flags: Flags,
+    only_dev: u32,
+    bio_chain_bit: u32,
+    bio_chain_endio_at: u64,
+}
+
+/// Finds the functions, and chooses among them. Nothing is loaded or written.
 ///
 /// # Errors
-/// If something is missing on this machine, the kernel refuses the programs, or the file can't be written.
-pub fn record(args: &RecordArgs, file: impl FnOnce() -> Result<File>) -> Result<()> {
+/// If something is missing on this machine, or what `args` ask for can't be traced.
+pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
     [Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs, Need::Kprobes]
         .iter()
         .try_for_each(Need::check)?;
-    let stop = Stop::new(None)?;
     let is_bio = args.class == "bio";
     if args.device.is_some() && !is_bio {
         return Err(Error::new(format!("a struct {} is for no disk that we could tell", args.class))
@@ -126,160 +143,191 @@ pub fn record(args: &RecordArgs, file: impl FnOnce() -> Result<File>) -> Result<
         None
     });
     let lines = lines.unwrap_or_default();
-    let chosen: Vec<_> = good.into_iter().filter(|function| chosen.contains(&function.name)).collect();
-    let (mut singles, mut ids) = (Vec::new(), [UNKNOWN; 2]);
-    for (id, function) in chosen.iter().enumerate() {
-        let id = id as u32;
+    let multi = attach::has_fprobe(&names);
+    let (mut functions, mut targets, mut ends) = (Vec::new(), Vec::new(), [UNKNOWN; 2]);
+    for function in good.into_iter().filter(|function| chosen.contains(&function.name)) {
+        let id = functions.len() as u32;
         match ENDS.iter().position(|end| *end == function.name) {
-            Some(end) if is_bio => ids[end] = id,
-            _ => singles.push(Target {
+            Some(end) if is_bio => ends[end] = id,
+            _ => targets.push(Target {
                 id,
                 name: function.name.clone(),
                 register: function.register,
                 address: names.address(&function.name).unwrap_or_default(),
             }),
         }
+        functions
+            .push(Function { source: lines.get(&function.name).cloned(), ..described(function, is_bio) });
     }
-
-    let header = Header {
-        class: args.class.clone(),
-        kernel: preflight::release(),
-        functions: chosen
-            .iter()
-            .map(|function| Function {
-                source: lines.get(&function.name).cloned(),
-                ..described(function, is_bio)
-            })
-            .collect(),
+    if !multi && targets.iter().any(|target| target.address == 0) {
+        return Err(hidden());
+    }
+    Ok(Plan {
+        args,
+        is_bio,
+        multi,
+        functions,
+        targets,
+        ends,
         flags: if is_bio { Flags::all_of_this_kernel()? } else { Flags::default() },
-    };
-    let only_dev = args.device.as_deref().map_or(Ok(0), disks::number)?;
-    let recorder = RefCell::new(Recorder {
-        writer: Writer::new(file()?, header)?,
-        tasks: HashMap::new(),
-        devices: BTreeMap::new(),
-        calls: 0,
-        most: args.max_events.unwrap_or(u64::MAX),
-    });
+        only_dev: args.device.as_deref().map_or(Ok(0), disks::number)?,
+        // Without it, no bio is known to be split.
+        bio_chain_bit: find::value(&btf, "BIO_CHAIN").unwrap_or(u32::BITS - 1),
+        bio_chain_endio_at: names.address("bio_chain_endio").unwrap_or_default(),
+    })
+}
 
-    // OPEN, LOAD
-    let mut object = MaybeUninit::uninit();
-    let mut open_skel = bpf::CtracerSkelBuilder::default().open(&mut object)?;
-    let multi = attach::has_fprobe(&names);
-    let options = open_skel.maps.rodata_data.as_deref_mut();
-    let options = options.ok_or_else(|| Error::new("the programs have no options"))?;
-    options.is_bio = is_bio;
-    options.by_cookie = multi;
-    options.only_pid = args.pid.unwrap_or_default();
-    options.only_dev = only_dev;
-    [options.submit_bio_id, options.bio_endio_id] = ids;
-    // Without it, no bio is known to be split.
-    let chain = find::value(&btf, "BIO_CHAIN");
-    options.bio_chain_bit = chain.unwrap_or(u32::BITS - 1);
-    options.bio_chain_endio_at = names.address("bio_chain_endio").unwrap_or_default();
-    open_skel.maps.probes.set_max_entries(2 * singles.len().max(1) as u32)?;
-    let progs = &mut open_skel.progs;
-    for program in [&mut progs.entries, &mut progs.returns] {
-        program.set_autoload(multi && !singles.is_empty());
-    }
-    for program in [&mut progs.single_entry, &mut progs.single_return] {
-        program.set_autoload(!multi && !singles.is_empty());
-    }
-    for program in [
-        &mut progs.submit_bio_entry,
-        &mut progs.submit_bio_return,
-        &mut progs.bio_endio_entry,
-        &mut progs.bio_endio_return,
-    ] {
-        program.set_autoload(is_bio);
-    }
-    let mut skel = open_skel.load()?;
-
-    let failed = RefCell::new(None);
-    let mut ring = RingBufferBuilder::new();
-    ring.add(&skel.maps.events, |event| match recorder.borrow_mut().add(event) {
-        Ok(()) => 0,
-        Err(error) => {
-            *failed.borrow_mut() = Some(error);
-            -(Errno::ECANCELED as i32)
+impl Plan<'_> {
+    /// Records into `file` until the end that the arguments name, or Ctrl-C. Then nothing stays attached.
+    ///
+    /// # Errors
+    /// If the kernel refuses the programs, it is to end before all are attached, or the file can't be written.
+    pub fn record(self, file: &mut Kept) -> Result<()> {
+        // OPEN
+        let mut object = MaybeUninit::uninit();
+        let mut open_skel = bpf::CtracerSkelBuilder::default().open(&mut object)?;
+        let options = open_skel.maps.rodata_data.as_deref_mut();
+        let options = options.ok_or_else(|| Error::new("the programs have no options"))?;
+        options.is_bio = self.is_bio;
+        options.by_cookie = self.multi;
+        options.only_pid = self.args.pid.unwrap_or_default();
+        options.only_dev = self.only_dev;
+        [options.submit_bio_id, options.bio_endio_id] = self.ends;
+        options.bio_chain_bit = self.bio_chain_bit;
+        options.bio_chain_endio_at = self.bio_chain_endio_at;
+        open_skel.maps.probes.set_max_entries(2 * self.targets.len().max(1) as u32)?;
+        let progs = &mut open_skel.progs;
+        for program in [&mut progs.entries, &mut progs.returns] {
+            program.set_autoload(self.multi && !self.targets.is_empty());
         }
-    })?;
-    let ring = ring.build()?;
-    let look = || -> Result<i32> {
-        // What comes faster than it is read must not keep us here.
-        let consumed = ring.consume_raw_n(AT_ONCE);
-        if let Some(error) = failed.borrow_mut().take() {
-            return Err(error);
+        for program in [&mut progs.single_entry, &mut progs.single_return] {
+            program.set_autoload(!self.multi && !self.targets.is_empty());
         }
-        if consumed < 0 {
-            return Err(Error::new("cannot read the events").evidence(Errno::from_raw(-consumed)));
-        }
-        recorder.borrow_mut().writer.flush()?;
-        Ok(consumed)
-    };
-
-    // ATTACH
-    let mut refused = Vec::new();
-    let mut links: Vec<Link> = Vec::new();
-    if is_bio {
-        let progs = &skel.progs;
         for program in [
-            &progs.submit_bio_return,
-            &progs.bio_endio_return,
-            &progs.submit_bio_entry,
-            &progs.bio_endio_entry,
+            &mut progs.submit_bio_entry,
+            &mut progs.submit_bio_return,
+            &mut progs.bio_endio_entry,
+            &mut progs.bio_endio_return,
         ] {
-            links.push(program.attach_trace()?);
+            program.set_autoload(self.is_bio);
         }
-    }
-    if multi {
-        links.extend(attach::multi(&skel.progs.entries, &skel.progs.returns, &singles, &mut refused));
-    } else {
-        for target in &singles {
-            if target.address == 0 {
-                return Err(hidden());
-            }
-            // Behind the probe's own instruction; that one is behind an ENDBR where the kernel is built with them.
-            for at in [target.address + 1, target.address + 5] {
-                let probe = target.cookie().to_ne_bytes();
-                skel.maps.probes.update(&at.to_ne_bytes(), &probe, MapFlags::ANY)?;
-            }
-        }
-        let progs = &skel.progs;
-        links.extend(attach::single(
-            &progs.single_entry,
-            &progs.single_return,
-            &singles,
-            &mut refused,
-            &stop,
-        )?);
-    }
-    tell_refused(&refused);
-    // Megabytes, which are not needed any more.
-    drop((btf, names));
 
-    // RECORD
-    set_phase(&mut skel.maps.bss_data, RECORDING)?;
-    let interrupted = stop.is_over()?;
-    let stop = Stop::new(args.duration)?;
-    if !interrupted {
-        let many = chosen.len() - refused.len();
-        eprintln!("Tracing. {many} functions take a struct {}. Ctrl-C to end.", args.class);
+        // LOAD
+        let mut skel = open_skel.load()?;
+
+        // ATTACH
+        let stop = Stop::new(None)?;
+        let (mut links, mut refused) = (Links::default(), Vec::new());
+        self.attach(&skel, &stop, &mut links, &mut refused)?;
+        if stop.is_over()? {
+            return Err(Error::new("nothing was recorded")
+                .evidence("it was to end before all functions were attached")
+                .fix("let it attach, until it says \"Tracing.\"; fewer functions take less long: --functions GLOB"));
+        }
+
+        // RECORD
+        self.until_the_end(&mut skel, links, &refused, file)
     }
-    while !interrupted && !stop.is_over()? && !recorder.borrow().is_full() {
+
+    fn attach(
+        &self,
+        skel: &bpf::CtracerSkel<'_>,
+        stop: &Stop,
+        links: &mut Links,
+        refused: &mut Vec<Refused>,
+    ) -> Result<()> {
+        let progs = &skel.progs;
+        if self.is_bio {
+            for program in [
+                &progs.submit_bio_return,
+                &progs.bio_endio_return,
+                &progs.submit_bio_entry,
+                &progs.bio_endio_entry,
+            ] {
+                links.0.push(program.attach_trace()?);
+            }
+        }
+        if self.multi {
+            attach::multi(&progs.entries, &progs.returns, &self.targets, links, refused);
+        } else {
+            for target in &self.targets {
+                // Behind the probe's own instruction; that one is behind an ENDBR where the kernel is built with them.
+                for at in [target.address + 1, target.address + 5] {
+                    let probe = target.cookie().to_ne_bytes();
+                    skel.maps.probes.update(&at.to_ne_bytes(), &probe, MapFlags::ANY)?;
+                }
+            }
+            attach::single(&progs.single_entry, &progs.single_return, &self.targets, links, refused, stop)?;
+        }
+        for Refused { name, why } in refused {
+            eprintln!("warning: {name} is not traced: {why}");
+        }
+        Ok(())
+    }
+
+    fn until_the_end(
+        self,
+        skel: &mut bpf::CtracerSkel<'_>,
+        links: Links,
+        refused: &[Refused],
+        file: &mut Kept,
+    ) -> Result<()> {
+        let is_attached = |function: &Function| refused.iter().all(|refused| refused.name != function.name);
+        let attached = self.functions.into_iter().zip(0..).filter(|(function, _)| is_attached(function));
+        let (functions, ids): (Vec<_>, Vec<u32>) = attached.unzip();
+        let many = functions.len();
+        let class = &self.args.class;
+        let header =
+            Header { class: class.clone(), kernel: preflight::release(), functions, flags: self.flags };
+        let recorder = RefCell::new(Recorder {
+            writer: Writer::new(file.create()?, header)?,
+            functions: ids.into_iter().zip(0..).collect(),
+            tasks: HashMap::new(),
+            devices: BTreeMap::new(),
+            calls: 0,
+            most: self.args.max_events.unwrap_or(u64::MAX),
+        });
+        let failed = RefCell::new(None);
+        let mut ring = RingBufferBuilder::new();
+        ring.add(&skel.maps.events, |event| match recorder.borrow_mut().add(event) {
+            Ok(()) => 0,
+            Err(error) => {
+                *failed.borrow_mut() = Some(error);
+                -(Errno::ECANCELED as i32)
+            }
+        })?;
+        let ring = ring.build()?;
+        let look = || -> Result<i32> {
+            // What comes faster than it is read must not keep us here.
+            let consumed = ring.consume_raw_n(AT_ONCE);
+            if let Some(error) = failed.borrow_mut().take() {
+                return Err(error);
+            }
+            if consumed < 0 {
+                return Err(Error::new("cannot read the events").evidence(Errno::from_raw(-consumed)));
+            }
+            recorder.borrow_mut().writer.flush()?;
+            Ok(consumed)
+        };
+
+        let stop = Stop::new(self.args.duration)?;
+        set_phase(&mut skel.maps.bss_data, RECORDING)?;
+        eprintln!("Tracing. {many} functions take a struct {class}. Ctrl-C to end.");
+        while !stop.is_over()? && !recorder.borrow().is_full() {
+            look()?;
+            stop.wait_until(Instant::now().checked_add(LOOK_EVERY))?;
+        }
+        set_phase(&mut skel.maps.bss_data, ENDING)?;
         look()?;
-        stop.wait_until(Instant::now().checked_add(LOOK_EVERY))?;
+        let suppressed = report::missed_calls(skel.object())?;
+        drop(links);
+        while look()? > 0 {}
+        let lost = skel.maps.lost.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
+        let lost = lost.iter().map(|count| report::words::<1>(count)[0]).collect();
+        let mut recorder = recorder.borrow_mut();
+        recorder.writer.add(&Record::Losses(Losses { lost, suppressed }))?;
+        recorder.writer.flush()
     }
-    set_phase(&mut skel.maps.bss_data, ENDING)?;
-    look()?;
-    let suppressed = report::missed_calls(skel.object())?;
-    attach::detach(links)?;
-    while look()? > 0 {}
-    let lost = skel.maps.lost.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
-    let lost = lost.iter().map(|count| report::words::<1>(count)[0]).collect();
-    let mut recorder = recorder.borrow_mut();
-    recorder.writer.add(&Record::Losses(Losses { lost, suppressed }))?;
-    recorder.writer.flush()
 }
 
 fn set_phase(bss: &mut Option<&mut bpf::types::bss>, phase: u32) -> Result<()> {
@@ -291,6 +339,8 @@ fn set_phase(bss: &mut Option<&mut bpf::types::bss>, phase: u32) -> Result<()> {
 /// Understands events, and writes what they say.
 struct Recorder {
     writer: Writer,
+    /// By the number that the programs know a function by, the recording's.
+    functions: HashMap<u32, u32>,
     /// What each thread was called when it was last seen.
     tasks: HashMap<u32, (u32, [u8; 16])>,
     /// The number of each device; on 5.10 that of a partition has to be looked up by its disk.
@@ -315,13 +365,11 @@ impl Recorder {
         let (low, high) = (|word: u64| word as u32, |word: u64| (word >> 32) as u32);
         let (function, tid, pid, kind) = (low(who), high(who), high(rest), (rest >> 16) as u8);
         let place = Place { time, sp, tid, cpu: rest as u16, interrupt: rest >> 24 & 1 != 0 };
+        let function = self.functions.get(&function).copied();
         if kind == EVENT_RETURN {
-            let function = (function != UNKNOWN).then_some(function);
             return self.writer.add(&Record::Return(Return { place, function, value }));
         }
-        if self.is_full() {
-            return Ok(());
-        }
+        let Some(function) = function.filter(|_| !self.is_full()) else { return Ok(()) };
         self.calls += 1;
         let mut comm = [0; 16];
         comm[..8].copy_from_slice(&comm_0.to_ne_bytes());
@@ -372,24 +420,15 @@ impl Recorder {
     }
 }
 
-fn described(function: &find::Function, is_bio: bool) -> Function {
+fn described(function: find::Function, is_bio: bool) -> Function {
+    // Of submit_bio(), which returns something on 5.10 only, that is not asked.
+    let is_end = is_bio && ENDS.contains(&function.name.as_str());
     Function {
-        name: function.name.clone(),
-        prototype: function.prototype.clone(),
         argument: function.argument as u8,
-        // Of submit_bio(), which returns something on 5.10 only, that is not asked.
-        returns: if is_bio && ENDS.contains(&function.name.as_str()) {
-            Returned::Nothing
-        } else {
-            function.returns
-        },
+        returns: if is_end { Returned::Nothing } else { function.returns },
+        name: function.name,
+        prototype: function.prototype,
         source: None,
-    }
-}
-
-fn tell_refused(refused: &[Refused]) {
-    for Refused { name, why } in refused {
-        eprintln!("warning: {name} is not traced: {why}");
     }
 }
 

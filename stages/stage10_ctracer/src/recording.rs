@@ -3,13 +3,15 @@
 //! The file begins with the line `ctracer recording 1`, where 1 is the version. [`Record`]s follow, one after another, in
 //! postcard's format, the first of them a [`Record::Header`]. Nothing is written over later.
 
+use std::env;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use common::flags::Flags;
 use common::{Error, OrCause, Result};
 use serde::{Deserialize, Serialize};
+use tempfile::TempPath;
 
 const MAGIC: &str = "ctracer recording ";
 /// Changes with everything that makes older readers read something wrong.
@@ -181,6 +183,59 @@ pub struct Losses {
     pub suppressed: Option<u64>,
 }
 
+/// The file of a recording: the one that was named, or one that is gone at the end.
+#[derive(Debug)]
+pub struct Kept {
+    path: PathBuf,
+    scratch: Option<TempPath>,
+    /// Until it is created, a file of that name is somebody's.
+    is_created: bool,
+}
+
+impl Kept {
+    /// Touches no file that was named.
+    ///
+    /// # Errors
+    /// If there is no room for one that was not.
+    pub fn new(named: Option<PathBuf>) -> Result<Self> {
+        if let Some(path) = named {
+            return Ok(Self { path, scratch: None, is_created: false });
+        }
+        let scratch = tempfile::Builder::new().prefix("ctracer-").suffix(".rec").tempfile();
+        let scratch = scratch.or_cause("cannot make a file for the recording")?.into_temp_path();
+        Ok(Self { path: scratch.to_path_buf(), scratch: Some(scratch), is_created: false })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes it, in place of what was there.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn create(&mut self) -> Result<File> {
+        let file = File::create(&self.path).or_cause(format!("cannot write {}", self.path.display()))?;
+        self.is_created = true;
+        Ok(file)
+    }
+
+    /// Leaves it there if it has something to show, and says so.
+    pub fn keep(mut self) {
+        let has_any = || Recording::read(&self.path).is_ok_and(|recording| !recording.records.is_empty());
+        if !self.is_created || !has_any() {
+            return;
+        }
+        if let Some(scratch) = &mut self.scratch {
+            scratch.disable_cleanup(true);
+        }
+        let program = env::args_os().next().unwrap_or_default();
+        let (program, path) = (program.display(), self.path.display());
+        eprintln!("The recording is kept. Show it: {program} show {path}");
+    }
+}
+
 /// Writes a recording.
 #[derive(Debug)]
 pub struct Writer {
@@ -323,6 +378,30 @@ mod tests {
         let read = Recording::parse(&file(), "x").unwrap();
         assert_eq!((read.header.class.as_str(), read.cut), ("bio", false));
         assert_eq!(read.records, [1, 2, 3, 4].map(call));
+    }
+
+    #[test]
+    fn only_what_was_recorded_now_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = folder.path().join("x.rec");
+        std::fs::write(&named, file()).unwrap();
+        // What was there before is not touched until there is something else.
+        Kept::new(Some(named.clone())).unwrap().keep();
+        assert_eq!(std::fs::read(&named).unwrap(), file());
+        Kept::new(Some(named.clone())).unwrap().create().unwrap();
+        assert_eq!(std::fs::read(&named).unwrap(), b"");
+
+        let stays = |bytes: Option<&[u8]>| {
+            let mut kept = Kept::new(None).unwrap();
+            let path = kept.path().to_owned();
+            if let Some(bytes) = bytes {
+                kept.create().unwrap().write_all(bytes).unwrap();
+            }
+            kept.keep();
+            path.exists() && std::fs::remove_file(path).is_ok()
+        };
+        assert!(stays(Some(&file())));
+        assert!(!stays(Some(b"ctracer recording 1\n")) && !stays(None));
     }
 
     #[test]

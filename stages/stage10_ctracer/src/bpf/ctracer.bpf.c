@@ -194,7 +194,10 @@ static __always_inline bool is_asked_for(u64 object, u32 function, u64 sp)
 		bpf_map_delete_elem(&told, &sp);
 		return false;
 	}
-	bpf_map_update_elem(&told, &sp, &one, BPF_ANY);
+	/* It stays when the call returns: a function that ends with a jump to another returns
+	 * there, too. */
+	if (bpf_map_update_elem(&told, &sp, &one, BPF_ANY))
+		count_lost(); /* its return */
 	return true;
 }
 

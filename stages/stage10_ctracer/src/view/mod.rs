@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{self, Path, PathBuf};
 
 use clap::Args;
 use common::{Error, OrCause, Result, report};
+use path_clean::clean;
 
 use crate::page;
 use crate::recording::Recording;
@@ -44,28 +46,27 @@ pub struct ShowArgs {
 }
 
 impl ShowArgs {
-    /// Whether a recording of this class that is kept in `output` can be shown so; asked before there is one.
+    /// Whether a recording of this class, kept in `output`, can be shown so; asked before there is one. Changes no file.
     ///
     /// # Errors
     /// If it has no lives that could be shown, or a file can't be written.
-    pub fn check(&self, class: &str, output: &Path) -> Result<()> {
+    pub fn check(&self, class: &str, output: Option<&Path>) -> Result<()> {
         self.check_class(class)?;
-        let mut files = BTreeSet::from([output]);
-        for file in [&self.html, &self.perfetto].into_iter().flatten() {
-            if !files.insert(file) {
+        let mut files = BTreeSet::new();
+        for file in [output, self.html.as_deref(), self.perfetto.as_deref()].into_iter().flatten() {
+            check_file(file).map_err(|error| {
+                Error::new(format!("cannot write {}", file.display()))
+                    .evidence(error)
+                    .fix("name a file in a folder that exists and that you may write to")
+            })?;
+            // One file has many names: x, ./x.
+            if !files.insert(path::absolute(file).map(clean).unwrap_or_default()) {
                 return Err(Error::new("each file can hold one thing only")
                     .evidence(format!("{} is named more than once", file.display()))
                     .fix("name another one"));
             }
         }
-        // What it holds stays, until there is something else.
-        files.into_iter().try_for_each(|file| {
-            OpenOptions::new().append(true).create(true).open(file).map(drop).map_err(|error| {
-                Error::new(format!("cannot write {}", file.display()))
-                    .evidence(error)
-                    .fix("name a file in a folder that exists and that you may write to")
-            })
-        })
+        Ok(())
     }
 
     fn check_class(&self, class: &str) -> Result<()> {
@@ -109,6 +110,20 @@ impl ShowArgs {
     }
 }
 
+fn check_file(file: &Path) -> io::Result<()> {
+    match fs::metadata(file) {
+        Ok(there) if there.is_file() || there.is_dir() => {
+            OpenOptions::new().append(true).open(file).map(drop)
+        }
+        // Of a pipe, its reader would take this for the end.
+        Ok(_) => Ok(()),
+        Err(_) => {
+            OpenOptions::new().write(true).create_new(true).open(file)?;
+            fs::remove_file(file)
+        }
+    }
+}
+
 /// The document as text.
 pub(crate) fn json(document: &impl serde::Serialize) -> Result<String> {
     serde_json::to_string(document).or_cause("cannot write JSON")
@@ -126,6 +141,14 @@ fn address(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use nix::fcntl::OFlag;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
     use super::*;
     use crate::tree::tests::two_writes;
 
@@ -183,8 +206,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let output = at("recording");
+        let check = |show: &ShowArgs, class| show.check(class, Some(&output));
         let told = |show: ShowArgs, class| {
-            let error = show.check(class, &output).unwrap_err().to_string();
+            let error = check(&show, class).unwrap_err().to_string();
             error.replace(folder.path().to_str().unwrap(), "FOLDER")
         };
         let html = |path: PathBuf| ShowArgs { html: Some(path), ..ShowArgs::default() };
@@ -192,10 +216,28 @@ mod tests {
         insta::assert_snapshot!(told(html(at("")), "bio"));
         insta::assert_snapshot!(told(html(output.clone()), "bio"));
         insta::assert_snapshot!(told(ShowArgs { slowest: Some(1), ..ShowArgs::default() }, "request"));
-        // A page of before is there until there is another.
+        let same = at("..").join(folder.path().file_name().unwrap()).join("recording");
+        assert!(told(html(same), "bio").starts_with("each file can hold one thing only\n"));
+        assert!(told(html(PathBuf::new()), "bio").starts_with("cannot write \n"));
+        // Nothing is made, and a page of before is there until there is another.
+        check(&html(at("x.html")), "bio").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         fs::write(at("x.html"), "before").unwrap();
-        html(at("x.html")).check("bio", &output).unwrap();
+        check(&html(at("x.html")), "bio").unwrap();
         assert_eq!(fs::read_to_string(at("x.html")).unwrap(), "before");
+    }
+
+    #[test]
+    fn a_pipe_is_not_ended_before_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        let reader =
+            OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&pipe).unwrap();
+        ShowArgs { html: Some(pipe), ..ShowArgs::default() }.check("bio", None).unwrap();
+        let mut poll_fd = [PollFd::new(reader.as_fd(), PollFlags::POLLIN)];
+        // It would tell that there was a writer, who is gone.
+        assert_eq!(poll(&mut poll_fd, PollTimeout::ZERO), Ok(0));
     }
 
     #[test]
