@@ -28,6 +28,18 @@ pub fn print(report: impl fmt::Display) -> Result<()> {
         .or_cause("cannot print the report")
 }
 
+/// Prints on stdout what is too long to be a report: so much of it as somebody reads, as with `| head -3`.
+///
+/// # Errors
+/// If it can't be printed.
+pub fn print_long(text: impl fmt::Display) -> Result<()> {
+    let text = format!("{text}\n");
+    let printed = io::stdout().write_all(text.as_bytes());
+    printed
+        .or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
+        .or_cause("cannot print it")
+}
+
 /// Columns of the terminal that stdout is; 80 if it is none.
 pub fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
