@@ -8,6 +8,7 @@
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -51,27 +52,34 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
 
     let stem = source.file_name().and_then(|name| name.to_str()).unwrap_or_default().replace(".bpf.c", "");
     let object = out.join(format!("{stem}.bpf.o"));
-    // An object names the sources of its lines, without the folders of who compiled it.
-    let nameless = |folder: &Path| format!("-ffile-prefix-map={}/=", folder.display());
+    // An object names the sources of its lines, without the folders of who compiled it. Clang reads the lines by these names,
+    // so they must lead to them: from the package, in which build scripts run.
+    let mut names = Vec::new();
+    if env::current_dir().is_ok_and(|here| here == package) {
+        names.push("-fdebug-compilation-dir=.".to_owned());
+        let folders = [package, Path::new(env!("CARGO_MANIFEST_DIR"))];
+        names.extend(folders.map(|folder| format!("-ffile-prefix-map={}/=", folder.display())));
+    }
     SkeletonBuilder::new()
         .source(&source)
         .obj(&object)
         .clang(clang)
-        .clang_args([
-            "-I".as_ref(),
-            include.as_os_str(),
-            "-I".as_ref(),
-            HEADERS.as_ref(),
-            // The instruction set of Linux 5.10. Newer clangs' default has atomics that it refuses to load.
-            "-mcpu=v2".as_ref(),
-            "-Wall".as_ref(),
-            "-Werror".as_ref(),
-            // Who comments a line out to see what happens must not be stopped by this.
-            "-Wno-unused-variable".as_ref(),
-            "-fdebug-compilation-dir=.".as_ref(),
-            nameless(package).as_ref(),
-            nameless(Path::new(env!("CARGO_MANIFEST_DIR"))).as_ref(),
-        ])
+        .clang_args(
+            [
+                OsStr::new("-I"),
+                include.as_os_str(),
+                "-I".as_ref(),
+                HEADERS.as_ref(),
+                // The instruction set of Linux 5.10. Newer clangs' default has atomics that it refuses to load.
+                "-mcpu=v2".as_ref(),
+                "-Wall".as_ref(),
+                "-Werror".as_ref(),
+                // Who comments a line out to see what happens must not be stopped by this.
+                "-Wno-unused-variable".as_ref(),
+            ]
+            .into_iter()
+            .chain(names.iter().map(OsStr::new)),
+        )
         .build_and_generate(out.join(format!("{stem}.skel.rs")))
         .map_err(|error| compilers_words(&format!("{error:#}"), &source).to_owned())?;
     Ok(object)
