@@ -145,8 +145,9 @@ fn off(folder: &Path) -> Result<(), String> {
     .try_for_each(|(file, text)| tracefs::write(&folder.join(file), text))
 }
 
-/// The numbers of some of the kernel's functions in its list, by which it finds them much faster than by their names.
-fn numbers(list: &str, is_wanted: impl Fn(&str) -> bool) -> String {
+/// The numbers of some of the kernel's functions in its list, `available_filter_functions`: written to `set_ftrace_filter`, it
+/// finds them by these much faster than by their names.
+pub fn numbers(list: &str, is_wanted: impl Fn(&str) -> bool) -> String {
     let functions = list.lines().zip(1..);
     let wanted = functions.filter(|(line, _)| line.split_whitespace().next().is_some_and(&is_wanted));
     wanted.map(|(_, number): (_, u32)| format!("{number}\n")).collect()

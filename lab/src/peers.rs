@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::histogram::Histogram;
-use common::{Error, OrCause, Result};
+use common::{Error, OrCause, Result, ftrace, tracefs};
 use libbpf_rs::query::ProgInfoIter;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -221,19 +221,18 @@ fn calls() -> Result<Vec<String>> {
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     let prototypes = list.lines().filter_map(|line| line.strip_suffix(';')?.split_once('('));
     let names: BTreeSet<_> = prototypes.filter_map(|(head, _)| head.rsplit([' ', '*']).next()).collect();
-    // Chosen for trace-cmd, by their numbers: it would have the kernel look each name up among all of them.
-    let list = fs::read_to_string("/sys/kernel/tracing/available_filter_functions")
+    // Chosen for trace-cmd, which would have the kernel look each name up among all of them.
+    let tracefs = tracefs::path()?;
+    let list = fs::read_to_string(tracefs.join("available_filter_functions"))
         .or_cause("cannot read the kernel's list of functions")?;
-    let chosen = list.lines().zip(1..).filter(|(name, _)| names.contains(name));
-    let chosen: String = chosen.map(|(_, number): (_, u32)| format!("{number}\n")).collect();
     let choose = |functions: &str| {
-        fs::write("/sys/kernel/tracing/set_ftrace_filter", functions).or_cause("ftrace refuses the functions")
+        fs::write(tracefs.join("set_ftrace_filter"), functions).or_cause("ftrace refuses the functions")
     };
-    choose(&chosen)?;
+    choose(&ftrace::numbers(&list, |name| names.contains(name)))?;
     let peer = Peer::start(&["trace-cmd", "record", "-q", "-p", "function_graph", "-o", "/tmp/trace.dat"])?
         .ok_or_else(|| Error::new("trace-cmd does not start"))?;
     let graph = write()?;
-    let stats = fs::read_to_string("/sys/kernel/tracing/per_cpu/cpu0/stats")
+    let stats = fs::read_to_string(tracefs.join("per_cpu/cpu0/stats"))
         .or_cause("cannot read what ftrace has counted")?;
     let fields = stats.lines().filter_map(|line| line.split_once(": "));
     let stats: BTreeMap<_, u64> =

@@ -204,6 +204,20 @@ fn each_program_has_the_same_outside() {
     }
 }
 
+/// The verifier's log shows them. A build script's compiler finds them by names without folders.
+#[test]
+fn each_program_brings_its_lines_along() {
+    let workbook = Workbook::read().unwrap();
+    for stage in workbook.all_stages() {
+        let [source, _] = stage.sources().unwrap();
+        let source = fs::read_to_string(source).unwrap();
+        let mut calls = source.lines().filter(|line| line.starts_with('\t') && line.contains("bpf_"));
+        let binary = fs::read(workbook.binaries().join(stage.binary())).expect("it is built: cargo build");
+        let binary = String::from_utf8_lossy(&binary);
+        assert!(calls.any(|line| binary.contains(line)), "{}", stage.package());
+    }
+}
+
 /// The pictures mark each probe with the stages that use it.
 #[test]
 fn the_pictures_show_the_probes() {
