@@ -219,6 +219,27 @@ fn what_the_readmes_say_to_type_can_be_typed() {
     }
 }
 
+/// As the places are where sticks are mounted.
+#[test]
+fn a_checkout_with_a_blank_in_its_name_is_told_where_to_build() {
+    let root = Workbook::read().unwrap().root;
+    let place = tempfile::tempdir().unwrap();
+    let checkout = place.path().join("USB stick");
+    fs::create_dir_all(checkout.join("lab")).unwrap();
+    for file in ["Cargo.toml", "lab/setup"] {
+        fs::copy(root.join(file), checkout.join(file)).unwrap();
+    }
+    let setup = |target| {
+        let mut setup = Command::new(checkout.join("lab/setup"));
+        run(setup.arg("build").env("CARGO_TARGET_DIR", target))
+    };
+    for target in ["", "out", "/tmp/a b"] {
+        let text = setup(target);
+        assert!(text.contains("CARGO_TARGET_DIR=") && text.ends_with("status: 1"), "{text}");
+    }
+    assert_eq!(setup("/tmp/out"), "status: 0");
+}
+
 /// The errors that the book explains are errors that somebody can see.
 #[test]
 fn the_book_explains_errors_in_their_own_words() {
