@@ -133,8 +133,9 @@ pub fn verify(folder: &Path) -> Result<ExitCode> {
     let mut names: Vec<_> = names.collect();
     names.sort();
     let run = |arguments: &[&str]| -> Result<bool> {
-        let status = Command::new(&launcher).args(arguments).status();
-        Ok(status.or_cause(format!("cannot start {}", launcher.display()))?.success())
+        // By the shell: a stick has no programs.
+        let status = Command::new("sh").arg(&launcher).args(arguments).status();
+        Ok(status.or_cause("cannot start sh")?.success())
     };
     let mut bad = Vec::new();
     if !run(&["check"])? {
@@ -215,7 +216,9 @@ impl Kit {
         image::write(&bare, &content)?;
         // The stages are much alike; with a window as large as all of them, most of each is in the others.
         let mut zstd = ZSTD.command()?;
-        zstd.args(["-19", "--long=27", "--quiet", "--rm", "-o"]).arg(self.folder.join(INITRAMFS)).arg(&bare);
+        zstd.args(["-19", "--long=27", "-T1", "--quiet", "--rm", "-o"])
+            .arg(self.folder.join(INITRAMFS))
+            .arg(&bare);
         output(&mut zstd)?;
         self.part("the guest's root", INITRAMFS);
         Ok(())
@@ -242,7 +245,7 @@ impl Kit {
         let tar = self.folder.join("sources.tar");
         let path = tar.display().to_string();
         self.git(&["archive", "--prefix=workbook/", "--output", &path, "HEAD"])?;
-        output(XZ.command()?.arg("-9").arg(&tar))?;
+        xz("-9", &tar)?;
         self.part("sources", SOURCES);
         Ok(())
     }
@@ -275,7 +278,7 @@ impl Kit {
         pack.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]);
         pack.args(["--mode=u+rw,go=rX", "--format=gnu", "-cf"]).arg(&tar).arg("-C").arg(work.path());
         output(pack.arg("workbook"))?;
-        output(XZ.command()?.arg("-6").arg(&tar))?;
+        xz("-6", &tar)?;
         self.part("the build kit", BUILD);
         Ok(())
     }
@@ -317,6 +320,13 @@ impl Kit {
         );
         text
     }
+}
+
+/// Compresses a file in its place. The same everywhere: what several threads make differs with their number.
+fn xz(level: &str, file: &Path) -> Result<()> {
+    let mut xz = XZ.command()?;
+    xz.env_remove("XZ_DEFAULTS").env_remove("XZ_OPT").args([level, "-T1"]).arg(file);
+    output(&mut xz).map(drop)
 }
 
 /// The blocks of the disk with the file system, always the same ones.

@@ -313,6 +313,7 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Bundle { verify: Some(folder), .. } => bundle::verify(&folder),
         Command::Bundle { kernels, out, with_sources, verify: None } => {
+            interrupt::take_over()?;
             bundle::make(&Workbook::read()?, &Wanted { kernels, out, with_sources })
         }
         Command::Drift { kernels } => {

@@ -5,6 +5,7 @@ mod whole;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,7 @@ const QUICK: &[(&str, fn())] = tests![
     what_runs_there_comes_back_as_it_is,
     a_signal_for_the_whole_group_does_not_lose_the_last_words,
     a_check_that_is_interrupted_leaves_nothing,
+    a_launcher_that_is_killed_leaves_nothing_running,
     bash_has_no_words_of_its_own,
     a_shells_words_are_passed_on,
     the_guest_hears_of_a_windows_size,
@@ -52,13 +54,15 @@ const QUICK: &[(&str, fn())] = tests![
     a_relative_folder_for_scratch_files_will_do,
     the_processor_helps_only_a_guest_of_its_kind,
     an_old_emulator_gets_a_plain_processor,
-    a_kvm_that_hangs_is_tried_once,
+    a_kvm_that_does_not_work_is_told_and_not_tried_again,
     a_file_that_is_not_as_it_was_made_is_refused,
     what_a_machine_lacks_is_told,
     a_machine_that_fails_is_told,
     what_does_not_exist_is_told,
     the_other_launcher_starts_the_same_machine,
     the_same_content_gives_the_same_image,
+    a_kit_is_verified_by_its_own_launcher,
+    a_kit_that_is_not_finished_is_cleared_away,
 ];
 
 /// The processor of an old QEMU that boots all kernels is not the best one that it has.
@@ -75,7 +79,7 @@ fn an_old_emulator_gets_a_plain_processor() {
 }
 
 /// All that the launcher calls. A laptop has no more than a plain system has.
-const PLAIN: [&str; 23] = [
+const PLAIN: [&str; 22] = [
     "sh",
     "cat",
     "date",
@@ -90,7 +94,6 @@ const PLAIN: [&str; 23] = [
     "mkfifo",
     "mktemp",
     "rm",
-    "rmdir",
     "sed",
     "setsid",
     "sha256sum",
@@ -128,10 +131,12 @@ impl Fake {
             ("kernels/7.2.bzImage", "another one"),
             ("kernels/default", "6.12\n"),
             ("initramfs", "a root"),
+            ("lab.cmd", "another launcher"),
+            ("README.md", "how to use it"),
         ] {
             fs::write(fake.at("kit stick").join(name), text).unwrap();
         }
-        let sums = "find kernels initramfs -type f | sort | xargs sha256sum >SHA256SUMS";
+        let sums = "find * -type f ! -name SHA256SUMS | sort | xargs sha256sum >SHA256SUMS";
         let status = Command::new("sh").args(["-c", sums]).current_dir(fake.at("kit stick")).status();
         assert!(status.unwrap().success());
         for tool in PLAIN {
@@ -140,17 +145,21 @@ impl Fake {
             symlink(found, fake.at("bin").join(tool)).unwrap();
         }
         fs::write(fake.at("meminfo"), "MemTotal: 4000000 kB\nMemAvailable: 2000000 kB\n").unwrap();
-        let calls = fake.at("calls");
-        fake.program(
+        fake.guest(guest);
+        fake
+    }
+
+    /// Gives it an emulator that does this, after it noted how it was called.
+    fn guest(&self, guest: &str) {
+        self.program(
             "qemu-system-x86_64",
             &format!(
                 "[ $1 != --version ] || {{ echo 'QEMU emulator version 7.2.22 (Debian 1:7.2)'; exit; }}\n\
                  [ ! -p stderr ] || exec 9>stderr\n\
                  for word; do printf '%s\\n' \"$word\"; done >>'{}'\n{guest}",
-                calls.display()
+                self.at("calls").display()
             ),
         );
-        fake
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -174,6 +183,18 @@ impl Fake {
         command
     }
 
+    /// The processes that have this one's PATH: what the launcher started, and it.
+    fn processes(&self) -> Vec<String> {
+        let path = format!("PATH={}\0", self.at("bin").display());
+        let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let ours = all.filter(|process| {
+            let environment = fs::read(process.join("environ")).unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(&path)
+        });
+        let words = ours.map(|process| fs::read_to_string(process.join("cmdline")).unwrap_or_default());
+        words.map(|words| words.replace('\0', " ")).collect()
+    }
+
     /// Runs the launcher to its end, which must come soon: what it printed, and its status.
     fn run(&self, arguments: &[&str]) -> String {
         self.finish(&mut self.command(arguments))
@@ -194,12 +215,10 @@ impl Fake {
         self.plain(&fs::read_to_string(self.at("calls")).unwrap_or_default())
     }
 
-    fn wait_until_up(&self) {
-        let start = Instant::now();
-        while !fs::read_dir(self.at("tmp")).unwrap().flatten().any(|entry| entry.path().join("up").exists()) {
-            assert!(start.elapsed() < Duration::from_secs(20), "it is not up");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+    /// Waits until the launcher's folder has this file.
+    fn wait_for_file(&self, name: &str) {
+        let folders = || fs::read_dir(self.at("tmp")).unwrap().flatten();
+        within(name, || folders().any(|entry| entry.path().join(name).exists()));
     }
 
     /// Without what differs from run to run.
@@ -209,6 +228,15 @@ impl Fake {
             text.replace_range(at..at + "lab-kit.XXXXXX".len(), "[scratch]");
         }
         text
+    }
+}
+
+/// Waits until something is so, which must be soon.
+fn within(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(20), "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -245,7 +273,7 @@ fn what_runs_there_comes_back_as_it_is() {
     fake.program("head", "exec /usr/bin/head \"$@\"");
     let mut command = fake.command(&["run", "03"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    fake.wait_until_up();
+    fake.wait_for_file("up");
     kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(4));
     // When nobody reads any more, the program is asked to end.
@@ -268,7 +296,7 @@ fn a_signal_for_the_whole_group_does_not_lose_the_last_words() {
     fake.program("head", "exec /usr/bin/head \"$@\"");
     let mut command = fake.command(&["run", "03"]);
     let child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    fake.wait_until_up();
+    fake.wait_for_file("up");
     killpg(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -280,18 +308,50 @@ fn a_check_that_is_interrupted_leaves_nothing() {
     let fake = Fake::new("exec sleep 60");
     let mut command = fake.command(&["check"]);
     let child = command.env("LAB_BOOT_LIMIT", "60").process_group(0).stdout(Stdio::piped()).spawn().unwrap();
-    let within = |what: &str, is_so: &dyn Fn() -> bool| {
-        let start = Instant::now();
-        while !is_so() {
-            assert!(start.elapsed() < Duration::from_secs(20), "{what}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    };
-    let folders = || fs::read_dir(fake.at("tmp")).unwrap().flatten();
-    within("it boots", &|| folders().any(|entry| entry.path().join("pid").exists()));
+    fake.wait_for_file("pid");
     killpg(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     assert!(!child.wait_with_output().unwrap().status.success());
-    within("its folder is gone", &|| folders().next().is_none());
+    within("its folder is gone", || fs::read_dir(fake.at("tmp")).unwrap().next().is_none());
+}
+
+/// By the system that has no memory left, or by Ctrl-\ where it is its terminal's first process: the emulator and what reads keys
+/// go, too.
+fn a_launcher_that_is_killed_leaves_nothing_running() {
+    let leader = |fake: &Fake, terminal: Option<&OwnedFd>, arguments: &[&str]| {
+        let copy = || terminal.map_or(Stdio::null(), |terminal| terminal.try_clone().unwrap().into());
+        let command = fake.command(&[]);
+        let mut setsid = Command::new("setsid");
+        setsid.arg(if terminal.is_some() { "-c" } else { "-w" }).arg(command.get_program()).args(arguments);
+        setsid.env_clear().envs(command.get_envs().flat_map(|(name, value)| Some((name, value?))));
+        setsid.env("LAB_BOOT_LIMIT", "60").process_group(0);
+        setsid.stdin(copy()).stdout(copy()).stderr(copy()).spawn().unwrap()
+    };
+    let none = |fake: &Fake| {
+        within("all have ended", || fake.processes().is_empty());
+    };
+    let launcher = |fake: &Fake| {
+        let folder = fs::read_dir(fake.at("tmp")).unwrap().flatten().next().unwrap().path();
+        let id = fs::read_to_string(folder.join("launcher")).unwrap();
+        Pid::from_raw(id.trim().parse().unwrap())
+    };
+    for (with_terminal, arguments) in [(true, &[][..]), (true, &["run", "01"]), (false, &[])] {
+        let fake = Fake::new("echo 'ready 1' >>status; exec sleep 1000");
+        let pty = openpty(None, None).unwrap();
+        let mut child = leader(&fake, with_terminal.then_some(&pty.slave), arguments);
+        fake.wait_for_file("ready");
+        kill(launcher(&fake), Signal::SIGKILL).unwrap();
+        none(&fake);
+        child.wait().unwrap();
+    }
+    // While it boots.
+    let fake = Fake::new("exec sleep 1000");
+    let pty = openpty(None, None).unwrap();
+    let mut child = leader(&fake, Some(&pty.slave), &[]);
+    fake.wait_for_file("pid");
+    (&std::fs::File::from(pty.master.try_clone().unwrap())).write_all(b"\x1c").unwrap();
+    none(&fake);
+    assert_eq!(fs::read_dir(fake.at("tmp")).unwrap().count(), 0);
+    child.wait().unwrap();
 }
 
 /// It is `/bin/sh` on Fedora, Arch and macOS, and likes to tell of what was killed.
@@ -355,6 +415,14 @@ fn another_language_changes_nothing() {
 }
 
 fn a_relative_folder_for_scratch_files_will_do() {
+    // And a launcher that is called from beside its folder, by one who has set where `cd` looks for folders.
+    let fake = Fake::new(GUEST);
+    let mut shell = Command::new("sh");
+    shell.args(["kit stick/lab", "run", "01"]).current_dir(fake.at(""));
+    shell.env_clear().envs(fake.command(&[]).get_envs().flat_map(|(name, value)| Some((name, value?))));
+    let text = fake.finish(shell.env("CDPATH", ".:/srv").stdin(Stdio::null()));
+    assert!(text.starts_with("out\n") && text.ends_with("--- status 3"), "{text}");
+
     for folder in ["tmp", "./tmp", "kit stick/../tmp"] {
         let fake = Fake::new(GUEST);
         let mut command = fake.command(&["run", "01"]);
@@ -405,18 +473,26 @@ fn the_processor_helps_only_a_guest_of_its_kind() {
     }
 }
 
-fn a_kvm_that_hangs_is_tried_once() {
+fn a_kvm_that_does_not_work_is_told_and_not_tried_again() {
     let hangs = format!(
         "case $* in *kvm*) echo 'KVM internal error. Suberror: 1' >&2; exec sleep 1000 ;; esac\n{GUEST}"
     );
     let fake = Fake::new(&hangs);
     fs::write(fake.at("kvm"), "").unwrap();
     let text = fake.run(&["run", "01"]);
-    assert!(text.contains("kvm does not work on this machine") && text.ends_with("--- status 3"), "{text}");
+    insta::assert_snapshot!("kvm_hangs", text.replace("\nerr\n", "\n"));
     assert_eq!(fake.calls().matches("-accel").count(), 2);
     let text = fake.run(&["run", "01"]);
     assert!(!text.contains("kvm") && text.ends_with("--- status 3"), "{text}");
     assert_eq!(fake.calls().matches("-accel\nkvm").count(), 1, "it is remembered");
+    let text = fake.run(&["check"]).replace(|c: char| c.is_ascii_digit(), "N");
+    insta::assert_snapshot!("check_kvm_hangs", text);
+    assert_eq!(fake.calls().matches("-accel\nkvm").count(), 2, "a check tries it again");
+    // One that is mended is used again.
+    fake.guest(GUEST);
+    let text = fake.run(&["check"]);
+    assert!(text.contains(" with kvm\n") && text.ends_with("--- status 0"), "{text}");
+    assert!(fake.run(&["run", "01"]).contains(" with kvm, up after"));
 }
 
 fn a_file_that_is_not_as_it_was_made_is_refused() {
@@ -433,12 +509,31 @@ fn a_file_that_is_not_as_it_was_made_is_refused() {
     fs::remove_file(fake.at("kit stick/initramfs")).unwrap();
     let text = fake.run(&["run", "01"]);
     assert!(text.contains("the kit is damaged") && text.contains("initramfs"), "{text}");
+    // What tells which kernel to take is a file like the others.
+    for (file, content) in
+        [("default", Some("6.13\n")), ("default", Some("")), ("default", None), ("6.12.bzImage", None)]
+    {
+        let fake = Fake::new(GUEST);
+        let path = fake.at("kit stick/kernels").join(file);
+        content.map_or_else(|| fs::remove_file(&path), |content| fs::write(&path, content)).unwrap();
+        for arguments in [&["check"][..], &["run", "01"]] {
+            let text = fake.run(arguments);
+            assert!(
+                text.contains("the kit is ") && text.contains(file) && text.ends_with("--- status 1"),
+                "{text}"
+            );
+        }
+    }
     // A list that is damaged itself.
     let fake = Fake::new(GUEST);
     let sums = fake.at("kit stick/SHA256SUMS");
     let whole = fs::read_to_string(&sums).unwrap();
-    let without: Vec<_> = whole.lines().filter(|line| !line.ends_with("  initramfs")).collect();
-    for damaged in [without.join("\n") + "\n", whole.replacen(|c: char| c.is_ascii_hexdigit(), "?", 1)] {
+    let without = |file: &str| -> String {
+        whole.split_inclusive('\n').filter(|line| !line.ends_with(&format!("  {file}\n"))).collect()
+    };
+    for damaged in
+        [without("initramfs"), without("lab"), whole.replacen(|c: char| c.is_ascii_hexdigit(), "?", 1)]
+    {
         fs::write(&sums, damaged).unwrap();
         let text = fake.run(&["check"]);
         assert!(text.contains("the kit is damaged") && text.ends_with("--- status 1"), "{text}");
@@ -471,10 +566,22 @@ fn what_a_machine_lacks_is_told() {
     );
     insta::assert_snapshot!("little_room", fake.run(&["run", "01"]));
     let text = fake.finish(fake.command(&["run", "01"]).env("TMPDIR", fake.at("nowhere")));
-    assert!(
-        text.contains("there is no folder for scratch files") && text.contains("nowhere cannot be written"),
-        "{text}"
-    );
+    assert!(text.contains("can't be made\n") && text.contains("nowhere/lab-kit-"), "{text}");
+    // As on FAT.
+    fake.program("mkfifo", "echo \"mkfifo: cannot create fifo: Operation not permitted\" >&2; exit 1");
+    insta::assert_snapshot!("no_pipes", fake.run(&["run", "01"]));
+    let text = fake.run(&["check"]);
+    assert!(text.contains("MISSING  room") && text.ends_with("--- status 1"), "{text}");
+
+    let fake = Fake::new(GUEST);
+    fs::remove_file(fake.at("bin/sha256sum")).unwrap();
+    insta::assert_snapshot!("no_sums", fake.run(&["run", "01"]));
+    // What nobody says is no reason to refuse.
+    let fake = Fake::new(GUEST);
+    fs::write(fake.at("meminfo"), "MemTotal: 4000000 kB\n").unwrap();
+    fake.program("df", "printf 'Filesystem\\nx - - - - /\\n'");
+    let text = fake.run(&["check"]);
+    assert!(text.ends_with("All is well: ./lab\n--- stderr\n--- status 0"), "{text}");
 }
 
 fn a_machine_that_fails_is_told() {
@@ -491,6 +598,10 @@ fn a_machine_that_fails_is_told() {
             "Error: no disk\n  evidence: none",
         ),
         ("echo 'Booting' >console; exec sleep 1000", "the guest hangs: it has not answered for 2 s"),
+        (
+            "echo 'qemu: warning: no AVX' >&2; exec sleep 1000",
+            "the guest hangs: it has not answered for 2 s\n  evidence: QEMU: qemu: warning: no AVX",
+        ),
         ("echo 'ready 1' >>status; echo 'Kernel panic - Oops' >console", "the guest's kernel panicked"),
     ] {
         let text = Fake::new(guest).run(&["run", "01"]);
@@ -561,4 +672,44 @@ fn the_same_content_gives_the_same_image() {
         fs::read(path).unwrap()
     });
     assert!(images[0] == images[1] && !images[0].is_empty());
+}
+
+/// Also from a stick, on which no file is a program.
+fn a_kit_is_verified_by_its_own_launcher() {
+    for (guest, verdict) in [
+        ("echo 'ready 1' >>status; echo 'exit 0' >>status", "\nEvery stage and example ran on 6.12, 7.2.\n"),
+        (GUEST, "failed: kernel 6.12, kernel 7.2; their words above"),
+    ] {
+        let fake = Fake::new(guest);
+        fs::set_permissions(fake.at("kit stick/lab"), fs::Permissions::from_mode(0o644)).unwrap();
+        let mut verify = Command::new(env!("CARGO_BIN_EXE_lab"));
+        verify.args(["bundle", "--verify"]).arg(fake.at("kit stick")).stdin(Stdio::null()).env_clear();
+        verify.envs(fake.command(&[]).get_envs().flat_map(|(name, value)| Some((name, value?))));
+        let text = fake.finish(&mut verify);
+        assert!(text.contains(verdict) && fake.calls().matches("lab.argv=demo").count() == 2, "{text}");
+        assert_eq!(text.ends_with("--- status 0"), guest != GUEST, "{text}");
+    }
+}
+
+fn a_kit_that_is_not_finished_is_cleared_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let cargo = folder.path().join("cargo");
+    let compiles = folder.path().join("compiles");
+    let real = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let script = format!(
+        "#!/bin/sh\n[ $1 != build ] || {{ : >'{}'; exec sleep 60; }}\nexec {real} \"$@\"\n",
+        compiles.display()
+    );
+    fs::write(&cargo, script).unwrap();
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+    let stick = folder.path().join("stick");
+    let mut bundle = Command::new(env!("CARGO_BIN_EXE_lab"));
+    bundle.args(["bundle", "--kernels", "6.12", "--out"]).arg(stick.join("kit")).env("CARGO", &cargo);
+    let child = bundle.process_group(0).stderr(Stdio::piped()).spawn().unwrap();
+    within("it compiles", || compiles.exists());
+    killpg(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1), "{stderr}");
+    assert_eq!(fs::read_dir(&stick).unwrap().count(), 0, "{stderr}");
 }
