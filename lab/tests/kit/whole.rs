@@ -47,7 +47,8 @@ fn bundle(name: &str, arguments: &[&str]) -> PathBuf {
 
 /// Runs a command that must succeed and gives its stdout.
 fn must(command: &mut Command) -> String {
-    let output = command.output().unwrap();
+    let output =
+        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; install it: lab/setup test"));
     let [stdout, stderr] =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(output.status.success(), "{command:?}\n{stdout}\n{stderr}");
