@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Error, OrCause, Result};
-use nix::sys::signal::{SigSet, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::iterator::Signals;
 
 use crate::protocol::ToGuest;
 use crate::terminal;
@@ -23,25 +24,24 @@ static ASKED: Mutex<Option<(u32, Instant)>> = Mutex::new(None);
 /// Where signals go while a program runs.
 static PROGRAM: Mutex<Option<Line>> = Mutex::new(None);
 
-/// From here on signals go to the program in the guest, and the window's new size too. Call it before any thread is
-/// started, since threads inherit what is blocked.
+/// From here on signals go to the program in the guest, and the window's new size too. They are handled and not blocked: what
+/// is blocked, children inherit, and Ctrl-C would not end a compiler.
 ///
 /// # Errors
 /// If the kernel refuses.
 pub fn take_over() -> Result<()> {
-    let signals: SigSet =
-        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGWINCH].into_iter().collect();
-    signals.thread_block().or_cause("cannot block signals")?;
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGWINCH]);
+    let mut signals = signals.or_cause("cannot handle signals")?;
     thread::spawn(move || {
-        while let Ok(signal) = signals.wait() {
+        for signal in signals.forever() {
             let program = PROGRAM.lock().ok().and_then(|program| program.clone());
             let message = match signal {
-                Signal::SIGWINCH => terminal::size().map(ToGuest::Resize),
+                SIGWINCH => terminal::size().map(ToGuest::Resize),
                 _ => {
                     if let Ok(mut asked) = ASKED.lock() {
                         asked.get_or_insert((0, Instant::now())).0 += 1;
                     }
-                    Some(ToGuest::Signal(signal as i32))
+                    Some(ToGuest::Signal(signal))
                 }
             };
             if let (Some(line), Some(message)) = (program, message) {

@@ -89,13 +89,15 @@ pub fn lines(pipe: Option<impl Read>) -> impl Iterator<Item = String> {
 /// Runs a command to its end and gives what it printed.
 ///
 /// # Errors
-/// If it can't be started, or fails; then with what it said.
+/// If it can't be started, or fails; then with what it said. Or if we are to end.
 pub fn output(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().or_cause(format!("cannot start {name}"))?;
     if output.status.success() {
         return Ok(output);
     }
+    // Ctrl-C ends it, too.
+    crate::interrupt::check()?;
     let said =
         String::from_utf8_lossy(if output.stderr.is_empty() { &output.stdout } else { &output.stderr })
             .into_owned();

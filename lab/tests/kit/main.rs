@@ -707,9 +707,11 @@ fn a_kit_that_is_not_finished_is_cleared_away() {
     bundle.args(["bundle", "--kernels", "6.12", "--out"]).arg(stick.join("kit")).env("CARGO", &cargo);
     let child = bundle.process_group(0).stderr(Stdio::piped()).spawn().unwrap();
     within("it compiles", || compiles.exists());
+    let start = Instant::now();
     killpg(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1), "{stderr}");
+    assert!(stderr.contains("Error: interrupted") && output.status.code() == Some(1), "{stderr}");
+    assert!(start.elapsed() < Duration::from_secs(20), "what it started has ended, too");
     assert_eq!(fs::read_dir(&stick).unwrap().count(), 0, "{stderr}");
 }
