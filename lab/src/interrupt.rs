@@ -1,11 +1,13 @@
 //! Ctrl-C and its like: for the program in the guest while one runs, else for the lab itself.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Error, OrCause, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use crate::protocol::ToGuest;
@@ -21,6 +23,9 @@ const INSISTENCE: u32 = 3;
 /// How often somebody asked us to end, and when the program last showed that it is at it.
 static ASKED: Mutex<Option<(u32, Instant)>> = Mutex::new(None);
 
+/// The same, from the moment on that the signal comes: a child that it ended may be noticed before [`ASKED`] is.
+static SIGNALLED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
 /// Where signals go while a program runs.
 static PROGRAM: Mutex<Option<Line>> = Mutex::new(None);
 
@@ -30,8 +35,11 @@ static PROGRAM: Mutex<Option<Line>> = Mutex::new(None);
 /// # Errors
 /// If the kernel refuses.
 pub fn take_over() -> Result<()> {
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGWINCH]);
-    let mut signals = signals.or_cause("cannot handle signals")?;
+    let cannot = "cannot handle signals";
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register(signal, Arc::clone(&SIGNALLED)).or_cause(cannot)?;
+    }
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGWINCH]).or_cause(cannot)?;
     thread::spawn(move || {
         for signal in signals.forever() {
             let program = PROGRAM.lock().ok().and_then(|program| program.clone());
@@ -74,7 +82,9 @@ pub fn progress() {
 /// # Errors
 /// If so.
 pub fn check() -> Result<()> {
-    let Some((times, since)) = ASKED.lock().ok().and_then(|asked| *asked) else { return Ok(()) };
+    let asked = ASKED.lock().ok().and_then(|asked| *asked);
+    let asked = asked.or_else(|| SIGNALLED.load(Ordering::Relaxed).then(|| (1, Instant::now())));
+    let Some((times, since)) = asked else { return Ok(()) };
     let program = PROGRAM.lock().is_ok_and(|program| program.is_some());
     let wait = program && times < INSISTENCE && since.elapsed() < PATIENCE;
     if wait { Ok(()) } else { Err(Error::new("interrupted")) }

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use common::traced::exit_code;
@@ -33,6 +34,9 @@ const SECOND: &str = "/dev/ttyS2";
 const SIZES: &str = "/dev/ttyS4";
 /// Where a program's stderr goes if the launcher wants it apart from stdout.
 const STDERR: &str = "/dev/ttyS5";
+
+/// The machine is about to end.
+static ENDS: AtomicBool = AtomicBool::new(false);
 
 /// Where the guest has the list of stages and examples as data.
 pub const WORKBOOK: &str = "etc/workbook.json";
@@ -166,6 +170,7 @@ fn run(request: &Request, status: &mut File) -> Result<ExitStatus> {
     writeln!(status, "ready {}", common::preflight::release()).or_cause("cannot tell the launcher")?;
     thread::spawn(second);
     let ended = command.status().or_cause("cannot start it");
+    ENDS.store(true, Ordering::Relaxed);
     // What it left in the background would go on printing. To the first process, -1 is everybody else.
     let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     if request.apart {
@@ -211,7 +216,8 @@ fn second() {
     let Ok(kind) = size(&port, terminal.trim()) else { return };
     loop {
         let mut shell = session(&["sh"]);
-        if console(SECOND, kind, true, &mut shell).is_err() || shell.status().is_err() {
+        let ended = console(SECOND, kind, true, &mut shell).and_then(|()| shell.status().or_cause("none"));
+        if ended.is_err() || ENDS.load(Ordering::Relaxed) {
             return;
         }
     }

@@ -4,7 +4,7 @@
 mod whole;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -17,6 +17,7 @@ use lab::workbook::Workbook;
 use libtest_mimic::{Arguments, Failed, Trial};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::termios;
 use nix::unistd::Pid;
 
 fn main() -> ExitCode {
@@ -47,6 +48,8 @@ const QUICK: &[(&str, fn())] = tests![
     a_signal_for_the_whole_group_does_not_lose_the_last_words,
     a_check_that_is_interrupted_leaves_nothing,
     a_launcher_that_is_killed_leaves_nothing_running,
+    a_machine_that_dies_leaves_the_terminal_as_it_was,
+    what_is_closed_is_as_good_as_empty,
     bash_has_no_words_of_its_own,
     a_shells_words_are_passed_on,
     the_guest_hears_of_a_windows_size,
@@ -331,7 +334,7 @@ fn a_launcher_that_is_killed_leaves_nothing_running() {
     };
     let launcher = |fake: &Fake| {
         let folder = fs::read_dir(fake.at("tmp")).unwrap().flatten().next().unwrap().path();
-        let id = fs::read_to_string(folder.join("launcher")).unwrap();
+        let id = fs::read_to_string(folder.join(".launcher")).unwrap();
         Pid::from_raw(id.trim().parse().unwrap())
     };
     for (with_terminal, arguments) in [(true, &[][..]), (true, &["run", "01"]), (false, &[])] {
@@ -352,6 +355,37 @@ fn a_launcher_that_is_killed_leaves_nothing_running() {
     none(&fake);
     assert_eq!(fs::read_dir(fake.at("tmp")).unwrap().count(), 0);
     child.wait().unwrap();
+}
+
+/// The error must be readable.
+fn a_machine_that_dies_leaves_the_terminal_as_it_was() {
+    let fake = Fake::new(
+        "echo 'ready 1' >>status; until [ -e ready ]; do :; done; echo 'Kernel panic - Oops' >console",
+    );
+    let pty = openpty(None, None).unwrap();
+    let before = termios::tcgetattr(&pty.slave).unwrap();
+    let copy = || Stdio::from(pty.slave.try_clone().unwrap());
+    let mut child = fake.command(&[]).stdin(copy()).stdout(copy()).stderr(copy()).spawn().unwrap();
+    child.wait().unwrap();
+    assert!(termios::tcgetattr(&pty.slave).unwrap() == before);
+    drop(pty.slave);
+    let mut said = Vec::new();
+    // Without its other end it fails at the end.
+    let _ = std::fs::File::from(pty.master).read_to_end(&mut said);
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("panicked\r\n  evidence: Kernel panic - Oops\r\n"), "{said:?}");
+}
+
+fn what_is_closed_is_as_good_as_empty() {
+    for (close, out) in [("<&-", "out\n"), (">&-", ""), ("<&- >&-", "")] {
+        let fake = Fake::new(GUEST);
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("exec \"$0\" run 01 {close}")).arg(fake.at("kit stick/lab")).env_clear();
+        shell.envs(fake.command(&[]).get_envs().flat_map(|(name, value)| Some((name, value?))));
+        let text = fake.finish(shell.stdin(Stdio::null()));
+        assert!(text.starts_with(&format!("{out}--- stderr\nBooting")), "{close}: {text}");
+        assert!(text.ends_with("--- status 3"), "{close}: {text}");
+    }
 }
 
 /// It is `/bin/sh` on Fedora, Arch and macOS, and likes to tell of what was killed.
@@ -617,6 +651,7 @@ fn what_does_not_exist_is_told() {
         (&["--kernel", "4.19"], "this kit has no kernel 4.19\n  evidence: it has 6.12, 7.2"),
         (&["--kernel"], "--kernel wants a version"),
         (&["attach"], "no machine runs to which you could attach"),
+        (&["attach", "--now", "x"], "attach takes no arguments\n  evidence: it was called with --now x"),
     ] {
         let text = fake.run(arguments);
         assert!(text.contains(words) && text.ends_with("--- status 1"), "{text}");

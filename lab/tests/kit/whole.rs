@@ -235,6 +235,17 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
     assert_eq!(second.end(), 0);
     first.type_in("exit 5\r");
     assert_eq!(first.end(), 5);
+    // A second window waits for a machine that boots. Either one can end it.
+    let mut first = Window::open(&[]);
+    first.wait_for("Booting Linux");
+    let mut second = Window::open(&["attach"]);
+    second.wait_for("lab:~# ");
+    second.type_in("poweroff\r");
+    let mut rest = Vec::new();
+    let _ = second.terminal.read_to_end(&mut rest);
+    let rest = String::from_utf8_lossy(&rest);
+    assert!(rest.contains("The machine has ended.") && !rest.contains("lab:~# "), "no other shell: {rest}");
+    assert_eq!(first.end(), 137);
 }
 
 fn the_build_kit_builds_without_a_network() {
