@@ -3,6 +3,7 @@
 
 mod whole;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -178,8 +179,15 @@ impl Fake {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.at("kit stick/lab"));
-        command.args(arguments).env_clear().current_dir("/").stdin(Stdio::null());
+        let mut command = self.other_command(self.at("kit stick/lab"));
+        command.args(arguments).current_dir("/");
+        command
+    }
+
+    /// Something else that calls the launcher, on the same machine.
+    fn other_command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().stdin(Stdio::null());
         command.env("PATH", self.at("bin")).env("TMPDIR", self.at("tmp")).env("TERM", "xterm");
         command.env("XDG_CACHE_HOME", self.at("cache")).env("LAB_MEMINFO", self.at("meminfo"));
         command.env("LAB_KVM", self.at("kvm")).env("LAB_BOOT_LIMIT", "2");
@@ -322,10 +330,11 @@ fn a_check_that_is_interrupted_leaves_nothing() {
 fn a_launcher_that_is_killed_leaves_nothing_running() {
     let leader = |fake: &Fake, terminal: Option<&OwnedFd>, arguments: &[&str]| {
         let copy = || terminal.map_or(Stdio::null(), |terminal| terminal.try_clone().unwrap().into());
-        let command = fake.command(&[]);
-        let mut setsid = Command::new("setsid");
-        setsid.arg(if terminal.is_some() { "-c" } else { "-w" }).arg(command.get_program()).args(arguments);
-        setsid.env_clear().envs(command.get_envs().flat_map(|(name, value)| Some((name, value?))));
+        let mut setsid = fake.other_command("/usr/bin/setsid");
+        setsid
+            .arg(if terminal.is_some() { "-c" } else { "-w" })
+            .arg(fake.at("kit stick/lab"))
+            .args(arguments);
         setsid.env("LAB_BOOT_LIMIT", "60").process_group(0);
         setsid.stdin(copy()).stdout(copy()).stderr(copy()).spawn().unwrap()
     };
@@ -379,10 +388,9 @@ fn a_machine_that_dies_leaves_the_terminal_as_it_was() {
 fn what_is_closed_is_as_good_as_empty() {
     for (close, out) in [("<&-", "out\n"), (">&-", ""), ("<&- >&-", "")] {
         let fake = Fake::new(GUEST);
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(format!("exec \"$0\" run 01 {close}")).arg(fake.at("kit stick/lab")).env_clear();
-        shell.envs(fake.command(&[]).get_envs().flat_map(|(name, value)| Some((name, value?))));
-        let text = fake.finish(shell.stdin(Stdio::null()));
+        let mut shell = fake.other_command("/bin/sh");
+        shell.arg("-c").arg(format!("exec \"$0\" run 01 {close}")).arg(fake.at("kit stick/lab"));
+        let text = fake.finish(&mut shell);
         assert!(text.starts_with(&format!("{out}--- stderr\nBooting")), "{close}: {text}");
         assert!(text.ends_with("--- status 3"), "{close}: {text}");
     }
@@ -451,10 +459,9 @@ fn another_language_changes_nothing() {
 fn a_relative_folder_for_scratch_files_will_do() {
     // And a launcher that is called from beside its folder, by one who has set where `cd` looks for folders.
     let fake = Fake::new(GUEST);
-    let mut shell = Command::new("sh");
-    shell.args(["kit stick/lab", "run", "01"]).current_dir(fake.at(""));
-    shell.env_clear().envs(fake.command(&[]).get_envs().flat_map(|(name, value)| Some((name, value?))));
-    let text = fake.finish(shell.env("CDPATH", ".:/srv").stdin(Stdio::null()));
+    let mut shell = fake.other_command("/bin/sh");
+    shell.args(["kit stick/lab", "run", "01"]).current_dir(fake.at("")).env("CDPATH", ".:/srv");
+    let text = fake.finish(&mut shell);
     assert!(text.starts_with("out\n") && text.ends_with("--- status 3"), "{text}");
 
     for folder in ["tmp", "./tmp", "kit stick/../tmp"] {
@@ -717,9 +724,8 @@ fn a_kit_is_verified_by_its_own_launcher() {
     ] {
         let fake = Fake::new(guest);
         fs::set_permissions(fake.at("kit stick/lab"), fs::Permissions::from_mode(0o644)).unwrap();
-        let mut verify = Command::new(env!("CARGO_BIN_EXE_lab"));
-        verify.args(["bundle", "--verify"]).arg(fake.at("kit stick")).stdin(Stdio::null()).env_clear();
-        verify.envs(fake.command(&[]).get_envs().flat_map(|(name, value)| Some((name, value?))));
+        let mut verify = fake.other_command(env!("CARGO_BIN_EXE_lab"));
+        verify.args(["bundle", "--verify"]).arg(fake.at("kit stick"));
         let text = fake.finish(&mut verify);
         assert!(text.contains(verdict) && fake.calls().matches("lab.argv=demo").count() == 2, "{text}");
         assert_eq!(text.ends_with("--- status 0"), guest != GUEST, "{text}");
