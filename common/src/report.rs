@@ -95,10 +95,10 @@ pub struct Unpaired {
 }
 
 impl Unpaired {
-    /// Counts it when the programs are detached: `starts` is the map of starts that wait for their end, `overwritten`
-    /// the starts whose address came again before their end was seen, `dropped` the starts that found no room.
-    pub fn count(starts: &impl MapCore, overwritten: u64, dropped: u64, missed: Option<u64>) -> Self {
-        Self { open: starts.keys().count() as u64 + overwritten, dropped, unmatched: None, missed }
+    /// Counts it when the programs are detached: `starts` is the map of starts that wait for their end, `dropped` the
+    /// starts that found no room in it.
+    pub fn count(starts: &impl MapCore, dropped: u64, missed: Option<u64>) -> Self {
+        Self { open: starts.keys().count() as u64, dropped, unmatched: None, missed }
     }
 
     /// Adds the ends whose start was not seen.

@@ -22,6 +22,7 @@ mod situations;
 mod stacks;
 mod stages;
 mod variants;
+mod writers;
 
 use std::panic::catch_unwind;
 use std::path::PathBuf;
@@ -42,7 +43,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 12] = [
+const CASES: [&[Case]; 13] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -55,6 +56,7 @@ const CASES: [&[Case]; 12] = [
     hello::CASES,
     ctracer::CASES,
     scenario::CASES,
+    writers::CASES,
 ];
 
 /// Makes cases of functions, named after them.

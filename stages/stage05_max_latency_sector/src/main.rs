@@ -54,5 +54,5 @@ fn main() -> common::Result<()> {
 
     // REPORT: what stayed in the map, and what never got there.
     let counts = report::globals(skel.maps.bss_data.as_deref())?;
-    report::print(Unpaired::count(&skel.maps.start_map, counts.overwritten, counts.dropped, missed))
+    report::print(Unpaired::count(&skel.maps.start_map, counts.dropped, missed))
 }
