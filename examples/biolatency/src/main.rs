@@ -56,7 +56,7 @@ fn main() -> common::Result<()> {
     // What -Q starts with, where the kernel has it.
     let io_start = args.queued && Need::Tracepoint("block_io_start".to_owned()).check().is_ok();
     open_skel.progs.block_io_start.set_autoload(io_start);
-    open_skel.progs.block_rq_issue.set_autoload(!io_start);
+    open_skel.progs.blk_mq_start_request_entry.set_autoload(!io_start);
     preflight::check(open_skel.open_object())?;
 
     let mut disks = Disks::default();

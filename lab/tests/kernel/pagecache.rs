@@ -34,7 +34,7 @@ pub const CASES: &[Case] = cases![
 pub const SOAK: &[Case] = cases![soak_stage08_100000_reads];
 
 /// A file of 2,000 pages.
-const LARGE: &str = "/mnt/large";
+pub const LARGE: &str = "/mnt/large";
 /// One of 256.
 const EXACT: &str = "/mnt/exact";
 /// One of 24 bytes.
@@ -43,7 +43,7 @@ const SMALL: &str = "/mnt/small";
 const THOUSAND: &str = "/mnt/thousand";
 
 /// Makes the files, on an ext4 that is at rest.
-fn files() {
+pub fn files() {
     with_ext4();
     io(&format!("read {LARGE} --count 2000"));
     io(&format!("read {EXACT} --count 256"));

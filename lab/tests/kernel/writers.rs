@@ -1,6 +1,7 @@
 //! Four threads at once: each of their I/Os is seen, exactly once, by whatever counts I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 use common::report::Unpaired;
 use lab::observe::Stage;
@@ -8,13 +9,17 @@ use lab::truth::{self, Event, durations, histogram, histograms, unpaired};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::ctracer::{self, has_fprobe};
 use crate::guest::{io, quiet, watch};
+use crate::pagecache::{LARGE, files};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
     stage02_sees_each_end_of_four_writers,
     stages_time_each_bio_of_four_writers,
     stage07_times_each_request_of_four_writers,
+    stage08_session_counts_each_page_of_four_readers,
+    ctracer_follows_each_bio_of_four_writers,
     examples_count_each_write_of_four_writers,
 ];
 
@@ -84,6 +89,29 @@ fn stage07_times_each_request_of_four_writers() {
     assert_eq!((durations(&events).len(), events.len()), (ios, 3 * ios));
     let Unpaired { open, dropped, unmatched, missed } = unpaired(&seen).unwrap();
     assert_eq!((open, dropped, unmatched, missed.unwrap_or(0)), (0, 0, Some(0), 0));
+}
+
+/// Where the kernel has sessions: also on 7.2, where fexit may miss some.
+fn stage08_session_counts_each_page_of_four_readers() {
+    if !has_fprobe() {
+        return;
+    }
+    files();
+    fs::read(LARGE).unwrap();
+    let (seen, done) = watch("stage08-session", &format!("read {LARGE} --threads 4 --count 300"));
+    assert_eq!(truth::page_cache(&seen).unwrap(), [done.count, done.count, 0, 0]);
+    assert_eq!(truth::missed(&seen), Some(0));
+}
+
+/// All have a life, though calls between its ends may be missed.
+fn ctracer_follows_each_bio_of_four_writers() {
+    quiet();
+    let stage = ctracer::start(&ctracer::SOME);
+    io(&four_writers());
+    let tree = ctracer::end_as_it_is(stage);
+    ctracer::check(&tree);
+    let ended = tree.lives.iter().filter(|life| life.end.is_some()).count();
+    assert_eq!((tree.lives.len(), ended), (WRITES, WRITES));
 }
 
 fn examples_count_each_write_of_four_writers() {

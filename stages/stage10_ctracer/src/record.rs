@@ -97,9 +97,9 @@ pub struct Plan<'a> {
     multi: bool,
     /// The functions; the programs know each by its index.
     functions: Vec<Function>,
-    /// Those of them that get a probe: all but the ends of a bio's life.
+    /// Those of them that get a kprobe, see [`has_own_programs`].
     targets: Vec<Target>,
-    /// Which ones these are.
+    /// The numbers of [`ENDS`].
     ends: [u32; 2],
     flags: Flags,
     only_dev: u32,
@@ -147,14 +147,17 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
     let (mut functions, mut targets, mut ends) = (Vec::new(), Vec::new(), [UNKNOWN; 2]);
     for function in good.into_iter().filter(|function| chosen.contains(&function.name)) {
         let id = functions.len() as u32;
-        match ENDS.iter().position(|end| *end == function.name) {
-            Some(end) if is_bio => ends[end] = id,
-            _ => targets.push(Target {
+        let end = ENDS.iter().position(|end| is_bio && *end == function.name);
+        if let Some(end) = end {
+            ends[end] = id;
+        }
+        if !end.is_some_and(|end| has_own_programs(multi)[end]) {
+            targets.push(Target {
                 id,
                 name: function.name.clone(),
                 register: function.register,
                 address: names.address(&function.name).unwrap_or_default(),
-            }),
+            });
         }
         functions
             .push(Function { source: lines.get(&function.name).cloned(), ..described(function, is_bio) });
@@ -203,14 +206,11 @@ impl Plan<'_> {
         for program in [&mut progs.single_entry, &mut progs.single_return] {
             program.set_autoload(!self.multi && !self.targets.is_empty());
         }
-        for program in [
-            &mut progs.submit_bio_entry,
-            &mut progs.submit_bio_return,
-            &mut progs.bio_endio_entry,
-            &mut progs.bio_endio_return,
-        ] {
-            program.set_autoload(self.is_bio);
-        }
+        let [submit_bio, bio_endio] = has_own_programs(self.multi).map(|has| has && self.is_bio);
+        progs.submit_bio_entry.set_autoload(submit_bio);
+        progs.submit_bio_return.set_autoload(submit_bio);
+        progs.bio_endio_entry.set_autoload(bio_endio);
+        progs.bio_endio_return.set_autoload(bio_endio);
 
         // LOAD
         let mut skel = open_skel.load()?;
@@ -237,13 +237,13 @@ impl Plan<'_> {
         refused: &mut Vec<Refused>,
     ) -> Result<()> {
         let progs = &skel.progs;
-        if self.is_bio {
-            for program in [
-                &progs.submit_bio_return,
-                &progs.bio_endio_return,
-                &progs.submit_bio_entry,
-                &progs.bio_endio_entry,
-            ] {
+        for program in [
+            &progs.submit_bio_return,
+            &progs.bio_endio_return,
+            &progs.submit_bio_entry,
+            &progs.bio_endio_entry,
+        ] {
+            if program.autoload() {
                 links.0.push(program.attach_trace()?);
             }
         }
@@ -328,6 +328,16 @@ impl Plan<'_> {
         recorder.writer.add(&Record::Losses(Losses { lost, suppressed }))?;
         recorder.writer.flush()
     }
+}
+
+/// Which of [`ENDS`] are traced by fentry and fexit instead of a kprobe.
+///
+/// `bio_endio()` is called in interrupts, where the kernel drops a kprobe's program if another one is running. `submit_bio()`
+/// is called by tasks, for which a kprobe is safe. fentry is not: a preemptible kernel, such as 7.2, may switch to another
+/// task in the middle of the program, and skips it for that task (`kernel/bpf/trampoline.c`, `__bpf_prog_enter_recur()`).
+/// Without `kprobe.multi` a return needs a kretprobe, which holds few calls at a time; there fexit is better.
+fn has_own_programs(multi: bool) -> [bool; 2] {
+    [!multi, true]
 }
 
 fn set_phase(bss: &mut Option<&mut bpf::types::bss>, phase: u32) -> Result<()> {
