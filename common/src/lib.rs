@@ -19,6 +19,7 @@ pub mod libbpf_log;
 pub mod preflight;
 pub mod probe;
 pub mod process;
+pub mod record;
 pub mod report;
 pub mod stop;
 pub mod symbols;

@@ -134,6 +134,23 @@ pub struct SlowBio {
 }
 
 impl SlowBio {
+    /// From its address and the times of its start and its end.
+    pub fn new(bio: u64, start: u64, end: u64) -> Self {
+        Self { bio, start, end, ..Self::default() }
+    }
+
+    /// Adds the sector that it was submitted for.
+    #[must_use]
+    pub fn at_sector(self, sector: u64) -> Self {
+        Self { sector: Some(sector), ..self }
+    }
+
+    /// Adds what `bpf_get_stackid()` gave at `submit_bio()`.
+    #[must_use]
+    pub fn by_stack(self, stack_id: i64) -> Self {
+        Self { stack_id: Some(stack_id), ..self }
+    }
+
     /// How long it took, in nanoseconds.
     pub fn duration(&self) -> u64 {
         self.end.saturating_sub(self.start)
@@ -158,10 +175,7 @@ impl MaxLatency {
     ///
     /// # Errors
     /// If the map can't be read.
-    pub fn with_stack(
-        mut self,
-        lookup: impl FnOnce(u32) -> libbpf_rs::Result<Option<Vec<u8>>>,
-    ) -> Result<Self> {
+    pub fn with_stack(mut self, lookup: impl FnOnce(u32) -> Result<Option<Vec<u64>>>) -> Result<Self> {
         let Some(id) = self.slowest.as_ref().and_then(|bio| bio.stack_id) else { return Ok(self) };
         self.stack = Some(match u32::try_from(id) {
             Ok(id) => lookup(id)?.map_or(Stack::NotRecorded(Errno::ENOENT), |record| Stack::new(&record)),
@@ -221,11 +235,8 @@ pub struct PageCache {
 
 impl PageCache {
     /// From the values of the stages' map: pages read, pages added. What is not there is 0.
-    pub fn of(values: &[Option<Vec<u8>>], missed: Option<u64>) -> Self {
-        let mut counts = values.iter().map(|value| {
-            let [count] = words(value.as_deref().unwrap_or_default());
-            count
-        });
+    pub fn of(values: &[Option<u64>], missed: Option<u64>) -> Self {
+        let mut counts = values.iter().map(|value| value.unwrap_or_default());
         let (total, added) = (counts.next().unwrap_or_default(), counts.next().unwrap_or_default());
         Self { pid: None, total, added, missed }
     }
@@ -324,10 +335,12 @@ mod tests {
     #[test]
     fn the_slowest_of_each_cpus_slowest() {
         let cpus = [[0, 0, 0, 0], [0xff01, 100, 350, 2048], [0xff02, 200, 400, 8]];
-        let bios = cpus.map(|cpu| {
-            let record: Vec<u8> = cpu.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
-            let [bio, start, end, sector] = words(&record);
-            SlowBio { bio, start, end, sector: Some(sector), ..SlowBio::default() }
+        let bios = cpus.map(|[bio, start, end, sector]| SlowBio {
+            bio,
+            start,
+            end,
+            sector: Some(sector),
+            ..SlowBio::default()
         });
         insta::assert_snapshot!(MaxLatency::of(bios.clone()), @r"
         ==================================================
@@ -342,7 +355,7 @@ mod tests {
 
     #[test]
     fn the_slowest_without_its_stack_says_why() {
-        let bio = SlowBio { bio: 0xff01, start: 100, end: 350, sector: Some(8), stack_id: Some(-17) };
+        let bio = SlowBio::new(0xff01, 100, 350).at_sector(8).by_stack(-17);
         insta::assert_snapshot!(MaxLatency::of([bio]).with_stack(|_| unreachable!()).unwrap(), @r"
         ==================================================
         From: submit_bio(bio=0xff01) 100
@@ -367,9 +380,7 @@ mod tests {
 
     #[test]
     fn pages_read_and_pages_added() {
-        let of = |counts: [u64; 2], missed| {
-            PageCache::of(&counts.map(|count| Some(count.to_ne_bytes().to_vec())), missed)
-        };
+        let of = |counts: [u64; 2], missed| PageCache::of(&counts.map(Some), missed);
         insta::assert_snapshot!(of([15, 4], Some(0)), @r"
         ==================================================
         [Total 15 Hit 11 miss 4]

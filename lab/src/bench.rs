@@ -152,7 +152,7 @@ pub fn symbols() -> Result<[u64; 2]> {
         floor = floor.min(start.elapsed().as_nanos() as u64);
 
         let functions = symbols.iter().filter(|(address, _)| *address > u64::MAX << 32).step_by(1000);
-        let stack: Vec<u8> = functions.take(FRAMES).flat_map(|(address, _)| address.to_ne_bytes()).collect();
+        let stack: Vec<u64> = functions.take(FRAMES).map(|(address, _)| *address).collect();
         drop((symbols, text));
         let start = Instant::now();
         let named = Stack::new(&stack);

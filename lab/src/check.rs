@@ -23,11 +23,12 @@ use crate::workload::Done;
 type Check = fn(&str) -> Result<String>;
 
 /// By exercise.
-const CHECKS: [(&str, Check); 18] = [
+const CHECKS: [(&str, Check); 19] = [
     ("01.1", only_io),
     ("01.2", two_doors),
     ("02.1", both_counts),
     ("02.2", the_right_end),
+    ("02.3", kprobe_misses),
     ("03.1", nothing_stays),
     ("03.2", who_waited),
     ("04.1", slowest_of_all_cpus),
@@ -215,6 +216,21 @@ fn the_right_end(binary: &str) -> Result<String> {
          of {count}, since it does not wait for the disk",
         shortest as f64 / 1e6
     ))
+}
+
+fn kprobe_misses(binary: &str) -> Result<String> {
+    const NAMES: [&str; 2] = ["Ends seen by fentry", "by kprobe"];
+    let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 16"))?;
+    let ends = pair(&seen, NAMES[0], NAMES[1])?;
+    expect(ends == (done.count, done.count), format!("{0} writes have {0} ends", done.count), &seen)?;
+    let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --threads 4 --count 250"))?;
+    let (by_fentry, by_kprobe) = pair(&seen, NAMES[0], NAMES[1])?;
+    expect(
+        by_fentry == done.count && by_kprobe <= done.count,
+        format!("{0} writes have {0} ends, and fentry misses none", done.count),
+        &seen,
+    )?;
+    Ok(format!("16 and 16 for one writer; of {by_fentry} ends of four writers the kprobe saw {by_kprobe}"))
 }
 
 fn nothing_stays(binary: &str) -> Result<String> {
