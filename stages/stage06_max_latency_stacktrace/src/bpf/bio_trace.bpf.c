@@ -85,7 +85,7 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - info->start);
 
-	/* No lock: the record is this CPU's, and the program does not run within itself. */
+	/* No lock: the record is this CPU's, and (from 5.12) no nested run of us writes it. */
 	info->end = end_time;
 	slowest = bpf_map_lookup_elem(&slowest_map, &first);
 	if (slowest && info->end - info->start > slowest->end - slowest->start)
