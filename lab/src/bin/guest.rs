@@ -19,13 +19,14 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
-use lab::files::{self, FOLDER};
-use lab::guest::{
+use lab::guest::system::{
     ENVIRONMENT, FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK, mount_fs,
 };
-use lab::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
-use lab::workload::Workload;
-use lab::{demo, kit, observe};
+use lab::guest::{kit, running};
+use lab::learn::demo;
+use lab::shared::files::{self, FOLDER};
+use lab::shared::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
+use lab::shared::workload::Workload;
 use nix::mount::{MsFlags, mount};
 use nix::pty::openpty;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
@@ -109,24 +110,24 @@ fn start(guest: Guest) -> Result<ExitCode> {
                 .collect::<SigSet>()
                 .thread_block()
                 .or_cause("cannot block signals")?;
-            Ok(exit_code(observe::beside(&argv, &io)?).into())
+            Ok(exit_code(running::beside(&argv, &io)?).into())
         }
         Guest::Memory { stage } => {
-            let [running, most] = lab::bench::memory(&stage)?;
+            let [running, most] = lab::measure::bench::memory(&stage)?;
             println!("{running} {most}");
             Ok(ExitCode::SUCCESS)
         }
         Guest::Symbols => {
-            let [ours, floor] = lab::bench::symbols()?;
+            let [ours, floor] = lab::measure::bench::symbols()?;
             println!("{ours} {floor}");
             Ok(ExitCode::SUCCESS)
         }
         Guest::Peers { what } => {
-            lab::peers::compare(&what)?.iter().for_each(|line| println!("{line}"));
+            lab::measure::peers::compare(&what)?.iter().for_each(|line| println!("{line}"));
             Ok(ExitCode::SUCCESS)
         }
         Guest::Drift => {
-            lab::drift::measure()?.iter().for_each(|row| println!("{}", row.join("\t")));
+            lab::measure::drift::measure()?.iter().for_each(|row| println!("{}", row.join("\t")));
             Ok(ExitCode::SUCCESS)
         }
         Guest::Demo { program } => {
@@ -138,7 +139,7 @@ fn start(guest: Guest) -> Result<ExitCode> {
             Err(Command::new(&argv[0]).args(&argv[1..]).exec()).or_cause(format!("cannot start {}", argv[0]))
         }
         Guest::Check { exercise, binary } => {
-            println!("{}", lab::check::run(&exercise, &binary)?);
+            println!("{}", lab::guest::check::run(&exercise, &binary)?);
             Ok(ExitCode::SUCCESS)
         }
     }

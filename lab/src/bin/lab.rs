@@ -10,15 +10,20 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use common::{Error, OrCause, Result};
-use lab::bundle::{self, Wanted};
-use lab::copies::{self, Files};
-use lab::diff::{self, Extent};
-use lab::kernels::{DEFAULT, Kernel, MATRIX, Series};
-use lab::protocol::ToGuest;
-use lab::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
+use lab::host::interrupt;
+use lab::kit::bundle::{self, Wanted};
+use lab::learn::{demo, doctor, exercise, list};
+use lab::machine::kernels::{DEFAULT, Kernel, MATRIX, Series};
+use lab::machine::terminal;
+use lab::machine::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
+use lab::measure::{bench, vmlinux};
+use lab::publish::{record, sync};
+use lab::shared::files;
+use lab::shared::protocol::ToGuest;
+use lab::shared::workload::Workload;
 use lab::workbook::Workbook;
-use lab::workload::Workload;
-use lab::{bench, demo, doctor, exercise, files, interrupt, list, record, sync, terminal, vmlinux};
+use lab::workbook::copies::{self, Files};
+use lab::workbook::diff::{self, Extent};
 use nix::sys::signal::Signal;
 
 /// The lab: boots a real kernel and runs the workbook's stages and examples in it
@@ -318,7 +323,7 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Drift { kernels } => {
             interrupt::take_over()?;
-            lab::drift::run(&Workbook::read()?, &kernels)
+            lab::measure::drift::run(&Workbook::read()?, &kernels)
         }
         Command::Bench => {
             interrupt::take_over()?;
@@ -326,11 +331,11 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Channels => {
             interrupt::take_over()?;
-            lab::channels::run(&Workbook::read()?)
+            lab::measure::channels::run(&Workbook::read()?)
         }
         Command::Peers => {
             interrupt::take_over()?;
-            lab::peers::run(&Workbook::read()?)
+            lab::measure::peers::run(&Workbook::read()?)
         }
         Command::Vmlinux { boot } => {
             interrupt::take_over()?;

@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::guest::{PART_DEVICE, RAW_DEVICE, Setting};
-use lab::observe::{Observation, Stage};
-use lab::workload::Done;
+use lab::guest::running::{Observation, Stage};
+use lab::guest::system::{PART_DEVICE, RAW_DEVICE, Setting};
+use lab::shared::workload::Done;
 use libbpf_rs::query::LinkInfoIter;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};

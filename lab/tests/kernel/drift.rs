@@ -1,8 +1,8 @@
 //! What the book says of a kernel is what the kernel says.
 
 use common::preflight::release;
-use lab::drift::{Drift, RELEASE, measure};
-use lab::kernels::MATRIX;
+use lab::machine::kernels::MATRIX;
+use lab::measure::drift::{Drift, RELEASE, measure};
 
 use crate::{Case, cases};
 

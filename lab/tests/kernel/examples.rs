@@ -5,9 +5,9 @@ use std::process::Command;
 use std::thread;
 
 use common::histogram::Histogram;
-use lab::observe::Stage;
-use lab::truth::{histogram, histograms};
-use lab::workload::Done;
+use lab::guest::running::Stage;
+use lab::guest::truth::{histogram, histograms};
+use lab::shared::workload::Done;
 
 use crate::guest::{end_exact as end, io, quiet};
 use crate::pagecache::{go, prepare};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use common::Result;
-use lab::exercise::{self, Exercise};
-use lab::kernels::MATRIX;
-use lab::vm::{Guest, Machine};
+use lab::learn::exercise::{self, Exercise};
+use lab::machine::kernels::MATRIX;
+use lab::machine::vm::{Guest, Machine};
 use lab::workbook::{Program, Workbook};
 use libtest_mimic::Trial;
 

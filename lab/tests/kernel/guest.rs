@@ -7,9 +7,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::guest::{FS_MOUNT, mount_fs, unmount_fs};
-use lab::observe::{Observation, Stage};
-use lab::workload::Done;
+use lab::guest::running::{Observation, Stage};
+use lab::guest::system::{FS_MOUNT, mount_fs, unmount_fs};
+use lab::shared::workload::Done;
 use libbpf_rs::query::ProgInfoIter;
 use nix::sys::signal::Signal;
 
@@ -35,7 +35,7 @@ pub fn sh(command: &str) -> String {
 
 /// What `io` did with these arguments.
 pub fn io(arguments: &str) -> Done {
-    lab::observe::io(&arguments.split(' ').collect::<Vec<_>>()).unwrap()
+    lab::guest::running::io(&arguments.split(' ').collect::<Vec<_>>()).unwrap()
 }
 
 /// What a stage printed while `io` ran; ended by Ctrl-C.

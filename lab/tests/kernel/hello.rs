@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use common::preflight::release;
-use lab::observe::{Observation, Stage};
+use lab::guest::running::{Observation, Stage};
 use nix::sys::signal::{Signal, kill};
 
 use crate::guest::{wait_until, watch_while};

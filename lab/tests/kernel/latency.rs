@@ -8,11 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use common::preflight::release;
-use lab::guest::{Setting, forget, queue};
-use lab::null_blk::NullBlk;
-use lab::observe::Stage;
-use lab::truth::disk_reads_and_writes;
-use lab::workload::Done;
+use lab::guest::null_blk::NullBlk;
+use lab::guest::running::Stage;
+use lab::guest::system::{Setting, forget, queue};
+use lab::guest::truth::disk_reads_and_writes;
+use lab::shared::workload::Done;
 use serde_json::Value;
 
 use crate::guest::{AtEnd, end_exact, io, quiet, sh, with_ext4};

@@ -30,9 +30,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{OrCause, Result};
-use lab::kernels::{DEFAULT, MATRIX};
-use lab::tools::SETPRIV;
-use lab::vm::{Guest, Machine};
+use lab::host::tools::SETPRIV;
+use lab::machine::kernels::{DEFAULT, MATRIX};
+use lab::machine::vm::{Guest, Machine};
 use lab::workbook::Workbook;
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -189,7 +189,7 @@ fn boot(kernel: &str, append: &str) -> Result<Guest> {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
     }
-    machine.binaries.push(lab::channels::binary(&workbook)?);
+    machine.binaries.push(lab::measure::channels::binary(&workbook)?);
     machine.binaries.extend(variants::binaries(&workbook)?);
     machine.boot()
 }

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use common::preflight::release;
-use lab::guest::{Setting, forget, queue};
-use lab::null_blk::NullBlk;
-use lab::observe::{Observation, Stage};
-use lab::truth::{self, page_cache};
-use lab::workload::Done;
+use lab::guest::null_blk::NullBlk;
+use lab::guest::running::{Observation, Stage};
+use lab::guest::system::{Setting, forget, queue};
+use lab::guest::truth::{self, page_cache};
+use lab::shared::workload::Done;
 
 use crate::guest::{instances, io, programs, quiet, sh, wait_until, watch_while, with_ext4};
 use crate::{Case, cases};

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
 use common::preflight::Need;
-use lab::observe::Stage;
+use lab::guest::running::Stage;
 use libbpf_rs::ObjectBuilder;
 
 use crate::guest::{instances, io, programs, quiet, sh};

@@ -5,10 +5,10 @@ use std::fs;
 use std::time::Duration;
 
 use common::preflight::release;
-use lab::guest::{Setting, forget};
-use lab::null_blk::NullBlk;
-use lab::observe::Observation;
-use lab::truth::{self, stack, unpaired};
+use lab::guest::null_blk::NullBlk;
+use lab::guest::running::Observation;
+use lab::guest::system::{Setting, forget};
+use lab::guest::truth::{self, stack, unpaired};
 
 use crate::guest::{AtEnd, io, quiet, sh, watch, watch_while, with_ext4};
 use crate::{Case, cases};

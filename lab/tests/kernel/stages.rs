@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use common::report::Unpaired;
 use common::trace_pipe::Line;
-use lab::null_blk::NullBlk;
-use lab::observe::Stage;
-use lab::truth::{self, Event, durations, unpaired};
+use lab::guest::null_blk::NullBlk;
+use lab::guest::running::Stage;
+use lab::guest::truth::{self, Event, durations, unpaired};
 use libbpf_rs::ObjectBuilder;
 use nix::sys::signal::{Signal, kill};
 

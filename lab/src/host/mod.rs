@@ -1,0 +1,4 @@
+//! This machine: the programs that the lab calls here, and the wish to end it.
+
+pub mod interrupt;
+pub mod tools;

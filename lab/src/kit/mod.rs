@@ -1,0 +1,3 @@
+//! The room kit.
+
+pub mod bundle;

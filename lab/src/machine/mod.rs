@@ -1,0 +1,6 @@
+//! Boots a kernel in QEMU and runs programs in the guest.
+
+pub mod image;
+pub mod kernels;
+pub mod terminal;
+pub mod vm;

@@ -1,0 +1,165 @@
+//! `make bench-lab`: the lab's budgets, measured on this machine.
+
+use std::fs;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant, SystemTime};
+
+use common::symbols::Stack;
+use common::{Error, OrCause, Result};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::Signal;
+
+use crate::guest::running::{Stage as Running, io};
+use crate::host::tools::output;
+use crate::machine::kernels::{DEFAULT, MATRIX};
+use crate::machine::vm::{Guest, Machine};
+use crate::workbook::{Program, Workbook};
+
+/// Times are the median of so many runs.
+const RUNS: usize = 3;
+
+/// How long any of the programs may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Measures and prints.
+///
+/// # Errors
+/// If something can't be measured.
+pub fn run(workbook: &Workbook) -> Result<ExitCode> {
+    println!("{:<50} {:>10} {:>10}", "", "measured", "budget");
+    for series in MATRIX {
+        let boot = median(|| {
+            let mut guest = Machine::new(workbook, series.name)?.boot()?;
+            guest.output(&["true"], LIMIT).map(drop)
+        })?;
+        row(&format!("boot {} to the first command", series.name), &seconds(boot), "6 s");
+        let mut guest = Machine::new(workbook, series.name)?.boot()?;
+        let [ours, floor] = numbers(&mut guest, &["guest", "symbols"])?;
+        let ratio = format!("{:.2}", ours as f64 / floor as f64);
+        row(&format!("naming a stack on {}, to sorting kallsyms", series.name), &ratio, "1.3");
+    }
+
+    let first = workbook.stages.first().ok_or_else(|| Error::new("there are no stages"))?;
+    let [source, _] = first.sources()?;
+    let edit = median(|| {
+        let file = fs::File::options().append(true).open(&source).or_cause("cannot open the BPF source")?;
+        file.set_modified(SystemTime::now()).or_cause("cannot touch the BPF source")?;
+        let mut guest = Machine::new(workbook, DEFAULT)?.boot()?;
+        let argv = ["guest", "beside", "--io", "write /dev/scratch", &first.binary(), "--lines", "1"];
+        let seen = guest.output(&argv, LIMIT)?;
+        if seen.stdout.is_empty() {
+            Err(Error::new("the stage printed nothing").evidence(seen.stderr))
+        } else {
+            Ok(())
+        }
+    })?;
+    row("edit a .bpf.c to its first line from a kernel", &seconds(edit), "12 s");
+
+    let target = tempfile::tempdir().or_cause("cannot make a folder to build in")?;
+    let start = Instant::now();
+    let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    cargo
+        .current_dir(&workbook.root)
+        .args(["build", "--workspace", "--quiet", "--target-dir"])
+        .arg(target.path());
+    output(&mut cargo)?;
+    row("clean build of the workspace", &seconds(start.elapsed()), "120 s");
+
+    let mut guest = Machine::new(workbook, DEFAULT)?.boot()?;
+    for stage in &workbook.stages {
+        let stripped = target.path().join(stage.binary());
+        output(Command::new("strip").arg("-o").arg(&stripped).arg(workbook.binaries().join(stage.binary())))?;
+        let bytes = fs::metadata(&stripped).or_cause("cannot look at the stripped binary")?.len();
+        row(&format!("{}, stripped", stage.binary()), &mib(bytes), "2 MiB");
+        let [running, most] = numbers(&mut guest, &["guest", "memory", &stage.binary()])?;
+        row(&format!("{}, memory running", stage.binary()), &mib(running << 10), "12 MiB");
+        let names = stage.new.iter().any(|new| new == "BPF_MAP_TYPE_STACK_TRACE");
+        let budget = if names { "16 MiB" } else { "12 MiB" };
+        row(&format!("{}, memory at most", stage.binary()), &mib(most << 10), budget);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn median(mut run: impl FnMut() -> Result<()>) -> Result<Duration> {
+    let mut times = Vec::new();
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        run()?;
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times[RUNS / 2])
+}
+
+fn row(what: &str, measured: &str, budget: &str) {
+    println!("{what:<50} {measured:>10} {:>10}", format!("<= {budget}"));
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// The two numbers that a program in the guest prints.
+fn numbers(guest: &mut Guest, argv: &[&str]) -> Result<[u64; 2]> {
+    let printed = guest.output(argv, LIMIT)?;
+    let text = String::from_utf8_lossy(&printed.stdout).into_owned();
+    let numbers: Vec<_> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    let broken =
+        |_| Error::new(format!("{} printed no two numbers", argv.join(" "))).evidence(printed.stderr);
+    numbers.try_into().map_err(broken)
+}
+
+/// In the guest: how many KiB of memory a stage has resident after it has seen some I/O, and the most it ever had, be it
+/// while it loads, when libbpf holds the kernel's BTF twice, or at its end, when it looks functions up.
+///
+/// # Errors
+/// If the stage does not run.
+pub fn memory(stage: &str) -> Result<[u64; 2]> {
+    let running = Running::start(&[stage])?;
+    io(&["write", "/dev/scratch", "--count", "1000"])?;
+    let status =
+        fs::read_to_string(format!("/proc/{}/status", running.pid())).or_cause("cannot look at the stage")?;
+    running.end(Signal::SIGINT)?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
+    let resident = resident.and_then(|kib| kib.parse().ok());
+    let resident = resident.ok_or_else(|| Error::new("the kernel does not tell memory").evidence(&status))?;
+    // The children are the stage and `io`, which is small.
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).or_cause("the kernel does not tell memory")?;
+    Ok([resident, usage.max_rss() as u64])
+}
+
+/// In the guest: how many ns it takes to name a stack's functions, and how many to read, parse and sort
+/// `/proc/kallsyms`, for comparison. Each is the fastest of a few times.
+///
+/// # Errors
+/// If the file can't be read.
+pub fn symbols() -> Result<[u64; 2]> {
+    const FRAMES: usize = 12;
+    let (mut ours, mut floor) = (u64::MAX, u64::MAX);
+    for _ in 0..5 {
+        let start = Instant::now();
+        let text = fs::read_to_string("/proc/kallsyms").or_cause("cannot read /proc/kallsyms")?;
+        let symbol = |line: &str| {
+            let (address, rest) = line.split_once(' ')?;
+            Some((u64::from_str_radix(address, 16).ok()?, rest.get(2..)?.to_owned()))
+        };
+        let mut symbols: Vec<_> = text.lines().filter_map(symbol).collect();
+        symbols.sort_unstable_by_key(|(address, _)| *address);
+        floor = floor.min(start.elapsed().as_nanos() as u64);
+
+        let functions = symbols.iter().filter(|(address, _)| *address > u64::MAX << 32).step_by(1000);
+        let stack: Vec<u8> = functions.take(FRAMES).flat_map(|(address, _)| address.to_ne_bytes()).collect();
+        drop((symbols, text));
+        let start = Instant::now();
+        let named = Stack::new(&stack);
+        ours = ours.min(start.elapsed().as_nanos() as u64);
+        if !matches!(&named, Stack::Recorded { frames, nameless: None, .. } if frames.len() == FRAMES) {
+            return Err(Error::new("the stack got no names").evidence(named));
+        }
+    }
+    Ok([ours, floor])
+}
