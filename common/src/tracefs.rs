@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{TRACEFS_MAGIC, statfs};
 
-use crate::preflight::in_the_lab;
+use crate::lab::in_the_lab;
 use crate::{Error, Result, process};
 
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
