@@ -19,11 +19,10 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
-use lab::guest::system::{
-    ENVIRONMENT, FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK, mount_fs,
-};
+use lab::guest::system::{ENVIRONMENT, mount_fs};
 use lab::guest::{kit, running};
 use lab::learn::demo;
+use lab::shared::disks::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK};
 use lab::shared::files::{self, FOLDER};
 use lab::shared::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
 use lab::shared::workload::Workload;

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use common::{Error, OrCause, Result};
-use lab::host::interrupt;
+
 use lab::kit::bundle::{self, Wanted};
 use lab::learn::{demo, doctor, exercise, list};
 use lab::machine::kernels::{DEFAULT, Kernel, MATRIX, Series};
-use lab::machine::terminal;
 use lab::machine::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
+use lab::machine::{signals, terminal};
 use lab::measure::{bench, vmlinux};
 use lab::publish::{record, sync};
 use lab::shared::files;
@@ -273,7 +273,7 @@ fn run(command: Command) -> Result<ExitCode> {
                 Some(own) => own.stage,
                 None => workbook.program(&name)?,
             };
-            interrupt::take_over()?;
+            signals::take_over()?;
             let mut binaries = workbook.build()?;
             let mut binary = program.binary();
             if let Some(own) = &own {
@@ -292,7 +292,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Record { programs, boot } => {
             let workbook = Workbook::read()?;
             let named = programs.iter().map(|name| workbook.program(name)).collect::<Result<Vec<_>>>()?;
-            interrupt::take_over()?;
+            signals::take_over()?;
             for program in if named.is_empty() { workbook.programs().collect() } else { named } {
                 // Each in a guest in which nobody has done anything, as a reader does.
                 record::record(&mut boot.boot(&workbook)?, program)?;
@@ -301,7 +301,7 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Shell { boot } => {
             let workbook = Workbook::read()?;
-            interrupt::take_over()?;
+            signals::take_over()?;
             let mut guest = boot.boot(&workbook)?;
             let raw = terminal::Raw::new()?;
             guest.start(&["sh"], Some(terminal::like_ours()))?;
@@ -312,33 +312,33 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Demo { boot } => {
             let workbook = Workbook::read()?;
-            interrupt::take_over()?;
+            signals::take_over()?;
             let mut guest = boot.boot(&workbook)?;
             demo::run(&mut guest, &workbook)
         }
         Command::Bundle { verify: Some(folder), .. } => bundle::verify(&folder),
         Command::Bundle { kernels, out, with_sources, verify: None } => {
-            interrupt::take_over()?;
+            signals::take_over()?;
             bundle::make(&Workbook::read()?, &Wanted { kernels, out, with_sources })
         }
         Command::Drift { kernels } => {
-            interrupt::take_over()?;
+            signals::take_over()?;
             lab::measure::drift::run(&Workbook::read()?, &kernels)
         }
         Command::Bench => {
-            interrupt::take_over()?;
+            signals::take_over()?;
             bench::run(&Workbook::read()?)
         }
         Command::Channels => {
-            interrupt::take_over()?;
+            signals::take_over()?;
             lab::measure::channels::run(&Workbook::read()?)
         }
         Command::Peers => {
-            interrupt::take_over()?;
+            signals::take_over()?;
             lab::measure::peers::run(&Workbook::read()?)
         }
         Command::Vmlinux { boot } => {
-            interrupt::take_over()?;
+            signals::take_over()?;
             let workbook = Workbook::read()?;
             vmlinux::write(&mut boot.boot(&workbook)?, &workbook)
         }
@@ -371,7 +371,7 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
         Exercise::Start { exercise, again } => print(&exercise::start(&workbook, &find(&exercise)?, again)?),
         Exercise::Check { exercise, boot } => {
             let exercise = find(&exercise)?;
-            interrupt::take_over()?;
+            signals::take_over()?;
             let binary = exercise::build(&workbook, &exercise)?;
             let binaries = workbook.build_tools()?.into_iter().chain([binary]).collect();
             let mut guest = boot.boot_with(&workbook, binaries)?;
@@ -417,7 +417,7 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
 /// its exit status is ours.
 fn live(guest: &mut Guest) -> Result<ExitCode> {
     let line = guest.line();
-    interrupt::pass_to(line.clone());
+    signals::pass_to(line.clone());
     let mut unread = false;
     let status = guest.finish(None, |stream, bytes| {
         let written = match stream {

@@ -13,10 +13,11 @@ use nix::unistd::sync;
 
 use crate::guest::null_blk::NullBlk;
 use crate::guest::running::{Observation, Stage, io};
-use crate::guest::system::{FS_MOUNT, RAW_DEVICE, Setting, queue};
+use crate::guest::system::{Setting, queue};
 use crate::guest::truth::{self, Event, durations, events};
-use crate::host::tools::output;
 use crate::learn::demo;
+use crate::shared::command::output;
+use crate::shared::disks::{FS_MOUNT, RAW_DEVICE};
 use crate::shared::workload::Done;
 
 /// Runs a program and says what it did right.

@@ -19,8 +19,9 @@ use nix::unistd::Pid;
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::guest::running::{Stage as Running, io};
-use crate::guest::system::{ENVIRONMENT, partition_table};
-use crate::host::tools::output;
+use crate::guest::system::ENVIRONMENT;
+use crate::shared::command::output;
+use crate::shared::disks::partition_table;
 use crate::shared::workload::Workload;
 use crate::workbook::{Program, Workbook};
 

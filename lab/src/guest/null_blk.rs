@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{Error, OrCause, Result};
 
-use crate::host::tools::output;
+use crate::shared::command::output;
 
 /// A disk whose completion time is known: null_blk's timer completes each I/O so long after it was submitted. Gone when
 /// dropped. See the kernel's `Documentation/block/null_blk.rst`.

@@ -12,7 +12,7 @@ use common::{Error, OrCause, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::host::tools::lines;
+use crate::shared::command::lines;
 use crate::shared::workload::{Done, Workload};
 
 /// The line on stderr by which a stage says that its programs are attached.

@@ -1,18 +1,10 @@
-//! Ctrl-C and its like: for the program in the guest while one runs, else for the lab itself.
+//! Whether somebody asked the lab to end, as with Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Error, OrCause, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
-use signal_hook::flag;
-use signal_hook::iterator::Signals;
-
-use crate::machine::terminal;
-use crate::machine::vm::Line;
-use crate::shared::protocol::ToGuest;
+use common::{Error, Result};
 
 /// How long a program in the guest may print nothing, and not end, when it was asked to.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,46 +18,24 @@ static ASKED: Mutex<Option<(u32, Instant)>> = Mutex::new(None);
 /// The same, from the moment on that the signal comes: a child that it ended may be noticed before [`ASKED`] is.
 static SIGNALLED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Where signals go while a program runs.
-static PROGRAM: Mutex<Option<Line>> = Mutex::new(None);
+/// Whether a program runs in the guest, to which it is passed on.
+static PROGRAM_RUNS: AtomicBool = AtomicBool::new(false);
 
-/// From here on signals go to the program in the guest, and the window's new size too. They are handled and not blocked: what
-/// is blocked, children inherit, and Ctrl-C would not end a compiler.
-///
-/// # Errors
-/// If the kernel refuses.
-pub fn take_over() -> Result<()> {
-    let cannot = "cannot handle signals";
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        flag::register(signal, Arc::clone(&SIGNALLED)).or_cause(cannot)?;
-    }
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGWINCH]).or_cause(cannot)?;
-    thread::spawn(move || {
-        for signal in signals.forever() {
-            let program = PROGRAM.lock().ok().and_then(|program| program.clone());
-            let message = match signal {
-                SIGWINCH => terminal::size().map(ToGuest::Resize),
-                _ => {
-                    if let Ok(mut asked) = ASKED.lock() {
-                        asked.get_or_insert((0, Instant::now())).0 += 1;
-                    }
-                    Some(ToGuest::Signal(signal))
-                }
-            };
-            if let (Some(line), Some(message)) = (program, message) {
-                // If the guest is gone, whoever waits for it finds out.
-                let _ = line.send(&message);
-            }
-        }
-    });
-    Ok(())
+/// What a signal handler sets.
+pub(crate) fn flag() -> Arc<AtomicBool> {
+    Arc::clone(&SIGNALLED)
 }
 
-/// From here on signals are for the program at the end of this line.
-pub fn pass_to(line: Line) {
-    if let Ok(mut program) = PROGRAM.lock() {
-        *program = Some(line);
+/// Somebody asks us to end.
+pub(crate) fn ask() {
+    if let Ok(mut asked) = ASKED.lock() {
+        asked.get_or_insert((0, Instant::now())).0 += 1;
     }
+}
+
+/// From here on a program in the guest is asked first.
+pub(crate) fn program_runs() {
+    PROGRAM_RUNS.store(true, Ordering::Relaxed);
 }
 
 /// The program prints: it may be about to end, with much to print before that.
@@ -85,7 +55,6 @@ pub fn check() -> Result<()> {
     let asked = ASKED.lock().ok().and_then(|asked| *asked);
     let asked = asked.or_else(|| SIGNALLED.load(Ordering::Relaxed).then(|| (1, Instant::now())));
     let Some((times, since)) = asked else { return Ok(()) };
-    let program = PROGRAM.lock().is_ok_and(|program| program.is_some());
-    let wait = program && times < INSISTENCE && since.elapsed() < PATIENCE;
+    let wait = PROGRAM_RUNS.load(Ordering::Relaxed) && times < INSISTENCE && since.elapsed() < PATIENCE;
     if wait { Ok(()) } else { Err(Error::new("interrupted")) }
 }

@@ -1,10 +1,12 @@
 //! Programs of this machine that the lab calls.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use common::{Error, OrCause, Result};
+use common::{Error, Result};
+
+use crate::host::interrupt;
+use crate::shared::command;
 
 /// A program, and the Debian package that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,25 +83,14 @@ impl Tool {
     }
 }
 
-/// The lines that a child prints, as they come, from its end of a pipe.
-pub fn lines(pipe: Option<impl Read>) -> impl Iterator<Item = String> {
-    pipe.map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(std::io::Result::ok)
-}
-
 /// Runs a command to its end and gives what it printed.
 ///
 /// # Errors
-/// If it can't be started, or fails; then with what it said. Or if we are to end.
+/// As [`command::output`], or if we are to end: Ctrl-C ends the command, too.
 pub fn output(command: &mut Command) -> Result<Output> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().or_cause(format!("cannot start {name}"))?;
-    if output.status.success() {
-        return Ok(output);
+    let output = command::output(command);
+    if output.is_err() {
+        interrupt::check()?;
     }
-    // Ctrl-C ends it, too.
-    crate::host::interrupt::check()?;
-    let said =
-        String::from_utf8_lossy(if output.stderr.is_empty() { &output.stdout } else { &output.stderr })
-            .into_owned();
-    Err(Error::new(format!("{name} failed with {}", output.status)).evidence(said))
+    output
 }

@@ -10,8 +10,8 @@ use common::{Error, OrCause, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::guest::kit;
+use crate::host::folders::size;
 use crate::host::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
-use crate::learn::list;
 use crate::machine::image;
 use crate::machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use crate::machine::vm::FS_BYTES;
@@ -173,7 +173,7 @@ struct Kit {
 
 impl Kit {
     fn part(&mut self, what: impl Into<String>, path: &str) {
-        self.parts.push((what.into(), list::size(&self.folder.join(path))));
+        self.parts.push((what.into(), size(&self.folder.join(path))));
     }
 
     fn write(&self, path: &str, bytes: impl AsRef<[u8]>) -> Result<()> {
@@ -302,7 +302,7 @@ impl Kit {
         files.sort();
         let sums = output(SHA256SUM.command()?.current_dir(&self.folder).args(&files))?.stdout;
         self.write(SUMS, sums)?;
-        self.parts.push(("launchers, README, checksums".to_owned(), list::size(&self.folder) - before));
+        self.parts.push(("launchers, README, checksums".to_owned(), size(&self.folder) - before));
         Ok(())
     }
 

@@ -7,9 +7,9 @@ use common::{Error, Result};
 use nix::sys::signal::Signal;
 
 use crate::guest::running::{Observation, Stage as Running, io};
-use crate::guest::system::FS_MOUNT;
 use crate::guest::truth;
 use crate::machine::vm::Guest;
+use crate::shared::disks::FS_MOUNT;
 use crate::workbook::{Program, Workbook};
 
 /// Lines of a program's output to show.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use common::Result;
 
+use crate::host::folders::size;
 use crate::machine::kernels::{DEFAULT, MATRIX, Series};
 use crate::workbook::{Example, Program, Stage};
 
@@ -54,17 +55,6 @@ pub fn kernels() -> Result<String> {
     };
     let rows = MATRIX.into_iter().map(row).collect::<Result<Vec<_>>>()?;
     Ok(table(["Kernel", "Release", "Where", "Size"], rows))
-}
-
-/// Bytes of a file, or of all files below a folder.
-pub fn size(path: &Path) -> u64 {
-    match path.metadata() {
-        Ok(metadata) if metadata.is_dir() => {
-            path.read_dir().into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
-        }
-        Ok(metadata) => metadata.len(),
-        Err(_) => 0,
-    }
 }
 
 /// Columns as wide as their widest cell.

@@ -13,8 +13,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-use crate::host::tools::{DEPMOD, DPKG_DEB, XZ, lines, output};
-use crate::workbook::catalog::cache;
+use crate::host::folders::cache;
+use crate::host::tools::{DEPMOD, DPKG_DEB, XZ, output};
+use crate::shared::command::lines;
 
 /// One line of kernels of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,5 +2,7 @@
 
 pub mod image;
 pub mod kernels;
+pub mod line;
+pub mod signals;
 pub mod terminal;
 pub mod vm;

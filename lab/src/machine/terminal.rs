@@ -8,7 +8,7 @@ use common::{OrCause, Result};
 use nix::sys::termios::{self, SetArg, Termios};
 use rustix::termios::tcgetwinsize;
 
-use crate::machine::vm::Line;
+use crate::machine::line::Line;
 use crate::shared::protocol::{Size, Terminal, ToGuest};
 
 /// The size of the user's window, if there is one.

@@ -15,13 +15,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
 
-use crate::guest::system::{FS_DISK, PART_DISK, RAW_DISK, partition_table};
 use crate::host::interrupt;
-use crate::host::tools::{MKE2FS, QEMU, SETPRIV, lines, output};
+use crate::host::tools::{MKE2FS, QEMU, SETPRIV, output};
 use crate::machine::image;
 use crate::machine::kernels::{self, Kernel};
+use crate::machine::line::Line;
+use crate::shared::command::lines;
+use crate::shared::disks::{FS_DISK, PART_DISK, RAW_DISK, partition_table};
 use crate::shared::files;
-use crate::shared::protocol::{FromGuest, Terminal, ToGuest, receive, send};
+use crate::shared::protocol::{FromGuest, Terminal, ToGuest, receive};
 use crate::workbook::Workbook;
 
 /// How long a guest may take until it answers, unless the user says otherwise.
@@ -95,21 +97,6 @@ pub struct Guest {
     line: Line,
     events: Receiver<FromGuest>,
     emulator: Emulator,
-}
-
-/// The line to the guest, for threads that pass on signals and keys.
-#[derive(Clone, Debug)]
-pub struct Line(Arc<Mutex<ChildStdin>>);
-
-impl Line {
-    /// Asks the guest for something.
-    ///
-    /// # Errors
-    /// If the guest is gone.
-    pub fn send(&self, message: &ToGuest) -> Result<()> {
-        let mut line = self.0.lock().map_err(|_| Error::new("a thread that spoke to the guest panicked"))?;
-        send(&mut *line, message).or_cause("the guest is gone")
-    }
 }
 
 /// Where a program's bytes go.
@@ -252,7 +239,7 @@ impl Machine {
                 }
             }
         });
-        let line = Line(Arc::new(Mutex::new(input)));
+        let line = Line::new(input);
         let (release, boot_time) = (String::new(), Duration::ZERO);
         let mut guest = Guest { release, accel, boot_time, line, events, emulator };
         match guest.next(limit)? {

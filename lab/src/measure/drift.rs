@@ -16,10 +16,11 @@ use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, Typedef};
 use libbpf_rs::btf::{Btf, BtfType};
 
 use crate::guest::running::io;
-use crate::guest::system::{FS_MOUNT, RAW_DEVICE, forget, mount_fs, unmount_fs};
+use crate::guest::system::{forget, mount_fs, unmount_fs};
 use crate::machine::kernels::{MATRIX, Series};
 use crate::machine::vm::Machine;
 use crate::publish::sync;
+use crate::shared::disks::{FS_MOUNT, RAW_DEVICE};
 use crate::workbook::Workbook;
 
 /// Where the data is kept, from the top folder.

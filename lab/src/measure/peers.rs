@@ -18,12 +18,12 @@ use nix::unistd::Pid;
 
 use crate::guest::null_blk::NullBlk;
 use crate::guest::running::{Stage as Running, io};
-use crate::guest::system::FS_MOUNT;
 use crate::guest::truth;
 use crate::host::tools::output;
 use crate::machine::kernels::{self, DEFAULT, MATRIX};
 use crate::machine::vm::{Accel, Machine};
 use crate::publish::sync;
+use crate::shared::disks::FS_MOUNT;
 use crate::workbook::Workbook;
 
 /// Debian's packages of the tools, which have the libraries of their own Debian: the guest has this machine's.

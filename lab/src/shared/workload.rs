@@ -343,7 +343,7 @@ impl FromStr for Workload {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
-        use crate::guest::system::FS_MOUNT;
+        use crate::shared::disks::FS_MOUNT;
         let file = format!("{FS_MOUNT}/{}", text.split(' ').next().unwrap_or_default());
         let args = match text {
             "none" => return Ok(Self::None),

@@ -364,18 +364,3 @@ fn described<T: DeserializeOwned>(package: &Package, kind: &str) -> Result<Optio
 fn mine(root: &Path) -> PathBuf {
     std::env::var_os("LAB_MINE").map_or_else(|| root.join("mine"), PathBuf::from)
 }
-
-/// The folder of a user's cache for all checkouts of the workbook, outside of `target/`, which `cargo clean` empties.
-///
-/// # Errors
-/// If the user has no home.
-pub fn cache() -> Result<PathBuf> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_CACHE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        .map(|cache| cache.join(Path::new("bpf-storage-workbook")))
-        .ok_or_else(|| {
-            Error::new("there is no folder to keep kernels in")
-                .evidence("neither XDG_CACHE_HOME nor HOME is set")
-        })
-}

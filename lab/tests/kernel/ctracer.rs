@@ -11,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lab::guest::running::{Observation, Stage};
-use lab::guest::system::{PART_DEVICE, RAW_DEVICE, Setting};
+use lab::guest::system::Setting;
+use lab::shared::disks::{PART_DEVICE, RAW_DEVICE};
 use lab::shared::workload::Done;
 use libbpf_rs::query::LinkInfoIter;
 use nix::fcntl::{FcntlArg, fcntl};

@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lab::guest::running::{Observation, Stage};
-use lab::guest::system::{FS_MOUNT, mount_fs, unmount_fs};
+use lab::guest::system::{mount_fs, unmount_fs};
+use lab::shared::disks::FS_MOUNT;
 use lab::shared::workload::Done;
 use libbpf_rs::query::ProgInfoIter;
 use nix::sys::signal::Signal;

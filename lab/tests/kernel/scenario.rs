@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use common::preflight::release;
 use lab::guest::null_blk::NullBlk;
-use lab::guest::system::{RAW_DEVICE, queue};
+use lab::guest::system::queue;
+use lab::shared::disks::RAW_DEVICE;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::sync::{LazyLock, Mutex};
 use std::time::Instant;
 
-use lab::learn::list::size;
+use lab::host::folders::size;
 use lab::machine::kernels::MATRIX;
 use lab::workbook::Workbook;
 use nix::poll::{PollFd, PollFlags, poll};
