@@ -1,4 +1,4 @@
-//! The workload tool `io`, see [`lab::shared::workload`].
+//! The workload tool `io`, see [`lab::guest::workload`].
 
 use clap::Parser;
 

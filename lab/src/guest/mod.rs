@@ -6,3 +6,4 @@ pub mod null_blk;
 pub mod running;
 pub mod system;
 pub mod truth;
+pub mod workload;
