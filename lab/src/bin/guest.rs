@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
+use lab::guest::demo;
 use lab::guest::system::{ENVIRONMENT, mount_fs};
 use lab::guest::{kit, running};
-use lab::learn::demo;
 use lab::shared::disks::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK};
 use lab::shared::files::{self, FOLDER};
 use lab::shared::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
@@ -112,21 +112,21 @@ fn start(guest: Guest) -> Result<ExitCode> {
             Ok(exit_code(running::beside(&argv, &io)?).into())
         }
         Guest::Memory { stage } => {
-            let [running, most] = lab::measure::bench::memory(&stage)?;
+            let [running, most] = lab::guest::bench::memory(&stage)?;
             println!("{running} {most}");
             Ok(ExitCode::SUCCESS)
         }
         Guest::Symbols => {
-            let [ours, floor] = lab::measure::bench::symbols()?;
+            let [ours, floor] = lab::guest::bench::symbols()?;
             println!("{ours} {floor}");
             Ok(ExitCode::SUCCESS)
         }
         Guest::Peers { what } => {
-            lab::measure::peers::compare(&what)?.iter().for_each(|line| println!("{line}"));
+            lab::guest::peers::compare(&what)?.iter().for_each(|line| println!("{line}"));
             Ok(ExitCode::SUCCESS)
         }
         Guest::Drift => {
-            lab::measure::drift::measure()?.iter().for_each(|row| println!("{}", row.join("\t")));
+            lab::guest::drift::measure()?.iter().for_each(|row| println!("{}", row.join("\t")));
             Ok(ExitCode::SUCCESS)
         }
         Guest::Demo { program } => {

@@ -11,11 +11,11 @@ use common::{Error, OrCause, Result};
 use nix::sys::signal::Signal;
 use nix::unistd::sync;
 
+use crate::guest::demo;
 use crate::guest::null_blk::NullBlk;
 use crate::guest::running::{Observation, Stage, io};
 use crate::guest::system::{Setting, queue};
 use crate::guest::truth::{self, Event, durations, events};
-use crate::learn::demo;
 use crate::shared::command::output;
 use crate::shared::disks::{FS_MOUNT, RAW_DEVICE};
 use crate::shared::workload::Done;

@@ -5,7 +5,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +21,7 @@ use crate::guest::running::{Stage as Running, io};
 use crate::guest::system::ENVIRONMENT;
 use crate::shared::command::output;
 use crate::shared::disks::partition_table;
+use crate::shared::kit::{FILE_SYSTEM, WORKBOOK, write_blocks};
 use crate::shared::workload::Workload;
 use crate::workbook::{Program, Workbook};
 
@@ -38,14 +38,6 @@ const STDERR: &str = "/dev/ttyS5";
 
 /// The machine is about to end.
 static ENDS: AtomicBool = AtomicBool::new(false);
-
-/// Where the guest has the list of stages and examples as data.
-pub const WORKBOOK: &str = "etc/workbook.json";
-
-/// Where the guest has the blocks of a disk with ext4.
-pub const FILE_SYSTEM: &str = "etc/ext4.blocks";
-/// Their size.
-const BLOCK: usize = 4096;
 
 /// What the launcher asks for, in words of the kernel's command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,22 +84,6 @@ fn decode(word: &str) -> String {
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// A disk's blocks that hold something: their numbers, and they.
-pub fn blocks(disk: &[u8]) -> Vec<u8> {
-    let blocks = (0_u32..).zip(disk.chunks(BLOCK)).filter(|(_, block)| block.iter().any(|byte| *byte != 0));
-    blocks.flat_map(|(number, block)| number.to_le_bytes().into_iter().chain(block.iter().copied())).collect()
-}
-
-/// Writes what [`blocks`] found onto a disk that reads as zeros.
-fn write_blocks(blocks: &[u8], disk: &File) -> std::io::Result<()> {
-    for entry in blocks.chunks(4 + BLOCK) {
-        if let Some((number, block)) = entry.split_first_chunk() {
-            disk.write_all_at(block, u64::from(u32::from_le_bytes(*number)) * BLOCK as u64)?;
-        }
-    }
-    Ok(())
 }
 
 /// Makes what the lab's disks hold on disks that hold nothing: the launcher has no mke2fs, and the kit has no room for it.
@@ -393,21 +369,6 @@ mod tests {
         let plain = Request::parse("lab.argv=shell").unwrap();
         assert_eq!((&*plain.terminal, plain.apart), ("dumb,24,80", false));
         assert_eq!(Request::parse("console=ttyS0 panic=-1"), None);
-    }
-
-    #[test]
-    fn a_disk_is_made_of_its_blocks_that_hold_something() {
-        let mut disk = vec![0; 5 * BLOCK];
-        disk[BLOCK] = 1;
-        disk[4 * BLOCK..].fill(7);
-        let found = blocks(&disk);
-        assert_eq!(found.len(), 2 * (4 + BLOCK));
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(disk.len() as u64).unwrap();
-        write_blocks(&found, &file).unwrap();
-        let mut read = vec![1; disk.len()];
-        file.read_exact_at(&mut read, 0).unwrap();
-        assert!(read == disk);
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! What runs inside of the guest.
 
+pub mod bench;
 pub mod check;
+pub mod demo;
+pub mod drift;
 pub mod kit;
 pub mod null_blk;
+pub mod peers;
 pub mod running;
 pub mod system;
 pub mod truth;

@@ -9,12 +9,12 @@ use std::process::{Command, ExitCode};
 use common::{Error, OrCause, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::guest::kit;
 use crate::host::folders::size;
 use crate::host::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
 use crate::machine::image;
 use crate::machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use crate::machine::vm::FS_BYTES;
+use crate::shared::kit;
 use crate::workbook::{Program, Workbook};
 
 /// What a kit is to hold.

@@ -1,5 +1,9 @@
 //! What fills the generated blocks of the READMEs and of the book.
 
+pub mod blocks;
+pub mod channels;
+pub mod drift;
 pub mod record;
 pub mod schedule;
 pub mod sync;
+pub mod tables;

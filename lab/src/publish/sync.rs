@@ -1,19 +1,19 @@
-//! Generated blocks in Markdown files, between `<!-- NAME:begin SUM -->` and `<!-- NAME:end -->`: tables, diffs, recorded
-//! output, exercises. SUM is that of the text between, so that an edit by hand is found out and not written over.
+//! `cargo lab sync`: all generated blocks of the workbook, which are tables, diffs, recorded output, and exercises.
 
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Error, OrCause, Result};
+use common::{Error, Result};
 
 use crate::learn::{doctor, exercise};
-use crate::measure::peers;
-use crate::measure::{channels, drift};
-use crate::publish::{record, schedule};
+use crate::publish::blocks::{Place, replace, sum};
+use crate::publish::{channels, drift, record, schedule};
 use crate::workbook::copies;
-use crate::workbook::diff::{self, Extent, FileDiff};
+use crate::workbook::diff;
 use crate::workbook::{Example, Program, Stage, Workbook};
+
+/// The programs of ours whose READMEs have a table.
+pub const COMPARED: [&str; 3] = ["08", "biolatency", "10"];
 
 /// A block: its file, its name, and what is to be in it; `None` if another command writes it.
 struct Block {
@@ -54,7 +54,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
     add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
     add(docs.join("instructor.md"), "schedule", schedule::tables(workbook)?);
-    for name in peers::COMPARED {
+    for name in COMPARED {
         let file = workbook.program(name)?.folder().join("README.md");
         blocks.push(Block { file, name: "peers", text: None });
     }
@@ -169,117 +169,4 @@ pub fn check(workbook: &Workbook) -> Result<String> {
 
 fn shown(workbook: &Workbook, file: &Path) -> String {
     file.strip_prefix(&workbook.root).unwrap_or(file).display().to_string()
-}
-
-/// Puts a text into its block and says whether that changed the file. All else in the file stays as it is.
-///
-/// # Errors
-/// If what is there was edited by hand, unless `force` is set; or the file has no place for it.
-pub fn replace(file: &Path, name: &str, text: &str, force: bool) -> Result<bool> {
-    let found = Place::find(file, name)?;
-    let old = found.text();
-    if !found.sum.is_empty() && found.sum != sum(old) && old != text && !force {
-        let changes = FileDiff { name: file.display().to_string(), items: diff::of_texts(old, text) };
-        return Err(Error::new(format!("{}: somebody edited the generated block {name:?}", file.display()))
-            .evidence(anstream::adapter::strip_str(&format!(
-                "what would be written over it:{}",
-                diff::terminal(&[changes], Extent::Folded)
-            )))
-            .fix("move your edit to where the block comes from; or throw it away: cargo lab sync --force"));
-    }
-    let whole = format!("{}<!-- {name}:begin {} -->\n{text}{}", found.before(), sum(text), found.after());
-    if whole == found.whole {
-        return Ok(false);
-    }
-    fs::write(file, whole).or_cause(format!("cannot write {}", file.display()))?;
-    Ok(true)
-}
-
-/// Where a block is in its file.
-struct Place {
-    whole: String,
-    /// Where its first marker begins, its text begins, and its last marker begins.
-    begin: usize,
-    text: usize,
-    end: usize,
-    /// What its first marker says that the sum is; empty if nothing.
-    sum: String,
-}
-
-impl Place {
-    fn find(file: &Path, name: &str) -> Result<Self> {
-        let whole = fs::read_to_string(file).or_cause(format!("cannot read {}", file.display()))?;
-        let (first, last) = (format!("<!-- {name}:begin"), format!("<!-- {name}:end -->"));
-        let none = || {
-            Error::new(format!("{} has no place for the block {name:?}", file.display()))
-                .evidence(format!("there is no line {first} -->, or behind it none {last}"))
-                .fix("put both lines back where the block belongs; or, if you removed them by mistake: git checkout")
-        };
-        let begin = whole.find(&first).ok_or_else(none)?;
-        let text = begin + whole[begin..].find("-->\n").ok_or_else(none)? + "-->\n".len();
-        let end = text + whole[text..].find(&last).ok_or_else(none)?;
-        let sum = whole[begin + first.len()..text].trim_end().trim_end_matches("-->").trim().to_owned();
-        Ok(Self { whole, begin, text, end, sum })
-    }
-
-    fn before(&self) -> &str {
-        &self.whole[..self.begin]
-    }
-
-    fn text(&self) -> &str {
-        &self.whole[self.text..self.end]
-    }
-
-    fn after(&self) -> &str {
-        &self.whole[self.end..]
-    }
-}
-
-/// A short sum of a text.
-fn sum(text: &str) -> String {
-    format!("{:08x}", crc32fast::hash(text.as_bytes()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn file(text: &str) -> tempfile::NamedTempFile {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), text).unwrap();
-        file
-    }
-
-    #[test]
-    fn only_what_is_between_the_markers_changes() {
-        let file =
-            file("before\n<!-- a:begin -->\nold\n<!-- a:end -->\nafter\n<!-- b:begin -->\n<!-- b:end -->");
-        assert!(replace(file.path(), "a", "new\n", false).unwrap());
-        let text = fs::read_to_string(file.path()).unwrap();
-        let begin = format!("<!-- a:begin {} -->", sum("new\n"));
-        assert_eq!(
-            text,
-            format!("before\n{begin}\nnew\n<!-- a:end -->\nafter\n<!-- b:begin -->\n<!-- b:end -->")
-        );
-        assert!(!replace(file.path(), "a", "new\n", false).unwrap(), "nothing is left to do");
-    }
-
-    #[test]
-    fn an_edit_by_hand_is_shown_and_not_written_over() {
-        let file = file("<!-- a:begin -->\n<!-- a:end -->\n");
-        replace(file.path(), "a", "ours\n", false).unwrap();
-        let edited = fs::read_to_string(file.path()).unwrap().replace("ours", "theirs");
-        fs::write(file.path(), &edited).unwrap();
-        let error = replace(file.path(), "a", "new\n", false).unwrap_err().to_string();
-        assert!(error.contains("theirs") && error.contains("--force"), "{error}");
-        assert_eq!(fs::read_to_string(file.path()).unwrap(), edited);
-        assert!(replace(file.path(), "a", "new\n", true).unwrap());
-    }
-
-    #[test]
-    fn a_file_without_the_markers_is_told() {
-        let file = file("<!-- a:begin -->\nno end\n");
-        let error = replace(file.path(), "a", "new\n", false).unwrap_err().to_string();
-        assert!(error.contains("has no place for the block \"a\""), "{error}");
-    }
 }

@@ -3,5 +3,7 @@
 pub mod command;
 pub mod disks;
 pub mod files;
+pub mod kit;
+pub mod measure;
 pub mod protocol;
 pub mod workload;
