@@ -2,8 +2,10 @@
 
 pub mod bench;
 pub mod check;
+pub mod commands;
 pub mod demo;
 pub mod drift;
+pub mod init;
 pub mod kit;
 pub mod null_blk;
 pub mod peers;
