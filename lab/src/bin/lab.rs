@@ -14,7 +14,7 @@ use common::{Error, OrCause, Result};
 use lab::kit::bundle::{self, Wanted};
 use lab::learn::{demo, doctor, exercise, list};
 use lab::machine::kernels::{DEFAULT, Kernel, MATRIX, Series};
-use lab::machine::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
+use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
 use lab::machine::{signals, terminal};
 use lab::measure::{bench, vmlinux};
 use lab::publish::{record, sync};
@@ -225,11 +225,11 @@ impl Boot {
         Ok(Machine { accel: self.accel, append: self.append.clone(), limit, ..machine })
     }
 
-    fn boot(&self, workbook: &Workbook) -> Result<Guest> {
+    fn boot(&self, workbook: &Workbook) -> Result<Vm> {
         self.boot_with(workbook, workbook.build()?)
     }
 
-    fn boot_with(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Guest> {
+    fn boot_with(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Vm> {
         let machine = self.machine(workbook, binaries)?;
         eprintln!("Booting Linux {} ...", self.kernel);
         let guest = machine.boot()?;
@@ -415,7 +415,7 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
 
 /// Waits for the program that was started as if it ran here: what it prints is printed as it comes, Ctrl-C is its, and
 /// its exit status is ours.
-fn live(guest: &mut Guest) -> Result<ExitCode> {
+fn live(guest: &mut Vm) -> Result<ExitCode> {
     let line = guest.line();
     signals::pass_to(line.clone());
     let mut unread = false;

@@ -13,7 +13,7 @@ use nix::unistd::sync;
 
 use crate::guest::demo;
 use crate::guest::null_blk::NullBlk;
-use crate::guest::running::{Observation, Stage, io};
+use crate::guest::running::{Observation, Running, io};
 use crate::guest::system::{Setting, queue};
 use crate::guest::truth::{self, Event, durations, events};
 use crate::shared::command::output;
@@ -68,7 +68,7 @@ pub fn run(exercise: &str, binary: &str) -> Result<String> {
 
 /// What the program printed while something was done; ended by Ctrl-C.
 fn watch_while<T>(argv: &[&str], work: impl FnOnce() -> Result<T>) -> Result<(Observation, T)> {
-    let program = Stage::start(argv)?;
+    let program = Running::start(argv)?;
     let done = work()?;
     let seen = program.end(Signal::SIGINT)?;
     succeeded(&seen)?;
@@ -462,7 +462,7 @@ fn bytes_read(binary: &str) -> Result<String> {
 
 /// Pages that a program counts while it runs a command.
 fn pages_of(binary: &str, command: &[&str]) -> Result<(u64, Observation)> {
-    let seen = Stage::start(&[&[binary, "--"][..], command].concat())?.wait()?;
+    let seen = Running::start(&[&[binary, "--"][..], command].concat())?.wait()?;
     succeeded(&seen)?;
     Ok((truth::page_cache(&seen)?[0], seen))
 }

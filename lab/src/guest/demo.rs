@@ -3,7 +3,7 @@
 use common::{Error, Result};
 use nix::sys::signal::Signal;
 
-use crate::guest::running::{Observation, Stage as Running, io};
+use crate::guest::running::{Observation, Running, io};
 use crate::guest::truth;
 use crate::shared::disks::FS_MOUNT;
 

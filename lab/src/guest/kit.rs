@@ -17,7 +17,7 @@ use nix::sys::termios::{self, BaudRate, LocalFlags, OutputFlags, SetArg};
 use nix::unistd::Pid;
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::guest::running::{Stage as Running, io};
+use crate::guest::running::{Running, io};
 use crate::guest::system::ENVIRONMENT;
 use crate::shared::command::output;
 use crate::shared::disks::partition_table;

@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::guest::null_blk::NullBlk;
-use crate::guest::running::{Stage as Running, io};
+use crate::guest::running::{Running, io};
 use crate::guest::truth;
 use crate::shared::command::output;
 use crate::shared::disks::FS_MOUNT;

@@ -18,9 +18,9 @@ use crate::shared::workload::{Done, Workload};
 /// The line on stderr by which a stage says that its programs are attached.
 pub const ATTACHED: &str = "Tracing.";
 
-/// A stage that runs, with its programs attached.
+/// A stage or an example that runs in this guest, with its programs attached.
 #[derive(Debug)]
-pub struct Stage {
+pub struct Running {
     child: Child,
     stdout: JoinHandle<String>,
     stderr: JoinHandle<String>,
@@ -44,7 +44,7 @@ impl Observation {
     }
 }
 
-impl Stage {
+impl Running {
     /// Starts a stage and waits until its programs are attached.
     ///
     /// # Errors
@@ -53,10 +53,10 @@ impl Stage {
         Self::spawn(Command::new(argv[0]).args(&argv[1..]).stdout(Stdio::piped()))
     }
 
-    /// As [`Stage::start`], with the command made by the caller.
+    /// As [`Running::start`], with the command made by the caller.
     ///
     /// # Errors
-    /// As [`Stage::start`].
+    /// As [`Running::start`].
     pub fn spawn(command: &mut Command) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.stderr(Stdio::piped()).spawn().or_cause(format!("cannot start {name}"))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use common::{Error, Result};
 
-use crate::machine::vm::Guest;
+use crate::machine::vm::Vm;
 use crate::workbook::{Program, Workbook};
 
 /// The examples that are shown.
@@ -15,7 +15,7 @@ const EXAMPLES: [&str; 2] = ["bitehist", "biolatency"];
 ///
 /// # Errors
 /// If the guest can't run one.
-pub fn run(guest: &mut Guest, workbook: &Workbook) -> Result<ExitCode> {
+pub fn run(guest: &mut Vm, workbook: &Workbook) -> Result<ExitCode> {
     let stages = workbook.all_stages().map(|stage| stage as &dyn Program);
     let programs: Vec<_> =
         stages.map(Ok).chain(EXAMPLES.map(|name| workbook.program(name))).collect::<Result<_>>()?;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use common::{Error, OrCause, Result};
 
 use crate::machine::terminal;
-use crate::machine::vm::Guest;
+use crate::machine::vm::Vm;
 use crate::workbook::copies::{self, Files};
 use crate::workbook::diff::{self, Extent};
 use crate::workbook::{Program, Stage, Workbook};
@@ -316,7 +316,7 @@ pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
 ///
 /// # Errors
 /// If it does not do what it should; with what was seen instead.
-pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut Guest) -> Result<String> {
+pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut Vm) -> Result<String> {
     let id = exercise.id();
     let seen = verdict(guest, exercise, &exercise.binary())?;
     let mut done = done(workbook)?;
@@ -336,7 +336,7 @@ fn remember(workbook: &Workbook, done: &BTreeSet<String>) -> Result<()> {
 ///
 /// # Errors
 /// If the program does not do what it should.
-pub fn verdict(guest: &mut Guest, exercise: &Exercise<'_>, binary: &str) -> Result<String> {
+pub fn verdict(guest: &mut Vm, exercise: &Exercise<'_>, binary: &str) -> Result<String> {
     let printed = guest.output(&["guest", "check", &exercise.id(), binary], LIMIT)?;
     if printed.status == 0 {
         return Ok(String::from_utf8_lossy(&printed.stdout).trim_end().to_owned());

@@ -87,7 +87,7 @@ pub struct Machine {
 
 /// A guest that runs. It ends when this is dropped.
 #[derive(Debug)]
-pub struct Guest {
+pub struct Vm {
     /// Its kernel's release, as `uname -r` prints it there.
     pub release: String,
     /// What runs it: never [`Accel::Auto`].
@@ -147,7 +147,7 @@ impl Machine {
     ///
     /// # Errors
     /// If it does not come up: why, with the last lines of its console.
-    pub fn boot(&self) -> Result<Guest> {
+    pub fn boot(&self) -> Result<Vm> {
         match self.accel {
             Accel::Auto => self.boot_with_the_best(),
             accel => self.boot_with(accel, self.limit),
@@ -156,7 +156,7 @@ impl Machine {
 
     /// Tries KVM once, in bounded time, and remembers the outcome. That `/dev/kvm` exists says little: it may belong
     /// to a hypervisor in which a guest hangs for ever.
-    fn boot_with_the_best(&self) -> Result<Guest> {
+    fn boot_with_the_best(&self) -> Result<Vm> {
         let kvm = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
         let memory = self.memory.join("kvm");
         // A verdict holds for the kernel it was found on.
@@ -183,7 +183,7 @@ impl Machine {
         Ok(guest)
     }
 
-    fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Guest> {
+    fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Vm> {
         let start = Instant::now();
         room()?;
         let folder = folder()?;
@@ -241,7 +241,7 @@ impl Machine {
         });
         let line = Line::new(input);
         let (release, boot_time) = (String::new(), Duration::ZERO);
-        let mut guest = Guest { release, accel, boot_time, line, events, emulator };
+        let mut guest = Vm { release, accel, boot_time, line, events, emulator };
         match guest.next(limit)? {
             Some(FromGuest::Ready { release, complaint: None }) => guest.release = release,
             Some(FromGuest::Ready { complaint: Some(complaint), .. }) => {
@@ -261,13 +261,13 @@ impl Machine {
     }
 }
 
-impl Guest {
+impl Vm {
     /// The line to it.
     pub fn line(&self) -> Line {
         self.line.clone()
     }
 
-    /// Starts a program. What is sent over [`Guest::line`] from here on is for it.
+    /// Starts a program. What is sent over [`Vm::line`] from here on is for it.
     ///
     /// # Errors
     /// If the guest is gone.
@@ -310,7 +310,7 @@ impl Guest {
     /// Runs a program to its end and gives what it printed.
     ///
     /// # Errors
-    /// As [`Guest::finish`].
+    /// As [`Vm::finish`].
     pub fn output(&mut self, argv: &[&str], limit: Duration) -> Result<Output> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         self.start(argv, None)?;

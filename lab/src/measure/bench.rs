@@ -8,7 +8,7 @@ use common::{Error, OrCause, Result};
 
 use crate::host::tools::output;
 use crate::machine::kernels::{DEFAULT, MATRIX};
-use crate::machine::vm::{Guest, Machine};
+use crate::machine::vm::{Machine, Vm};
 use crate::workbook::{Program, Workbook};
 
 /// Times are the median of so many runs.
@@ -100,7 +100,7 @@ fn mib(bytes: u64) -> String {
 }
 
 /// The two numbers that a program in the guest prints.
-fn numbers(guest: &mut Guest, argv: &[&str]) -> Result<[u64; 2]> {
+fn numbers(guest: &mut Vm, argv: &[&str]) -> Result<[u64; 2]> {
     let printed = guest.output(argv, LIMIT)?;
     let text = String::from_utf8_lossy(&printed.stdout).into_owned();
     let numbers: Vec<_> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();

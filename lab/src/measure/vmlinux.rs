@@ -7,14 +7,14 @@ use std::time::Duration;
 use common::{OrCause, Result};
 
 use crate::host::tools::{BPFTOOL, output};
-use crate::machine::vm::Guest;
+use crate::machine::vm::Vm;
 use crate::workbook::Workbook;
 
 /// Takes the BTF that the guest's kernel tells and writes it as `vmlinux.h` where the build helper finds it.
 ///
 /// # Errors
 /// If there is no bpftool, or the file can't be written.
-pub fn write(guest: &mut Guest, workbook: &Workbook) -> Result<ExitCode> {
+pub fn write(guest: &mut Vm, workbook: &Workbook) -> Result<ExitCode> {
     let mut bpftool = BPFTOOL.command()?;
     let btf = guest.output(&["cat", "/sys/kernel/btf/vmlinux"], Duration::from_secs(120))?;
     let file = tempfile::NamedTempFile::new().or_cause("cannot make a file for the BTF")?;

@@ -10,7 +10,7 @@ use clap::Parser;
 use common::{Error, OrCause, Result};
 use nix::sys::signal::Signal;
 
-use crate::machine::vm::{Guest, Stream};
+use crate::machine::vm::{Stream, Vm};
 use crate::shared::protocol::ToGuest;
 use crate::shared::workload::Workload;
 use crate::workbook::Program;
@@ -43,7 +43,7 @@ impl Run {
 ///
 /// # Errors
 /// If the README shows no command, or the program fails.
-pub fn capture(guest: &mut Guest, program: &dyn Program) -> Result<String> {
+pub fn capture(guest: &mut Vm, program: &dyn Program) -> Result<String> {
     let run = command(program)?;
     let argv = program.argv(&program.binary(), run.io.as_ref(), &run.arguments);
     guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
@@ -83,7 +83,7 @@ fn command(program: &dyn Program) -> Result<Run> {
 ///
 /// # Errors
 /// As [`capture`], or if it can't be kept.
-pub fn record(guest: &mut Guest, program: &dyn Program) -> Result<()> {
+pub fn record(guest: &mut Vm, program: &dyn Program) -> Result<()> {
     // Of a run that somebody ended, the beginning; else how it began and how it ended.
     let first = if command(program)?.is_endless(program) { KEPT } else { KEPT / 2 };
     let text = shorten(&capture(guest, program)?, first);

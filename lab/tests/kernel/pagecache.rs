@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::preflight::release;
 use lab::guest::null_blk::NullBlk;
-use lab::guest::running::{Observation, Stage};
+use lab::guest::running::{Observation, Running};
 use lab::guest::system::{Setting, forget, queue};
 use lab::guest::truth::{self, page_cache};
 use lab::shared::workload::Done;
@@ -212,7 +212,7 @@ fn stage09_counts_one_process_with_its_threads() {
     let cold = prepare(&format!("read {LARGE} --threads 4 --count 500"));
     let warm = prepare(&format!("read {EXACT} --threads 4 --count 64"));
     let pid = warm.id();
-    let stage = Stage::start(&["stage09", &pid.to_string()]).unwrap();
+    let stage = Running::start(&["stage09", &pid.to_string()]).unwrap();
     // The other one first and alone, then both.
     let cold = go(cold);
     let again = prepare(&format!("read {LARGE} --threads 4 --count 500"));
@@ -240,7 +240,7 @@ fn stage09_does_not_count_a_child() {
     let script = format!(
         "io read {EXACT} --count 256; io read {SMALL} --count 1 --size 24; exec io read {SMALL} --count 1 --size 24"
     );
-    let seen = Stage::start(&["stage09", "--", "sh", "-c", &script]).unwrap().wait().unwrap();
+    let seen = Running::start(&["stage09", "--", "sh", "-c", &script]).unwrap().wait().unwrap();
     assert_eq!(page_cache(&seen).unwrap(), [1, 1, 0, 0], "{}", seen.stdout);
 }
 
@@ -253,7 +253,7 @@ fn stage09_counts_a_command() {
         let _settings = row.prepare();
         let command = row.command();
         let argv: Vec<_> = ["stage09", "--", "io"].into_iter().chain(command.split(' ')).collect();
-        let seen = Stage::start(&argv).unwrap().wait().unwrap();
+        let seen = Running::start(&argv).unwrap().wait().unwrap();
         assert!(seen.status.success(), "{seen:?}");
         let done = seen.stdout.lines().find(|line| line.starts_with("io ")).unwrap().parse().unwrap();
         row.compare(&seen, &done);
@@ -264,13 +264,13 @@ fn stage09_gives_its_commands_status() {
     quiet();
     let before = programs();
     for (script, status) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
-        let seen = Stage::start(&["stage09", "--", "sh", "-c", script]).unwrap().wait().unwrap();
+        let seen = Running::start(&["stage09", "--", "sh", "-c", script]).unwrap().wait().unwrap();
         assert_eq!(seen.status.code(), Some(status), "{script}: {seen:?}");
         assert!(seen.stdout.contains("Nothing was read through the page cache."), "{}", seen.stdout);
     }
     // A command that goes on ends with the stage.
     let seen =
-        Stage::start(&["stage09", "--duration", "0.5", "--", "sleep", "1000"]).unwrap().wait().unwrap();
+        Running::start(&["stage09", "--duration", "0.5", "--", "sleep", "1000"]).unwrap().wait().unwrap();
     assert_eq!(seen.status.code(), Some(0), "{seen:?}");
     assert_eq!(sh("pidof sleep || echo none").trim(), "none");
     wait_until("the programs are gone", || programs() == before);

@@ -174,7 +174,7 @@ fn stage07_needs_no_iostats() {
 
     // 07.1: back to a function, as in 2019.
     if release().starts_with("5.10") {
-        let error = lab::guest::running::Stage::start(&["stage07-function"]).unwrap_err().to_string();
+        let error = lab::guest::running::Running::start(&["stage07-function"]).unwrap_err().to_string();
         assert!(error.contains("this kernel has no function blk_account_io_completion.part.0"), "{error}");
         return;
     }
