@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use common::{Error, OrCause, Result};
 
-use lab::kit::bundle::{self, Wanted};
+use lab::kit::bundle::{self, KitOptions};
 use lab::learn::{demo, doctor, exercise, list};
 use lab::machine::kernels::{DEFAULT, Kernel, MATRIX, Series};
 use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
@@ -283,7 +283,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let mut guest = boot.boot_with(&workbook, binaries)?;
             let argv = program.argv(&binary, io.as_ref(), &arguments);
             guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
-            let status = live(&mut guest)?;
+            let status = run_live(&mut guest)?;
             guest.fetch(files::named(&arguments), Path::new("."))?;
             Ok(status)
         }
@@ -304,9 +304,9 @@ fn run(command: Command) -> Result<ExitCode> {
             signals::take_over()?;
             let mut guest = boot.boot(&workbook)?;
             let raw = terminal::Raw::new()?;
-            guest.start(&["sh"], Some(terminal::like_ours()))?;
+            guest.start(&["sh"], Some(terminal::for_guest()))?;
             terminal::pass_keys(guest.line());
-            let status = live(&mut guest);
+            let status = run_live(&mut guest);
             drop(raw);
             status
         }
@@ -319,7 +319,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Bundle { verify: Some(folder), .. } => bundle::verify(&folder),
         Command::Bundle { kernels, out, with_sources, verify: None } => {
             signals::take_over()?;
-            bundle::make(&Workbook::read()?, &Wanted { kernels, out, with_sources })
+            bundle::make(&Workbook::read()?, &KitOptions { kernels, out, with_sources })
         }
         Command::Drift { kernels } => {
             signals::take_over()?;
@@ -349,8 +349,8 @@ fn run(command: Command) -> Result<ExitCode> {
 fn compare(workbook: &Workbook, names: &[&str], peek: bool) -> Result<(String, Files, Files)> {
     if let ["mine", name] = names {
         let own = exercise::find(workbook, name)?;
-        let mine = exercise::mine(workbook, &own)?;
-        let ours = exercise::ours(workbook, &own, peek, "diff mine")?;
+        let mine = exercise::working_copy(workbook, &own)?;
+        let ours = exercise::our_solution(workbook, &own, peek, "diff mine")?;
         return Ok((format!("From your {} to ours", own.id()), mine, ours));
     }
     if names == ["mine"] {
@@ -415,7 +415,7 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
 
 /// Waits for the program that was started as if it ran here: what it prints is printed as it comes, Ctrl-C is its, and
 /// its exit status is ours.
-fn live(guest: &mut Vm) -> Result<ExitCode> {
+fn run_live(guest: &mut Vm) -> Result<ExitCode> {
     let line = guest.line();
     signals::pass_to(line.clone());
     let mut unread = false;

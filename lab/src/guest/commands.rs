@@ -105,9 +105,9 @@ impl GuestCommand {
                 Ok(ExitCode::SUCCESS)
             }
             Self::Demo { program } => {
-                program.map_or_else(kit::demo, |name| demo::one(&name)).map(|()| ExitCode::SUCCESS)
+                program.map_or_else(kit::demo, |name| demo::run(&name)).map(|()| ExitCode::SUCCESS)
             }
-            Self::Session { argv } => Ok(exit_code(kit::lead(&argv)?).into()),
+            Self::Session { argv } => Ok(exit_code(kit::lead_session(&argv)?).into()),
             Self::Run { program, io, arguments } => {
                 let argv = kit::argv(&program, io.as_ref(), &arguments)?;
                 Err(Command::new(&argv[0]).args(&argv[1..]).exec())

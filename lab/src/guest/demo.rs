@@ -14,7 +14,7 @@ const SHOWN: usize = 6;
 ///
 /// # Errors
 /// If it fails or does not tell the truth.
-pub fn one(name: &str) -> Result<()> {
+pub fn run(name: &str) -> Result<()> {
     let (seen, verdict) = match name.parse() {
         Ok(stage) => verdict(stage, &format!("stage{stage:02}"))?,
         Err(_) => histogram(name)?,

@@ -14,7 +14,7 @@ use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, Typedef};
 use libbpf_rs::btf::{Btf, BtfType};
 
 use crate::guest::running::io;
-use crate::guest::system::{forget, mount_fs, unmount_fs};
+use crate::guest::system::{evict, mount_fs, unmount_fs};
 use crate::shared::disks::{FS_MOUNT, RAW_DEVICE};
 use crate::shared::measure::RELEASE;
 
@@ -317,7 +317,7 @@ impl Work {
                 let cannot = || format!("cannot write {}", path.display());
                 fs::write(&path, vec![0xb1; PAGES as usize * PAGE]).or_cause(cannot())?;
                 let file = File::open(&path).or_cause(cannot())?;
-                forget(&path)?;
+                evict(&path)?;
                 let mut page = vec![0; PAGE];
                 let mut read = || {
                     (0..PAGES)

@@ -96,7 +96,7 @@ fn disk_with(serial: &str, part: &str) -> Option<PathBuf> {
 
 type Line = Arc<Mutex<File>>;
 
-fn tell(line: &Line, message: &FromGuest) {
+fn report(line: &Line, message: &FromGuest) {
     // Nobody can be told that the line to the lab is broken.
     if let Ok(mut line) = line.lock() {
         let _ = send(&mut *line, message);
@@ -112,12 +112,12 @@ fn serve(complaint: Option<String>) -> Result<()> {
     termios::tcsetattr(&input, SetArg::TCSANOW, &raw).or_cause("cannot set the line to raw")?;
     let line: Line = Arc::new(Mutex::new(input.try_clone().or_cause("cannot share the line")?));
 
-    tell(&line, &FromGuest::Ready { release: common::preflight::release(), complaint });
+    report(&line, &FromGuest::Ready { release: common::preflight::release(), complaint });
     let pulse = line.clone();
     thread::spawn(move || {
         loop {
             thread::sleep(ALIVE_EVERY);
-            tell(&pulse, &FromGuest::Alive);
+            report(&pulse, &FromGuest::Alive);
         }
     });
 
@@ -130,12 +130,12 @@ fn serve(complaint: Option<String>) -> Result<()> {
             ToGuest::Input(bytes) => program.as_mut().map_or(Ok(()), |program| program.input(&bytes)),
             ToGuest::Signal(number) => program.as_ref().map_or(Ok(()), |program| program.signal(number)),
             ToGuest::Fetch(names) => {
-                files::pack(&names, |file| tell(&line, &file)).map(|()| tell(&line, &FromGuest::Fetched))
+                files::pack(&names, |file| report(&line, &file)).map(|()| report(&line, &FromGuest::Fetched))
             }
             ToGuest::Resize(size) => program.as_ref().map_or(Ok(()), |program| program.resize(size)),
         };
         if let Err(error) = done {
-            tell(&line, &FromGuest::Failed(error.to_string()));
+            report(&line, &FromGuest::Failed(error.to_string()));
         }
     }
     Ok(())
@@ -194,7 +194,7 @@ impl Session {
         let line = line.clone();
         thread::spawn(move || {
             let status = finish(&mut child, readers);
-            tell(&line, &FromGuest::Exit(status));
+            report(&line, &FromGuest::Exit(status));
         });
         Ok(Self { session, terminal: master })
     }
@@ -235,7 +235,7 @@ fn forward(
         let mut chunk = vec![0; 16 * 1024];
         loop {
             match source.read(&mut chunk) {
-                Ok(read) if read > 0 => tell(&line, &message(chunk[..read].to_vec())),
+                Ok(read) if read > 0 => report(&line, &message(chunk[..read].to_vec())),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // A terminal whose other end is closed answers with an error instead of an end.
                 _ => break,

@@ -145,7 +145,7 @@ fn run(request: &Request, status: &mut File) -> Result<ExitStatus> {
     }
     // From here on what is typed is not lost.
     writeln!(status, "ready {}", common::preflight::release()).or_cause("cannot tell the launcher")?;
-    thread::spawn(second);
+    thread::spawn(second_console);
     let ended = command.status().or_cause("cannot start it");
     ENDS.store(true, Ordering::Relaxed);
     // What it left in the background would go on printing. To the first process, -1 is everybody else.
@@ -168,7 +168,7 @@ fn session(argv: &[&str]) -> Command {
 ///
 /// # Errors
 /// If it can't be started.
-pub fn lead(argv: &[String]) -> Result<ExitStatus> {
+pub fn lead_session(argv: &[String]) -> Result<ExitStatus> {
     let child = Command::new(&argv[0]).args(&argv[1..]).spawn();
     // These are for the program, which has been started before, since it would inherit what is blocked. It ends, and so do we.
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT, Signal::SIGTSTP, Signal::SIGTTOU]
@@ -183,7 +183,7 @@ pub fn lead(argv: &[String]) -> Result<ExitStatus> {
 
 /// The second console: a shell as soon as somebody attaches, and another one when it ends. The first line tells the kind and the
 /// size of the terminal. Whoever attaches never leaves for the guest, so errors end it silently.
-fn second() {
+fn second_console() {
     // Open to the end: so it keeps its size from shell to shell.
     let Ok(port) = open(SECOND) else { return };
     let mut terminal = String::new();
@@ -310,7 +310,7 @@ pub fn demo() -> Result<()> {
     }
     for example in &workbook.examples {
         println!("\nExample {}: {}", example.name(), example.title);
-        match moment(example) {
+        match run_briefly(example) {
             Ok(0) => {
                 eprintln!("Error: it printed nothing");
                 bad.push(example.name());
@@ -330,7 +330,7 @@ pub fn demo() -> Result<()> {
 }
 
 /// Runs an example beside a few writes, with the command that it looks at, or alone, and gives the number of lines that it printed.
-fn moment(example: &impl Program) -> Result<usize> {
+fn run_briefly(example: &impl Program) -> Result<usize> {
     let binary = example.binary();
     let (own_io, command) = example.beside();
     let command = command.iter().flat_map(|command| ["--"].into_iter().chain(command.split(' ')));

@@ -43,7 +43,7 @@ pub fn unmount_fs() -> Result<()> {
 ///
 /// # Errors
 /// If there is no such file, or the kernel refuses.
-pub fn forget(file: impl AsRef<Path>) -> Result<()> {
+pub fn evict(file: impl AsRef<Path>) -> Result<()> {
     let cannot = || format!("cannot take {} out of the page cache", file.as_ref().display());
     nix::unistd::sync();
     let file = fs::File::open(&file).or_cause(cannot())?;

@@ -45,7 +45,7 @@ impl Io {
         }
         prepare(what)?;
         match self.kind {
-            Kind::ReadCold(_) | Kind::MmapCold(_) => what.open(OFlag::empty())?.forget()?,
+            Kind::ReadCold(_) | Kind::MmapCold(_) => what.open(OFlag::empty())?.evict()?,
             Kind::ReadWarm(_) => what.open(OFlag::empty())?.each(0..what.threads * what.count, step)?,
             _ => {}
         }
@@ -184,7 +184,7 @@ impl Target {
     }
 
     /// Takes the target out of the page cache.
-    fn forget(&self) -> Result<()> {
+    fn evict(&self) -> Result<()> {
         self.file.sync_all().or_cause("cannot write the file's data to disk")?;
         posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
             .or_cause("cannot take the file out of the page cache")

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use common::{Error, Result};
 
 /// How long a program in the guest may print nothing, and not end, when it was asked to.
-const PATIENCE: Duration = Duration::from_secs(10);
+const QUIET_LIMIT: Duration = Duration::from_secs(10);
 
 /// How often somebody may ask until we no longer wait for the program.
-const INSISTENCE: u32 = 3;
+const REQUEST_LIMIT: u32 = 3;
 
 /// How often somebody asked us to end, and when the program last showed that it is at it.
 static ASKED: Mutex<Option<(u32, Instant)>> = Mutex::new(None);
@@ -27,7 +27,7 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
 }
 
 /// Somebody asks us to end.
-pub(crate) fn ask() {
+pub(crate) fn request_end() {
     if let Ok(mut asked) = ASKED.lock() {
         asked.get_or_insert((0, Instant::now())).0 += 1;
     }
@@ -55,6 +55,6 @@ pub fn check() -> Result<()> {
     let asked = ASKED.lock().ok().and_then(|asked| *asked);
     let asked = asked.or_else(|| SIGNALLED.load(Ordering::Relaxed).then(|| (1, Instant::now())));
     let Some((times, since)) = asked else { return Ok(()) };
-    let wait = PROGRAM_RUNS.load(Ordering::Relaxed) && times < INSISTENCE && since.elapsed() < PATIENCE;
+    let wait = PROGRAM_RUNS.load(Ordering::Relaxed) && times < REQUEST_LIMIT && since.elapsed() < QUIET_LIMIT;
     if wait { Ok(()) } else { Err(Error::new("interrupted")) }
 }

@@ -19,7 +19,7 @@ use crate::workbook::{Program, Workbook};
 
 /// What a kit is to hold.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct KitOptions {
     /// Kernels by their series; all of the matrix if none is named.
     pub kernels: Vec<String>,
     /// Its folder; `room-kit` in Cargo's target folder if none is named.
@@ -53,10 +53,10 @@ offline = true
 ///
 /// # Errors
 /// If a kernel is not here, the workbook does not compile, a tool is missing, or a file can't be written.
-pub fn make(workbook: &Workbook, wanted: &Wanted) -> Result<ExitCode> {
-    let kernels = chosen(&wanted.kernels)?.into_iter().map(|series| kernels::find(series.name));
+pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
+    let kernels = chosen(&options.kernels)?.into_iter().map(|series| kernels::find(series.name));
     let kernels = kernels.collect::<Result<Vec<_>>>()?;
-    let out = wanted.out.clone().unwrap_or_else(|| workbook.target.join("room-kit"));
+    let out = options.out.clone().unwrap_or_else(|| workbook.target.join("room-kit"));
     // It is about to be replaced. Others have such sums, too.
     let is_kit = [SUMS, INITRAMFS, "lab"].iter().all(|file| out.join(file).exists());
     if out.exists() && !is_kit {
@@ -80,12 +80,12 @@ pub fn make(workbook: &Workbook, wanted: &Wanted) -> Result<ExitCode> {
         ("packing sources", Kit::sources),
         ("copying the book", Kit::book),
     ];
-    if wanted.with_sources && !workbook.root.join(".git").exists() {
+    if options.with_sources && !workbook.root.join(".git").exists() {
         return Err(Error::new("there are no sources to put into the kit")
             .evidence(format!("{} is no clone of the workbook", workbook.root.display()))
             .fix("leave out --with-sources, or make the kit in a clone"));
     }
-    if wanted.with_sources {
+    if options.with_sources {
         steps.push(("packing the build kit", Kit::build_kit));
     }
     steps.push(("summing up", Kit::finish));
@@ -107,7 +107,7 @@ pub fn make(workbook: &Workbook, wanted: &Wanted) -> Result<ExitCode> {
         fs::remove_dir_all(&out).or_cause(format!("cannot replace {}", out.display()))?;
     }
     fs::rename(&kit.folder, &out).or_cause(format!("cannot put the kit into {}", out.display()))?;
-    print!("{}", kit.told(&out));
+    print!("{}", kit.summary(&out));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -306,7 +306,7 @@ impl Kit {
         Ok(())
     }
 
-    fn told(&self, out: &Path) -> String {
+    fn summary(&self, out: &Path) -> String {
         let mut text = String::new();
         let total = ("all".to_owned(), self.parts.iter().map(|(_, bytes)| bytes).sum());
         for (what, bytes) in self.parts.iter().chain([&total]) {

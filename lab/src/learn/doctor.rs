@@ -63,7 +63,7 @@ fn for_the_lab(workbook: &Workbook) -> Vec<Finding> {
     }
     findings.push((
         "room".to_owned(),
-        vm::room().map(|free| format!("{} MiB for the guest's disks", free >> 20)),
+        vm::free_space().map(|free| format!("{} MiB for the guest's disks", free >> 20)),
     ));
     findings.push(("acceleration".to_owned(), Ok(acceleration(workbook))));
     findings

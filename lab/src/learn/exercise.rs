@@ -87,7 +87,7 @@ fn read(stage: &Stage, number: u32) -> Result<Option<Exercise<'_>>> {
 /// If there is none.
 pub fn find<'a>(workbook: &'a Workbook, name: &str) -> Result<Exercise<'a>> {
     let Some((stage_name, number)) = name.split_once('.') else {
-        return whole(workbook, workbook.stage(name)?);
+        return whole_stage(workbook, workbook.stage(name)?);
     };
     let stage = workbook.stage(stage_name)?;
     let found =
@@ -106,7 +106,7 @@ pub fn find<'a>(workbook: &'a Workbook, name: &str) -> Result<Exercise<'a>> {
 }
 
 /// The exercise to write a stage oneself.
-fn whole<'a>(workbook: &'a Workbook, stage: &'a Stage) -> Result<Exercise<'a>> {
+fn whole_stage<'a>(workbook: &'a Workbook, stage: &'a Stage) -> Result<Exercise<'a>> {
     let parent = workbook.parent(stage).map_err(|error| {
         Error::new(error.cause()).evidence("to write a stage oneself, one starts from the one before it").fix(
             "write a later one: cargo lab exercise start 02; or do an exercise of it: cargo lab exercise start 01.1",
@@ -377,7 +377,7 @@ pub fn status(workbook: &Workbook) -> Result<String> {
     let done = done(workbook)?;
     let (mut text, mut counts, mut next) = (String::new(), (0, 0), None);
     for stage in &workbook.stages {
-        let whole = whole(workbook, stage).ok().filter(|whole| whole.copy(workbook).exists());
+        let whole = whole_stage(workbook, stage).ok().filter(|whole| whole.copy(workbook).exists());
         for exercise in whole.into_iter().chain(of(stage)?) {
             let id = exercise.id();
             let state = match (done.contains(&id), exercise.copy(workbook).exists()) {
@@ -404,7 +404,7 @@ pub fn status(workbook: &Workbook) -> Result<String> {
 /// # Errors
 /// If neither.
 pub fn solution(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Result<String> {
-    let solved = ours(workbook, exercise, peek, "exercise solution")?;
+    let solved = our_solution(workbook, exercise, peek, "exercise solution")?;
     Ok(diff::terminal(
         &diff::of_files(&exercise.starting_point(workbook, &exercise.binary())?, &solved),
         Extent::Folded,
@@ -415,7 +415,12 @@ pub fn solution(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Res
 ///
 /// # Errors
 /// If neither.
-pub fn ours(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool, command: &str) -> Result<Files> {
+pub fn our_solution(
+    workbook: &Workbook,
+    exercise: &Exercise<'_>,
+    peek: bool,
+    command: &str,
+) -> Result<Files> {
     let id = exercise.id();
     if exercise.number == 0 || peek || done(workbook)?.contains(&id) {
         return exercise.solved(workbook, &exercise.binary());
@@ -431,7 +436,7 @@ pub fn ours(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool, command: &
 ///
 /// # Errors
 /// If there is none, or it can't be read.
-pub fn mine(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<Files> {
+pub fn working_copy(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<Files> {
     let stage = Stage { folder: exercise.started(workbook)?, ..exercise.stage.clone() };
     copies::files(&stage)
 }
@@ -459,7 +464,7 @@ pub fn save(workbook: &Workbook, exercise: &Exercise<'_>, patch: Patch) -> Resul
         Patch::Solution => ("solution.patch", exercise.starting_point(workbook, &exercise.binary())?),
     };
     let file = exercise.folder.join(name);
-    let text = diff::patch(&from, &mine(workbook, exercise)?);
+    let text = diff::patch(&from, &working_copy(workbook, exercise)?);
     fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))?;
     Ok(format!("{}\n", shown(workbook, &file)))
 }

@@ -33,7 +33,7 @@ pub fn take_over() -> Result<()> {
             let message = match signal {
                 SIGWINCH => terminal::size().map(ToGuest::Resize),
                 _ => {
-                    interrupt::ask();
+                    interrupt::request_end();
                     Some(ToGuest::Signal(signal))
                 }
             };

@@ -24,7 +24,7 @@ pub fn columns() -> usize {
 }
 
 /// A terminal like the user's for a program in the guest.
-pub fn like_ours() -> Terminal {
+pub fn for_guest() -> Terminal {
     let kind = std::env::var("TERM").unwrap_or_else(|_| "dumb".to_owned());
     Terminal { kind, size: size().unwrap_or(Size { rows: 24, cols: 80 }) }
 }

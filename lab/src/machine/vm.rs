@@ -185,7 +185,7 @@ impl Machine {
 
     fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Vm> {
         let start = Instant::now();
-        room()?;
+        free_space()?;
         let folder = folder()?;
         let at = |name: &str| folder.path().join(name);
         let content = image::Content {
@@ -254,7 +254,7 @@ impl Machine {
                     Error::new("the guest does not speak as it should").evidence(format!("{other:?}"))
                 );
             }
-            None => return Err(guest.emulator.silent(limit)),
+            None => return Err(guest.emulator.hang_error(limit)),
         }
         guest.boot_time = start.elapsed();
         Ok(guest)
@@ -296,13 +296,13 @@ impl Vm {
                 Some(FromGuest::Exit(status)) => return Ok(status),
                 Some(FromGuest::Failed(why)) => return Err(Error::new(why)),
                 Some(_) => {}
-                None => return Err(self.emulator.silent(SILENCE)),
+                None => return Err(self.emulator.hang_error(SILENCE)),
             }
             if let (Some(deadline), Some(limit)) = (deadline, limit)
                 && Instant::now() > deadline
             {
                 return Err(Error::new(format!("the program did not end within {} s", limit.as_secs()))
-                    .evidence(self.emulator.last_words()));
+                    .evidence(self.emulator.console_tail()));
             }
         }
     }
@@ -344,7 +344,7 @@ impl Vm {
                     return files::unpack(&found, folder).and(Err(Error::new(why)));
                 }
                 Some(_) => {}
-                None => return Err(self.emulator.silent(SILENCE)),
+                None => return Err(self.emulator.hang_error(SILENCE)),
             }
         }
     }
@@ -366,7 +366,7 @@ impl Vm {
                 Ok(message) => return Ok(Some(message)),
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(self.emulator.died()),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.emulator.exit_error()),
             }
         }
     }
@@ -428,7 +428,7 @@ impl Emulator {
     }
 
     /// The end of the console, as evidence.
-    fn last_words(&self) -> String {
+    fn console_tail(&self) -> String {
         let console = fs::read(self.folder.path().join("console")).unwrap_or_default();
         let console = String::from_utf8_lossy(&console).into_owned();
         let lines: Vec<_> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -445,16 +445,16 @@ impl Emulator {
     }
 
     /// The guest did not answer within `limit`.
-    fn silent(&self, limit: Duration) -> Error {
+    fn hang_error(&self, limit: Duration) -> Error {
         Error::new(format!("the guest hangs: it has not answered for {} s", limit.as_secs()))
-            .evidence(self.last_words())
+            .evidence(self.console_tail())
             .fix("try again; if it hangs again, try another kernel: --kernel VERSION, or give it more time: --boot-limit SECS")
     }
 
     /// The emulator ended although nobody asked it to.
-    fn died(&mut self) -> Error {
+    fn exit_error(&mut self) -> Error {
         self.end();
-        let words = self.last_words();
+        let words = self.console_tail();
         if words.contains("Kernel panic") {
             return Error::new("the guest's kernel panicked")
                 .evidence(words)
@@ -505,12 +505,12 @@ fn folder() -> Result<tempfile::TempDir> {
 ///
 /// # Errors
 /// If it has not.
-pub fn room() -> Result<u64> {
-    enough_room(&std::env::temp_dir(), FS_BYTES + 2 * RAW_BYTES)
+pub fn free_space() -> Result<u64> {
+    check_free_space(&std::env::temp_dir(), FS_BYTES + 2 * RAW_BYTES)
 }
 
 /// Asked before the guest runs: in the middle of it, a full disk would only look like a broken one.
-fn enough_room(folder: &Path, needed: u64) -> Result<u64> {
+fn check_free_space(folder: &Path, needed: u64) -> Result<u64> {
     let disk = statvfs(folder).or_cause(format!("cannot look how much room {} has", folder.display()))?;
     let free = disk.blocks_available() * disk.fragment_size();
     if free >= needed {
@@ -527,7 +527,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_before_the_guest_runs() {
-        let error = enough_room(Path::new("/"), u64::MAX).unwrap_err();
+        let error = check_free_space(Path::new("/"), u64::MAX).unwrap_err();
         insta::with_settings!({filters => [(r"\d+ MiB", "[N] MiB")]}, {
             insta::assert_snapshot!(error, @r"
             there is no room for the guest's disks

@@ -13,9 +13,9 @@ use crate::workbook::diff::{self, Extent, FileDiff};
 /// # Errors
 /// If what is there was edited by hand, unless `force` is set; or the file has no place for it.
 pub fn replace(file: &Path, name: &str, text: &str, force: bool) -> Result<bool> {
-    let found = Place::find(file, name)?;
+    let found = Markers::find(file, name)?;
     let old = found.text();
-    if !found.sum.is_empty() && found.sum != sum(old) && old != text && !force {
+    if !found.checksum.is_empty() && found.checksum != checksum(old) && old != text && !force {
         let changes = FileDiff { name: file.display().to_string(), items: diff::of_texts(old, text) };
         return Err(Error::new(format!("{}: somebody edited the generated block {name:?}", file.display()))
             .evidence(anstream::adapter::strip_str(&format!(
@@ -24,7 +24,8 @@ pub fn replace(file: &Path, name: &str, text: &str, force: bool) -> Result<bool>
             )))
             .fix("move your edit to where the block comes from; or throw it away: cargo lab sync --force"));
     }
-    let whole = format!("{}<!-- {name}:begin {} -->\n{text}{}", found.before(), sum(text), found.after());
+    let whole =
+        format!("{}<!-- {name}:begin {} -->\n{text}{}", found.before(), checksum(text), found.after());
     if whole == found.whole {
         return Ok(false);
     }
@@ -33,17 +34,17 @@ pub fn replace(file: &Path, name: &str, text: &str, force: bool) -> Result<bool>
 }
 
 /// Where a block is in its file.
-pub(crate) struct Place {
+pub(crate) struct Markers {
     whole: String,
     /// Where its first marker begins, its text begins, and its last marker begins.
     begin: usize,
     text: usize,
     end: usize,
     /// What its first marker says that the sum is; empty if nothing.
-    pub sum: String,
+    pub checksum: String,
 }
 
-impl Place {
+impl Markers {
     pub(crate) fn find(file: &Path, name: &str) -> Result<Self> {
         let whole = fs::read_to_string(file).or_cause(format!("cannot read {}", file.display()))?;
         let (first, last) = (format!("<!-- {name}:begin"), format!("<!-- {name}:end -->"));
@@ -55,8 +56,8 @@ impl Place {
         let begin = whole.find(&first).ok_or_else(none)?;
         let text = begin + whole[begin..].find("-->\n").ok_or_else(none)? + "-->\n".len();
         let end = text + whole[text..].find(&last).ok_or_else(none)?;
-        let sum = whole[begin + first.len()..text].trim_end().trim_end_matches("-->").trim().to_owned();
-        Ok(Self { whole, begin, text, end, sum })
+        let checksum = whole[begin + first.len()..text].trim_end().trim_end_matches("-->").trim().to_owned();
+        Ok(Self { whole, begin, text, end, checksum })
     }
 
     fn before(&self) -> &str {
@@ -73,7 +74,7 @@ impl Place {
 }
 
 /// A short sum of a text.
-pub(crate) fn sum(text: &str) -> String {
+pub(crate) fn checksum(text: &str) -> String {
     format!("{:08x}", crc32fast::hash(text.as_bytes()))
 }
 
@@ -93,7 +94,7 @@ mod tests {
             file("before\n<!-- a:begin -->\nold\n<!-- a:end -->\nafter\n<!-- b:begin -->\n<!-- b:end -->");
         assert!(replace(file.path(), "a", "new\n", false).unwrap());
         let text = fs::read_to_string(file.path()).unwrap();
-        let begin = format!("<!-- a:begin {} -->", sum("new\n"));
+        let begin = format!("<!-- a:begin {} -->", checksum("new\n"));
         assert_eq!(
             text,
             format!("before\n{begin}\nnew\n<!-- a:end -->\nafter\n<!-- b:begin -->\n<!-- b:end -->")

@@ -90,10 +90,10 @@ fn tables(rows: &[Row]) -> String {
         if room.is_empty() {
             continue;
         }
-        let fates: Vec<_> = rows.iter().filter(|row| row.channel == channel).map(Row::fate).collect();
+        let outcomes: Vec<_> = rows.iter().filter(|row| row.channel == channel).map(Row::outcome).collect();
         // As a rule all kernels say the same.
         let differ = |nth: usize| {
-            let mut cells: Vec<_> = fates.iter().map(|fate| fate[nth].clone()).collect();
+            let mut cells: Vec<_> = outcomes.iter().map(|outcome| outcome[nth].clone()).collect();
             cells.sort_unstable();
             cells.dedup();
             cells.join(" or ")
@@ -105,7 +105,7 @@ fn tables(rows: &[Row]) -> String {
 
 impl Row {
     /// What became of the events: what can be read, what the program was told, what the reader was told.
-    fn fate(&self) -> [String; 3] {
+    fn outcome(&self) -> [String; 3] {
         let [_, _, _, kept, first, last, count, refused, error, lost] = self.numbers;
         let kept = match (first, last) {
             _ if count as u64 == SENT => format!("that they were {}", thousands(count)),

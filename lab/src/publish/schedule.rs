@@ -48,7 +48,7 @@ pub fn tables(workbook: &Workbook) -> Result<String> {
                 row("a break", PAUSE, &mut text);
             }
         }
-        row("exercises and questions", left(workbook, &class)?, &mut text);
+        row("exercises and questions", minutes_left(workbook, &class)?, &mut text);
         text.push('\n');
     }
     text.truncate(text.trim_end().len());
@@ -57,7 +57,7 @@ pub fn tables(workbook: &Workbook) -> Result<String> {
 }
 
 /// Minutes that no stage takes.
-fn left(workbook: &Workbook, class: &Class) -> Result<u32> {
+fn minutes_left(workbook: &Workbook, class: &Class) -> Result<u32> {
     let stages = class.stages.iter().map(|number| Ok(workbook.stage(&number.to_string())?.minutes));
     let taken = stages.sum::<Result<u32>>()? + ARRIVAL + class.pause.map_or(0, |_| PAUSE);
     Ok(class.minutes.saturating_sub(taken))
@@ -71,7 +71,11 @@ mod tests {
     fn each_class_has_time_left_and_no_stage_without_its_parent() {
         let workbook = Workbook::read().unwrap();
         for class in CLASSES {
-            assert!(left(&workbook, &class).unwrap() >= 5, "{} minutes are not enough", class.minutes);
+            assert!(
+                minutes_left(&workbook, &class).unwrap() >= 5,
+                "{} minutes are not enough",
+                class.minutes
+            );
             for number in class.stages {
                 let parent = workbook.stage(&number.to_string()).unwrap().parent;
                 assert!(

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use common::{Error, Result};
 
 use crate::learn::{doctor, exercise};
-use crate::publish::blocks::{Place, replace, sum};
+use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::{channels, drift, record, schedule};
 use crate::workbook::copies;
 use crate::workbook::diff;
@@ -121,8 +121,8 @@ pub fn write(workbook: &Workbook, force: bool) -> Result<String> {
         // What another command writes is left as it is; only its sum may be missing.
         let (text, force) = match text {
             Some(text) => (text, force),
-            None => match Place::find(&file, name)? {
-                found if found.sum.is_empty() => (found.text().to_owned(), true),
+            None => match Markers::find(&file, name)? {
+                found if found.checksum.is_empty() => (found.text().to_owned(), true),
                 _ => continue,
             },
         };
@@ -143,8 +143,8 @@ pub fn write(workbook: &Workbook, force: bool) -> Result<String> {
 pub fn check(workbook: &Workbook) -> Result<String> {
     let mut stale = Vec::new();
     for Block { file, name, text } in blocks(workbook)? {
-        let found = Place::find(&file, name)?;
-        let is_ours = found.sum == sum(found.text());
+        let found = Markers::find(&file, name)?;
+        let is_ours = found.checksum == checksum(found.text());
         if text.as_ref().is_some_and(|text| text != found.text()) {
             stale.push(format!("{}: {name}", shown(workbook, &file)));
         } else if !is_ours {

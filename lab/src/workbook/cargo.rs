@@ -86,7 +86,7 @@ impl Workbook {
             names.push(program.binary());
         }
         if profile == SMALL {
-            command.env("CARGO_ENCODED_RUSTFLAGS", self.nameless());
+            command.env("CARGO_ENCODED_RUSTFLAGS", self.remap_paths());
         }
         let status = command.status().or_cause("cannot start cargo")?;
         if !status.success() {
@@ -102,7 +102,7 @@ impl Workbook {
 
     /// What tells rustc to leave this machine's folders out of binaries, which hold the places of their panics: who makes a kit
     /// elsewhere gets the same bytes, and nobody reads there whose home it was. Later ones come first.
-    fn nameless(&self) -> String {
+    fn remap_paths(&self) -> String {
         let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
         let folders =
@@ -126,8 +126,8 @@ impl Workbook {
 
 /// What a package's `Cargo.toml` says of it as a stage or as an example, if it is one.
 fn described<T: DeserializeOwned>(package: &Package, kind: &str) -> Result<Option<T>> {
-    let told = package.metadata.get(kind).cloned().map(serde_json::from_value).transpose();
-    told.or_cause(format!("{}: [package.metadata.{kind}] is not as it should be", package.manifest_path))
+    let metadata = package.metadata.get(kind).cloned().map(serde_json::from_value).transpose();
+    metadata.or_cause(format!("{}: [package.metadata.{kind}] is not as it should be", package.manifest_path))
 }
 
 /// The folder `mine`, unless a test has another one, so that it leaves alone what somebody works on.

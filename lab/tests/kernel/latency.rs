@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::preflight::release;
 use lab::guest::null_blk::NullBlk;
 use lab::guest::running::Running;
-use lab::guest::system::{Setting, forget, queue};
+use lab::guest::system::{Setting, evict, queue};
 use lab::guest::truth::disk_reads_and_writes;
 use lab::shared::workload::Done;
 use serde_json::Value;
@@ -172,7 +172,7 @@ fn biolatency_names_the_kinds_of_io() {
     let cold = || io("read-cold /mnt/cold --count 64");
     // Makes the files.
     let _: [Done; 2] = [direct(4), cold()];
-    forget("/mnt/cold").unwrap();
+    evict("/mnt/cold").unwrap();
     let _trace =
         AtEnd("cd /sys/kernel/tracing/instances/kinds && echo 0 > events/block/enable; cd ..; rmdir kinds");
     sh(&format!("mkdir {TRACE} && echo 1 > {TRACE}/events/block/block_rq_issue/enable"));

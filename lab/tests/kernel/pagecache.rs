@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::preflight::release;
 use lab::guest::null_blk::NullBlk;
 use lab::guest::running::{Observation, Running};
-use lab::guest::system::{Setting, forget, queue};
+use lab::guest::system::{Setting, evict, queue};
 use lab::guest::truth::{self, page_cache};
 use lab::shared::workload::Done;
 
@@ -124,7 +124,7 @@ impl Row {
         let half = self.cache == Half;
         let no_read_ahead =
             half.then(|| Setting::new(queue("/dev/fs", "read_ahead_kb").unwrap(), "0").unwrap());
-        forget(self.file).unwrap();
+        evict(self.file).unwrap();
         match self.cache {
             Cold => {}
             Warm => drop(fs::read(self.file).unwrap()),
@@ -184,7 +184,7 @@ fn soak_stage08_100000_reads() {
 
 fn stage08_prints_a_line_for_each_call() {
     files();
-    forget(SMALL).unwrap();
+    evict(SMALL).unwrap();
     let (seen, done) = watch_while("stage08", || io(&format!("read {SMALL} --count 1 --size 24")));
     let lines: Vec<_> = seen.lines().into_iter().filter(|line| line.pid == done.pid).collect();
     let function = if older() { "generic_file_buffered_read" } else { "filemap_read" };
@@ -207,7 +207,7 @@ pub fn go(mut child: Child) -> Done {
 /// Two processes with four threads each read different files, and one of them is looked at.
 fn stage09_counts_one_process_with_its_threads() {
     files();
-    forget(LARGE).unwrap();
+    evict(LARGE).unwrap();
     fs::read(EXACT).unwrap();
     let cold = prepare(&format!("read {LARGE} --threads 4 --count 500"));
     let warm = prepare(&format!("read {EXACT} --threads 4 --count 64"));
@@ -236,7 +236,7 @@ fn stage09_counts_one_process_with_its_threads() {
 /// A child is a process of its own.
 fn stage09_does_not_count_a_child() {
     files();
-    forget(SMALL).unwrap();
+    evict(SMALL).unwrap();
     let script = format!(
         "io read {EXACT} --count 256; io read {SMALL} --count 1 --size 24; exec io read {SMALL} --count 1 --size 24"
     );
@@ -356,7 +356,7 @@ fn stage08_exercise_sendfile_goes_another_way() {
 }
 
 fn warm_or_cold(file: &str, cold: bool) {
-    forget(file).unwrap();
+    evict(file).unwrap();
     if !cold {
         fs::read(file).unwrap();
     }
