@@ -1,7 +1,7 @@
 //! In the guest of a room kit: what its launcher, `lab/kit/lab`, asks for on the kernel's command line, and the consoles.
 //!
-//! No program of ours is on the host there, so nobody speaks [`crate::shared::protocol`]. What one types and sees goes over serial
-//! ports as it is.
+//! No program of ours is on the host there, so nobody speaks [`crate::shared::protocol`]. What one types and sees goes over
+//! serial ports as it is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,5 @@
-//! What runs inside of the guest.
+//! What runs inside of the guest, and nowhere else: its init, workloads, checks, and its half of measurements.
+//! May import `shared`, `workbook`.
 
 pub mod bench;
 pub mod check;

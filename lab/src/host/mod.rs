@@ -1,4 +1,5 @@
-//! This machine: the programs that the lab calls here, and the wish to end it.
+//! Your machine: the programs and folders that the lab uses there, and whether somebody asked the lab to end.
+//! May import `shared`.
 
 pub mod folders;
 pub mod interrupt;

@@ -1,4 +1,5 @@
 //! What a learner calls: exercises, the doctor, the demo, lists.
+//! May import `host`, `machine`, `shared`, `workbook`.
 
 pub mod demo;
 pub mod doctor;

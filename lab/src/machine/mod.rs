@@ -1,4 +1,5 @@
-//! Boots a kernel in QEMU and runs programs in the guest.
+//! The emulated machine, from your side: kernels, the guest's image, QEMU, and the line to the guest.
+//! May import `host`, `shared`, `workbook`.
 
 pub mod image;
 pub mod kernels;

@@ -68,7 +68,7 @@ impl Accel {
     }
 }
 
-/// What to boot, and how.
+/// What to boot, and how: [`Machine::boot`] makes a [`Vm`] of it.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The kernel.
@@ -85,7 +85,7 @@ pub struct Machine {
     pub memory: PathBuf,
 }
 
-/// A guest that runs. It ends when this is dropped.
+/// A guest that runs, from the host's side; the code that runs in it is in the folder `guest`. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Vm {
     /// Its kernel's release, as `uname -r` prints it there.

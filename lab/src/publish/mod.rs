@@ -1,4 +1,5 @@
 //! What fills the generated blocks of the READMEs and of the book.
+//! May import `learn`, `machine`, `shared`, `workbook`.
 
 pub mod blocks;
 pub mod channels;

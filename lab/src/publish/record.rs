@@ -1,6 +1,6 @@
 //! What a stage prints, recorded: the command that its README shows is run in the lab, and what comes out of it is kept in the
-//! stage's `output.txt`, from where [`crate::publish::sync`] takes it. Times and addresses are those of that run; that the stage still
-//! prints lines of this shape is tested.
+//! stage's `output.txt`, from where [`crate::publish::sync`] takes it. Times and addresses are those of that run; that the
+//! stage still prints lines of this shape is tested.
 
 use std::collections::BTreeSet;
 use std::fs;

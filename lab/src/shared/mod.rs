@@ -1,4 +1,5 @@
-//! What the lab and its guest agree on, and what runs on both machines.
+//! What both machines need: the messages between them, names, formats, and the running of a command.
+//! May import no other folder.
 
 pub mod command;
 pub mod disks;
