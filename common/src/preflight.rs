@@ -8,6 +8,7 @@ use std::path::Path;
 use libbpf_rs::OpenObject;
 use nix::unistd::{Uid, geteuid};
 
+use crate::lab::in_the_lab;
 use crate::probe::{Function, Functions};
 use crate::{Error, OrCause, Result, tracefs};
 
@@ -225,18 +226,6 @@ fn tracer(name: &str, list: &Path) -> Result<()> {
             name.to_uppercase(),
             in_the_lab()
         )))
-}
-
-/// How to run this program in the lab.
-pub(crate) fn in_the_lab() -> String {
-    let program = std::env::args().next().unwrap_or_default();
-    let name = Path::new(&program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    match name.strip_prefix("stage") {
-        Some(number) => format!("cargo lab run {number}"),
-        // A copy such as my03-1 has no name in the lab, and the lab's doctor asks for all.
-        None if name.contains('-') || name == "lab" => "cargo lab run STAGE".to_owned(),
-        None => format!("cargo lab run {name}"),
-    }
 }
 
 /// Which of the capabilities that tracing needs this process has, such as `CAP_SYS_ADMIN yes, CAP_BPF no`.

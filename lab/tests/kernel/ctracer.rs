@@ -10,9 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::guest::{PART_DEVICE, RAW_DEVICE, Setting};
-use lab::observe::{Observation, Stage};
-use lab::workload::Done;
+use lab::guest::running::{Observation, Running};
+use lab::guest::system::Setting;
+use lab::shared::disks::{PART_DEVICE, RAW_DEVICE};
+use lab::shared::workload::Done;
 use libbpf_rs::query::LinkInfoIter;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
@@ -67,12 +68,12 @@ const FILE: &str = "/tmp/ctracer.rec";
 const PIPE: &str = "/tmp/ctracer.pipe";
 
 /// Starts it, with these options.
-pub fn start(options: &[&str]) -> Stage {
-    Stage::start(&[&["stage10", "--output", FILE, "--lines", "3"], options].concat()).unwrap()
+pub fn start(options: &[&str]) -> Running {
+    Running::start(&[&["stage10", "--output", FILE, "--lines", "3"], options].concat()).unwrap()
 }
 
 /// Ends it, and gives what it recorded. If the kernel has not shown some calls, as a preemptible one may, the case begins anew.
-fn end(stage: Stage) -> Tree {
+fn end(stage: Running) -> Tree {
     let tree = end_as_it_is(stage);
     if let Some(missed @ 1..) = tree.losses.as_ref().and_then(|losses| losses.suppressed) {
         eprintln!("{missed} calls were not shown");
@@ -81,7 +82,7 @@ fn end(stage: Stage) -> Tree {
     tree
 }
 
-pub fn end_as_it_is(stage: Stage) -> Tree {
+pub fn end_as_it_is(stage: Running) -> Tree {
     let seen = stage.end(Signal::SIGINT).unwrap();
     assert!(seen.status.success(), "{seen:?}");
     tree(&seen)
@@ -767,7 +768,8 @@ fn ctracer_keeps_what_it_cannot_write() {
     sh("mkdir -p /tmp/small && mount -t tmpfs -o size=16k small /tmp/small");
     let _unmount = AtEnd("umount /tmp/small");
     for (option, file) in [("--output", "/tmp/small/x.rec"), ("--html", "/tmp/small/x.html")] {
-        let stage = Stage::start(&[&["stage10", option, file, "--lines", "3"], &SOME[..]].concat()).unwrap();
+        let stage =
+            Running::start(&[&["stage10", option, file, "--lines", "3"], &SOME[..]].concat()).unwrap();
         io("write /dev/scratch --count 50");
         let seen = stage.end(Signal::SIGINT).unwrap();
         assert_eq!(seen.status.code(), Some(1), "{seen:?}");

@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use lab::kernels::DEFAULT;
-use lab::record;
-use lab::vm::Machine;
+use lab::machine::kernels::DEFAULT;
+use lab::machine::vm::Machine;
+use lab::publish::record;
 use lab::workbook::Workbook;
 use libtest_mimic::{Failed, Trial};
 use nix::sys::signal::{Signal, kill};

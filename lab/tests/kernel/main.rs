@@ -31,9 +31,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{OrCause, Result};
-use lab::kernels::{DEFAULT, MATRIX};
-use lab::tools::SETPRIV;
-use lab::vm::{Guest, Machine};
+use lab::host::tools::SETPRIV;
+use lab::machine::kernels::{DEFAULT, MATRIX};
+use lab::machine::vm::{Machine, Vm};
 use lab::workbook::Workbook;
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -139,17 +139,17 @@ fn failed(error: common::Error) -> Failed {
 
 /// One guest for each kernel, booted when it is first needed.
 struct Fleet {
-    guests: [Mutex<Option<Guest>>; MATRIX.len()],
-    boot: fn(&str) -> Result<Guest>,
+    guests: [Mutex<Option<Vm>>; MATRIX.len()],
+    boot: fn(&str) -> Result<Vm>,
 }
 
 impl Fleet {
-    fn new(boot: fn(&str) -> Result<Guest>) -> Self {
+    fn new(boot: fn(&str) -> Result<Vm>) -> Self {
         Self { guests: Default::default(), boot }
     }
 
     /// Gives the guest to a test. It is used again after a test that failed; one that broke answers no more.
-    fn with(&self, nth: usize, test: impl FnOnce(&mut Guest) -> Result<(), Failed>) -> Result<(), Failed> {
+    fn with(&self, nth: usize, test: impl FnOnce(&mut Vm) -> Result<(), Failed>) -> Result<(), Failed> {
         let mut slot = self.guests[nth].lock().map_err(|_| "another test of this kernel panicked")?;
         let mut guest = match slot.take() {
             Some(guest) => guest,
@@ -168,7 +168,7 @@ impl Fleet {
 }
 
 /// Runs a case in a guest.
-fn check(guest: &mut Guest, case: &str) -> Result<()> {
+fn check(guest: &mut Vm, case: &str) -> Result<()> {
     let limit = if case.starts_with("soak") { SOAK_LIMIT } else { LIMIT };
     let output = guest.output(&["kernel-tests", "--in-guest", case], limit)?;
     if output.status == 0 {
@@ -179,7 +179,7 @@ fn check(guest: &mut Guest, case: &str) -> Result<()> {
 }
 
 /// Boots a kernel of the matrix with all that the cases need.
-fn boot(kernel: &str, append: &str) -> Result<Guest> {
+fn boot(kernel: &str, append: &str) -> Result<Vm> {
     let workbook = Workbook::read()?;
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
     let mut machine = Machine { append: append.to_owned(), ..Machine::new(&workbook, kernel)? };
@@ -191,7 +191,7 @@ fn boot(kernel: &str, append: &str) -> Result<Guest> {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
     }
-    machine.binaries.push(lab::channels::binary(&workbook)?);
+    machine.binaries.push(lab::measure::channels::binary(&workbook)?);
     machine.binaries.extend(variants::binaries(&workbook)?);
     machine.boot()
 }

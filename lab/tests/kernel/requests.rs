@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use common::preflight::release;
 use common::report::Unpaired;
-use lab::guest::{Setting, queue};
-use lab::null_blk::NullBlk;
-use lab::observe::Observation;
-use lab::truth::{self, Event, disk_ios, durations, unpaired};
+use lab::guest::null_blk::NullBlk;
+use lab::guest::running::Observation;
+use lab::guest::system::{Setting, queue};
+use lab::guest::truth::{self, Event, disk_ios, durations, unpaired};
 
 use crate::guest::{io, quiet, sh, wait_until, watch_while, with_ext4};
 use crate::{Case, cases};
@@ -174,7 +174,7 @@ fn stage07_needs_no_iostats() {
 
     // 07.1: back to a function, as in 2019.
     if release().starts_with("5.10") {
-        let error = lab::observe::Stage::start(&["stage07-function"]).unwrap_err().to_string();
+        let error = lab::guest::running::Running::start(&["stage07-function"]).unwrap_err().to_string();
         assert!(error.contains("this kernel has no function blk_account_io_completion.part.0"), "{error}");
         return;
     }
@@ -236,7 +236,7 @@ fn stage07_counts_a_request_that_fails_in_part_once() {
         ] {
             let (size, seek) = (size.to_string(), (sector * 512 / size).to_string());
             let read = ["read-direct", device, "--count", "1", "--size", &size, "--seek", &seek];
-            assert_eq!(lab::observe::io(&read).is_ok(), good, "sector {sector:#x}");
+            assert_eq!(lab::guest::running::io(&read).is_ok(), good, "sector {sector:#x}");
         }
     });
     seen.is_complete();

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use common::report::Unpaired;
 use common::trace_pipe::Line;
-use lab::null_blk::NullBlk;
-use lab::observe::Stage;
-use lab::truth::{self, Event, durations, unpaired};
+use lab::guest::null_blk::NullBlk;
+use lab::guest::running::Running;
+use lab::guest::truth::{self, Event, durations, unpaired};
 use libbpf_rs::ObjectBuilder;
 use nix::sys::signal::{Signal, kill};
 
@@ -169,7 +169,7 @@ fn slowest_of_two_disks(writes: u64) {
     const SLOW: Duration = Duration::from_millis(300);
     quiet();
     let (fast, slow) = (NullBlk::new("fast", FAST).unwrap(), NullBlk::new("slow", SLOW).unwrap());
-    let stage = Stage::start(&["stage04"]).unwrap();
+    let stage = Running::start(&["stage04"]).unwrap();
     let slow_writer =
         thread::spawn(move || (io(&format!("write {} --count 5", slow.device.display())), slow));
     io(&format!("write {} --size 512 --threads 4 --count {}", fast.device.display(), writes / 4));
@@ -277,8 +277,8 @@ fn stages_see_their_own_lines_only() {
     fresh_common_buffer();
     let shout = ObjectBuilder::default().open_file("/bin/shout.bpf.o").unwrap().load().unwrap();
     let links: Vec<_> = shout.progs_mut().map(|program| program.attach().unwrap()).collect();
-    let first = Stage::start(&["stage01"]).unwrap();
-    let third = Stage::start(&["stage03"]).unwrap();
+    let first = Running::start(&["stage01"]).unwrap();
+    let third = Running::start(&["stage03"]).unwrap();
     let (start, common) = read_common_pipe(WRITES * (1 + 3 + 1));
     io(&format!("write /dev/scratch --count {WRITES}"));
     start.send(()).unwrap();
@@ -300,7 +300,7 @@ fn stages_see_their_own_lines_only() {
 
 fn two_runs_of_a_stage_see_each_others_lines() {
     quiet();
-    let stages = [(); 2].map(|()| Stage::start(&["stage01"]).unwrap());
+    let stages = [(); 2].map(|()| Running::start(&["stage01"]).unwrap());
     io("write /dev/scratch --count 8");
     for seen in stages.map(|stage| stage.end(Signal::SIGINT).unwrap()) {
         assert_eq!(seen.lines().len(), 16, "{}", seen.stdout);
@@ -310,8 +310,8 @@ fn two_runs_of_a_stage_see_each_others_lines() {
 fn shared_pipe_gives_everybodys_lines() {
     quiet();
     fresh_common_buffer();
-    let private = Stage::start(&["stage01"]).unwrap();
-    let shared = Stage::start(&["stage02", "--shared-pipe", "--lines", "24"]).unwrap();
+    let private = Running::start(&["stage01"]).unwrap();
+    let shared = Running::start(&["stage02", "--shared-pipe", "--lines", "24"]).unwrap();
     assert_eq!(instances().len(), 1, "only the private run has a pipe of its own");
     io("write /dev/scratch --count 8");
     let [private, shared] = [private.end(Signal::SIGINT).unwrap(), shared.wait().unwrap()];
@@ -326,8 +326,8 @@ fn shared_pipe_has_one_reader_or_each_line_one() {
     const WRITES: usize = 64;
     quiet();
     fresh_common_buffer();
-    let first = Stage::start(&["stage01", "--shared-pipe"]).unwrap();
-    match Stage::start(&["stage01", "--shared-pipe"]) {
+    let first = Running::start(&["stage01", "--shared-pipe"]).unwrap();
+    match Running::start(&["stage01", "--shared-pipe"]) {
         Ok(second) => {
             assert!(common::preflight::release().starts_with("7."), "the older ones of the matrix refuse");
             io(&format!("write /dev/scratch --count {WRITES}"));
@@ -386,7 +386,7 @@ fn end_a_stage(number: usize, end: End) {
     let has_report = |text: &str| text.contains("Starts without an end") == (number >= 3);
     match end {
         End::Signal(signal) => {
-            let stage = Stage::start(&[&name]).unwrap();
+            let stage = Running::start(&[&name]).unwrap();
             assert_eq!(instances().len(), 1);
             assert!(programs().len() > before.len());
             io("write /dev/scratch --count 4");
@@ -395,14 +395,14 @@ fn end_a_stage(number: usize, end: End) {
             assert_eq!(seen.lines().len(), 4 * lines_per_write, "{signal}: {}", seen.stdout);
         }
         End::Duration => {
-            let stage = Stage::start(&[&name, "--duration", "0.7"]).unwrap();
+            let stage = Running::start(&[&name, "--duration", "0.7"]).unwrap();
             let start = Instant::now();
             let seen = stage.wait().unwrap();
             assert!(seen.status.success() && has_report(&seen.stdout), "--duration: {seen:?}");
             assert!(start.elapsed() > Duration::from_millis(500), "ended after {:?}", start.elapsed());
         }
         End::Lines => {
-            let stage = Stage::start(&[&name, "--lines", "5"]).unwrap();
+            let stage = Running::start(&[&name, "--lines", "5"]).unwrap();
             io("write /dev/scratch --count 8");
             let seen = stage.wait().unwrap();
             assert!(seen.status.success() && has_report(&seen.stdout), "--lines: {seen:?}");
@@ -411,7 +411,7 @@ fn end_a_stage(number: usize, end: End) {
         End::ClosedPipe => {
             let mut head = Command::new("sh");
             head.args(["-c", &format!("{name} | head -n 3")]);
-            let stage = Stage::spawn(head.stdout(Stdio::piped())).unwrap();
+            let stage = Running::spawn(head.stdout(Stdio::piped())).unwrap();
             io("write /dev/scratch --count 8");
             let seen = stage.wait().unwrap();
             assert_eq!(seen.stdout.lines().count(), 3, "{}", seen.stdout);
@@ -426,7 +426,7 @@ fn a_closed_pipe_ends_a_stage_without_io() {
     quiet();
     let before = programs();
     let stage =
-        Stage::spawn(Command::new("sh").args(["-c", "stage02 | true"]).stdout(Stdio::piped())).unwrap();
+        Running::spawn(Command::new("sh").args(["-c", "stage02 | true"]).stdout(Stdio::piped())).unwrap();
     // No write ever fails, since there is nothing to write: only poll() tells that nobody reads.
     stage.wait().unwrap();
     nothing_is_left(&before, "closed pipe");
@@ -435,7 +435,7 @@ fn a_closed_pipe_ends_a_stage_without_io() {
 /// The end must not come before the lines that are in the pipe already.
 fn what_came_before_ctrl_c_is_printed() {
     quiet();
-    let stage = Stage::start(&["stage03"]).unwrap();
+    let stage = Running::start(&["stage03"]).unwrap();
     kill(stage.pid(), Signal::SIGSTOP).unwrap();
     io("write /dev/scratch --count 100");
     // Both wait for the stage now: the lines in its pipe, and the signal.
@@ -455,7 +455,7 @@ fn a_stage_ends_in_the_middle_of_a_flood() {
     let mut flood = Command::new("io").args(flood).stdout(Stdio::null()).spawn().unwrap();
     wait_until("the flood has begun", || truth::disk_ios().unwrap() > ios + 100);
     for arguments in [&["stage03", "--duration", "1"][..], &["stage03", "--duration", "1", "--shared-pipe"]] {
-        let stage = Stage::start(arguments).unwrap();
+        let stage = Running::start(arguments).unwrap();
         let start = Instant::now();
         let seen = stage.wait().unwrap();
         assert!(seen.status.success(), "{}", seen.stderr);
@@ -476,11 +476,11 @@ fn a_stage_ends_in_the_middle_of_a_flood() {
 fn after_kill_the_next_run_clears_up() {
     quiet();
     let before = programs();
-    let stage = Stage::start(&["stage03"]).unwrap();
-    let living = Stage::spawn(Command::new("stage02").process_group(0).stdout(Stdio::piped())).unwrap();
+    let stage = Running::start(&["stage03"]).unwrap();
+    let living = Running::spawn(Command::new("stage02").process_group(0).stdout(Stdio::piped())).unwrap();
     stage.end(Signal::SIGKILL).unwrap();
     assert_eq!(instances().len(), 2, "nobody could remove the killed run's trace pipe");
-    let next = Stage::start(&["stage01", "--duration", "0.1"]).unwrap();
+    let next = Running::start(&["stage01", "--duration", "0.1"]).unwrap();
     assert_eq!(instances().len(), 2, "the killed run's is gone, the living one's is spared");
     next.wait().unwrap();
     assert!(living.end(Signal::SIGINT).unwrap().status.success());

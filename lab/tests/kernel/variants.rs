@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use common::{Error, OrCause, Result};
-use lab::copies::{self, Files};
-use lab::exercise;
+use lab::learn::exercise;
 use lab::workbook::Workbook;
+use lab::workbook::copies::{self, Files};
 
 /// A stage, or an exercise's starting point, and what to replace in its sources.
 struct Variant {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use common::report::Unpaired;
-use lab::observe::Stage;
-use lab::truth::{self, Event, durations, histogram, histograms, unpaired};
+use lab::guest::running::Running;
+use lab::guest::truth::{self, Event, durations, histogram, histograms, unpaired};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -118,7 +118,7 @@ fn examples_count_each_write_of_four_writers() {
     quiet();
     let examples: [&[&str]; 4] =
         [&["bitehist"], &["bitesize"], &["biolatency", "-j"], &["tracex3", "--json"]];
-    let examples = examples.map(|argv| Stage::start(argv).unwrap());
+    let examples = examples.map(|argv| Running::start(argv).unwrap());
     let before = truth::disk_ios().unwrap();
     let done = io(&four_writers());
     let requests = truth::disk_ios().unwrap() - before;

@@ -1,0 +1,96 @@
+//! Programs of this machine that the lab calls.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use common::{Error, Result};
+
+use crate::host::interrupt;
+use crate::shared::command;
+
+/// A program, and the Debian package that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name.
+    pub name: &'static str,
+    /// Debian's package.
+    pub package: &'static str,
+    /// What the lab does with it.
+    pub purpose: &'static str,
+}
+
+/// The emulator.
+pub const QEMU: Tool =
+    Tool { name: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "emulates the guest's machine" };
+/// The guest's shell and small programs.
+pub const BUSYBOX: Tool =
+    Tool { name: "busybox", package: "busybox-static", purpose: "the guest's shell and small programs" };
+/// Makes the guest's file system.
+pub const MKE2FS: Tool =
+    Tool { name: "mke2fs", package: "e2fsprogs", purpose: "makes the guest's file system" };
+/// Unpacks kernels.
+pub const DPKG_DEB: Tool = Tool { name: "dpkg-deb", package: "dpkg", purpose: "unpacks kernel packages" };
+/// Unpacks kernel modules.
+pub const XZ: Tool = Tool { name: "xz", package: "xz-utils", purpose: "unpacks kernel modules" };
+/// Tells in which order modules are loaded.
+pub const DEPMOD: Tool = Tool { name: "depmod", package: "kmod", purpose: "tells which modules need which" };
+/// Ends the emulator when the lab is killed.
+pub const SETPRIV: Tool =
+    Tool { name: "setpriv", package: "util-linux", purpose: "ends the emulator when the lab is killed" };
+/// The compiler for BPF.
+pub const CLANG: Tool = Tool { name: "clang", package: "clang", purpose: "compiles the BPF programs" };
+/// Prints BTF as C. Only needed to make `vmlinux.h` again.
+pub const BPFTOOL: Tool =
+    Tool { name: "bpftool", package: "bpftool", purpose: "prints a kernel's types as C" };
+
+/// Compresses the guest's root of a room kit. The kernels unpack it much faster than what xz makes.
+pub const ZSTD: Tool = Tool { name: "zstd", package: "zstd", purpose: "compresses the room kit" };
+/// Packs sources.
+pub const GIT: Tool = Tool { name: "git", package: "git", purpose: "gives the room kit's sources" };
+/// Packs the build kit.
+pub const TAR: Tool = Tool { name: "tar", package: "tar", purpose: "packs the build kit" };
+/// Lets a room kit be checked.
+pub const SHA256SUM: Tool =
+    Tool { name: "sha256sum", package: "coreutils", purpose: "sums up the room kit's files" };
+
+/// All that the lab needs to run, besides a kernel.
+pub const TO_RUN: [Tool; 5] = [QEMU, BUSYBOX, MKE2FS, SETPRIV, CLANG];
+/// What it needs to fetch a kernel.
+pub const TO_FETCH: [Tool; 3] = [DPKG_DEB, XZ, DEPMOD];
+
+impl Tool {
+    /// Where it is.
+    ///
+    /// # Errors
+    /// If it is nowhere; with what to install.
+    pub fn find(self) -> Result<PathBuf> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        // mke2fs and depmod are in sbin, which is not in every user's PATH.
+        let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+        folders.map(|folder| folder.join(self.name)).find(|file| file.is_file()).ok_or_else(|| {
+            Error::new(format!("{} is missing ({})", self.name, self.purpose))
+                .evidence(format!("it is not in PATH: {}", path.to_string_lossy()))
+                .fix(format!("install it: make setup (Debian, Ubuntu: apt install {})", self.package))
+        })
+    }
+
+    /// The program as a command.
+    ///
+    /// # Errors
+    /// As [`Tool::find`].
+    pub fn command(self) -> Result<Command> {
+        self.find().map(Command::new)
+    }
+}
+
+/// Runs a command to its end and gives what it printed.
+///
+/// # Errors
+/// As [`command::output`], or if we are to end: Ctrl-C ends the command, too.
+pub fn output(command: &mut Command) -> Result<Output> {
+    let output = command::output(command);
+    if output.is_err() {
+        interrupt::check()?;
+    }
+    output
+}

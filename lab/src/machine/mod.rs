@@ -1,0 +1,9 @@
+//! The emulated machine, from your side: kernels, the guest's image, QEMU, and the line to the guest.
+//! May import `host`, `shared`, `workbook`.
+
+pub mod image;
+pub mod kernels;
+pub mod line;
+pub mod signals;
+pub mod terminal;
+pub mod vm;
