@@ -27,15 +27,15 @@ use crate::{Error, Result};
 
 /// A type that consists of numbers, and can be read from their bytes.
 pub trait Record: Sized {
-    /// Reads it from the beginning of `bytes`; `None` if they are too few.
-    fn first(bytes: &[u8]) -> Option<Self>;
+    /// Reads it from exactly as many bytes as it has; [`read`] sees to that.
+    fn from_bytes(bytes: &[u8]) -> Self;
 }
 
 macro_rules! numbers {
     ($($number:ty)*) => { $(
         impl Record for $number {
-            fn first(bytes: &[u8]) -> Option<Self> {
-                bytes.first_chunk().copied().map(Self::from_ne_bytes)
+            fn from_bytes(bytes: &[u8]) -> Self {
+                bytes.first_chunk().copied().map_or(0, Self::from_ne_bytes)
             }
         }
     )* };
@@ -43,10 +43,14 @@ macro_rules! numbers {
 numbers!(i8 i16 i32 i64 u8 u16 u32 u64);
 
 impl<T: Record, const N: usize> Record for [T; N] {
-    fn first(bytes: &[u8]) -> Option<Self> {
-        let items: Option<Vec<T>> = (0..N).map(|nth| T::first(bytes.get(nth * size_of::<T>()..)?)).collect();
-        items?.try_into().ok()
+    fn from_bytes(bytes: &[u8]) -> Self {
+        std::array::from_fn(|nth| field(bytes, nth * size_of::<T>()))
     }
+}
+
+/// Reads what begins at this byte of a record.
+pub fn field<T: Record>(bytes: &[u8], offset: usize) -> T {
+    T::from_bytes(bytes.get(offset..offset + size_of::<T>()).unwrap_or_default())
 }
 
 /// Makes a record of a struct, all of whose fields are named.
@@ -54,12 +58,8 @@ impl<T: Record, const N: usize> Record for [T; N] {
 macro_rules! record {
     ($type:path { $($field:ident),* $(,)? }) => {
         impl $crate::record::Record for $type {
-            fn first(bytes: &[u8]) -> ::std::option::Option<Self> {
-                // Else the array of a longer struct would be read over its end.
-                let bytes = bytes.get(..::std::mem::size_of::<Self>())?;
-                Some(Self {
-                    $($field: $crate::record::Record::first(bytes.get(::std::mem::offset_of!(Self, $field)..)?)?),*
-                })
+            fn from_bytes(bytes: &[u8]) -> Self {
+                Self { $($field: $crate::record::field(bytes, ::std::mem::offset_of!(Self, $field))),* }
             }
         }
     };
@@ -70,15 +70,31 @@ macro_rules! record {
 /// # Errors
 /// If the bytes are more or fewer than it has.
 pub fn read<T: Record>(bytes: &[u8]) -> Result<T> {
-    let wrong = || {
-        Error::new("a record of a BPF program has another length than its type")
-            .evidence(format!("{} bytes for a {}", bytes.len(), std::any::type_name::<T>()))
-            .fix("build the program again: cargo clean, then cargo build")
-    };
-    if bytes.len() != size_of::<T>() {
-        return Err(wrong());
-    }
-    T::first(bytes).ok_or_else(wrong)
+    if bytes.len() == size_of::<T>() { Ok(T::from_bytes(bytes)) } else { Err(other_length::<T>(bytes)) }
+}
+
+/// Reads a record that others may follow in `bytes`.
+///
+/// # Errors
+/// If the bytes are fewer than it has.
+pub fn read_first<T: Record>(bytes: &[u8]) -> Result<T> {
+    bytes.get(..size_of::<T>()).map(T::from_bytes).ok_or_else(|| other_length::<T>(bytes))
+}
+
+fn other_length<T>(bytes: &[u8]) -> Error {
+    Error::new("a record of a BPF program has another length than its type")
+        .evidence(format!("{} bytes for a {}", bytes.len(), std::any::type_name::<T>()))
+        .fix("build the program again: cargo clean, then cargo build")
+}
+
+/// Reads a record that the kernel has rounded up to a multiple of 8 bytes, as a per-CPU map's value or an event of a perf
+/// buffer.
+///
+/// # Errors
+/// If the bytes are fewer than it has, or more than that.
+pub fn read_rounded<T: Record>(bytes: &[u8]) -> Result<T> {
+    let rounded = (size_of::<T>()..size_of::<T>() + 8).contains(&bytes.len());
+    read(if rounded { &bytes[..size_of::<T>()] } else { bytes })
 }
 
 /// A map's value under this key; `None` if there is none.
@@ -104,8 +120,7 @@ pub fn lookup_list<T: Record>(map: &impl MapCore, key: &[u8]) -> Result<Option<V
 /// If the map can't be read, or its values are no `T`.
 pub fn of_each_cpu<T: Record>(map: &impl MapCore, key: u32) -> Result<Vec<T>> {
     let values = map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
-    // The kernel rounds each up to a multiple of 8 bytes.
-    values.iter().map(|value| read(value.get(..size_of::<T>()).unwrap_or(value))).collect()
+    values.iter().map(|value| read_rounded(value)).collect()
 }
 
 #[cfg(test)]
@@ -118,6 +133,10 @@ mod tests {
         for length in [0, 7, 9] {
             assert!(read::<u64>(&vec![0; length]).is_err(), "{length} bytes");
         }
+        assert_eq!(read_rounded::<u32>(&[7, 0, 0, 0, 1, 1, 1, 1]).unwrap(), 7);
+        assert_eq!(read_first::<u16>(&[7, 0, 1]).unwrap(), 7);
+        assert!(read_first::<u16>(&[7]).is_err());
+        assert!(read_rounded::<u32>(&[0; 3]).is_err() && read_rounded::<u32>(&[0; 12]).is_err());
         insta::assert_snapshot!(read::<u64>(&[0; 12]).unwrap_err(), @"
         a record of a BPF program has another length than its type
           evidence: 12 bytes for a u64

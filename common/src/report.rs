@@ -90,6 +90,8 @@ pub struct Unpaired {
     pub dropped: u64,
     /// Ends whose start was not seen, where a stage counts them.
     pub unmatched: Option<u64>,
+    /// Durations of split bios that were measured before the last piece had ended, where a stage counts them.
+    pub too_short: Option<u64>,
     /// Calls that the kernel did not show to the programs, see [`missed_calls`].
     pub missed: Option<u64>,
 }
@@ -98,13 +100,19 @@ impl Unpaired {
     /// Counts it when the programs are detached: `starts` is the map of starts that wait for their end, `dropped` the
     /// starts that found no room in it.
     pub fn count(starts: &impl MapCore, dropped: u64, missed: Option<u64>) -> Self {
-        Self { open: starts.keys().count() as u64, dropped, unmatched: None, missed }
+        Self { open: starts.keys().count() as u64, dropped, unmatched: None, too_short: None, missed }
     }
 
     /// Adds the ends whose start was not seen.
     #[must_use]
     pub fn with_unmatched(self, unmatched: u64) -> Self {
         Self { unmatched: Some(unmatched), ..self }
+    }
+
+    /// Adds the durations that end before the last piece of a split bio.
+    #[must_use]
+    pub fn with_too_short(self, too_short: u64) -> Self {
+        Self { too_short: Some(too_short), ..self }
     }
 }
 
@@ -113,6 +121,9 @@ impl fmt::Display for Unpaired {
         write!(f, "Starts without an end: {}, starts not recorded: {}, ", self.open, self.dropped)?;
         if let Some(unmatched) = self.unmatched {
             write!(f, "ends without a start: {unmatched}, ")?;
+        }
+        if let Some(too_short) = self.too_short {
+            write!(f, "durations too short: {too_short}, ")?;
         }
         write_missed(f, self.missed)
     }
@@ -273,12 +284,6 @@ fn write_missed(f: &mut fmt::Formatter<'_>, missed: Option<u64>) -> fmt::Result 
 /// A line between parts of a report.
 const RULE: &str = "==================================================";
 
-/// The numbers of a map's record that holds `u64` only, in the order of its fields. What the record does not hold is 0.
-pub fn words<const N: usize>(record: &[u8]) -> [u64; N] {
-    let mut words = record.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
-    std::array::from_fn(|_| words.next().unwrap_or_default())
-}
-
 /// How many calls of the probed functions the kernel did not show to the programs of `object`, because they came in
 /// an interrupt while the CPU was just running another kprobe (`kprobe_running()`) or another program
 /// (`bpf_prog_active`), or, for fexit and tp_btf, because the same program was at work on that CPU. Read it as long as the programs are attached. Kernels before 6.7 do not count them (commits
@@ -325,10 +330,11 @@ mod tests {
 
     #[test]
     fn unpaired() {
-        let all_told = Unpaired { open: 3, dropped: 1, unmatched: None, missed: Some(2) };
+        let all_told = Unpaired { open: 3, dropped: 1, unmatched: None, too_short: None, missed: Some(2) };
         insta::assert_snapshot!(all_told, @"Starts without an end: 3, starts not recorded: 1, calls missed: 2");
         insta::assert_snapshot!(all_told.with_unmatched(4), @"Starts without an end: 3, starts not recorded: 1, ends without a start: 4, calls missed: 2");
-        let older = Unpaired { open: 0, dropped: 0, unmatched: None, missed: None };
+        insta::assert_snapshot!(all_told.with_too_short(5), @"Starts without an end: 3, starts not recorded: 1, durations too short: 5, calls missed: 2");
+        let older = Unpaired { open: 0, dropped: 0, unmatched: None, too_short: None, missed: None };
         insta::assert_snapshot!(older, @"Starts without an end: 0, starts not recorded: 0, calls missed: not known (the kernel counts them all from 6.7 on)");
     }
 

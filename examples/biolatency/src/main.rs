@@ -7,9 +7,9 @@ use common::disks::{self, Disks};
 use common::flags::Flags;
 use common::interval::IntervalArgs;
 use common::preflight::{self, Need};
-use common::{Error, report};
+use common::{Error, record, report};
+use libbpf_rs::MapCore;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags};
 
 mod latency;
 
@@ -18,6 +18,9 @@ use latency::{Form, Kind, Latency, Readings};
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/biolatency.skel.rs"));
 }
+use bpf::types::{hist, io_kind};
+common::record!(hist { slots, total_ns });
+common::record!(io_kind { dev, flags });
 
 /// Show how long block I/O takes, as histograms
 #[derive(Parser)]
@@ -78,8 +81,9 @@ fn main() -> common::Result<()> {
         let map = &skel.maps.hist_map;
         let mut now = BTreeMap::new();
         for key in map.keys() {
-            let record = map.lookup(&key, MapFlags::ANY)?.unwrap_or_default();
-            now.insert(latency::words(&key), Latency::of_record(&record));
+            let hist = record::lookup::<hist>(map, &key)?.map_or_else(Latency::default, Latency::from);
+            let io_kind { dev, flags } = record::read(&key)?;
+            now.insert([dev, flags], hist);
         }
         let interval = readings.next(now, |[dev, kept]| Kind {
             disk: args.disks.then(|| disks.name(dev)),

@@ -142,6 +142,7 @@ pub fn unpaired(seen: &Observation) -> Result<Unpaired> {
         open: told("Starts without an end")?,
         dropped: told("starts not recorded")?,
         unmatched: number("ends without a start"),
+        too_short: number("durations too short"),
         missed: missed(seen),
     })
 }

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use common::args::{Verbose, seconds};
+use common::events::task_name;
 use common::flags::Flags;
 use common::preflight::{self, Need};
 use common::stop::Stop;
-use common::{Error, OrCause, Result, disks, report};
+use common::{Error, OrCause, Result, disks, record, report};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
@@ -28,6 +29,22 @@ use crate::source;
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/ctracer.skel.rs"));
 }
+use bpf::types::{bio_call, bio_data, call, head};
+common::record!(head { time, sp, value, function, tid, cpu, kind, interrupt, pid });
+common::record!(call { head, comm });
+common::record!(bio_call { call, data });
+common::record!(bio_data {
+    sector,
+    parent,
+    bytes,
+    opf,
+    dev,
+    remaining,
+    parent_remaining,
+    partno,
+    status,
+    pad
+});
 
 /// Phases, as the BPF source has them.
 const RECORDING: u32 = 1;
@@ -322,8 +339,7 @@ impl Plan<'_> {
         let suppressed = report::missed_calls(skel.object())?;
         drop(links);
         while look()? > 0 {}
-        let lost = skel.maps.lost.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
-        let lost = lost.iter().map(|count| report::words::<1>(count)[0]).collect();
+        let lost = record::of_each_cpu(&skel.maps.lost, 0)?;
         let mut recorder = recorder.borrow_mut();
         recorder.writer.add(&Record::Losses(Losses { lost, suppressed }))?;
         recorder.writer.flush()
@@ -352,7 +368,7 @@ struct Recorder {
     /// By the number that the programs know a function by, the recording's.
     functions: HashMap<u32, u32>,
     /// What each thread was called when it was last seen.
-    tasks: HashMap<u32, (u32, [u8; 16])>,
+    tasks: HashMap<u32, (u32, [i8; 16])>,
     /// The number of each device; on 5.10 that of a partition has to be looked up by its disk.
     devices: BTreeMap<(u32, u8), u32>,
     calls: u64,
@@ -368,49 +384,46 @@ impl Recorder {
         self.calls >= self.most
     }
 
-    /// An event, which is laid out as `struct head`, `struct call` or `struct bio_call` of the BPF source.
+    /// An event: a `struct head`, `struct call` or `struct bio_call` of the BPF source, by its kind.
     fn add(&mut self, event: &[u8]) -> Result<()> {
-        let [time, sp, value, who, rest, comm_0, comm_1, sector, parent, size, device, last] =
-            report::words::<12>(event);
-        let (low, high) = (|word: u64| word as u32, |word: u64| (word >> 32) as u32);
-        let (function, tid, pid, kind) = (low(who), high(who), high(rest), (rest >> 16) as u8);
-        let place = Place { time, sp, tid, cpu: rest as u16, interrupt: rest >> 24 & 1 != 0 };
+        let head { time, sp, value, function, tid, cpu, kind, interrupt, pid } = record::read_first(event)?;
+        let place = Place { time, sp, tid, cpu, interrupt: interrupt != 0 };
         let function = self.functions.get(&function).copied();
-        if kind == EVENT_RETURN {
-            return self.writer.add(&Record::Return(Return { place, function, value }));
-        }
+        let (call, data) = match kind {
+            EVENT_RETURN => {
+                record::read::<head>(event)?;
+                return self.writer.add(&Record::Return(Return { place, function, value }));
+            }
+            EVENT_BIO_CALL => {
+                let bio_call { call, data } = record::read(event)?;
+                (call, Some(data))
+            }
+            _ => (record::read(event)?, None),
+        };
         let Some(function) = function.filter(|_| !self.is_full()) else { return Ok(()) };
         self.calls += 1;
-        let mut comm = [0; 16];
-        comm[..8].copy_from_slice(&comm_0.to_ne_bytes());
-        comm[8..].copy_from_slice(&comm_1.to_ne_bytes());
-        self.task(tid, pid, comm)?;
-        let bio = match kind {
-            EVENT_BIO_CALL => Some(Bio {
-                sector,
-                bytes: low(size),
-                opf: high(size),
-                device: self.device(low(device), (last >> 32) as u8)?,
-                status: (last >> 40) as u8,
-                remaining: high(device),
-                parent,
-                parent_remaining: low(last),
-            }),
-            _ => None,
-        };
-        self.writer.add(&Record::Call(Call { place, function, object: value, bio }))
+        self.task(tid, pid, call.comm)?;
+        let bio = data.map(|data| -> Result<Bio> {
+            Ok(Bio {
+                sector: data.sector,
+                bytes: data.bytes,
+                opf: data.opf,
+                device: self.device(data.dev, data.partno)?,
+                status: data.status,
+                remaining: data.remaining,
+                parent: data.parent,
+                parent_remaining: data.parent_remaining,
+            })
+        });
+        self.writer.add(&Record::Call(Call { place, function, object: value, bio: bio.transpose()? }))
     }
 
     /// Writes a thread's name when it is new.
-    fn task(&mut self, tid: u32, pid: u32, comm: [u8; 16]) -> Result<()> {
+    fn task(&mut self, tid: u32, pid: u32, comm: [i8; 16]) -> Result<()> {
         if self.tasks.insert(tid, (pid, comm)) == Some((pid, comm)) {
             return Ok(());
         }
-        let name = comm.split(|byte| *byte == 0).next().unwrap_or_default();
-        // A task may give itself any name, also one that would move a terminal's cursor.
-        let printable = |c: char| if c.is_control() { '?' } else { c };
-        let comm = String::from_utf8_lossy(name).chars().map(printable).collect();
-        self.writer.add(&Record::Task(Task { tid, pid, comm }))
+        self.writer.add(&Record::Task(Task { tid, pid, comm: task_name(comm) }))
     }
 
     /// The number of a device, whose name is written when it is new.

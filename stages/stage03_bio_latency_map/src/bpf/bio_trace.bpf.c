@@ -12,6 +12,7 @@ struct {
 } start_map SEC(".maps");
 
 u64 dropped; /* starts that found no room in the map */
+u64 too_short; /* durations of split bios, before the last piece has ended */
 
 SEC("kprobe/submit_bio")
 int BPF_KPROBE(submit_bio_entry, struct bio *bio)
@@ -45,6 +46,9 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 		return 0; /* it came before us, or it is a part or a copy of another bio */
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - *start_time);
+	/* A split bio ends with its last piece. This call may have been for another one. */
+	if (bio->__bi_remaining.counter > 1)
+		__sync_fetch_and_add(&too_short, 1);
 	bpf_map_delete_elem(&start_map, &key);
 	return 0;
 }

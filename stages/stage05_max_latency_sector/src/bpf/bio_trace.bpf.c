@@ -29,6 +29,7 @@ struct {
 } slowest_map SEC(".maps");
 
 u64 dropped; /* starts that found no room in the map */
+u64 too_short; /* durations of split bios, before the last piece has ended */
 
 SEC("kprobe/submit_bio")
 int BPF_KPROBE(submit_bio_entry, struct bio *bio)
@@ -67,6 +68,9 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 		return 0; /* it came before us, or it is a part or a copy of another bio */
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - info->start);
+	/* A split bio ends with its last piece. This call may have been for another one. */
+	if (bio->__bi_remaining.counter > 1)
+		__sync_fetch_and_add(&too_short, 1);
 
 	/* No lock: the record is this CPU's, and (from 5.12) no nested run of us writes it. */
 	info->end = end_time;

@@ -75,6 +75,9 @@ struct bio_call {
 	struct bio_data data;
 };
 
+/* For libbpf-cargo: it makes a Rust type of what a global variable names. */
+struct bio_call *unused_bio_call;
+
 /* Room for the time that user space takes to come and look. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
