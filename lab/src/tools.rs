@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread;
 
 use common::{Error, OrCause, Result};
 
@@ -93,6 +94,36 @@ pub fn lines(pipe: Option<impl Read>) -> impl Iterator<Item = String> {
 pub fn output(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().or_cause(format!("cannot start {name}"))?;
+    succeeded(&name, output)
+}
+
+/// As [`output`], and hands on each line of stdout as it comes. Stderr is read meanwhile: a child whose pipe is full waits.
+///
+/// # Errors
+/// As [`output`].
+pub fn watch(command: &mut Command, mut line: impl FnMut(&str)) -> Result<Output> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.or_cause(format!("cannot start {name}"))?;
+    let stderr = child.stderr.take();
+    let stderr = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What can't be read is not there to be shown.
+        stderr.map(|mut pipe| pipe.read_to_end(&mut bytes));
+        bytes
+    });
+    let mut stdout = String::new();
+    for text in lines(child.stdout.take()) {
+        line(&text);
+        stdout += &text;
+        stdout.push('\n');
+    }
+    let status = child.wait().or_cause(format!("cannot wait for {name}"))?;
+    let stderr = stderr.join().unwrap_or_default();
+    succeeded(&name, Output { status, stdout: stdout.into_bytes(), stderr })
+}
+
+fn succeeded(name: &str, output: Output) -> Result<Output> {
     if output.status.success() {
         return Ok(output);
     }
@@ -102,4 +133,28 @@ pub fn output(command: &mut Command) -> Result<Output> {
         String::from_utf8_lossy(if output.stderr.is_empty() { &output.stdout } else { &output.stderr })
             .into_owned();
     Err(Error::new(format!("{name} failed with {}", output.status)).evidence(said))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A pipe holds 64 KiB.
+    #[test]
+    fn a_child_that_fills_its_stderr_does_not_hang() {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut lines = Vec::new();
+            let mut sh = Command::new("sh");
+            sh.args(["-c", "echo first; head -c 300000 /dev/zero >&2; echo last; exit 3"]);
+            let error = watch(&mut sh, |line| lines.push(line.to_owned())).unwrap_err();
+            sender.send((lines, error.to_string().len())).unwrap();
+        });
+        let (lines, error) = receiver.recv_timeout(Duration::from_secs(60)).expect("it hangs");
+        assert_eq!(lines, ["first", "last"]);
+        assert!(error > 300_000, "{error} bytes");
+    }
 }
