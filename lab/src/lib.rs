@@ -20,6 +20,7 @@ pub mod interrupt;
 pub mod kernels;
 pub mod kit;
 pub mod list;
+pub mod lock;
 pub mod null_blk;
 pub mod observe;
 pub mod peers;
