@@ -13,6 +13,7 @@ pub mod diff;
 pub mod doctor;
 pub mod drift;
 pub mod exercise;
+pub mod fetch;
 pub mod files;
 pub mod guest;
 pub mod image;

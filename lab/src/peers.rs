@@ -17,13 +17,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::guest::FS_MOUNT;
-use crate::kernels::{self, DEFAULT, MATRIX};
+use crate::kernels::{DEFAULT, MATRIX};
 use crate::null_blk::NullBlk;
 use crate::observe::{Stage as Running, io};
 use crate::tools::output;
 use crate::vm::{Accel, Machine};
 use crate::workbook::Workbook;
-use crate::{sync, truth};
+use crate::{fetch, sync, truth};
 
 /// Debian's packages of the tools, which have the libraries of their own Debian: the guest has this machine's.
 const PACKAGES: [&str; 2] = ["libbpf-tools", "trace-cmd"];
@@ -50,7 +50,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// If the package can't be had, or a guest can't compare.
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
-    let [version, trace_cmd] = PACKAGES.map(|name| kernels::unpack_package("sid", name, folder.path()));
+    let [version, trace_cmd] = PACKAGES.map(|name| fetch::unpack_package("sid", name, folder.path()));
     let (version, trace_cmd) = (version?, trace_cmd?);
     let libraries = folder.path().join("usr/lib/x86_64-linux-gnu");
     let mut peers: Vec<PathBuf> =

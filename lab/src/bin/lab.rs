@@ -13,7 +13,7 @@ use common::{Error, OrCause, Result};
 use lab::bundle::{self, Wanted};
 use lab::copies::{self, Files};
 use lab::diff::{self, Extent};
-use lab::kernels::{DEFAULT, Kernel, MATRIX, Series};
+use lab::kernels::{DEFAULT, MATRIX, Series};
 use lab::protocol::ToGuest;
 use lab::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
 use lab::workbook::Workbook;
@@ -39,15 +39,16 @@ enum Command {
         #[arg(value_name = "STAGE or EXAMPLE")]
         program: Option<String>,
     },
-    /// Show the kernels of the matrix, or fetch them
+    /// Show which kernels are locked, and whether they are here; or fetch them
     Kernels {
-        /// Fetch these unless they are here; all of them if none is named
+        /// Fetch exactly the locked packages of these kernels, unless they are here; all of them if none is named
         #[arg(long, value_name = "VERSION", num_args = 0..)]
         fetch: Option<Vec<String>>,
-        /// Look for newer packages of those that are here, too
+        /// Fetch newer packages if there are any, and write them into the lock, lab/kernels.lock.json
         #[arg(long, requires = "fetch")]
         newer: bool,
-        /// Debian's mirror to fetch from, if this machine's apt knows none
+        /// The archive of Debian to fetch from: a mirror, or a date in a snapshot archive [default: the mirror of this
+        /// machine's apt]
         #[arg(long, value_name = "URL", requires = "fetch")]
         mirror: Option<String>,
     },
@@ -399,11 +400,11 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
                 .evidence(format!("it has {}", all.join(", ")))
                 .fix("name one of these; a kernel of your own need not be fetched: cargo lab run --kernel PATH")
         })?;
-        if !newer && series.here()?.is_some() {
-            continue;
-        }
-        let Kernel { package, .. } = series.fetch(mirror)?;
-        eprintln!("Kernel {name} is here: {}", package.map(|package| package.release).unwrap_or_default());
+        if newer {
+            series.newer(mirror)?
+        } else {
+            series.fetch(mirror)?
+        };
     }
     Ok(ExitCode::SUCCESS)
 }
