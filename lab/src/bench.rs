@@ -9,7 +9,7 @@ use common::{Error, OrCause, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 
-use crate::kernels::{DEFAULT, MATRIX};
+use crate::kernels::{self, DEFAULT, MATRIX};
 use crate::observe::{Stage as Running, io};
 use crate::tools::output;
 use crate::vm::{Guest, Machine};
@@ -28,6 +28,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     println!("{:<50} {:>10} {:>10}", "", "measured", "budget");
     for series in MATRIX {
+        let compare = median(|| kernels::find(series.name).map(drop))?;
+        let compare = format!("{:.0} ms", compare.as_secs_f64() * 1e3);
+        row(&format!("compare {} with the lock before it boots", series.name), &compare, "50 ms");
         let boot = median(|| {
             let mut guest = Machine::new(workbook, series.name)?.boot()?;
             guest.output(&["true"], LIMIT).map(drop)
