@@ -29,6 +29,7 @@ fn help() {
     insta::assert_snapshot!("help_run", lab(&["run", "--help"]));
     insta::assert_snapshot!("help_exercise", lab(&["exercise", "--help"]));
     insta::assert_snapshot!("help_diff", lab(&["diff", "--help"]));
+    insta::assert_snapshot!("help_kernels", lab(&["kernels", "--help"]));
     insta::assert_snapshot!("help_io", run(Command::new(env!("CARGO_BIN_EXE_io")).args(["write", "--help"])));
 }
 

@@ -13,7 +13,7 @@ use common::{Error, OrCause, Result};
 
 use lab::kit::bundle::{self, KitOptions};
 use lab::learn::{demo, doctor, exercise, list};
-use lab::machine::kernels::{DEFAULT, Kernel, MATRIX, Series};
+use lab::machine::kernels::{DEFAULT, MATRIX, Series};
 use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
 use lab::machine::{signals, terminal};
 use lab::measure::{bench, vmlinux};
@@ -44,15 +44,16 @@ enum Command {
         #[arg(value_name = "STAGE or EXAMPLE")]
         program: Option<String>,
     },
-    /// Show the kernels of the matrix, or fetch them
+    /// Show which kernels are locked, and whether they are here; or fetch them
     Kernels {
-        /// Fetch these unless they are here; all of them if none is named
+        /// Fetch exactly the locked packages of these kernels, unless they are here; all of them if none is named
         #[arg(long, value_name = "VERSION", num_args = 0..)]
         fetch: Option<Vec<String>>,
-        /// Look for newer packages of those that are here, too
+        /// Fetch newer packages if there are any, and write them into the lock, lab/kernels.lock.json
         #[arg(long, requires = "fetch")]
         newer: bool,
-        /// Debian's mirror to fetch from, if this machine's apt knows none
+        /// The archive of Debian to fetch from: a mirror, or a date in a snapshot archive [default: the mirror of this
+        /// machine's apt]
         #[arg(long, value_name = "URL", requires = "fetch")]
         mirror: Option<String>,
     },
@@ -404,11 +405,11 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
                 .evidence(format!("it has {}", all.join(", ")))
                 .fix("name one of these; a kernel of your own need not be fetched: cargo lab run --kernel PATH")
         })?;
-        if !newer && series.here()?.is_some() {
-            continue;
-        }
-        let Kernel { package, .. } = series.fetch(mirror)?;
-        eprintln!("Kernel {name} is here: {}", package.map(|package| package.release).unwrap_or_default());
+        if newer {
+            series.newer(mirror)?
+        } else {
+            series.fetch(mirror)?
+        };
     }
     Ok(ExitCode::SUCCESS)
 }

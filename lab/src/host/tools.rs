@@ -1,9 +1,11 @@
 //! Programs of this machine that the lab calls.
 
+use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread;
 
-use common::{Error, Result};
+use common::{Error, OrCause, Result};
 
 use crate::host::interrupt;
 use crate::shared::command;
@@ -88,9 +90,63 @@ impl Tool {
 /// # Errors
 /// As [`command::output`], or if we are to end: Ctrl-C ends the command, too.
 pub fn output(command: &mut Command) -> Result<Output> {
-    let output = command::output(command);
-    if output.is_err() {
+    unless_interrupted(command::output(command))
+}
+
+/// As [`output`], and hands on each line of stdout as it comes. Stderr is read meanwhile: a child whose pipe is full waits.
+///
+/// # Errors
+/// As [`output`].
+pub fn watch(command: &mut Command, mut line: impl FnMut(&str)) -> Result<Output> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.or_cause(format!("cannot start {name}"))?;
+    let stderr = child.stderr.take();
+    let stderr = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What can't be read is not there to be shown.
+        stderr.map(|mut pipe| pipe.read_to_end(&mut bytes));
+        bytes
+    });
+    let mut stdout = String::new();
+    for text in command::lines(child.stdout.take()) {
+        line(&text);
+        stdout += &text;
+        stdout.push('\n');
+    }
+    let status = child.wait().or_cause(format!("cannot wait for {name}"))?;
+    let stderr = stderr.join().unwrap_or_default();
+    unless_interrupted(command::succeeded(&name, Output { status, stdout: stdout.into_bytes(), stderr }))
+}
+
+/// What came of a command. If it failed because Ctrl-C ended it, that is the error.
+fn unless_interrupted(done: Result<Output>) -> Result<Output> {
+    if done.is_err() {
         interrupt::check()?;
     }
-    output
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A pipe holds 64 KiB.
+    #[test]
+    fn a_child_that_fills_its_stderr_does_not_hang() {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut lines = Vec::new();
+            let mut sh = Command::new("sh");
+            sh.args(["-c", "echo first; head -c 300000 /dev/zero >&2; echo last; exit 3"]);
+            let error = watch(&mut sh, |line| lines.push(line.to_owned())).unwrap_err();
+            sender.send((lines, error.to_string().len())).unwrap();
+        });
+        let (lines, error) = receiver.recv_timeout(Duration::from_secs(60)).expect("it hangs");
+        assert_eq!(lines, ["first", "last"]);
+        assert!(error > 300_000, "{error} bytes");
+    }
 }

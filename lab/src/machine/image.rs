@@ -70,13 +70,14 @@ pub fn write(image: &Path, content: &Content) -> Result<()> {
         archive.file(Path::new(path), 0o644, bytes).or_cause(cannot())?;
     }
 
-    for modules in content.kernels.iter().filter_map(|kernel| kernel.modules.as_ref()) {
+    for kernel in &content.kernels {
+        let Some(modules) = &kernel.modules else { continue };
         let release = modules.file_name().map(PathBuf::from).unwrap_or_default();
         let guest = Path::new("lib/modules").join(release);
         let dependencies =
             fs::read_to_string(modules.join("modules.dep")).or_cause("cannot read modules.dep")?;
         for module in closure(&dependencies, &MODULES) {
-            archive.copy(&modules.join(&module), &guest.join(&module))?;
+            archive.file(&guest.join(&module), 0o755, &kernel.module(&module)?).or_cause(cannot())?;
         }
         archive.copy(&modules.join("modules.dep"), &guest.join("modules.dep"))?;
     }

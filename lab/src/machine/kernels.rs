@@ -1,29 +1,28 @@
-//! The kernels of the matrix: which ones, where they come from, which are here.
+//! The kernels of the matrix: which ones, which are here, and whether they are still what the lock names.
 //!
-//! They are Debian's *cloud* kernels: NVMe and ext4 are built in, so a guest needs no module for a real disk. apt
-//! fetches them without root, from the mirror that this machine already uses, and checks them against the signed
-//! archive's hashes. They are kept in the user's cache folder, outside of `target/`.
+//! They are Debian's *cloud* kernels: NVMe and ext4 are built in, so a guest needs no module for a real disk. They are kept
+//! in the user's cache folder, outside of `target/`, where anything may happen to them. So each kernel is compared with the
+//! lock whenever it is used: its image and the list of its modules before it is booted, and each module when it is put into a
+//! guest.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use common::{Error, OrCause, Result};
-use indicatif::{ProgressBar, ProgressStyle};
-use nix::fcntl::{Flock, FlockArg};
-use serde::{Deserialize, Serialize};
 
 use crate::host::folders::cache;
 use crate::host::tools::{DEPMOD, DPKG_DEB, XZ, output};
-use crate::shared::command::lines;
+use crate::machine::fetch::{Apt, files, numbers};
+use crate::machine::lock::{self, Lock, Locked, Package, Source, Sum};
 
 /// One line of kernels of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Series {
     /// Such as `6.12`.
     pub name: &'static str,
-    /// The Debian suites to look in, one after the other. A security suite has the newest packages of its release
-    /// and is small, so it comes first.
+    /// The Debian suites to look in for a newer kernel, one after the other. A security suite has the newest packages of
+    /// its release and is small, so it comes first.
     suites: &'static [&'static str],
 }
 
@@ -42,8 +41,12 @@ pub const DEFAULT: &str = "6.12";
 const MODULE_FOLDERS: [&str; 7] =
     ["block", "crypto", "drivers/block", "drivers/md", "drivers/scsi", "fs", "lib"];
 
-/// Debian's keys, by which apt knows that a package is Debian's.
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// In a kernel's folder: the package that it comes from.
+const PACKAGE: &str = "package.json";
+/// In a kernel's folder: the image.
+const IMAGE: &str = "vmlinuz";
+/// In a kernel's folder: the checksums of all modules, which `sha256sum --check` reads, too.
+const MODULES: &str = "modules.sha256";
 
 /// A kernel that can be booted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,17 +59,32 @@ pub struct Kernel {
     pub modules: Option<PathBuf>,
     /// Where it comes from, if it is of the matrix.
     pub package: Option<Package>,
+    /// The SHA-256 of each module, by its file below `modules`. Empty if it is not of the matrix.
+    sums: BTreeMap<PathBuf, String>,
 }
 
-/// The Debian package a kernel came from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Package {
-    /// Its name, such as `linux-image-6.12.117+deb12-cloud-amd64`.
-    pub name: String,
-    /// Its version, such as `6.12.117-1~deb12u1`.
-    pub version: String,
-    /// The kernel's release as `uname -r` prints it, such as `6.12.117+deb12-cloud-amd64`.
-    pub release: String,
+impl Kernel {
+    /// What a module's file holds, such as `kernel/drivers/block/null_blk/null_blk.ko`.
+    ///
+    /// # Errors
+    /// If it can't be read, or is not what the lock names.
+    pub fn module(&self, file: &Path) -> Result<Vec<u8>> {
+        let path = self.modules.as_deref().unwrap_or(Path::new("")).join(file);
+        let bytes = fs::read(&path).or_cause(format!("cannot read {}", path.display()))?;
+        if self.package.is_some() {
+            is_listed(&self.name, &path, self.sums.get(file), &Sum::of(&bytes))?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// How much of a kernel is compared with the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// Its image, and the list of its modules: those that a guest gets are compared when it gets them.
+    ToBoot,
+    /// Every module, too.
+    All,
 }
 
 impl Series {
@@ -76,147 +94,324 @@ impl Series {
     }
 
     fn folder(self) -> Result<PathBuf> {
-        Ok(cache()?.join("kernels").join(self.name))
+        Ok(folder()?.join(self.name))
     }
 
-    /// The kernel of this series that is here, if one is.
+    /// The kernel of this series that is here, if one is, with every byte compared with the lock.
     ///
     /// # Errors
-    /// If the user has no cache folder.
-    pub fn here(self) -> Result<Option<Kernel>> {
-        let folder = self.folder()?;
-        let Ok(about) = fs::read(folder.join("package.json")) else { return Ok(None) };
-        let package: Package = serde_json::from_slice(&about).or_cause(format!(
-            "{} is damaged; remove the folder and fetch the kernel again",
-            folder.join("package.json").display()
-        ))?;
-        Ok(Some(Kernel {
-            name: self.name.to_owned(),
-            image: folder.join("vmlinuz"),
-            modules: Some(folder.join("lib/modules").join(&package.release)),
-            package: Some(package),
-        }))
+    /// If it is damaged, or not the one of the lock.
+    pub fn verified(self, locked: &Locked) -> Result<Option<Kernel>> {
+        look(locked, &self.folder()?, Extent::All)
     }
 
-    /// Fetches the newest kernel of this series that the suites have, unless it is here already.
+    /// Fetches the locked kernel of this series, unless it is here already.
+    ///
+    /// # Errors
+    /// If this machine has no apt or no Debian mirror, or the mirror does not have this kernel.
+    pub fn fetch(self, mirror: Option<&str>) -> Result<Kernel> {
+        let lock = Lock::read()?;
+        let locked = lock.kernel(self.name)?;
+        match self.verified(locked) {
+            Ok(Some(kernel)) => return Ok(kernel),
+            Ok(None) => {}
+            Err(error) => eprintln!("{}; fetching the locked one ...", error.cause()),
+        }
+        let apt = Apt::new(mirror)?;
+        // Another lab may have fetched it while this one waited for apt.
+        if let Ok(Some(kernel)) = self.verified(locked) {
+            return Ok(kernel);
+        }
+        fetch(locked, self.suites, &apt, &self.folder()?)
+    }
+
+    /// Looks for a newer kernel of this series. If there is one, fetches it and locks it instead.
     ///
     /// # Errors
     /// If this machine has no apt or no Debian mirror, or the mirror has no such kernel.
-    pub fn fetch(self, mirror: Option<&str>) -> Result<Kernel> {
+    pub fn newer(self, mirror: Option<&str>) -> Result<Kernel> {
+        // Only one lab has apt's folder, so only one rewrites the lock.
         let apt = Apt::new(mirror)?;
+        let mut lock = Lock::read_or_new()?;
+        let found = self.newest(&apt)?;
+        let before = lock.kernel(self.name).map(|locked| locked.source.package.version.clone());
+        if let Ok(before) = &before
+            && numbers(&found.package.version) <= numbers(before)
+        {
+            eprintln!(
+                "There is no newer kernel {}: {} has {}, the lock has {before}.",
+                self.name, found.suite, found.package.version
+            );
+            drop(apt);
+            return self.fetch(mirror);
+        }
+        let archives = apt.archives(&found, self.suites)?;
+        let folder = self.folder()?;
+        let work = work_beside(&folder)?;
+        let made = unpack(&found.package, &archives, work.path())?;
+        let sum =
+            |name| Sum::of_file(&made.join(name)).or_cause(format!("cannot read what was unpacked: {name}"));
+        let locked = Locked { source: found, vmlinuz: sum(IMAGE)?, modules: sum(MODULES)? };
+        lock.replace(locked.clone(), &MATRIX.map(|series| series.name));
+        lock.write()?;
+        put(&made, &folder, work.path(), &archives)?;
+        let now = &locked.source.package.version;
+        match before {
+            Ok(before) => eprintln!(
+                "The lock has {now} of kernel {} now; it had {before}. See what moved: cargo lab drift",
+                self.name
+            ),
+            Err(_) => eprintln!("The lock has {now} of kernel {} now.", self.name),
+        }
+        look(&locked, &folder, Extent::All)?.ok_or_else(|| not_here(self.name, &folder))
+    }
+
+    /// The newest kernel of this series that the suites have.
+    fn newest(self, apt: &Apt) -> Result<Source> {
         let mut looked = Vec::new();
         for suite in self.suites {
             match apt.newest(suite, self.name) {
-                Ok(Some(found)) => return self.install(&apt, found),
+                Ok(Some(found)) => return Ok(found),
                 Ok(None) => looked.push(format!("{suite}: no linux-image-{}.*-cloud-amd64", self.name)),
                 Err(error) => looked.push(format!("{suite}: {error}")),
             }
         }
         Err(Error::new(format!("no kernel {} was found", self.name))
             .evidence(looked.join("\n"))
-            .fix("name another mirror: cargo lab kernels --fetch --mirror URL, or a kernel of yours: cargo lab run --kernel PATH"))
+            .fix("name another archive of Debian: cargo lab kernels --fetch --newer --mirror URL"))
     }
+}
 
-    fn install(self, apt: &Apt, found: Found) -> Result<Kernel> {
-        let folder = self.folder()?;
-        if let Some(here) = self.here()?
-            && here.package.as_ref().is_some_and(|package| package.version == found.package.version)
-        {
-            return Ok(here);
-        }
-        apt.download(&found, self.name)?;
-        // Made beside the place and moved there when it is whole: a kernel is never half here.
-        let above = folder.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
-        let work =
-            tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))?;
-        let tree = work.path().join("tree");
-        let packages = files(&apt.downloads(), ".deb")?;
-        for package in &packages {
-            output(DPKG_DEB.command()?.arg("-x").arg(package).arg(&tree))?;
-        }
+/// The folder of all kernels of the matrix.
+///
+/// # Errors
+/// If the user has no cache folder.
+pub fn folder() -> Result<PathBuf> {
+    Ok(cache()?.join("kernels"))
+}
 
-        let release = found.package.release.clone();
-        let kernel = work.path().join("kernel");
-        let modules = kernel.join("lib/modules").join(&release);
-        fs::create_dir_all(&modules).or_cause("cannot make a folder for the modules")?;
-        let images = [
-            tree.join(format!("boot/vmlinuz-{release}")),
-            tree.join(format!("usr/lib/modules/{release}/vmlinuz")),
-        ];
-        let image = images.iter().find(|image| image.exists()).ok_or_else(|| {
-            Error::new(format!("{} holds no kernel image", found.package.name)).evidence(format!(
-                "neither {} nor {}",
-                images[0].display(),
-                images[1].display()
+/// Fetches a locked kernel, and puts it into its folder if it is the one.
+fn fetch(locked: &Locked, suites: &[&str], apt: &Apt, folder: &Path) -> Result<Kernel> {
+    let series = &locked.source.series;
+    let archives = apt.archives(&locked.source, suites)?;
+    let work = work_beside(folder)?;
+    let made = unpack(&locked.source.package, &archives, work.path())?;
+    look(locked, &made, Extent::All).map_err(|error| {
+        Error::new(format!("the kernel {series} was unpacked, but the result is not what is locked"))
+            .evidence(error)
+            .fix(format!("is the disk full? If {} was edited by hand, take it from git", lock::NAME))
+    })?;
+    put(&made, folder, work.path(), &archives)?;
+    eprintln!("Kernel {series} is here: {}", locked.source.package.release);
+    look(locked, folder, Extent::ToBoot)?.ok_or_else(|| not_here(series, folder))
+}
+
+/// A folder to unpack into, beside the one that a kernel will have: it is moved there when it is whole.
+fn work_beside(folder: &Path) -> Result<tempfile::TempDir> {
+    let above = folder.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
+    tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))
+}
+
+/// Unpacks exactly these archives, and makes a kernel's folder of what the lab needs of them.
+fn unpack(package: &Package, archives: &[PathBuf], work: &Path) -> Result<PathBuf> {
+    let (tree, kernel) = (work.join("tree"), work.join("kernel"));
+    for archive in archives {
+        output(DPKG_DEB.command()?.arg("-x").arg(archive).arg(&tree))?;
+    }
+    let release = &package.release;
+    let modules = kernel.join("lib/modules").join(release);
+    fs::create_dir_all(&modules).or_cause("cannot make a folder for the modules")?;
+    let images = [
+        tree.join(format!("boot/vmlinuz-{release}")),
+        tree.join(format!("usr/lib/modules/{release}/vmlinuz")),
+    ];
+    let image = images.iter().find(|image| image.exists()).ok_or_else(|| {
+        Error::new(format!("{} holds no kernel image", package.name)).evidence(format!(
+            "neither {} nor {}",
+            images[0].display(),
+            images[1].display()
+        ))
+    })?;
+    fs::rename(image, kernel.join(IMAGE)).or_cause("cannot move the kernel image")?;
+    let trees = ["lib/modules", "usr/lib/modules"].map(|place| tree.join(place).join(release));
+    for tree in trees.iter().filter(|tree| tree.exists()) {
+        for name in ["modules.builtin", "modules.order", "modules.builtin.modinfo"] {
+            let _ = fs::rename(tree.join(name), modules.join(name));
+        }
+        for name in MODULE_FOLDERS {
+            let (from, to) = (tree.join("kernel").join(name), modules.join("kernel").join(name));
+            if from.exists() {
+                fs::create_dir_all(to.parent().unwrap_or(&to))
+                    .or_cause("cannot make a folder for the modules")?;
+                fs::rename(from, to).or_cause("cannot move the modules")?;
+            }
+        }
+    }
+    let packed = files(&modules, ".ko.xz")?;
+    if !packed.is_empty() {
+        output(XZ.command()?.arg("--decompress").args(packed))?;
+    }
+    output(DEPMOD.command()?.arg("--basedir").arg(&kernel).arg(release))?;
+    fs::write(kernel.join(MODULES), list(&kernel, release)?).or_cause("cannot list the modules")?;
+    let about = serde_json::to_vec_pretty(package).or_cause("cannot describe the kernel")?;
+    fs::write(kernel.join(PACKAGE), about).or_cause("cannot describe the kernel")?;
+    Ok(kernel)
+}
+
+/// Puts a kernel that is whole into its folder, in the place of the one that is there. Its archives are no longer needed.
+fn put(made: &Path, folder: &Path, work: &Path, archives: &[PathBuf]) -> Result<()> {
+    if folder.exists() {
+        fs::rename(folder, work.join("before")).or_cause(format!("cannot replace {}", folder.display()))?;
+    }
+    fs::rename(made, folder).or_cause(format!("cannot put the kernel into {}", folder.display()))?;
+    for archive in archives {
+        let _ = fs::remove_file(archive);
+    }
+    Ok(())
+}
+
+/// The checksums of all modules of a kernel, in the form of `sha256sum`.
+fn list(folder: &Path, release: &str) -> Result<String> {
+    let mut list = String::new();
+    for module in files(&folder.join("lib/modules").join(release), ".ko")? {
+        let sum = Sum::of_file(&module).or_cause(format!("cannot read {}", module.display()))?;
+        let name = module.strip_prefix(folder).unwrap_or(&module);
+        list += &format!("{}  {}\n", sum.sha256, name.display());
+    }
+    Ok(list)
+}
+
+/// Compares what is in a kernel's folder with the lock.
+///
+/// # Errors
+/// If it is another one, or damaged.
+fn look(locked: &Locked, folder: &Path, extent: Extent) -> Result<Option<Kernel>> {
+    let Source { series, package, .. } = &locked.source;
+    let damaged = |evidence: String| damaged(series, evidence);
+    let about = folder.join(PACKAGE);
+    let found = match fs::read(&about) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        found => found.map_err(|error| error.to_string()),
+    };
+    let found = found.and_then(|json| serde_json::from_slice(&json).map_err(|error| error.to_string()));
+    let found: Package = found.map_err(|error| damaged(format!("{}: {error}", about.display())))?;
+    if found != *package {
+        return Err(Error::new(format!("the kernel {series} that is here is not the locked one"))
+            .evidence(format!(
+                "{} holds {} {}\n{} has {} {}",
+                folder.display(),
+                found.name,
+                found.version,
+                lock::NAME,
+                package.name,
+                package.version
             ))
-        })?;
-        fs::rename(image, kernel.join("vmlinuz")).or_cause("cannot move the kernel image")?;
-        let trees = ["lib/modules", "usr/lib/modules"].map(|place| tree.join(place).join(&release));
-        for tree in trees.iter().filter(|tree| tree.exists()) {
-            for name in ["modules.builtin", "modules.order", "modules.builtin.modinfo"] {
-                let _ = fs::rename(tree.join(name), modules.join(name));
-            }
-            for name in MODULE_FOLDERS {
-                let (from, to) = (tree.join("kernel").join(name), modules.join("kernel").join(name));
-                if from.exists() {
-                    fs::create_dir_all(to.parent().unwrap_or(&to))
-                        .or_cause("cannot make a folder for the modules")?;
-                    fs::rename(from, to).or_cause("cannot move the modules")?;
-                }
-            }
+            .fix(format!("fetch the locked one: cargo lab kernels --fetch {series}")));
+    }
+    let image = folder.join(IMAGE);
+    if let Some(evidence) = locked.vmlinuz.differs(&image, Sum::of_file(&image)) {
+        return Err(damaged(evidence));
+    }
+    let modules = folder.join("lib/modules").join(&package.release);
+    let sums = sums(locked, folder, &modules).map_err(damaged)?;
+    dependencies(&modules.join("modules.dep"), &sums).map_err(damaged)?;
+    if extent == Extent::All {
+        for (file, sum) in &sums {
+            let path = modules.join(file);
+            let found =
+                Sum::of_file(&path).map_err(|error| damaged(format!("{}: {error}", path.display())))?;
+            is_listed(series, &path, Some(sum), &found)?;
         }
-        let packed = files(&modules, ".ko.xz")?;
-        if !packed.is_empty() {
-            output(XZ.command()?.arg("--decompress").args(packed))?;
-        }
-        output(DEPMOD.command()?.arg("--basedir").arg(&kernel).arg(&release))?;
-        let about = serde_json::to_vec_pretty(&found.package).or_cause("cannot describe the kernel")?;
-        fs::write(kernel.join("package.json"), about).or_cause("cannot describe the kernel")?;
+    }
+    Ok(Some(Kernel {
+        name: series.clone(),
+        image,
+        modules: Some(modules),
+        package: Some(package.clone()),
+        sums,
+    }))
+}
 
-        if folder.exists() {
-            fs::remove_dir_all(&folder).or_cause(format!("cannot replace {}", folder.display()))?;
+/// The list of the modules' checksums, which is the locked one. If there is none yet, because the kernel was fetched before
+/// there was a lock, or if it is damaged, it is made again of the modules.
+fn sums(locked: &Locked, folder: &Path, modules: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
+    let path = folder.join(MODULES);
+    let kept = fs::read_to_string(&path).ok().filter(|list| Sum::of(list.as_bytes()) == locked.modules);
+    let list = match kept {
+        Some(list) => list,
+        None => {
+            let made = list(folder, &locked.source.package.release).map_err(|error| error.to_string())?;
+            let found = Sum::of(made.as_bytes());
+            if found != locked.modules {
+                return Err(format!(
+                    "the list of the modules below {} has {found}\nexpected: {}",
+                    modules.display(),
+                    locked.modules
+                ));
+            }
+            // If it can't be kept, it is made again next time.
+            let _ = fs::write(&path, &made);
+            made
         }
-        fs::rename(&kernel, &folder).or_cause(format!("cannot put the kernel into {}", folder.display()))?;
-        for package in packages {
-            let _ = fs::remove_file(package);
+    };
+    let below = modules.strip_prefix(folder).unwrap_or(modules);
+    let line = |line: &str| {
+        let (sum, path) = line.split_once("  ")?;
+        Some((Path::new(path).strip_prefix(below).ok()?.to_owned(), sum.to_owned()))
+    };
+    Ok(list.lines().filter_map(line).collect())
+}
+
+/// Checks that `modules.dep`, which depmod has made here and which is therefore not in the lock, has exactly these modules.
+fn dependencies(path: &Path, sums: &BTreeMap<PathBuf, String>) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut modules = BTreeSet::new();
+    for line in text.lines() {
+        let (module, needed) = line.split_once(':').unwrap_or((line, ""));
+        modules.insert(Path::new(module));
+        for file in [module].into_iter().chain(needed.split_whitespace()) {
+            if !sums.contains_key(Path::new(file)) {
+                return Err(format!("{} has {file:?}, which is no module of this kernel", path.display()));
+            }
         }
-        self.here()?.ok_or_else(|| Error::new(format!("the kernel {} was here and is gone", self.name)))
+    }
+    match sums.keys().find(|module| !modules.contains(module.as_path())) {
+        Some(module) => Err(format!("{} does not have {}", path.display(), module.display())),
+        None => Ok(()),
     }
 }
 
-/// Unpacks a package of a Debian suite, with all packages that it needs, into a folder, and gives its version.
-///
-/// # Errors
-/// If this machine has no apt or no Debian mirror, or the mirror has no such package.
-pub fn unpack_package(suite: &str, package: &str, folder: &Path) -> Result<String> {
-    let apt = Apt::new(None)?;
-    apt.look_into(suite)?;
-    let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
-    fs::create_dir(archives.path().join("partial")).or_cause("cannot make a folder")?;
-    let mut download = apt.command("apt-get");
-    download.args(["install", "-qq", "--download-only", "--no-install-recommends", "-o"]);
-    output(download.arg(format!("Dir::Cache::archives={}", archives.path().display())).arg(package))?;
-    for archive in files(archives.path(), ".deb")? {
-        output(DPKG_DEB.command()?.arg("-x").arg(archive).arg(folder))?;
+/// Checks a module.
+fn is_listed(kernel: &str, path: &Path, listed: Option<&String>, found: &Sum) -> Result<()> {
+    if listed == Some(&found.sha256) {
+        return Ok(());
     }
-    let shown = output(apt.command("apt-cache").args(["show", "--no-all-versions", package]))?;
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    let version = shown.lines().find_map(|line| line.strip_prefix("Version: "));
-    Ok(version.unwrap_or_default().to_owned())
+    let expected = listed.map_or("no such module", String::as_str);
+    Err(damaged(kernel, format!("{} has SHA-256 {}\nexpected: {expected}", path.display(), found.sha256)))
 }
 
-/// The kernel of this name: a series of the matrix, which must be here, or the path of a bzImage.
+fn damaged(series: &str, evidence: String) -> Error {
+    Error::new(format!("the kernel {series} is damaged: it is not what {} names", lock::NAME))
+        .evidence(evidence)
+        .fix(format!("fetch it again: cargo lab kernels --fetch {series}"))
+}
+
+fn not_here(series: &str, folder: &Path) -> Error {
+    Error::new(format!("the kernel {series} is not here yet"))
+        .evidence(format!("{} is missing", folder.display()))
+        .fix(format!("fetch it: cargo lab kernels --fetch {series}"))
+}
+
+/// The kernel of this name: a series of the matrix, which must be here and be the locked one, or the path of a bzImage.
 ///
 /// # Errors
-/// If it is neither, is not here, or is no kernel.
+/// If it is neither, is not here, is not what the lock names, or is no kernel.
 pub fn find(name: &str) -> Result<Kernel> {
     if let Some(series) = Series::of(name) {
-        return series.here()?.ok_or_else(|| {
-            Error::new(format!("the kernel {name} is not here yet"))
-                .evidence(format!("{} is missing", series.folder().unwrap_or_default().display()))
-                .fix(format!("fetch it: cargo lab kernels --fetch {name}"))
-        });
+        let (lock, folder) = (Lock::read()?, series.folder()?);
+        let found = look(lock.kernel(name)?, &folder, Extent::ToBoot)?;
+        return found.ok_or_else(|| not_here(name, &folder));
     }
     let image = PathBuf::from(name);
     let known = MATRIX.map(|series| series.name).join(", ");
@@ -232,272 +427,211 @@ pub fn find(name: &str) -> Result<Kernel> {
             .evidence("a bzImage has HdrS at byte 0x202; this file has not")
             .fix("name a bzImage that has NVMe and ext4 built in"));
     }
-    Ok(Kernel { name: name.to_owned(), image, modules: None, package: None })
-}
-
-/// Files below a folder whose names end so.
-fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?.flatten() {
-        let path = entry.path();
-        if path.is_dir() && !path.is_symlink() {
-            found.extend(files(&path, end)?);
-        } else if path.to_string_lossy().ends_with(end) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-/// A kernel's package in a suite, and what must be downloaded to have it.
-struct Found {
-    package: Package,
-    /// `NAME=VERSION` of each package to download.
-    downloads: Vec<String>,
-}
-
-/// apt with lists and settings of our own, so that it needs no root and leaves the system's alone. One at a time.
-struct Apt {
-    _lock: Flock<fs::File>,
-    folder: PathBuf,
-    main: String,
-    security: String,
-}
-
-impl Apt {
-    fn new(mirror: Option<&str>) -> Result<Self> {
-        let targets = Command::new("apt-get")
-            .args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(ORIGIN)", "Created-By: Packages"])
-            .output()
-            .map_err(|error| {
-                Error::new("the kernels of the matrix are Debian packages, and this machine has no apt to fetch them")
-                    .evidence(format!("apt-get: {error}"))
-                    .fix("copy a kernel with ext4 and NVMe built in to this machine and name it: --kernel PATH")
-            })?;
-        let (main, security) = mirrors(&String::from_utf8_lossy(&targets.stdout), mirror)?;
-        if !Path::new(KEYRING).exists() {
-            return Err(Error::new("Debian's keys are missing, by which packages are checked")
-                .evidence(format!("{KEYRING} is missing"))
-                .fix("make setup (Ubuntu: apt install debian-archive-keyring)"));
-        }
-        let folder = cache()?.join("apt");
-        for name in ["lists/partial", "archives/partial", "downloads"] {
-            let path = folder.join(name);
-            fs::create_dir_all(&path).or_cause(format!("cannot make {}", path.display()))?;
-        }
-        let lock = fs::File::create(folder.join("lock")).or_cause("cannot make a lock for apt's folder")?;
-        let lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| error);
-        Ok(Self { _lock: lock.or_cause("cannot lock apt's folder")?, folder, main, security })
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.env("APT_CONFIG", self.folder.join("apt.conf"));
-        command
-    }
-
-    /// From here on apt's lists are those of a suite.
-    fn look_into(&self, suite: &str) -> Result<()> {
-        let mirror = if suite.ends_with("-security") { &self.security } else { &self.main };
-        let source = format!("deb [arch=amd64 signed-by={KEYRING}] {mirror} {suite} main\n");
-        fs::write(self.folder.join("sources.list"), source).or_cause("cannot write apt's sources")?;
-        fs::write(self.folder.join("apt.conf"), settings(&self.folder))
-            .or_cause("cannot write apt's settings")?;
-        output(self.command("apt-get").args(["update", "-qq", "--error-on=any"])).map(drop)
-    }
-
-    /// The newest cloud kernel of a series in a suite.
-    fn newest(&self, suite: &str, series: &str) -> Result<Option<Found>> {
-        eprintln!("Looking for kernel {series} in Debian's {suite} ...");
-        self.look_into(suite)?;
-        let pattern = format!(r"^linux-image-{}\.[0-9].*-cloud-amd64$", series.replace('.', r"\."));
-        let names = output(self.command("apt-cache").args(["search", "--names-only", &pattern]))?;
-        let names = String::from_utf8_lossy(&names.stdout).into_owned();
-        let names: Vec<_> = names.lines().filter_map(|line| line.split(' ').next()).collect();
-        if names.is_empty() {
-            return Ok(None);
-        }
-        let shown = output(self.command("apt-cache").args(["show", "--no-all-versions"]).args(names))?;
-        Ok(newest(&String::from_utf8_lossy(&shown.stdout)))
-    }
-
-    /// Where packages are until they are installed.
-    fn downloads(&self) -> PathBuf {
-        self.folder.join("downloads")
-    }
-
-    /// Downloads packages, with a progress bar. apt refuses what does not match the archive's hash.
-    fn download(&self, found: &Found, series: &str) -> Result<()> {
-        let style = ProgressStyle::with_template("{msg} [{bar:40}] {percent:>3} %")
-            .map(|style| style.progress_chars("=> "))
-            .or_cause("the progress bar is not well formed")?;
-        let bar = ProgressBar::new(100)
-            .with_style(style)
-            .with_message(format!("Kernel {series}: {}", found.package.release));
-        let mut apt = self
-            .command("apt-get")
-            .args(["download", "-qq", "-o", "APT::Status-Fd=1"])
-            .args(&found.downloads)
-            .current_dir(self.downloads())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .or_cause("cannot start apt-get")?;
-        for line in lines(apt.stdout.take()) {
-            // dlstatus:1:45.3:Retrieving file 1 of 2
-            let percent =
-                line.strip_prefix("dlstatus:").and_then(|rest| rest.split(':').nth(1)?.parse::<f64>().ok());
-            bar.set_position(percent.unwrap_or_default() as u64);
-        }
-        let result = apt.wait_with_output().or_cause("cannot wait for apt-get")?;
-        if !result.status.success() {
-            bar.abandon();
-            return Err(Error::new(format!("the kernel {series} could not be downloaded"))
-                .evidence(String::from_utf8_lossy(&result.stderr))
-                .fix("try again: packages that are whole are kept"));
-        }
-        bar.finish();
-        Ok(())
-    }
-}
-
-/// apt's settings: everything in a folder of ours.
-fn settings(folder: &Path) -> String {
-    let folder = folder.display();
-    format!(
-        r#"// Written by `cargo lab kernels`.
-Dir::State "{folder}";
-Dir::State::lists "{folder}/lists";
-Dir::State::status "/dev/null";
-Dir::Cache "{folder}";
-Dir::Etc::sourcelist "{folder}/sources.list";
-Dir::Etc::sourceparts "-";
-APT::Architecture "amd64";
-APT::Architectures {{ "amd64"; }};
-APT::Get::List-Cleanup "false";
-// As root apt would download as the user _apt, who may not write into our folder.
-APT::Sandbox::User "";
-// A suite that is no longer updated is still signed, and what it holds is still checked.
-Acquire::Check-Valid-Until "false";
-Acquire::Languages "none";
-Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
-"#
-    )
-}
-
-/// The mirrors of Debian and of its security updates: the user's, or those of this machine's apt.
-fn mirrors(targets: &str, wanted: Option<&str>) -> Result<(String, String)> {
-    const SUITES: [&str; 10] = [
-        "bullseye",
-        "bookworm",
-        "trixie",
-        "forky",
-        "sid",
-        "oldoldstable",
-        "oldstable",
-        "stable",
-        "testing",
-        "unstable",
-    ];
-    let beside = |main: &str| format!("{}-security/", main.trim_end_matches('/'));
-    if let Some(main) = wanted {
-        return Ok((main.to_owned(), beside(main)));
-    }
-    // MIRROR SUITE ORIGIN: others, too, have a suite called stable.
-    let find = |is: &dyn Fn(&str) -> bool| {
-        let mut targets = targets.lines().filter_map(|line| {
-            let mut words = line.split(' ');
-            (words.clone().nth(2) == Some("Debian")).then_some((words.next()?, words.next()?))
-        });
-        targets.find(|(_, suite)| is(suite)).map(|(mirror, _)| mirror.to_owned())
-    };
-    let main = find(&|suite| SUITES.contains(&suite)).ok_or_else(|| {
-        Error::new("this machine's apt knows no mirror of Debian")
-            .evidence(if targets.is_empty() {
-                "apt-get indextargets prints nothing: apt has no lists yet, or no sources"
-            } else {
-                targets
-            })
-            .fix(
-                "on Debian: sudo apt-get update; elsewhere name a mirror: cargo lab kernels --fetch --mirror URL, where \
-                 URL/dists is Debian's; its security updates are looked for at URL-security",
-            )
-    })?;
-    let security =
-        find(&|suite| suite.strip_suffix("-security").is_some_and(|suite| SUITES.contains(&suite)));
-    Ok((main.clone(), security.unwrap_or_else(|| beside(&main))))
-}
-
-/// The newest kernel among what `apt-cache show` printed.
-fn newest(shown: &str) -> Option<Found> {
-    let packages = shown.split("\n\n").filter_map(|paragraph| {
-        let field =
-            |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        let (name, version) = (field("Package")?, field("Version")?);
-        // Since 7.x an image package is empty and depends on the packages that hold image and modules.
-        let parts = field("Depends").unwrap_or_default().split(", ").filter_map(|part| {
-            let name = part.split(' ').next()?;
-            (name.starts_with("linux-binary-") || name.starts_with("linux-modules-"))
-                .then(|| format!("{name}={version}"))
-        });
-        let mut downloads: Vec<_> = parts.collect();
-        if downloads.is_empty() {
-            downloads.push(format!("{name}={version}"));
-        }
-        let release = name.strip_prefix("linux-image-")?.to_owned();
-        Some(Found {
-            package: Package { name: name.to_owned(), version: version.to_owned(), release },
-            downloads,
-        })
-    });
-    packages.max_by_key(|found| numbers(&found.package.version))
-}
-
-/// The numbers in a version, by which releases of one series are ordered.
-fn numbers(version: &str) -> Vec<u64> {
-    version.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
+    Ok(Kernel { name: name.to_owned(), image, modules: None, package: None, sums: BTreeMap::new() })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+    use crate::machine::lock::Archive;
 
     #[test]
-    fn the_newest_kernel_is_the_one_with_the_largest_numbers() {
-        let show = |name: &str, version: &str, depends: &str| {
-            format!("Package: linux-image-{name}-cloud-amd64\nVersion: {version}\nDepends: {depends}\n")
-        };
-        let old = show("6.12.99+deb12", "6.12.99-1~deb12u1", "kmod, linux-base");
-        let new = show("6.12.117+deb12", "6.12.117-1~deb12u1", "kmod, linux-base");
-        let found = newest(&format!("{new}\n{old}")).unwrap();
-        assert_eq!(found.package.release, "6.12.117+deb12-cloud-amd64");
-        assert_eq!(found.downloads, ["linux-image-6.12.117+deb12-cloud-amd64=6.12.117-1~deb12u1"]);
+    fn every_series_of_the_matrix_is_locked_and_no_other() {
+        let lock = Lock::read().unwrap();
+        let locked: Vec<_> = lock.kernels.iter().map(|locked| &*locked.source.series).collect();
+        assert_eq!(locked, MATRIX.map(|series| series.name));
+        for (locked, series) in lock.kernels.iter().zip(MATRIX) {
+            let source = &locked.source;
+            assert!(source.package.version.starts_with(&format!("{}.", series.name)), "{source:?}");
+            assert!(series.suites.contains(&&*source.suite), "{source:?}");
+            assert!(!source.archives.is_empty(), "{source:?}");
+            for archive in &source.archives {
+                assert!(archive.package.ends_with(&source.package.release), "{archive:?}");
+                assert!(
+                    archive.path.ends_with(&format!("_{}_amd64.deb", source.package.version)),
+                    "{archive:?}"
+                );
+            }
+        }
     }
 
-    #[test]
-    fn an_image_that_is_split_is_fetched_in_parts() {
-        let shown = "Package: linux-image-7.2.13+deb14-cloud-amd64\nVersion: 7.2.13-1\n\
-            Depends: dracut | initramfs-tools, linux-binary-7.2.13+deb14-cloud-amd64 (= 7.2.13-1), linux-modules-7.2.13+deb14-cloud-amd64 (= 7.2.13-1)\n";
-        assert_eq!(
-            newest(shown).unwrap().downloads,
-            [
-                "linux-binary-7.2.13+deb14-cloud-amd64=7.2.13-1",
-                "linux-modules-7.2.13+deb14-cloud-amd64=7.2.13-1"
-            ]
+    const RELEASE: &str = "9.9.1-cloud-amd64";
+    const MODULE: &str = "kernel/fs/some.ko";
+
+    /// An archive of Debian on this machine with one kernel, which is locked.
+    struct Debian {
+        folder: tempfile::TempDir,
+        locked: Locked,
+    }
+
+    impl Debian {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = format!("pool/main/l/linux/linux-image-{RELEASE}_9.9.1-1_amd64.deb");
+            let sum = Sum::of_file(&deb(folder.path(), &path, "kernel", "module")).unwrap();
+            let name = format!("linux-image-{RELEASE}");
+            let archives = vec![Archive { package: name.clone(), path, sum }];
+            let package = Package { name, version: "9.9.1-1".into(), release: RELEASE.into() };
+            let list = format!("{}  lib/modules/{RELEASE}/{MODULE}\n", Sum::of(b"module").sha256);
+            let source = Source { series: "9.9".into(), package, suite: "sid".into(), archives };
+            let (vmlinuz, modules) = (Sum::of(b"kernel"), Sum::of(list.as_bytes()));
+            Self { folder, locked: Locked { source, vmlinuz, modules } }
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.folder.path().join(name)
+        }
+
+        /// The folder of the kernel.
+        fn kernel(&self) -> PathBuf {
+            self.at("cache/kernels/9.9")
+        }
+
+        /// Where the archive is after the download.
+        fn download(&self) -> PathBuf {
+            let name = self.locked.source.archives[0].file_name().unwrap();
+            self.at("cache/apt/downloads").join(name)
+        }
+
+        fn fetch(&self) -> Result<Kernel> {
+            let mirror = format!("copy:{}", self.folder.path().display());
+            let apt = Apt::within(&self.at("cache/apt"), Some(&mirror)).unwrap();
+            fetch(&self.locked, &[], &apt, &self.kernel())
+        }
+
+        fn look(&self, extent: Extent) -> Result<Option<Kernel>> {
+            look(&self.locked, &self.kernel(), extent)
+        }
+
+        /// What is wrong with the kernel, without what differs from run to run.
+        fn complaint(&self, extent: Extent) -> String {
+            let error = self.look(extent).unwrap_err().to_string();
+            error.replace(self.folder.path().to_str().unwrap(), "[debian]")
+        }
+    }
+
+    /// Makes a package with a kernel and a module.
+    fn deb(folder: &Path, path: &str, kernel: &str, module: &str) -> PathBuf {
+        let (tree, deb) = (tempfile::tempdir().unwrap(), folder.join(path));
+        let control = format!(
+            "Package: linux-image-{RELEASE}\nVersion: 9.9.1-1\nArchitecture: amd64\nMaintainer: a <a@b>\nDescription: a\n"
         );
+        for (name, text) in [
+            ("DEBIAN/control", &*control),
+            (&*format!("boot/vmlinuz-{RELEASE}"), kernel),
+            (&*format!("lib/modules/{RELEASE}/{MODULE}"), module),
+        ] {
+            let file = tree.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        fs::create_dir_all(deb.parent().unwrap()).unwrap();
+        let mut command = DPKG_DEB.command().unwrap();
+        command.args(["--root-owner-group", "--build"]).arg(tree.path()).arg(&deb);
+        fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        output(&mut command).unwrap();
+        deb
     }
 
     #[test]
-    fn mirrors_come_from_this_machines_apt_or_from_the_user() {
-        let debian = "https://mirror/debian-security/ bookworm-security Debian\nhttps://mirror/debian/ bookworm Debian\n";
-        let both = ("https://mirror/debian/".to_owned(), "https://mirror/debian-security/".to_owned());
-        assert_eq!(mirrors(debian, None).unwrap(), both);
-        assert_eq!(mirrors("https://mirror/debian/ sid Debian\n", None).unwrap(), both);
-        assert_eq!(mirrors("", Some("https://mirror/debian/")).unwrap(), both);
-        let ubuntu = "https://mirror/ubuntu/ noble Ubuntu\nhttps://browser/deb/ stable Browser\n";
-        insta::assert_snapshot!(mirrors(ubuntu, None).unwrap_err());
-        assert!(mirrors("", None).unwrap_err().to_string().contains("sudo apt-get update"));
+    fn a_locked_kernel_is_fetched_from_an_archives_pool() {
+        let debian = Debian::new();
+        assert_eq!(debian.look(Extent::All).unwrap(), None);
+        let kernel = debian.fetch().unwrap();
+        assert_eq!(kernel.module(Path::new(MODULE)).unwrap(), b"module");
+        assert_eq!(debian.look(Extent::All).unwrap(), Some(kernel));
+        assert!(!debian.download().exists(), "it is no longer needed");
+        // What an older lab has left there is not looked at.
+        let other =
+            deb(&debian.at("cache/apt/downloads"), "other_1_amd64.deb", "other kernel", "other module");
+        // A part of the archive, or another one of the same name, is not unpacked either.
+        fs::copy(other, debian.download()).unwrap();
+        fs::remove_dir_all(debian.kernel()).unwrap();
+        debian.fetch().unwrap();
+    }
+
+    #[test]
+    fn a_damaged_archive_is_refused() {
+        let debian = Debian::new();
+        let archive = debian.at(&debian.locked.source.archives[0].path);
+        let mut bytes = fs::read(&archive).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&archive, &bytes).unwrap();
+        let error = debian.fetch().unwrap_err().to_string();
+        let error = error.replace(debian.folder.path().to_str().unwrap(), "[debian]");
+        let [found, expected] = [Sum::of(&bytes), debian.locked.source.archives[0].sum.clone()];
+        let error = error.replace(&found.to_string(), "[found]").replace(&expected.to_string(), "[expected]");
+        insta::assert_snapshot!(error);
+        assert!(!debian.kernel().exists());
+    }
+
+    #[test]
+    fn an_archive_that_is_locked_but_holds_something_else_is_not_kept() {
+        let mut debian = Debian::new();
+        debian.locked.vmlinuz = Sum::of(b"another kernel");
+        let error = debian.fetch().unwrap_err().to_string();
+        assert!(error.contains("the result is not what is locked"), "{error}");
+        assert!(!debian.kernel().exists());
+    }
+
+    #[test]
+    fn a_damaged_kernel_is_not_used() {
+        let debian = Debian::new();
+        let kernel = debian.fetch().unwrap();
+        let damage = |file: &str, text: &str| {
+            let file = debian.kernel().join(file);
+            let before = fs::read(&file).unwrap();
+            fs::write(&file, text).unwrap();
+            move || fs::write(&file, before).unwrap()
+        };
+        let modules = format!("lib/modules/{RELEASE}");
+        let module = format!("{modules}/{MODULE}");
+
+        let restore = damage(IMAGE, "kernal");
+        insta::assert_snapshot!("damaged_image", debian.complaint(Extent::ToBoot));
+        restore();
+        let restore = damage(&module, "modul");
+        insta::assert_snapshot!("damaged_module", debian.complaint(Extent::All));
+        // A guest gets few of the modules, and each is compared when it gets it.
+        debian.look(Extent::ToBoot).unwrap();
+        let error = kernel.module(Path::new(MODULE)).unwrap_err().to_string();
+        assert!(error.contains("the kernel 9.9 is damaged"), "{error}");
+        restore();
+        for dependencies in ["", "kernel/fs/some.ko: kernel/fs/other.ko\n"] {
+            let restore = damage(&format!("{modules}/modules.dep"), dependencies);
+            assert!(debian.complaint(Extent::ToBoot).contains("modules.dep"));
+            restore();
+        }
+        let restore = damage(PACKAGE, "{");
+        assert!(debian.complaint(Extent::ToBoot).contains("package.json: EOF"));
+        restore();
+        debian.look(Extent::All).unwrap().unwrap();
+    }
+
+    #[test]
+    fn another_kernel_is_not_used() {
+        let mut debian = Debian::new();
+        debian.fetch().unwrap();
+        debian.locked.source.package.version = "9.9.2-1".into();
+        insta::assert_snapshot!("another", debian.complaint(Extent::ToBoot));
+    }
+
+    /// Before there was a lock, a kernel had no list of its modules.
+    #[test]
+    fn a_kernel_without_a_list_is_compared_module_by_module() {
+        let debian = Debian::new();
+        debian.fetch().unwrap();
+        let list = debian.kernel().join(MODULES);
+        fs::remove_file(&list).unwrap();
+        debian.look(Extent::ToBoot).unwrap().unwrap();
+        assert_eq!(Sum::of_file(&list).unwrap(), debian.locked.modules);
+        fs::write(&list, "damaged").unwrap();
+        debian.look(Extent::ToBoot).unwrap().unwrap();
+        fs::remove_file(&list).unwrap();
+        fs::write(debian.kernel().join("lib/modules").join(RELEASE).join(MODULE), "modul").unwrap();
+        insta::assert_snapshot!("damaged_without_list", debian.complaint(Extent::ToBoot));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use common::{Error, OrCause, Result};
 
 use crate::host::tools::output;
-use crate::machine::kernels::{DEFAULT, MATRIX};
+use crate::machine::kernels::{self, DEFAULT, MATRIX};
 use crate::machine::vm::{Machine, Vm};
 use crate::workbook::{Program, Workbook};
 
@@ -24,6 +24,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     println!("{:<50} {:>10} {:>10}", "", "measured", "budget");
     for series in MATRIX {
+        let compare = median(|| kernels::find(series.name).map(drop))?;
+        let compare = format!("{:.0} ms", compare.as_secs_f64() * 1e3);
+        row(&format!("compare {} with the lock before it boots", series.name), &compare, "50 ms");
         let boot = median(|| {
             let mut guest = Machine::new(workbook, series.name)?.boot()?;
             guest.output(&["true"], LIMIT).map(drop)

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use common::{Error, OrCause, Result};
 
-use crate::machine::kernels::{self, DEFAULT, MATRIX};
+use crate::machine::fetch;
+use crate::machine::kernels::{DEFAULT, MATRIX};
 use crate::machine::vm::{Accel, Machine};
 use crate::publish::blocks;
 use crate::publish::sync::COMPARED;
@@ -32,7 +33,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// If the package can't be had, or a guest can't compare.
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
-    let [version, trace_cmd] = PACKAGES.map(|name| kernels::unpack_package("sid", name, folder.path()));
+    let [version, trace_cmd] = PACKAGES.map(|name| fetch::unpack_package("sid", name, folder.path()));
     let (version, trace_cmd) = (version?, trace_cmd?);
     let libraries = folder.path().join("usr/lib/x86_64-linux-gnu");
     let mut peers: Vec<PathBuf> =

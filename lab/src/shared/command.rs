@@ -17,6 +17,14 @@ pub fn lines(pipe: Option<impl Read>) -> impl Iterator<Item = String> {
 pub fn output(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().or_cause(format!("cannot start {name}"))?;
+    succeeded(&name, output)
+}
+
+/// What a command printed, if it did not fail.
+///
+/// # Errors
+/// If it failed; then with what it said.
+pub fn succeeded(name: &str, output: Output) -> Result<Output> {
     if output.status.success() {
         return Ok(output);
     }
