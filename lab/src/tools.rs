@@ -37,9 +37,6 @@ pub const SETPRIV: Tool =
     Tool { name: "setpriv", package: "util-linux", purpose: "ends the emulator when the lab is killed" };
 /// The compiler for BPF.
 pub const CLANG: Tool = Tool { name: "clang", package: "clang", purpose: "compiles the BPF programs" };
-/// Prints BTF as C. Only needed to make `vmlinux.h` again.
-pub const BPFTOOL: Tool =
-    Tool { name: "bpftool", package: "bpftool", purpose: "prints a kernel's types as C" };
 
 /// Compresses the guest's root of a room kit. The kernels unpack it much faster than what xz makes.
 pub const ZSTD: Tool = Tool { name: "zstd", package: "zstd", purpose: "compresses the room kit" };

@@ -22,6 +22,7 @@ mod situations;
 mod stacks;
 mod stages;
 mod variants;
+mod vmlinux;
 
 use std::panic::catch_unwind;
 use std::path::PathBuf;
@@ -115,6 +116,9 @@ fn on_host(arguments: &Arguments) -> ExitCode {
             trials.push(Trial::test(format!("{}::{case}", series.name), move || fleet.run(nth, case)));
         }
     }
+    let nth = MATRIX.iter().position(|series| series.name == DEFAULT).unwrap_or_default();
+    let vmlinux = move || fleet.with(nth, |guest| vmlinux::is_like_the_kernels(guest).map_err(failed));
+    trials.push(Trial::test(format!("{DEFAULT}::vmlinux_h_is_like_the_kernels_types"), vmlinux));
     // These leave the kernel unusable, so each has a guest of its own.
     for (case, _) in situations::SPECIAL {
         let is_at_boot = case.ends_with("at_boot");
