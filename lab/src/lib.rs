@@ -9,6 +9,7 @@ pub mod channels;
 pub mod check;
 pub mod copies;
 pub mod demo;
+pub mod device_mapper;
 pub mod diff;
 pub mod doctor;
 pub mod drift;

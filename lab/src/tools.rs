@@ -35,6 +35,9 @@ pub const DEPMOD: Tool = Tool { name: "depmod", package: "kmod", purpose: "tells
 /// Ends the emulator when the lab is killed.
 pub const SETPRIV: Tool =
     Tool { name: "setpriv", package: "util-linux", purpose: "ends the emulator when the lab is killed" };
+/// Makes disks of parts of other disks, in the guest of the tests.
+pub const DMSETUP: Tool =
+    Tool { name: "dmsetup", package: "dmsetup", purpose: "makes disks of parts of other disks" };
 /// The compiler for BPF.
 pub const CLANG: Tool = Tool { name: "clang", package: "clang", purpose: "compiles the BPF programs" };
 

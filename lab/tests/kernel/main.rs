@@ -19,6 +19,7 @@ mod pagecache;
 mod requests;
 mod scenario;
 mod situations;
+mod split;
 mod stacks;
 mod stages;
 mod variants;
@@ -32,7 +33,7 @@ use std::time::Duration;
 
 use common::{OrCause, Result};
 use lab::kernels::{DEFAULT, MATRIX};
-use lab::tools::SETPRIV;
+use lab::tools::{DMSETUP, SETPRIV};
 use lab::vm::{Guest, Machine};
 use lab::workbook::Workbook;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -188,7 +189,7 @@ fn boot(kernel: &str, append: &str) -> Result<Guest> {
     let ourselves = folder.path().join("kernel-tests");
     let this = std::env::current_exe().or_cause("cannot find ourselves")?;
     std::fs::copy(this, &ourselves).or_cause("cannot copy ourselves")?;
-    machine.binaries.extend([ourselves, SETPRIV.find()?]);
+    machine.binaries.extend([ourselves, SETPRIV.find()?, DMSETUP.find()?]);
     for name in ["shout", "refused"] {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
