@@ -7,6 +7,7 @@
 //! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1` the long cases run too.
 
 mod channels;
+mod claims;
 mod ctracer;
 mod drift;
 mod driver;
@@ -44,7 +45,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 12] = [
+const CASES: [&[Case]; 13] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -57,6 +58,7 @@ const CASES: [&[Case]; 12] = [
     hello::CASES,
     ctracer::CASES,
     scenario::CASES,
+    claims::CASES,
 ];
 
 /// Makes cases of functions, named after them.
@@ -190,7 +192,7 @@ fn boot(kernel: &str, append: &str) -> Result<Guest> {
     let this = std::env::current_exe().or_cause("cannot find ourselves")?;
     std::fs::copy(this, &ourselves).or_cause("cannot copy ourselves")?;
     machine.binaries.extend([ourselves, SETPRIV.find()?, DMSETUP.find()?]);
-    for name in ["shout", "refused"] {
+    for name in ["shout", "refused", "nested"] {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
     }
