@@ -7,6 +7,7 @@
 //! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1` the long cases run too.
 
 mod channels;
+mod claims;
 mod ctracer;
 mod drift;
 mod driver;
@@ -19,9 +20,11 @@ mod pagecache;
 mod requests;
 mod scenario;
 mod situations;
+mod split;
 mod stacks;
 mod stages;
 mod variants;
+mod vmlinux;
 mod writers;
 
 use std::panic::catch_unwind;
@@ -31,7 +34,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{OrCause, Result};
-use lab::host::tools::SETPRIV;
+use lab::host::tools::{DMSETUP, SETPRIV};
 use lab::machine::kernels::{DEFAULT, MATRIX};
 use lab::machine::vm::{Machine, Vm};
 use lab::workbook::Workbook;
@@ -43,7 +46,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 13] = [
+const CASES: [&[Case]; 15] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -57,6 +60,8 @@ const CASES: [&[Case]; 13] = [
     ctracer::CASES,
     scenario::CASES,
     writers::CASES,
+    claims::CASES,
+    split::CASES,
 ];
 
 /// Makes cases of functions, named after them.
@@ -117,6 +122,9 @@ fn on_host(arguments: &Arguments) -> ExitCode {
             trials.push(Trial::test(format!("{}::{case}", series.name), move || fleet.run(nth, case)));
         }
     }
+    let nth = MATRIX.iter().position(|series| series.name == DEFAULT).unwrap_or_default();
+    let vmlinux = move || fleet.with(nth, |guest| vmlinux::is_like_the_kernels(guest).map_err(failed));
+    trials.push(Trial::test(format!("{DEFAULT}::vmlinux_h_is_like_the_kernels_types"), vmlinux));
     // These leave the kernel unusable, so each has a guest of its own.
     for (case, _) in situations::SPECIAL {
         let is_at_boot = case.ends_with("at_boot");
@@ -186,8 +194,8 @@ fn boot(kernel: &str, append: &str) -> Result<Vm> {
     let ourselves = folder.path().join("kernel-tests");
     let this = std::env::current_exe().or_cause("cannot find ourselves")?;
     std::fs::copy(this, &ourselves).or_cause("cannot copy ourselves")?;
-    machine.binaries.extend([ourselves, SETPRIV.find()?]);
-    for name in ["shout", "refused"] {
+    machine.binaries.extend([ourselves, SETPRIV.find()?, DMSETUP.find()?]);
+    for name in ["shout", "refused", "nested"] {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
     }
