@@ -14,8 +14,9 @@ use crate::protocol::ToGuest;
 use crate::terminal;
 use crate::vm::Line;
 
-/// How long a program in the guest may print nothing, and not end, when it was asked to.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a program in the guest may print nothing, and not end, when it was asked to: a second as a rule, longer on a
+/// machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often somebody may ask until we no longer wait for the program.
 const INSISTENCE: u32 = 3;
