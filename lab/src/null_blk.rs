@@ -55,6 +55,31 @@ impl NullBlk {
     }
 }
 
+/// Finds a time in which something else can happen, such as I/O that is to begin before the first one on a slow disk ends. How
+/// long that takes depends on the machine, so `attempt` gets a longer time until it gives something: `None` means that it was
+/// too short.
+///
+/// # Errors
+/// If `attempt` fails, or 25 s are too short. After 30 s the kernel gives up an I/O.
+pub fn long_enough<T>(
+    shortest: Duration,
+    mut attempt: impl FnMut(Duration) -> Result<Option<T>>,
+) -> Result<T> {
+    const LONGEST: Duration = Duration::from_secs(25);
+    let mut time = shortest;
+    loop {
+        if let Some(done) = attempt(time)? {
+            return Ok(done);
+        }
+        if time == LONGEST {
+            return Err(Error::new("this machine is too slow for what is to happen while a disk is busy")
+                .evidence(format!("it did not happen within {} s", time.as_secs()))
+                .fix("try it again when the machine has less to do"));
+        }
+        time = LONGEST.min(time * 4);
+    }
+}
+
 impl Drop for NullBlk {
     fn drop(&mut self) {
         // What is left of it ends with the guest.
