@@ -51,6 +51,9 @@ impl NullBlk {
         let names = [name.to_owned(), format!("nullb{}", number.trim())];
         let device = names.iter().map(|name| Path::new("/dev").join(name)).find(|path| path.exists());
         let device = device.ok_or_else(|| Error::new("null_blk made no disk").evidence(names.join(", ")))?;
+        // In ms. After 30 s the kernel would give up an I/O.
+        let timeout = crate::guest::queue(&device.to_string_lossy(), "io_timeout")?;
+        fs::write(timeout, "1000000").or_cause("null_blk refuses a time after which an I/O has failed")?;
         Ok(Self { folder, device })
     }
 }
@@ -60,12 +63,12 @@ impl NullBlk {
 /// too short.
 ///
 /// # Errors
-/// If `attempt` fails, or 25 s are too short. After 30 s the kernel gives up an I/O.
+/// If `attempt` fails, or two minutes are too short.
 pub fn long_enough<T>(
     shortest: Duration,
     mut attempt: impl FnMut(Duration) -> Result<Option<T>>,
 ) -> Result<T> {
-    const LONGEST: Duration = Duration::from_secs(25);
+    const LONGEST: Duration = Duration::from_secs(120);
     let mut time = shortest;
     loop {
         if let Some(done) = attempt(time)? {
