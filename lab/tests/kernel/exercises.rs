@@ -9,7 +9,7 @@ use lab::vm::{Guest, Machine};
 use lab::workbook::{Program, Workbook};
 use libtest_mimic::Trial;
 
-use crate::{Fleet, failed, variants};
+use crate::{BOOT_LIMIT, Fleet, failed, variants};
 
 /// What the check must find wrong with a starting point, or with a stage that is taken for the next one: any of these.
 /// An exercise that fails for another reason would teach something else.
@@ -55,8 +55,8 @@ pub fn trials(soak: bool) -> Vec<Trial> {
     let mut trial = |id: &str, what: &str, kernel: usize, binary: String, passes: bool| {
         let (fleet, workbook, id) = (fleet.clone(), workbook.clone(), id.to_owned());
         let name = format!("{}::exercise_{}_{what}", MATRIX[kernel].name, id.replace('.', "_"));
-        trials.push(Trial::test(name, move || {
-            fleet.with(kernel, |guest| {
+        trials.push(Trial::test(name.clone(), move || {
+            fleet.with(kernel, &name, |guest| {
                 let exercise = exercise::find(&workbook, &id).map_err(failed)?;
                 let error = match exercise::verdict(guest, &exercise, &binary) {
                     Ok(seen) if !passes => return Err(format!("it passes: {seen}").into()),
@@ -104,7 +104,7 @@ fn boot(kernel: &str) -> Result<Guest> {
             copies.push((solved.clone(), exercise.solved(&workbook, &solved)?));
         }
     }
-    let mut machine = Machine::new(&workbook, kernel)?;
+    let mut machine = Machine { limit: BOOT_LIMIT, ..Machine::new(&workbook, kernel)? };
     machine.binaries.extend(variants::build(&workbook, "exercises", copies)?);
     machine.boot()
 }
