@@ -32,14 +32,14 @@ fn main() -> Result<()> {
     let workbook = Workbook::read()?;
     let folder = args.folder.unwrap_or_else(|| workbook.target.join("book"));
     let folder = std::path::absolute(&folder).or_cause("cannot tell where to write")?;
-    spare(&folder)?;
+    check_replaceable(&folder)?;
     build(workbook, &folder)?;
     println!("{}", folder.join("index.html").display());
     Ok(())
 }
 
 /// Makes sure that nobody loses a folder: mdBook empties the one that it writes to.
-fn spare(folder: &Path) -> Result<()> {
+fn check_replaceable(folder: &Path) -> Result<()> {
     let mut entries = folder.read_dir().into_iter().flatten();
     if entries.next().is_none() || folder.join("index.html").exists() {
         return Ok(());

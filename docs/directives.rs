@@ -14,8 +14,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
+use lab::publish::record;
+use lab::workbook::diff;
 use lab::workbook::{Program, Stage, Workbook};
-use lab::{diff, record};
 use mdbook_markdown::pulldown_cmark::{Event, Tag};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 

@@ -1,7 +1,7 @@
 //! The view for a projector: what each stage changes, one item at a time. One file that needs nothing else.
 
 use common::Result;
-use lab::diff::{self, FileDiff, Item, Kind};
+use lab::workbook::diff::{self, FileDiff, Item, Kind};
 use lab::workbook::{Stage, Workbook};
 use serde_json::{Value, json};
 

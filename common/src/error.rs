@@ -62,13 +62,6 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-impl From<libbpf_rs::Error> for Error {
-    /// libbpf's own error, told with what libbpf logged on the way to it.
-    fn from(error: libbpf_rs::Error) -> Self {
-        crate::libbpf_log::explain(&error)
-    }
-}
-
 /// `result.or_cause("cannot read /proc/kallsyms")`: an error of the system becomes evidence for ours.
 pub trait OrCause<T> {
     /// Turns the error into an [`Error`] with this cause and the system's words as evidence.

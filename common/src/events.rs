@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::ErrorKind;
 
-use crate::report::words;
+use crate::record::{self, Record};
 use crate::stop::Stop;
-use crate::{OrCause, Result};
+use crate::{Error, OrCause, Result};
 
 /// The lines that the events become.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ struct State {
     /// Not printed yet.
     text: String,
     count: u64,
+    /// What was wrong with an event.
+    error: Option<Error>,
 }
 
 impl Lines {
@@ -38,6 +40,14 @@ impl Lines {
         if state.count < self.limit {
             state.count += 1;
             state.text += &format!("{line}\n");
+        }
+    }
+
+    /// Adds the line that an event becomes. If it is none of its type, [`Lines::print`] fails.
+    pub fn add_event<T: Record, L: Display>(&self, event: &[u8], line: impl FnOnce(T) -> L) {
+        match record::read_rounded(event) {
+            Ok(event) => self.add(line(event)),
+            Err(error) => self.state.borrow_mut().error = Some(error),
         }
     }
 
@@ -78,9 +88,11 @@ impl Lines {
     /// Prints the lines that were not printed yet; false if nobody reads them, as after `| head -3`.
     ///
     /// # Errors
-    /// If they can't be printed.
+    /// If they can't be printed, or an event was none of its type.
     pub fn print(&self) -> Result<bool> {
-        let text = std::mem::take(&mut self.state.borrow_mut().text);
+        let State { text, error, .. } = &mut *self.state.borrow_mut();
+        error.take().map_or(Ok(()), Err)?;
+        let text = std::mem::take(text);
         match io::stdout().write_all(text.as_bytes()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
             other => other.map(|()| true).or_cause("cannot print the events"),
@@ -88,13 +100,12 @@ impl Lines {
     }
 }
 
-/// Takes an event apart that holds numbers of 64 bits, and then a task's name.
-pub fn parse<const N: usize>(event: &[u8]) -> ([u64; N], String) {
-    let name = event.get(8 * N..).unwrap_or_default();
-    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+/// A task's name, as `bpf_get_current_comm()` gives it.
+pub fn task_name(comm: [i8; 16]) -> String {
+    let name: Vec<u8> = comm.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
     // A task may give itself any name, also one that would move a terminal's cursor.
     let printable = |c: char| if c.is_control() { '?' } else { c };
-    (words(event), String::from_utf8_lossy(name).chars().map(printable).collect())
+    String::from_utf8_lossy(&name).chars().map(printable).collect()
 }
 
 #[cfg(test)]
@@ -102,11 +113,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_numbers_and_a_name() {
-        let event = [&7_u64.to_ne_bytes()[..], &8_u64.to_ne_bytes(), b"sh\x1b[2J\0rest"].concat();
-        assert_eq!(parse(&event), ([7, 8], "sh?[2J".to_owned()));
+    fn a_name_moves_no_cursor() {
+        let mut comm = [0; 16];
+        comm[..11].copy_from_slice(&b"sh\x1b[2J\0rest".map(|byte| byte as i8));
+        assert_eq!(task_name(comm), "sh?[2J");
+    }
+
+    #[test]
+    fn an_event_of_another_type_ends_the_run() {
+        let lines = Lines::new(None);
         // Of a perf buffer more comes than was sent: it rounds up.
-        assert_eq!(parse::<2>(&[]), ([0, 0], String::new()));
+        lines.add_event(&[&7_u64.to_ne_bytes()[..], &[0; 4]].concat(), |number: u64| number);
+        assert_eq!((lines.count(), lines.print()), (1, Ok(true)));
+        lines.add_event(&[0; 4], |number: u64| number);
+        assert!(lines.print().is_err());
     }
 
     #[test]

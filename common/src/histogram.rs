@@ -25,12 +25,14 @@ use crate::report::columns;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram(Vec<u64>);
 
-impl Histogram {
-    /// The slots of a map's record, which is, or begins with, an array of `u64`; of a longer one give the beginning.
-    pub fn of_record(record: &[u8]) -> Self {
-        record.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes)).collect()
+impl<const N: usize> From<[u64; N]> for Histogram {
+    /// From the slots of a program's record.
+    fn from(slots: [u64; N]) -> Self {
+        slots.into_iter().collect()
     }
+}
 
+impl Histogram {
     /// The slot of a value.
     pub fn slot(value: u64) -> usize {
         value.max(1).ilog2() as usize
@@ -182,8 +184,7 @@ mod tests {
 
     #[test]
     fn readings_of_cpus_are_added_and_readings_in_time_are_subtracted() {
-        let record: Vec<u8> = [1_u64, 0, 5].iter().flat_map(|count| count.to_ne_bytes()).collect();
-        let cpus = [Histogram::of_record(&record), histogram(&[]), histogram(&[2, 1])];
+        let cpus = [Histogram::from([1, 0, 5]), histogram(&[]), histogram(&[2, 1])];
         let now: Histogram = cpus.into_iter().sum();
         assert_eq!(now, histogram(&[3, 1, 5]));
         assert_eq!(now.since(&histogram(&[3, 1])), histogram(&[0, 0, 5]));

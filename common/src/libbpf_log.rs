@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libbpf_rs::{ErrorKind, PrintLevel, set_print};
 
+use crate::lab::in_the_lab;
 use crate::{Error, preflight};
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
@@ -27,8 +28,15 @@ fn log(level: PrintLevel, text: String) {
     }
 }
 
+impl From<libbpf_rs::Error> for Error {
+    /// libbpf's own error, told with what libbpf logged on the way to it.
+    fn from(error: libbpf_rs::Error) -> Self {
+        explain(&error)
+    }
+}
+
 /// An error of libbpf with its cause and a fix, as far as they can be known.
-pub(crate) fn explain(error: &libbpf_rs::Error) -> Error {
+fn explain(error: &libbpf_rs::Error) -> Error {
     let warnings = WARNINGS.lock().map(|warnings| warnings.clone()).unwrap_or_default();
     explain_with(error.kind(), &format!("{error:#}"), &warnings, VERBOSE.load(Ordering::Relaxed))
 }
@@ -52,11 +60,11 @@ fn explain_with(kind: ErrorKind, error: &str, warnings: &str, verbose: bool) -> 
             .evidence(format!("{evidence}\ncapabilities: {}", preflight::capabilities()))
             .fix(format!(
                 "run as root with all capabilities, which a plain container has not, or in the lab: {}",
-                preflight::in_the_lab()
+                in_the_lab()
             )),
         ErrorKind::NotFound => Error::new("the kernel does not have what the program wants to attach to")
             .evidence(evidence)
-            .fix(format!("try a kernel that has it: {} --kernel VERSION", preflight::in_the_lab())),
+            .fix(format!("try a kernel that has it: {} --kernel VERSION", in_the_lab())),
         _ => Error::new("libbpf could not load or attach the BPF programs")
             .evidence(evidence)
             .fix("see all that libbpf says: run again with --verbose"),

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use libbpf_rs::OpenObject;
-use libbpf_rs::btf::{Btf, ReferencesType, types};
 use nix::unistd::{Uid, geteuid};
 
+use crate::lab::in_the_lab;
 use crate::probe::{Function, Functions};
 use crate::{Error, OrCause, Result, tracefs};
 
@@ -116,13 +116,7 @@ impl Need {
                 let names: Vec<_> = names.iter().map(String::as_str).collect();
                 all.first_attachable(&names).map(drop)
             }),
-            Self::Tracepoint(name) => {
-                tracepoint(name, &tracefs::path()?.join("events"))?;
-                match name.as_str() {
-                    "block_rq_issue" => request_comes_first(name, &Btf::from_vmlinux()?),
-                    _ => Ok(()),
-                }
-            }
+            Self::Tracepoint(name) => tracepoint(name, &tracefs::path()?.join("events")),
             Self::Tracer(name) => tracer(name, &tracefs::path()?.join("available_tracers")),
         }
     }
@@ -220,27 +214,6 @@ fn tracepoint(name: &str, events: &Path) -> Result<()> {
         .fix(format!("look for another, by a part of the name: ls -d {}/*/*PART*", events.display())))
 }
 
-/// Before 5.11, and before 5.10.137, a tracepoint of requests gave its programs the queue first. A program that takes it for
-/// the request is loaded there, if the field that it reads is within a queue, too, and tells nonsense.
-fn request_comes_first(name: &str, btf: &Btf<'_>) -> Result<()> {
-    // typedef void (*btf_trace_NAME)(void *, struct request *)
-    let function = btf.type_by_name::<types::Typedef<'_>>(format!("btf_trace_{name}").as_str());
-    let function = function.map(|typedef| typedef.referenced_type().skip_mods_and_typedefs());
-    let function = function.and_then(|pointer| types::Ptr::try_from(pointer).ok());
-    let function = function.and_then(|pointer| types::FuncProto::try_from(pointer.referenced_type()).ok());
-    let arguments: Vec<_> = function.iter().flat_map(|function| function.iter()).skip(1).collect();
-    let first = arguments.first().and_then(|argument| btf.type_by_id::<types::Ptr<'_>>(argument.ty));
-    let first = first.map(|pointer| pointer.referenced_type().skip_mods_and_typedefs());
-    match first.as_ref().and_then(|first| first.name()).map(|name| name.to_string_lossy()) {
-        Some(name_of_first) if name_of_first != "request" => {
-            Err(Error::new(format!("the tracepoint {name} has other arguments on this kernel"))
-                .evidence(format!("the first is a {name_of_first}, not a request (kernel {})", release()))
-                .fix(format!("update the kernel: 5.10.137 and 5.11 changed that; or: {}", in_the_lab())))
-        }
-        _ => Ok(()),
-    }
-}
-
 fn tracer(name: &str, list: &Path) -> Result<()> {
     let tracers = fs::read_to_string(list).or_cause(format!("cannot read {}", list.display()))?;
     if tracers.split_whitespace().any(|tracer| tracer == name) {
@@ -253,18 +226,6 @@ fn tracer(name: &str, list: &Path) -> Result<()> {
             name.to_uppercase(),
             in_the_lab()
         )))
-}
-
-/// How to run this program in the lab.
-pub(crate) fn in_the_lab() -> String {
-    let program = std::env::args().next().unwrap_or_default();
-    let name = Path::new(&program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    match name.strip_prefix("stage") {
-        Some(number) => format!("cargo lab run {number}"),
-        // A copy such as my03-1 has no name in the lab, and the lab's doctor asks for all.
-        None if name.contains('-') || name == "lab" => "cargo lab run STAGE".to_owned(),
-        None => format!("cargo lab run {name}"),
-    }
 }
 
 /// Which of the capabilities that tracing needs this process has, such as `CAP_SYS_ADMIN yes, CAP_BPF no`.
@@ -336,30 +297,6 @@ mod tests {
     }
 
     /// With the types of a kernel before that change and after it, as clang writes them.
-    #[test]
-    fn a_tracepoint_that_gives_the_queue_first_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let check = |arguments: &str| {
-            let source = format!(
-                "struct request_queue {{ int q; }}; struct request {{ int rq; }};\n\
-                 typedef void (*btf_trace_block_rq_issue)(void *, {arguments});\n\
-                 btf_trace_block_rq_issue hook;\n"
-            );
-            let [c, object] = ["types.c", "types.o"].map(|name| folder.path().join(name));
-            fs::write(&c, source).unwrap();
-            let mut clang = std::process::Command::new("clang");
-            let made = clang.args(["-target", "bpf", "-g", "-c", "-o"]).args([&object, &c]).status().unwrap();
-            assert!(made.success());
-            request_comes_first("block_rq_issue", &Btf::from_path(object).unwrap())
-        };
-        assert_eq!(check("struct request *"), Ok(()));
-        insta::assert_snapshot!(tell(check("struct request_queue *, struct request *")), @r"
-        the tracepoint block_rq_issue has other arguments on this kernel
-          evidence: the first is a request_queue, not a request (kernel [release])
-          fix:      update the kernel: 5.10.137 and 5.11 changed that; or: cargo lab run STAGE
-        ");
-    }
-
     #[test]
     fn programs_need_what_their_sections_say() {
         let of = |sections: &[&str]| needs(sections.iter().map(|section| (*section).to_owned()));

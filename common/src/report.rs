@@ -90,21 +90,29 @@ pub struct Unpaired {
     pub dropped: u64,
     /// Ends whose start was not seen, where a stage counts them.
     pub unmatched: Option<u64>,
+    /// Durations of split bios that were measured before the last piece had ended, where a stage counts them.
+    pub too_short: Option<u64>,
     /// Calls that the kernel did not show to the programs, see [`missed_calls`].
     pub missed: Option<u64>,
 }
 
 impl Unpaired {
-    /// Counts it when the programs are detached: `starts` is the map of starts that wait for their end, `overwritten`
-    /// the starts whose address came again before their end was seen, `dropped` the starts that found no room.
-    pub fn count(starts: &impl MapCore, overwritten: u64, dropped: u64, missed: Option<u64>) -> Self {
-        Self { open: starts.keys().count() as u64 + overwritten, dropped, unmatched: None, missed }
+    /// Counts it when the programs are detached: `starts` is the map of starts that wait for their end, `dropped` the
+    /// starts that found no room in it.
+    pub fn count(starts: &impl MapCore, dropped: u64, missed: Option<u64>) -> Self {
+        Self { open: starts.keys().count() as u64, dropped, unmatched: None, too_short: None, missed }
     }
 
     /// Adds the ends whose start was not seen.
     #[must_use]
     pub fn with_unmatched(self, unmatched: u64) -> Self {
         Self { unmatched: Some(unmatched), ..self }
+    }
+
+    /// Adds the durations that end before the last piece of a split bio.
+    #[must_use]
+    pub fn with_too_short(self, too_short: u64) -> Self {
+        Self { too_short: Some(too_short), ..self }
     }
 }
 
@@ -113,6 +121,9 @@ impl fmt::Display for Unpaired {
         write!(f, "Starts without an end: {}, starts not recorded: {}, ", self.open, self.dropped)?;
         if let Some(unmatched) = self.unmatched {
             write!(f, "ends without a start: {unmatched}, ")?;
+        }
+        if let Some(too_short) = self.too_short {
+            write!(f, "durations too short: {too_short}, ")?;
         }
         write_missed(f, self.missed)
     }
@@ -134,6 +145,23 @@ pub struct SlowBio {
 }
 
 impl SlowBio {
+    /// From its address and the times of its start and its end.
+    pub fn new(bio: u64, start: u64, end: u64) -> Self {
+        Self { bio, start, end, ..Self::default() }
+    }
+
+    /// Adds the sector that it was submitted for.
+    #[must_use]
+    pub fn at_sector(self, sector: u64) -> Self {
+        Self { sector: Some(sector), ..self }
+    }
+
+    /// Adds what `bpf_get_stackid()` gave at `submit_bio()`.
+    #[must_use]
+    pub fn by_stack(self, stack_id: i64) -> Self {
+        Self { stack_id: Some(stack_id), ..self }
+    }
+
     /// How long it took, in nanoseconds.
     pub fn duration(&self) -> u64 {
         self.end.saturating_sub(self.start)
@@ -158,10 +186,7 @@ impl MaxLatency {
     ///
     /// # Errors
     /// If the map can't be read.
-    pub fn with_stack(
-        mut self,
-        lookup: impl FnOnce(u32) -> libbpf_rs::Result<Option<Vec<u8>>>,
-    ) -> Result<Self> {
+    pub fn with_stack(mut self, lookup: impl FnOnce(u32) -> Result<Option<Vec<u64>>>) -> Result<Self> {
         let Some(id) = self.slowest.as_ref().and_then(|bio| bio.stack_id) else { return Ok(self) };
         self.stack = Some(match u32::try_from(id) {
             Ok(id) => lookup(id)?.map_or(Stack::NotRecorded(Errno::ENOENT), |record| Stack::new(&record)),
@@ -221,11 +246,8 @@ pub struct PageCache {
 
 impl PageCache {
     /// From the values of the stages' map: pages read, pages added. What is not there is 0.
-    pub fn of(values: &[Option<Vec<u8>>], missed: Option<u64>) -> Self {
-        let mut counts = values.iter().map(|value| {
-            let [count] = words(value.as_deref().unwrap_or_default());
-            count
-        });
+    pub fn of(values: &[Option<u64>], missed: Option<u64>) -> Self {
+        let mut counts = values.iter().map(|value| value.unwrap_or_default());
         let (total, added) = (counts.next().unwrap_or_default(), counts.next().unwrap_or_default());
         Self { pid: None, total, added, missed }
     }
@@ -261,12 +283,6 @@ fn write_missed(f: &mut fmt::Formatter<'_>, missed: Option<u64>) -> fmt::Result 
 
 /// A line between parts of a report.
 const RULE: &str = "==================================================";
-
-/// The numbers of a map's record that holds `u64` only, in the order of its fields. What the record does not hold is 0.
-pub fn words<const N: usize>(record: &[u8]) -> [u64; N] {
-    let mut words = record.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
-    std::array::from_fn(|_| words.next().unwrap_or_default())
-}
 
 /// How many calls of the probed functions the kernel did not show to the programs of `object`, because they came in
 /// an interrupt while the CPU was just running another kprobe (`kprobe_running()`) or another program
@@ -314,20 +330,23 @@ mod tests {
 
     #[test]
     fn unpaired() {
-        let all_told = Unpaired { open: 3, dropped: 1, unmatched: None, missed: Some(2) };
+        let all_told = Unpaired { open: 3, dropped: 1, unmatched: None, too_short: None, missed: Some(2) };
         insta::assert_snapshot!(all_told, @"Starts without an end: 3, starts not recorded: 1, calls missed: 2");
         insta::assert_snapshot!(all_told.with_unmatched(4), @"Starts without an end: 3, starts not recorded: 1, ends without a start: 4, calls missed: 2");
-        let older = Unpaired { open: 0, dropped: 0, unmatched: None, missed: None };
+        insta::assert_snapshot!(all_told.with_too_short(5), @"Starts without an end: 3, starts not recorded: 1, durations too short: 5, calls missed: 2");
+        let older = Unpaired { open: 0, dropped: 0, unmatched: None, too_short: None, missed: None };
         insta::assert_snapshot!(older, @"Starts without an end: 0, starts not recorded: 0, calls missed: not known (the kernel counts them all from 6.7 on)");
     }
 
     #[test]
     fn the_slowest_of_each_cpus_slowest() {
         let cpus = [[0, 0, 0, 0], [0xff01, 100, 350, 2048], [0xff02, 200, 400, 8]];
-        let bios = cpus.map(|cpu| {
-            let record: Vec<u8> = cpu.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
-            let [bio, start, end, sector] = words(&record);
-            SlowBio { bio, start, end, sector: Some(sector), ..SlowBio::default() }
+        let bios = cpus.map(|[bio, start, end, sector]| SlowBio {
+            bio,
+            start,
+            end,
+            sector: Some(sector),
+            ..SlowBio::default()
         });
         insta::assert_snapshot!(MaxLatency::of(bios.clone()), @r"
         ==================================================
@@ -342,7 +361,7 @@ mod tests {
 
     #[test]
     fn the_slowest_without_its_stack_says_why() {
-        let bio = SlowBio { bio: 0xff01, start: 100, end: 350, sector: Some(8), stack_id: Some(-17) };
+        let bio = SlowBio::new(0xff01, 100, 350).at_sector(8).by_stack(-17);
         insta::assert_snapshot!(MaxLatency::of([bio]).with_stack(|_| unreachable!()).unwrap(), @r"
         ==================================================
         From: submit_bio(bio=0xff01) 100
@@ -367,9 +386,7 @@ mod tests {
 
     #[test]
     fn pages_read_and_pages_added() {
-        let of = |counts: [u64; 2], missed| {
-            PageCache::of(&counts.map(|count| Some(count.to_ne_bytes().to_vec())), missed)
-        };
+        let of = |counts: [u64; 2], missed| PageCache::of(&counts.map(Some), missed);
         insta::assert_snapshot!(of([15, 4], Some(0)), @r"
         ==================================================
         [Total 15 Hit 11 miss 4]

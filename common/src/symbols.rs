@@ -42,16 +42,15 @@ pub struct Frame {
 
 impl Stack {
     /// A stack from its record in a stack map: addresses, the innermost first, then zeros.
-    pub fn new(record: &[u8]) -> Self {
+    pub fn new(record: &[u64]) -> Self {
         // Without modules there is no such file.
         let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
         Self::with(record, Path::new(KALLSYMS), &modules)
     }
 
-    fn with(record: &[u8], kallsyms: &Path, modules: &str) -> Self {
-        let words = record.chunks_exact(8).filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes));
-        let addresses: Vec<_> = words.take_while(|address| *address != 0).collect();
-        let full = !addresses.is_empty() && addresses.len() == record.len() / 8;
+    fn with(record: &[u64], kallsyms: &Path, modules: &str) -> Self {
+        let addresses: Vec<_> = record.iter().copied().take_while(|address| *address != 0).collect();
+        let full = !addresses.is_empty() && addresses.len() == record.len();
         let (names, nameless) = match names(&addresses, kallsyms) {
             Ok(names) => (names, None),
             Err(error) => (vec![None; addresses.len()], Some(error)),
@@ -173,8 +172,7 @@ mod tests {
     }
 
     fn stack(addresses: &[u64], text: &str) -> Stack {
-        let record: Vec<u8> = addresses.iter().flat_map(|address| address.to_ne_bytes()).collect();
-        Stack::with(&record, kallsyms(text).path(), MODULES)
+        Stack::with(addresses, kallsyms(text).path(), MODULES)
     }
 
     #[test]
@@ -214,8 +212,7 @@ mod tests {
 
     #[test]
     fn without_kallsyms_there_are_addresses_and_the_reason() {
-        let record = 0xffff_ffff_8100_0101_u64.to_ne_bytes();
-        insta::assert_snapshot!(Stack::with(&[record, [0; 8]].concat(), Path::new("/nowhere/kallsyms"), ""), @r"
+        insta::assert_snapshot!(Stack::with(&[0xffff_ffff_8100_0101, 0], Path::new("/nowhere/kallsyms"), ""), @r"
         => 0xffffffff81000101
         the functions have no names here
           evidence: /nowhere/kallsyms: failed to stat `/nowhere/kallsyms`: No such file or directory (os error 2)

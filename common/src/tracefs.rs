@@ -8,14 +8,14 @@ use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{TRACEFS_MAGIC, statfs};
 
-use crate::preflight::in_the_lab;
+use crate::lab::in_the_lab;
 use crate::{Error, Result, process};
 
-const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// The folder where tracefs is mounted, if it is.
 pub fn mounted() -> Option<PathBuf> {
-    PLACES
+    MOUNT_POINTS
         .iter()
         .map(PathBuf::from)
         .find(|place| statfs(place).is_ok_and(|fs| fs.filesystem_type() == TRACEFS_MAGIC))
@@ -30,7 +30,7 @@ pub fn path() -> Result<PathBuf> {
 }
 
 fn mount_here() -> Result<PathBuf> {
-    let place = Path::new(PLACES[0]);
+    let place = Path::new(MOUNT_POINTS[0]);
     match mount(Some("tracefs"), place, Some("tracefs"), MsFlags::empty(), None::<&str>) {
         Ok(()) => Ok(place.to_owned()),
         Err(error) => Err(not_mounted(error)),
@@ -39,7 +39,7 @@ fn mount_here() -> Result<PathBuf> {
 
 fn not_mounted(error: Errno) -> Error {
     let failed = Error::new("tracefs, where the trace pipe is, is not mounted and could not be mounted")
-        .evidence(format!("mount -t tracefs tracefs {}: {}", PLACES[0], std::io::Error::from(error)));
+        .evidence(format!("mount -t tracefs tracefs {}: {}", MOUNT_POINTS[0], std::io::Error::from(error)));
     match error {
         Errno::ENODEV | Errno::ENOENT => {
             failed.fix(format!("boot a kernel built with CONFIG_TRACING: {}", in_the_lab()))

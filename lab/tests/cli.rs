@@ -4,8 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use lab::workbook::{Program, Stage, Workbook};
-use lab::{copies, diff};
+use lab::workbook::{Program, Stage, Workbook, copies, diff};
 
 /// Runs a command and gives its exit status, stdout and stderr as one text.
 fn run(command: &mut Command) -> String {
@@ -30,6 +29,7 @@ fn help() {
     insta::assert_snapshot!("help_run", lab(&["run", "--help"]));
     insta::assert_snapshot!("help_exercise", lab(&["exercise", "--help"]));
     insta::assert_snapshot!("help_diff", lab(&["diff", "--help"]));
+    insta::assert_snapshot!("help_kernels", lab(&["kernels", "--help"]));
     insta::assert_snapshot!("help_io", run(Command::new(env!("CARGO_BIN_EXE_io")).args(["write", "--help"])));
 }
 
@@ -245,10 +245,13 @@ fn a_checkout_with_a_blank_in_its_name_is_told_where_to_build() {
 fn the_book_explains_errors_in_their_own_words() {
     let root = Workbook::read().unwrap().root;
     let mut sources = fs::read_to_string(root.join("lab/setup")).unwrap();
-    for folder in ["common/src", "common/build/src", "lab/src"] {
-        for entry in fs::read_dir(root.join(folder)).unwrap() {
+    let mut folders = ["common/src", "common/build/src", "lab/src"].map(|folder| root.join(folder)).to_vec();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_file() {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
                 sources += &fs::read_to_string(path).unwrap();
             }
         }

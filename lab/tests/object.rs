@@ -7,9 +7,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::Command;
 
-use lab::tools::output;
-use lab::workbook::{Program, Stage, Workbook};
-use lab::{copies, diff, exercise};
+use lab::host::tools::output;
+use lab::learn::exercise;
+use lab::workbook::{Program, Stage, Workbook, copies, diff};
 use libbpf_rs::ObjectBuilder;
 
 /// No stage differs from its parent by more lines of code, those that go and those that come.
@@ -232,7 +232,7 @@ fn check_picture(name: &str, shows: impl Fn(&Stage) -> bool) {
     let workbook = Workbook::read().unwrap();
     let mut probes: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for stage in workbook.stages.iter().filter(|stage| shows(stage)) {
-        for section in lab::doctor::sections(stage).unwrap() {
+        for section in lab::learn::doctor::sections(stage).unwrap() {
             // 5.10's name of filemap_read() is in the picture, but not as a probe of its own.
             if section != "?fexit/generic_file_buffered_read" {
                 let section = section.trim_start_matches('?').to_owned();

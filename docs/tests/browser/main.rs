@@ -5,7 +5,7 @@ mod chromium;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lab::diff::{self, Item, Kind};
+use lab::workbook::diff::{self, Item, Kind};
 use lab::workbook::{Stage, Workbook};
 use serde::Deserialize;
 use serde_json::json;

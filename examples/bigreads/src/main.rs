@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use common::args::RunArgs;
-use common::events::{self, Lines};
+use common::events::{Lines, task_name};
 use common::trace_pipe::TracePipe;
 use common::{preflight, report};
 use libbpf_rs::PerfBufferBuilder;
@@ -11,6 +11,8 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bigreads.skel.rs"));
 }
+use bpf::types::event;
+common::record!(event { bytes, pid, comm });
 
 /// Print every read of 1 MiB or more: who, and how many bytes came
 #[derive(Parser)]
@@ -54,8 +56,9 @@ fn main() -> common::Result<()> {
     let mut skel = open_skel.load()?;
     let lines = Lines::new(args.run.lines);
     let print = |_, event: &[u8]| {
-        let ([bytes, pid], comm) = events::parse(event);
-        lines.add(format!("{comm:<16} {pid:<7} {bytes:>10}"));
+        lines.add_event(event, |event { bytes, pid, comm }| {
+            format!("{:<16} {pid:<7} {bytes:>10}", task_name(comm))
+        });
     };
     let perf = PerfBufferBuilder::new(&skel.maps.perf_buffer).sample_cb(print).build()?;
     report::print(format!("{:<16} {:<7} {:>10}", "COMM", "PID", "BYTES"))?;

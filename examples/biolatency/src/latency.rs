@@ -26,26 +26,19 @@ pub struct Latency {
     total_ns: u64,
 }
 
-impl Latency {
-    /// From the program's `struct hist`.
-    pub fn of_record(record: &[u8]) -> Self {
-        let (slots, total) = record.split_at_checked(record.len().saturating_sub(8)).unwrap_or_default();
-        let [total_ns] = common::report::words(total);
-        Self { histogram: Histogram::of_record(slots), total_ns }
+impl From<types::hist> for Latency {
+    fn from(types::hist { slots, total_ns }: types::hist) -> Self {
+        Self { histogram: Histogram::from(slots), total_ns }
     }
+}
 
+impl Latency {
     fn since(&self, before: &Self) -> Self {
         Self {
             histogram: self.histogram.since(&before.histogram),
             total_ns: self.total_ns.saturating_sub(before.total_ns),
         }
     }
-}
-
-/// The two numbers of the program's `struct io_kind`.
-pub fn words(key: &[u8]) -> [u32; 2] {
-    let mut words = key.chunks_exact(4).map(|word| word.try_into().map_or(0, u32::from_ne_bytes));
-    std::array::from_fn(|_| words.next().unwrap_or_default())
 }
 
 /// The last reading: the program never clears, so what came in an interval is the difference of two.
@@ -255,12 +248,5 @@ mod tests {
         // Two kinds with one name are shown as one.
         let interval = readings.next(second.into(), name);
         assert_eq!(interval, [(kind(Some("disk1"), None), latency(&[1, 3], 39))].into());
-    }
-
-    #[test]
-    fn a_record_is_slots_and_a_sum() {
-        let record: Vec<u8> = [4_u64, 0, 2, 777].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        assert_eq!(Latency::of_record(&record), latency(&[4, 0, 2], 777));
-        assert_eq!(words(&[7_u32.to_ne_bytes(), 256_u32.to_ne_bytes()].concat()), [7, 256]);
     }
 }

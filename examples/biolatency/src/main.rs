@@ -7,9 +7,9 @@ use common::disks::{self, Disks};
 use common::flags::Flags;
 use common::interval::IntervalArgs;
 use common::preflight::{self, Need};
-use common::{Error, report};
+use common::{Error, record, report};
+use libbpf_rs::MapCore;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags};
 
 mod latency;
 
@@ -18,6 +18,9 @@ use latency::{Form, Kind, Latency, Readings};
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/biolatency.skel.rs"));
 }
+use bpf::types::{hist, io_kind};
+common::record!(hist { slots, total_ns });
+common::record!(io_kind { dev, flags });
 
 /// Show how long block I/O takes, as histograms
 #[derive(Parser)]
@@ -56,7 +59,7 @@ fn main() -> common::Result<()> {
     // What -Q starts with, where the kernel has it.
     let io_start = args.queued && Need::Tracepoint("block_io_start".to_owned()).check().is_ok();
     open_skel.progs.block_io_start.set_autoload(io_start);
-    open_skel.progs.block_rq_issue.set_autoload(!io_start);
+    open_skel.progs.blk_mq_start_request_entry.set_autoload(!io_start);
     preflight::check(open_skel.open_object())?;
 
     let mut disks = Disks::default();
@@ -78,8 +81,9 @@ fn main() -> common::Result<()> {
         let map = &skel.maps.hist_map;
         let mut now = BTreeMap::new();
         for key in map.keys() {
-            let record = map.lookup(&key, MapFlags::ANY)?.unwrap_or_default();
-            now.insert(latency::words(&key), Latency::of_record(&record));
+            let hist = record::lookup::<hist>(map, &key)?.map_or_else(Latency::default, Latency::from);
+            let io_kind { dev, flags } = record::read(&key)?;
+            now.insert([dev, flags], hist);
         }
         let interval = readings.next(now, |[dev, kept]| Kind {
             disk: args.disks.then(|| disks.name(dev)),

@@ -3,13 +3,14 @@
 use clap::Parser;
 use common::histogram::Histogram;
 use common::interval::IntervalArgs;
-use common::{preflight, report};
+use common::{preflight, record, report};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags};
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bitehist.skel.rs"));
 }
+use bpf::types::hist;
+common::record!(hist { slots });
 
 /// Show the sizes of block I/O, in KiB, as a histogram
 #[derive(Parser)]
@@ -31,8 +32,8 @@ fn main() -> common::Result<()> {
 
     let mut before = Histogram::default();
     args.intervals.each(|| {
-        let cpus = skel.maps.hist_map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
-        let now: Histogram = cpus.iter().flatten().map(|record| Histogram::of_record(record)).sum();
+        let cpus: Vec<hist> = record::of_each_cpu(&skel.maps.hist_map, 0)?;
+        let now: Histogram = cpus.into_iter().map(|hist| Histogram::from(hist.slots)).sum();
         let table = now.since(&before).table("kbytes").to_string();
         before = now;
         Ok(table)

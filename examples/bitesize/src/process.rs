@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use common::Result;
+use common::events::task_name;
 use common::histogram::Histogram;
-use libbpf_rs::{MapCore, MapFlags};
+use common::{Result, record};
+use libbpf_rs::MapCore;
 
-/// As in `struct process` of the BPF source.
-const SLOTS: usize = 22;
+use crate::bpf::types;
 
 /// What a record of the map says.
 #[derive(Clone, Debug)]
@@ -25,26 +25,15 @@ pub type Processes = BTreeMap<u32, Process>;
 pub fn read(map: &impl MapCore) -> Result<Processes> {
     let mut processes = Processes::new();
     for key in map.keys() {
-        let Some(record) = map.lookup(&key, MapFlags::ANY)? else { continue };
-        processes.insert(number(&key), Process::of_record(&record));
+        let Some(process) = record::lookup::<types::process>(map, &key)? else { continue };
+        processes.insert(record::read(&key)?, Process::from(process));
     }
     Ok(processes)
 }
 
-fn number(bytes: &[u8]) -> u32 {
-    bytes.try_into().map_or(0, u32::from_ne_bytes)
-}
-
-impl Process {
-    fn of_record(record: &[u8]) -> Self {
-        let (slots, rest) = record.split_at(record.len().min(SLOTS * 8));
-        let (uid, comm) = rest.split_at(rest.len().min(4));
-        let comm = comm.split(|byte| *byte == 0).next().unwrap_or_default();
-        Self {
-            uid: number(uid),
-            comm: String::from_utf8_lossy(comm).into_owned(),
-            histogram: Histogram::of_record(slots),
-        }
+impl From<types::process> for Process {
+    fn from(process: types::process) -> Self {
+        Self { uid: process.uid, comm: task_name(process.comm), histogram: Histogram::from(process.slots) }
     }
 }
 
@@ -86,30 +75,25 @@ pub fn interval(
 mod tests {
     use super::*;
 
-    /// A record of the map, as the kernel has it.
-    fn record(slots: &[(usize, u64)], uid: u32, comm: &str) -> Vec<u8> {
-        let mut counts = [0_u64; SLOTS];
-        slots.iter().for_each(|(slot, count)| counts[*slot] = *count);
-        let mut record: Vec<u8> = counts.iter().flat_map(|count| count.to_ne_bytes()).collect();
-        record.extend(uid.to_ne_bytes());
-        record.extend(comm.bytes());
-        record.resize(SLOTS * 8 + 4 + 16 + 4, 0);
-        record
-    }
-
-    fn processes(records: &[(u32, Vec<u8>)]) -> Processes {
-        records.iter().map(|(pid, record)| (*pid, Process::of_record(record))).collect()
+    fn process(counts: &[(usize, u64)], uid: u32, name: &str) -> Process {
+        let mut slots = [0; 22];
+        counts.iter().for_each(|(slot, count)| slots[*slot] = *count);
+        let mut comm = [0; 16];
+        comm.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from as i8);
+        Process::from(types::process { slots, uid, comm, ..Default::default() })
     }
 
     #[test]
     fn the_process_with_the_most_io_comes_first() {
-        let before =
-            processes(&[(7, record(&[(2, 100)], 0, "jbd2/sda1-8")), (582, record(&[(2, 10)], 0, "sh"))]);
-        let now = processes(&[
-            (7, record(&[(2, 100)], 0, "jbd2/sda1-8")),
-            (582, record(&[(2, 80), (4, 1), (5, 737)], 0, "dd")),
-            (583, record(&[(2, 37), (3, 7), (7, 2152)], 1000, "cksum")),
-            (584, record(&[(0, 3)], 0, "a name of 16 ch")),
+        let before = Processes::from([
+            (7, process(&[(2, 100)], 0, "jbd2/sda1-8")),
+            (582, process(&[(2, 10)], 0, "sh")),
+        ]);
+        let now = Processes::from([
+            (7, process(&[(2, 100)], 0, "jbd2/sda1-8")),
+            (582, process(&[(2, 80), (4, 1), (5, 737)], 0, "dd")),
+            (583, process(&[(2, 37), (3, 7), (7, 2152)], 1000, "cksum")),
+            (584, process(&[(0, 3)], 0, "a name of 16 ch")),
         ]);
         insta::assert_snapshot!("all", interval("2015-05-14 23:03:17", &before, &now, None, 80));
         insta::assert_snapshot!(

@@ -3,9 +3,8 @@
 use clap::Parser;
 use common::args::RunArgs;
 use common::trace_pipe::TracePipe;
-use common::{preflight, report};
+use common::{preflight, record, report};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags};
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/hello_clone.skel.rs"));
@@ -41,8 +40,7 @@ fn main() -> common::Result<()> {
     skel.links = Default::default(); // detach
     pipe.drain()?;
     if args.count {
-        let count = skel.maps.count_map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
-        let [count] = report::words(&count);
+        let count: u64 = record::lookup(&skel.maps.count_map, &0_u32.to_ne_bytes())?.unwrap_or_default();
         report::print(format!("New processes and threads: {count}"))?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Parser;
-use common::events::{self, Lines};
+use common::events::{Lines, task_name};
 use common::{OrCause, args, preflight, report};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{PerfBufferBuilder, RingBufferBuilder};
@@ -12,6 +12,8 @@ use nix::time::{ClockId, clock_gettime};
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/hello_perf_output.skel.rs"));
 }
+use bpf::types::event;
+common::record!(event { ns, pid, comm });
 
 /// Say hello for every new process and thread, through a perf event array
 #[derive(Parser)]
@@ -52,9 +54,10 @@ fn main() -> common::Result<()> {
     let lines = Lines::new(args.events.lines);
     let message = if args.ringbuf { "Hello, ringbuf!" } else { "Hello, perf_output!" };
     let print = |event: &[u8]| {
-        let ([ns, pid], comm) = events::parse(event);
-        let seconds = Duration::from_nanos(ns).saturating_sub(start).as_secs_f64();
-        lines.add(format!("{seconds:<18.9} {comm:<16} {pid:<7} {message}"));
+        lines.add_event(event, |event { ns, pid, comm }| {
+            let seconds = Duration::from_nanos(ns).saturating_sub(start).as_secs_f64();
+            format!("{seconds:<18.9} {:<16} {pid:<7} {message}", task_name(comm))
+        });
     };
     report::print(format!("{:<18} {:<16} {:<7} MESSAGE", "TIME(s)", "COMM", "PID"))?;
 

@@ -10,13 +10,14 @@ use common::args::seconds;
 use common::heatmap::{self, Form, Row, Scale};
 use common::histogram::Histogram;
 use common::interval::IntervalArgs;
-use common::{Error, OrCause, preflight, report};
+use common::{Error, OrCause, preflight, record, report};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags};
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/tracex3.skel.rs"));
 }
+use bpf::types::counts;
+common::record!(counts { slots });
 
 /// Show the latencies of block I/O as a heat map: time downwards, latency to the right
 #[derive(Parser)]
@@ -69,8 +70,8 @@ fn main() -> common::Result<()> {
     let mut head = Some(form.head()).filter(|_| !args.json);
     let (mut before, mut rows) = (Histogram::default(), VecDeque::new());
     intervals.each_between("", || {
-        let cpus = skel.maps.counts_map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
-        let now: Histogram = cpus.iter().flatten().map(|record| Histogram::of_record(record)).sum();
+        let cpus: Vec<counts> = record::of_each_cpu(&skel.maps.counts_map, 0)?;
+        let now: Histogram = cpus.into_iter().map(|counts| Histogram::from(counts.slots)).sum();
         let counts = now.since(&before).counts().to_vec();
         before = now;
         let time = report::time_stamp().split_off("2026-03-01 ".len());

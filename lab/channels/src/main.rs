@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use common::trace_pipe::Line;
-use common::{Error, OrCause, Result, report, tracefs};
+use common::{Error, OrCause, Result, record, report, tracefs};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, PerfBufferBuilder, ProgramInput, ProgramMut, RingBufferBuilder};
 use nix::fcntl::OFlag;
@@ -23,6 +23,8 @@ use nix::time::{ClockId, clock_gettime};
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/channels.skel.rs"));
 }
+use bpf::types::event;
+common::record!(event { ns, pid, number, comm });
 
 /// Send events through each channel, and print a line for each
 #[derive(Parser)]
@@ -82,8 +84,8 @@ fn main() -> Result<()> {
         Ok(())
     };
     let read_count = || -> Result<()> {
-        let count = maps.count_map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
-        seen.borrow_mut().count = report::words::<1>(&count)[0];
+        let count = record::lookup(&maps.count_map, &0_u32.to_ne_bytes())?;
+        seen.borrow_mut().count = count.unwrap_or_default();
         Ok(())
     };
     let channels: [Channel<'_>; 8] = [
@@ -162,9 +164,9 @@ struct Seen {
 }
 
 impl Seen {
-    /// An event: time, process, number, name.
+    /// An event. One of another length has no number, so that it is missing in what is printed.
     fn see(&mut self, event: &[u8]) {
-        self.numbers.push((report::words::<4>(event)[1] >> 32) as u32);
+        self.numbers.extend(record::read_rounded(event).map(|event { number, .. }| number));
     }
 }
 

@@ -1,8 +1,8 @@
-//! The workload tool `io`, see [`lab::workload`].
+//! The workload tool `io`, see [`lab::guest::workload`].
 
 use clap::Parser;
 
 fn main() -> common::Result<()> {
-    println!("{}", lab::workload::Io::parse().run()?);
+    println!("{}", lab::shared::workload::Io::parse().run()?);
     Ok(())
 }

@@ -10,15 +10,20 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use common::{Error, OrCause, Result};
-use lab::bundle::{self, Wanted};
-use lab::copies::{self, Files};
-use lab::diff::{self, Extent};
-use lab::kernels::{DEFAULT, Kernel, MATRIX, Series};
-use lab::protocol::ToGuest;
-use lab::vm::{Accel, BOOT_LIMIT, Guest, Machine, Stream};
+
+use lab::kit::bundle::{self, KitOptions};
+use lab::learn::{demo, doctor, exercise, list};
+use lab::machine::kernels::{DEFAULT, MATRIX, Series};
+use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
+use lab::machine::{signals, terminal};
+use lab::measure::{bench, vmlinux};
+use lab::publish::{record, sync};
+use lab::shared::files;
+use lab::shared::protocol::ToGuest;
+use lab::shared::workload::Workload;
 use lab::workbook::Workbook;
-use lab::workload::Workload;
-use lab::{bench, demo, doctor, exercise, files, interrupt, list, record, sync, terminal, vmlinux};
+use lab::workbook::copies::{self, Files};
+use lab::workbook::diff::{self, Extent};
 use nix::sys::signal::Signal;
 
 /// The lab: boots a real kernel and runs the workbook's stages and examples in it
@@ -39,15 +44,16 @@ enum Command {
         #[arg(value_name = "STAGE or EXAMPLE")]
         program: Option<String>,
     },
-    /// Show the kernels of the matrix, or fetch them
+    /// Show which kernels are locked, and whether they are here; or fetch them
     Kernels {
-        /// Fetch these unless they are here; all of them if none is named
+        /// Fetch exactly the locked packages of these kernels, unless they are here; all of them if none is named
         #[arg(long, value_name = "VERSION", num_args = 0..)]
         fetch: Option<Vec<String>>,
-        /// Look for newer packages of those that are here, too
+        /// Fetch newer packages if there are any, and write them into the lock, lab/kernels.lock.json
         #[arg(long, requires = "fetch")]
         newer: bool,
-        /// Debian's mirror to fetch from, if this machine's apt knows none
+        /// The archive of Debian to fetch from: a mirror, or a date in a snapshot archive [default: the mirror of this
+        /// machine's apt]
         #[arg(long, value_name = "URL", requires = "fetch")]
         mirror: Option<String>,
     },
@@ -220,11 +226,11 @@ impl Boot {
         Ok(Machine { accel: self.accel, append: self.append.clone(), limit, ..machine })
     }
 
-    fn boot(&self, workbook: &Workbook) -> Result<Guest> {
+    fn boot(&self, workbook: &Workbook) -> Result<Vm> {
         self.boot_with(workbook, workbook.build()?)
     }
 
-    fn boot_with(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Guest> {
+    fn boot_with(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Vm> {
         let machine = self.machine(workbook, binaries)?;
         eprintln!("Booting Linux {} ...", self.kernel);
         let guest = machine.boot()?;
@@ -268,7 +274,7 @@ fn run(command: Command) -> Result<ExitCode> {
                 Some(own) => own.stage,
                 None => workbook.program(&name)?,
             };
-            interrupt::take_over()?;
+            signals::take_over()?;
             let mut binaries = workbook.build()?;
             let mut binary = program.binary();
             if let Some(own) = &own {
@@ -278,7 +284,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let mut guest = boot.boot_with(&workbook, binaries)?;
             let argv = program.argv(&binary, io.as_ref(), &arguments);
             guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
-            let status = live(&mut guest)?;
+            let status = run_live(&mut guest)?;
             guest.fetch(files::named(&arguments), Path::new("."))?;
             Ok(status)
         }
@@ -287,7 +293,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Record { programs, boot } => {
             let workbook = Workbook::read()?;
             let named = programs.iter().map(|name| workbook.program(name)).collect::<Result<Vec<_>>>()?;
-            interrupt::take_over()?;
+            signals::take_over()?;
             for program in if named.is_empty() { workbook.programs().collect() } else { named } {
                 // Each in a guest in which nobody has done anything, as a reader does.
                 record::record(&mut boot.boot(&workbook)?, program)?;
@@ -296,44 +302,44 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Shell { boot } => {
             let workbook = Workbook::read()?;
-            interrupt::take_over()?;
+            signals::take_over()?;
             let mut guest = boot.boot(&workbook)?;
             let raw = terminal::Raw::new()?;
-            guest.start(&["sh"], Some(terminal::like_ours()))?;
+            guest.start(&["sh"], Some(terminal::for_guest()))?;
             terminal::pass_keys(guest.line());
-            let status = live(&mut guest);
+            let status = run_live(&mut guest);
             drop(raw);
             status
         }
         Command::Demo { boot } => {
             let workbook = Workbook::read()?;
-            interrupt::take_over()?;
+            signals::take_over()?;
             let mut guest = boot.boot(&workbook)?;
             demo::run(&mut guest, &workbook)
         }
         Command::Bundle { verify: Some(folder), .. } => bundle::verify(&folder),
         Command::Bundle { kernels, out, with_sources, verify: None } => {
-            interrupt::take_over()?;
-            bundle::make(&Workbook::read()?, &Wanted { kernels, out, with_sources })
+            signals::take_over()?;
+            bundle::make(&Workbook::read()?, &KitOptions { kernels, out, with_sources })
         }
         Command::Drift { kernels } => {
-            interrupt::take_over()?;
-            lab::drift::run(&Workbook::read()?, &kernels)
+            signals::take_over()?;
+            lab::measure::drift::run(&Workbook::read()?, &kernels)
         }
         Command::Bench => {
-            interrupt::take_over()?;
+            signals::take_over()?;
             bench::run(&Workbook::read()?)
         }
         Command::Channels => {
-            interrupt::take_over()?;
-            lab::channels::run(&Workbook::read()?)
+            signals::take_over()?;
+            lab::measure::channels::run(&Workbook::read()?)
         }
         Command::Peers => {
-            interrupt::take_over()?;
-            lab::peers::run(&Workbook::read()?)
+            signals::take_over()?;
+            lab::measure::peers::run(&Workbook::read()?)
         }
         Command::Vmlinux { boot } => {
-            interrupt::take_over()?;
+            signals::take_over()?;
             let workbook = Workbook::read()?;
             vmlinux::write(&mut boot.boot(&workbook)?, &workbook)
         }
@@ -344,8 +350,8 @@ fn run(command: Command) -> Result<ExitCode> {
 fn compare(workbook: &Workbook, names: &[&str], peek: bool) -> Result<(String, Files, Files)> {
     if let ["mine", name] = names {
         let own = exercise::find(workbook, name)?;
-        let mine = exercise::mine(workbook, &own)?;
-        let ours = exercise::ours(workbook, &own, peek, "diff mine")?;
+        let mine = exercise::working_copy(workbook, &own)?;
+        let ours = exercise::our_solution(workbook, &own, peek, "diff mine")?;
         return Ok((format!("From your {} to ours", own.id()), mine, ours));
     }
     if names == ["mine"] {
@@ -366,7 +372,7 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
         Exercise::Start { exercise, again } => print(&exercise::start(&workbook, &find(&exercise)?, again)?),
         Exercise::Check { exercise, boot } => {
             let exercise = find(&exercise)?;
-            interrupt::take_over()?;
+            signals::take_over()?;
             let binary = exercise::build(&workbook, &exercise)?;
             let binaries = workbook.build_tools()?.into_iter().chain([binary]).collect();
             let mut guest = boot.boot_with(&workbook, binaries)?;
@@ -399,20 +405,20 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
                 .evidence(format!("it has {}", all.join(", ")))
                 .fix("name one of these; a kernel of your own need not be fetched: cargo lab run --kernel PATH")
         })?;
-        if !newer && series.here()?.is_some() {
-            continue;
-        }
-        let Kernel { package, .. } = series.fetch(mirror)?;
-        eprintln!("Kernel {name} is here: {}", package.map(|package| package.release).unwrap_or_default());
+        if newer {
+            series.newer(mirror)?
+        } else {
+            series.fetch(mirror)?
+        };
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Waits for the program that was started as if it ran here: what it prints is printed as it comes, Ctrl-C is its, and
 /// its exit status is ours.
-fn live(guest: &mut Guest) -> Result<ExitCode> {
+fn run_live(guest: &mut Vm) -> Result<ExitCode> {
     let line = guest.line();
-    interrupt::pass_to(line.clone());
+    signals::pass_to(line.clone());
     let mut unread = false;
     let status = guest.finish(None, |stream, bytes| {
         let written = match stream {

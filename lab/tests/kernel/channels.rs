@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lab::channels::SENT;
+use lab::publish::channels::SENT;
 
 use crate::guest::sh;
 use crate::{Case, cases};

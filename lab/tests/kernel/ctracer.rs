@@ -9,9 +9,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use lab::guest::{PART_DEVICE, RAW_DEVICE, Setting};
-use lab::observe::{Observation, Stage};
-use lab::workload::Done;
+use lab::guest::running::{Observation, Running};
+use lab::guest::system::Setting;
+use lab::shared::disks::{PART_DEVICE, RAW_DEVICE};
+use lab::shared::workload::Done;
 use libbpf_rs::query::LinkInfoIter;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
@@ -58,19 +59,19 @@ pub const OUTER: &[&str] = &[
 pub const SOAK: &[Case] = cases![soak_ctracer];
 
 /// Some of the functions that each bio passes through: to attach to all of them one by one, as on 5.10 and 6.1, takes its time.
-const SOME: [&str; 6] =
+pub const SOME: [&str; 6] =
     ["--functions", "submit_bio*", "--functions", "blk_mq_s*_bio*", "--functions", "*split*"];
 
 const FILE: &str = "/tmp/ctracer.rec";
 const PIPE: &str = "/tmp/ctracer.pipe";
 
 /// Starts it, with these options.
-fn start(options: &[&str]) -> Stage {
-    Stage::start(&[&["stage10", "--output", FILE, "--lines", "3"], options].concat()).unwrap()
+pub fn start(options: &[&str]) -> Running {
+    Running::start(&[&["stage10", "--output", FILE, "--lines", "3"], options].concat()).unwrap()
 }
 
 /// Ends it, and gives what it recorded. If the kernel has not shown some calls, as a preemptible one may, the case begins anew.
-fn end(stage: Stage) -> Tree {
+fn end(stage: Running) -> Tree {
     let tree = end_as_it_is(stage);
     if let Some(missed @ 1..) = tree.losses.as_ref().and_then(|losses| losses.suppressed) {
         eprintln!("{missed} calls were not shown");
@@ -79,7 +80,7 @@ fn end(stage: Stage) -> Tree {
     tree
 }
 
-fn end_as_it_is(stage: Stage) -> Tree {
+pub fn end_as_it_is(stage: Running) -> Tree {
     let seen = stage.end(Signal::SIGINT).unwrap();
     assert!(seen.status.success(), "{seen:?}");
     tree(&seen)
@@ -126,8 +127,9 @@ fn start_and_stop(said: &str) -> Killed {
     let mut command = Command::new("stage10");
     let command = command.args(["--output", FILE, "--lines", "3"]).stdout(Stdio::null());
     let mut child = Killed(command.stderr(fs::File::create(said).unwrap()).spawn().unwrap());
-    // The two ends of a life are attached first, by a link for each of their four programs.
-    while LinkInfoIter::default().count() < before + 4 {
+    // The programs at the ends of a life are attached first, each by its own link.
+    let first = if has_fprobe() { 2 } else { 4 };
+    while LinkInfoIter::default().count() < before + first {
         assert!(child.0.try_wait().unwrap().is_none(), "it ended");
         thread::yield_now();
     }
@@ -169,7 +171,7 @@ fn lives<'a>(tree: &'a Tree, device: &str, operation: &str) -> Vec<&'a Life> {
 }
 
 /// What holds whatever was traced.
-fn check(tree: &Tree) {
+pub fn check(tree: &Tree) {
     let losses = tree.losses.clone().unwrap();
     assert_eq!(losses.lost.iter().sum::<u64>(), 0);
     let mut open = 0;
@@ -635,7 +637,7 @@ fn ctracer_goes_on_without_those_that_the_kernel_refuses() {
 }
 
 /// Whether a link can hold all functions.
-fn has_fprobe() -> bool {
+pub fn has_fprobe() -> bool {
     fs::read_to_string("/proc/kallsyms").unwrap().contains(" register_fprobe_ips\n")
 }
 
@@ -768,7 +770,8 @@ fn ctracer_keeps_what_it_cannot_write() {
     sh("mkdir -p /tmp/small && mount -t tmpfs -o size=16k small /tmp/small");
     let _unmount = AtEnd("umount /tmp/small");
     for (option, file) in [("--output", "/tmp/small/x.rec"), ("--html", "/tmp/small/x.html")] {
-        let stage = Stage::start(&[&["stage10", option, file, "--lines", "3"], &SOME[..]].concat()).unwrap();
+        let stage =
+            Running::start(&[&["stage10", option, file, "--lines", "3"], &SOME[..]].concat()).unwrap();
         io("write /dev/scratch --count 50");
         let seen = stage.end(Signal::SIGINT).unwrap();
         assert_eq!(seen.status.code(), Some(1), "{seen:?}");

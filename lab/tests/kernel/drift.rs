@@ -1,8 +1,10 @@
 //! What the book says of a kernel is what the kernel says.
 
 use common::preflight::release;
-use lab::drift::{Drift, RELEASE, measure};
-use lab::kernels::MATRIX;
+use lab::guest::drift::measure;
+use lab::machine::kernels::MATRIX;
+use lab::publish::drift::Drift;
+use lab::shared::measure::RELEASE;
 
 use crate::{Case, cases};
 

@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use lab::kernels::DEFAULT;
-use lab::record;
-use lab::vm::Machine;
+use lab::machine::kernels::DEFAULT;
+use lab::machine::vm::Machine;
+use lab::publish::record;
 use lab::workbook::Workbook;
 use libtest_mimic::{Failed, Trial};
 use nix::sys::signal::{Signal, kill};

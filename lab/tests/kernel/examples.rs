@@ -5,9 +5,9 @@ use std::process::Command;
 use std::thread;
 
 use common::histogram::Histogram;
-use lab::observe::Stage;
-use lab::truth::{histogram, histograms};
-use lab::workload::Done;
+use lab::guest::running::Running;
+use lab::guest::truth::{histogram, histograms};
+use lab::shared::workload::Done;
 
 use crate::guest::{end_exact as end, io, quiet};
 use crate::pagecache::{go, prepare};
@@ -31,7 +31,7 @@ fn truth<'a>(done: impl IntoIterator<Item = &'a Done>) -> Histogram {
 /// On both sides of the buckets' borders, two processes at the same time, and more than one interval.
 fn bitehist_and_bitesize_put_each_size_into_its_bucket() {
     quiet();
-    let [hist, size] = ["bitehist", "bitesize"].map(|name| Stage::start(&[name, "0.1"]).unwrap());
+    let [hist, size] = ["bitehist", "bitesize"].map(|name| Running::start(&[name, "0.1"]).unwrap());
     let mut done: Vec<_> = [(512, 3), (2048, 4), (3584, 1), (65024, 5)]
         .map(|(size, count)| io(&format!("write /dev/scratch --size {size} --count {count}")))
         .into();
@@ -56,7 +56,7 @@ fn bitesize_counts_the_processes_that_it_is_asked_for() {
     let [first, second] = ["write /dev/scratch --count 5", "write /dev/scratch --count 9"].map(prepare);
     let pid = second.id().to_string();
     let [one, full] = [["--pid", &pid], ["--processes", "1"]]
-        .map(|[name, value]| Stage::start(&["bitesize", name, value]).unwrap());
+        .map(|[name, value]| Running::start(&["bitesize", name, value]).unwrap());
     let [first, second] = [first, second].map(go);
     let [one, full] = [one, full].map(end);
 

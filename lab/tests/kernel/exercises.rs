@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use common::Result;
-use lab::exercise::{self, Exercise};
-use lab::kernels::MATRIX;
-use lab::vm::{Guest, Machine};
+use lab::learn::exercise::{self, Exercise};
+use lab::machine::kernels::MATRIX;
+use lab::machine::vm::{Machine, Vm};
 use lab::workbook::{Program, Workbook};
 use libtest_mimic::Trial;
 
@@ -94,7 +94,7 @@ fn name(exercise: &Exercise<'_>, what: &str) -> String {
 }
 
 /// Boots a kernel with all starting points and all solutions.
-fn boot(kernel: &str) -> Result<Guest> {
+fn boot(kernel: &str) -> Result<Vm> {
     let workbook = Workbook::read()?;
     let mut copies = Vec::new();
     for stage in &workbook.stages {

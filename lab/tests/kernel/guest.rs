@@ -8,9 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use lab::guest::{FS_MOUNT, mount_fs, unmount_fs};
-use lab::observe::{Observation, Stage};
-use lab::workload::{Done, Io};
+use lab::guest::running::{Observation, Running};
+use lab::guest::system::{mount_fs, unmount_fs};
+use lab::shared::disks::FS_MOUNT;
+use lab::shared::workload::{Done, Io};
 use libbpf_rs::query::ProgInfoIter;
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::Signal;
@@ -42,7 +43,7 @@ pub fn sh(command: &str) -> String {
 
 /// What `io` did with these arguments.
 pub fn io(arguments: &str) -> Done {
-    lab::observe::io(&arguments.split(' ').collect::<Vec<_>>()).unwrap()
+    lab::guest::running::io(&arguments.split(' ').collect::<Vec<_>>()).unwrap()
 }
 
 /// What a stage printed while `io` ran; ended by Ctrl-C.
@@ -52,7 +53,7 @@ pub fn watch(stage: &str, arguments: &str) -> (Observation, Done) {
 
 /// What a stage printed while something was done; ended by Ctrl-C.
 pub fn watch_while<T>(stage: &str, work: impl FnOnce() -> T) -> (Observation, T) {
-    let stage = Stage::start(&[stage]).unwrap();
+    let stage = Running::start(&[stage]).unwrap();
     let done = work();
     let seen = stage.end(Signal::SIGINT).unwrap();
     assert!(seen.status.success(), "{seen:?}");
@@ -68,7 +69,7 @@ pub struct Missed;
 /// A kernel does not run a program within itself; nor, for probes that are kprobes, within another one. So it skips an
 /// interrupt that comes in the middle of one, and a preemptible kernel, as 7.2 is, another task as well. It counts these
 /// calls and the program tells them; then the case begins anew.
-pub fn end_exact(stage: Stage) -> Observation {
+pub fn end_exact(stage: Running) -> Observation {
     let seen = stage.end(Signal::SIGINT).unwrap();
     assert!(seen.status.success(), "{seen:?}");
     if seen.stderr.contains("too low") {

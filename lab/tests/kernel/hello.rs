@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use common::preflight::release;
-use lab::observe::{Observation, Stage};
+use lab::guest::running::{Observation, Running};
 use nix::sys::signal::{Signal, kill};
 
 use crate::guest::{wait_until, watch_while};
@@ -64,7 +64,7 @@ const CHANNELS: [(&[&str], &str); 2] = [
 fn hello_perf_output_has_each_process_once() {
     const FORKS: u64 = 32;
     for (argv, message) in CHANNELS {
-        let example = Stage::start(argv).unwrap();
+        let example = Running::start(argv).unwrap();
         let (parent, _) = fork(FORKS);
         let thread = thread::spawn(|| ());
         thread.join().unwrap();
@@ -85,7 +85,7 @@ fn hello_perf_output_has_each_process_once() {
 fn hello_perf_output_counts_what_it_could_not_send() {
     const FORKS: u64 = 224;
     for (argv, message) in CHANNELS {
-        let example = Stage::start(&[argv, &["--pages", "1"]].concat()).unwrap();
+        let example = Running::start(&[argv, &["--pages", "1"]].concat()).unwrap();
         kill(example.pid(), Signal::SIGSTOP).unwrap();
         let (parent, others) = fork(FORKS);
         kill(example.pid(), Signal::SIGCONT).unwrap();
@@ -106,7 +106,7 @@ fn hello_clone_has_each_process_once() {
     assert!(lines.iter().all(|line| line.message == "Hello, World!"), "{}", seen.stdout);
     assert_eq!(lines.iter().filter(|line| line.pid == parent).count() as u64, FORKS, "{}", seen.stdout);
 
-    let example = Stage::start(&["hello_clone", "--count"]).unwrap();
+    let example = Running::start(&["hello_clone", "--count"]).unwrap();
     let (parent, _) = fork(FORKS);
     let seen = example.end(Signal::SIGINT).unwrap();
     assert!(seen.status.success(), "{}", seen.stderr);
@@ -146,13 +146,13 @@ fn bigreads_has_each_large_read_once() {
     assert_eq!(sizes(&seen), [MIB, 2 * MIB], "{}", seen.stdout);
     assert_eq!(counts(&seen)[1], 0);
 
-    let example = Stage::start(&["bigreads", "--min-bytes", "4096"]).unwrap();
+    let example = Running::start(&["bigreads", "--min-bytes", "4096"]).unwrap();
     read(&SIZES);
     let seen = example.end(Signal::SIGINT).unwrap();
     let large: Vec<_> = sizes(&seen).into_iter().filter(|size| *size >= MIB - 1 || *size == 4096).collect();
     assert_eq!(large, SIZES, "{}", seen.stdout);
 
-    let example = Stage::start(&["bigreads", "--printk"]).unwrap();
+    let example = Running::start(&["bigreads", "--printk"]).unwrap();
     read(&SIZES);
     let seen = example.end(Signal::SIGINT).unwrap();
     let lines = seen.lines();
@@ -202,7 +202,7 @@ fn bigreads_sees_reads_while_others_wait() {
     assert_eq!(sizes(&seen), [MIB], "{}", seen.stdout);
 
     let (seen, _waiting) = {
-        let example = Stage::start(&["bigreads", "--printk"]).unwrap();
+        let example = Running::start(&["bigreads", "--printk"]).unwrap();
         let waiting = Waiting::new(16);
         read(&[MIB]);
         (example.end(Signal::SIGINT).unwrap(), waiting)

@@ -9,11 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use common::preflight::release;
-use lab::guest::{Setting, forget, queue};
-use lab::null_blk::{NullBlk, long_enough};
-use lab::observe::Stage;
-use lab::truth::disk_reads_and_writes;
-use lab::workload::Done;
+use lab::guest::null_blk::{NullBlk, long_enough};
+use lab::guest::running::Running;
+use lab::guest::system::{Setting, evict, queue};
+use lab::guest::truth::disk_reads_and_writes;
+use lab::shared::workload::Done;
 use nix::unistd::{Pid, gettid};
 use serde_json::Value;
 
@@ -40,12 +40,12 @@ struct Latency {
 
 type Kinds = BTreeMap<(String, String), Latency>;
 
-fn start(arguments: &str) -> Stage {
-    Stage::start(&["biolatency"].into_iter().chain(arguments.split(' ')).collect::<Vec<_>>()).unwrap()
+fn start(arguments: &str) -> Running {
+    Running::start(&["biolatency"].into_iter().chain(arguments.split(' ')).collect::<Vec<_>>()).unwrap()
 }
 
 /// Ends a biolatency with `-j` and adds its intervals up, by disk and flags.
-fn end(stage: Stage) -> (Kinds, String) {
+fn end(stage: Running) -> (Kinds, String) {
     let seen = end_exact(stage);
     let mut kinds = Kinds::new();
     let intervals = seen.stdout.lines().count() as u64;
@@ -215,7 +215,7 @@ fn biolatency_names_the_kinds_of_io() {
     let cold = || io("read-cold /mnt/cold --count 64");
     // Makes the files.
     let _: [Done; 2] = [direct(4), cold()];
-    forget("/mnt/cold").unwrap();
+    evict("/mnt/cold").unwrap();
     let _trace =
         AtEnd("cd /sys/kernel/tracing/instances/kinds && echo 0 > events/block/enable; cd ..; rmdir kinds");
     sh(&format!("mkdir {TRACE} && echo 1 > {TRACE}/events/block/block_rq_issue/enable"));
@@ -285,12 +285,12 @@ fn biolatency_looks_at_one_disk_only() {
         assert_eq!(found, [(scratch.as_str(), 5)]);
         assert!(!told.contains("warning"), "{told}");
     }
-    let error = Stage::start(&["biolatency", "-d", "sdzz9"]).unwrap_err().to_string();
+    let error = Running::start(&["biolatency", "-d", "sdzz9"]).unwrap_err().to_string();
     assert!(error.contains("sdzz9 is no disk") && error.contains(&scratch), "{error}");
 }
 
 /// Rows of a heat map, added up: the smallest latency of a slot in microseconds, and the count.
-fn cells(stage: Stage) -> BTreeMap<u64, u64> {
+fn cells(stage: Running) -> BTreeMap<u64, u64> {
     let seen = end_exact(stage);
     assert!(!seen.stderr.contains("warning"), "{seen:?}");
     let mut cells = BTreeMap::new();
@@ -307,8 +307,9 @@ fn tracex3_has_each_request_in_its_place() {
     const DISKS: [(u64, usize); 3] = [(2, 20), (20, 8), (200, 2)];
     quiet();
     let disks = DISKS.map(|(ms, _)| NullBlk::new(&format!("takes{ms}"), Duration::from_millis(ms)).unwrap());
-    let log = Stage::start(&["tracex3", "--json", "--interval", "0.1", "--svg", "/tmp/heatmap.svg"]).unwrap();
-    let linear = Stage::start(&["tracex3", "--json", "--linear", "1000"]).unwrap();
+    let log =
+        Running::start(&["tracex3", "--json", "--interval", "0.1", "--svg", "/tmp/heatmap.svg"]).unwrap();
+    let linear = Running::start(&["tracex3", "--json", "--linear", "1000"]).unwrap();
     let before = disk_reads_and_writes().unwrap();
     // How many microseconds each write took at most.
     let took: Vec<_> = thread::scope(|scope| {

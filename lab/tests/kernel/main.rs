@@ -23,6 +23,7 @@ mod situations;
 mod stacks;
 mod stages;
 mod variants;
+mod writers;
 
 use std::panic::catch_unwind;
 use std::path::PathBuf;
@@ -31,9 +32,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::{OrCause, Result};
-use lab::kernels::{DEFAULT, MATRIX};
-use lab::tools::SETPRIV;
-use lab::vm::{Guest, Machine};
+use lab::host::tools::SETPRIV;
+use lab::machine::kernels::{DEFAULT, MATRIX};
+use lab::machine::vm::{Machine, Vm};
 use lab::workbook::Workbook;
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -43,7 +44,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 12] = [
+const CASES: [&[Case]; 13] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -56,6 +57,7 @@ const CASES: [&[Case]; 12] = [
     hello::CASES,
     ctracer::CASES,
     scenario::CASES,
+    writers::CASES,
 ];
 
 /// The cases that run on the oldest kernel and on the newest, and with `LAB_SOAK=1` on those between, too: how programs begin and
@@ -246,12 +248,12 @@ fn failed(error: common::Error) -> Failed {
 
 /// One guest for each kernel, booted when it is first needed.
 struct Fleet {
-    guests: [Mutex<Option<Guest>>; MATRIX.len()],
-    boot: fn(&str) -> Result<Guest>,
+    guests: [Mutex<Option<Vm>>; MATRIX.len()],
+    boot: fn(&str) -> Result<Vm>,
 }
 
 impl Fleet {
-    fn new(boot: fn(&str) -> Result<Guest>) -> Self {
+    fn new(boot: fn(&str) -> Result<Vm>) -> Self {
         Self { guests: Default::default(), boot }
     }
 
@@ -261,7 +263,7 @@ impl Fleet {
         &self,
         nth: usize,
         name: &str,
-        test: impl FnOnce(&mut Guest) -> Result<(), Failed>,
+        test: impl FnOnce(&mut Vm) -> Result<(), Failed>,
     ) -> Result<(), Failed> {
         // A test takes the guest out, so what a panic leaves is an empty slot.
         let mut slot = self.guests[nth].lock().unwrap_or_else(PoisonError::into_inner);
@@ -287,7 +289,7 @@ impl Fleet {
 }
 
 /// Runs a case in a guest.
-fn check(guest: &mut Guest, case: &str) -> Result<()> {
+fn check(guest: &mut Vm, case: &str) -> Result<()> {
     let limit = if case.starts_with("soak") { SOAK_LIMIT } else { LIMIT };
     let output = guest.output(&["kernel-tests", "--in-guest", case], limit)?;
     if output.status == 0 {
@@ -298,7 +300,7 @@ fn check(guest: &mut Guest, case: &str) -> Result<()> {
 }
 
 /// Boots a kernel of the matrix with all that the cases need.
-fn boot(kernel: &str, append: &str) -> Result<Guest> {
+fn boot(kernel: &str, append: &str) -> Result<Vm> {
     let workbook = Workbook::read()?;
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
     let mut machine =
@@ -311,7 +313,7 @@ fn boot(kernel: &str, append: &str) -> Result<Guest> {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
     }
-    machine.binaries.push(lab::channels::binary(&workbook)?);
+    machine.binaries.push(lab::measure::channels::binary(&workbook)?);
     machine.binaries.extend(variants::binaries(&workbook)?);
     machine.boot()
 }

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use common::preflight::release;
-use lab::guest::{Setting, forget, queue};
-use lab::null_blk::{NullBlk, long_enough};
-use lab::observe::{Observation, Stage};
-use lab::truth::{self, page_cache};
-use lab::workload::Done;
+use lab::guest::null_blk::{NullBlk, long_enough};
+use lab::guest::running::{Observation, Running};
+use lab::guest::system::{Setting, evict, queue};
+use lab::guest::truth::{self, page_cache};
+use lab::shared::workload::Done;
 
 use crate::guest::{instances, io, programs, quiet, sh, wait_until, watch_while, with_ext4};
 use crate::requests::in_flight;
@@ -35,7 +35,7 @@ pub const CASES: &[Case] = cases![
 pub const SOAK: &[Case] = cases![soak_stage08_100000_reads];
 
 /// A file of 2,000 pages.
-const LARGE: &str = "/mnt/large";
+pub const LARGE: &str = "/mnt/large";
 /// One of 256.
 const EXACT: &str = "/mnt/exact";
 /// One of 24 bytes.
@@ -44,7 +44,7 @@ const SMALL: &str = "/mnt/small";
 const THOUSAND: &str = "/mnt/thousand";
 
 /// Makes the files, on an ext4 that is at rest.
-fn files() {
+pub fn files() {
     with_ext4();
     io(&format!("read {LARGE} --count 2000"));
     io(&format!("read {EXACT} --count 256"));
@@ -125,7 +125,7 @@ impl Row {
         let half = self.cache == Half;
         let no_read_ahead =
             half.then(|| Setting::new(queue("/dev/fs", "read_ahead_kb").unwrap(), "0").unwrap());
-        forget(self.file).unwrap();
+        evict(self.file).unwrap();
         match self.cache {
             Cold => {}
             Warm => drop(fs::read(self.file).unwrap()),
@@ -185,7 +185,7 @@ fn soak_stage08_100000_reads() {
 
 fn stage08_prints_a_line_for_each_call() {
     files();
-    forget(SMALL).unwrap();
+    evict(SMALL).unwrap();
     let (seen, done) = watch_while("stage08", || io(&format!("read {SMALL} --count 1 --size 24")));
     let lines: Vec<_> = seen.lines().into_iter().filter(|line| line.pid == done.pid).collect();
     let function = if older() { "generic_file_buffered_read" } else { "filemap_read" };
@@ -208,12 +208,12 @@ pub fn go(mut child: Child) -> Done {
 /// Two processes with four threads each read different files, and one of them is looked at.
 fn stage09_counts_one_process_with_its_threads() {
     files();
-    forget(LARGE).unwrap();
+    evict(LARGE).unwrap();
     fs::read(EXACT).unwrap();
     let cold = prepare(&format!("read {LARGE} --threads 4 --count 500"));
     let warm = prepare(&format!("read {EXACT} --threads 4 --count 64"));
     let pid = warm.id();
-    let stage = Stage::start(&["stage09", &pid.to_string()]).unwrap();
+    let stage = Running::start(&["stage09", &pid.to_string()]).unwrap();
     // The other one first and alone, then both.
     let cold = go(cold);
     let again = prepare(&format!("read {LARGE} --threads 4 --count 500"));
@@ -237,11 +237,11 @@ fn stage09_counts_one_process_with_its_threads() {
 /// A child is a process of its own.
 fn stage09_does_not_count_a_child() {
     files();
-    forget(SMALL).unwrap();
+    evict(SMALL).unwrap();
     let script = format!(
         "io read {EXACT} --count 256; io read {SMALL} --count 1 --size 24; exec io read {SMALL} --count 1 --size 24"
     );
-    let seen = Stage::start(&["stage09", "--", "sh", "-c", &script]).unwrap().wait().unwrap();
+    let seen = Running::start(&["stage09", "--", "sh", "-c", &script]).unwrap().wait().unwrap();
     assert_eq!(page_cache(&seen).unwrap(), [1, 1, 0, 0], "{}", seen.stdout);
 }
 
@@ -254,7 +254,7 @@ fn stage09_counts_a_command() {
         let _settings = row.prepare();
         let command = row.command();
         let argv: Vec<_> = ["stage09", "--", "io"].into_iter().chain(command.split(' ')).collect();
-        let seen = Stage::start(&argv).unwrap().wait().unwrap();
+        let seen = Running::start(&argv).unwrap().wait().unwrap();
         assert!(seen.status.success(), "{seen:?}");
         let done = seen.stdout.lines().find(|line| line.starts_with("io ")).unwrap().parse().unwrap();
         row.compare(&seen, &done);
@@ -265,13 +265,13 @@ fn stage09_gives_its_commands_status() {
     quiet();
     let before = programs();
     for (script, status) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
-        let seen = Stage::start(&["stage09", "--", "sh", "-c", script]).unwrap().wait().unwrap();
+        let seen = Running::start(&["stage09", "--", "sh", "-c", script]).unwrap().wait().unwrap();
         assert_eq!(seen.status.code(), Some(status), "{script}: {seen:?}");
         assert!(seen.stdout.contains("Nothing was read through the page cache."), "{}", seen.stdout);
     }
     // A command that goes on ends with the stage.
     let seen =
-        Stage::start(&["stage09", "--duration", "0.5", "--", "sleep", "1000"]).unwrap().wait().unwrap();
+        Running::start(&["stage09", "--duration", "0.5", "--", "sleep", "1000"]).unwrap().wait().unwrap();
     assert_eq!(seen.status.code(), Some(0), "{seen:?}");
     assert_eq!(sh("pidof sleep || echo none").trim(), "none");
     wait_until("the programs are gone", || programs() == before);
@@ -369,7 +369,7 @@ fn stage08_exercise_sendfile_goes_another_way() {
 }
 
 fn warm_or_cold(file: &str, cold: bool) {
-    forget(file).unwrap();
+    evict(file).unwrap();
     if !cold {
         fs::read(file).unwrap();
     }

@@ -7,8 +7,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::preflight::release;
-use lab::guest::{RAW_DEVICE, queue};
-use lab::null_blk::{NullBlk, long_enough};
+use lab::guest::null_blk::{NullBlk, long_enough};
+use lab::guest::system::queue;
+use lab::shared::disks::RAW_DEVICE;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

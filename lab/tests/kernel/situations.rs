@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
 use common::preflight::Need;
-use lab::observe::Stage;
+use lab::guest::running::Running;
 use libbpf_rs::ObjectBuilder;
 
 use crate::guest::{instances, io, programs, quiet, sh};
@@ -81,7 +81,7 @@ fn without_kprobes() {
 fn without_tracefs_it_is_mounted() {
     quiet();
     sh("umount /sys/kernel/tracing");
-    let stage = Stage::start(&["stage01", "--lines", "4"]).unwrap();
+    let stage = Running::start(&["stage01", "--lines", "4"]).unwrap();
     io("write /dev/scratch --count 4");
     assert_eq!(stage.wait().unwrap().lines().len(), 4);
     assert_eq!(instances(), [""; 0], "it is mounted, and nothing is left in it");
@@ -170,7 +170,8 @@ fn verbose_shows_libbpfs_log() {
     let run = |arguments: &[&str]| {
         let mut command = Command::new("stage01");
         let stage =
-            Stage::spawn(command.args(["--duration", "0.1"]).args(arguments).stdout(Stdio::piped())).unwrap();
+            Running::spawn(command.args(["--duration", "0.1"]).args(arguments).stdout(Stdio::piped()))
+                .unwrap();
         stage.wait().unwrap().stderr
     };
     assert_eq!(run(&[]).lines().next(), Some("Tracing. Ctrl-C to end."));
@@ -181,7 +182,7 @@ fn verbose_shows_libbpfs_log() {
 fn lockdown_at_run_time() {
     let lockdown = "/sys/kernel/security/lockdown";
     sh(&format!("echo integrity > {lockdown}"));
-    let stage = Stage::start(&["stage03", "--lines", "3"]).unwrap();
+    let stage = Running::start(&["stage03", "--lines", "3"]).unwrap();
     io("write /dev/scratch");
     assert_eq!(stage.wait().unwrap().lines().len(), 3, "integrity forbids nothing that we need");
     sh(&format!("echo confidentiality > {lockdown}"));

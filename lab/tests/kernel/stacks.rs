@@ -5,10 +5,10 @@ use std::fs;
 use std::time::Duration;
 
 use common::preflight::release;
-use lab::guest::{Setting, forget};
-use lab::null_blk::{NullBlk, long_enough};
-use lab::observe::Observation;
-use lab::truth::{self, stack, unpaired};
+use lab::guest::null_blk::{NullBlk, long_enough};
+use lab::guest::running::Observation;
+use lab::guest::system::{Setting, evict};
+use lab::guest::truth::{self, stack, unpaired};
 
 use crate::guest::{AtEnd, io, quiet, sh, watch, watch_while, with_ext4};
 use crate::{Case, cases};
@@ -78,7 +78,7 @@ fn stage06_shows_the_path_of_a_direct_write() {
 fn stage06_shows_the_path_of_a_cold_read() {
     with_ext4();
     io("read-cold /mnt/read --count 64");
-    forget("/mnt/read").unwrap();
+    evict("/mnt/read").unwrap();
     let (seen, read) = watch_while("stage06", || fs::read("/mnt/read").unwrap());
     assert_eq!(read.len(), 64 * 4096);
     check(

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use common::report::Unpaired;
 use common::trace_pipe::Line;
-use lab::null_blk::{NullBlk, long_enough};
-use lab::observe::Stage;
-use lab::truth::{self, Event, durations, unpaired};
-use lab::workload::{Done, Io};
+use lab::guest::null_blk::{NullBlk, long_enough};
+use lab::guest::running::Running;
+use lab::guest::truth::{self, Event, durations, unpaired};
+use lab::shared::workload::{Done, Io};
 use libbpf_rs::ObjectBuilder;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::gettid;
@@ -101,7 +101,7 @@ fn stage03_prints_durations_that_are_end_minus_start() {
 
 /// What a stage shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Subject {
+pub enum Subject {
     Bios,
     Requests,
     PageCache,
@@ -109,7 +109,7 @@ enum Subject {
 }
 
 /// The stages with these subjects. It fails if there is a stage of which nobody has said what it shows, and so what proves it.
-fn stages_of(subjects: &[Subject]) -> Vec<u32> {
+pub fn stages_of(subjects: &[Subject]) -> Vec<u32> {
     let subject = |number| match number {
         1..=6 => Subject::Bios,
         7 => Subject::Requests,
@@ -156,7 +156,7 @@ pub fn check_durations(durations: &[u64], disk: Duration, done: &[Done]) {
 fn many_in_a_row(count: u64) {
     const AT_ONCE: u64 = 10_000;
     quiet();
-    let stage = Stage::start(&["stage03"]).unwrap();
+    let stage = Running::start(&["stage03"]).unwrap();
     for done in (0..count).step_by(AT_ONCE as usize) {
         let now = AT_ONCE.min(count - done);
         io(&format!("write /dev/scratch --size 512 --count {now}"));
@@ -211,7 +211,7 @@ fn slowest_of_two_disks(writes: u64) {
     let (seen, slow, slow_done) = long_enough(Duration::from_millis(300), |slow| {
         let (fast_disk, slow_disk) = (NullBlk::new("fast", FAST)?, NullBlk::new("slow", slow)?);
         let write = format!("write {}", slow_disk.device.display());
-        let stage = Stage::start(&["stage04"])?;
+        let stage = Running::start(&["stage04"])?;
         let slow_writer = thread::spawn(move || (gettid(), one_by_one(&write, 5)));
         io(&format!("write {} --size 512 --threads 4 --count {}", fast_disk.device.display(), writes / 4));
         let slow_done = slow_writer.join().unwrap();
@@ -335,8 +335,8 @@ fn stages_see_their_own_lines_only() {
     fresh_common_buffer();
     let shout = ObjectBuilder::default().open_file("/bin/shout.bpf.o").unwrap().load().unwrap();
     let links: Vec<_> = shout.progs_mut().map(|program| program.attach().unwrap()).collect();
-    let first = Stage::start(&["stage01"]).unwrap();
-    let third = Stage::start(&["stage03"]).unwrap();
+    let first = Running::start(&["stage01"]).unwrap();
+    let third = Running::start(&["stage03"]).unwrap();
     let (start, common) = read_common_pipe(WRITES * (1 + 3 + 1));
     io(&format!("write /dev/scratch --count {WRITES}"));
     start.send(()).unwrap();
@@ -358,7 +358,7 @@ fn stages_see_their_own_lines_only() {
 
 fn two_runs_of_a_stage_see_each_others_lines() {
     quiet();
-    let stages = [(); 2].map(|()| Stage::start(&["stage01"]).unwrap());
+    let stages = [(); 2].map(|()| Running::start(&["stage01"]).unwrap());
     io("write /dev/scratch --count 8");
     for seen in stages.map(|stage| stage.end(Signal::SIGINT).unwrap()) {
         assert_eq!(seen.lines().len(), 16, "{}", seen.stdout);
@@ -368,8 +368,8 @@ fn two_runs_of_a_stage_see_each_others_lines() {
 fn shared_pipe_gives_everybodys_lines() {
     quiet();
     fresh_common_buffer();
-    let private = Stage::start(&["stage01"]).unwrap();
-    let shared = Stage::start(&["stage02", "--shared-pipe", "--lines", "24"]).unwrap();
+    let private = Running::start(&["stage01"]).unwrap();
+    let shared = Running::start(&["stage02", "--shared-pipe", "--lines", "24"]).unwrap();
     assert_eq!(instances().len(), 1, "only the private run has a pipe of its own");
     io("write /dev/scratch --count 8");
     let [private, shared] = [private.end(Signal::SIGINT).unwrap(), shared.wait().unwrap()];
@@ -384,8 +384,8 @@ fn shared_pipe_has_one_reader_or_each_line_one() {
     const WRITES: usize = 64;
     quiet();
     fresh_common_buffer();
-    let first = Stage::start(&["stage01", "--shared-pipe"]).unwrap();
-    match Stage::start(&["stage01", "--shared-pipe"]) {
+    let first = Running::start(&["stage01", "--shared-pipe"]).unwrap();
+    match Running::start(&["stage01", "--shared-pipe"]) {
         Ok(second) => {
             assert!(common::preflight::release().starts_with("7."), "the older ones of the matrix refuse");
             io(&format!("write /dev/scratch --count {WRITES}"));
@@ -445,7 +445,7 @@ fn end_a_stage(number: u32, end: End) {
     let has_report = |text: &str| text.contains("Starts without an end") == (number >= 3);
     match end {
         End::Signal(signal) => {
-            let stage = Stage::start(&[&name]).unwrap();
+            let stage = Running::start(&[&name]).unwrap();
             assert_eq!(instances().len(), 1);
             assert!(programs().len() > before.len());
             io("write /dev/scratch --count 4");
@@ -455,13 +455,13 @@ fn end_a_stage(number: u32, end: End) {
         }
         End::Duration => {
             let start = Instant::now();
-            let stage = Stage::start(&[&name, "--duration", "0.7"]).unwrap();
+            let stage = Running::start(&[&name, "--duration", "0.7"]).unwrap();
             let seen = stage.wait().unwrap();
             assert!(seen.status.success() && has_report(&seen.stdout), "--duration: {seen:?}");
             assert!(start.elapsed() >= Duration::from_millis(700), "ended after {:?}", start.elapsed());
         }
         End::Lines => {
-            let stage = Stage::start(&[&name, "--lines", "5"]).unwrap();
+            let stage = Running::start(&[&name, "--lines", "5"]).unwrap();
             io("write /dev/scratch --count 8");
             let seen = stage.wait().unwrap();
             assert!(seen.status.success() && has_report(&seen.stdout), "--lines: {seen:?}");
@@ -470,7 +470,7 @@ fn end_a_stage(number: u32, end: End) {
         End::ClosedPipe => {
             let mut head = Command::new("sh");
             head.args(["-c", &format!("{name} | head -n 3")]);
-            let stage = Stage::spawn(head.stdout(Stdio::piped())).unwrap();
+            let stage = Running::spawn(head.stdout(Stdio::piped())).unwrap();
             io("write /dev/scratch --count 8");
             let seen = stage.wait().unwrap();
             assert_eq!(seen.stdout.lines().count(), 3, "{}", seen.stdout);
@@ -485,7 +485,7 @@ fn a_closed_pipe_ends_a_stage_without_io() {
     quiet();
     let before = programs();
     let stage =
-        Stage::spawn(Command::new("sh").args(["-c", "stage02 | true"]).stdout(Stdio::piped())).unwrap();
+        Running::spawn(Command::new("sh").args(["-c", "stage02 | true"]).stdout(Stdio::piped())).unwrap();
     // No write ever fails, since there is nothing to write: only poll() tells that nobody reads.
     stage.wait().unwrap();
     nothing_is_left(&before, "closed pipe");
@@ -494,7 +494,7 @@ fn a_closed_pipe_ends_a_stage_without_io() {
 /// The end must not come before the lines that are in the pipe already.
 fn what_came_before_ctrl_c_is_printed() {
     quiet();
-    let stage = Stage::start(&["stage03"]).unwrap();
+    let stage = Running::start(&["stage03"]).unwrap();
     kill(stage.pid(), Signal::SIGSTOP).unwrap();
     io("write /dev/scratch --count 100");
     // Both wait for the stage now: the lines in its pipe, and the signal.
@@ -551,7 +551,7 @@ fn a_stage_ends_in_the_middle_of_a_flood() {
         let seen = long_enough(Duration::from_secs(1), |time| {
             let seconds = time.as_secs().to_string();
             let stage = ["stage03", "--duration", &seconds].into_iter().chain(option);
-            let stage = Stage::start(&stage.collect::<Vec<_>>())?;
+            let stage = Running::start(&stage.collect::<Vec<_>>())?;
             // So that it gets less of the CPUs than the writers, and never catches up with them.
             sh(&format!("renice -n 10 -p {}", stage.pid()));
             let flood = Flood::start();
@@ -568,11 +568,11 @@ fn a_stage_ends_in_the_middle_of_a_flood() {
 fn after_kill_the_next_run_clears_up() {
     quiet();
     let before = programs();
-    let stage = Stage::start(&["stage03"]).unwrap();
-    let living = Stage::spawn(Command::new("stage02").process_group(0).stdout(Stdio::piped())).unwrap();
+    let stage = Running::start(&["stage03"]).unwrap();
+    let living = Running::spawn(Command::new("stage02").process_group(0).stdout(Stdio::piped())).unwrap();
     stage.end(Signal::SIGKILL).unwrap();
     assert_eq!(instances().len(), 2, "nobody could remove the killed run's trace pipe");
-    let next = Stage::start(&["stage01"]).unwrap();
+    let next = Running::start(&["stage01"]).unwrap();
     assert_eq!(instances().len(), 2, "the killed run's is gone, the living one's is spared");
     next.end(Signal::SIGINT).unwrap();
     assert!(living.end(Signal::SIGINT).unwrap().status.success());

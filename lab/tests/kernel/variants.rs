@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use common::{Error, OrCause, Result};
-use lab::copies::{self, Files};
-use lab::exercise;
+use lab::learn::exercise;
 use lab::workbook::Workbook;
+use lab::workbook::copies::{self, Files};
 
 /// A stage, or an exercise's starting point, and what to replace in its sources.
 struct Variant {
@@ -45,8 +45,16 @@ const VARIANTS: &[Variant] = &[
         source: None,
         edits: &[("max_entries, 16384", "max_entries, 16"), ("&stack_map, 0)", "&stack_map, 1 << 10)")],
     },
+    // Stage 02's page tells how many ends are lost then.
+    Variant {
+        name: "stage03-kprobe",
+        stage: "03",
+        source: None,
+        edits: &[("fentry/bio_endio", "kprobe/bio_endio"), ("BPF_PROG(bio_endio", "BPF_KPROBE(bio_endio")],
+    },
     Variant { name: "stage07-function", stage: "07.1", source: None, edits: &[] },
     // What the chapter on histograms says to try.
+    Variant { name: "stage08-session", stage: "08", source: Some(SESSION), edits: &[] },
     Variant { name: "stage08-slides", stage: "08", source: Some(KRETPROBE), edits: &[] },
     Variant {
         name: "stage08-kretprobe",
@@ -64,6 +72,8 @@ const VARIANTS: &[Variant] = &[
 
 /// Stage 08's README tells what it sees.
 const KRETPROBE: &str = "exercises/kretprobe.bpf.c";
+/// And this one counts what its fexit programs may miss.
+const SESSION: &str = "exercises/session.bpf.c";
 
 /// Their binaries, built when they are first asked for.
 pub fn binaries(workbook: &Workbook) -> Result<Vec<PathBuf>> {

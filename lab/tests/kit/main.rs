@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use lab::image;
+use lab::machine::image;
 use lab::workbook::Workbook;
 use libtest_mimic::{Arguments, Failed, Trial};
 use nix::pty::{Winsize, openpty};

@@ -10,8 +10,8 @@ use std::process::{Child, Command};
 use std::sync::{LazyLock, Mutex};
 use std::time::Instant;
 
-use lab::kernels::MATRIX;
-use lab::list::size;
+use lab::host::folders::size;
+use lab::machine::kernels::MATRIX;
 use lab::workbook::Workbook;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::pty::{Winsize, openpty};

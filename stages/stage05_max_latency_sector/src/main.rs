@@ -3,14 +3,16 @@
 use clap::Parser;
 use common::args::RunArgs;
 use common::preflight;
+use common::record;
 use common::report::{self, MaxLatency, SlowBio, Unpaired};
 use common::trace_pipe::TracePipe;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags};
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
 }
+use bpf::types::bio_info;
+common::record!(bio_info { bio, start, end, sector });
 
 /// Print how long every bio takes, from submit_bio() to bio_endio(), and the slowest with its sector
 #[derive(Parser)]
@@ -44,15 +46,12 @@ fn main() -> common::Result<()> {
     pipe.drain()?;
 
     // REPORT: each CPU's slowest bio, and the slowest of these.
-    let records =
-        skel.maps.slowest_map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
-    let bios = records.iter().map(|record| {
-        let [bio, start, end, sector] = report::words(record);
-        SlowBio { bio, start, end, sector: Some(sector), ..SlowBio::default() }
-    });
-    report::print(MaxLatency::of(bios))?;
+    let records: Vec<bio_info> = record::of_each_cpu(&skel.maps.slowest_map, 0)?;
+    let bio = |r: &bio_info| SlowBio::new(r.bio, r.start, r.end).at_sector(r.sector);
+    report::print(MaxLatency::of(records.iter().map(bio)))?;
 
     // REPORT: what stayed in the map, and what never got there.
     let counts = report::globals(skel.maps.bss_data.as_deref())?;
-    report::print(Unpaired::count(&skel.maps.start_map, counts.overwritten, counts.dropped, missed))
+    let unpaired = Unpaired::count(&skel.maps.start_map, counts.dropped, missed);
+    report::print(unpaired.with_too_short(counts.too_short))
 }

@@ -3,14 +3,16 @@
 use clap::Parser;
 use common::args::RunArgs;
 use common::preflight;
+use common::record;
 use common::report::{self, MaxLatency, SlowBio, StackErrors, Unpaired};
 use common::trace_pipe::TracePipe;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags};
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
 }
+use bpf::types::bio_info;
+common::record!(bio_info { bio, start, end, sector, stack_id });
 
 /// Print how long every bio takes, from submit_bio() to bio_endio(), and the slowest with the stack that issued it
 #[derive(Parser)]
@@ -44,17 +46,14 @@ fn main() -> common::Result<()> {
     pipe.drain()?;
 
     // REPORT: each CPU's slowest bio, and the slowest of these.
-    let records =
-        skel.maps.slowest_map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
-    let bios = records.iter().map(|record| {
-        let [bio, start, end, sector, stack_id] = report::words(record);
-        SlowBio { bio, start, end, sector: Some(sector), stack_id: Some(stack_id as i64) }
-    });
-    let stack = |id: u32| skel.maps.stack_map.lookup(&id.to_ne_bytes(), MapFlags::ANY);
-    report::print(MaxLatency::of(bios).with_stack(stack)?)?;
+    let records: Vec<bio_info> = record::of_each_cpu(&skel.maps.slowest_map, 0)?;
+    let bio = |r: &bio_info| SlowBio::new(r.bio, r.start, r.end).at_sector(r.sector).by_stack(r.stack_id);
+    let stack = |id: u32| record::lookup_list(&skel.maps.stack_map, &id.to_ne_bytes());
+    report::print(MaxLatency::of(records.iter().map(bio)).with_stack(stack)?)?;
 
     // REPORT: what stayed in the map, and what never got there.
     let counts = report::globals(skel.maps.bss_data.as_deref())?;
     report::print(StackErrors(counts.stack_errors))?;
-    report::print(Unpaired::count(&skel.maps.start_map, counts.overwritten, counts.dropped, missed))
+    let unpaired = Unpaired::count(&skel.maps.start_map, counts.dropped, missed);
+    report::print(unpaired.with_too_short(counts.too_short))
 }

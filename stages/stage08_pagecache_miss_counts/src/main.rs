@@ -2,11 +2,12 @@
 
 use clap::Parser;
 use common::args::RunArgs;
+use common::record;
 use common::report::{self, PageCache};
 use common::trace_pipe::TracePipe;
 use common::{preflight, probe};
+use libbpf_rs::MapCore;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags};
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/pagecache_trace.skel.rs"));
@@ -44,7 +45,7 @@ fn main() -> common::Result<()> {
     pipe.drain()?;
 
     // REPORT: walk the map by its keys, which are 0 and 1: pages read and pages added.
-    let value = |key: Vec<u8>| skel.maps.count_map.lookup(&key, MapFlags::ANY);
-    let counts = skel.maps.count_map.keys().map(value).collect::<libbpf_rs::Result<Vec<_>>>()?;
+    let value = |key: Vec<u8>| record::lookup::<u64>(&skel.maps.count_map, &key);
+    let counts = skel.maps.count_map.keys().map(value).collect::<common::Result<Vec<_>>>()?;
     report::print(PageCache::of(&counts, missed))
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::args::RunArgs;
+use common::record;
 use common::report::{self, PageCache};
 use common::trace_pipe::TracePipe;
 use common::traced::{Traced, TracedArgs};
@@ -52,8 +53,8 @@ fn main() -> common::Result<ExitCode> {
     pipe.drain()?;
 
     // REPORT: walk the map by its keys, which are 0 and 1: pages read and pages added.
-    let value = |key: Vec<u8>| skel.maps.count_map.lookup(&key, MapFlags::ANY);
-    let counts = skel.maps.count_map.keys().map(value).collect::<libbpf_rs::Result<Vec<_>>>()?;
+    let value = |key: Vec<u8>| record::lookup::<u64>(&skel.maps.count_map, &key);
+    let counts = skel.maps.count_map.keys().map(value).collect::<common::Result<Vec<_>>>()?;
     report::print(PageCache::of(&counts, missed).of_process(process.pid()))?;
     process.end()
 }

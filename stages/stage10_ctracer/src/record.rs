@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use common::args::{Verbose, seconds};
+use common::events::task_name;
 use common::flags::Flags;
 use common::preflight::{self, Need};
 use common::stop::Stop;
-use common::{Error, OrCause, Result, disks, report};
+use common::{Error, OrCause, Result, disks, record, report};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
@@ -28,6 +29,22 @@ use crate::source;
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/ctracer.skel.rs"));
 }
+use bpf::types::{bio_call, bio_data, call, head};
+common::record!(head { time, sp, value, function, tid, cpu, kind, interrupt, pid });
+common::record!(call { head, comm });
+common::record!(bio_call { call, data });
+common::record!(bio_data {
+    sector,
+    parent,
+    bytes,
+    opf,
+    dev,
+    remaining,
+    parent_remaining,
+    partno,
+    status,
+    pad
+});
 
 /// Phases, as the BPF source has them.
 const RECORDING: u32 = 1;
@@ -97,9 +114,9 @@ pub struct Plan<'a> {
     multi: bool,
     /// The functions; the programs know each by its index.
     functions: Vec<Function>,
-    /// Those of them that get a probe: all but the ends of a bio's life.
+    /// Those of them that get a kprobe, see [`has_own_programs`].
     targets: Vec<Target>,
-    /// Which ones these are.
+    /// The numbers of [`ENDS`].
     ends: [u32; 2],
     flags: Flags,
     only_dev: u32,
@@ -147,14 +164,17 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
     let (mut functions, mut targets, mut ends) = (Vec::new(), Vec::new(), [UNKNOWN; 2]);
     for function in good.into_iter().filter(|function| chosen.contains(&function.name)) {
         let id = functions.len() as u32;
-        match ENDS.iter().position(|end| *end == function.name) {
-            Some(end) if is_bio => ends[end] = id,
-            _ => targets.push(Target {
+        let end = ENDS.iter().position(|end| is_bio && *end == function.name);
+        if let Some(end) = end {
+            ends[end] = id;
+        }
+        if !end.is_some_and(|end| has_own_programs(multi)[end]) {
+            targets.push(Target {
                 id,
                 name: function.name.clone(),
                 register: function.register,
                 address: names.address(&function.name).unwrap_or_default(),
-            }),
+            });
         }
         functions
             .push(Function { source: lines.get(&function.name).cloned(), ..described(function, is_bio) });
@@ -203,14 +223,11 @@ impl Plan<'_> {
         for program in [&mut progs.single_entry, &mut progs.single_return] {
             program.set_autoload(!self.multi && !self.targets.is_empty());
         }
-        for program in [
-            &mut progs.submit_bio_entry,
-            &mut progs.submit_bio_return,
-            &mut progs.bio_endio_entry,
-            &mut progs.bio_endio_return,
-        ] {
-            program.set_autoload(self.is_bio);
-        }
+        let [submit_bio, bio_endio] = has_own_programs(self.multi).map(|has| has && self.is_bio);
+        progs.submit_bio_entry.set_autoload(submit_bio);
+        progs.submit_bio_return.set_autoload(submit_bio);
+        progs.bio_endio_entry.set_autoload(bio_endio);
+        progs.bio_endio_return.set_autoload(bio_endio);
 
         // LOAD
         let mut skel = open_skel.load()?;
@@ -237,13 +254,13 @@ impl Plan<'_> {
         refused: &mut Vec<Refused>,
     ) -> Result<()> {
         let progs = &skel.progs;
-        if self.is_bio {
-            for program in [
-                &progs.submit_bio_return,
-                &progs.bio_endio_return,
-                &progs.submit_bio_entry,
-                &progs.bio_endio_entry,
-            ] {
+        for program in [
+            &progs.submit_bio_return,
+            &progs.bio_endio_return,
+            &progs.submit_bio_entry,
+            &progs.bio_endio_entry,
+        ] {
+            if program.autoload() {
                 links.0.push(program.attach_trace()?);
             }
         }
@@ -322,12 +339,21 @@ impl Plan<'_> {
         let suppressed = report::missed_calls(skel.object())?;
         drop(links);
         while look()? > 0 {}
-        let lost = skel.maps.lost.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
-        let lost = lost.iter().map(|count| report::words::<1>(count)[0]).collect();
+        let lost = record::of_each_cpu(&skel.maps.lost, 0)?;
         let mut recorder = recorder.borrow_mut();
         recorder.writer.add(&Record::Losses(Losses { lost, suppressed }))?;
         recorder.writer.flush()
     }
+}
+
+/// Which of [`ENDS`] are traced by fentry and fexit instead of a kprobe.
+///
+/// `bio_endio()` is called in interrupts, where the kernel drops a kprobe's program if another one is running. `submit_bio()`
+/// is called by tasks, for which a kprobe is safe. fentry is not: a preemptible kernel, such as 7.2, may switch to another
+/// task in the middle of the program, and skips it for that task (`kernel/bpf/trampoline.c`, `__bpf_prog_enter_recur()`).
+/// Without `kprobe.multi` a return needs a kretprobe, which holds few calls at a time; there fexit is better.
+fn has_own_programs(multi: bool) -> [bool; 2] {
+    [!multi, true]
 }
 
 fn set_phase(bss: &mut Option<&mut bpf::types::bss>, phase: u32) -> Result<()> {
@@ -342,7 +368,7 @@ struct Recorder {
     /// By the number that the programs know a function by, the recording's.
     functions: HashMap<u32, u32>,
     /// What each thread was called when it was last seen.
-    tasks: HashMap<u32, (u32, [u8; 16])>,
+    tasks: HashMap<u32, (u32, [i8; 16])>,
     /// The number of each device; on 5.10 that of a partition has to be looked up by its disk.
     devices: BTreeMap<(u32, u8), u32>,
     calls: u64,
@@ -358,49 +384,46 @@ impl Recorder {
         self.calls >= self.most
     }
 
-    /// An event, which is laid out as `struct head`, `struct call` or `struct bio_call` of the BPF source.
+    /// An event: a `struct head`, `struct call` or `struct bio_call` of the BPF source, by its kind.
     fn add(&mut self, event: &[u8]) -> Result<()> {
-        let [time, sp, value, who, rest, comm_0, comm_1, sector, parent, size, device, last] =
-            report::words::<12>(event);
-        let (low, high) = (|word: u64| word as u32, |word: u64| (word >> 32) as u32);
-        let (function, tid, pid, kind) = (low(who), high(who), high(rest), (rest >> 16) as u8);
-        let place = Place { time, sp, tid, cpu: rest as u16, interrupt: rest >> 24 & 1 != 0 };
+        let head { time, sp, value, function, tid, cpu, kind, interrupt, pid } = record::read_first(event)?;
+        let place = Place { time, sp, tid, cpu, interrupt: interrupt != 0 };
         let function = self.functions.get(&function).copied();
-        if kind == EVENT_RETURN {
-            return self.writer.add(&Record::Return(Return { place, function, value }));
-        }
+        let (call, data) = match kind {
+            EVENT_RETURN => {
+                record::read::<head>(event)?;
+                return self.writer.add(&Record::Return(Return { place, function, value }));
+            }
+            EVENT_BIO_CALL => {
+                let bio_call { call, data } = record::read(event)?;
+                (call, Some(data))
+            }
+            _ => (record::read(event)?, None),
+        };
         let Some(function) = function.filter(|_| !self.is_full()) else { return Ok(()) };
         self.calls += 1;
-        let mut comm = [0; 16];
-        comm[..8].copy_from_slice(&comm_0.to_ne_bytes());
-        comm[8..].copy_from_slice(&comm_1.to_ne_bytes());
-        self.task(tid, pid, comm)?;
-        let bio = match kind {
-            EVENT_BIO_CALL => Some(Bio {
-                sector,
-                bytes: low(size),
-                opf: high(size),
-                device: self.device(low(device), (last >> 32) as u8)?,
-                status: (last >> 40) as u8,
-                remaining: high(device),
-                parent,
-                parent_remaining: low(last),
-            }),
-            _ => None,
-        };
-        self.writer.add(&Record::Call(Call { place, function, object: value, bio }))
+        self.task(tid, pid, call.comm)?;
+        let bio = data.map(|data| -> Result<Bio> {
+            Ok(Bio {
+                sector: data.sector,
+                bytes: data.bytes,
+                opf: data.opf,
+                device: self.device(data.dev, data.partno)?,
+                status: data.status,
+                remaining: data.remaining,
+                parent: data.parent,
+                parent_remaining: data.parent_remaining,
+            })
+        });
+        self.writer.add(&Record::Call(Call { place, function, object: value, bio: bio.transpose()? }))
     }
 
     /// Writes a thread's name when it is new.
-    fn task(&mut self, tid: u32, pid: u32, comm: [u8; 16]) -> Result<()> {
+    fn task(&mut self, tid: u32, pid: u32, comm: [i8; 16]) -> Result<()> {
         if self.tasks.insert(tid, (pid, comm)) == Some((pid, comm)) {
             return Ok(());
         }
-        let name = comm.split(|byte| *byte == 0).next().unwrap_or_default();
-        // A task may give itself any name, also one that would move a terminal's cursor.
-        let printable = |c: char| if c.is_control() { '?' } else { c };
-        let comm = String::from_utf8_lossy(name).chars().map(printable).collect();
-        self.writer.add(&Record::Task(Task { tid, pid, comm }))
+        self.writer.add(&Record::Task(Task { tid, pid, comm: task_name(comm) }))
     }
 
     /// The number of a device, whose name is written when it is new.

@@ -73,8 +73,6 @@ static __always_inline int starts(struct request *rq, u64 start_time)
 {
 	u64 key = (u64)rq;
 
-	if (only_dev && dev_of(rq) != only_dev)
-		return 0;
 	/* A request that the driver could not take is issued again: without -Q the later time wins,
 	 * which is the disk's. */
 	if (bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY))
@@ -90,18 +88,17 @@ int BPF_PROG(block_io_start, struct request *rq)
 }
 
 /* The driver gets the request. */
-SEC("?tp_btf/block_rq_issue")
-int BPF_PROG(block_rq_issue, struct request *rq)
+SEC("?kprobe/blk_mq_start_request")
+int BPF_KPROBE(blk_mq_start_request_entry, struct request *rq)
 {
 	u64 start_time = bpf_ktime_get_ns();
-
 	/* -Q, before: the kernel itself keeps when the request was made, unless it has no use for
 	 * it. */
-	if (queued && rq->start_time_ns)
-		start_time = rq->start_time_ns;
-	else if (queued)
+	u64 made = queued ? BPF_CORE_READ(rq, start_time_ns) : 0;
+
+	if (queued && !made)
 		__sync_fetch_and_add(&unstamped, 1);
-	return starts(rq, start_time);
+	return starts(rq, made ?: start_time);
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -113,8 +110,8 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 	struct hist *hist;
 	u32 slot;
 
-	if (!kind.dev || (only_dev && kind.dev != only_dev))
-		return 0;
+	bool is_wanted = kind.dev && (!only_dev || kind.dev == only_dev);
+
 	if (nr_bytes < rq->__data_len)
 		return 0; /* a part of it; the rest is still to come */
 
@@ -122,13 +119,13 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 	if (!start_time) {
 		/* A flush has no bytes. One that belongs to a write ends under that write's
 		 * address, too. */
-		if (nr_bytes)
+		if (nr_bytes && is_wanted)
 			__sync_fetch_and_add(&unmatched, 1);
 		return 0;
 	}
 	duration = end_time - *start_time;
 	bpf_map_delete_elem(&start_map, &address);
-	if (!nr_bytes)
+	if (!nr_bytes || !is_wanted)
 		return 0;
 
 	if (!by_disk)

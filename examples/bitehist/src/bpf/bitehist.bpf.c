@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "log2.bpf.h"
@@ -22,25 +23,22 @@ struct {
 	__type(value, struct hist);
 } hist_map SEC(".maps");
 
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(block_rq_issue, struct request *rq)
+SEC("kprobe/blk_mq_start_request")
+int BPF_KPROBE(blk_mq_start_request_entry, struct request *rq)
 {
-	u32 slot, key = 0;
+	u32 slot, bytes = BPF_CORE_READ(rq, __data_len), key = 0;
 	struct hist *hist;
 
 	/* Flushes have no data, discards move none, and other commands are no I/O. */
-	if ((rq->cmd_flags & REQ_OP_MASK) > REQ_OP_WRITE || !rq->__data_len)
+	if ((BPF_CORE_READ(rq, cmd_flags) & REQ_OP_MASK) > REQ_OP_WRITE || !bytes)
 		return 0;
 
 	hist = bpf_map_lookup_elem(&hist_map, &key);
-	slot = log2_slot(rq->__data_len / 1024);
-	/* The verifier wants to know that there is such a slot. */
+	slot = log2_slot(bytes / 1024);
+	/* The verifier wants to know that there is such a slot. Nothing interrupts us with the same
+	 * program on this CPU, so that no atomic addition is needed. */
 	if (hist && slot < SLOTS)
-		/*
-		 * Atomic all the same: an interrupt may issue a request in the middle of this,
-		 * and 5.10 then runs the program within itself.
-		 */
-		__sync_fetch_and_add(&hist->slots[slot], 1);
+		hist->slots[slot]++;
 	return 0;
 }
 

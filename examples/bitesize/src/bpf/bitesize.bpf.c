@@ -32,32 +32,18 @@ const volatile u32 only_pid; /* if it is not 0; user space sets it before the pr
 
 u64 dropped; /* I/Os of processes that found no room in the map */
 
-SEC("tp_btf/block_bio_queue")
-int block_bio_queue(u64 *ctx)
+SEC("kprobe/submit_bio")
+int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 {
 	static const struct process empty;
 	u32 slot, pid = bpf_get_current_pid_tgid() >> 32;
+	u32 bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
 	struct process *process;
-	struct bio *bio;
-
-	/*
-	 * The arguments are (request_queue, bio) on 5.10, and (bio) on kernels that have this type.
-	 * The verifier follows only the branch that its kernel takes, and knows there that bio is a
-	 * struct bio *.
-	 */
-	if (bpf_core_type_exists(struct trace_event_raw_block_bio)) {
-		bio = (void *)ctx[0];
-	} else {
-		bio = (void *)ctx[1];
-		/* Else the compiler makes one read of the two, at an address that the verifier
-		 * refuses. */
-		barrier_var(bio);
-	}
 
 	if (only_pid && pid != only_pid)
 		return 0;
 	/* Flushes have no data, and discards move none. */
-	if ((bio->bi_opf & REQ_OP_MASK) > REQ_OP_WRITE || !bio->bi_iter.bi_size)
+	if ((BPF_CORE_READ(bio, bi_opf) & REQ_OP_MASK) > REQ_OP_WRITE || !bytes)
 		return 0;
 
 	process = bpf_map_lookup_elem(&process_map, &pid);
@@ -72,7 +58,7 @@ int block_bio_queue(u64 *ctx)
 	}
 	process->uid = bpf_get_current_uid_gid();
 	bpf_get_current_comm(process->comm, sizeof(process->comm));
-	slot = log2_slot(bio->bi_iter.bi_size / 1024);
+	slot = log2_slot(bytes / 1024);
 	/* The verifier wants to know that there is such a slot. */
 	if (slot < SLOTS)
 		__sync_fetch_and_add(&process->slots[slot], 1);

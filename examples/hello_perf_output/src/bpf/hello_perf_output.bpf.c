@@ -9,6 +9,9 @@ struct event {
 	char comm[16];
 };
 
+/* For libbpf-cargo: it makes a Rust type of what a global variable names. */
+struct event *unused_event;
+
 /* A buffer for each CPU. User space makes them, and puts their file descriptors here. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);

@@ -48,8 +48,8 @@ static __always_inline u64 slot_of(u64 us)
 	return power * PARTS + ((us * PARTS >> power) & (PARTS - 1));
 }
 
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(block_rq_issue, struct request *rq)
+SEC("kprobe/blk_mq_start_request")
+int BPF_KPROBE(blk_mq_start_request_entry, struct request *rq)
 {
 	u64 start_time = bpf_ktime_get_ns();
 	u64 key = (u64)rq;

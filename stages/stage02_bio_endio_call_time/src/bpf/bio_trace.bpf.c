@@ -12,8 +12,12 @@ int BPF_KPROBE(submit_bio_entry)
 	return 0;
 }
 
-SEC("kprobe/bio_endio")
-int BPF_KPROBE(bio_endio_entry)
+/*
+ * bio_endio() runs in interrupts. When one comes while submit_bio_entry is at work, the kernel
+ * drops a kprobe's program, but not this one.
+ */
+SEC("fentry/bio_endio")
+int BPF_PROG(bio_endio_entry)
 {
 	u64 end_time = bpf_ktime_get_ns();
 

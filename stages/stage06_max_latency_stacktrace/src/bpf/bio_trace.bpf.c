@@ -4,8 +4,6 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#define EEXIST 17 /* vmlinux.h holds types, but no #define of the kernel */
-
 /* A bio's way from submit_bio() to bio_endio(). */
 struct bio_info {
 	u64 bio; /* its address */
@@ -43,8 +41,8 @@ struct {
 } stack_map SEC(".maps");
 
 u64 stack_errors[64]; /* stacks that are not in the map, by error number */
-u64 overwritten; /* starts whose address came again before we saw their end */
 u64 dropped; /* starts that found no room in the map */
+u64 too_short; /* durations of split bios, before the last piece has ended */
 
 SEC("kprobe/submit_bio")
 int BPF_KPROBE(submit_bio_entry, struct bio *bio)
@@ -52,7 +50,6 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	u64 start_time = bpf_ktime_get_ns();
 	u64 key = (u64)bio;
 	struct bio_info info = { .bio = key, .start = start_time };
-	int err; /* not long: before Linux 6.4 (d7ba4cc900bf) only the lower half is set */
 
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
 
@@ -63,19 +60,17 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	if (info.stack_id < 0) /* the mask is for the verifier: an index within the array */
 		__sync_fetch_and_add(&stack_errors[-info.stack_id & 63], 1);
 
-	err = bpf_map_update_elem(&start_map, &key, &info, BPF_NOEXIST);
-	if (err == -EEXIST) {
-		/* The kernel uses the memory again: the old bio ended without our being told. */
-		__sync_fetch_and_add(&overwritten, 1);
-		err = bpf_map_update_elem(&start_map, &key, &info, BPF_ANY);
-	}
-	if (err)
-		__sync_fetch_and_add(&dropped, 1);
+	if (bpf_map_update_elem(&start_map, &key, &info, BPF_ANY))
+		__sync_fetch_and_add(&dropped, 1); /* other CPUs count, too */
 	return 0;
 }
 
-SEC("kprobe/bio_endio")
-int BPF_KPROBE(bio_endio_entry, struct bio *bio)
+/*
+ * bio_endio() runs in interrupts. When one comes while submit_bio_entry is at work, the kernel
+ * drops a kprobe's program, but not this one.
+ */
+SEC("fentry/bio_endio")
+int BPF_PROG(bio_endio_entry, struct bio *bio)
 {
 	u64 end_time = bpf_ktime_get_ns();
 	u64 key = (u64)bio;
@@ -90,8 +85,11 @@ int BPF_KPROBE(bio_endio_entry, struct bio *bio)
 		return 0; /* it came before us, or it is a part or a copy of another bio */
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - info->start);
+	/* A split bio ends with its last piece. This call may have been for another one. */
+	if (bio->__bi_remaining.counter > 1)
+		__sync_fetch_and_add(&too_short, 1);
 
-	/* Only this CPU writes its record, so it needs no lock (a kprobe may not take one). */
+	/* No lock: the record is this CPU's, and (from 5.12) no nested run of us writes it. */
 	info->end = end_time;
 	slowest = bpf_map_lookup_elem(&slowest_map, &first);
 	if (slowest && info->end - info->start > slowest->end - slowest->start)

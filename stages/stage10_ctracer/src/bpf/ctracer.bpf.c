@@ -75,6 +75,9 @@ struct bio_call {
 	struct bio_data data;
 };
 
+/* For libbpf-cargo: it makes a Rust type of what a global variable names. */
+struct bio_call *unused_bio_call;
+
 /* Room for the time that user space takes to come and look. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -343,10 +346,11 @@ int single_return(struct pt_regs *ctx)
 }
 
 /*
- * The two ends of a bio's life. The kernel drops a kprobe's program when it interrupts another one;
- * these it drops only if one interrupts itself. The context is on the stack, as far from the
- * function in both programs. To the verifier its address is no number, but the distance to another
- * pointer is one: to the bio, which can be read as a number.
+ * The two ends of a bio's life; has_own_programs() in record.rs says where each is used. The kernel
+ * drops a kprobe's program when it interrupts another one; these it drops only if one interrupts
+ * itself. The context is on the stack, as far from the function in both programs. To the verifier
+ * its address is no number, but the distance to another pointer is one: to the bio, which can be
+ * read as a number.
  */
 static __always_inline u64 place(u64 *ctx)
 {

@@ -1,0 +1,551 @@
+//! In the guest: the checks of the exercises. Each runs the learner's program beside I/O whose truth is known, and tells by
+//! what the program prints whether it is right.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use common::{Error, OrCause, Result};
+use nix::sys::signal::Signal;
+use nix::unistd::sync;
+
+use crate::guest::demo;
+use crate::guest::null_blk::{NullBlk, long_enough};
+use crate::guest::running::{Observation, Running, io};
+use crate::guest::system::{Setting, queue};
+use crate::guest::truth::{self, Event, durations, events};
+use crate::shared::command::output;
+use crate::shared::disks::{FS_MOUNT, RAW_DEVICE};
+use crate::shared::workload::Done;
+
+/// Runs a program and says what it did right.
+type Check = fn(&str) -> Result<String>;
+
+/// By exercise.
+const CHECKS: [(&str, Check); 19] = [
+    ("01.1", only_io),
+    ("01.2", two_doors),
+    ("02.1", both_counts),
+    ("02.2", the_right_end),
+    ("02.3", kprobe_misses),
+    ("03.1", nothing_stays),
+    ("03.2", who_waited),
+    ("04.1", slowest_of_all_cpus),
+    ("04.2", fastest),
+    ("05.1", sector_in_time),
+    ("05.2", size),
+    ("06.1", right_stack),
+    ("06.2", code_paths),
+    ("07.1", without_iostats),
+    ("07.2", reads_and_writes),
+    ("08.1", pages_touched),
+    ("08.2", bytes_read),
+    ("09.1", all_threads),
+    ("09.2", children),
+];
+
+/// Lines of a program's output that are enough to see what is wrong.
+const SHOWN: usize = 12;
+
+/// Checks a program. Gives what was seen.
+///
+/// # Errors
+/// If it does not do what the exercise asks for, or does not run at all.
+pub fn run(exercise: &str, binary: &str) -> Result<String> {
+    // What others left to be written is none of its I/O.
+    sync();
+    if let Ok(stage) = exercise.parse() {
+        let (_, verdict) = demo::verdict(stage, binary)?;
+        return match stage {
+            5 => sectors(binary).map(|_| format!("{verdict}; and the sectors are those that were written")),
+            _ => Ok(verdict),
+        };
+    }
+    let check = CHECKS.iter().find(|(id, _)| *id == exercise);
+    check.ok_or_else(|| Error::new(format!("{exercise} has no check")))?.1(binary)
+}
+
+/// What the program printed while something was done; ended by Ctrl-C.
+fn watch_while<T>(argv: &[&str], work: impl FnOnce() -> Result<T>) -> Result<(Observation, T)> {
+    let program = Running::start(argv)?;
+    let done = work()?;
+    let seen = program.end(Signal::SIGINT)?;
+    succeeded(&seen)?;
+    Ok((seen, done))
+}
+
+fn succeeded(seen: &Observation) -> Result<()> {
+    if seen.status.success() {
+        return Ok(());
+    }
+    Err(Error::new(format!("the program failed: {}", seen.status)).evidence(&seen.stderr))
+}
+
+/// What the program printed while `io` ran.
+fn watch(binary: &str, arguments: &str) -> Result<(Observation, Done)> {
+    watch_while(&[binary], || io(&arguments.split(' ').collect::<Vec<_>>()))
+}
+
+/// Fails with what the program should have done, and what it printed.
+fn expect(right: bool, wrong: impl Into<String>, seen: &Observation) -> Result<()> {
+    if right {
+        return Ok(());
+    }
+    let lines: Vec<_> = seen.stdout.lines().collect();
+    let last = &lines[lines.len().saturating_sub(SHOWN)..];
+    let shown = match (last.len(), lines.len()) {
+        (0, _) => "it printed nothing".to_owned(),
+        (shown, all) if shown < all => format!("the last lines of {all}:\n{}", last.join("\n")),
+        _ => format!("it printed:\n{}", last.join("\n")),
+    };
+    Err(Error::new(wrong).evidence(shown))
+}
+
+/// The number in the first line that is `before`, the number, and `after`.
+fn number(seen: &Observation, before: &str, after: &str) -> Option<u64> {
+    seen.stdout.lines().find_map(|line| line.strip_prefix(before)?.strip_suffix(after)?.parse().ok())
+}
+
+/// The two numbers in the last line of the form `FIRST: N, SECOND: N`.
+fn pair(seen: &Observation, first: &str, second: &str) -> Result<(u64, u64)> {
+    let found = seen.stdout.lines().rev().find_map(|line| {
+        let (one, two) = line.strip_prefix(&format!("{first}: "))?.split_once(&format!(", {second}: "))?;
+        Some((one.parse().ok()?, two.parse().ok()?))
+    });
+    expect(found.is_some(), format!("no line says {first}: N, {second}: N"), seen)?;
+    Ok(found.unwrap_or_default())
+}
+
+fn only_io(binary: &str) -> Result<String> {
+    // Its name begins like that of io.
+    let other = Path::new("/tmp/iostat");
+    let _ = fs::remove_file(other);
+    symlink("/bin/io", other).or_cause("cannot make a program called iostat")?;
+    let (seen, done) = watch_while(&[binary], || {
+        output(Command::new(other).args(["write", RAW_DEVICE]))?;
+        io(&["write", RAW_DEVICE])
+    })?;
+    let lines = seen.lines().len() as u64;
+    expect(
+        lines == done.count,
+        format!("io submitted {} bios to {RAW_DEVICE}, and {lines} lines tell of them", done.count),
+        &seen,
+    )?;
+    // With the journal's thread and the kernel's workers.
+    let file = format!("{FS_MOUNT}/{binary}");
+    let (seen, done) = watch(binary, &format!("sync {file}"))?;
+    fs::remove_file(&file).or_cause("cannot remove the file")?;
+    if let Some(other) = seen.lines().iter().find(|line| line.pid != done.pid) {
+        let wrong =
+            format!("{} (thread {}) is not io, which was process {}", other.task, other.pid, done.pid);
+        expect(false, wrong, &seen)?;
+    }
+    Ok(format!("{lines} lines for {lines} writes of io, and none of what the others did during a sync"))
+}
+
+fn two_doors(binary: &str) -> Result<String> {
+    let (seen, done) = watch(binary, &format!("write {RAW_DEVICE}"))?;
+    let bio = |function: &str| -> Vec<String> {
+        let prefix = format!("{function}(bio=0x");
+        let address =
+            |message: &str| Some(message.strip_prefix(&prefix)?.split_once(") called: ")?.0.to_owned());
+        seen.lines().iter().filter_map(|line| address(line.message)).collect()
+    };
+    let (first, second) = (bio("submit_bio"), bio("submit_bio_noacct"));
+    for (function, found) in [("submit_bio", &first), ("submit_bio_noacct", &second)] {
+        expect(
+            found.len() as u64 == done.count,
+            format!("{} writes, and {} lines {function}(bio=0x...) called: ...", done.count, found.len()),
+            &seen,
+        )?;
+    }
+    expect(first == second, "the two functions are not called with the same bios", &seen)?;
+    Ok(format!("{} bios passed both functions, one after the other", done.count))
+}
+
+fn both_counts(binary: &str) -> Result<String> {
+    let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 16"))?;
+    let told = pair(&seen, "Starts", "ends")?;
+    expect(
+        told == (done.count, done.count),
+        format!("{0} writes have {0} starts and {0} ends", done.count),
+        &seen,
+    )?;
+    // Larger than what the disk takes at once: the block layer splits it.
+    let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --count 1 --size 1048576"))?;
+    let (starts, ends) = pair(&seen, "Starts", "ends")?;
+    let events = events(&seen)?;
+    let ended = events.iter().filter(|(_, event)| matches!(event, Event::End { .. })).count() as u64;
+    expect((starts, ends) == (1, ended), format!("one large write has 1 start and {ended} ends"), &seen)?;
+    Ok(format!("16 and 16 for small writes; 1 and {ends} for one that was split"))
+}
+
+fn the_right_end(binary: &str) -> Result<String> {
+    const TIME: Duration = Duration::from_millis(20);
+    let disk = NullBlk::new(binary, TIME)?;
+    let (seen, done) = watch(binary, &format!("write {} --count 4", disk.device.display()))?;
+    let lines = seen.lines();
+    let times = |words: &str| -> Vec<u64> {
+        lines.iter().filter_map(|line| line.message.strip_prefix(words)?.parse().ok()).collect()
+    };
+    let (starts, ends) = (times("submit_bio() called: "), times("bio_endio() called: "));
+    let returns = times("submit_bio() returned: ");
+    let count = done.count as usize;
+    expect(
+        (starts.len(), ends.len(), returns.len()) == (count, count, count),
+        format!(
+            "{count} writes, and {} lines submit_bio() called: ..., {} submit_bio() returned: ..., {} bio_endio() \
+             called: ...",
+            starts.len(),
+            returns.len(),
+            ends.len()
+        ),
+        &seen,
+    )?;
+    let shortest =
+        starts.iter().zip(&ends).map(|(start, end)| end.saturating_sub(*start)).min().unwrap_or_default();
+    expect(
+        shortest >= TIME.as_nanos() as u64,
+        format!("this disk takes 20 ms for each write, but here one ended after {} µs", shortest / 1000),
+        &seen,
+    )?;
+    let before = returns.iter().zip(&ends).filter(|(returned, ended)| returned < ended).count();
+    Ok(format!(
+        "on a disk that takes 20 ms, no write ended earlier than after {:.1} ms; submit_bio() had returned before in {before} \
+         of {count}, since it does not wait for the disk",
+        shortest as f64 / 1e6
+    ))
+}
+
+fn kprobe_misses(binary: &str) -> Result<String> {
+    const NAMES: [&str; 2] = ["Ends seen by fentry", "by kprobe"];
+    let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 16"))?;
+    let ends = pair(&seen, NAMES[0], NAMES[1])?;
+    expect(ends == (done.count, done.count), format!("{0} writes have {0} ends", done.count), &seen)?;
+    let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --threads 4 --count 250"))?;
+    let (by_fentry, by_kprobe) = pair(&seen, NAMES[0], NAMES[1])?;
+    expect(
+        by_fentry == done.count && by_kprobe <= done.count,
+        format!("{0} writes have {0} ends, and fentry misses none", done.count),
+        &seen,
+    )?;
+    Ok(format!("16 and 16 for one writer; of {by_fentry} ends of four writers the kprobe saw {by_kprobe}"))
+}
+
+fn nothing_stays(binary: &str) -> Result<String> {
+    let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 200"))?;
+    let (found, left) = (durations(&events(&seen)?).len() as u64, truth::unpaired(&seen)?);
+    expect(
+        (found, left.open, left.dropped) == (done.count, 0, 0),
+        format!(
+            "{} writes ended, so none is open: it told {found} durations, and {} are open",
+            done.count, left.open
+        ),
+        &seen,
+    )?;
+    // More at the same time than the map has room for, and long enough for all of them to be on their way.
+    let (seen, done) = long_enough(Duration::from_secs(2), |time| {
+        let disk = NullBlk::new(binary, time)?;
+        let (seen, done) =
+            watch(binary, &format!("write {} --threads 100 --count 1", disk.device.display()))?;
+        Ok(are_all_on_their_way(&seen)?.then_some((seen, done)))
+    })?;
+    let (found, left) = (durations(&events(&seen)?).len() as u64, truth::unpaired(&seen)?);
+    expect(
+        found + left.dropped == done.count && left.open == 0 && left.dropped > 0,
+        format!(
+            "of {} writes at the same time {found} have a duration, and it says that {} were not recorded",
+            done.count, left.dropped
+        ),
+        &seen,
+    )?;
+    Ok(format!(
+        "200 writes, and nothing stayed; of 100 at the same time {found} were timed and {} counted as not recorded",
+        left.dropped
+    ))
+}
+
+/// Whether no bio ended before the last was submitted.
+fn are_all_on_their_way(seen: &Observation) -> Result<bool> {
+    let events = events(seen)?;
+    let times = |is: fn(&Event) -> Option<u64>| events.iter().filter_map(move |(_, event)| is(event));
+    let last = times(|event| if let Event::Submit { ns, .. } = event { Some(*ns) } else { None }).max();
+    let first = times(|event| if let Event::End { ns, .. } = event { Some(*ns) } else { None }).min();
+    Ok(first.is_none_or(|first| Some(first) > last))
+}
+
+fn who_waited(binary: &str) -> Result<String> {
+    let (seen, done) = watch(binary, &format!("write {RAW_DEVICE}"))?;
+    let submitters = |seen: &Observation| -> Vec<u32> {
+        let pid = |message: &str| message.split_once(" ns, submitted by ")?.1.parse().ok();
+        seen.lines().iter().filter_map(|line| pid(line.message)).collect()
+    };
+    let told = submitters(&seen).len() as u64;
+    expect(
+        told == done.count,
+        format!("{} writes, and {told} lines that end in: ns, submitted by PID", done.count),
+        &seen,
+    )?;
+    let (threads, of_threads) = watch(binary, &format!("write {RAW_DEVICE} --threads 2"))?;
+    for (seen, done) in [(&seen, &done), (&threads, &of_threads)] {
+        let wrong = submitters(seen).into_iter().find(|pid| *pid != done.pid);
+        let told = wrong.unwrap_or_default();
+        expect(wrong.is_none(), format!("the writes were those of process {}, not {told}", done.pid), seen)?;
+    }
+    Ok(format!(
+        "all {} bios are told to be those of process {}, which is io, and so with two threads",
+        done.count, done.pid
+    ))
+}
+
+fn slowest_of_all_cpus(binary: &str) -> Result<String> {
+    let fast = NullBlk::new(&format!("{binary}-fast"), Duration::from_millis(2))?;
+    let slow = NullBlk::new(&format!("{binary}-slow"), Duration::from_millis(20))?;
+    for (slow_cpu, fast_cpu) in [(2, 1), (1, 2)] {
+        // taskset(1) takes a mask of CPUs.
+        let write = |mask: u32, disk: &Path| {
+            output(Command::new("taskset").args([&mask.to_string(), "io", "write"]).arg(disk))
+        };
+        let work = || write(slow_cpu, &slow.device).and_then(|_| write(fast_cpu, &fast.device));
+        let (seen, _) = watch_while(&[binary], work)?;
+        let events = events(&seen)?;
+        let longest = events.iter().filter_map(|(line, event)| match *event {
+            Event::Duration { ns } => Some((ns, line.cpu)),
+            _ => None,
+        });
+        let (ns, cpu) = longest.max().unwrap_or_default();
+        let told = truth::slowest(&seen)?.duration();
+        expect(told == ns, format!("the longest duration is {ns} ns, not {told} ns"), &seen)?;
+        expect(
+            number(&seen, "It ended on CPU ", "") == Some(u64::from(cpu)),
+            format!("no line says: It ended on CPU {cpu}"),
+            &seen,
+        )?;
+    }
+    Ok("the slowest is found whichever CPU it ended on, and its CPU is told".to_owned())
+}
+
+fn fastest(binary: &str) -> Result<String> {
+    const LINE: &str = "Min latency ";
+    let (seen, ()) = watch_while(&[binary], || Ok(()))?;
+    expect(!seen.stdout.contains(LINE), "there was no bio, and so no fastest", &seen)?;
+    let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --threads 2 --count 16"))?;
+    let least = durations(&events(&seen)?).into_iter().min();
+    let least = least.ok_or_else(|| Error::new("it prints no duration any more"))?;
+    expect(number(&seen, LINE, " ns") == Some(least), format!("no line says: {LINE}{least} ns"), &seen)?;
+    Ok(format!("the shortest duration is the minimum, {least} ns, and without a bio there is none"))
+}
+
+/// What a program printed of a small write at sector 800 and of a split one at 2048, both of which it told right.
+fn sectors(binary: &str) -> Result<Vec<Observation>> {
+    let mut found = Vec::new();
+    for (size, seek) in [(4096, 100), (1 << 20, 1)] {
+        let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --count 1 --size {size} --seek {seek}"))?;
+        let (sector, told) = (size * seek / 512, truth::slowest(&seen)?.sector.unwrap_or_default());
+        expect(
+            told == sector,
+            format!("{size} bytes were written at sector {sector}, not at {told}"),
+            &seen,
+        )?;
+        found.push(seen);
+    }
+    Ok(found)
+}
+
+fn sector_in_time(binary: &str) -> Result<String> {
+    let mut told = Vec::new();
+    for seen in sectors(binary)? {
+        let at_end = number(&seen, "Sector at its end (", ")");
+        expect(at_end.is_some(), "no line says: Sector at its end (N)", &seen)?;
+        told.extend(at_end.map(|sector| sector.to_string()));
+    }
+    Ok(format!(
+        "the writes began at sectors 800 and 2048, and at their ends the field said {}",
+        told.join(" and ")
+    ))
+}
+
+fn size(binary: &str) -> Result<String> {
+    for size in [512, 8192, 1 << 20] {
+        let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --count 1 --size {size}"))?;
+        expect(number(&seen, "Bytes (", ")") == Some(size), format!("no line says: Bytes ({size})"), &seen)?;
+    }
+    Ok("512 bytes, 8 KiB and 1 MiB are told as such".to_owned())
+}
+
+fn right_stack(binary: &str) -> Result<String> {
+    let file = format!("{FS_MOUNT}/{binary}");
+    io(&["read-cold", &file])?;
+    let seen = long_enough(Duration::from_millis(100), |time| {
+        let slow = NullBlk::new(binary, time)?;
+        let device = slow.device.display().to_string();
+        let (seen, _) = watch_while(&[binary], || {
+            io(&["write", &device, "--count", "1"])?;
+            io(&["read-cold", &file])
+        })?;
+        // On a machine that is busy a read may take as long as the write.
+        let slow = durations(&events(&seen)?).into_iter().filter(|ns| u128::from(*ns) >= time.as_nanos());
+        Ok((slow.count() <= 1).then_some(seen))
+    })?;
+    fs::remove_file(&file).or_cause("cannot remove the file")?;
+    let stack = truth::stack(&seen);
+    let (is_direct, last) =
+        (stack.iter().any(|function| function.to_lowercase().contains("direct")), stack.last().copied());
+    expect(last == Some("submit_bio()"), "the stack does not end in submit_bio()", &seen)?;
+    expect(
+        is_direct,
+        "the slowest bio was a direct write to a disk, and this is another bio's stack",
+        &seen,
+    )?;
+    Ok("the slowest bio was a direct write, and the stack leads from one to submit_bio()".to_owned())
+}
+
+fn code_paths(binary: &str) -> Result<String> {
+    let submits = |seen: &Observation| -> Result<u64> {
+        let events = events(seen)?;
+        Ok(events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count() as u64)
+    };
+    let (seen, done) = watch(binary, &format!("write {RAW_DEVICE}"))?;
+    let told = pair(&seen, "Code paths", "bios")?;
+    expect(told == (1, done.count), format!("{} writes of the same kind take one way", done.count), &seen)?;
+    let file = format!("{FS_MOUNT}/{binary}");
+    io(&["read-cold", &file, "--count", "64"])?;
+    let (seen, _) = watch_while(&[binary], || {
+        io(&["write", RAW_DEVICE])?;
+        io(&["read-cold", &file, "--count", "64"])
+    })?;
+    fs::remove_file(&file).or_cause("cannot remove the file")?;
+    let (paths, bios) = pair(&seen, "Code paths", "bios")?;
+    let all = submits(&seen)?;
+    expect(bios == all, format!("{all} bios were submitted, not {bios}"), &seen)?;
+    expect(paths > 1, "a direct write and a read of a file take two ways at least", &seen)?;
+    Ok(format!("one way for direct writes; {paths} with cold reads beside them, of {bios} bios in all"))
+}
+
+fn without_iostats(binary: &str) -> Result<String> {
+    for iostats in ["1", "0"] {
+        let _setting = Setting::new(queue(RAW_DEVICE, "iostats")?, iostats)?;
+        let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 16"))?;
+        let (found, left) = (durations(&events(&seen)?).len() as u64, truth::unpaired(&seen)?);
+        expect(
+            (found, left.open) == (done.count, 0),
+            format!(
+                "{} requests ended, with iostats={iostats}: {found} durations, {} open",
+                done.count, left.open
+            ),
+            &seen,
+        )?;
+    }
+    Ok("16 of 16, whether the disk keeps statistics or not".to_owned())
+}
+
+fn reads_and_writes(binary: &str) -> Result<String> {
+    let (seen, before_and_after) = watch_while(&[binary], || {
+        let before = truth::disk_reads_and_writes()?;
+        io(&["read-direct", RAW_DEVICE])?;
+        io(&["write", RAW_DEVICE, "--count", "16"])?;
+        Ok((before, truth::disk_reads_and_writes()?))
+    })?;
+    let (before, after) = before_and_after;
+    let disks = (after.0 - before.0, after.1 - before.1);
+    let told = pair(&seen, "Reads", "writes")?;
+    expect(told == disks, format!("the disks count {} reads and {} writes", disks.0, disks.1), &seen)?;
+    Ok(format!("{} reads and {} writes, as the disks count", told.0, told.1))
+}
+
+/// Whether a count is right. On a preemptible kernel fexit can miss calls; the kernel says so, and then it may be less.
+fn as_many(counted: u64, true_count: u64, seen: &Observation) -> bool {
+    counted == true_count || counted < true_count && truth::missed(seen).unwrap_or_default() > 0
+}
+
+fn pages_touched(binary: &str) -> Result<String> {
+    let file = format!("{FS_MOUNT}/{binary}");
+    io(&["read-warm", &file, "--count", "4096", "--size", "1000"])?;
+    let (seen, done) = watch(binary, &format!("read {file} --count 4096 --size 1000"))?;
+    fs::remove_file(&file).or_cause("cannot remove the file")?;
+    // From the page of a read's first byte to that of its last.
+    let pages: u64 = (0..done.count).map(|nth| (nth * 1000 + 999) / 4096 - nth * 1000 / 4096 + 1).sum();
+    let [total, ..] = truth::page_cache(&seen)?;
+    expect(
+        as_many(total, pages, &seen),
+        format!(
+            "{} reads of 1,000 bytes, one behind the other, touch {pages} pages, not {total}",
+            done.count
+        ),
+        &seen,
+    )?;
+    Ok(format!("{} reads of 1,000 bytes touch {pages} pages: some lie across the border of two", done.count))
+}
+
+fn bytes_read(binary: &str) -> Result<String> {
+    let file = format!("{FS_MOUNT}/{binary}");
+    io(&["read-warm", &file, "--count", "100", "--size", "1000"])?;
+    let (seen, done) = watch(binary, &format!("read {file} --count 100 --size 1000"))?;
+    fs::remove_file(&file).or_cause("cannot remove the file")?;
+    let [total, ..] = truth::page_cache(&seen)?;
+    expect(total > 0, "it counts no pages any more", &seen)?;
+    expect(
+        number(&seen, "Bytes read: ", "").is_some_and(|bytes| as_many(bytes, done.bytes, &seen)),
+        format!("no line says: Bytes read: {}", done.bytes),
+        &seen,
+    )?;
+    Ok(format!("{} bytes, as many as io has read", done.bytes))
+}
+
+/// Pages that a program counts while it runs a command.
+fn pages_of(binary: &str, command: &[&str]) -> Result<(u64, Observation)> {
+    let seen = Running::start(&[&[binary, "--"][..], command].concat())?.wait()?;
+    succeeded(&seen)?;
+    Ok((truth::page_cache(&seen)?[0], seen))
+}
+
+fn all_threads(binary: &str) -> Result<String> {
+    let file = format!("{FS_MOUNT}/{binary}");
+    io(&["read-warm", &file, "--count", "256"])?;
+    let (total, seen) = pages_of(binary, &["io", "read", &file, "--threads", "4", "--count", "64"])?;
+    fs::remove_file(&file).or_cause("cannot remove the file")?;
+    // On a preemptible kernel fexit can miss calls. The kernel counts these, each of which was one page here.
+    let missed = truth::missed(&seen).unwrap_or_default();
+    expect(total + missed == 256, format!("four threads read 64 pages each, and it counts {total}"), &seen)?;
+    let threads = number(&seen, "Threads: ", "");
+    expect(threads.is_some_and(|threads| as_many(threads, 4, &seen)), "no line says: Threads: 4", &seen)?;
+    Ok(format!("{total} pages, of all four threads, and {missed} calls missed"))
+}
+
+fn children(binary: &str) -> Result<String> {
+    let file = format!("{FS_MOUNT}/{binary}");
+    io(&["read-warm", &file, "--count", "64"])?;
+    let read = format!("io read {file} --count 64");
+    let (own, seen) = pages_of(binary, &["sh", "-c", &format!("exec {read}")])?;
+    expect(
+        as_many(own, 64, &seen),
+        format!("the process itself reads 64 pages, and it counts {own}"),
+        &seen,
+    )?;
+    let (total, seen) = pages_of(binary, &["sh", "-c", &format!("{read}; true")])?;
+    fs::remove_file(&file).or_cause("cannot remove the file")?;
+    expect(
+        as_many(total, 64, &seen),
+        format!("a child of the process reads 64 pages, and it counts {total}"),
+        &seen,
+    )?;
+    Ok("64 pages, be it the process that reads them or its child".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learn::exercise;
+    use crate::workbook::Workbook;
+
+    #[test]
+    fn each_exercise_has_a_check_and_each_check_an_exercise() {
+        let workbook = Workbook::read().unwrap();
+        let stages = workbook.stages.iter();
+        let ids: Vec<_> =
+            stages.flat_map(|stage| exercise::of(stage).unwrap()).map(|found| found.id()).collect();
+        assert_eq!(CHECKS.map(|(id, _)| id).to_vec(), ids);
+    }
+}

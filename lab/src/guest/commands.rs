@@ -1,0 +1,122 @@
+//! The program `guest`, as the lab and people call it in the guest: `guest beside`, `guest demo`, and so on.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use common::traced::exit_code;
+use common::{OrCause, Result};
+use nix::sys::signal::{SigSet, Signal};
+
+use crate::guest::{bench, check, demo, drift, kit, peers, running};
+use crate::shared::workload::Workload;
+
+/// What the lab starts in the guest besides the stages themselves.
+#[derive(Parser)]
+pub enum GuestCommand {
+    /// Run a program and, from the moment its probes are attached, a workload beside it
+    Beside {
+        /// A name, or the arguments of `io`.
+        #[arg(long)]
+        io: Workload,
+        /// The program and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
+    },
+    /// Print how many KiB of memory a stage takes while it runs, and at most
+    Memory {
+        /// Its binary.
+        stage: String,
+    },
+    /// Print how many ns it takes to name a stack, and to read, parse and sort kallsyms
+    Symbols,
+    /// Print what our programs and well-known tools say of the same I/O
+    Peers {
+        /// What to compare.
+        what: String,
+    },
+    /// Print what this kernel says of the tutorial's probe points
+    Drift,
+    /// Run a stage or an example for a moment and check what it prints; in a room kit's guest all of them, if none is named
+    Demo {
+        /// Its name, such as 03 or bitehist.
+        program: Option<String>,
+    },
+    /// In a room kit's guest: run a stage or an example, with I/O for it to see, until Ctrl-C
+    Run {
+        /// The stage, such as 03, or the example, such as bitehist
+        #[arg(value_name = "STAGE or EXAMPLE")]
+        program: String,
+        /// The I/O beside it, again and again: write, sync, read-cold, read-warm, none, or the arguments of
+        /// `io` in quotes [default: what the program is about]
+        #[arg(long, value_name = "WORKLOAD")]
+        io: Option<Workload>,
+        /// Arguments of the program, such as -- --lines 10
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+    /// In a room kit's guest: run a program as the first process of its session
+    Session {
+        /// The program and its arguments.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
+    },
+    /// Run the check of an exercise
+    Check {
+        /// The exercise, such as 03.1, or a stage.
+        exercise: String,
+        /// The learner's program.
+        binary: String,
+    },
+}
+
+impl GuestCommand {
+    /// Does it.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn run(self) -> Result<ExitCode> {
+        match self {
+            Self::Beside { io, argv } => {
+                // Ctrl-C is for the program. It ends, and so do we.
+                [Signal::SIGINT, Signal::SIGTERM]
+                    .into_iter()
+                    .collect::<SigSet>()
+                    .thread_block()
+                    .or_cause("cannot block signals")?;
+                Ok(exit_code(running::beside(&argv, &io)?).into())
+            }
+            Self::Memory { stage } => {
+                let [running, most] = bench::memory(&stage)?;
+                println!("{running} {most}");
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Symbols => {
+                let [ours, floor] = bench::symbols()?;
+                println!("{ours} {floor}");
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Peers { what } => {
+                peers::compare(&what)?.iter().for_each(|line| println!("{line}"));
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Drift => {
+                drift::measure()?.iter().for_each(|row| println!("{}", row.join("\t")));
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Demo { program } => {
+                program.map_or_else(kit::demo, |name| demo::run(&name)).map(|()| ExitCode::SUCCESS)
+            }
+            Self::Session { argv } => Ok(exit_code(kit::lead_session(&argv)?).into()),
+            Self::Run { program, io, arguments } => {
+                let argv = kit::argv(&program, io.as_ref(), &arguments)?;
+                Err(Command::new(&argv[0]).args(&argv[1..]).exec())
+                    .or_cause(format!("cannot start {}", argv[0]))
+            }
+            Self::Check { exercise, binary } => {
+                println!("{}", check::run(&exercise, &binary)?);
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}

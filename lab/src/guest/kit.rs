@@ -1,0 +1,382 @@
+//! In the guest of a room kit: what its launcher, `lab/kit/lab`, asks for on the kernel's command line, and the consoles.
+//!
+//! No program of ours is on the host there, so nobody speaks [`crate::shared::protocol`]. What one types and sees goes over
+//! serial ports as it is.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use common::traced::exit_code;
+use common::{Error, OrCause, Result};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::termios::{self, BaudRate, LocalFlags, OutputFlags, SetArg};
+use nix::unistd::Pid;
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::guest::running::{Running, io};
+use crate::guest::system::ENVIRONMENT;
+use crate::shared::command::output;
+use crate::shared::disks::partition_table;
+use crate::shared::kit::{FILE_SYSTEM, WORKBOOK, write_blocks};
+use crate::shared::workload::Workload;
+use crate::workbook::{Program, Workbook};
+
+/// The port on which the launcher is told `ready RELEASE`, `exit STATUS`, or `failed WHY`.
+const STATUS: &str = "/dev/ttyS3";
+/// The first console.
+const FIRST: &str = "/dev/ttyS1";
+/// The second one, `./lab attach`.
+const SECOND: &str = "/dev/ttyS2";
+/// The port on which the launcher tells `CONSOLE ROWS COLUMNS` when a window has another size.
+const SIZES: &str = "/dev/ttyS4";
+/// Where a program's stderr goes if the launcher wants it apart from stdout.
+const STDERR: &str = "/dev/ttyS5";
+
+/// The machine is about to end.
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+/// What the launcher asks for, in words of the kernel's command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// `lab.argv`: `shell`, or the arguments of `guest`. Separated by commas; blanks, quotes, commas and percent signs are
+    /// written as `%` and two hexadecimal digits.
+    argv: Vec<String>,
+    /// `lab.term`: the kind of the user's terminal and its size, as `xterm,24,80`.
+    terminal: String,
+    /// `lab.stderr`: stdout and stderr are to be apart.
+    apart: bool,
+}
+
+impl Request {
+    /// What this guest was booted for; `None` if by no launcher.
+    pub fn read() -> Option<Self> {
+        Self::parse(&fs::read_to_string("/proc/cmdline").ok()?)
+    }
+
+    fn parse(command_line: &str) -> Option<Self> {
+        let value = |name: &str| {
+            command_line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+        };
+        Some(Self {
+            // Windows' launcher makes a comma of each blank.
+            argv: value("lab.argv")?.split(',').filter(|word| !word.is_empty()).map(decode).collect(),
+            terminal: value("lab.term").unwrap_or("dumb,24,80").to_owned(),
+            apart: value("lab.stderr").is_some(),
+        })
+    }
+}
+
+/// Undoes the launcher's `encode`.
+fn decode(word: &str) -> String {
+    let mut parts = word.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend(&part.as_bytes()[2..]);
+            }
+            None => bytes.extend(format!("%{part}").as_bytes()),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Makes what the lab's disks hold on disks that hold nothing: the launcher has no mke2fs, and the kit has no room for it.
+///
+/// # Errors
+/// If it can't be written.
+pub fn make_disk(device: &Path, is_fs: bool) -> Result<()> {
+    let cannot = || format!("cannot write {}", device.display());
+    if is_fs {
+        let blocks = fs::read(Path::new("/").join(FILE_SYSTEM)).or_cause("this guest is of no room kit")?;
+        let disk = OpenOptions::new().write(true).open(device).or_cause(cannot())?;
+        return write_blocks(&blocks, &disk).or_cause(cannot());
+    }
+    let disk = device.file_name().unwrap_or_default();
+    let sectors = fs::read_to_string(Path::new("/sys/block").join(disk).join("size"));
+    let sectors: u64 = sectors.ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default();
+    fs::write(device, partition_table(sectors * 512)).or_cause(cannot())?;
+    output(Command::new("blockdev").arg("--rereadpt").arg(device)).map(drop)
+}
+
+/// Runs what was asked for, tells the launcher how it ended, and ends the machine.
+///
+/// # Errors
+/// If a port can't be used.
+pub fn serve(request: &Request, disks: Result<()>) -> Result<()> {
+    let mut status = open(STATUS)?;
+    raw(&status)?;
+    let ended = match disks.and_then(|()| run(request, &mut status)) {
+        Ok(ended) => format!("exit {}", exit_code(ended)),
+        Err(error) => format!("failed {}", error.to_string().replace('\n', "\nfailed ")),
+    };
+    writeln!(status, "{ended}").or_cause("cannot tell the launcher")?;
+    termios::tcdrain(&status).or_cause("cannot tell the launcher")?;
+    // QEMU ends when its machine restarts.
+    output(Command::new("reboot").arg("-f"))?;
+    loop {
+        thread::park();
+    }
+}
+
+fn run(request: &Request, status: &mut File) -> Result<ExitStatus> {
+    let is_shell = request.argv == ["shell"];
+    let mut command = if is_shell { session(&["sh"]) } else { session(&["guest"]) };
+    if !is_shell {
+        command.args(&request.argv);
+    }
+    let kind = size(&open(FIRST)?, &request.terminal)?;
+    console(FIRST, kind, is_shell, &mut command)?;
+    if request.apart {
+        let stderr = open(STDERR)?;
+        raw(&stderr)?;
+        command.stderr(stderr);
+    }
+    // Windows' launcher has none.
+    if let Ok(port) = open(SIZES)
+        && raw(&port).is_ok()
+    {
+        thread::spawn(|| resize(port));
+    }
+    // From here on what is typed is not lost.
+    writeln!(status, "ready {}", common::preflight::release()).or_cause("cannot tell the launcher")?;
+    thread::spawn(second_console);
+    let ended = command.status().or_cause("cannot start it");
+    ENDS.store(true, Ordering::Relaxed);
+    // What it left in the background would go on printing. To the first process, -1 is everybody else.
+    let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+    if request.apart {
+        termios::tcdrain(open(STDERR)?).or_cause("cannot write the last of it")?;
+    }
+    ended
+}
+
+/// A program in a session of its own, whose terminal its stdin is: Ctrl-C and job control work in it.
+fn session(argv: &[&str]) -> Command {
+    let mut command = Command::new("setsid");
+    command.args(["-c", "guest", "session"]).args(argv);
+    command
+}
+
+/// The first process of a session runs another one and waits until the terminal has printed all: when the first process is gone,
+/// the kernel throws away what is left.
+///
+/// # Errors
+/// If it can't be started.
+pub fn lead_session(argv: &[String]) -> Result<ExitStatus> {
+    let child = Command::new(&argv[0]).args(&argv[1..]).spawn();
+    // These are for the program, which has been started before, since it would inherit what is blocked. It ends, and so do we.
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT, Signal::SIGTSTP, Signal::SIGTTOU]
+        .into_iter()
+        .collect::<SigSet>()
+        .thread_block()
+        .or_cause("cannot block signals")?;
+    let status = child.and_then(|mut child| child.wait());
+    let _ = termios::tcdrain(std::io::stdout());
+    status.or_cause(format!("cannot start {}", argv[0]))
+}
+
+/// The second console: a shell as soon as somebody attaches, and another one when it ends. The first line tells the kind and the
+/// size of the terminal. Whoever attaches never leaves for the guest, so errors end it silently.
+fn second_console() {
+    // Open to the end: so it keeps its size from shell to shell.
+    let Ok(port) = open(SECOND) else { return };
+    let mut terminal = String::new();
+    if quiet(&port).is_err() || BufReader::new(&port).read_line(&mut terminal).is_err() {
+        return;
+    }
+    let Ok(kind) = size(&port, terminal.trim()) else { return };
+    loop {
+        let mut shell = session(&["sh"]);
+        let ended = console(SECOND, kind, true, &mut shell).and_then(|()| shell.status().or_cause("none"));
+        if ended.is_err() || ENDS.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+/// Gives the consoles the sizes that the launcher tells. The kernel tells the programs.
+fn resize(port: File) {
+    for line in BufReader::new(port).lines().map_while(Result::ok) {
+        let numbers: Vec<u16> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+        if let [console @ 1..=2, rows, columns] = numbers[..]
+            && let Ok(port) = open(if console == 1 { FIRST } else { SECOND })
+        {
+            // Who looks at it has the old size.
+            let _ = tcsetwinsize(&port, winsize(rows, columns));
+        }
+    }
+}
+
+fn winsize(rows: u16, columns: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// Makes a serial port as large as the user's terminal, and gives that one's kind.
+fn size<'a>(port: &File, terminal: &'a str) -> Result<&'a str> {
+    let mut words = terminal.split(',');
+    let kind = words.next().unwrap_or("dumb");
+    let mut number = |otherwise| words.next().and_then(|word| word.parse().ok()).unwrap_or(otherwise);
+    tcsetwinsize(port, winsize(number(24), number(80))).or_cause("cannot size the terminal")?;
+    Ok(kind)
+}
+
+/// Makes a serial port the terminal of a command.
+fn console(path: &str, kind: &str, is_shell: bool, command: &mut Command) -> Result<()> {
+    let port = open(path)?;
+    // A program's output goes to the host as it is.
+    if is_shell {
+        cooked(&port)?
+    } else {
+        quiet(&port)?
+    }
+    let copy = || port.try_clone().or_cause("cannot share the terminal");
+    command.stdin(copy()?).stdout(copy()?).stderr(copy()?);
+    command.current_dir("/root").env_clear().envs(ENVIRONMENT).env("TERM", kind);
+    command.env("ENV", "/root/.profile");
+    Ok(())
+}
+
+fn open(port: &str) -> Result<File> {
+    OpenOptions::new().read(true).write(true).open(port).or_cause(format!("cannot open {port}"))
+}
+
+fn set(port: &File, change: impl FnOnce(&mut termios::Termios)) -> Result<()> {
+    let cannot = "cannot set a serial port";
+    let mut settings = termios::tcgetattr(port).or_cause(cannot)?;
+    termios::cfsetspeed(&mut settings, BaudRate::B115200).or_cause(cannot)?;
+    change(&mut settings);
+    termios::tcsetattr(port, SetArg::TCSANOW, &settings).or_cause(cannot)
+}
+
+/// Bytes as they are.
+fn raw(port: &File) -> Result<()> {
+    set(port, termios::cfmakeraw)
+}
+
+/// As a terminal: what is typed is echoed, and a line ends at the left.
+fn cooked(port: &File) -> Result<()> {
+    set(port, |settings| {
+        settings.local_flags.insert(LocalFlags::ECHO);
+        settings.output_flags.insert(OutputFlags::OPOST);
+    })
+}
+
+/// As that, but nothing is echoed, and the output's bytes are as they are. Ctrl-C is a signal still.
+fn quiet(port: &File) -> Result<()> {
+    set(port, |settings| {
+        settings.local_flags.remove(LocalFlags::ECHO);
+        settings.output_flags.remove(OutputFlags::OPOST);
+    })
+}
+
+/// The stages and examples of the kit.
+fn workbook() -> Result<Workbook> {
+    let text = fs::read(Path::new("/").join(WORKBOOK)).or_cause("this guest is of no room kit")?;
+    serde_json::from_slice(&text).or_cause(format!("{WORKBOOK} is damaged"))
+}
+
+/// What to start to run a stage or an example, with I/O for it to see.
+///
+/// # Errors
+/// If there is none of this name.
+pub fn argv(name: &str, io: Option<&Workload>, arguments: &[String]) -> Result<Vec<String>> {
+    let workbook = workbook()?;
+    let program = workbook.program(name).map_err(|error| {
+        let known: Vec<_> = workbook.programs().map(Program::name).collect();
+        Error::new(error.cause()).evidence(format!("there are {}", known.join(", "))).fix("name one of these")
+    })?;
+    Ok(program.argv(&program.binary(), io, arguments))
+}
+
+/// Runs every stage for a moment and checks what it prints against the truth; and every example, which must end well.
+///
+/// # Errors
+/// If one fails.
+pub fn demo() -> Result<()> {
+    let workbook = workbook()?;
+    let mut bad = Vec::new();
+    for stage in workbook.all_stages() {
+        println!("\nStage {}: {}", stage.name(), stage.title);
+        let status = Command::new("guest").args(["demo", &stage.name()]).status();
+        if !status.or_cause("cannot start the demo")?.success() {
+            bad.push(stage.binary());
+        }
+    }
+    for example in &workbook.examples {
+        println!("\nExample {}: {}", example.name(), example.title);
+        match run_briefly(example) {
+            Ok(0) => {
+                eprintln!("Error: it printed nothing");
+                bad.push(example.name());
+            }
+            Ok(lines) => println!("  It printed {lines} lines, and ended well."),
+            Err(error) => {
+                eprintln!("Error: {error}");
+                bad.push(example.name());
+            }
+        }
+    }
+    if bad.is_empty() {
+        println!("\nTo run one yourself: ./lab run 01");
+        return Ok(());
+    }
+    Err(Error::new(format!("these failed: {}", bad.join(", "))).evidence("their words above"))
+}
+
+/// Runs an example beside a few writes, with the command that it looks at, or alone, and gives the number of lines that it printed.
+fn run_briefly(example: &impl Program) -> Result<usize> {
+    let binary = example.binary();
+    let (own_io, command) = example.beside();
+    let command = command.iter().flat_map(|command| ["--"].into_iter().chain(command.split(' ')));
+    let argv: Vec<_> = std::iter::once(&*binary).chain(command).collect();
+    let mut start = Command::new(&binary);
+    // One without anything beside it makes its own I/O, and attaches to nothing.
+    if (own_io, argv.len()) == (Some("none"), 1) {
+        let seen = output(&mut start)?;
+        return Ok(String::from_utf8_lossy(&seen.stdout).lines().count());
+    }
+    let running = Running::spawn(start.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()))?;
+    let seen = if argv.len() > 1 {
+        running.wait()?
+    } else {
+        io(&["write", "/mnt/demo", "--count", "4"])?;
+        running.end(Signal::SIGINT)?
+    };
+    if !seen.status.success() {
+        return Err(Error::new(format!("{binary} failed: {}", seen.status)).evidence(seen.stderr));
+    }
+    Ok(seen.stdout.lines().count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_launcher_asks_for_is_understood() {
+        let line = "console=ttyS0 panic=-1 lab.argv=run,03,--io,write%20--count%204%20/dev/scratch,100%25 \
+                    lab.term=xterm,50,132 lab.stderr=apart\n";
+        let request = Request::parse(line).unwrap();
+        assert_eq!(request.argv, ["run", "03", "--io", "write --count 4 /dev/scratch", "100%"]);
+        assert_eq!((&*request.terminal, request.apart), ("xterm,50,132", true));
+        assert_eq!(Request::parse("lab.argv=run,,03,").unwrap().argv, ["run", "03"]);
+        let plain = Request::parse("lab.argv=shell").unwrap();
+        assert_eq!((&*plain.terminal, plain.apart), ("dumb,24,80", false));
+        assert_eq!(Request::parse("console=ttyS0 panic=-1"), None);
+    }
+
+    #[test]
+    fn words_are_decoded_whatever_they_hold() {
+        for (word, text) in
+            [("a%2Cb%22", "a,b\""), ("%C3%A9%20", "é "), ("100%", "100%"), ("%zz", "%zz"), ("%é", "%é")]
+        {
+            assert_eq!(decode(word), text);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What runs inside of the guest, and nowhere else: its init, workloads, checks, and its half of measurements.
+//! May import `shared`, `workbook`.
+
+pub mod bench;
+pub mod check;
+pub mod commands;
+pub mod demo;
+pub mod drift;
+pub mod init;
+pub mod kit;
+pub mod null_blk;
+pub mod peers;
+pub mod running;
+pub mod system;
+pub mod truth;
+pub mod workload;

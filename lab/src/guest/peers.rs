@@ -1,0 +1,238 @@
+//! Well-known tools beside ours, under the same load.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::histogram::Histogram;
+use common::{Error, OrCause, Result, ftrace, tracefs};
+use libbpf_rs::query::ProgInfoIter;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::guest::null_blk::NullBlk;
+use crate::guest::running::{Running, io};
+use crate::guest::truth;
+use crate::shared::command::output;
+use crate::shared::disks::FS_MOUNT;
+use crate::shared::measure::{PEER_LOADER, PEER_PAGES};
+
+/// What is compared in a guest, by the word after `guest peers`.
+const COMPARISONS: [(&str, Comparison); 4] =
+    [("pages", pages), ("latency", latency), ("costs", costs), ("calls", calls)];
+type Comparison = fn() -> Result<Vec<String>>;
+
+/// In the guest: makes a comparison and gives the rows of its table, without their first and last bar.
+///
+/// # Errors
+/// If there is no such one, or something can't be run.
+pub fn compare(what: &str) -> Result<Vec<String>> {
+    let found = COMPARISONS.iter().find(|(name, _)| *name == what);
+    found.ok_or_else(|| Error::new(format!("there is no comparison {what}")))?.1()
+}
+
+/// Reads a file that is not in the page cache, then again, with stage 08 and cachestat watching.
+fn pages() -> Result<Vec<String>> {
+    let file = format!("{FS_MOUNT}/peers");
+    let count = PEER_PAGES.to_string();
+    // Makes the file, and leaves it out of the page cache.
+    io(&["read-cold", &file, "--count", &count])?;
+    nix::unistd::sync();
+    let mut lines = Vec::new();
+    for (kind, what) in [("read-cold", "cold"), ("read", "warm")] {
+        let stage = Running::start(&["stage08"])?;
+        let peer = Peer::start(&["cachestat-libbpf", "1", "4"])?;
+        let done = io(&[kind, &file, "--count", &count])?;
+        let told = match peer {
+            Some(peer) => {
+                let text = peer.wait()?;
+                // Adds its intervals up.
+                let sum = |nth: usize| -> u64 {
+                    let column = |line: &str| line.split_whitespace().nth(nth)?.parse::<u64>().ok();
+                    text.lines().filter_map(column).sum()
+                };
+                format!("{} / {}", sum(0), sum(1))
+            }
+            None => "does not start".to_owned(),
+        };
+        let seen = stage.end(Signal::SIGINT)?;
+        let [_, hit, miss, _] = truth::page_cache(&seen)?;
+        lines.push(format!("{what} | {} | {hit} / {miss} | {told}", done.read_bytes / 4096));
+    }
+    Ok(lines)
+}
+
+/// Direct I/O on the scratch disk, and on disks that take 2 and 20 ms, with both biolatencies watching.
+///
+/// Their programs read the clock one after the other, so an I/O near the edge of a bucket can be in two; what they count
+/// in all is the same.
+fn latency() -> Result<Vec<String>> {
+    let disks = [("two", 2), ("twenty", 20)].map(|(name, ms)| NullBlk::new(name, Duration::from_millis(ms)));
+    let disks = disks.into_iter().collect::<Result<Vec<_>>>()?;
+    let ours = Running::start(&["biolatency"])?;
+    let peer =
+        Peer::start(&["biolatency-libbpf"])?.ok_or_else(|| Error::new("their biolatency does not start"))?;
+    for device in disks.iter().map(|disk| disk.device.as_path()).chain([Path::new("/dev/scratch")]) {
+        io(&["write", &device.to_string_lossy(), "--count", "100"])?;
+        io(&["read-direct", &device.to_string_lossy(), "--count", "100"])?;
+    }
+    let theirs = truth::histogram(&peer.end(Signal::SIGINT)?);
+    let ours = truth::histogram(&ours.end(Signal::SIGINT)?.stdout);
+    if ours.count() != theirs.count() {
+        return Err(Error::new(format!("they count {} I/Os, and ours {}", theirs.count(), ours.count())));
+    }
+    let slots = 0..ours.counts().len().max(theirs.counts().len());
+    let count = |histogram: &Histogram, slot: usize| histogram.counts().get(slot).copied().unwrap_or(0);
+    let rows = slots.map(|slot| (Histogram::range(slot), count(&ours, slot), count(&theirs, slot)));
+    let rows = rows.skip_while(|(_, ours, theirs)| ours + theirs == 0);
+    let rows = rows.map(|((from, to), ours, theirs)| format!("{from} to {to} | {ours} | {theirs}"));
+    Ok(rows.chain([format!("all | {} | {}", ours.count(), theirs.count())]).collect())
+}
+
+/// What the programs of ours and of theirs take for each call, one tool after the other, for the same direct writes. For
+/// a guest whose clock counts instructions: the kernel then keeps instructions as `run_time_ns`.
+fn costs() -> Result<Vec<String>> {
+    fs::write("/proc/sys/kernel/bpf_stats_enabled", "1").or_cause("cannot have the kernel keep times")?;
+    // The clock jumps when there is nothing to do, and an NVMe disk's I/O then times out.
+    let disk = NullBlk::new("fast", Duration::from_micros(10))?;
+    let device = disk.device.to_string_lossy().into_owned();
+    let known: BTreeSet<_> = ProgInfoIter::default().map(|program| program.id).collect();
+    // By name, and from the last to the first: a request is issued before it completes.
+    let measure = || -> Result<Vec<String>> {
+        io(&["write", &device, "--count", "200"])?;
+        let programs = ProgInfoIter::default().filter(|program| !known.contains(&program.id));
+        let of_each: BTreeMap<_, _> = programs
+            .filter_map(|program| Some((program.name, program.run_time_ns.checked_div(program.run_cnt)?)))
+            .collect();
+        let shown = of_each.iter().rev().map(|(name, cost)| format!("`{}` {cost}", name.to_string_lossy()));
+        Ok(shown.collect())
+    };
+    let mut rows = Vec::new();
+    for command in ["biolatency", "biolatency -D -F", "bitesize"] {
+        let running = Running::start(&command.split(' ').collect::<Vec<_>>())?;
+        let ours = measure()?;
+        running.end(Signal::SIGINT)?;
+        let (name, options) = command.split_once(' ').unwrap_or((command, ""));
+        let peer = format!("{name}-libbpf {options}");
+        let running = Peer::start(&peer.split_whitespace().collect::<Vec<_>>())?;
+        let running = running.ok_or_else(|| Error::new(format!("{peer} does not start")))?;
+        let theirs = measure()?;
+        running.end(Signal::SIGINT)?;
+        rows.push(format!("`{command}` | {} | {}", ours.join(", "), theirs.join(", ")));
+    }
+    Ok(rows)
+}
+
+/// What it takes to follow bios through their functions: guest instructions for each direct write to a disk that completes
+/// at once, with nothing attached and under each tracer, whose reading and writing of its file is part of it. trace-cmd has
+/// ftrace's `function_graph` record the functions that ctracer has probed. For a guest as that of [`costs`].
+fn calls() -> Result<Vec<String>> {
+    // So many that each tracer looks some times at what it has recorded, and as many as there is room for if it falls behind.
+    const WRITES: u64 = 2000;
+    let disk = NullBlk::with("fast", Duration::ZERO, &[("irqmode", 0)])?;
+    let device = disk.device.to_string_lossy().into_owned();
+    let write = || -> Result<u64> {
+        let done = io(&["write", &device, "--count", &WRITES.to_string()])?;
+        Ok((done.last_ns - done.first_ns) / WRITES)
+    };
+
+    let list = output(Command::new("stage10").arg("list"))?;
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    let prototypes = list.lines().filter_map(|line| line.strip_suffix(';')?.split_once('('));
+    let names: BTreeSet<_> = prototypes.filter_map(|(head, _)| head.rsplit([' ', '*']).next()).collect();
+    // Chosen for trace-cmd, which would have the kernel look each name up among all of them.
+    let tracefs = tracefs::path()?;
+    let list = fs::read_to_string(tracefs.join("available_filter_functions"))
+        .or_cause("cannot read the kernel's list of functions")?;
+    let choose = |functions: &str| {
+        fs::write(tracefs.join("set_ftrace_filter"), functions).or_cause("ftrace refuses the functions")
+    };
+    choose(&ftrace::numbers(&list, |name| names.contains(name)))?;
+    let peer = Peer::start(&["trace-cmd", "record", "-q", "-p", "function_graph", "-o", "/tmp/trace.dat"])?
+        .ok_or_else(|| Error::new("trace-cmd does not start"))?;
+    let graph = write()?;
+    let stats = fs::read_to_string(tracefs.join("per_cpu/cpu0/stats"))
+        .or_cause("cannot read what ftrace has counted")?;
+    let fields = stats.lines().filter_map(|line| line.split_once(": "));
+    let stats: BTreeMap<_, u64> =
+        fields.filter_map(|(name, count)| Some((name, count.parse().ok()?))).collect();
+    let count = |names: [&str; 2]| names.iter().filter_map(|name| stats.get(name)).sum::<u64>();
+    // A call and its return are an event each.
+    let calls = count(["entries", "read events"]) / 2 / WRITES;
+    let lost = count(["overrun", "dropped events"]);
+    peer.end(Signal::SIGINT)?;
+    choose("")?;
+
+    let ours = |options: &[&str]| {
+        let argv = [&["stage10", "--lines", "0", "--output", "/tmp/recording"], options].concat();
+        let running = Running::start(&argv)?;
+        let cost = write()?;
+        running.end(Signal::SIGINT).map(|seen| (cost, seen.stdout))
+    };
+    let (ends, _) = ours(&["--functions", "bio_endio"])?;
+    let (all, report) = ours(&[])?;
+    let nothing = write()?;
+    let told = |name: &str| report.rsplit_once(name)?.1.split([',', ' ', '\n']).next()?.parse::<u64>().ok();
+    match (told("Calls: "), told("events lost: "), lost) {
+        (Some(ours), Some(0), 0) if ours / WRITES == calls => {
+            Ok(vec![format!("{calls} | {nothing} | {graph} | {ends} | {all}")])
+        }
+        _ => Err(Error::new(format!("trace-cmd saw {calls} calls for each write, and lost {lost} events"))
+            .evidence(format!("of {WRITES} writes: {report}"))),
+    }
+}
+
+/// On x86_64, as `/proc/PID/syscall` shows it.
+const CLOCK_NANOSLEEP: &str = "230 ";
+
+/// A tool of others that runs.
+struct Peer(Child);
+
+impl Peer {
+    /// Starts one and waits until it is attached: then it sleeps. `None` if the kernel refuses its programs.
+    fn start(argv: &[&str]) -> Result<Option<Self>> {
+        let name = argv[0];
+        let mut command = Command::new(format!("/bin/{PEER_LOADER}"));
+        command.args(["--library-path", "/bin", &format!("/bin/{name}")]).args(&argv[1..]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.or_cause(format!("cannot start {name}"))?;
+        let deadline = Instant::now() + Duration::from_secs(20);
+        // Not its wchan, which is 0 on 5.10.
+        let syscall = format!("/proc/{}/syscall", child.id());
+        while !fs::read_to_string(&syscall).is_ok_and(|call| call.starts_with(CLOCK_NANOSLEEP)) {
+            if child.try_wait().or_cause(format!("cannot wait for {name}"))?.is_some() {
+                let output = child.wait_with_output().or_cause(format!("cannot wait for {name}"))?;
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                return match said.contains("BPF program load failed") {
+                    true => Ok(None),
+                    false => Err(Error::new(format!("{name} does not run")).evidence(said)),
+                };
+            }
+            if Instant::now() > deadline {
+                let _ = child.kill();
+                return Err(Error::new(format!("{name} does not begin")));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(Some(Self(child)))
+    }
+
+    /// Sends a signal and gives what it printed.
+    fn end(self, signal: Signal) -> Result<String> {
+        kill(Pid::from_raw(self.0.id() as i32), signal).or_cause("cannot signal a peer")?;
+        let output = self.0.wait_with_output().or_cause("cannot wait for a peer")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Waits for its end and gives what it printed. It must not have ended yet.
+    fn wait(mut self) -> Result<String> {
+        if self.0.try_wait().or_cause("cannot wait for a peer")?.is_some() {
+            return Err(Error::new("a peer ended before the work did"));
+        }
+        let output = self.0.wait_with_output().or_cause("cannot wait for a peer")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}

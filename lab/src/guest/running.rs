@@ -1,0 +1,188 @@
+//! In the guest: a stage and a workload together.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use common::trace_pipe::Line;
+use common::{Error, OrCause, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::shared::command::lines;
+use crate::shared::workload::{Done, Workload};
+
+/// The line on stderr by which a stage says that its programs are attached.
+pub const ATTACHED: &str = "Tracing.";
+
+/// A stage or an example that runs in this guest, with its programs attached.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    stdout: JoinHandle<String>,
+    stderr: JoinHandle<String>,
+    /// Of its stdout, so far.
+    lines: Arc<AtomicUsize>,
+}
+
+/// What a stage printed and how it ended.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// All of stdout.
+    pub stdout: String,
+    /// All of stderr.
+    pub stderr: String,
+    /// How it ended.
+    pub status: ExitStatus,
+}
+
+impl Observation {
+    /// The trace lines among what was printed.
+    pub fn lines(&self) -> Vec<Line<'_>> {
+        self.stdout.lines().filter_map(Line::parse).collect()
+    }
+}
+
+impl Running {
+    /// Starts a stage and waits until its programs are attached.
+    ///
+    /// # Errors
+    /// If it can't be started, or ends before that; then with what it said.
+    pub fn start(argv: &[&str]) -> Result<Self> {
+        Self::spawn(Command::new(argv[0]).args(&argv[1..]).stdout(Stdio::piped()))
+    }
+
+    /// As [`Running::start`], with the command made by the caller.
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    pub fn spawn(command: &mut Command) -> Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = command.stderr(Stdio::piped()).spawn().or_cause(format!("cannot start {name}"))?;
+        let (Some(stderr), stdout) = (child.stderr.take(), child.stdout.take()) else {
+            return Err(Error::new(format!("{name} has no stderr")));
+        };
+        let lines_so_far = Arc::new(AtomicUsize::new(0));
+        let counter = lines_so_far.clone();
+        let stdout = thread::spawn(move || {
+            let mut text = Vec::new();
+            let mut stdout = stdout.map(BufReader::new);
+            // What can't be read is missing in the text, and the check that looks at it fails.
+            while stdout.as_mut().is_some_and(|stdout| matches!(stdout.read_until(b'\n', &mut text), Ok(1..)))
+            {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let (attached, wait) = mpsc::channel();
+        let stderr = thread::spawn(move || {
+            let mut text = String::new();
+            for line in lines(Some(stderr)) {
+                if line.starts_with(ATTACHED) {
+                    let _ = attached.send(());
+                }
+                text += &line;
+                text.push('\n');
+            }
+            text
+        });
+        let stage = Self { child, stdout, stderr, lines: lines_so_far };
+        match wait.recv() {
+            Ok(()) => Ok(stage),
+            Err(_) => {
+                let seen = stage.wait()?;
+                Err(Error::new(format!("{name} ended before it was attached: {}", seen.status))
+                    .evidence(seen.stderr))
+            }
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
+    }
+
+    /// How many lines it has printed to stdout so far.
+    pub fn lines(&self) -> usize {
+        self.lines.load(Ordering::Relaxed)
+    }
+
+    /// Sends a signal and waits for the end.
+    ///
+    /// # Errors
+    /// If the stage is gone.
+    pub fn end(self, signal: Signal) -> Result<Observation> {
+        kill(self.pid(), signal).or_cause("cannot signal the stage")?;
+        self.wait()
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// If its output can't be collected.
+    pub fn wait(mut self) -> Result<Observation> {
+        let status = self.child.wait().or_cause("cannot wait for the stage")?;
+        let text = |thread: JoinHandle<String>| thread.join().map_err(|_| Error::new("a reader panicked"));
+        Ok(Observation { stdout: text(self.stdout)?, stderr: text(self.stderr)?, status })
+    }
+}
+
+/// Runs `io` and gives what it says it did.
+///
+/// # Errors
+/// If it fails; then with what it said.
+pub fn io<S: AsRef<str>>(args: &[S]) -> Result<Done> {
+    done(Command::new("io").args(args.iter().map(AsRef::as_ref)))
+}
+
+fn done(io: &mut Command) -> Result<Done> {
+    let output = io.output().or_cause("cannot start io")?;
+    if !output.status.success() {
+        return Err(Error::new("io failed").evidence(String::from_utf8_lossy(&output.stderr)));
+    }
+    String::from_utf8_lossy(&output.stdout).parse()
+}
+
+/// Runs a program with its output going straight on, and beside it, from the moment it is attached to its end, a
+/// workload, again and again with a pause. Ctrl-C is the program's.
+///
+/// # Errors
+/// If the program can't be started or the workload fails.
+pub fn beside(argv: &[String], workload: &Workload) -> Result<ExitStatus> {
+    let [name, args @ ..] = argv else { return Err(Error::new("no program was named")) };
+    let mut child = Command::new(name)
+        .args(args)
+        .stderr(Stdio::piped())
+        .spawn()
+        .or_cause(format!("cannot start {name}"))?;
+    let stderr = child.stderr.take();
+    let workload = workload.clone();
+    let stderr = thread::spawn(move || {
+        for line in lines(stderr) {
+            eprintln!("{line}");
+            if let (true, Workload::Io(args)) = (line.starts_with(ATTACHED), &workload) {
+                let args = args.clone();
+                thread::spawn(move || repeat(&args));
+            }
+        }
+    });
+    let status = child.wait().or_cause("cannot wait for the program")?;
+    let _ = stderr.join();
+    Ok(status)
+}
+
+/// Runs `io` until this process ends.
+fn repeat(args: &[String]) {
+    const PAUSE: Duration = Duration::from_secs(1);
+    // In a group of its own: Ctrl-C is for the stage, and must not end an I/O halfway.
+    loop {
+        if let Err(error) = done(Command::new("io").args(args).process_group(0)) {
+            return eprintln!("Error: {error}\n  There is no I/O from here on.");
+        }
+        thread::sleep(PAUSE);
+    }
+}

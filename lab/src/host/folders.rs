@@ -1,0 +1,31 @@
+//! Folders of this machine.
+
+use std::path::{Path, PathBuf};
+
+use common::{Error, Result};
+
+/// The folder of a user's cache for all checkouts of the workbook, outside of `target/`, which `cargo clean` empties.
+///
+/// # Errors
+/// If the user has no home.
+pub fn cache() -> Result<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .map(|cache| cache.join(Path::new("bpf-storage-workbook")))
+        .ok_or_else(|| {
+            Error::new("there is no folder to keep kernels in")
+                .evidence("neither XDG_CACHE_HOME nor HOME is set")
+        })
+}
+
+/// Bytes of a file, or of all files below a folder.
+pub fn size(path: &Path) -> u64 {
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => {
+            path.read_dir().into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum()
+        }
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    }
+}

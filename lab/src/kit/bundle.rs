@@ -1,0 +1,388 @@
+//! `cargo lab bundle`: the room kit, a folder for a USB stick with all that a laptop needs but QEMU. Its launcher is `lab/kit/lab`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use common::{Error, OrCause, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::host::folders::size;
+use crate::host::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
+use crate::machine::image;
+use crate::machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
+use crate::machine::vm::FS_BYTES;
+use crate::shared::kit;
+use crate::workbook::{Program, Workbook};
+
+/// What a kit is to hold.
+#[derive(Clone, Debug, Default)]
+pub struct KitOptions {
+    /// Kernels by their series; all of the matrix if none is named.
+    pub kernels: Vec<String>,
+    /// Its folder; `room-kit` in Cargo's target folder if none is named.
+    pub out: Option<PathBuf>,
+    /// Also all that is needed to build the workbook without a network.
+    pub with_sources: bool,
+}
+
+/// By this file a folder is known as a kit. It has the checksum of every other file.
+const SUMS: &str = "SHA256SUMS";
+/// The sources as they were committed.
+const SOURCES: &str = "sources.tar.xz";
+/// The same, with the libraries that they need.
+const BUILD: &str = "build-kit.tar.xz";
+/// The guest's root. It unpacks in a moment: zstd, which Debian's kernels know from 5.10 on.
+const INITRAMFS: &str = "initramfs";
+
+/// Cargo's settings to take libraries from the folder beside them, and never ask a network.
+const VENDORED: &str = r#"
+[source.crates-io]
+replace-with = "vendored-sources"
+
+[source.vendored-sources]
+directory = "vendor"
+
+[net]
+offline = true
+"#;
+
+/// Makes a kit and prints the size of each part. The same inputs give the same bytes.
+///
+/// # Errors
+/// If a kernel is not here, the workbook does not compile, a tool is missing, or a file can't be written.
+pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
+    let kernels = chosen(&options.kernels)?.into_iter().map(|series| kernels::find(series.name));
+    let kernels = kernels.collect::<Result<Vec<_>>>()?;
+    let out = options.out.clone().unwrap_or_else(|| workbook.target.join("room-kit"));
+    // It is about to be replaced. Others have such sums, too.
+    let is_kit = [SUMS, INITRAMFS, "lab"].iter().all(|file| out.join(file).exists());
+    if out.exists() && !is_kit {
+        return Err(Error::new(format!("{} is there and is no kit", out.display()))
+            .evidence(format!("it has not all of {SUMS}, {INITRAMFS} and lab"))
+            .fix("name a folder that is not there yet: --out DIR"));
+    }
+    let out = std::path::absolute(out).or_cause("the folder has no absolute name")?;
+    let above = out.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
+    // Made beside the place and moved there when it is whole.
+    let work =
+        tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))?;
+    let folder = work.path().join("kit");
+    let mut kit = Kit { workbook: workbook.clone(), kernels, folder, parts: Vec::new(), notes: Vec::new() };
+
+    let mut steps: Vec<(&str, Step)> = vec![
+        ("copying kernels", Kit::kernels),
+        ("compiling, small", |kit| kit.workbook.build_small().map(drop)),
+        ("compressing the guest's root", Kit::initramfs),
+        ("packing sources", Kit::sources),
+        ("copying the book", Kit::book),
+    ];
+    if options.with_sources && !workbook.root.join(".git").exists() {
+        return Err(Error::new("there are no sources to put into the kit")
+            .evidence(format!("{} is no clone of the workbook", workbook.root.display()))
+            .fix("leave out --with-sources, or make the kit in a clone"));
+    }
+    if options.with_sources {
+        steps.push(("packing the build kit", Kit::build_kit));
+    }
+    steps.push(("summing up", Kit::finish));
+
+    let style = ProgressStyle::with_template("Room kit [{bar:40}] {pos}/{len} {msg}")
+        .map(|style| style.progress_chars("=> "))
+        .or_cause("the progress bar is not well formed")?;
+    let bar = ProgressBar::new(steps.len() as u64).with_style(style);
+    for (what, step) in steps {
+        bar.set_message(what.to_owned());
+        bar.tick();
+        step(&mut kit)?;
+        crate::host::interrupt::check()?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+
+    if out.exists() {
+        fs::remove_dir_all(&out).or_cause(format!("cannot replace {}", out.display()))?;
+    }
+    fs::rename(&kit.folder, &out).or_cause(format!("cannot put the kit into {}", out.display()))?;
+    print!("{}", kit.summary(&out));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The kernels of these names, or all. Only what is tested goes to a room, and what is named twice goes once.
+fn chosen(names: &[String]) -> Result<Vec<Series>> {
+    if let Some(other) = names.iter().find(|name| Series::of(name).is_none()) {
+        return Err(Error::new(format!("{other} is not of the matrix"))
+            .evidence("a kit's kernels have their modules with them")
+            .fix(format!("name one of {}", MATRIX.map(|series| series.name).join(", "))));
+    }
+    let is_wanted = |series: &Series| names.is_empty() || names.iter().any(|name| name == series.name);
+    Ok(MATRIX.into_iter().filter(is_wanted).collect())
+}
+
+/// Boots each kernel of a kit with the kit's own launcher, and runs every stage and example once.
+///
+/// # Errors
+/// If one fails, or the kit is damaged.
+pub fn verify(folder: &Path) -> Result<ExitCode> {
+    let launcher = folder.join("lab");
+    let list = folder.join("kernels");
+    let entries = list.read_dir().or_cause(format!("{} is no kit", folder.display()))?.flatten();
+    let names =
+        entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".bzImage")?.to_owned()));
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    let run = |arguments: &[&str]| -> Result<bool> {
+        // By the shell: a stick has no programs.
+        let status = Command::new("sh").arg(&launcher).args(arguments).status();
+        Ok(status.or_cause("cannot start sh")?.success())
+    };
+    let mut bad = Vec::new();
+    if !run(&["check"])? {
+        bad.push("check".to_owned());
+    }
+    for name in &names {
+        println!("\nKernel {name}");
+        if !run(&["--kernel", name, "demo"])? {
+            bad.push(format!("kernel {name}"));
+        }
+    }
+    if !bad.is_empty() || names.is_empty() {
+        return Err(Error::new("the kit does not do what it should")
+            .evidence(format!("failed: {}; their words above", bad.join(", ")))
+            .fix("make it again: make bundle"));
+    }
+    println!("\nEvery stage and example ran on {}.", names.join(", "));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is done to make a kit.
+type Step = fn(&mut Kit) -> Result<()>;
+
+struct Kit {
+    workbook: Workbook,
+    kernels: Vec<Kernel>,
+    folder: PathBuf,
+    /// What there is, and its bytes.
+    parts: Vec<(String, u64)>,
+    /// What is not there, and why.
+    notes: Vec<String>,
+}
+
+impl Kit {
+    fn part(&mut self, what: impl Into<String>, path: &str) {
+        self.parts.push((what.into(), size(&self.folder.join(path))));
+    }
+
+    fn write(&self, path: &str, bytes: impl AsRef<[u8]>) -> Result<()> {
+        let path = self.folder.join(path);
+        fs::write(&path, bytes).or_cause(format!("cannot write {}", path.display()))
+    }
+
+    fn kernels(&mut self) -> Result<()> {
+        let folder = self.folder.join("kernels");
+        fs::create_dir_all(&folder).or_cause(format!("cannot make {}", folder.display()))?;
+        for kernel in &self.kernels.clone() {
+            let path = format!("kernels/{}.bzImage", kernel.name);
+            let image = fs::read(&kernel.image).or_cause("cannot read the kernel")?;
+            self.write(&path, image)?;
+            let release = kernel.package.as_ref().map(|package| &*package.release).unwrap_or_default();
+            self.part(format!("kernel {release}"), &path);
+        }
+        let default = self.kernels.iter().find(|kernel| kernel.name == DEFAULT).or(self.kernels.last());
+        self.write("kernels/default", default.map(|kernel| format!("{}\n", kernel.name)).unwrap_or_default())
+    }
+
+    fn initramfs(&mut self) -> Result<()> {
+        let binaries = self.workbook.build_small()?;
+        let bare = self.folder.join("bare");
+        let programs = self.programs();
+        // Of the folders only the names matter in the guest.
+        let mut known = self.workbook.clone();
+        let stages = known.stages.iter_mut().chain(&mut known.tools);
+        stages.for_each(|stage| stage.folder = stage.package().into());
+        known.examples.iter_mut().for_each(|example| example.folder = example.package().into());
+        [&mut known.root, &mut known.target, &mut known.mine].into_iter().for_each(PathBuf::clear);
+        let content = image::Content {
+            kernels: self.kernels.iter().collect(),
+            binaries,
+            profile: include_str!("../../kit/profile"),
+            files: vec![
+                ("etc/motd", programs.into_bytes()),
+                (kit::FILE_SYSTEM, file_system()?),
+                (kit::WORKBOOK, serde_json::to_vec(&known).or_cause("cannot describe the workbook")?),
+            ],
+        };
+        image::write(&bare, &content)?;
+        // The stages are much alike; with a window as large as all of them, most of each is in the others.
+        let mut zstd = ZSTD.command()?;
+        zstd.args(["-19", "--long=27", "-T1", "--quiet", "--rm", "-o"])
+            .arg(self.folder.join(INITRAMFS))
+            .arg(&bare);
+        output(&mut zstd)?;
+        self.part("the guest's root", INITRAMFS);
+        Ok(())
+    }
+
+    /// The programs as the guest's shell and the README list them.
+    fn programs(&self) -> String {
+        let programs = self.workbook.programs();
+        programs.map(|program| format!("  {:<20}{}\n", program.binary(), program.title())).collect()
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<Vec<u8>> {
+        Ok(output(GIT.command()?.current_dir(&self.workbook.root).args(arguments))?.stdout)
+    }
+
+    fn sources(&mut self) -> Result<()> {
+        if !self.workbook.root.join(".git").exists() {
+            self.notes.push("No sources: this is no clone of the workbook.".to_owned());
+            return Ok(());
+        }
+        if !self.git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty() {
+            self.notes.push("The sources are those of the last commit; there are changes since.".to_owned());
+        }
+        let tar = self.folder.join("sources.tar");
+        let path = tar.display().to_string();
+        self.git(&["archive", "--prefix=workbook/", "--output", &path, "HEAD"])?;
+        xz("-9", &tar)?;
+        self.part("sources", SOURCES);
+        Ok(())
+    }
+
+    fn book(&mut self) -> Result<()> {
+        let book = self.workbook.target.join("book");
+        if !book.join("index.html").exists() {
+            self.notes.push("No book: make docs builds it; then make the kit again.".to_owned());
+            return Ok(());
+        }
+        copy_tree(&book, &self.folder.join("book"))?;
+        self.part("the book", "book");
+        Ok(())
+    }
+
+    /// The workbook with all libraries and the settings to use them.
+    fn build_kit(&mut self) -> Result<()> {
+        let work = tempfile::tempdir().or_cause("cannot make a folder")?;
+        let tree = work.path().join("workbook");
+        output(TAR.command()?.arg("-xf").arg(self.folder.join(SOURCES)).arg("-C").arg(work.path()))?;
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        let mut vendor = Command::new(cargo);
+        vendor.current_dir(&tree).args(["vendor", "--locked", "--quiet", "vendor"]);
+        output(&mut vendor)?;
+        let config = tree.join(".cargo/config.toml");
+        let ours = fs::read_to_string(&config).or_cause("cannot read Cargo's settings")?;
+        fs::write(&config, ours + VENDORED).or_cause("cannot write Cargo's settings")?;
+        let tar = self.folder.join("build-kit.tar");
+        let mut pack = TAR.command()?;
+        pack.args(["--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]);
+        pack.args(["--mode=u+rw,go=rX", "--format=gnu", "-cf"]).arg(&tar).arg("-C").arg(work.path());
+        output(pack.arg("workbook"))?;
+        xz("-6", &tar)?;
+        self.part("the build kit", BUILD);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.write("lab", include_str!("../../kit/lab"))?;
+        let launcher = self.folder.join("lab");
+        fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755))
+            .or_cause("cannot make the launcher a program")?;
+        // Windows' shell wants its own ends of lines.
+        self.write("lab.cmd", include_str!("../../kit/lab.cmd").replace('\n', "\r\n"))?;
+        let names: Vec<_> = self.kernels.iter().map(|kernel| &*kernel.name).collect();
+        let readme = include_str!("../../kit/README.md")
+            .replace("@KERNELS@", &names.join(", "))
+            .replace("@PROGRAMS@\n", &self.programs());
+        self.write("README.md", readme)?;
+        let before: u64 = self.parts.iter().map(|(_, bytes)| bytes).sum();
+        let mut files = files(&self.folder)?;
+        files.sort();
+        let sums = output(SHA256SUM.command()?.current_dir(&self.folder).args(&files))?.stdout;
+        self.write(SUMS, sums)?;
+        self.parts.push(("launchers, README, checksums".to_owned(), size(&self.folder) - before));
+        Ok(())
+    }
+
+    fn summary(&self, out: &Path) -> String {
+        let mut text = String::new();
+        let total = ("all".to_owned(), self.parts.iter().map(|(_, bytes)| bytes).sum());
+        for (what, bytes) in self.parts.iter().chain([&total]) {
+            let _ = writeln!(text, "{:>7.2} MB  {what}", *bytes as f64 / 1e6);
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "{note}");
+        }
+        let _ = writeln!(
+            text,
+            "The kit is {}. Try it: {0}/lab; or all of it: cargo lab bundle --verify {0}",
+            out.display()
+        );
+        text
+    }
+}
+
+/// Compresses a file in its place. The same everywhere: what several threads make differs with their number.
+fn xz(level: &str, file: &Path) -> Result<()> {
+    let mut xz = XZ.command()?;
+    xz.env_remove("XZ_DEFAULTS").env_remove("XZ_OPT").args([level, "-T1"]).arg(file);
+    output(&mut xz).map(drop)
+}
+
+/// The blocks of the disk with the file system, always the same ones.
+fn file_system() -> Result<Vec<u8>> {
+    const UUID: &str = "6c616200-0000-4000-8000-000000000000";
+    let disk = tempfile::NamedTempFile::new().or_cause("cannot make a disk")?;
+    disk.as_file().set_len(FS_BYTES).or_cause("cannot make a disk")?;
+    let mut mke2fs = MKE2FS.command()?;
+    // What e2fsprogs' own tests have instead of the time.
+    mke2fs.env("E2FSPROGS_FAKE_TIME", "1500000000");
+    // Its own settings and not those of this machine: where there is no such file it takes them.
+    mke2fs.env("MKE2FS_CONFIG", "/nonexistent/mke2fs.conf");
+    mke2fs.args(["-q", "-F", "-t", "ext4", "-U", UUID, "-E", &format!("hash_seed={UUID}")]);
+    output(mke2fs.arg(disk.path()))?;
+    Ok(kit::blocks(&fs::read(disk.path()).or_cause("cannot read the disk")?))
+}
+
+/// All files below a folder, by their names from there.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?.flatten() {
+        let name = PathBuf::from(entry.file_name());
+        if entry.path().is_dir() {
+            found.extend(files(&entry.path())?.into_iter().map(|file| name.join(file)));
+        } else {
+            found.push(name);
+        }
+    }
+    Ok(found)
+}
+
+fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    for file in files(from)? {
+        let copy = to.join(&file);
+        let above = copy.parent().unwrap_or(to);
+        fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
+        fs::copy(from.join(&file), &copy).or_cause(format!("cannot copy {}", file.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_named_twice_is_there_once() {
+        let chosen = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            chosen(&names).map(|chosen| chosen.iter().map(|series| series.name).collect::<Vec<_>>())
+        };
+        assert_eq!(chosen(&["6.12", "5.10", "6.12"]).unwrap(), ["5.10", "6.12"]);
+        assert_eq!(chosen(&[]).unwrap(), MATRIX.map(|series| series.name));
+        let error = chosen(&["6.12", "4.19"]).unwrap_err().to_string();
+        assert!(error.contains("4.19 is not of the matrix") && error.contains("6.12"), "{error}");
+    }
+}

@@ -1,0 +1,4 @@
+//! The room kit, made on your machine. Its guest's side is in the folder `guest`.
+//! May import `host`, `machine`, `shared`, `workbook`.
+
+pub mod bundle;

@@ -1,0 +1,144 @@
+//! `cargo lab doctor`: what this machine has and lacks.
+
+use std::fs;
+use std::process::ExitCode;
+
+use common::preflight::{self, Need, release};
+use common::{Error, OrCause, Result};
+
+use crate::host::tools;
+use crate::machine::kernels::{self, DEFAULT, MATRIX};
+use crate::machine::vm;
+use crate::workbook::{Program, Workbook};
+
+/// One thing that was looked at: its name and what was found.
+type Finding = (String, Result<String>);
+
+/// Prints what this machine has for the lab, and for running without it; with a stage or an example, its probes too. Fails if
+/// stages can't run in the lab: it is the way that works everywhere.
+///
+/// # Errors
+/// If there is no such stage or example.
+pub fn run(workbook: &Workbook, program: Option<&str>) -> Result<ExitCode> {
+    let program = program.map(|name| workbook.program(name)).transpose()?;
+    let [name, binary] = program
+        .map_or_else(|| ["01", "stage01"].map(str::to_owned), |program| [program.name(), program.binary()]);
+    let lab = for_the_lab(workbook);
+    println!("For the lab (cargo lab run STAGE), which needs no root:");
+    print!("{}", text(&lab));
+    println!("\nFor running on this machine itself (sudo target/debug/{binary}), kernel {}:", release());
+    let native = natively(program)?;
+    print!("{}", text(&native));
+
+    let works = |findings: &[Finding]| findings.iter().all(|(_, found)| found.is_ok());
+    println!();
+    match (works(&lab), works(&native)) {
+        (true, true) => {
+            println!("Both ways work: cargo lab run {name}, or sudo target/debug/{binary}")
+        }
+        (true, false) => println!("The lab works: cargo lab run {name}"),
+        (false, true) => println!(
+            "The lab lacks something (see above); this machine itself works: sudo target/debug/{binary}"
+        ),
+        (false, false) => println!("Neither way works yet. Start with the first fix above."),
+    }
+    Ok(if works(&lab) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn for_the_lab(workbook: &Workbook) -> Vec<Finding> {
+    // Who has the kernel, or will name one of their own, need not be able to fetch it.
+    let fetch = if kernels::find(DEFAULT).is_ok() { &[] } else { &tools::TO_FETCH[..] };
+    let look = |tool: &tools::Tool| tool.find().map(|path| format!("{} ({})", tool.purpose, path.display()));
+    let tools = tools::TO_RUN.iter().chain(fetch);
+    let mut findings: Vec<Finding> = tools.map(|tool| (tool.name.to_owned(), look(tool))).collect();
+    for series in MATRIX {
+        let name = format!("kernel {}", series.name);
+        let found = kernels::find(series.name);
+        // Only the default kernel is needed.
+        if found.is_ok() || series.name == DEFAULT {
+            let release =
+                |kernel: kernels::Kernel| kernel.package.map(|package| package.release).unwrap_or_default();
+            findings.push((name, found.map(release)));
+        }
+    }
+    findings.push((
+        "room".to_owned(),
+        vm::free_space().map(|free| format!("{} MiB for the guest's disks", free >> 20)),
+    ));
+    findings.push(("acceleration".to_owned(), Ok(acceleration(workbook))));
+    findings
+}
+
+fn acceleration(workbook: &Workbook) -> String {
+    if fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_err() {
+        return "emulation; there is no /dev/kvm that you may use".to_owned();
+    }
+    match fs::read_to_string(workbook.memory().join("kvm")) {
+        Ok(verdict) if verdict.starts_with("works") => "KVM".to_owned(),
+        Ok(_) => "emulation; KVM was tried and does not work here".to_owned(),
+        Err(_) => "KVM is tried at the first boot; emulation if it does not work".to_owned(),
+    }
+}
+
+fn natively(program: Option<&dyn Program>) -> Result<Vec<Finding>> {
+    let sections = match program {
+        Some(program) => sections(program)?,
+        None => vec!["kprobe/submit_bio".to_owned()],
+    };
+    let needs = preflight::needs(sections);
+    let mut findings = Vec::new();
+    for need in needs {
+        let found = need.check().map(|()| String::new());
+        // Without them, the rest can't be looked at.
+        let stop = [Need::Root, Need::Kprobes].contains(&need) && found.is_err();
+        findings.push((need.to_string(), found));
+        if stop {
+            break;
+        }
+    }
+    Ok(findings)
+}
+
+/// The sections of a program's BPF programs, such as `kprobe/submit_bio`, as its source names them; of an example without
+/// BPF, what its `Cargo.toml` names instead.
+///
+/// # Errors
+/// If the source can't be read.
+pub fn sections(program: &dyn Program) -> Result<Vec<String>> {
+    if let Some(tracer) = program.tracer() {
+        return Ok(vec![format!("tracer/{tracer}")]);
+    }
+    let [bpf, _] = program.sources()?;
+    let source = fs::read_to_string(&bpf).or_cause(format!("cannot read {}", bpf.display()))?;
+    let section = |line: &str| Some(line.strip_prefix("SEC(\"")?.strip_suffix("\")")?.to_owned());
+    Ok(source.lines().filter_map(section).collect())
+}
+
+/// One line for what is there, and cause, evidence and fix for what is not.
+fn text(findings: &[Finding]) -> String {
+    let line = |(name, found): &Finding| match found {
+        Ok(what) => format!("  ok       {name:<22} {what}").trim_end().to_owned() + "\n",
+        Err(error) => format!("  MISSING  {name:<22} {}\n", indented(error)),
+    };
+    findings.iter().map(line).collect()
+}
+
+fn indented(error: &Error) -> String {
+    error.to_string().replace('\n', "\n         ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_comes_with_its_fix() {
+        let missing = Error::new("qemu is missing").evidence("it is not in PATH").fix("make setup");
+        let findings = [
+            ("busybox".to_owned(), Ok("the guest's shell".to_owned())),
+            ("root".to_owned(), Ok(String::new())),
+            ("qemu".to_owned(), Err(missing)),
+        ];
+        insta::assert_snapshot!(text(&findings));
+    }
+}

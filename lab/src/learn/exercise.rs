@@ -1,0 +1,470 @@
+//! Exercises: a working copy to change, a check that runs it on a real kernel, a hint, a solution.
+//!
+//! Exercise 03.1 is the folder `exercises/1` of stage 03. Its `exercise.md` is what the learner reads. `start.patch` makes
+//! the starting point of the stage, if that is not the stage itself, and `solution.patch` the solution of the starting
+//! point. What the check looks at is in [`crate::guest::check`]. Besides, each stage is an exercise, called 03: to write it
+//! oneself, from the stage before it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::{Error, OrCause, Result};
+
+use crate::machine::terminal;
+use crate::machine::vm::Vm;
+use crate::workbook::copies::{self, Files};
+use crate::workbook::diff::{self, Extent};
+use crate::workbook::{Program, Stage, Workbook};
+
+/// How long a check may take in the guest: ten seconds as a rule, longer on a machine that is busy.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// The file there that remembers which checks passed.
+const DONE: &str = "done.txt";
+
+/// An exercise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exercise<'a> {
+    /// Its stage.
+    pub stage: &'a Stage,
+    /// Its number among the stage's; 0 for the stage itself.
+    pub number: u32,
+    /// Its name.
+    pub title: String,
+    /// What is to be done, and why.
+    pub goal: String,
+    /// What the starting point is and where to look first.
+    pub start: String,
+    /// What the check does.
+    pub check: String,
+    /// For who is stuck.
+    pub hint: String,
+    /// Its folder, or the stage's if it is the stage itself.
+    pub folder: PathBuf,
+}
+
+/// All exercises of a stage, without the stage itself.
+///
+/// # Errors
+/// If one is not as it should be.
+pub fn of(stage: &Stage) -> Result<Vec<Exercise<'_>>> {
+    (1..)
+        .map(|number| read(stage, number))
+        .take_while(|read| !matches!(read, Ok(None)))
+        .filter_map(Result::transpose)
+        .collect()
+}
+
+fn read(stage: &Stage, number: u32) -> Result<Option<Exercise<'_>>> {
+    let folder = stage.folder.join("exercises").join(number.to_string());
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    let file = folder.join("exercise.md");
+    let text = fs::read_to_string(&file).or_cause(format!("cannot read {}", file.display()))?;
+    let broken = |what: &str| Error::new(format!("{} has no {what}", file.display()));
+    let (title, rest) = text
+        .strip_prefix("# ")
+        .and_then(|text| text.split_once('\n'))
+        .ok_or_else(|| broken("title in its first line"))?;
+    let mut sections = rest.split("\n## ");
+    let goal = sections.next().unwrap_or_default().trim().to_owned();
+    let mut section = |name: &str| {
+        let section = sections.next().and_then(|text| text.strip_prefix(name));
+        let text = section.map(str::trim).filter(|text| !text.is_empty());
+        text.map(str::to_owned).ok_or_else(|| broken(&format!("section {name:?}, or not in this place")))
+    };
+    let (start, check, hint) = (section("Start")?, section("Check")?, section("Hint")?);
+    Ok(Some(Exercise { stage, number, title: title.trim().to_owned(), goal, start, check, hint, folder }))
+}
+
+/// The exercise called `03.1`, or the stage itself by its name, as [`Workbook::stage`] knows it.
+///
+/// # Errors
+/// If there is none.
+pub fn find<'a>(workbook: &'a Workbook, name: &str) -> Result<Exercise<'a>> {
+    let Some((stage_name, number)) = name.split_once('.') else {
+        return whole_stage(workbook, workbook.stage(name)?);
+    };
+    let stage = workbook.stage(stage_name)?;
+    let found =
+        number.parse().ok().filter(|number| *number > 0).map_or(Ok(None), |number| read(stage, number))?;
+    let Some(exercise) = found else {
+        let known: Vec<_> = of(stage)?.iter().map(Exercise::id).collect();
+        return Err(Error::new(format!("there is no exercise {name}"))
+            .evidence(format!(
+                "stage {:02} has {}",
+                stage.number,
+                if stage.tool { "none: it is a tool".to_owned() } else { known.join(", ") }
+            ))
+            .fix("see them all: cargo lab exercise status"));
+    };
+    Ok(exercise)
+}
+
+/// The exercise to write a stage oneself.
+fn whole_stage<'a>(workbook: &'a Workbook, stage: &'a Stage) -> Result<Exercise<'a>> {
+    let parent = workbook.parent(stage).map_err(|error| {
+        Error::new(error.cause()).evidence("to write a stage oneself, one starts from the one before it").fix(
+            "write a later one: cargo lab exercise start 02; or do an exercise of it: cargo lab exercise start 01.1",
+        )
+    })?;
+    Ok(Exercise {
+        stage,
+        number: 0,
+        title: format!("Write stage {:02} yourself", stage.number),
+        goal: format!("Its question: {}\n\nIt adds {}.", stage.title, stage.adds),
+        start: format!(
+            "The copy is stage {:02}. Let it print what stage {:02} prints.",
+            parent.number, stage.number
+        ),
+        check: "As in `cargo lab demo`: what it prints must be the truth about what `io` did.".to_owned(),
+        hint: format!(
+            "What changes, and why, is on the stage's page of the book, and in stages/{}/README.md.",
+            stage.package()
+        ),
+        folder: stage.folder.clone(),
+    })
+}
+
+impl Exercise<'_> {
+    /// `03.1`, or `03` for the stage itself.
+    pub fn id(&self) -> String {
+        match self.number {
+            0 => format!("{:02}", self.stage.number),
+            number => format!("{:02}.{number}", self.stage.number),
+        }
+    }
+
+    /// The name of the learner's package and binary.
+    pub fn binary(&self) -> String {
+        format!("my{}", self.id().replace('.', "-"))
+    }
+
+    /// The learner's working copy.
+    pub fn copy(&self, workbook: &Workbook) -> PathBuf {
+        workbook.mine.join(self.id())
+    }
+
+    /// The learner's working copy, which must be there.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn started(&self, workbook: &Workbook) -> Result<PathBuf> {
+        let copy = self.copy(workbook);
+        if copy.is_dir() {
+            return Ok(copy);
+        }
+        Err(Error::new(format!("there is no working copy for {} yet", self.id()))
+            .evidence(format!("there is no folder {}", shown(workbook, &copy)))
+            .fix(format!("make one: cargo lab exercise start {}", self.id())))
+    }
+
+    /// What a learner starts with, as a program of this name.
+    ///
+    /// # Errors
+    /// If a file can't be read, or a patch does not fit the stage.
+    pub fn starting_point(&self, workbook: &Workbook, name: &str) -> Result<Files> {
+        let stage = if self.number == 0 { workbook.parent(self.stage)? } else { self.stage };
+        let mut files = copies::files(stage)?;
+        let patch = self.folder.join("start.patch");
+        if self.number > 0 && patch.exists() {
+            apply(&mut files, &patch)?;
+        }
+        copies::rename(&mut files, stage, name);
+        Ok(files)
+    }
+
+    /// One that passes the check, as a program of this name.
+    ///
+    /// # Errors
+    /// As for [`Exercise::starting_point`].
+    pub fn solved(&self, workbook: &Workbook, name: &str) -> Result<Files> {
+        if self.number == 0 {
+            let mut files = copies::files(self.stage)?;
+            copies::rename(&mut files, self.stage, name);
+            return Ok(files);
+        }
+        let mut files = self.starting_point(workbook, name)?;
+        apply(&mut files, &self.folder.join("solution.patch"))?;
+        Ok(files)
+    }
+
+    /// What the learner reads before they start, in lines of a terminal.
+    pub fn text(&self, columns: usize) -> String {
+        let Self { title, goal, start, check, .. } = self;
+        wrap(&format!("{} {title}\n\n{goal}\n\n{start}\n\nCheck: {check}", self.id()), columns)
+    }
+
+    /// For the stage's README.
+    pub fn markdown(&self) -> String {
+        let Self { title, goal, start, check, hint, number, .. } = self;
+        let id = self.id();
+        format!(
+            "### {id} {title}\n\n*Start:* `cargo lab exercise start {id}`. {start}\n\n{goal}\n\n\
+             *Check:* `cargo lab exercise check {id}`. {check}\n\n\
+             <details>\n<summary>Hint</summary>\n\n{hint}\n\n</details>\n\n\
+             [Solution](exercises/{number}/solution.patch)\n"
+        )
+    }
+}
+
+/// Paragraphs in lines of a terminal.
+pub fn wrap(text: &str, columns: usize) -> String {
+    // What stands between backticks is typed, and stays in one line.
+    const KEPT_SPACE: &str = "\u{a0}";
+    let paragraph = |text: &str| {
+        let pieces = text.split('`').enumerate();
+        let pieces = pieces
+            .map(|(nth, piece)| if nth % 2 == 1 { piece.replace(' ', KEPT_SPACE) } else { piece.to_owned() });
+        let text = pieces.collect::<Vec<_>>().join("`").replace('\n', " ");
+        textwrap::fill(&text, columns).replace(KEPT_SPACE, " ") + "\n"
+    };
+    text.split("\n\n").map(paragraph).collect::<Vec<_>>().join("\n")
+}
+
+/// Changes files as a patch says, which may be one of several files.
+fn apply(files: &mut Files, patch: &Path) -> Result<()> {
+    let cannot = || format!("{} does not fit the stage", patch.display());
+    let text = fs::read_to_string(patch).or_cause(format!("cannot read {}", patch.display()))?;
+    for part in text.split_inclusive('\n').fold(Vec::<String>::new(), |mut parts, line| {
+        match parts.last_mut() {
+            Some(part) if !line.starts_with("--- ") => part.push_str(line),
+            _ => parts.push(line.to_owned()),
+        }
+        parts
+    }) {
+        let parsed = diffy::Patch::from_str(&part)
+            .map_err(|error| Error::new(cannot()).evidence(error.to_string()))?;
+        let name = parsed.modified().and_then(|name| name.strip_prefix("b/")).unwrap_or_default();
+        let file = files.iter_mut().find(|(path, _)| path == Path::new(name));
+        let Some((_, old)) = file else {
+            return Err(Error::new(cannot()).evidence(format!("it changes {name:?}, which is no file of it")));
+        };
+        *old = diffy::apply(old, &parsed)
+            .map_err(|error| Error::new(cannot()).evidence(format!("{name}: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Makes the learner's working copy.
+///
+/// # Errors
+/// If there is one already and it is not to be made `again`, or it can't be written.
+pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Result<String> {
+    let folder = exercise.copy(workbook);
+    let shown = shown(workbook, &folder);
+    if folder.exists() && !again {
+        return Err(Error::new(format!("you have started {} already", exercise.id()))
+            .evidence(format!("{shown} is there"))
+            .fix(format!(
+                "go on with it, or throw it away and begin once more: cargo lab exercise start {} --again",
+                exercise.id()
+            )));
+    }
+    let files = exercise.starting_point(workbook, &exercise.binary())?;
+    if folder.exists() {
+        fs::remove_dir_all(&folder).or_cause(format!("cannot remove {shown}"))?;
+        let mut done = done(workbook)?;
+        done.remove(&exercise.id());
+        remember(workbook, &done)?;
+    }
+    copies::workspace(workbook, &workbook.mine)?;
+    copies::write(&folder, &files)?;
+    let mut text = exercise.text(terminal::columns());
+    let id = exercise.id();
+    let _ = write!(text, "\nYour working copy:\n");
+    for (path, _) in files.iter().take(2) {
+        let _ = writeln!(text, "  {shown}/{}", path.display());
+    }
+    let _ = write!(
+        text,
+        "\n  cargo lab run --mine {id}           run it\n  cargo lab exercise check {id}       is it right?\n  \
+         cargo lab exercise hint {id}        when you are stuck\n"
+    );
+    Ok(text)
+}
+
+/// A path as the learner types it.
+fn shown(workbook: &Workbook, path: &Path) -> String {
+    path.strip_prefix(&workbook.root).unwrap_or(path).display().to_string()
+}
+
+/// Builds the learner's working copy.
+///
+/// # Errors
+/// If there is none, or it does not compile.
+pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
+    let copy = exercise.started(workbook)?;
+    let name = exercise.binary();
+    copies::build(workbook, &workbook.mine, &[&name]).map_err(|error| {
+        // What it is to the learner, and not to Cargo.
+        let cause = error.cause().replace(&name, &format!("your {}", exercise.id()));
+        Error::new(cause).evidence("the compiler's words above").fix(format!(
+            "mend it in {}; or throw it away and begin once more: cargo lab exercise start {} --again",
+            shown(workbook, &copy.join("src")),
+            exercise.id()
+        ))
+    })?;
+    Ok(workbook.binaries().join(name))
+}
+
+/// Checks the learner's program in a guest that has it, and remembers if it is right. Gives what to tell.
+///
+/// # Errors
+/// If it does not do what it should; with what was seen instead.
+pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut Vm) -> Result<String> {
+    let id = exercise.id();
+    let seen = verdict(guest, exercise, &exercise.binary())?;
+    let mut done = done(workbook)?;
+    done.insert(id.clone());
+    remember(workbook, &done)?;
+    Ok(format!("{id} is right: {seen}.\nTo compare with ours: cargo lab diff mine {id}\n"))
+}
+
+fn remember(workbook: &Workbook, done: &BTreeSet<String>) -> Result<()> {
+    let ids: String = done.iter().map(|id| format!("{id}\n")).collect();
+    let file = workbook.mine.join(DONE);
+    fs::write(&file, format!("# The exercises whose check has passed.\n{ids}"))
+        .or_cause(format!("cannot write {}", file.display()))
+}
+
+/// Runs the check of an exercise on a program in a guest. Gives what was seen.
+///
+/// # Errors
+/// If the program does not do what it should.
+pub fn verdict(guest: &mut Vm, exercise: &Exercise<'_>, binary: &str) -> Result<String> {
+    let printed = guest.output(&["guest", "check", &exercise.id(), binary], LIMIT)?;
+    if printed.status == 0 {
+        return Ok(String::from_utf8_lossy(&printed.stdout).trim_end().to_owned());
+    }
+    // An error as we print it: the cause, and indented below it the evidence.
+    let said = printed.stderr.strip_prefix("Error: ").unwrap_or(&printed.stderr);
+    let (cause, rest) = said.split_once('\n').unwrap_or((said, ""));
+    let evidence: Vec<_> = rest.lines().map(|line| line.get(INDENT..).unwrap_or(line.trim())).collect();
+    Err(Error::new(format!("{} is not right yet: {cause}", exercise.id()))
+        .evidence(evidence.join("\n"))
+        .fix(format!(
+            "look at it: cargo lab run --mine {0}, with -- --verbose if it does not start; or: cargo lab exercise hint {0}",
+            exercise.id()
+        )))
+}
+
+/// How far the evidence of an error is indented.
+const INDENT: usize = 12;
+
+/// The exercises whose check has passed.
+///
+/// # Errors
+/// If what was remembered can't be read.
+pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
+    let file = workbook.mine.join(DONE);
+    match fs::read_to_string(&file) {
+        Ok(text) => Ok(text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeSet::new()),
+        Err(error) => Err(error).or_cause(format!("cannot read {}", file.display())),
+    }
+}
+
+/// All exercises, and how far the learner is with each. Whole stages are only shown if they were started.
+///
+/// # Errors
+/// If the exercises can't be read.
+pub fn status(workbook: &Workbook) -> Result<String> {
+    let done = done(workbook)?;
+    let (mut text, mut counts, mut next) = (String::new(), (0, 0), None);
+    for stage in &workbook.stages {
+        let whole = whole_stage(workbook, stage).ok().filter(|whole| whole.copy(workbook).exists());
+        for exercise in whole.into_iter().chain(of(stage)?) {
+            let id = exercise.id();
+            let state = match (done.contains(&id), exercise.copy(workbook).exists()) {
+                (true, _) => "done",
+                (false, true) => "started",
+                (false, false) => "",
+            };
+            counts.0 += u32::from(state == "done");
+            counts.1 += 1;
+            let line = format!("{id:<5} {state:<8} {}", exercise.title);
+            let _ = writeln!(text, "{}", line.trim_end());
+            if state != "done" {
+                next.get_or_insert(format!("{} {id}", if state.is_empty() { "start" } else { "check" }));
+            }
+        }
+    }
+    let next = next.map(|next| format!(" Next: cargo lab exercise {next}")).unwrap_or_default();
+    let _ = writeln!(text, "\n{} of {} done.{next}", counts.0, counts.1);
+    Ok(text)
+}
+
+/// What a solution changes in the starting point, for who has passed the check or insists on a look.
+///
+/// # Errors
+/// If neither.
+pub fn solution(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Result<String> {
+    let solved = our_solution(workbook, exercise, peek, "exercise solution")?;
+    Ok(diff::terminal(
+        &diff::of_files(&exercise.starting_point(workbook, &exercise.binary())?, &solved),
+        Extent::Folded,
+    ))
+}
+
+/// Our own solution, for who has passed the check or insists on a look with this command. A stage itself is no secret.
+///
+/// # Errors
+/// If neither.
+pub fn our_solution(
+    workbook: &Workbook,
+    exercise: &Exercise<'_>,
+    peek: bool,
+    command: &str,
+) -> Result<Files> {
+    let id = exercise.id();
+    if exercise.number == 0 || peek || done(workbook)?.contains(&id) {
+        return exercise.solved(workbook, &exercise.binary());
+    }
+    Err(Error::new(format!("the check of {id} has not passed yet"))
+        .evidence("it is more fun to find out")
+        .fix(format!(
+            "a hint: cargo lab exercise hint {id}; or see it all the same: cargo lab {command} {id} --peek"
+        )))
+}
+
+/// The files of the learner's working copy.
+///
+/// # Errors
+/// If there is none, or it can't be read.
+pub fn working_copy(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<Files> {
+    let stage = Stage { folder: exercise.started(workbook)?, ..exercise.stage.clone() };
+    copies::files(&stage)
+}
+
+/// One of an exercise's patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Patch {
+    /// From the stage to the starting point.
+    Start,
+    /// From the starting point to the solution.
+    Solution,
+}
+
+/// For who writes an exercise: a patch of what was changed in the working copy.
+///
+/// # Errors
+/// If there is no working copy, or the patch can't be written.
+pub fn save(workbook: &Workbook, exercise: &Exercise<'_>, patch: Patch) -> Result<String> {
+    let (name, from) = match patch {
+        Patch::Start => {
+            let mut files = copies::files(exercise.stage)?;
+            copies::rename(&mut files, exercise.stage, &exercise.binary());
+            ("start.patch", files)
+        }
+        Patch::Solution => ("solution.patch", exercise.starting_point(workbook, &exercise.binary())?),
+    };
+    let file = exercise.folder.join(name);
+    let text = diff::patch(&from, &working_copy(workbook, exercise)?);
+    fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))?;
+    Ok(format!("{}\n", shown(workbook, &file)))
+}

@@ -1,0 +1,202 @@
+//! The guest's root file system: one initramfs with busybox, our binaries and the libraries they need.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{OrCause, Result};
+use cpio::newc::{Builder, ModeFileType, trailer};
+
+use crate::host::tools::{BUSYBOX, output};
+use crate::machine::kernels::Kernel;
+
+/// Modules of the kernel's package that the guest can load, with all that they need: disks whose time and errors are
+/// known, an I/O scheduler, and a file system whose functions are in a module. What a kernel has built in is no module.
+const MODULES: [&str; 7] =
+    ["null_blk", "scsi_debug", "sd_mod", "mq-deadline", "vfat", "nls_cp437", "nls_ascii"];
+
+/// What a guest has in its root file system.
+#[derive(Clone, Debug)]
+pub struct Content<'a> {
+    /// The kernels whose modules it can load.
+    pub kernels: Vec<&'a Kernel>,
+    /// What is in its `PATH`, besides busybox. The one called `guest` is its first process.
+    pub binaries: Vec<PathBuf>,
+    /// What its shell reads when it starts.
+    pub profile: &'a str,
+    /// More files: where they are in the guest, and what they hold.
+    pub files: Vec<(&'a str, Vec<u8>)>,
+}
+
+/// Writes an initramfs. The same content gives the same bytes.
+///
+/// # Errors
+/// If a file can't be read or the image can't be written.
+pub fn write(image: &Path, content: &Content) -> Result<()> {
+    let cannot = || format!("cannot write the guest's image {}", image.display());
+    let busybox = BUSYBOX.find()?;
+    let file = fs::File::create(image).or_cause(cannot())?;
+    let mut archive = Archive { out: BufWriter::new(file), folders: BTreeSet::new(), inode: 0 };
+
+    for folder in ["proc", "sys", "dev", "tmp", "mnt", "root"] {
+        archive.folder(Path::new(folder)).or_cause(cannot())?;
+    }
+    let programs: Vec<_> = content.binaries.iter().chain([&busybox]).collect();
+    for program in &programs {
+        let name = program.file_name().unwrap_or_default();
+        archive.copy(program, &Path::new("bin").join(name))?;
+    }
+    for library in libraries(&programs)? {
+        archive.copy(&library, library.strip_prefix("/").unwrap_or(&library))?;
+    }
+    let applets = output(Command::new(&busybox).arg("--list"))?;
+    for applet in String::from_utf8_lossy(&applets.stdout).lines() {
+        // A real program comes before busybox's.
+        if programs.iter().all(|program| program.file_name() != Some(applet.as_ref())) {
+            archive.link("busybox", &Path::new("bin").join(applet)).or_cause(cannot())?;
+        }
+    }
+    archive.link("bin/guest", Path::new("init")).or_cause(cannot())?;
+    let passwd: &[u8] = b"root:x:0:0:root:/root:/bin/sh\n";
+    let files = content.files.iter().map(|(path, bytes)| (*path, &bytes[..]));
+    let own = [
+        ("root/.profile", content.profile.as_bytes()),
+        ("etc/passwd", passwd),
+        ("etc/group", b"root:x:0:\n"),
+    ];
+    for (path, bytes) in own.into_iter().chain(files) {
+        archive.file(Path::new(path), 0o644, bytes).or_cause(cannot())?;
+    }
+
+    for kernel in &content.kernels {
+        let Some(modules) = &kernel.modules else { continue };
+        let release = modules.file_name().map(PathBuf::from).unwrap_or_default();
+        let guest = Path::new("lib/modules").join(release);
+        let dependencies =
+            fs::read_to_string(modules.join("modules.dep")).or_cause("cannot read modules.dep")?;
+        for module in closure(&dependencies, &MODULES) {
+            archive.file(&guest.join(&module), 0o755, &kernel.module(&module)?).or_cause(cannot())?;
+        }
+        archive.copy(&modules.join("modules.dep"), &guest.join("modules.dep"))?;
+    }
+    archive.end().or_cause(cannot())
+}
+
+/// What the guest's shell says when it starts.
+pub const PROFILE: &str = r#"cat <<'END'
+This is a real kernel in an emulated machine. Nothing you do here can hurt yours.
+
+  stage01 &          start a stage in the background; `fg` and Ctrl-C to end it
+  io write /mnt/f    eight direct writes to a file on ext4; see: io --help
+  ls /bin            stages, the workload tool and busybox
+
+/mnt is ext4 on an NVMe disk, /dev/scratch an NVMe disk without file system, /dev/part a partition of a third.
+`exit` ends the machine.
+END
+echo "Kernel $(uname -r)"
+"#;
+
+/// The shared libraries and the loader that programs need, by ldd(1).
+fn libraries(programs: &[&PathBuf]) -> Result<BTreeSet<PathBuf>> {
+    let mut libraries = BTreeSet::new();
+    for program in programs {
+        // Of a static program ldd says that it is "not a dynamic executable", and fails.
+        let ldd = Command::new("ldd").arg(program).output().or_cause("cannot start ldd")?;
+        let paths = String::from_utf8_lossy(&ldd.stdout).into_owned();
+        // NAME => PATH (0xADDRESS), or PATH (0xADDRESS); other lines are complaints.
+        let path = |line: &str| line.rsplit_once(" (0x")?.0.split_whitespace().last().map(PathBuf::from);
+        libraries.extend(paths.lines().filter_map(path).filter(|path| path.is_absolute()));
+    }
+    Ok(libraries)
+}
+
+/// The files of modules and of all that they need, by the lines `FILE: NEEDED...` of `modules.dep`.
+fn closure(dependencies: &str, names: &[&str]) -> BTreeSet<PathBuf> {
+    let of = |name: &&str| {
+        let file = format!("/{name}.ko:");
+        let line = dependencies
+            .lines()
+            .find(|line| line.split(' ').next().is_some_and(|first| first.ends_with(&file)));
+        line.unwrap_or_default().split_whitespace().map(|path| PathBuf::from(path.trim_end_matches(':')))
+    };
+    names.iter().flat_map(of).collect()
+}
+
+/// A newc archive, the form the kernel unpacks.
+struct Archive<W: Write> {
+    out: W,
+    folders: BTreeSet<PathBuf>,
+    inode: u32,
+}
+
+impl<W: Write> Archive<W> {
+    fn entry(&mut self, path: &Path, kind: ModeFileType, mode: u32, content: &[u8]) -> std::io::Result<()> {
+        self.inode += 1;
+        let name = path.to_str().unwrap_or_default();
+        let header = Builder::new(name).ino(self.inode).mode(mode).set_mode_file_type(kind);
+        let mut entry = header.write(&mut self.out, content.len() as u32);
+        entry.write_all(content)?;
+        entry.finish().map(drop)
+    }
+
+    fn folder(&mut self, path: &Path) -> std::io::Result<()> {
+        if path.as_os_str().is_empty() || self.folders.contains(path) {
+            return Ok(());
+        }
+        path.parent().map_or(Ok(()), |parent| self.folder(parent))?;
+        self.folders.insert(path.to_owned());
+        self.entry(path, ModeFileType::Directory, 0o755, &[])
+    }
+
+    fn file(&mut self, path: &Path, mode: u32, content: &[u8]) -> std::io::Result<()> {
+        path.parent().map_or(Ok(()), |parent| self.folder(parent))?;
+        self.entry(path, ModeFileType::Regular, mode, content)
+    }
+
+    fn link(&mut self, to: &str, path: &Path) -> std::io::Result<()> {
+        path.parent().map_or(Ok(()), |parent| self.folder(parent))?;
+        self.entry(path, ModeFileType::Symlink, 0o777, to.as_bytes())
+    }
+
+    fn copy(&mut self, from: &Path, to: &Path) -> Result<()> {
+        let content = fs::read(from).or_cause(format!("cannot read {}", from.display()))?;
+        self.file(to, 0o755, &content).or_cause(format!("cannot add {} to the guest's image", from.display()))
+    }
+
+    fn end(mut self) -> std::io::Result<()> {
+        trailer(&mut self.out)?;
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_come_with_all_they_need() {
+        let dep = "kernel/fs/configfs/configfs.ko:\n\
+            kernel/drivers/block/null_blk/null_blk.ko: kernel/fs/configfs/configfs.ko\n\
+            kernel/drivers/block/brd.ko:\n";
+        let files: Vec<_> = closure(dep, &["null_blk"]).into_iter().collect();
+        assert_eq!(files.len(), 2);
+        assert!(files[0].ends_with("null_blk.ko") && files[1].ends_with("configfs.ko"));
+        assert!(closure(dep, &["nvme"]).is_empty(), "what is built in has no file");
+    }
+
+    #[test]
+    fn folders_come_before_what_is_in_them_and_only_once() {
+        let mut archive = Archive { out: Vec::new(), folders: BTreeSet::new(), inode: 0 };
+        archive.file(Path::new("a/b/c"), 0o644, b"x").unwrap();
+        archive.link("c", Path::new("a/b/d")).unwrap();
+        let (mut names, mut rest) = (Vec::new(), &archive.out[..]);
+        while !rest.is_empty() {
+            let entry = cpio::newc::Reader::new(rest).unwrap();
+            names.push(entry.entry().name().to_owned());
+            rest = entry.finish().unwrap();
+        }
+        assert_eq!(names, ["a", "a/b", "a/b/c", "a/b/d"]);
+    }
+}

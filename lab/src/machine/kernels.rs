@@ -1,0 +1,645 @@
+//! The kernels of the matrix: which ones, which are here, and whether they are still what the lock names.
+//!
+//! They are Debian's *cloud* kernels: NVMe and ext4 are built in, so a guest needs no module for a real disk. They are kept
+//! in the user's cache folder, outside of `target/`, where anything may happen to them. So each kernel is compared with the
+//! lock whenever it is used: its image and the list of its modules before it is booted, and each module when it is put into a
+//! guest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Error, OrCause, Result};
+
+use crate::host::folders::cache;
+use crate::host::tools::{DEPMOD, DPKG_DEB, XZ, output};
+use crate::machine::fetch::{Apt, files, numbers};
+use crate::machine::lock::{self, Lock, Locked, Package, Source, Sum};
+
+/// One line of kernels of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Series {
+    /// Such as `6.12`.
+    pub name: &'static str,
+    /// The Debian suites to look in for a newer kernel, one after the other. A security suite has the newest packages of
+    /// its release and is small, so it comes first.
+    suites: &'static [&'static str],
+}
+
+/// The kernels on which every stage is proven, oldest first.
+pub const MATRIX: [Series; 4] = [
+    Series { name: "5.10", suites: &["bullseye-security", "bullseye"] },
+    Series { name: "6.1", suites: &["bookworm-security", "bookworm"] },
+    Series { name: "6.12", suites: &["bookworm-security", "trixie-security", "trixie"] },
+    Series { name: "7.2", suites: &["sid", "forky"] },
+];
+
+/// The kernel that runs when none is named, and the one that `vmlinux.h` is made from.
+pub const DEFAULT: &str = "6.12";
+
+/// Folders of a kernel's modules that are kept: what a storage lab may want to load.
+const MODULE_FOLDERS: [&str; 7] =
+    ["block", "crypto", "drivers/block", "drivers/md", "drivers/scsi", "fs", "lib"];
+
+/// In a kernel's folder: the package that it comes from.
+const PACKAGE: &str = "package.json";
+/// In a kernel's folder: the image.
+const IMAGE: &str = "vmlinuz";
+/// In a kernel's folder: the checksums of all modules, which `sha256sum --check` reads, too.
+const MODULES: &str = "modules.sha256";
+
+/// A kernel that can be booted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its series, or its path as the user gave it.
+    pub name: String,
+    /// The bzImage.
+    pub image: PathBuf,
+    /// The folder `lib/modules/RELEASE` of its modules, with `modules.dep`.
+    pub modules: Option<PathBuf>,
+    /// Where it comes from, if it is of the matrix.
+    pub package: Option<Package>,
+    /// The SHA-256 of each module, by its file below `modules`. Empty if it is not of the matrix.
+    sums: BTreeMap<PathBuf, String>,
+}
+
+impl Kernel {
+    /// What a module's file holds, such as `kernel/drivers/block/null_blk/null_blk.ko`.
+    ///
+    /// # Errors
+    /// If it can't be read, or is not what the lock names.
+    pub fn module(&self, file: &Path) -> Result<Vec<u8>> {
+        let path = self.modules.as_deref().unwrap_or(Path::new("")).join(file);
+        let bytes = fs::read(&path).or_cause(format!("cannot read {}", path.display()))?;
+        if self.package.is_some() {
+            is_listed(&self.name, &path, self.sums.get(file), &Sum::of(&bytes))?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// How much of a kernel is compared with the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// Its image, and the list of its modules: those that a guest gets are compared when it gets them.
+    ToBoot,
+    /// Every module, too.
+    All,
+}
+
+impl Series {
+    /// The series of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        MATRIX.into_iter().find(|series| series.name == name)
+    }
+
+    fn folder(self) -> Result<PathBuf> {
+        Ok(folder()?.join(self.name))
+    }
+
+    /// The kernel of this series that is here, if one is, with every byte compared with the lock.
+    ///
+    /// # Errors
+    /// If it is damaged, or not the one of the lock.
+    pub fn verified(self, locked: &Locked) -> Result<Option<Kernel>> {
+        look(locked, &self.folder()?, Extent::All)
+    }
+
+    /// Fetches the locked kernel of this series, unless it is here already.
+    ///
+    /// # Errors
+    /// If this machine has no apt or no Debian mirror, or the mirror does not have this kernel.
+    pub fn fetch(self, mirror: Option<&str>) -> Result<Kernel> {
+        let lock = Lock::read()?;
+        let locked = lock.kernel(self.name)?;
+        match self.verified(locked) {
+            Ok(Some(kernel)) => return Ok(kernel),
+            Ok(None) => {}
+            Err(error) => eprintln!("{}; fetching the locked one ...", error.cause()),
+        }
+        let apt = Apt::new(mirror)?;
+        // Another lab may have fetched it while this one waited for apt.
+        if let Ok(Some(kernel)) = self.verified(locked) {
+            return Ok(kernel);
+        }
+        fetch(locked, self.suites, &apt, &self.folder()?)
+    }
+
+    /// Looks for a newer kernel of this series. If there is one, fetches it and locks it instead.
+    ///
+    /// # Errors
+    /// If this machine has no apt or no Debian mirror, or the mirror has no such kernel.
+    pub fn newer(self, mirror: Option<&str>) -> Result<Kernel> {
+        // Only one lab has apt's folder, so only one rewrites the lock.
+        let apt = Apt::new(mirror)?;
+        let mut lock = Lock::read_or_new()?;
+        let found = self.newest(&apt)?;
+        let before = lock.kernel(self.name).map(|locked| locked.source.package.version.clone());
+        if let Ok(before) = &before
+            && numbers(&found.package.version) <= numbers(before)
+        {
+            eprintln!(
+                "There is no newer kernel {}: {} has {}, the lock has {before}.",
+                self.name, found.suite, found.package.version
+            );
+            drop(apt);
+            return self.fetch(mirror);
+        }
+        let archives = apt.archives(&found, self.suites)?;
+        let folder = self.folder()?;
+        let work = work_beside(&folder)?;
+        let made = unpack(&found.package, &archives, work.path())?;
+        let sum =
+            |name| Sum::of_file(&made.join(name)).or_cause(format!("cannot read what was unpacked: {name}"));
+        let locked = Locked { source: found, vmlinuz: sum(IMAGE)?, modules: sum(MODULES)? };
+        lock.replace(locked.clone(), &MATRIX.map(|series| series.name));
+        lock.write()?;
+        put(&made, &folder, work.path(), &archives)?;
+        let now = &locked.source.package.version;
+        match before {
+            Ok(before) => eprintln!(
+                "The lock has {now} of kernel {} now; it had {before}. See what moved: cargo lab drift",
+                self.name
+            ),
+            Err(_) => eprintln!("The lock has {now} of kernel {} now.", self.name),
+        }
+        look(&locked, &folder, Extent::All)?.ok_or_else(|| not_here(self.name, &folder))
+    }
+
+    /// The newest kernel of this series that the suites have.
+    fn newest(self, apt: &Apt) -> Result<Source> {
+        let mut looked = Vec::new();
+        for suite in self.suites {
+            match apt.newest(suite, self.name) {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => looked.push(format!("{suite}: no linux-image-{}.*-cloud-amd64", self.name)),
+                Err(error) => looked.push(format!("{suite}: {error}")),
+            }
+        }
+        Err(Error::new(format!("no kernel {} was found", self.name))
+            .evidence(looked.join("\n"))
+            .fix("name another archive of Debian: cargo lab kernels --fetch --newer --mirror URL"))
+    }
+}
+
+/// The folder of all kernels of the matrix.
+///
+/// # Errors
+/// If the user has no cache folder.
+pub fn folder() -> Result<PathBuf> {
+    Ok(cache()?.join("kernels"))
+}
+
+/// Fetches a locked kernel, and puts it into its folder if it is the one.
+fn fetch(locked: &Locked, suites: &[&str], apt: &Apt, folder: &Path) -> Result<Kernel> {
+    let series = &locked.source.series;
+    let archives = apt.archives(&locked.source, suites)?;
+    let work = work_beside(folder)?;
+    let made = unpack(&locked.source.package, &archives, work.path())?;
+    look(locked, &made, Extent::All).map_err(|error| {
+        Error::new(format!("the kernel {series} was unpacked, but the result is not what is locked"))
+            .evidence(error)
+            .fix(format!("is the disk full? If {} was edited by hand, take it from git", lock::NAME))
+    })?;
+    put(&made, folder, work.path(), &archives)?;
+    eprintln!("Kernel {series} is here: {}", locked.source.package.release);
+    look(locked, folder, Extent::ToBoot)?.ok_or_else(|| not_here(series, folder))
+}
+
+/// A folder to unpack into, beside the one that a kernel will have: it is moved there when it is whole.
+fn work_beside(folder: &Path) -> Result<tempfile::TempDir> {
+    let above = folder.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
+    tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))
+}
+
+/// Unpacks exactly these archives, and makes a kernel's folder of what the lab needs of them.
+fn unpack(package: &Package, archives: &[PathBuf], work: &Path) -> Result<PathBuf> {
+    let (tree, kernel) = (work.join("tree"), work.join("kernel"));
+    for archive in archives {
+        output(DPKG_DEB.command()?.arg("-x").arg(archive).arg(&tree))?;
+    }
+    let release = &package.release;
+    let modules = kernel.join("lib/modules").join(release);
+    fs::create_dir_all(&modules).or_cause("cannot make a folder for the modules")?;
+    let images = [
+        tree.join(format!("boot/vmlinuz-{release}")),
+        tree.join(format!("usr/lib/modules/{release}/vmlinuz")),
+    ];
+    let image = images.iter().find(|image| image.exists()).ok_or_else(|| {
+        Error::new(format!("{} holds no kernel image", package.name)).evidence(format!(
+            "neither {} nor {}",
+            images[0].display(),
+            images[1].display()
+        ))
+    })?;
+    fs::rename(image, kernel.join(IMAGE)).or_cause("cannot move the kernel image")?;
+    let trees = ["lib/modules", "usr/lib/modules"].map(|place| tree.join(place).join(release));
+    for tree in trees.iter().filter(|tree| tree.exists()) {
+        for name in ["modules.builtin", "modules.order", "modules.builtin.modinfo"] {
+            let _ = fs::rename(tree.join(name), modules.join(name));
+        }
+        for name in MODULE_FOLDERS {
+            let (from, to) = (tree.join("kernel").join(name), modules.join("kernel").join(name));
+            if from.exists() {
+                fs::create_dir_all(to.parent().unwrap_or(&to))
+                    .or_cause("cannot make a folder for the modules")?;
+                fs::rename(from, to).or_cause("cannot move the modules")?;
+            }
+        }
+    }
+    let packed = files(&modules, ".ko.xz")?;
+    if !packed.is_empty() {
+        output(XZ.command()?.arg("--decompress").args(packed))?;
+    }
+    output(DEPMOD.command()?.arg("--basedir").arg(&kernel).arg(release))?;
+    fs::write(kernel.join(MODULES), list(&kernel, release)?).or_cause("cannot list the modules")?;
+    let about = serde_json::to_vec_pretty(package).or_cause("cannot describe the kernel")?;
+    fs::write(kernel.join(PACKAGE), about).or_cause("cannot describe the kernel")?;
+    Ok(kernel)
+}
+
+/// Puts a kernel that is whole into its folder, in the place of the one that is there. Its archives are no longer needed.
+fn put(made: &Path, folder: &Path, work: &Path, archives: &[PathBuf]) -> Result<()> {
+    if folder.exists() {
+        fs::rename(folder, work.join("before")).or_cause(format!("cannot replace {}", folder.display()))?;
+    }
+    fs::rename(made, folder).or_cause(format!("cannot put the kernel into {}", folder.display()))?;
+    for archive in archives {
+        let _ = fs::remove_file(archive);
+    }
+    Ok(())
+}
+
+/// The checksums of all modules of a kernel, in the form of `sha256sum`.
+fn list(folder: &Path, release: &str) -> Result<String> {
+    let mut list = String::new();
+    for module in files(&folder.join("lib/modules").join(release), ".ko")? {
+        let sum = Sum::of_file(&module).or_cause(format!("cannot read {}", module.display()))?;
+        let name = module.strip_prefix(folder).unwrap_or(&module);
+        list += &format!("{}  {}\n", sum.sha256, name.display());
+    }
+    Ok(list)
+}
+
+/// Compares what is in a kernel's folder with the lock.
+///
+/// # Errors
+/// If it is another one, or damaged.
+fn look(locked: &Locked, folder: &Path, extent: Extent) -> Result<Option<Kernel>> {
+    let Source { series, package, .. } = &locked.source;
+    let damaged = |evidence: String| damaged(series, evidence);
+    let about = folder.join(PACKAGE);
+    let found = match fs::read(&about) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        found => found.map_err(|error| error.to_string()),
+    };
+    let found = found.and_then(|json| serde_json::from_slice(&json).map_err(|error| error.to_string()));
+    let found: Package = found.map_err(|error| damaged(format!("{}: {error}", about.display())))?;
+    if found != *package {
+        return Err(Error::new(format!("the kernel {series} that is here is not the locked one"))
+            .evidence(format!(
+                "{} holds {} {}\n{} has {} {}",
+                folder.display(),
+                found.name,
+                found.version,
+                lock::NAME,
+                package.name,
+                package.version
+            ))
+            .fix(format!("fetch the locked one: cargo lab kernels --fetch {series}")));
+    }
+    let image = folder.join(IMAGE);
+    if let Some(evidence) = locked.vmlinuz.differs(&image, Sum::of_file(&image)) {
+        return Err(damaged(evidence));
+    }
+    let modules = folder.join("lib/modules").join(&package.release);
+    let sums = sums(locked, folder, &modules).map_err(damaged)?;
+    dependencies(&modules.join("modules.dep"), &sums).map_err(damaged)?;
+    if extent == Extent::All {
+        for (file, sum) in &sums {
+            let path = modules.join(file);
+            let found =
+                Sum::of_file(&path).map_err(|error| damaged(format!("{}: {error}", path.display())))?;
+            is_listed(series, &path, Some(sum), &found)?;
+        }
+    }
+    Ok(Some(Kernel {
+        name: series.clone(),
+        image,
+        modules: Some(modules),
+        package: Some(package.clone()),
+        sums,
+    }))
+}
+
+/// The list of the modules' checksums, which is the locked one. If there is none yet, because the kernel was fetched before
+/// there was a lock, or if it is damaged, it is made again of the modules.
+fn sums(locked: &Locked, folder: &Path, modules: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
+    let path = folder.join(MODULES);
+    let kept = fs::read_to_string(&path).ok().filter(|list| Sum::of(list.as_bytes()) == locked.modules);
+    let list = match kept {
+        Some(list) => list,
+        None => {
+            let made = list(folder, &locked.source.package.release).map_err(|error| error.to_string())?;
+            let found = Sum::of(made.as_bytes());
+            if found != locked.modules {
+                return Err(format!(
+                    "the list of the modules below {} has {found}\nexpected: {}",
+                    modules.display(),
+                    locked.modules
+                ));
+            }
+            // If it can't be kept, it is made again next time.
+            let _ = fs::write(&path, &made);
+            made
+        }
+    };
+    let below = modules.strip_prefix(folder).unwrap_or(modules);
+    let line = |line: &str| {
+        let (sum, path) = line.split_once("  ")?;
+        Some((Path::new(path).strip_prefix(below).ok()?.to_owned(), sum.to_owned()))
+    };
+    Ok(list.lines().filter_map(line).collect())
+}
+
+/// Checks that `modules.dep`, which depmod has made here and which is therefore not in the lock, has exactly these modules.
+fn dependencies(path: &Path, sums: &BTreeMap<PathBuf, String>) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut modules = BTreeSet::new();
+    for line in text.lines() {
+        let (module, needed) = line.split_once(':').unwrap_or((line, ""));
+        modules.insert(Path::new(module));
+        for file in [module].into_iter().chain(needed.split_whitespace()) {
+            if !sums.contains_key(Path::new(file)) {
+                return Err(format!("{} has {file:?}, which is no module of this kernel", path.display()));
+            }
+        }
+    }
+    match sums.keys().find(|module| !modules.contains(module.as_path())) {
+        Some(module) => Err(format!("{} does not have {}", path.display(), module.display())),
+        None => Ok(()),
+    }
+}
+
+/// Checks a module.
+fn is_listed(kernel: &str, path: &Path, listed: Option<&String>, found: &Sum) -> Result<()> {
+    if listed == Some(&found.sha256) {
+        return Ok(());
+    }
+    let expected = listed.map_or("no such module", String::as_str);
+    Err(damaged(kernel, format!("{} has SHA-256 {}\nexpected: {expected}", path.display(), found.sha256)))
+}
+
+fn damaged(series: &str, evidence: String) -> Error {
+    Error::new(format!("the kernel {series} is damaged: it is not what {} names", lock::NAME))
+        .evidence(evidence)
+        .fix(format!("fetch it again: cargo lab kernels --fetch {series}"))
+}
+
+fn not_here(series: &str, folder: &Path) -> Error {
+    Error::new(format!("the kernel {series} is not here yet"))
+        .evidence(format!("{} is missing", folder.display()))
+        .fix(format!("fetch it: cargo lab kernels --fetch {series}"))
+}
+
+/// The kernel of this name: a series of the matrix, which must be here and be the locked one, or the path of a bzImage.
+///
+/// # Errors
+/// If it is neither, is not here, is not what the lock names, or is no kernel.
+pub fn find(name: &str) -> Result<Kernel> {
+    if let Some(series) = Series::of(name) {
+        let (lock, folder) = (Lock::read()?, series.folder()?);
+        let found = look(lock.kernel(name)?, &folder, Extent::ToBoot)?;
+        return found.ok_or_else(|| not_here(name, &folder));
+    }
+    let image = PathBuf::from(name);
+    let known = MATRIX.map(|series| series.name).join(", ");
+    if !image.is_file() {
+        return Err(Error::new(format!("there is no kernel {name}"))
+            .evidence(format!("it is no file, and not one of {known}"))
+            .fix(format!("name one of these, or a bzImage by its path: --kernel {DEFAULT}")));
+    }
+    let start = fs::read(&image).or_cause(format!("cannot read {name}"))?;
+    // The x86 boot protocol, Documentation/arch/x86/boot.rst: the header's magic number.
+    if start.get(0x202..0x206) != Some(b"HdrS") {
+        return Err(Error::new(format!("{name} is no kernel for x86"))
+            .evidence("a bzImage has HdrS at byte 0x202; this file has not")
+            .fix("name a bzImage that has NVMe and ext4 built in"));
+    }
+    Ok(Kernel { name: name.to_owned(), image, modules: None, package: None, sums: BTreeMap::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::machine::lock::Archive;
+
+    #[test]
+    fn every_series_of_the_matrix_is_locked_and_no_other() {
+        let lock = Lock::read().unwrap();
+        let locked: Vec<_> = lock.kernels.iter().map(|locked| &*locked.source.series).collect();
+        assert_eq!(locked, MATRIX.map(|series| series.name));
+        for (locked, series) in lock.kernels.iter().zip(MATRIX) {
+            let source = &locked.source;
+            assert!(source.package.version.starts_with(&format!("{}.", series.name)), "{source:?}");
+            assert!(series.suites.contains(&&*source.suite), "{source:?}");
+            assert!(!source.archives.is_empty(), "{source:?}");
+            for archive in &source.archives {
+                assert!(archive.package.ends_with(&source.package.release), "{archive:?}");
+                assert!(
+                    archive.path.ends_with(&format!("_{}_amd64.deb", source.package.version)),
+                    "{archive:?}"
+                );
+            }
+        }
+    }
+
+    const RELEASE: &str = "9.9.1-cloud-amd64";
+    const MODULE: &str = "kernel/fs/some.ko";
+
+    /// An archive of Debian on this machine with one kernel, which is locked.
+    struct Debian {
+        folder: tempfile::TempDir,
+        locked: Locked,
+    }
+
+    impl Debian {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = format!("pool/main/l/linux/linux-image-{RELEASE}_9.9.1-1_amd64.deb");
+            let sum = Sum::of_file(&deb(folder.path(), &path, "kernel", "module")).unwrap();
+            let name = format!("linux-image-{RELEASE}");
+            let archives = vec![Archive { package: name.clone(), path, sum }];
+            let package = Package { name, version: "9.9.1-1".into(), release: RELEASE.into() };
+            let list = format!("{}  lib/modules/{RELEASE}/{MODULE}\n", Sum::of(b"module").sha256);
+            let source = Source { series: "9.9".into(), package, suite: "sid".into(), archives };
+            let (vmlinuz, modules) = (Sum::of(b"kernel"), Sum::of(list.as_bytes()));
+            Self { folder, locked: Locked { source, vmlinuz, modules } }
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.folder.path().join(name)
+        }
+
+        /// The folder of the kernel.
+        fn kernel(&self) -> PathBuf {
+            self.at("cache/kernels/9.9")
+        }
+
+        /// Where the archive is after the download.
+        fn download(&self) -> PathBuf {
+            let name = self.locked.source.archives[0].file_name().unwrap();
+            self.at("cache/apt/downloads").join(name)
+        }
+
+        fn fetch(&self) -> Result<Kernel> {
+            let mirror = format!("copy:{}", self.folder.path().display());
+            let apt = Apt::within(&self.at("cache/apt"), Some(&mirror)).unwrap();
+            fetch(&self.locked, &[], &apt, &self.kernel())
+        }
+
+        fn look(&self, extent: Extent) -> Result<Option<Kernel>> {
+            look(&self.locked, &self.kernel(), extent)
+        }
+
+        /// What is wrong with the kernel, without what differs from run to run.
+        fn complaint(&self, extent: Extent) -> String {
+            let error = self.look(extent).unwrap_err().to_string();
+            error.replace(self.folder.path().to_str().unwrap(), "[debian]")
+        }
+    }
+
+    /// Makes a package with a kernel and a module.
+    fn deb(folder: &Path, path: &str, kernel: &str, module: &str) -> PathBuf {
+        let (tree, deb) = (tempfile::tempdir().unwrap(), folder.join(path));
+        let control = format!(
+            "Package: linux-image-{RELEASE}\nVersion: 9.9.1-1\nArchitecture: amd64\nMaintainer: a <a@b>\nDescription: a\n"
+        );
+        for (name, text) in [
+            ("DEBIAN/control", &*control),
+            (&*format!("boot/vmlinuz-{RELEASE}"), kernel),
+            (&*format!("lib/modules/{RELEASE}/{MODULE}"), module),
+        ] {
+            let file = tree.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        fs::create_dir_all(deb.parent().unwrap()).unwrap();
+        let mut command = DPKG_DEB.command().unwrap();
+        command.args(["--root-owner-group", "--build"]).arg(tree.path()).arg(&deb);
+        fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        output(&mut command).unwrap();
+        deb
+    }
+
+    #[test]
+    fn a_locked_kernel_is_fetched_from_an_archives_pool() {
+        let debian = Debian::new();
+        assert_eq!(debian.look(Extent::All).unwrap(), None);
+        let kernel = debian.fetch().unwrap();
+        assert_eq!(kernel.module(Path::new(MODULE)).unwrap(), b"module");
+        assert_eq!(debian.look(Extent::All).unwrap(), Some(kernel));
+        assert!(!debian.download().exists(), "it is no longer needed");
+        // What an older lab has left there is not looked at.
+        let other =
+            deb(&debian.at("cache/apt/downloads"), "other_1_amd64.deb", "other kernel", "other module");
+        // A part of the archive, or another one of the same name, is not unpacked either.
+        fs::copy(other, debian.download()).unwrap();
+        fs::remove_dir_all(debian.kernel()).unwrap();
+        debian.fetch().unwrap();
+    }
+
+    #[test]
+    fn a_damaged_archive_is_refused() {
+        let debian = Debian::new();
+        let archive = debian.at(&debian.locked.source.archives[0].path);
+        let mut bytes = fs::read(&archive).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&archive, &bytes).unwrap();
+        let error = debian.fetch().unwrap_err().to_string();
+        let error = error.replace(debian.folder.path().to_str().unwrap(), "[debian]");
+        let [found, expected] = [Sum::of(&bytes), debian.locked.source.archives[0].sum.clone()];
+        let error = error.replace(&found.to_string(), "[found]").replace(&expected.to_string(), "[expected]");
+        insta::assert_snapshot!(error);
+        assert!(!debian.kernel().exists());
+    }
+
+    #[test]
+    fn an_archive_that_is_locked_but_holds_something_else_is_not_kept() {
+        let mut debian = Debian::new();
+        debian.locked.vmlinuz = Sum::of(b"another kernel");
+        let error = debian.fetch().unwrap_err().to_string();
+        assert!(error.contains("the result is not what is locked"), "{error}");
+        assert!(!debian.kernel().exists());
+    }
+
+    #[test]
+    fn a_damaged_kernel_is_not_used() {
+        let debian = Debian::new();
+        let kernel = debian.fetch().unwrap();
+        let damage = |file: &str, text: &str| {
+            let file = debian.kernel().join(file);
+            let before = fs::read(&file).unwrap();
+            fs::write(&file, text).unwrap();
+            move || fs::write(&file, before).unwrap()
+        };
+        let modules = format!("lib/modules/{RELEASE}");
+        let module = format!("{modules}/{MODULE}");
+
+        let restore = damage(IMAGE, "kernal");
+        insta::assert_snapshot!("damaged_image", debian.complaint(Extent::ToBoot));
+        restore();
+        let restore = damage(&module, "modul");
+        insta::assert_snapshot!("damaged_module", debian.complaint(Extent::All));
+        // A guest gets few of the modules, and each is compared when it gets it.
+        debian.look(Extent::ToBoot).unwrap();
+        let error = kernel.module(Path::new(MODULE)).unwrap_err().to_string();
+        assert!(error.contains("the kernel 9.9 is damaged"), "{error}");
+        restore();
+        for dependencies in ["", "kernel/fs/some.ko: kernel/fs/other.ko\n"] {
+            let restore = damage(&format!("{modules}/modules.dep"), dependencies);
+            assert!(debian.complaint(Extent::ToBoot).contains("modules.dep"));
+            restore();
+        }
+        let restore = damage(PACKAGE, "{");
+        assert!(debian.complaint(Extent::ToBoot).contains("package.json: EOF"));
+        restore();
+        debian.look(Extent::All).unwrap().unwrap();
+    }
+
+    #[test]
+    fn another_kernel_is_not_used() {
+        let mut debian = Debian::new();
+        debian.fetch().unwrap();
+        debian.locked.source.package.version = "9.9.2-1".into();
+        insta::assert_snapshot!("another", debian.complaint(Extent::ToBoot));
+    }
+
+    /// Before there was a lock, a kernel had no list of its modules.
+    #[test]
+    fn a_kernel_without_a_list_is_compared_module_by_module() {
+        let debian = Debian::new();
+        debian.fetch().unwrap();
+        let list = debian.kernel().join(MODULES);
+        fs::remove_file(&list).unwrap();
+        debian.look(Extent::ToBoot).unwrap().unwrap();
+        assert_eq!(Sum::of_file(&list).unwrap(), debian.locked.modules);
+        fs::write(&list, "damaged").unwrap();
+        debian.look(Extent::ToBoot).unwrap().unwrap();
+        fs::remove_file(&list).unwrap();
+        fs::write(debian.kernel().join("lib/modules").join(RELEASE).join(MODULE), "modul").unwrap();
+        insta::assert_snapshot!("damaged_without_list", debian.complaint(Extent::ToBoot));
+    }
+
+    #[test]
+    fn a_kernel_is_known_by_its_header() {
+        insta::assert_snapshot!(find("7.99").unwrap_err());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "no kernel").unwrap();
+        let error = find(file.path().to_str().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("HdrS"), "{error}");
+    }
+}

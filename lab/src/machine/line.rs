@@ -1,0 +1,28 @@
+//! The line to the guest.
+
+use std::process::ChildStdin;
+use std::sync::{Arc, Mutex};
+
+use common::{Error, OrCause, Result};
+
+use crate::shared::protocol::{ToGuest, send};
+
+/// The line to the guest, for threads that pass on signals and keys.
+#[derive(Clone, Debug)]
+pub struct Line(Arc<Mutex<ChildStdin>>);
+
+impl Line {
+    /// The line whose other end reads what is written here.
+    pub(crate) fn new(input: ChildStdin) -> Self {
+        Self(Arc::new(Mutex::new(input)))
+    }
+
+    /// Asks the guest for something.
+    ///
+    /// # Errors
+    /// If the guest is gone.
+    pub fn send(&self, message: &ToGuest) -> Result<()> {
+        let mut line = self.0.lock().map_err(|_| Error::new("a thread that spoke to the guest panicked"))?;
+        send(&mut *line, message).or_cause("the guest is gone")
+    }
+}

@@ -1,0 +1,295 @@
+//! The lock of the kernels, `lab/kernels.lock.json`: which packages the matrix takes, and the checksums of what is in them.
+//!
+//! It is JSON because the lab reads JSON already. It is read when it is needed and not compiled in, so a new kernel
+//! needs no new build of the lab.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use common::{Error, OrCause, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// The lock's name in the workbook, for messages.
+pub const NAME: &str = "lab/kernels.lock.json";
+
+/// Where it is.
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels.lock.json");
+
+/// The first line of the lock.
+const ABOUT: &str = "written by `cargo lab kernels --fetch --newer`; see CONTRIBUTING.md";
+
+/// All locked kernels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lock {
+    /// What wrote it.
+    about: String,
+    /// One for each series of the matrix, in its order.
+    pub kernels: Vec<Locked>,
+}
+
+/// One kernel: where it comes from, and the checksums of what is unpacked there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Locked {
+    /// Its packages.
+    #[serde(flatten)]
+    pub source: Source,
+    /// The bzImage.
+    pub vmlinuz: Sum,
+    /// The file `modules.sha256`, which lists the checksum of every module.
+    #[serde(rename = "modules.sha256")]
+    pub modules: Sum,
+}
+
+/// The packages of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The kernel's series, such as `6.12`.
+    pub series: String,
+    /// Its package.
+    pub package: Package,
+    /// The Debian suite in which it was found.
+    pub suite: String,
+    /// The files to download: one, or, since 7.x, two, because the package depends on those that hold image and modules.
+    pub archives: Vec<Archive>,
+}
+
+/// The Debian package a kernel came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Package {
+    /// Its name, such as `linux-image-6.12.117+deb12-cloud-amd64`.
+    pub name: String,
+    /// Its version, such as `6.12.117-1~deb12u1`.
+    pub version: String,
+    /// The kernel's release as `uname -r` prints it, such as `6.12.117+deb12-cloud-amd64`.
+    pub release: String,
+}
+
+/// A `.deb` file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Archive {
+    /// The package that it holds.
+    pub package: String,
+    /// Where an archive of Debian has it, such as `pool/main/l/linux/....deb`.
+    pub path: String,
+    /// What it must be.
+    #[serde(flatten)]
+    pub sum: Sum,
+}
+
+/// What a file must be, to the byte.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sum {
+    /// Its bytes.
+    pub size: u64,
+    /// Their SHA-256, as `sha256sum` prints it.
+    pub sha256: String,
+}
+
+impl Lock {
+    /// Reads the workbook's lock.
+    ///
+    /// # Errors
+    /// If it is missing or damaged.
+    pub fn read() -> Result<Self> {
+        let text = fs::read_to_string(PATH);
+        Self::parse(&text.map_err(|error| unreadable(&error))?)
+    }
+
+    /// As [`Lock::read`]; without a lock, one that locks nothing yet.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn read_or_new() -> Result<Self> {
+        match fs::read_to_string(PATH) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(unreadable(&error)),
+            Ok(text) => Self::parse(&text),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let lock: Self = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
+        let archives = lock.kernels.iter().flat_map(|kernel| &kernel.source.archives);
+        // The name is that of a file in a folder of ours.
+        if let Some(archive) = archives.clone().find(|archive| archive.file_name().is_none()) {
+            return Err(unreadable(&format!("{:?} names no .deb file of an archive's pool", archive.path)));
+        }
+        Ok(lock)
+    }
+
+    /// The kernel that is locked for a series.
+    ///
+    /// # Errors
+    /// If none is.
+    pub fn kernel(&self, series: &str) -> Result<&Locked> {
+        let found = self.kernels.iter().find(|kernel| kernel.source.series == series);
+        found.ok_or_else(|| {
+            let known: Vec<_> = self.kernels.iter().map(|kernel| &*kernel.source.series).collect();
+            Error::new(format!("no package is locked for kernel {series}"))
+                .evidence(format!("{NAME} has {}", known.join(", ")))
+                .fix(format!("lock the newest: cargo lab kernels --fetch {series} --newer"))
+        })
+    }
+
+    /// Puts a kernel in the place of the one of its series, keeps the order of `series`, and drops others.
+    pub fn replace(&mut self, kernel: Locked, series: &[&str]) {
+        self.kernels.retain(|other| other.source.series != kernel.source.series);
+        self.kernels.push(kernel);
+        let place = |kernel: &Locked| series.iter().position(|name| *name == kernel.source.series);
+        self.kernels.retain(|kernel| place(kernel).is_some());
+        self.kernels.sort_by_key(place);
+    }
+
+    /// Writes the workbook's lock.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn write(&self) -> Result<()> {
+        // Written beside the place and moved there when it is whole.
+        let beside = format!("{PATH}.new");
+        let written = fs::write(&beside, self.text()?).and_then(|()| fs::rename(&beside, PATH));
+        written.or_cause(format!("cannot write {NAME}"))
+    }
+
+    fn text(&self) -> Result<String> {
+        let lock = Self { about: ABOUT.to_owned(), kernels: self.kernels.clone() };
+        serde_json::to_string_pretty(&lock).map(|text| text + "\n").or_cause(format!("cannot write {NAME}"))
+    }
+}
+
+fn unreadable(why: &dyn std::fmt::Display) -> Error {
+    Error::new(format!("cannot read the lock of the kernels, {NAME}")).evidence(why).fix(format!(
+        "take it from git: git checkout -- {NAME}; or remove it and lock the newest kernels: cargo lab kernels --fetch \
+         --newer"
+    ))
+}
+
+impl Archive {
+    /// Its file's name.
+    pub fn file_name(&self) -> Option<&str> {
+        let (folder, name) = self.path.rsplit_once('/')?;
+        (folder.starts_with("pool/") && name.len() > ".deb".len() && name.ends_with(".deb")).then_some(name)
+    }
+}
+
+impl Sum {
+    /// The sum of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self { size: bytes.len() as u64, sha256: hexadecimal(&Sha256::digest(bytes)) }
+    }
+
+    /// The sum of a file's bytes.
+    ///
+    /// # Errors
+    /// If it can't be read.
+    pub fn of_file(path: &Path) -> io::Result<Self> {
+        let mut file = fs::File::open(path)?;
+        let (mut sum, mut size, mut buffer) = (Sha256::new(), 0, vec![0; 1 << 16]);
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(Self { size, sha256: hexadecimal(&sum.finalize()) }),
+                read => {
+                    sum.update(&buffer[..read]);
+                    size += read as u64;
+                }
+            }
+        }
+    }
+
+    /// Compares what a file is with what it must be. If they differ, how: two lines of evidence.
+    pub fn differs(&self, path: &Path, found: io::Result<Self>) -> Option<String> {
+        let path = path.display();
+        let found = match found {
+            Ok(found) if found == *self => return None,
+            Ok(found) => format!("{path} has {found}"),
+            Err(error) => format!("{path}: {error}"),
+        };
+        Some(format!("{found}\nexpected: {self}"))
+    }
+}
+
+impl std::fmt::Display for Sum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes, SHA-256 {}", self.size, self.sha256)
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn locked(series: &str) -> Locked {
+        let release = format!("{series}.9-cloud-amd64");
+        let package = Package {
+            name: format!("linux-image-{release}"),
+            version: format!("{series}.9-1"),
+            release: release.clone(),
+        };
+        let path = format!("pool/main/l/linux/linux-image-{release}_{series}.9-1_amd64.deb");
+        let archive = Archive { package: package.name.clone(), path, sum: Sum::of(b"archive") };
+        let (series, suite) = (series.to_owned(), "sid".to_owned());
+        Locked {
+            source: Source { series, package, suite, archives: vec![archive] },
+            vmlinuz: Sum::of(b"kernel"),
+            modules: Sum::of(b"modules"),
+        }
+    }
+
+    #[test]
+    fn a_lock_is_read_as_it_is_written() {
+        let mut lock = Lock::default();
+        for series in ["7.2", "6.12", "5.10"] {
+            lock.replace(locked(series), &["5.10", "6.12", "7.2"]);
+        }
+        let newer = Locked { vmlinuz: Sum::of(b"newer"), ..locked("6.12") };
+        lock.replace(newer.clone(), &["5.10", "6.12"]);
+        let series: Vec<_> = lock.kernels.iter().map(|kernel| &*kernel.source.series).collect();
+        assert_eq!(series, ["5.10", "6.12"], "the order of the matrix, and nothing that it does not have");
+        let text = lock.text().unwrap();
+        let read = Lock::parse(&text).unwrap();
+        assert_eq!(read.kernels, lock.kernels);
+        assert_eq!(read.kernel("6.12").unwrap(), &newer);
+        insta::assert_snapshot!("no_such_series", read.kernel("7.2").unwrap_err());
+        lock.kernels.remove(0);
+        insta::assert_snapshot!("text", lock.text().unwrap());
+    }
+
+    #[test]
+    fn a_damaged_lock_is_refused() {
+        let text = Lock { kernels: vec![locked("6.12")], ..Lock::default() }.text().unwrap();
+        insta::assert_snapshot!("damaged", Lock::parse(&text[..99]).unwrap_err());
+        for (from, to) in [
+            ("\"series\"", "\"serie\""),
+            ("pool/main", "../../main"),
+            ("_amd64.deb", "_amd64"),
+            ("\"size\": 7", "\"size\": -7"),
+        ] {
+            assert!(text.contains(from));
+            let error = Lock::parse(&text.replace(from, to)).unwrap_err().to_string();
+            assert!(error.contains(NAME), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_sum_is_that_of_sha256sum() {
+        // FIPS 180-4's example.
+        let sum = Sum::of(b"abc");
+        assert_eq!(sum.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "abc").unwrap();
+        let is = || Sum::of_file(file.path());
+        assert_eq!(sum.differs(file.path(), is()), None);
+        fs::write(file.path(), "abd").unwrap();
+        assert!(sum.differs(file.path(), is()).unwrap().contains("3 bytes, SHA-256 a52d159f"));
+        assert!(
+            sum.differs(file.path(), Sum::of_file(Path::new("/nowhere"))).unwrap().contains("No such file")
+        );
+    }
+}

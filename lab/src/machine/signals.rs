@@ -1,0 +1,55 @@
+//! Ctrl-C and its like: for the program in the guest while one runs, else for the lab itself.
+
+use std::sync::Mutex;
+use std::thread;
+
+use common::{OrCause, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::flag;
+use signal_hook::iterator::Signals;
+
+use crate::host::interrupt;
+use crate::machine::line::Line;
+use crate::machine::terminal;
+use crate::shared::protocol::ToGuest;
+
+/// Where signals go while a program runs.
+static PROGRAM: Mutex<Option<Line>> = Mutex::new(None);
+
+/// From here on signals go to the program in the guest, and the window's new size too. They are handled and not blocked: what
+/// is blocked, children inherit, and Ctrl-C would not end a compiler.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn take_over() -> Result<()> {
+    let cannot = "cannot handle signals";
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register(signal, interrupt::flag()).or_cause(cannot)?;
+    }
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGWINCH]).or_cause(cannot)?;
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            let program = PROGRAM.lock().ok().and_then(|program| program.clone());
+            let message = match signal {
+                SIGWINCH => terminal::size().map(ToGuest::Resize),
+                _ => {
+                    interrupt::request_end();
+                    Some(ToGuest::Signal(signal))
+                }
+            };
+            if let (Some(line), Some(message)) = (program, message) {
+                // If the guest is gone, whoever waits for it finds out.
+                let _ = line.send(&message);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// From here on signals are for the program at the end of this line.
+pub fn pass_to(line: Line) {
+    if let Ok(mut program) = PROGRAM.lock() {
+        *program = Some(line);
+        interrupt::program_runs();
+    }
+}

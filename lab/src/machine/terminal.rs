@@ -1,0 +1,79 @@
+//! The user's terminal.
+
+use std::io::{self, IsTerminal, Read};
+use std::thread;
+use std::time::Duration;
+
+use common::{OrCause, Result};
+use nix::sys::termios::{self, SetArg, Termios};
+use rustix::termios::tcgetwinsize;
+
+use crate::machine::line::Line;
+use crate::shared::protocol::{Size, Terminal, ToGuest};
+
+/// The size of the user's window, if there is one.
+pub fn size() -> Option<Size> {
+    let size = tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_row > 0).then_some(Size { rows: size.ws_row, cols: size.ws_col })
+}
+
+/// How wide a line of prose may be: as the user's window, if that is narrower than what reads well.
+pub fn columns() -> usize {
+    const READABLE: usize = 100;
+    size().map_or(READABLE, |size| usize::from(size.cols).min(READABLE))
+}
+
+/// A terminal like the user's for a program in the guest.
+pub fn for_guest() -> Terminal {
+    let kind = std::env::var("TERM").unwrap_or_else(|_| "dumb".to_owned());
+    Terminal { kind, size: size().unwrap_or(Size { rows: 24, cols: 80 }) }
+}
+
+/// The user's terminal in raw mode: every key goes to the guest, Ctrl-C too. Back to normal when dropped.
+#[derive(Debug)]
+pub struct Raw(Option<Termios>);
+
+impl Raw {
+    /// Switches to raw mode if stdin is a terminal.
+    ///
+    /// # Errors
+    /// If its settings can't be changed.
+    pub fn new() -> Result<Self> {
+        if !io::stdin().is_terminal() {
+            return Ok(Self(None));
+        }
+        let normal = termios::tcgetattr(io::stdin()).or_cause("cannot read the terminal's settings")?;
+        let mut raw = normal.clone();
+        termios::cfmakeraw(&mut raw);
+        termios::tcsetattr(io::stdin(), SetArg::TCSANOW, &raw).or_cause("cannot set the terminal to raw")?;
+        Ok(Self(Some(normal)))
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        if let Some(normal) = &self.0 {
+            let _ = termios::tcsetattr(io::stdin(), SetArg::TCSADRAIN, normal);
+        }
+    }
+}
+
+/// Passes on what the user types; at the end of the input, Ctrl-D.
+pub fn pass_keys(line: Line) {
+    const AGAIN: Duration = Duration::from_millis(500);
+    thread::spawn(move || {
+        let (mut keys, mut last) = ([0; 4096], b'\n');
+        while let Ok(read @ 1..) = io::stdin().read(&mut keys) {
+            last = keys[read - 1];
+            if line.send(&ToGuest::Input(keys[..read].to_vec())).is_err() {
+                return;
+            }
+        }
+        // Ctrl-D ends a shell only at the start of a line, and not while it is busy with something else.
+        let mut end = if last == b'\n' { vec![4] } else { vec![b'\n', 4] };
+        while line.send(&ToGuest::Input(end)).is_ok() {
+            end = vec![4];
+            thread::sleep(AGAIN);
+        }
+    });
+}

@@ -1,0 +1,540 @@
+//! A guest: a kernel booted in QEMU, and the line over which programs are run in it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use common::{Error, OrCause, Result, process};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::statvfs::statvfs;
+use nix::unistd::Pid;
+
+use crate::host::interrupt;
+use crate::host::tools::{MKE2FS, QEMU, SETPRIV, output};
+use crate::machine::image;
+use crate::machine::kernels::{self, Kernel};
+use crate::machine::line::Line;
+use crate::shared::command::lines;
+use crate::shared::disks::{FS_DISK, PART_DISK, RAW_DISK, partition_table};
+use crate::shared::files;
+use crate::shared::protocol::{FromGuest, Terminal, ToGuest, receive};
+use crate::workbook::Workbook;
+
+/// How long a guest may take until it answers, unless the user says otherwise.
+pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
+
+/// KVM that works boots in one or two seconds.
+const KVM_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a guest may say nothing, not even that it is alive, until it counts as hung. It says so each second, but on a
+/// machine that is busy the emulator may get no CPU for a while.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// Sizes of the disks. They are sparse files: only what is written takes room.
+pub(crate) const FS_BYTES: u64 = 256 << 20;
+const RAW_BYTES: u64 = 64 << 20;
+
+/// How the guest's instructions are run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Accel {
+    /// KVM where it works, else emulation
+    #[default]
+    Auto,
+    /// The processor's own virtualisation
+    Kvm,
+    /// Emulation, which works everywhere
+    Tcg,
+    /// Emulation of one CPU whose clock counts instructions: what is measured there is the same on each machine
+    Icount,
+}
+
+impl Accel {
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Kvm => &["-smp", "2", "-accel", "kvm", "-cpu", "host"],
+            // One thread for both CPUs: with a thread each (thread=multi), 6.12 died in 1 of 40 boots of an int3 that the
+            // kernel had already patched away, a race of QEMU 7.2 with code that changes itself, as kprobes do.
+            Self::Auto | Self::Tcg => &["-smp", "2", "-accel", "tcg,thread=single", "-cpu", "max"],
+            // An instruction takes 1 ns. When there is nothing to do, the clock goes on to the next event at once.
+            Self::Icount => {
+                &["-smp", "1", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", "max"]
+            }
+        }
+    }
+}
+
+/// What to boot, and how: [`Machine::boot`] makes a [`Vm`] of it.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// What to have in the guest's `PATH`; see [`image::write`].
+    pub binaries: Vec<PathBuf>,
+    /// How to run its instructions.
+    pub accel: Accel,
+    /// More words for the kernel's command line.
+    pub append: String,
+    /// How long it may take to boot.
+    pub limit: Duration,
+    /// Where to remember whether KVM works here.
+    pub memory: PathBuf,
+}
+
+/// A guest that runs, from the host's side; the code that runs in it is in the folder `guest`. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Vm {
+    /// Its kernel's release, as `uname -r` prints it there.
+    pub release: String,
+    /// What runs it: never [`Accel::Auto`].
+    pub accel: Accel,
+    /// From making its files until it answered.
+    pub boot_time: Duration,
+    line: Line,
+    events: Receiver<FromGuest>,
+    emulator: Emulator,
+}
+
+/// Where a program's bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Its stdout, or its terminal.
+    Stdout,
+    /// Its stderr.
+    Stderr,
+}
+
+/// What a program in the guest printed, and its exit status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// All of stdout.
+    pub stdout: Vec<u8>,
+    /// All of stderr.
+    pub stderr: String,
+    /// Its exit status; 128 + signal if a signal ended it.
+    pub status: i32,
+}
+
+impl Machine {
+    /// A kernel with all of the workbook's programs, accelerated as well as it can be.
+    ///
+    /// # Errors
+    /// If the kernel is not here or the workbook does not compile.
+    pub fn new(workbook: &Workbook, kernel: &str) -> Result<Self> {
+        Self::with(workbook, kernel, workbook.build()?)
+    }
+
+    /// A kernel with these programs, of which [`Workbook::build_tools`] makes those that every guest needs.
+    ///
+    /// # Errors
+    /// If the kernel is not here.
+    pub fn with(workbook: &Workbook, kernel: &str, binaries: Vec<PathBuf>) -> Result<Self> {
+        Ok(Self {
+            kernel: kernels::find(kernel)?,
+            binaries,
+            accel: Accel::Auto,
+            append: String::new(),
+            limit: BOOT_LIMIT,
+            memory: workbook.memory(),
+        })
+    }
+
+    /// Boots it and waits until it answers.
+    ///
+    /// # Errors
+    /// If it does not come up: why, with the last lines of its console.
+    pub fn boot(&self) -> Result<Vm> {
+        match self.accel {
+            Accel::Auto => self.boot_with_the_best(),
+            accel => self.boot_with(accel, self.limit),
+        }
+    }
+
+    /// Tries KVM once, in bounded time, and remembers the outcome. That `/dev/kvm` exists says little: it may belong
+    /// to a hypervisor in which a guest hangs for ever.
+    fn boot_with_the_best(&self) -> Result<Vm> {
+        let kvm = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
+        let memory = self.memory.join("kvm");
+        // A verdict holds for the kernel it was found on.
+        let verdict = |works| format!("{works} on {}\n", common::preflight::release());
+        let known = fs::read_to_string(&memory).unwrap_or_default();
+        if kvm.is_err() || known == verdict("broken") {
+            return self.boot_with(Accel::Tcg, self.limit);
+        }
+        if known == verdict("works") {
+            return self.boot_with(Accel::Kvm, self.limit);
+        }
+        let tried = self.boot_with(Accel::Kvm, KVM_LIMIT);
+        interrupt::check()?;
+        let (guest, works) = match tried {
+            Ok(guest) => (guest, "works"),
+            // It was KVM's fault only if the same machine boots without it.
+            Err(_) => (self.boot_with(Accel::Tcg, self.limit)?, "broken"),
+        };
+        if works == "broken" {
+            eprintln!("KVM does not work on this machine; emulation is used from now on.");
+        }
+        // If it can't be remembered, it is tried again next time.
+        let _ = fs::create_dir_all(&self.memory).and_then(|()| fs::write(&memory, verdict(works)));
+        Ok(guest)
+    }
+
+    fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Vm> {
+        let start = Instant::now();
+        free_space()?;
+        let folder = folder()?;
+        let at = |name: &str| folder.path().join(name);
+        let content = image::Content {
+            kernels: vec![&self.kernel],
+            binaries: self.binaries.clone(),
+            profile: image::PROFILE,
+            files: Vec::new(),
+        };
+        image::write(&at("initramfs"), &content)?;
+        for (name, bytes) in [("fs", FS_BYTES), ("raw", RAW_BYTES), ("part", RAW_BYTES)] {
+            let table = if name == "part" { partition_table(RAW_BYTES) } else { Vec::new() };
+            fs::write(at(name), table)
+                .and_then(|()| fs::File::options().write(true).open(at(name))?.set_len(bytes))
+                .or_cause("cannot make a disk for the guest")?;
+        }
+        output(MKE2FS.command()?.args(["-q", "-F", "-t", "ext4"]).arg(at("fs")))?;
+
+        let mut command = SETPRIV.command()?;
+        // If the lab is killed, the emulator must not stay.
+        command.args(["--pdeathsig", "KILL"]).arg(QEMU.find()?);
+        // q35: a guest on the slimmer microvm hangs now and then under emulation ("could not calculate TSC khz").
+        command.args(["-M", "q35", "-m", "1024"]).args(accel.arguments());
+        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        command.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(at("initramfs"));
+        // A panic ends the emulator at once (panic=-1 asks for a reboot, -no-reboot refuses it).
+        command.arg("-append").arg(format!("console=ttyS0 panic=-1 {}", self.append));
+        // The first serial port is the kernel's console, the second the line to us.
+        command.args(["-serial", &format!("file:{}", at("console").display())]);
+        command.args(["-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line"]);
+        for (name, serial) in [("fs", FS_DISK), ("raw", RAW_DISK), ("part", PART_DISK)] {
+            // cache=unsafe: the disk is gone with the guest, so the host need not flush it.
+            command.args([
+                "-drive",
+                &format!("if=none,id={name},format=raw,cache=unsafe,file={}", at(name).display()),
+            ]);
+            command.args(["-device", &format!("nvme,serial={serial},drive={name}")]);
+        }
+        // In a group of its own: Ctrl-C is for the program in the guest, not for the machine.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+
+        let (mut child, emulator) = Emulator::start(command, folder)?;
+        let (Some(input), Some(mut answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Error::new("the emulator has no line"));
+        };
+        // Bounded, so that a guest that prints faster than we do has to wait.
+        let (sender, events) = mpsc::sync_channel(64);
+        thread::spawn(move || {
+            while let Ok(Some(message)) = receive(&mut answers) {
+                if sender.send(message).is_err() {
+                    break;
+                }
+            }
+        });
+        let line = Line::new(input);
+        let (release, boot_time) = (String::new(), Duration::ZERO);
+        let mut guest = Vm { release, accel, boot_time, line, events, emulator };
+        match guest.next(limit)? {
+            Some(FromGuest::Ready { release, complaint: None }) => guest.release = release,
+            Some(FromGuest::Ready { complaint: Some(complaint), .. }) => {
+                return Err(Error::new("the guest is up, but has no disks").evidence(complaint).fix(
+                    "use a kernel with CONFIG_BLK_DEV_NVME=y and CONFIG_EXT4_FS=y, such as those of the matrix",
+                ));
+            }
+            Some(other) => {
+                return Err(
+                    Error::new("the guest does not speak as it should").evidence(format!("{other:?}"))
+                );
+            }
+            None => return Err(guest.emulator.hang_error(limit)),
+        }
+        guest.boot_time = start.elapsed();
+        Ok(guest)
+    }
+}
+
+impl Vm {
+    /// The line to it.
+    pub fn line(&self) -> Line {
+        self.line.clone()
+    }
+
+    /// Starts a program. What is sent over [`Vm::line`] from here on is for it.
+    ///
+    /// # Errors
+    /// If the guest is gone.
+    pub fn start(&mut self, argv: &[&str], terminal: Option<Terminal>) -> Result<()> {
+        let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+        self.line.send(&ToGuest::Run { argv, terminal })
+    }
+
+    /// Waits for the end of the program that was started, and hands on what it prints, as it prints it.
+    ///
+    /// # Errors
+    /// If it can't be started, is not done within `limit`, or the guest hangs or dies.
+    pub fn finish(
+        &mut self,
+        limit: Option<Duration>,
+        mut print: impl FnMut(Stream, &[u8]) -> Result<()>,
+    ) -> Result<i32> {
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        loop {
+            match self.next(SILENCE)? {
+                Some(FromGuest::Stdout(bytes)) => {
+                    interrupt::progress();
+                    print(Stream::Stdout, &bytes)?;
+                }
+                Some(FromGuest::Stderr(bytes)) => print(Stream::Stderr, &bytes)?,
+                Some(FromGuest::Exit(status)) => return Ok(status),
+                Some(FromGuest::Failed(why)) => return Err(Error::new(why)),
+                Some(_) => {}
+                None => return Err(self.emulator.hang_error(SILENCE)),
+            }
+            if let (Some(deadline), Some(limit)) = (deadline, limit)
+                && Instant::now() > deadline
+            {
+                return Err(Error::new(format!("the program did not end within {} s", limit.as_secs()))
+                    .evidence(self.emulator.console_tail()));
+            }
+        }
+    }
+
+    /// Runs a program to its end and gives what it printed.
+    ///
+    /// # Errors
+    /// As [`Vm::finish`].
+    pub fn output(&mut self, argv: &[&str], limit: Duration) -> Result<Output> {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        self.start(argv, None)?;
+        let status = self.finish(Some(limit), |stream, bytes| {
+            match stream {
+                Stream::Stdout => stdout.extend_from_slice(bytes),
+                Stream::Stderr => stderr.extend_from_slice(bytes),
+            }
+            Ok(())
+        })?;
+        Ok(Output { stdout, stderr: String::from_utf8_lossy(&stderr).into_owned(), status })
+    }
+
+    /// Writes files of the folder that programs run in into one of the host, as far as they are there; see [`files`].
+    ///
+    /// # Errors
+    /// If one is too large, or the guest hangs or dies.
+    pub fn fetch(&mut self, names: Vec<String>, folder: &Path) -> Result<()> {
+        let mut found = BTreeMap::<String, Vec<u8>>::new();
+        self.line.send(&ToGuest::Fetch(names.clone()))?;
+        loop {
+            match self.next(SILENCE)? {
+                // Whatever runs in the guest, it writes no other files here.
+                Some(FromGuest::File { name, part }) if names.contains(&name) => {
+                    interrupt::progress();
+                    found.entry(name).or_default().extend(part);
+                }
+                Some(FromGuest::Fetched) => return files::unpack(&found, folder),
+                // Those before are whole.
+                Some(FromGuest::Failed(why)) => {
+                    return files::unpack(&found, folder).and(Err(Error::new(why)));
+                }
+                Some(_) => {}
+                None => return Err(self.emulator.hang_error(SILENCE)),
+            }
+        }
+    }
+
+    /// What it is, in one line.
+    pub fn describe(&self) -> String {
+        let how = if self.accel == Accel::Kvm { "with KVM" } else { "under emulation (TCG)" };
+        format!("Kernel {} {how}, up after {:.1} s", self.release, self.boot_time.as_secs_f64())
+    }
+
+    /// The next message; `None` if there is none in time.
+    fn next(&mut self, limit: Duration) -> Result<Option<FromGuest>> {
+        const LOOK_UP: Duration = Duration::from_millis(100);
+        let deadline = Instant::now() + limit;
+        loop {
+            interrupt::check()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(left.min(LOOK_UP)) {
+                Ok(message) => return Ok(Some(message)),
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(self.emulator.exit_error()),
+            }
+        }
+    }
+}
+
+/// QEMU's process, its console and its files.
+#[derive(Debug)]
+struct Emulator {
+    pid: Pid,
+    /// Started QEMU and waits for it.
+    waiter: Option<JoinHandle<std::io::Result<ExitStatus>>>,
+    /// What QEMU itself complained about, last lines.
+    complaints: Arc<Mutex<VecDeque<String>>>,
+    folder: tempfile::TempDir,
+}
+
+/// What is left of the child when a thread waits for it.
+struct Pipes {
+    stdin: Option<ChildStdin>,
+    stdout: Option<std::process::ChildStdout>,
+}
+
+impl Emulator {
+    fn start(mut command: std::process::Command, folder: tempfile::TempDir) -> Result<(Pipes, Self)> {
+        let (sender, started) = mpsc::channel();
+        let complaints = Arc::new(Mutex::new(VecDeque::new()));
+        let heard = complaints.clone();
+        // --pdeathsig means the death of the thread that started it. So this thread lives exactly as long.
+        let waiter = thread::spawn(move || {
+            let mut child = match command.spawn() {
+                Ok(child) => child,
+                Err(error) => {
+                    let _ = sender.send(Err(error));
+                    return Err(std::io::ErrorKind::NotFound.into());
+                }
+            };
+            let pipes = Pipes { stdin: child.stdin.take(), stdout: child.stdout.take() };
+            let pid = Pid::from_raw(child.id() as i32);
+            let _ = sender.send(Ok((pid, pipes)));
+            for line in lines(child.stderr.take()) {
+                // It goes on after that, for ever, without running the guest.
+                if line.contains("KVM internal error") {
+                    let _ = kill(pid, Signal::SIGKILL);
+                }
+                if let Ok(mut heard) = heard.lock() {
+                    heard.push_back(line);
+                    if heard.len() > 5 {
+                        heard.pop_front();
+                    }
+                }
+            }
+            child.wait()
+        });
+        let (pid, pipes) = started
+            .recv()
+            .or_cause("the thread that starts the emulator is gone")?
+            .or_cause("cannot start the emulator")?;
+        Ok((pipes, Self { pid, waiter: Some(waiter), complaints, folder }))
+    }
+
+    /// The end of the console, as evidence.
+    fn console_tail(&self) -> String {
+        let console = fs::read(self.folder.path().join("console")).unwrap_or_default();
+        let console = String::from_utf8_lossy(&console).into_owned();
+        let lines: Vec<_> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        // From the first sign of trouble, if there is one: why is said there, and a trace of calls follows it.
+        let signs = ["BUG: ", "Oops", "general protection fault", "Kernel panic"];
+        let trouble = lines.iter().position(|line| signs.iter().any(|sign| line.contains(sign)));
+        let from = trouble.map_or(lines.len().saturating_sub(10), |trouble| trouble.saturating_sub(3));
+        let last = &lines[from..lines.len().min(from + if trouble.is_some() { 30 } else { 10 })];
+        if last.is_empty() {
+            "the console is empty".to_owned()
+        } else {
+            format!("the console's last lines:\n{}", last.join("\n"))
+        }
+    }
+
+    /// The guest did not answer within `limit`.
+    fn hang_error(&self, limit: Duration) -> Error {
+        Error::new(format!("the guest hangs: it has not answered for {} s", limit.as_secs()))
+            .evidence(self.console_tail())
+            .fix("try again; if it hangs again, try another kernel: --kernel VERSION, or give it more time: --boot-limit SECS")
+    }
+
+    /// The emulator ended although nobody asked it to.
+    fn exit_error(&mut self) -> Error {
+        self.end();
+        let words = self.console_tail();
+        if words.contains("Kernel panic") {
+            return Error::new("the guest's kernel panicked")
+                .evidence(words)
+                .fix("try again; if it panics again, try another kernel: --kernel VERSION");
+        }
+        let complaints: Vec<_> =
+            self.complaints.lock().map(|lines| lines.iter().cloned().collect()).unwrap_or_default();
+        Error::new("the emulator ended")
+            .evidence(format!("{}\n{words}", complaints.join("\n")).trim_start().to_owned())
+    }
+
+    fn end(&mut self) {
+        if let Some(waiter) = self.waiter.take() {
+            if !waiter.is_finished() {
+                let _ = kill(self.pid, Signal::SIGKILL);
+            }
+            let _ = waiter.join();
+        }
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A new folder for a guest's files; those of labs that were killed are removed.
+fn folder() -> Result<tempfile::TempDir> {
+    const PREFIX: &str = "bpf-lab-";
+    let above = std::env::temp_dir();
+    for entry in fs::read_dir(&above).into_iter().flatten().flatten() {
+        // bpf-lab-PID-START.RANDOM
+        let tag = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| Some(name.strip_prefix(PREFIX)?.split_once('.')?.0.to_owned()));
+        if tag.is_some_and(|tag| process::is_dead(&tag)) {
+            // Another user's, perhaps.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    let prefix = format!("{PREFIX}{}.", process::tag());
+    tempfile::Builder::new().prefix(&prefix).tempdir_in(above).or_cause("cannot make a folder for the guest")
+}
+
+/// Looks whether the folder for the guest's files has room for its disks, and gives the bytes that are free there.
+///
+/// # Errors
+/// If it has not.
+pub fn free_space() -> Result<u64> {
+    check_free_space(&std::env::temp_dir(), FS_BYTES + 2 * RAW_BYTES)
+}
+
+/// Asked before the guest runs: in the middle of it, a full disk would only look like a broken one.
+fn check_free_space(folder: &Path, needed: u64) -> Result<u64> {
+    let disk = statvfs(folder).or_cause(format!("cannot look how much room {} has", folder.display()))?;
+    let free = disk.blocks_available() * disk.fragment_size();
+    if free >= needed {
+        return Ok(free);
+    }
+    Err(Error::new("there is no room for the guest's disks")
+        .evidence(format!("{} has {} MiB, they may take {} MiB", folder.display(), free >> 20, needed >> 20))
+        .fix("make room there, or name another folder: TMPDIR=FOLDER cargo lab ..."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_before_the_guest_runs() {
+        let error = check_free_space(Path::new("/"), u64::MAX).unwrap_err();
+        insta::with_settings!({filters => [(r"\d+ MiB", "[N] MiB")]}, {
+            insta::assert_snapshot!(error, @r"
+            there is no room for the guest's disks
+              evidence: / has [N] MiB, they may take [N] MiB
+              fix:      make room there, or name another folder: TMPDIR=FOLDER cargo lab ...
+            ");
+        });
+    }
+}

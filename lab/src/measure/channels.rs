@@ -1,0 +1,57 @@
+//! `cargo lab channels`: what it costs to send an event from the kernel to user space, through each of the ways that
+//! there are, and what gets lost when nobody reads. It writes the data that the chapter "Through the wall" shows.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use common::{Error, OrCause, Result};
+
+use crate::host::tools::output;
+use crate::machine::kernels::MATRIX;
+use crate::machine::vm::{Accel, Machine};
+use crate::publish::channels::{DATA, HEAD, table};
+use crate::publish::sync;
+use crate::workbook::Workbook;
+
+/// The program that sends, built.
+///
+/// # Errors
+/// If it does not compile.
+pub fn binary(workbook: &Workbook) -> Result<PathBuf> {
+    let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    output(cargo.current_dir(&workbook.root).args(["build", "--quiet", "--package", "channels"]))?;
+    Ok(workbook.binaries().join("channels"))
+}
+
+/// On the host: boots each kernel of the matrix in a machine that counts instructions, and writes what is measured there.
+///
+/// # Errors
+/// If a guest can't measure.
+pub fn run(workbook: &Workbook) -> Result<ExitCode> {
+    let mut data = HEAD.to_owned();
+    for series in MATRIX {
+        eprintln!("Booting Linux {} ...", series.name);
+        let mut machine = Machine { accel: Accel::Icount, ..Machine::new(workbook, series.name)? };
+        machine.binaries.push(binary(workbook)?);
+        let mut guest = machine.boot()?;
+        let mut measure = |what| {
+            let seen = guest.output(&["channels", what], Duration::from_secs(120))?;
+            match seen.status {
+                0 => Ok(String::from_utf8_lossy(&seen.stdout).into_owned()),
+                _ => Err(Error::new(format!("{} can't be measured", series.name)).evidence(seen.stderr)),
+            }
+        };
+        let (costs, losses) = (measure("cost")?, measure("loss")?);
+        for (cost, loss) in costs.lines().zip(losses.lines()) {
+            let numbers = loss.split_once('\t').map_or("", |(_, numbers)| numbers);
+            data += &format!("{}\t{cost}\t{numbers}\n", series.name);
+        }
+    }
+    let path = workbook.root.join(DATA);
+    fs::write(&path, data).or_cause(format!("cannot write {}", path.display()))?;
+    print!("{}", table(&workbook.root)?);
+    eprint!("{}", sync::write(workbook, false)?);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,51 @@
+//! `cargo lab drift`: what the probe points of the tutorial are on each kernel, and how often each is called by
+//! workloads that are known. It writes the data that the chapter "The kernel moved" shows.
+
+use std::fs;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use common::{Error, OrCause, Result};
+
+use crate::machine::kernels::{MATRIX, Series};
+use crate::machine::vm::Machine;
+use crate::publish::drift::{DATA, Drift};
+use crate::publish::sync;
+use crate::workbook::Workbook;
+
+/// On the host: boots kernels, and keeps what those of the matrix say. What others say is printed beside that.
+///
+/// # Errors
+/// If a guest can't tell.
+pub fn run(workbook: &Workbook, names: &[String]) -> Result<ExitCode> {
+    let path = workbook.root.join(DATA);
+    let mut drift = match path.exists() {
+        true => Drift::read(&workbook.root)?,
+        false => Drift { kernels: MATRIX.map(|series| series.name.to_owned()).to_vec(), ..Drift::default() },
+    };
+    let all = MATRIX.map(|series| series.name.to_owned());
+    for name in if names.is_empty() { &all[..] } else { names } {
+        eprintln!("Booting Linux {name} ...");
+        let mut guest = Machine::new(workbook, name)?.boot()?;
+        let seen = guest.output(&["guest", "drift"], Duration::from_secs(120))?;
+        if seen.status != 0 {
+            return Err(Error::new(format!("{name} can't be measured")).evidence(seen.stderr));
+        }
+        let text = String::from_utf8_lossy(&seen.stdout).into_owned();
+        let cells = |line: &str| {
+            let cells: Vec<_> = line.split('\t').map(str::to_owned).collect();
+            cells.try_into().ok()
+        };
+        let column: Vec<[String; 3]> = text.lines().filter_map(cells).collect();
+        if Series::of(name).is_some() {
+            drift.put(name, &column);
+            fs::write(&path, drift.text()).or_cause(format!("cannot write {}", path.display()))?;
+            eprint!("{}", sync::write(workbook, false)?);
+        } else {
+            let mut both = drift.clone();
+            both.put(&guest.release, &column);
+            print!("{}", both.tables());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

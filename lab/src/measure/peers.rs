@@ -1,0 +1,84 @@
+//! `make compare-peers`: well-known tools beside ours, under the same load. It writes the tables of three READMEs: of stage
+//! 08, beside cachestat and the disk, of the example biolatency, beside the tool of that name, and of stage 10, beside
+//! trace-cmd.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use common::{Error, OrCause, Result};
+
+use crate::machine::fetch;
+use crate::machine::kernels::{DEFAULT, MATRIX};
+use crate::machine::vm::{Accel, Machine};
+use crate::publish::blocks;
+use crate::publish::sync::COMPARED;
+use crate::shared::measure::{PEER_LOADER, PEER_PAGES};
+use crate::workbook::Workbook;
+
+/// Debian's packages of the tools, which have the libraries of their own Debian: the guest has this machine's.
+const PACKAGES: [&str; 2] = ["libbpf-tools", "trace-cmd"];
+const PROGRAMS: [&str; 4] =
+    ["sbin/cachestat-libbpf", "sbin/biolatency-libbpf", "sbin/bitesize-libbpf", "bin/trace-cmd"];
+const LIBRARIES: [&str; 6] =
+    ["libelf.so.1", "libz.so.1", "libzstd.so.1", "libtraceevent.so.1", "libtracefs.so.1", "libc.so.6"];
+
+/// How long a guest may take to compare.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// On the host: boots guests, compares there, and writes the tables.
+///
+/// # Errors
+/// If the package can't be had, or a guest can't compare.
+pub fn run(workbook: &Workbook) -> Result<ExitCode> {
+    let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
+    let [version, trace_cmd] = PACKAGES.map(|name| fetch::unpack_package("sid", name, folder.path()));
+    let (version, trace_cmd) = (version?, trace_cmd?);
+    let libraries = folder.path().join("usr/lib/x86_64-linux-gnu");
+    let mut peers: Vec<PathBuf> =
+        [PEER_LOADER].iter().chain(&LIBRARIES).map(|name| libraries.join(name)).collect();
+    peers.extend(PROGRAMS.map(|name| folder.path().join("usr").join(name)));
+    let compare = |kernel: &str, accel, what| {
+        let mut machine = Machine { accel, ..Machine::new(workbook, kernel)? };
+        machine.binaries.extend(peers.iter().cloned());
+        let seen = machine.boot()?.output(&["guest", "peers", what], LIMIT)?;
+        let rows = String::from_utf8_lossy(&seen.stdout).lines().map(|row| format!("| {row} |\n")).collect();
+        match seen.status {
+            0 => Ok(rows),
+            _ => Err(Error::new(format!("{kernel} can't compare")).evidence(seen.stderr)),
+        }
+    };
+    let write = |program: &str, table: &str| {
+        println!("{table}");
+        blocks::replace(&workbook.program(program)?.folder().join("README.md"), "peers", table, true)
+    };
+
+    let mut table = format!(
+        "| kernel | read of {PEER_PAGES} pages | the disk read | stage 08: Hit / miss | cachestat {version}: HITS / MISSES |\n\
+         |---|---|---|---|---|\n"
+    );
+    for series in MATRIX {
+        let rows: String = compare(series.name, Accel::Auto, "pages")?;
+        table.extend(rows.lines().map(|row| format!("| {} {row}\n", series.name)));
+    }
+    write(COMPARED[0], &table)?;
+
+    let mut table =
+        format!("| microseconds | biolatency | that of libbpf-tools {version} |\n|---|---|---|\n");
+    table += &compare(DEFAULT, Accel::Auto, "latency")?;
+    let costs: String = compare(DEFAULT, Accel::Icount, "costs")?;
+    let _ = write!(table, "\n| guest instructions a call | ours | libbpf-tools |\n|---|---|---|\n{costs}");
+    write(COMPARED[1], &table)?;
+
+    let mut table = format!(
+        "| kernel | functions called | nothing | trace-cmd {trace_cmd} | ctracer, the ends of a life | ctracer |\n\
+         |---|---|---|---|---|---|\n"
+    );
+    for series in MATRIX {
+        let row: String = compare(series.name, Accel::Icount, "calls")?;
+        table.extend(row.lines().map(|row| format!("| {} {row}\n", series.name)));
+    }
+    write(COMPARED[2], &table)?;
+    Ok(ExitCode::SUCCESS)
+}

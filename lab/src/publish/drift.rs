@@ -1,0 +1,162 @@
+//! The data that the chapter "The kernel moved" shows, and its tables. `cargo lab drift` writes it.
+
+use std::fs;
+use std::path::Path;
+
+use common::{OrCause, Result};
+
+use crate::machine::kernels::MATRIX;
+use crate::publish::tables::markdown;
+use crate::shared::measure::RELEASE;
+
+/// Where the data is kept, from the top folder.
+pub const DATA: &str = "docs/src/kernels.tsv";
+
+/// The tables: the first column of the data, and what the book says above it.
+const TABLES: [(&str, &str); 5] = [
+    ("write", "Calls during 64 direct writes of 4 KiB to a raw disk, by whoever it was"),
+    (
+        "read",
+        "Calls by a process that reads 256 pages of a file, one after the other: not in the page cache / again",
+    ),
+    ("start", "Calls by a process that starts 8 others"),
+    ("field", "Fields: at which byte of the structure"),
+    ("arguments", "What a tracepoint hands to a `tp_btf` program: pointers to these"),
+];
+
+/// What each kernel of the matrix is, and what it stands for.
+const KERNELS: [[&str; 3]; MATRIX.len()] = [
+    ["5.10", "Debian 11, bullseye", "before folios; requests complete one by one"],
+    ["6.1", "Debian 12, bookworm", "folios, completion in batches; ext4 keeps to one page a folio"],
+    ["6.12", "Debian 13, trixie, and the security updates of 12", "today: the default here"],
+    ["7.2", "Debian unstable, sid", "what comes: large folios on ext4, a preemptible kernel"],
+];
+
+/// What some kernels say, as a table: a row for each probe point, a column for each kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drift {
+    /// The columns' names.
+    pub kernels: Vec<String>,
+    /// What it is a row of, the probe point, and a cell for each kernel.
+    pub rows: Vec<(String, String, Vec<String>)>,
+}
+
+impl Drift {
+    /// Reads the data that is kept.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn read(root: &Path) -> Result<Self> {
+        let path = root.join(DATA);
+        let text = fs::read_to_string(&path);
+        Ok(Self::parse(&text.or_cause(format!("cannot read {}; write it: cargo lab drift", path.display()))?))
+    }
+
+    /// Reads what [`Drift::text`] wrote.
+    pub fn parse(text: &str) -> Self {
+        let mut lines = text.lines().map(|line| line.split('\t').map(str::to_owned));
+        let kernels = lines.next().into_iter().flatten().skip(2).collect();
+        let row = |mut cells: std::iter::Map<_, _>| Some((cells.next()?, cells.next()?, cells.collect()));
+        Self { kernels, rows: lines.filter_map(row).collect() }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let row = |of: &str, point: &str, cells: &[String]| {
+            [&[of.to_owned(), point.to_owned()], cells].concat().join("\t") + "\n"
+        };
+        let rows = self.rows.iter().map(|(of, point, cells)| row(of, point, cells));
+        row("of", "point", &self.kernels) + &rows.collect::<String>()
+    }
+
+    /// What a kernel says of each point.
+    pub fn column(&self, kernel: &str) -> Option<Vec<[String; 3]>> {
+        let nth = self.kernels.iter().position(|other| other == kernel)?;
+        let cell = |(of, point, cells): &(String, String, Vec<String>)| {
+            Some([of.clone(), point.clone(), cells.get(nth)?.clone()])
+        };
+        self.rows.iter().map(cell).collect()
+    }
+
+    /// Puts a kernel's column in, last if it is new. Rows that were measured now come as they were measured now.
+    pub(crate) fn put(&mut self, kernel: &str, column: &[[String; 3]]) {
+        let nth = self.kernels.iter().position(|other| other == kernel).unwrap_or_else(|| {
+            self.kernels.push(kernel.to_owned());
+            self.kernels.len() - 1
+        });
+        let rows = column.iter().map(|[of, point, cell]| {
+            let old = self.rows.iter().find(|row| (&row.0, &row.1) == (of, point));
+            let mut cells = old.map(|row| row.2.clone()).unwrap_or_default();
+            cells.resize(self.kernels.len(), "?".to_owned());
+            cells[nth].clone_from(cell);
+            (of.clone(), point.clone(), cells)
+        });
+        self.rows = rows.collect();
+    }
+
+    /// The tables as Markdown, with columns as wide as they must be.
+    pub(crate) fn tables(&self) -> String {
+        let tables = TABLES.map(|(of, caption)| {
+            let head = [vec![String::new()], self.kernels.clone()].concat();
+            let rows = self.rows.iter().filter(|row| row.0 == of);
+            let rows = rows.map(|(_, point, cells)| {
+                // What is there, can be probed and is not called is what the chapter warns of.
+                let cells = cells.iter().map(|cell| match cell.split(['/', ' ']).all(|part| part == "0") {
+                    true => format!("**{cell}**"),
+                    false => cell.clone(),
+                });
+                let kind = if point.contains('/') { "tracepoint " } else { "" };
+                let name = point.rsplit('/').next().unwrap_or(point);
+                std::iter::once(format!("{kind}`{name}`")).chain(cells).collect()
+            });
+            format!("{caption}:\n\n{}", markdown(std::iter::once(head).chain(rows).collect()))
+        });
+        tables.join("\n")
+    }
+}
+
+/// The tables of the chapter: probe points on the kernels of the matrix.
+///
+/// # Errors
+/// If there is no data.
+pub fn table(root: &Path) -> Result<String> {
+    Drift::read(root).map(|drift| drift.tables())
+}
+
+/// A table of the kernels: which they are, and what each stands for.
+///
+/// # Errors
+/// If there is no data.
+pub fn kernels_table(root: &Path) -> Result<String> {
+    let drift = Drift::read(root)?;
+    let mut rows = vec![["kernel", "measured", "where from", "stands for"].map(str::to_owned).to_vec()];
+    for [series, from, stands_for] in KERNELS {
+        let column = drift.column(series).unwrap_or_default();
+        let release = column.iter().find(|[of, _, _]| of == RELEASE).map_or("", |[_, _, cell]| cell);
+        rows.push([series, release, from, stands_for].map(str::to_owned).to_vec());
+    }
+    Ok(markdown(rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_gets_a_column() {
+        let mut drift = Drift::parse("of\tpoint\t5.10\nwrite\tbio_endio\t64\n");
+        let row = |point: &str, cell: &str| ["write".to_owned(), point.to_owned(), cell.to_owned()];
+        let column = [row("bio_endio", "0"), row("block/block_rq_issue", "as .part.0: 64")];
+        drift.put("9.9", &column);
+        assert_eq!(Drift::parse(&drift.text()), drift);
+        assert_eq!(drift.column("9.9").unwrap(), column);
+        assert_eq!(drift.column("9.8"), None);
+        insta::assert_snapshot!(drift.tables().split("\n\n").take(2).collect::<Vec<_>>().join("\n\n"), @r"
+        Calls during 64 direct writes of 4 KiB to a raw disk, by whoever it was:
+
+        |                             | 5.10 | 9.9            |
+        |-----------------------------|------|----------------|
+        | `bio_endio`                 | 64   | **0**          |
+        | tracepoint `block_rq_issue` | ?    | as .part.0: 64 |
+        ");
+    }
+}

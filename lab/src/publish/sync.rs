@@ -1,0 +1,172 @@
+//! `cargo lab sync`: all generated blocks of the workbook, which are tables, diffs, recorded output, and exercises.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use common::{Error, Result};
+
+use crate::learn::{doctor, exercise};
+use crate::publish::blocks::{Markers, checksum, replace};
+use crate::publish::{channels, drift, record, schedule};
+use crate::workbook::copies;
+use crate::workbook::diff;
+use crate::workbook::{Example, Program, Stage, Workbook};
+
+/// The programs of ours whose READMEs have a table.
+pub const COMPARED: [&str; 3] = ["08", "biolatency", "10"];
+
+/// A block: its file, its name, and what is to be in it; `None` if another command writes it.
+struct Block {
+    file: PathBuf,
+    name: &'static str,
+    text: Option<String>,
+}
+
+/// All blocks of the workbook.
+fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    let mut add = |file: PathBuf, name, text| blocks.push(Block { file, name, text: Some(text) });
+    let top = workbook.root.join("README.md");
+    let docs = workbook.root.join("docs/src");
+    add(top.clone(), "output", console("cargo lab run 03", &record::of(workbook.stage("03")?)?));
+    add(top.clone(), "stages", stages(workbook, |stage| format!("stages/{}", stage.package())));
+    add(top, "examples", examples(workbook, |example| format!("examples/{}", example.name())));
+    for stage in &workbook.stages {
+        let readme = stage.folder.join("README.md");
+        add(readme.clone(), "facts", facts(stage)?);
+        add(readme.clone(), "diff", lesson(workbook, stage)?);
+        add(readme.clone(), "output", format!("```\n{}```\n", record::of(stage)?));
+        let exercises: Vec<_> = exercise::of(stage)?.iter().map(exercise::Exercise::markdown).collect();
+        add(readme, "exercises", exercises.join("\n"));
+    }
+    for tool in &workbook.tools {
+        let readme = tool.folder.join("README.md");
+        add(readme.clone(), "facts", facts(tool)?);
+        add(readme, "output", format!("```\n{}```\n", record::of(tool)?));
+    }
+    for example in &workbook.examples {
+        add(example.folder.join("README.md"), "output", format!("```\n{}```\n", record::of(example)?));
+    }
+    add(docs.join("stages.md"), "stages", stages(workbook, |stage| format!("stages/{:02}.md", stage.number)));
+    let page = |example: &Example| format!("examples/{}.md", example.name());
+    add(docs.join("examples.md"), "examples", examples(workbook, page));
+    add(docs.join("kernel-moved.md"), "kernels", drift::kernels_table(&workbook.root)?);
+    add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
+    add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
+    add(docs.join("instructor.md"), "schedule", schedule::tables(workbook)?);
+    for name in COMPARED {
+        let file = workbook.program(name)?.folder().join("README.md");
+        blocks.push(Block { file, name: "peers", text: None });
+    }
+    Ok(blocks)
+}
+
+/// The table of the stages.
+fn stages(workbook: &Workbook, link: impl Fn(&Stage) -> String) -> String {
+    let mut table = "| stage | question | adds | minutes |\n|---|---|---|---|\n".to_owned();
+    for stage in workbook.all_stages() {
+        let Stage { number, title, adds, minutes, .. } = stage;
+        let _ = writeln!(table, "| [{number:02}]({}) | {title} | {adds} | {minutes} |", link(stage));
+    }
+    table
+}
+
+/// The table of the examples.
+fn examples(workbook: &Workbook, link: impl Fn(&Example) -> String) -> String {
+    let mut table = "| example | does | from |\n|---|---|---|\n".to_owned();
+    for example in &workbook.examples {
+        let Example { title, text, .. } = example;
+        let _ = writeln!(table, "| [{}]({}) | {title} | {text} |", example.name(), link(example));
+    }
+    table
+}
+
+/// What a stage adds, where it looks, and how long a class takes for it.
+fn facts(stage: &Stage) -> Result<String> {
+    let probes = doctor::sections(stage)?.into_iter().filter_map(|section| {
+        let (kind, name) = section.trim_start_matches('?').split_once('/')?;
+        Some(format!("{} `{name}`", if kind == "tp_btf" { "tracepoint" } else { kind }))
+    });
+    let probes = probes.collect::<Vec<_>>().join(", ");
+    Ok(format!(
+        "| adds | probes | minutes |\n|---|---|---|\n| {} | {probes} | {} |\n",
+        stage.adds, stage.minutes
+    ))
+}
+
+/// What changed since a stage's parent; of the first stage, all of it.
+fn lesson(workbook: &Workbook, stage: &Stage) -> Result<String> {
+    if let Ok(parent) = workbook.parent(stage) {
+        return Ok(diff::markdown(&diff::between(parent, stage)?));
+    }
+    let files = copies::files(stage)?;
+    let whole = files.iter().take(2).map(|(path, text)| {
+        let language = if path.extension().is_some_and(|end| end == "rs") { "rust" } else { "c" };
+        format!("`{}`\n\n```{language}\n{text}```\n", path.display())
+    });
+    Ok(whole.collect::<Vec<_>>().join("\n"))
+}
+
+fn console(command: &str, output: &str) -> String {
+    format!("```console\n$ {command}\n{output}```\n")
+}
+
+/// Writes all blocks that are out of date. Gives what was written.
+///
+/// # Errors
+/// If a block was edited by hand and this is not to be thrown away by `force`, or a file has no place for its block.
+pub fn write(workbook: &Workbook, force: bool) -> Result<String> {
+    let mut said = String::new();
+    for Block { file, name, text } in blocks(workbook)? {
+        // What another command writes is left as it is; only its sum may be missing.
+        let (text, force) = match text {
+            Some(text) => (text, force),
+            None => match Markers::find(&file, name)? {
+                found if found.checksum.is_empty() => (found.text().to_owned(), true),
+                _ => continue,
+            },
+        };
+        if replace(&file, name, &text, force)? {
+            let _ = writeln!(said, "{}: {name}", shown(workbook, &file));
+        }
+    }
+    if said.is_empty() {
+        said.push_str("All generated blocks are up to date.\n");
+    }
+    Ok(said)
+}
+
+/// Checks that all blocks are what they should be.
+///
+/// # Errors
+/// If one is not: which, and what to do.
+pub fn check(workbook: &Workbook) -> Result<String> {
+    let mut stale = Vec::new();
+    for Block { file, name, text } in blocks(workbook)? {
+        let found = Markers::find(&file, name)?;
+        let is_ours = found.checksum == checksum(found.text());
+        if text.as_ref().is_some_and(|text| text != found.text()) {
+            stale.push(format!("{}: {name}", shown(workbook, &file)));
+        } else if !is_ours {
+            let mend = if text.is_some() {
+                "cargo lab sync --force"
+            } else {
+                "git checkout, or the command that makes it"
+            };
+            stale.push(format!(
+                "{}: {name}, edited by hand; to throw that away: {mend}",
+                shown(workbook, &file)
+            ));
+        }
+    }
+    if stale.is_empty() {
+        return Ok("All generated blocks are up to date.\n".to_owned());
+    }
+    Err(Error::new("generated blocks are out of date")
+        .evidence(stale.join("\n"))
+        .fix("write them: cargo lab sync"))
+}
+
+fn shown(workbook: &Workbook, file: &Path) -> String {
+    file.strip_prefix(&workbook.root).unwrap_or(file).display().to_string()
+}

@@ -1,0 +1,31 @@
+//! The guest's disks: by which serials and names both machines know them.
+
+/// Serial of the disk with the file system. The kernel's names of two NVMe disks swap between boots.
+pub const FS_DISK: &str = "lab-fs";
+/// Serial of the disk without.
+pub const RAW_DISK: &str = "lab-raw";
+/// The guest's name of the disk with the file system.
+pub const FS_DEVICE: &str = "/dev/fs";
+/// Where it is mounted.
+pub const FS_MOUNT: &str = "/mnt";
+/// The guest's name of the disk without: for direct writes at known sectors.
+pub const RAW_DEVICE: &str = "/dev/scratch";
+
+/// Serial of the disk with a partition.
+pub const PART_DISK: &str = "lab-part";
+/// The guest's name of its one partition, which begins at sector [`PART_START`] of the disk.
+pub const PART_DEVICE: &str = "/dev/part";
+/// The first sector of the partition.
+pub const PART_START: u32 = 2048;
+
+/// The first sector of a disk of so many bytes with one partition, which takes the rest of the disk: an MBR, the oldest table
+/// there is.
+pub fn partition_table(bytes: u64) -> Vec<u8> {
+    const LINUX: u8 = 0x83;
+    let mut sector = vec![0; 512];
+    sector[446 + 4] = LINUX;
+    sector[446 + 8..446 + 12].copy_from_slice(&PART_START.to_le_bytes());
+    sector[446 + 12..446 + 16].copy_from_slice(&((bytes / 512) as u32 - PART_START).to_le_bytes());
+    sector[510..].copy_from_slice(&[0x55, 0xaa]);
+    sector
+}

@@ -1,0 +1,10 @@
+//! What both machines need: the messages between them, names, formats, and the running of a command.
+//! May import no other folder.
+
+pub mod command;
+pub mod disks;
+pub mod files;
+pub mod kit;
+pub mod measure;
+pub mod protocol;
+pub mod workload;

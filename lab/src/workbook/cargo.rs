@@ -1,0 +1,136 @@
+//! The workbook by Cargo: the stages and examples that it knows, and what it builds.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_metadata::{MetadataCommand, Package};
+use common::{Error, OrCause, Result};
+use serde::de::DeserializeOwned;
+
+use crate::host::interrupt;
+use crate::workbook::catalog::{Example, Program, Stage, Workbook};
+
+/// Cargo's profile for the room kit.
+const SMALL: &str = "kit";
+
+impl Workbook {
+    /// Asks Cargo.
+    ///
+    /// # Errors
+    /// If Cargo can't tell, or a stage's metadata is not as it should be.
+    pub fn read() -> Result<Self> {
+        let metadata = MetadataCommand::new()
+            .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+            .no_deps()
+            .exec()
+            .or_cause("cannot ask Cargo about the workspace")?;
+        let (mut stages, mut examples) = (Vec::new(), Vec::new());
+        for package in &metadata.packages {
+            let folder = package.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
+            if let Some(stage) = described::<Stage>(package, "stage")? {
+                stages.push(Stage { folder, ..stage });
+            } else if let Some(example) = described::<Example>(package, "example")? {
+                examples.push(Example { folder, ..example });
+            }
+        }
+        stages.sort_by_key(|stage| stage.number);
+        let (tools, stages) = stages.into_iter().partition(|stage: &Stage| stage.tool);
+        examples.sort_by_key(Program::name);
+        Ok(Self {
+            root: metadata.workspace_root.clone().into(),
+            mine: mine(metadata.workspace_root.as_std_path()),
+            target: metadata.target_directory.into(),
+            stages,
+            tools,
+            examples,
+        })
+    }
+
+    /// Builds all that runs in a guest and gives the binaries. Cargo's own words go to stderr if it has any.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn build(&self) -> Result<Vec<PathBuf>> {
+        self.build_programs(self.programs(), "dev")
+    }
+
+    /// The same with Cargo's profile `kit`: small.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn build_small(&self) -> Result<Vec<PathBuf>> {
+        self.build_programs(self.programs(), SMALL)
+    }
+
+    /// Builds what runs in every guest, and no stage or example.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn build_tools(&self) -> Result<Vec<PathBuf>> {
+        self.build_programs(std::iter::empty(), "dev")
+    }
+
+    fn build_programs<'a>(
+        &self,
+        programs: impl Iterator<Item = &'a dyn Program>,
+        profile: &str,
+    ) -> Result<Vec<PathBuf>> {
+        const TOOLS: [&str; 2] = ["io", "guest"];
+        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+        let mut command = Command::new(cargo);
+        command.current_dir(&self.root).args(["build", "--quiet", "--profile", profile, "--package", "lab"]);
+        command.args(TOOLS.iter().flat_map(|tool| ["--bin", tool]));
+        let mut names = TOOLS.map(str::to_owned).to_vec();
+        for program in programs {
+            command.args(["--package", program.package(), "--bin", &program.binary()]);
+            names.push(program.binary());
+        }
+        if profile == SMALL {
+            command.env("CARGO_ENCODED_RUSTFLAGS", self.remap_paths());
+        }
+        let status = command.status().or_cause("cannot start cargo")?;
+        if !status.success() {
+            // Ctrl-C ends cargo, too.
+            interrupt::check()?;
+            return Err(Error::new("the workbook does not compile")
+                .evidence("the compiler's words above")
+                .fix("mend it, or see what you changed: git diff"));
+        }
+        let folder = if profile == "dev" { self.binaries() } else { self.target.join(profile) };
+        Ok(names.iter().map(|name| folder.join(name)).collect())
+    }
+
+    /// What tells rustc to leave this machine's folders out of binaries, which hold the places of their panics: who makes a kit
+    /// elsewhere gets the same bytes, and nobody reads there whose home it was. Later ones come first.
+    fn remap_paths(&self) -> String {
+        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+        let folders =
+            [(home.as_deref(), "cargo"), (Some(&*self.root), "workbook"), (Some(&*self.target), "target")];
+        let flags = folders
+            .iter()
+            .filter_map(|(from, to)| Some(format!("--remap-path-prefix={}={to}", (*from)?.display())));
+        flags.collect::<Vec<_>>().join("\x1f")
+    }
+
+    /// Where Cargo puts the binaries of [`Workbook::build`].
+    pub fn binaries(&self) -> PathBuf {
+        self.target.join("debug")
+    }
+
+    /// Where the lab remembers things about this machine.
+    pub fn memory(&self) -> PathBuf {
+        self.target.join("lab")
+    }
+}
+
+/// What a package's `Cargo.toml` says of it as a stage or as an example, if it is one.
+fn described<T: DeserializeOwned>(package: &Package, kind: &str) -> Result<Option<T>> {
+    let metadata = package.metadata.get(kind).cloned().map(serde_json::from_value).transpose();
+    metadata.or_cause(format!("{}: [package.metadata.{kind}] is not as it should be", package.manifest_path))
+}
+
+/// The folder `mine`, unless a test has another one, so that it leaves alone what somebody works on.
+fn mine(root: &Path) -> PathBuf {
+    std::env::var_os("LAB_MINE").map_or_else(|| root.join("mine"), PathBuf::from)
+}

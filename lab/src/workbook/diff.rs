@@ -1,0 +1,428 @@
+//! The difference between two stages, which is the lesson: item by item, so that a function that stayed as it was can be
+//! folded away, and what belongs together stays together.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use anstyle::{AnsiColor, Style};
+use common::Result;
+use similar::{Algorithm, ChangeTag, DiffOp, DiffTag, TextDiff, capture_diff_slices};
+
+use crate::workbook::copies::{self, Files};
+use crate::workbook::{Stage, Workbook};
+
+/// Unchanged lines that are shown around a change.
+const CONTEXT: usize = 3;
+
+/// Of a stage's files, those that are read: the BPF source and `main.rs`.
+const SOURCES: usize = 2;
+
+/// Items with other names are the same item, renamed, if so much of their text is the same.
+const ALIKE: f32 = 0.4;
+
+/// What became of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It stayed.
+    Same,
+    /// It went.
+    Gone,
+    /// It came.
+    New,
+}
+
+/// A line of either side, without its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What became of it.
+    pub kind: Kind,
+    /// Its text in pieces, and which of these are what changed within the line.
+    pub pieces: Vec<(bool, String)>,
+}
+
+/// A function, map, type or the like, at the top level of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Its name, of both sides if it was renamed.
+    pub name: String,
+    /// Its lines of both sides.
+    pub lines: Vec<Line>,
+}
+
+/// A source on both sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileDiff {
+    /// Its path within the stage, such as `src/main.rs`; both if they differ.
+    pub name: String,
+    /// Its items, in their order.
+    pub items: Vec<Item>,
+}
+
+/// How much of a difference to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// What changed, and what is near.
+    Folded,
+    /// Everything.
+    Full,
+}
+
+/// What is printed of an item.
+enum Row<'a> {
+    Line(&'a Line),
+    /// So many unchanged lines.
+    Fold(usize),
+}
+
+impl Item {
+    /// Whether any line came or went.
+    pub fn is_changed(&self) -> bool {
+        self.lines.iter().any(|line| line.kind != Kind::Same)
+    }
+
+    /// Whether more changed than comments.
+    pub fn is_changed_code(&self) -> bool {
+        let is_comment = |line: &Line| {
+            let text = line.text();
+            ["//", "/*", "*"].iter().any(|start| text.trim_start().starts_with(start))
+        };
+        self.lines.iter().any(|line| line.kind != Kind::Same && !is_comment(line))
+    }
+
+    /// Its lines, with long unchanged stretches folded.
+    fn rows(&self, extent: Extent) -> Vec<Row<'_>> {
+        let near = |nth: usize| {
+            let from = nth.saturating_sub(CONTEXT);
+            let to = (nth + CONTEXT + 1).min(self.lines.len());
+            self.lines[from..to].iter().any(|line| line.kind != Kind::Same)
+        };
+        let mut rows = Vec::new();
+        let mut nth = 0;
+        while nth < self.lines.len() {
+            let stretch = (nth..self.lines.len()).take_while(|nth| !near(*nth)).count();
+            // A fold is a line, too.
+            if extent == Extent::Folded && stretch > 1 {
+                rows.push(Row::Fold(stretch));
+                nth += stretch;
+            } else {
+                rows.extend(self.lines[nth..nth + stretch.max(1)].iter().map(Row::Line));
+                nth += stretch.max(1);
+            }
+        }
+        rows
+    }
+}
+
+impl Line {
+    /// Its text.
+    pub fn text(&self) -> String {
+        self.pieces.iter().map(|(_, text)| text.as_str()).collect()
+    }
+}
+
+/// The sources of two stages, the BPF source first.
+///
+/// # Errors
+/// If they can't be read.
+pub fn between(old: &Stage, new: &Stage) -> Result<Vec<FileDiff>> {
+    Ok(of_files(&copies::files(old)?, &copies::files(new)?))
+}
+
+/// What a stage changes of its parent. Of the first stage everything is new.
+///
+/// # Errors
+/// If they can't be read.
+pub fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Vec<FileDiff>> {
+    if stage.parent.is_some() {
+        return between(workbook.parent(stage)?, stage);
+    }
+    let new = copies::files(stage)?;
+    let old = new.iter().map(|(path, _)| (path.clone(), String::new())).collect();
+    Ok(of_files(&old, &new))
+}
+
+/// The sources of two stages, or copies of stages, by what [`copies::files`] gives.
+pub fn of_files(old: &Files, new: &Files) -> Vec<FileDiff> {
+    let file = |((from, old), (to, new)): (&(PathBuf, String), &(PathBuf, String))| FileDiff {
+        name: match from == to {
+            true => to.display().to_string(),
+            false => format!("{} -> {}", from.display(), to.display()),
+        },
+        items: of_texts(old, new),
+    };
+    old.iter().zip(new).take(SOURCES).map(file).collect()
+}
+
+/// The items of two texts, matched by name.
+pub fn of_texts(old: &str, new: &str) -> Vec<Item> {
+    let (olds, news) = (items(old), items(new));
+    let names = |items: &[(String, String)]| items.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let mut found = Vec::new();
+    for op in capture_diff_slices(Algorithm::Myers, &names(&olds), &names(&news)) {
+        let (tag, from, to) = op.as_tag_tuple();
+        let (from, to) = (&olds[from], &news[to]);
+        if tag == DiffTag::Equal {
+            found.extend(from.iter().zip(to).map(|((name, old), (_, new))| item(name.clone(), old, new)));
+        } else {
+            found.extend(renamed(from, to));
+        }
+    }
+    found
+}
+
+/// Items that have no namesake on the other side: those that are alike are one item with a new name.
+fn renamed(olds: &[(String, String)], news: &[(String, String)]) -> Vec<Item> {
+    let mut found = Vec::new();
+    let mut rest = olds;
+    for (name, new) in news {
+        let alike = rest.iter().position(|(_, old)| TextDiff::from_lines(old, new).ratio() >= ALIKE);
+        let Some(nth) = alike else {
+            found.push(item(name.clone(), "", new));
+            continue;
+        };
+        found.extend(rest[..nth].iter().map(|(name, old)| item(name.clone(), old, "")));
+        let (old_name, old) = &rest[nth];
+        found.push(item(format!("{old_name} -> {name}"), old, new));
+        rest = &rest[nth + 1..];
+    }
+    found.extend(rest.iter().map(|(name, old)| item(name.clone(), old, "")));
+    found
+}
+
+fn item(name: String, old: &str, new: &str) -> Item {
+    let diff = TextDiff::from_lines(old, new);
+    let line = |op: &DiffOp| -> Vec<Line> {
+        diff.iter_inline_changes(op)
+            .map(|change| Line {
+                kind: match change.tag() {
+                    ChangeTag::Equal => Kind::Same,
+                    ChangeTag::Delete => Kind::Gone,
+                    ChangeTag::Insert => Kind::New,
+                },
+                pieces: change
+                    .iter_strings_lossy()
+                    .map(|(changed, text)| (changed, text.trim_end_matches('\n').to_owned()))
+                    .filter(|(_, text)| !text.is_empty())
+                    .collect(),
+            })
+            .collect()
+    };
+    Item { name, lines: diff.ops().iter().flat_map(line).collect() }
+}
+
+/// The top-level items of a source in C or Rust, each with its name and its text: what stands between blank lines that
+/// are in no braces.
+pub fn items(source: &str) -> Vec<(String, String)> {
+    let mut depth = 0;
+    let mut items: Vec<String> = Vec::new();
+    let mut open = false;
+    for line in source.split_inclusive('\n') {
+        if depth == 0 && line.trim().is_empty() {
+            open = false;
+            continue;
+        }
+        match items.last_mut() {
+            Some(item) if open => item.push_str(line),
+            _ => items.push(line.to_owned()),
+        }
+        open = true;
+        depth += line.matches('{').count() as i32 - line.matches('}').count() as i32;
+    }
+    items.into_iter().map(|text| (name(&text), text)).collect()
+}
+
+/// What people call an item.
+fn name(text: &str) -> String {
+    let is_comment = |line: &&str| ["//", "/*", " *", "#["].iter().any(|start| line.starts_with(start));
+    let mut code = text.lines().filter(|line| !is_comment(line));
+    if let Some((_, map)) = text.rsplit_once("\n} ")
+        && let Some((map, _)) = map.split_once(" SEC(\".maps\")")
+    {
+        return map.to_owned();
+    }
+    let Some(first) = code.find(|line| !line.starts_with("SEC(")) else {
+        return "about".to_owned();
+    };
+    let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let after = |mark: &str| first.split_once(mark).map(|(_, rest)| word(rest));
+    if first.starts_with("#include") {
+        return "#include".to_owned();
+    }
+    if first.starts_with("use ") {
+        return "use".to_owned();
+    }
+    let marks = ["BPF_KPROBE(", "BPF_KRETPROBE(", "BPF_PROG(", "#define ", "struct ", "enum ", "mod ", "fn "];
+    // A function's result and its parameters may be structs, too.
+    let is_function = first.contains('(') && !first.contains("BPF_");
+    if let Some(name) = marks.iter().filter(|_| !is_function).find_map(|mark| after(mark)) {
+        return name;
+    }
+    // A function, or global variables, which stand together.
+    let head = |line: &str| {
+        let head = line.split(['(', ';', '[', '=']).next().unwrap_or(line).trim_end();
+        head.rsplit([' ', '*']).next().unwrap_or(head).to_owned()
+    };
+    if is_function {
+        return head(first);
+    }
+    let rest = code.filter(|line| line.contains(';')).map(head);
+    [head(first)].into_iter().chain(rest).collect::<Vec<_>>().join(", ")
+}
+
+/// For a terminal: with colours, what changed within a line underlined, and one line for each item that stayed as it was.
+pub fn terminal(files: &[FileDiff], extent: Extent) -> String {
+    let style = |style: Style, text: &str| format!("{}{text}{}", style.render(), style.render_reset());
+    let fold = Style::new().dimmed();
+    let mut text = String::new();
+    for file in files {
+        let _ = writeln!(text, "\n{}", style(Style::new().bold(), &file.name));
+        for part in parts(file, extent) {
+            let _ = match part {
+                Part::Blank => writeln!(text),
+                Part::Fold(what) => writeln!(text, "{}", style(fold, &format!("@@ {what} @@"))),
+                Part::Line(line) => {
+                    let (mark, colour) = match line.kind {
+                        Kind::Same => (' ', Style::new()),
+                        Kind::Gone => ('-', AnsiColor::Red.on_default()),
+                        Kind::New => ('+', AnsiColor::Green.on_default()),
+                    };
+                    // Without anything that stayed, all of it is new: nothing to mark.
+                    let mixed = line.pieces.iter().any(|(changed, _)| !changed);
+                    let pieces = line.pieces.iter().map(|(changed, text)| {
+                        let marked = if *changed && mixed { colour.underline().bold() } else { colour };
+                        style(marked, text)
+                    });
+                    writeln!(text, "{}{}", style(colour, &mark.to_string()), pieces.collect::<String>())
+                }
+            };
+        }
+    }
+    text
+}
+
+/// For a README: a block of code for each source, in which GitHub colours what came and what went.
+pub fn markdown(files: &[FileDiff]) -> String {
+    let mut text = String::new();
+    for file in files {
+        if !file.items.iter().any(Item::is_changed) {
+            let _ = writeln!(text, "`{}` is the same.\n", file.name);
+            continue;
+        }
+        let _ = writeln!(text, "`{}`\n\n```diff", file.name);
+        for part in parts(file, Extent::Folded) {
+            let _ = match part {
+                Part::Blank => writeln!(text),
+                Part::Fold(what) => writeln!(text, "@@ {what} @@"),
+                Part::Line(line) => {
+                    let mark = match line.kind {
+                        Kind::Same => " ",
+                        Kind::Gone => "-",
+                        Kind::New => "+",
+                    };
+                    writeln!(text, "{}", format!("{mark}{}", line.text()).trim_end())
+                }
+            };
+        }
+        let _ = writeln!(text, "```\n");
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+    text
+}
+
+/// What a view shows of a source, line by line.
+enum Part<'a> {
+    /// Between two items.
+    Blank,
+    /// In the place of unchanged lines: what they are.
+    Fold(String),
+    Line(&'a Line),
+}
+
+fn parts(file: &FileDiff, extent: Extent) -> Vec<Part<'_>> {
+    let as_before = |item: &Item, lines: usize| match lines {
+        1 => format!("{}: as before", item.name),
+        _ => format!("{}: {lines} lines as before", item.name),
+    };
+    let mut parts = Vec::new();
+    let mut folded = true;
+    for item in &file.items {
+        let fold = extent == Extent::Folded && !item.is_changed();
+        if !(folded && (fold || parts.is_empty())) {
+            parts.push(Part::Blank);
+        }
+        folded = fold;
+        if fold {
+            parts.push(Part::Fold(as_before(item, item.lines.len())));
+            continue;
+        }
+        parts.extend(item.rows(extent).into_iter().map(|row| match row {
+            Row::Line(line) => Part::Line(line),
+            Row::Fold(lines) => Part::Fold(as_before(item, lines)),
+        }));
+    }
+    parts
+}
+
+/// A patch that makes the files of one stage those of the other, by what [`copies::files`] gives: `patch -p1 < PATCH`.
+/// READMEs and exercises are not in it.
+pub fn patch(old: &Files, new: &Files) -> String {
+    let mut patch = String::new();
+    for ((from, old), (to, new)) in old.iter().zip(new) {
+        let mut add = |from: &str, old: &str, to: &str, new: &str| {
+            if old != new {
+                let diff = TextDiff::from_lines(old, new);
+                let _ = write!(patch, "{}", diff.unified_diff().header(from, to));
+            }
+        };
+        let (a, b) = (format!("a/{}", from.display()), format!("b/{}", to.display()));
+        if from == to {
+            add(&a, old, &b, new);
+        } else {
+            add(&a, old, "/dev/null", "");
+            add("/dev/null", "", &b, new);
+        }
+    }
+    patch
+}
+
+/// The lines that differ between two texts: those that went and those that came.
+pub fn changed(old: &str, new: &str) -> Vec<String> {
+    let diff = TextDiff::from_lines(old, new);
+    let changes = diff.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal);
+    changes.map(|change| change.value().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &str = "#include \"vmlinux.h\"\n\n/* A map. */\nstruct {\n\t__uint(a, 1);\n} start_map SEC(\".maps\");\n\n\
+        u64 lost; /* one */\nu64 found;\n\nSEC(\"kprobe/f\")\nint BPF_KPROBE(f_entry)\n{\n\tcall(1);\n\n\treturn 0;\n}\n";
+
+    #[test]
+    fn items_have_the_names_that_people_give_them() {
+        let names = |source| items(source).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names(OLD), ["#include", "start_map", "lost, found", "f_entry"]);
+        let rust = "//! About.\n\nuse a::b;\nuse c;\n\nmod bpf {\n    include!();\n}\n\n/// Doc\n#[derive(A)]\nstruct Args {\n\
+            \n    a: u8,\n}\n\nfn main() -> Result<()> {\n    b()\n}\n";
+        assert_eq!(names(rust), ["about", "use", "bpf", "Args", "main"]);
+        let c = "static __always_inline int add(u32 key, u64 pages)\n{\n}\n\nSEC(\"tracepoint/a/b\")\nint b(struct c *d)\n{\n}\n\n\
+            enum count { READ };\n\n#define EEXIST 17\n\nchar LICENSE[] SEC(\"license\") = \"GPL\";\n";
+        assert_eq!(names(c), ["add", "b", "count", "EEXIST", "LICENSE"]);
+    }
+
+    #[test]
+    fn what_stayed_is_folded_and_what_changed_is_shown() {
+        let new = OLD.replace("call(1)", "call(2)").replace("u64 lost; /* one */\nu64 found;\n\n", "");
+        let file = FileDiff { name: "src/a.c".into(), items: of_texts(OLD, &new) };
+        insta::assert_snapshot!(markdown(&[file]));
+    }
+
+    #[test]
+    fn a_function_that_was_renamed_is_one_item() {
+        let new = OLD.replace("f_entry", "g_entry");
+        let items = of_texts(OLD, &new);
+        assert_eq!(items.last().unwrap().name, "f_entry -> g_entry");
+    }
+}

@@ -1,0 +1,142 @@
+//! Four threads at once: each of their I/Os is seen, exactly once, by whatever counts I/O.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use common::report::Unpaired;
+use lab::guest::running::Running;
+use lab::guest::truth::{self, Event, durations, histogram, histograms, unpaired};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::ctracer::{self, has_fprobe};
+use crate::guest::{io, quiet, watch};
+use crate::pagecache::{LARGE, files};
+use crate::stages::{Subject, stages_of};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    stage02_sees_each_end_of_four_writers,
+    stages_time_each_bio_of_four_writers,
+    stage07_times_each_request_of_four_writers,
+    stage08_session_counts_each_page_of_four_readers,
+    ctracer_follows_each_bio_of_four_writers,
+    examples_count_each_write_of_four_writers,
+];
+
+/// Of four threads, all together.
+const WRITES: usize = 1_000;
+
+fn four_writers() -> String {
+    format!("write /dev/scratch --size 512 --threads 4 --count {}", WRITES / 4)
+}
+
+fn stage02_sees_each_end_of_four_writers() {
+    quiet();
+    let (seen, _) = watch("stage02", &four_writers());
+    let events = truth::events(&seen).unwrap();
+    let ends = events.iter().filter(|(_, event)| matches!(event, Event::End { .. })).count();
+    assert_eq!((events.len() - ends, ends), (WRITES, WRITES));
+}
+
+/// Every start has one end and one duration, which is their difference; and the slowest is the slowest of all.
+fn stages_time_each_bio_of_four_writers() {
+    quiet();
+    for number in stages_of(&[Subject::Bios]).into_iter().filter(|number| *number >= 3) {
+        let (seen, _) = watch(&format!("stage{number:02}"), &four_writers());
+        let events = truth::events(&seen).unwrap();
+        let (mut in_flight, mut expected) = (BTreeMap::new(), Vec::new());
+        // The pipe gives the lines in the order of their times, but two CPUs may print at the same one.
+        let mut starts_and_ends: Vec<_> = events
+            .iter()
+            .filter_map(|(_, event)| match *event {
+                Event::Submit { bio, ns } => Some((ns, bio, true)),
+                Event::End { bio, ns } => Some((ns, bio, false)),
+                _ => None,
+            })
+            .collect();
+        starts_and_ends.sort_unstable();
+        for (ns, bio, is_start) in starts_and_ends {
+            if is_start {
+                assert_eq!(in_flight.insert(bio, ns), None, "stage {number}: submitted twice");
+            } else {
+                expected.push(ns - in_flight.remove(&bio).expect("an end without a start"));
+            }
+        }
+        let mut durations = durations(&events);
+        durations.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!((durations.len(), in_flight.len()), (WRITES, 0), "stage {number}");
+        assert_eq!(durations, expected, "stage {number}");
+        let Unpaired { open, dropped, missed, too_short, .. } = unpaired(&seen).unwrap();
+        assert_eq!((open, dropped, too_short, missed.unwrap_or(0)), (0, 0, Some(0), 0), "stage {number}");
+        if number > 3 {
+            assert_eq!(Some(&truth::slowest(&seen).unwrap().duration()), durations.last());
+        }
+    }
+}
+
+fn stage07_times_each_request_of_four_writers() {
+    quiet();
+    let before = truth::disk_ios().unwrap();
+    let (seen, _) = watch("stage07", &four_writers());
+    let ios = (truth::disk_ios().unwrap() - before) as usize;
+    let events = truth::events(&seen).unwrap();
+    let requests: BTreeSet<_> = events
+        .iter()
+        .filter_map(|(_, event)| if let Event::Start { rq } = event { Some(rq) } else { None })
+        .collect();
+    assert!(requests.len() > 1, "never two requests at the same time");
+    assert_eq!((durations(&events).len(), events.len()), (ios, 3 * ios));
+    let Unpaired { open, dropped, unmatched, missed, .. } = unpaired(&seen).unwrap();
+    assert_eq!((open, dropped, unmatched, missed.unwrap_or(0)), (0, 0, Some(0), 0));
+}
+
+/// Where the kernel has sessions: also on 7.2, where fexit may miss some.
+fn stage08_session_counts_each_page_of_four_readers() {
+    if !has_fprobe() {
+        return;
+    }
+    files();
+    fs::read(LARGE).unwrap();
+    let (seen, done) = watch("stage08-session", &format!("read {LARGE} --threads 4 --count 300"));
+    assert_eq!(truth::page_cache(&seen).unwrap(), [done.count, done.count, 0, 0]);
+    assert_eq!(truth::missed(&seen), Some(0));
+}
+
+/// All have a life, though calls between its ends may be missed.
+fn ctracer_follows_each_bio_of_four_writers() {
+    quiet();
+    let stage = ctracer::start(&ctracer::SOME);
+    io(&four_writers());
+    let tree = ctracer::end_as_it_is(stage);
+    ctracer::check(&tree);
+    let ended = tree.lives.iter().filter(|life| life.end.is_some()).count();
+    assert_eq!((tree.lives.len(), ended), (WRITES, WRITES));
+}
+
+fn examples_count_each_write_of_four_writers() {
+    quiet();
+    let examples: [&[&str]; 4] =
+        [&["bitehist"], &["bitesize"], &["biolatency", "-j"], &["tracex3", "--json"]];
+    let examples = examples.map(|argv| Running::start(argv).unwrap());
+    let before = truth::disk_ios().unwrap();
+    let done = io(&four_writers());
+    let requests = truth::disk_ios().unwrap() - before;
+    let [hist, size, latency, heat] = examples.map(|example| {
+        let seen = example.end(Signal::SIGINT).unwrap();
+        assert!(seen.status.success() && !seen.stderr.contains("warning"), "{seen:?}");
+        seen.stdout
+    });
+    assert_eq!(histogram(&hist).count(), requests, "{hist}");
+    assert_eq!(histograms(&size)[&done.pid].count(), WRITES as u64, "{size}");
+    assert_eq!(count(&latency, "latency"), requests, "{latency}");
+    assert_eq!(count(&heat, "cells"), requests, "{heat}");
+}
+
+/// The sum of all `count`s in a list of each interval's JSON.
+fn count(text: &str, list: &str) -> u64 {
+    let intervals = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let lists = intervals.map(|interval| interval.unwrap()[list].as_array().unwrap().clone());
+    lists.flatten().map(|entry| entry["count"].as_u64().unwrap()).sum()
+}
