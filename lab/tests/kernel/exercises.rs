@@ -13,12 +13,13 @@ use crate::{BOOT_LIMIT, Fleet, failed, variants};
 
 /// What the check must find wrong with a starting point, or with a stage that is taken for the next one: any of these.
 /// An exercise that fails for another reason would teach something else.
-const FAULTS: [(&str, &[&str]); 26] = [
+const FAULTS: [(&str, &[&str]); 27] = [
     ("01.1", &["and 16 lines tell of them"]),
     ("01.2", &["and 0 lines submit_bio(bio=0x"]),
     ("02", &["no bio_endio() for the bio"]),
     ("02.1", &["no line says Starts: N, ends: N"]),
     ("02.2", &["0 submit_bio() returned"]),
+    ("02.3", &["no line says Ends seen by fentry: N, by kprobe: N"]),
     ("03", &["4 bios, but 0 durations"]),
     ("03.1", &["writes ended, so none is open"]),
     ("03.2", &["and 0 lines that end in: ns, submitted by PID"]),
