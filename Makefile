@@ -22,9 +22,12 @@ build: ## Build everything but the book
 demo: build kernel ## Boot a kernel, run every stage and two examples there, check what they print against the truth
 	@cargo lab demo --kernel $(KERNEL)
 
+# All of them run, also when some fail.
 test: setup-test build kernels ## Run every test, on all kernels
-	cargo test
-	cargo test --package book
+	@status=0; \
+	cargo test --no-fail-fast || status=$$?; \
+	cargo test --no-fail-fast --package book || status=$$?; \
+	exit $$status
 
 soak: build kernels ## Run the long and heavy tests too
 	LAB_SOAK=1 cargo test --package lab --test kernel

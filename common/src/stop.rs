@@ -139,3 +139,25 @@ impl Stop {
         Ok(if signalled || unread || ended || over { Wake::Stop } else { Wake::Readable })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How much later it ends depends on the machine.
+    #[test]
+    fn a_run_does_not_end_before_its_duration() {
+        const DURATION: Duration = Duration::from_millis(50);
+        let start = Instant::now();
+        let stop = Stop::new(Some(DURATION)).unwrap();
+        while !stop.is_over().unwrap() {
+            std::thread::yield_now();
+        }
+        assert!(start.elapsed() >= DURATION);
+        let (nothing, _writer) = nix::unistd::pipe().unwrap();
+        let start = Instant::now();
+        let stop = Stop::new(Some(DURATION)).unwrap();
+        while stop.wait(nothing.as_fd(), None).unwrap() == Wake::Readable {}
+        assert!(start.elapsed() >= DURATION);
+    }
+}

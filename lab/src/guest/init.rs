@@ -57,10 +57,17 @@ pub fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// How long a disk may take to answer: less than a second as a rule, longer on a machine that is busy.
+const DISK_LIMIT: Duration = Duration::from_secs(300);
+
 /// Waits for the disks, gives them names and mounts the one with the file system. Empty ones are made first what they are to be.
 fn disks(are_empty: bool) -> Result<()> {
+    // A driver that is built in is there before the first process.
+    if !Path::new("/sys/bus/pci/drivers/nvme").exists() {
+        return Err(Error::new("this kernel has no driver for NVMe disks"));
+    }
     // The kernel names NVMe disks in the order in which they answer, so only the serial tells them apart.
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + DISK_LIMIT;
     for (serial, part, link) in
         [(FS_DISK, "", FS_DEVICE), (RAW_DISK, "", RAW_DEVICE), (PART_DISK, "p1", PART_DEVICE)]
     {
@@ -75,7 +82,8 @@ fn disks(are_empty: bool) -> Result<()> {
                 break;
             }
             if Instant::now() > deadline {
-                return Err(Error::new(format!("the disk {serial} did not appear within 10 s")));
+                let limit = DISK_LIMIT.as_secs();
+                return Err(Error::new(format!("the disk {serial} did not appear within {limit} s")));
             }
             thread::sleep(Duration::from_millis(5));
         }

@@ -51,7 +51,35 @@ impl NullBlk {
         let names = [name.to_owned(), format!("nullb{}", number.trim())];
         let device = names.iter().map(|name| Path::new("/dev").join(name)).find(|path| path.exists());
         let device = device.ok_or_else(|| Error::new("null_blk made no disk").evidence(names.join(", ")))?;
+        // In ms. After 30 s the kernel would give up an I/O.
+        let timeout = crate::guest::system::queue(&device.to_string_lossy(), "io_timeout")?;
+        fs::write(timeout, "1000000").or_cause("null_blk refuses a time after which an I/O has failed")?;
         Ok(Self { folder, device })
+    }
+}
+
+/// Finds a time in which something else can happen, such as I/O that is to begin before the first one on a slow disk ends. How
+/// long that takes depends on the machine, so `attempt` gets a longer time until it gives something: `None` means that it was
+/// too short.
+///
+/// # Errors
+/// If `attempt` fails, or two minutes are too short.
+pub fn long_enough<T>(
+    shortest: Duration,
+    mut attempt: impl FnMut(Duration) -> Result<Option<T>>,
+) -> Result<T> {
+    const LONGEST: Duration = Duration::from_secs(120);
+    let mut time = shortest;
+    loop {
+        if let Some(done) = attempt(time)? {
+            return Ok(done);
+        }
+        if time == LONGEST {
+            return Err(Error::new("this machine is too slow for what is to happen while a disk is busy")
+                .evidence(format!("it did not happen within {} s", time.as_secs()))
+                .fix("try it again when the machine has less to do"));
+        }
+        time = LONGEST.min(time * 4);
     }
 }
 

@@ -1,9 +1,10 @@
 //! In the guest: a stage and a workload together.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub struct Running {
     child: Child,
     stdout: JoinHandle<String>,
     stderr: JoinHandle<String>,
+    /// Of its stdout, so far.
+    lines: Arc<AtomicUsize>,
 }
 
 /// What a stage printed and how it ended.
@@ -60,13 +63,19 @@ impl Running {
     pub fn spawn(command: &mut Command) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.stderr(Stdio::piped()).spawn().or_cause(format!("cannot start {name}"))?;
-        let (Some(stderr), mut stdout) = (child.stderr.take(), child.stdout.take()) else {
+        let (Some(stderr), stdout) = (child.stderr.take(), child.stdout.take()) else {
             return Err(Error::new(format!("{name} has no stderr")));
         };
+        let lines_so_far = Arc::new(AtomicUsize::new(0));
+        let counter = lines_so_far.clone();
         let stdout = thread::spawn(move || {
             let mut text = Vec::new();
+            let mut stdout = stdout.map(BufReader::new);
             // What can't be read is missing in the text, and the check that looks at it fails.
-            let _ = stdout.as_mut().map(|stdout| stdout.read_to_end(&mut text));
+            while stdout.as_mut().is_some_and(|stdout| matches!(stdout.read_until(b'\n', &mut text), Ok(1..)))
+            {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
             String::from_utf8_lossy(&text).into_owned()
         });
         let (attached, wait) = mpsc::channel();
@@ -81,7 +90,7 @@ impl Running {
             }
             text
         });
-        let stage = Self { child, stdout, stderr };
+        let stage = Self { child, stdout, stderr, lines: lines_so_far };
         match wait.recv() {
             Ok(()) => Ok(stage),
             Err(_) => {
@@ -95,6 +104,11 @@ impl Running {
     /// Its process id.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id() as i32)
+    }
+
+    /// How many lines it has printed to stdout so far.
+    pub fn lines(&self) -> usize {
+        self.lines.load(Ordering::Relaxed)
     }
 
     /// Sends a signal and waits for the end.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use common::{Error, Result};
 
 /// How long a program in the guest may print nothing, and not end, when it was asked to.
-const QUIET_LIMIT: Duration = Duration::from_secs(10);
+const QUIET_LIMIT: Duration = Duration::from_secs(60);
 
 /// How often somebody may ask until we no longer wait for the program.
 const REQUEST_LIMIT: u32 = 3;

@@ -15,8 +15,8 @@ use crate::shared::protocol::ToGuest;
 use crate::shared::workload::Workload;
 use crate::workbook::Program;
 
-/// How long a program may run.
-const LIMIT: Duration = Duration::from_secs(60);
+/// How long a program may run: a few seconds as a rule, longer on a machine that is busy.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Of a longer stretch of trace lines so many are kept. A program without an end of its own gets a Ctrl-C after more.
 const KEPT: usize = 6;
@@ -39,12 +39,13 @@ impl Run {
     }
 }
 
-/// Runs a stage or an example as its README says and gives what it prints to stdout, whole.
+/// Runs a stage or an example as its README says, or so many times as long, and gives what it prints to stdout, whole.
 ///
 /// # Errors
 /// If the README shows no command, or the program fails.
-pub fn capture(guest: &mut Vm, program: &dyn Program) -> Result<String> {
-    let run = command(program)?;
+pub fn capture(guest: &mut Vm, program: &dyn Program, times: u32) -> Result<String> {
+    let mut run = command(program)?;
+    lengthen(&mut run.arguments, times);
     let argv = program.argv(&program.binary(), run.io.as_ref(), &run.arguments);
     guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
     let line = guest.line();
@@ -68,6 +69,18 @@ pub fn capture(guest: &mut Vm, program: &dyn Program) -> Result<String> {
     Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
+/// Makes a run so many times as long: `--duration 2`, or the first of `[INTERVAL [COUNT]]`.
+fn lengthen(arguments: &mut [String], times: u32) {
+    let is_time = |nth: usize| {
+        let is_of_another =
+            nth > 0 && arguments[nth - 1].starts_with("--") && arguments[nth - 1] != "--duration";
+        arguments[nth].parse::<f64>().is_ok() && !is_of_another
+    };
+    if let Some(nth) = (0..arguments.len()).find(|nth| is_time(*nth)) {
+        arguments[nth] = (arguments[nth].parse::<f64>().unwrap_or_default() * f64::from(times)).to_string();
+    }
+}
+
 /// The command in the block of code before the recorded output.
 fn command(program: &dyn Program) -> Result<Run> {
     let readme = program.folder().join("README.md");
@@ -86,7 +99,7 @@ fn command(program: &dyn Program) -> Result<Run> {
 pub fn record(guest: &mut Vm, program: &dyn Program) -> Result<()> {
     // Of a run that somebody ended, the beginning; else how it began and how it ended.
     let first = if command(program)?.is_endless(program) { KEPT } else { KEPT / 2 };
-    let text = shorten(&capture(guest, program)?, first);
+    let text = shorten(&capture(guest, program, 1)?, first);
     let file = program.folder().join("output.txt");
     fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))
 }
@@ -197,6 +210,18 @@ mod tests {
         assert_eq!(shorten(&short, 3), short, "and no more of it the next time");
         assert_eq!(shorten(&text, 6), (0..6).map(line).collect::<String>() + "...\n====\n");
         assert_eq!(shape(&short), shape(&text));
+    }
+
+    #[test]
+    fn a_run_can_be_made_longer() {
+        let longer = |words: &str| {
+            let mut words: Vec<_> = words.split(' ').map(str::to_owned).collect();
+            lengthen(&mut words, 4);
+            words.join(" ")
+        };
+        assert_eq!(longer("--lines 40 --duration 1.5"), "--lines 40 --duration 6");
+        assert_eq!(longer("-F -D -e 2 1"), "-F -D -e 8 1");
+        assert_eq!(longer("--rows 4"), "--rows 4");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::panic::panic_any;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lab::guest::running::{Observation, Running};
 use lab::guest::system::Setting;
@@ -44,9 +44,8 @@ pub const CASES: &[Case] = cases![
     ctracer_goes_on_without_those_that_the_kernel_refuses,
 ];
 
-/// Those that run on the oldest kernel, which attaches one by one, and on the newest, which has a link for all; in the soak
-/// on all four.
-pub const SLOW: [&str; 11] = [
+/// The oldest kernel attaches one by one, the newest has a link for all: those between have nothing new.
+pub const OUTER: &[&str] = &[
     "ctracer_finds_what_another_reader_of_the_types_finds",
     "ctracer_nests_as_function_graph_does",
     "ctracer_filters",
@@ -113,8 +112,20 @@ impl Drop for Killed {
     }
 }
 
-/// Starts it, and stops it while it attaches. If it has attached all by then, the case begins anew.
+/// Starts it, and stops it while it attaches.
 fn stopped_while_it_attaches(said: &str) -> Killed {
+    // How far it is when it is stopped is not in our hands.
+    let mut child = start_and_stop(said);
+    while is_ready(said) {
+        eprintln!("it attached too fast");
+        drop(child);
+        child = start_and_stop(said);
+    }
+    child
+}
+
+/// Starts it, and stops it when it has begun to attach.
+fn start_and_stop(said: &str) -> Killed {
     let before = LinkInfoIter::default().count();
     let mut command = Command::new("stage10");
     let command = command.args(["--output", FILE, "--lines", "3"]).stdout(Stdio::null());
@@ -128,10 +139,6 @@ fn stopped_while_it_attaches(said: &str) -> Killed {
     kill(child.pid(), Signal::SIGSTOP).unwrap();
     let status = waitpid(child.pid(), Some(WaitPidFlag::WUNTRACED)).unwrap();
     assert_eq!(status, WaitStatus::Stopped(child.pid(), Signal::SIGSTOP));
-    if is_ready(said) {
-        eprintln!("it attached too fast");
-        panic_any(Missed);
-    }
     child
 }
 
@@ -678,13 +685,9 @@ fn ctracer_ends_in_every_phase() {
     // While it records.
     let stage = start(&SOME);
     io("write /dev/scratch --count 5");
-    let asked = Instant::now();
     let tree = end(stage);
-    let took = asked.elapsed();
     nothing_stays();
     assert_eq!(tree.lives.len(), 5);
-    assert!(took < Duration::from_secs(if has_fprobe() { 2 } else { 20 }), "{took:?}");
-    eprintln!("ended after {took:?}");
 
     // While it writes, first the recording and then a page, into a pipe that is full: it goes on to the end.
     sh(&format!("rm -f {PIPE} && mkfifo {PIPE}"));

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use lab::machine::kernels::DEFAULT;
 use lab::machine::vm::Machine;
@@ -14,12 +15,15 @@ use libtest_mimic::{Failed, Trial};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::lab;
+use crate::guest::wait_until;
+use crate::{BOOT_LIMIT, Fleet, Timed};
 
 /// Tests of the driver, which boot guests of their own.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn()| {
-        Trial::test(format!("lab::{name}"), move || {
+        let name = format!("lab::{name}");
+        Trial::test(name.clone(), move || {
+            let _timed = Timed::start(name);
             test();
             Ok::<_, Failed>(())
         })
@@ -46,51 +50,68 @@ pub fn trials() -> Vec<Trial> {
         trial("no_qemu", no_qemu),
         trial("no_room", no_room),
         trial("ctrl_c_while_booting", ctrl_c_while_booting),
+        trial("a_panic_does_not_fail_a_kernels_other_cases", a_panic_does_not_fail_a_kernels_other_cases),
         trial("when_the_lab_is_killed_the_emulator_ends", when_the_lab_is_killed_the_emulator_ends),
     ]
 }
 
-/// Runs `cargo lab` to its end, which must come within the limit: status, stdout, stderr.
-fn run(arguments: &[&str], limit: Duration) -> (i32, String, String) {
-    finish(lab().args(arguments), limit)
+/// The driver itself, `cargo lab`, with all the time for a boot that it takes on a machine that is busy.
+fn lab(arguments: &[&str]) -> Command {
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+    let (command, arguments) = arguments.split_first().unwrap();
+    lab.arg(command);
+    if !arguments.contains(&"--boot-limit") {
+        lab.args(["--boot-limit", &BOOT_LIMIT.as_secs().to_string()]);
+    }
+    lab.args(arguments);
+    lab
 }
 
-fn finish(command: &mut Command, limit: Duration) -> (i32, String, String) {
-    let start = Instant::now();
+/// Runs `cargo lab` to its end: status, stdout, stderr.
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    finish(&mut lab(arguments))
+}
+
+fn finish(command: &mut Command) -> (i32, String, String) {
     let output = command.stdin(Stdio::null()).output().unwrap();
-    assert!(start.elapsed() < limit, "took {:?}", start.elapsed());
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-const TIME: Duration = Duration::from_secs(90);
-
 fn a_stages_status_and_output_come_back() {
     let (status, stdout, stderr) =
-        run(&["run", "03", "--io", "write --count 2 /dev/scratch", "--", "--lines", "6"], TIME);
+        run(&["run", "03", "--io", "write --count 2 /dev/scratch", "--", "--lines", "6"]);
     assert_eq!(status, 0, "{stderr}");
     assert_eq!(stdout.lines().count(), 7, "six lines and the report: {stdout}");
     assert!(
         stderr.lines().any(|line| line.starts_with("Kernel 6.12.")),
         "the exact release is always shown: {stderr}"
     );
-    let (status, stdout, stderr) = run(&["run", "01", "--", "--duration", "0"], TIME);
+    let (status, stdout, stderr) = run(&["run", "01", "--", "--duration", "0"]);
     assert_eq!((status, &*stdout), (2, ""), "clap's status for a bad argument comes through: {stderr}");
     assert!(stderr.contains("greater than 0"), "{stderr}");
 }
 
-/// Each README's command, run again, prints no trace line of a kind that is not recorded, and all else as it was.
+/// Each README's command, run again, prints no trace line of a kind that is not recorded, and all else as it was. On a machine
+/// that is busy, what happens within a time may need a longer one.
 fn the_recorded_outputs_look_like_what_the_stages_print() {
     let workbook = Workbook::read().unwrap();
-    let mut guest = Machine::new(&workbook, DEFAULT).unwrap().boot().unwrap();
+    let machine = Machine { limit: BOOT_LIMIT, ..Machine::new(&workbook, DEFAULT).unwrap() };
+    let mut guest = machine.boot().unwrap();
     for program in workbook.programs() {
-        let printed = record::shape(&record::capture(&mut guest, program).unwrap());
         let recorded = record::shape(&record::of(program).unwrap());
-        let new: Vec<_> = printed.traced.difference(&recorded.traced).collect();
         let what = format!("{0}: record it again: cargo lab record {0}", program.name());
-        assert!(new.is_empty(), "{what}\nnew lines: {new:?}");
-        assert_eq!(printed.traced.is_empty(), recorded.traced.is_empty(), "{what}");
-        assert_eq!(printed.rest, recorded.rest, "{what}");
+        for times in [1, 4, 16] {
+            let printed = record::shape(&record::capture(&mut guest, program, times).unwrap());
+            let new: Vec<_> = printed.traced.difference(&recorded.traced).collect();
+            assert!(new.is_empty(), "{what}\nnew lines: {new:?}");
+            let [printed, recorded] =
+                [&printed, &recorded].map(|shape| (shape.traced.is_empty(), &shape.rest));
+            if printed == recorded {
+                break;
+            }
+            assert!(times < 16, "{what}\nprinted {printed:?}\nrecorded {recorded:?}");
+        }
     }
 }
 
@@ -100,8 +121,8 @@ fn a_file_that_a_program_writes_comes_out() {
         "run",
         "10",
         "--",
-        "--duration",
-        "2",
+        "--max-events",
+        "4",
         "--functions",
         "submit_bio",
         "--perfetto",
@@ -109,7 +130,7 @@ fn a_file_that_a_program_writes_comes_out() {
         "-o",
         "bio.rec",
     ];
-    let (status, ..) = finish(lab().args(arguments).current_dir(&folder), TIME);
+    let (status, ..) = finish(lab(&arguments).current_dir(&folder));
     assert_eq!(status, 0);
     let names: BTreeSet<_> =
         folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -119,8 +140,7 @@ fn a_file_that_a_program_writes_comes_out() {
 }
 
 fn ctrl_c_is_for_the_stage_and_its_report_is_printed() {
-    let mut child =
-        lab().args(["run", "stage03"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = lab(&["run", "stage03"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().contains("submit_bio(bio=0x"));
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
@@ -130,15 +150,16 @@ fn ctrl_c_is_for_the_stage_and_its_report_is_printed() {
 }
 
 fn a_closed_pipe_ends_the_stage() {
-    let script = format!("{} run 02 | head -n 3", env!("CARGO_BIN_EXE_lab"));
-    let (status, stdout, _) = finish(Command::new("sh").args(["-c", &script]), TIME);
+    let limit = BOOT_LIMIT.as_secs();
+    let script = format!("{} run 02 --boot-limit {limit} | head -n 3", env!("CARGO_BIN_EXE_lab"));
+    let (status, stdout, _) = finish(Command::new("sh").args(["-c", &script]));
     assert_eq!((status, stdout.lines().count()), (0, 3), "{stdout}");
 }
 
 /// Types into a shell in the lab, which must end by itself, and gives its exit status, stdout and stderr.
 fn type_into_a_shell(text: &str) -> (i32, String, String) {
-    let mut shell = lab();
-    shell.arg("shell").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut shell = lab(&["shell"]);
+    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = shell.spawn().unwrap();
     // Held open: at its end the shell would end, too.
     let mut input = child.stdin.take().unwrap();
@@ -150,7 +171,7 @@ fn type_into_a_shell(text: &str) -> (i32, String, String) {
 }
 
 fn a_shell_ends_with_its_input() {
-    let (status, stdout, _) = run(&["shell"], TIME);
+    let (status, stdout, _) = run(&["shell"]);
     assert_eq!(status, 0, "{stdout}");
 }
 
@@ -164,14 +185,14 @@ fn a_shell_runs_what_is_typed() {
 }
 
 /// The error that `cargo lab run` gives.
-fn error(arguments: &[&str], limit: Duration) -> String {
-    let (status, stdout, stderr) = run(arguments, limit);
+fn error(arguments: &[&str]) -> String {
+    let (status, stdout, stderr) = run(arguments);
     assert_eq!((status, &*stdout), (1, ""), "{stderr}");
     stderr
 }
 
 fn a_file_that_is_no_kernel() {
-    let text = error(&["run", "01", "--kernel", "/bin/sh"], TIME);
+    let text = error(&["run", "01", "--kernel", "/bin/sh"]);
     assert!(text.contains("/bin/sh is no kernel for x86") && text.contains("HdrS"), "{text}");
 
     // A header that looks right, and nothing behind it.
@@ -182,21 +203,28 @@ fn a_file_that_is_no_kernel() {
     bytes[0x202..0x206].copy_from_slice(b"HdrS");
     bytes[0x206..0x208].copy_from_slice(&[0x0d, 0x02]);
     fs::write(file.path(), bytes).unwrap();
-    let text = error(&["run", "01", "--boot-limit", "5", "--kernel", file.path().to_str().unwrap()], TIME);
+    let text = error(&["run", "01", "--boot-limit", "1", "--kernel", file.path().to_str().unwrap()]);
     assert!(text.contains("the emulator ended") || text.contains("the guest hangs"), "{text}");
 }
 
 fn a_kernel_that_panics_at_boot() {
-    let text = error(&["run", "01", "--append", "rdinit=/nothing root=/dev/nothing"], TIME);
+    let text = error(&["run", "01", "--append", "rdinit=/nothing root=/dev/nothing"]);
     assert!(text.contains("the guest's kernel panicked"), "{text}");
     assert!(text.contains("Kernel panic - not syncing: VFS: Unable to mount root fs"), "{text}");
 }
 
 fn a_guest_that_hangs_at_boot() {
-    // Its first process does nothing.
-    let text = error(&["run", "01", "--boot-limit", "15", "--append", "rdinit=/bin/sleep -- 1000"], TIME);
-    assert!(text.contains("the guest hangs: it has not answered for 15 s"), "{text}");
-    assert!(text.contains("Run /bin/sleep as init process"), "the console's last lines: {text}");
+    // How far it comes within a time depends on the machine.
+    for limit in ["5", "20", "80", "320"] {
+        // Its first process does nothing.
+        let text = error(&["run", "01", "--boot-limit", limit, "--append", "rdinit=/bin/sleep -- 1000"]);
+        assert!(text.contains(&format!("the guest hangs: it has not answered for {limit} s")), "{text}");
+        assert!(text.contains("the console's last lines") || text.contains("the console is empty"), "{text}");
+        if text.contains("Run /bin/sleep as init process") {
+            return;
+        }
+    }
+    panic!("it never came to its first process");
 }
 
 fn a_guest_that_dies_while_a_program_runs() {
@@ -206,7 +234,7 @@ fn a_guest_that_dies_while_a_program_runs() {
 }
 
 fn a_kernel_that_finds_no_disks() {
-    let text = error(&["run", "01", "--append", "initcall_blacklist=nvme_init"], TIME);
+    let text = error(&["run", "01", "--append", "initcall_blacklist=nvme_init"]);
     assert!(text.contains("the guest is up, but has no disks"), "{text}");
     assert!(text.contains("CONFIG_BLK_DEV_NVME=y"), "{text}");
 }
@@ -221,7 +249,7 @@ fn no_qemu() {
             std::os::unix::fs::symlink(path.trim(), folder.path().join(tool)).unwrap();
         }
     }
-    let (status, _, text) = finish(lab().args(["run", "01"]).env("PATH", folder.path()), TIME);
+    let (status, _, text) = finish(lab(&["run", "01"]).env("PATH", folder.path()));
     assert_eq!(status, 1);
     assert!(text.contains("qemu-system-x86_64 is missing"), "{text}");
     assert!(text.contains("apt install qemu-system-x86"), "{text}");
@@ -229,40 +257,50 @@ fn no_qemu() {
 
 fn no_room() {
     // Any file system is too small for the guest's disks if it has no free blocks, as procfs has none.
-    let (status, _, text) = finish(lab().args(["run", "01"]).env("TMPDIR", "/proc"), TIME);
+    let (status, _, text) = finish(lab(&["run", "01"]).env("TMPDIR", "/proc"));
     assert_eq!(status, 1, "{text}");
     assert!(text.contains("there is no room for the guest's disks"), "{text}");
 }
 
 fn ctrl_c_while_booting() {
-    let start = Instant::now();
     // A guest that would take its time.
-    let mut child = lab()
-        .args(["run", "01", "--append", "rdinit=/bin/sleep -- 1000"])
+    let child = lab(&["run", "01", "--append", "rdinit=/bin/sleep -- 1000"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let emulator = emulator_of(child.id());
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
-    let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(1));
-    assert!(start.elapsed() < Duration::from_secs(30));
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("Error: interrupted"), "it did not wait for the guest: {text}");
     assert!(!is_alive(emulator), "the emulator is gone with the lab");
 }
 
+fn a_panic_does_not_fail_a_kernels_other_cases() {
+    static BOOTS: AtomicU32 = AtomicU32::new(0);
+    let fleet = Fleet::new(|_| {
+        assert!(
+            BOOTS.fetch_add(1, Ordering::Relaxed) > 0,
+            "the first boot panics, as a test of the suite shows"
+        );
+        Err(common::Error::new("the second boot is tried"))
+    });
+    let test = || fleet.with(0, "a case", |_| Ok(()));
+    assert!(catch_unwind(AssertUnwindSafe(test)).is_err());
+    let failed = test().unwrap_err();
+    assert!(failed.message().is_some_and(|why| why.starts_with("the second boot is tried")), "{failed:?}");
+}
+
 fn when_the_lab_is_killed_the_emulator_ends() {
-    let mut child = lab().args(["run", "01"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = lab(&["run", "01"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
     let emulator = emulator_of(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while is_alive(emulator) {
-        assert!(Instant::now() < deadline, "the emulator {emulator} is still there");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the emulator is gone", || !is_alive(emulator));
     // Its files are left, and the next one clears them.
     let left = || {
         fs::read_dir(std::env::temp_dir()).unwrap().flatten().filter(|entry| {
@@ -270,28 +308,28 @@ fn when_the_lab_is_killed_the_emulator_ends() {
         })
     };
     assert_eq!(left().count(), 1);
-    run(&["run", "01", "--", "--duration", "0.1"], TIME);
+    run(&["run", "01", "--", "--duration", "0.1"]);
     assert_eq!(left().count(), 0);
 }
 
 /// The process id of the emulator that a lab has started, once it has.
 fn emulator_of(lab: u32) -> u32 {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-                continue;
-            };
-            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            let parent =
-                stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse::<u32>().ok());
-            if parent == Some(lab) && stat.contains("(qemu-system") {
-                return pid;
-            }
-        }
-        assert!(Instant::now() < deadline, "the lab {lab} starts no emulator with {DEFAULT}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let mut emulator = None;
+    wait_until("the lab has started an emulator", || {
+        emulator = children(lab).find(|(_, stat)| stat.contains("(qemu-system")).map(|(pid, _)| pid);
+        emulator.is_some()
+    });
+    emulator.unwrap()
+}
+
+/// The processes that a process has started, and what the kernel says of each.
+fn children(parent: u32) -> impl Iterator<Item = (u32, String)> {
+    fs::read_dir("/proc").unwrap().flatten().filter_map(move |entry| {
+        let pid = entry.file_name().to_str()?.parse::<u32>().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let of = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<u32>().ok()?;
+        (of == parent).then_some((pid, stat))
+    })
 }
 
 fn is_alive(pid: u32) -> bool {

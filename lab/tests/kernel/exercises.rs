@@ -9,16 +9,17 @@ use lab::machine::vm::{Machine, Vm};
 use lab::workbook::{Program, Workbook};
 use libtest_mimic::Trial;
 
-use crate::{Fleet, failed, variants};
+use crate::{BOOT_LIMIT, Fleet, failed, variants};
 
 /// What the check must find wrong with a starting point, or with a stage that is taken for the next one: any of these.
 /// An exercise that fails for another reason would teach something else.
-const FAULTS: [(&str, &[&str]); 26] = [
+const FAULTS: [(&str, &[&str]); 27] = [
     ("01.1", &["and 16 lines tell of them"]),
     ("01.2", &["and 0 lines submit_bio(bio=0x"]),
     ("02", &["no bio_endio() for the bio"]),
     ("02.1", &["no line says Starts: N, ends: N"]),
     ("02.2", &["0 submit_bio() returned"]),
+    ("02.3", &["no line says Ends seen by fentry: N, by kprobe: N"]),
     ("03", &["4 bios, but 0 durations"]),
     ("03.1", &["writes ended, so none is open"]),
     ("03.2", &["and 0 lines that end in: ns, submitted by PID"]),
@@ -55,8 +56,8 @@ pub fn trials(soak: bool) -> Vec<Trial> {
     let mut trial = |id: &str, what: &str, kernel: usize, binary: String, passes: bool| {
         let (fleet, workbook, id) = (fleet.clone(), workbook.clone(), id.to_owned());
         let name = format!("{}::exercise_{}_{what}", MATRIX[kernel].name, id.replace('.', "_"));
-        trials.push(Trial::test(name, move || {
-            fleet.with(kernel, |guest| {
+        trials.push(Trial::test(name.clone(), move || {
+            fleet.with(kernel, &name, |guest| {
                 let exercise = exercise::find(&workbook, &id).map_err(failed)?;
                 let error = match exercise::verdict(guest, &exercise, &binary) {
                     Ok(seen) if !passes => return Err(format!("it passes: {seen}").into()),
@@ -104,7 +105,7 @@ fn boot(kernel: &str) -> Result<Vm> {
             copies.push((solved.clone(), exercise.solved(&workbook, &solved)?));
         }
     }
-    let mut machine = Machine::new(&workbook, kernel)?;
+    let mut machine = Machine { limit: BOOT_LIMIT, ..Machine::new(&workbook, kernel)? };
     machine.binaries.extend(variants::build(&workbook, "exercises", copies)?);
     machine.boot()
 }

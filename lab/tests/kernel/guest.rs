@@ -7,11 +7,13 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use lab::guest::running::{Observation, Running};
 use lab::guest::system::{mount_fs, unmount_fs};
 use lab::shared::disks::FS_MOUNT;
-use lab::shared::workload::Done;
+use lab::shared::workload::{Done, Io};
 use libbpf_rs::query::ProgInfoIter;
+use nix::mount::{MsFlags, mount};
 use nix::sys::signal::Signal;
 
 /// Unmounts ext4, so that no I/O happens but the case's own.
@@ -19,11 +21,16 @@ pub fn quiet() {
     unmount_fs().unwrap();
 }
 
-/// Mounts ext4.
+/// Mounts ext4, so that it and the kernel write when a case asks for it, and not after so many seconds.
 pub fn with_ext4() {
-    let mounts = fs::read_to_string("/proc/mounts").unwrap();
-    if !mounts.contains(&format!(" {FS_MOUNT} ext4 ")) {
+    let mounts = || fs::read_to_string("/proc/mounts").unwrap();
+    if !mounts().contains(&format!(" {FS_MOUNT} ext4 ")) {
         mount_fs().unwrap();
+    }
+    if !mounts().contains(",commit=3600") {
+        let flags = MsFlags::MS_REMOUNT | MsFlags::MS_NOATIME;
+        mount(None::<&str>, FS_MOUNT, None::<&str>, flags, Some("commit=3600")).unwrap();
+        fs::write("/proc/sys/vm/dirty_writeback_centisecs", "0").unwrap();
     }
 }
 
@@ -83,13 +90,38 @@ pub fn instances() -> Vec<String> {
     entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
-/// Waits, in bounded time, for something that the kernel does a little later, such as freeing a program.
+/// Waits for something that happens a little later, such as the kernel freeing a program. How much later depends on the
+/// machine; the limit is there only so that what never happens has a name.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    const LIMIT: Duration = Duration::from_secs(300);
+    let start = Instant::now();
     while !done() {
-        assert!(Instant::now() < deadline, "waited 10 s until {what}");
+        assert!(start.elapsed() < LIMIT, "waited {} s until {what}", LIMIT.as_secs());
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// What each of so many I/Os was, done here one after the other. No program can truly see one take longer than the time around
+/// it, which [`around`] gives.
+pub fn one_by_one(arguments: &str, count: usize) -> Vec<Done> {
+    let io = Io::try_parse_from(["io"].into_iter().chain(arguments.split(' ')).chain(["--count", "1"]));
+    let io = io.unwrap();
+    (0..count).map(|_| io.run().unwrap()).collect()
+}
+
+/// The time in ns from before the first I/O to after the last one, by the clock of who waited for them.
+pub fn around(done: &Done) -> u64 {
+    done.last_ns - done.first_ns
+}
+
+/// The numbers of the stages that this guest has.
+pub fn stages() -> Vec<u32> {
+    let names =
+        fs::read_dir("/bin").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    // stage03, and not stage03-tiny.
+    let mut numbers: Vec<_> = names.filter_map(|name| name.strip_prefix("stage")?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
 }
 
 /// A shell command that is run at the end, also of a case that fails.

@@ -7,13 +7,14 @@ use std::thread;
 use std::time::Duration;
 
 use common::preflight::release;
-use lab::guest::null_blk::NullBlk;
+use lab::guest::null_blk::{NullBlk, long_enough};
 use lab::guest::running::{Observation, Running};
 use lab::guest::system::{Setting, evict, queue};
 use lab::guest::truth::{self, page_cache};
 use lab::shared::workload::Done;
 
 use crate::guest::{instances, io, programs, quiet, sh, wait_until, watch_while, with_ext4};
+use crate::requests::in_flight;
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -309,9 +310,21 @@ fn stage08_exercise_a_kretprobe_has_slots() {
     quiet();
     let (kretprobe, slots) = if older() { ("stage08-kretprobe-older", 2) } else { ("stage08-kretprobe", 10) };
     for (stage, seen_of_16) in [("stage08", 16), (kretprobe, slots)] {
-        let disk = NullBlk::new("slow", Duration::from_secs(1)).unwrap();
-        let read = format!("read {} --threads 16 --count 1 --random --stride 64", disk.device.display());
-        let (seen, _) = watch_while(stage, || io(&read));
+        let seen = long_enough(Duration::from_millis(500), |time| {
+            let disk = NullBlk::new("slow", time)?;
+            let device = disk.device.to_str().unwrap();
+            let read = format!("read {device} --threads 16 --count 1 --random --stride 64");
+            let (seen, at_once) = watch_while(stage, || {
+                let reader = thread::spawn(move || io(&read));
+                let at_once = || in_flight(device)[0] == 16;
+                wait_until("all of them wait", || at_once() || reader.is_finished());
+                let at_once = at_once();
+                reader.join().unwrap();
+                at_once
+            });
+            Ok(at_once.then_some(seen))
+        })
+        .unwrap();
         let (total, missed) = (page_cache(&seen).unwrap()[0], truth::missed(&seen));
         assert!(missed.is_none_or(|missed| total + missed == 16), "{stage}: {}", seen.stdout);
         // On a preemptible kernel fexit may miss one, too, when so many return at once.

@@ -9,13 +9,14 @@ use std::time::Duration;
 use common::preflight::release;
 use common::report::Unpaired;
 use lab::guest::device_mapper::Linear;
-use lab::guest::null_blk::NullBlk;
+use lab::guest::null_blk::{NullBlk, long_enough};
 use lab::guest::running::Observation;
 use lab::guest::system::{Setting, queue};
 use lab::guest::truth::{self, Event, disk_ios, durations, unpaired};
 use lab::shared::disks::RAW_DEVICE;
 
-use crate::guest::{AtEnd, io, quiet, sh, wait_until, watch_while, with_ext4};
+use crate::guest::{AtEnd, io, one_by_one, quiet, sh, wait_until, watch_while, with_ext4};
+use crate::stages::check_durations;
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -60,6 +61,13 @@ impl Drop for EmptyFlushes {
     fn drop(&mut self) {
         sh(&format!("echo 0 > {0}/events/block/block_bio_queue/enable; rmdir {0}", Self::TRACE));
     }
+}
+
+/// How many reads and how many writes of a disk are on their way.
+pub fn in_flight(device: &str) -> [u64; 2] {
+    let counts = fs::read_to_string(queue(device, "../inflight").unwrap()).unwrap();
+    let counts: Vec<_> = counts.split_whitespace().map(|count| count.parse().unwrap()).collect();
+    counts.try_into().unwrap()
 }
 
 /// What stage 07 said of something, and how many reads and writes of data the disks counted meanwhile.
@@ -122,14 +130,11 @@ fn stage07_measures_a_disk_that_takes_20_ms() {
     const COMPLETION: Duration = Duration::from_millis(20);
     quiet();
     let disk = NullBlk::new("slow", COMPLETION).unwrap();
-    let write = format!("write {} --count 25", disk.device.display());
-    let mut seen = watch_requests("stage07", || drop(io(&write)));
+    let write = format!("write {}", disk.device.display());
+    let mut writes = Vec::new();
+    let seen = watch_requests("stage07", || writes = one_by_one(&write, 25));
     assert_eq!(seen.is_complete().ios, 25);
-    seen.durations.sort_unstable();
-    let [shortest, median] = [seen.durations[0], seen.durations[12]].map(Duration::from_nanos);
-    assert!(shortest >= COMPLETION, "the shortest took {shortest:?}");
-    // The timer's own delay and the emulation come on top.
-    assert!(median < COMPLETION * 3 / 2, "the median is {median:?}");
+    check_durations(&seen.durations, COMPLETION, &writes);
 }
 
 fn stage07_counts_the_parts_of_a_split_write() {
@@ -296,19 +301,23 @@ fn stage07_counts_a_request_that_is_started_twice_once() {
 /// Four requests that were started before the stage was, and end while it looks.
 fn stage07_counts_ends_without_a_start() {
     quiet();
-    let disk = NullBlk::new("slow", Duration::from_secs(3)).unwrap();
-    let device = disk.device.to_str().unwrap().to_owned();
-    fs::write(queue(&device, "nomerges").unwrap(), "2").unwrap();
-    let write = format!("write {device} --threads 4 --count 1");
-    let writer = thread::spawn(move || io(&write));
-    let inflight = queue(&device, "").unwrap().with_file_name("inflight");
-    // Reads, writes.
-    let writes = || fs::read_to_string(&inflight).unwrap().split_whitespace().nth(1) == Some("4");
-    wait_until("four writes are in flight", writes);
-    let seen = watch_requests("stage07", || {
-        assert!(writes(), "they took less time than the stage to attach");
-        drop(writer.join().unwrap());
-    });
+    let seen = long_enough(Duration::from_secs(3), |time| {
+        let disk = NullBlk::new("slow", time)?;
+        let device = disk.device.to_str().unwrap().to_owned();
+        fs::write(queue(&device, "nomerges")?, "2").unwrap();
+        let write = format!("write {device} --threads 4 --count 1");
+        let writer = thread::spawn(move || io(&write));
+        let writes = || in_flight(&device)[1] == 4;
+        // On a machine that is busy the first may end before the last begins, or before the stage is attached.
+        wait_until("four writes are in flight", || writes() || writer.is_finished());
+        let mut are_in_flight = false;
+        let seen = watch_requests("stage07", || {
+            are_in_flight = writes();
+            drop(writer.join().unwrap());
+        });
+        Ok(are_in_flight.then_some(seen))
+    })
+    .unwrap();
     assert_eq!(
         (seen.started, seen.completed, seen.durations.len(), seen.ios),
         (0, 4, 0, 4),

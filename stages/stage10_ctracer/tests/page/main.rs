@@ -756,7 +756,16 @@ fn a_hundred_thousand_calls_stay_smooth() {
     page.browser.loading(|browser| _ = browser.call("Page.reload", json!({})));
     page.drawn();
     let load = busy(&mut page, "TaskDuration");
-    assert!(load < 2_000.0, "loading took {load:.0} ms");
+    // What this machine, and this browser, take for as many records without a page: how fast they are is not the page's merit.
+    let mut yardstick: f64 = 0.0;
+    for _ in 0..3 {
+        let before = busy(&mut page, "TaskDuration");
+        page.eval(
+            "JSON.parse(JSON.stringify(Array.from({ length: 1e5 }, (_, nth) => [nth, String(nth), { nth }]))).length",
+        );
+        yardstick = yardstick.max(busy(&mut page, "TaskDuration") - before);
+    }
+    assert!(load < 30.0 * yardstick, "loading took {load:.0} ms, as many records {yardstick:.0} ms");
     let count = view.count();
     assert_eq!(
         page.eval("document.getElementById('tree').getAttribute('aria-rowcount')"),
@@ -771,7 +780,10 @@ fn a_hundred_thousand_calls_stay_smooth() {
         let after = busy(page, "TaskDuration");
         let longest = page.eval("long.splice(0).reduce((longest, task) => Math.max(longest, task), 0)");
         let longest = longest.as_f64().unwrap().min(after - before);
-        assert!(longest < 200.0, "{what}: a task of {longest:.0} ms");
+        assert!(
+            longest < 4.0 * yardstick,
+            "{what}: a task of {longest:.0} ms, as many records {yardstick:.0} ms"
+        );
         assert!(
             page.eval("document.querySelectorAll('#rows .row').length").as_u64().unwrap() < 100,
             "{what}"
