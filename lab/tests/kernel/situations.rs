@@ -21,6 +21,8 @@ pub const CASES: &[Case] = cases![
     a_function_that_cannot_be_probed,
     a_function_of_which_only_parts_exist,
     none_of_several_functions,
+    fentry_of_a_function_that_cannot_be_probed,
+    kinds_of_probes_that_came_later,
     a_tracepoint_that_does_not_exist,
     a_program_that_the_verifier_refuses,
     verbose_shows_libbpfs_log,
@@ -118,16 +120,45 @@ fn a_function_of_which_only_parts_exist() {
 
 /// Of functions that may stand for each other, what became of each is told.
 fn none_of_several_functions() {
-    let names = ["generic_make_request", "__blk_mq_end_request"].map(str::to_owned);
-    let text = Need::Fexit(names.into()).check().unwrap_err().to_string();
-    assert_eq!(
-        text,
-        "this kernel has no function to probe for this\n  \
-         evidence: generic_make_request does not exist\n            \
-         __blk_mq_end_request exists but cannot be probed\n  \
-         fix:      see what it has: grep PART_OF_A_NAME /sys/kernel/tracing/available_filter_functions"
+    let one_of = |names: [&str; 2]| Need::OneOf(names.map(|name| Need::Fexit(name.to_owned())).into());
+    let text = one_of(["generic_make_request", "__blk_mq_end_request"]).check().unwrap_err().to_string();
+    assert!(
+        text.starts_with(
+            "this kernel has nothing to attach to for this\n  \
+             evidence: fexit generic_make_request: this kernel has no function generic_make_request\n            \
+             fexit __blk_mq_end_request: __blk_mq_end_request cannot be probed on this kernel\n"
+        ),
+        "{text}"
     );
-    assert_eq!(Need::Fexit(vec!["generic_make_request".into(), "submit_bio".into()]).check(), Ok(()));
+    assert_eq!(one_of(["generic_make_request", "submit_bio"]).check(), Ok(()));
+}
+
+/// It is explained as for a kprobe.
+fn fentry_of_a_function_that_cannot_be_probed() {
+    for name in ["generic_make_request", "__blk_mq_end_request"] {
+        let kprobe = Need::Kprobe(name.into()).check().unwrap_err();
+        for need in [Need::Fentry(name.into()), Need::Fexit(name.into())] {
+            assert_eq!(need.check(), Err(kprobe.clone()));
+        }
+    }
+    let text = Need::Fentry("blk_account_io_completion".into()).check().unwrap_err().to_string();
+    let parts = "SEC(\"kprobe/blk_account_io_completion.part.0\") and BPF_KPROBE";
+    assert_eq!(text.contains(parts), !common::preflight::release().starts_with("5.10"), "{text}");
+}
+
+/// `kprobe.multi` since Linux 5.18, `kprobe.session` since 6.10.
+fn kinds_of_probes_that_came_later() {
+    let release = common::preflight::release();
+    let is_there = |need: Need, on: [&str; 3]| {
+        let found = need.check();
+        assert_eq!(found.is_ok(), on.iter().any(|series| release.starts_with(series)), "{found:?}");
+        found.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let text = is_there(Need::KprobeMulti(Some("submit_bio".into())), ["6.1.", "6.12.", "7.2."]);
+    assert!(text.is_empty() || text.starts_with("this kernel has no kprobe.multi\n"), "{text}");
+    let text = is_there(Need::KprobeSession(Some("submit_bio".into())), ["6.12.", "7.2.", "7.2."]);
+    assert!(text.is_empty() || text.starts_with("this kernel has no kprobe.session\n"), "{text}");
+    assert_eq!(Need::Tracepoint("sched_cpu_capacity_tp".into()).check(), Ok(()), "it has no event of ftrace");
 }
 
 fn a_tracepoint_that_does_not_exist() {
