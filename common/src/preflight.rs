@@ -146,6 +146,15 @@ impl Need {
         self.check_with(&mut None)
     }
 
+    /// Looks whether this machine has it, and changes nothing. `None` if that can't be known, because tracefs is not mounted.
+    pub fn look(&self) -> Option<Result<()>> {
+        match self {
+            Self::Tracefs => Some(tracefs::look()),
+            Self::Root | Self::Btf | Self::NoLockdown | Self::Kprobes => Some(self.check()),
+            _ => tracefs::mounted().map(|_| self.check()),
+        }
+    }
+
     /// As [`Need::check`], with the kernel's functions, which are read when first needed.
     fn check_with(&self, functions: &mut Option<Option<Functions>>) -> Result<()> {
         match self {

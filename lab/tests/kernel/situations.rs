@@ -1,9 +1,10 @@
 //! Bad situations: each is one clear error with cause, evidence and fix, and leaves nothing behind.
 
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-use common::preflight::Need;
+use common::preflight::{self, Need};
 use lab::guest::running::Running;
 use libbpf_rs::ObjectBuilder;
 
@@ -16,6 +17,7 @@ pub const CASES: &[Case] = cases![
     without_btf,
     without_kprobes,
     without_tracefs_it_is_mounted,
+    looking_mounts_nothing,
     without_a_place_for_tracefs,
     a_function_that_does_not_exist,
     a_function_that_cannot_be_probed,
@@ -87,6 +89,29 @@ fn without_tracefs_it_is_mounted() {
     io("write /dev/scratch --count 4");
     assert_eq!(stage.wait().unwrap().lines().len(), 4);
     assert_eq!(instances(), [""; 0], "it is mounted, and nothing is left in it");
+}
+
+/// What `cargo lab doctor` does as root on a machine where tracefs is not mounted.
+fn looking_mounts_nothing() {
+    quiet();
+    sh("umount /sys/kernel/tracing");
+    // The kernel would mount it there as soon as anybody looks.
+    sh("mount -t debugfs debugfs /sys/kernel/debug");
+    let sections =
+        ["kprobe/submit_bio", "fentry/bio_endio", "tp_btf/block_rq_complete", "tracer/function_graph"];
+    let needs = preflight::needs(sections.map(str::to_owned));
+    let looked: Vec<_> = needs.iter().map(|need| (need.to_string(), need.look())).collect();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    sh("umount /sys/kernel/debug && mount -t tracefs tracefs /sys/kernel/tracing");
+    assert!(!mounts.contains("tracefs"), "{mounts}");
+    for (need, found) in looked {
+        let is_known =
+            ["root", "no kernel lockdown of confidentiality", "tracefs", "kprobes"].contains(&&*need);
+        assert_eq!(found, is_known.then_some(Ok(())), "{need}");
+    }
+    for need in needs {
+        assert_eq!(need.look(), Some(Ok(())), "{need}, with tracefs mounted");
+    }
 }
 
 fn without_a_place_for_tracefs() {
