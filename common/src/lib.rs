@@ -15,6 +15,7 @@ pub mod ftrace;
 pub mod heatmap;
 pub mod histogram;
 pub mod interval;
+mod kernel;
 mod lab;
 pub mod libbpf_log;
 pub mod preflight;

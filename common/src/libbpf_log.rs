@@ -1,5 +1,6 @@
 //! libbpf's log: kept while all goes well, and the evidence when something does not.
 
+use std::mem;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,6 +10,7 @@ use crate::lab::in_the_lab;
 use crate::{Error, preflight};
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
+/// What libbpf warned of since the last error that was explained or forgotten.
 static WARNINGS: Mutex<String> = Mutex::new(String::new());
 
 /// From here on libbpf's log is shown (`verbose`) or only its warnings are kept.
@@ -28,6 +30,17 @@ fn log(level: PrintLevel, text: String) {
     }
 }
 
+/// Takes the warnings, so that the next error is not explained with them.
+fn take() -> String {
+    WARNINGS.lock().map(|mut warnings| mem::take(&mut *warnings)).unwrap_or_default()
+}
+
+/// Forgets the warnings. Call it when a step of libbpf failed and the run goes on without it: a later error has
+/// other reasons.
+pub fn forget() {
+    take();
+}
+
 impl From<libbpf_rs::Error> for Error {
     /// libbpf's own error, told with what libbpf logged on the way to it.
     fn from(error: libbpf_rs::Error) -> Self {
@@ -37,8 +50,7 @@ impl From<libbpf_rs::Error> for Error {
 
 /// An error of libbpf with its cause and a fix, as far as they can be known.
 fn explain(error: &libbpf_rs::Error) -> Error {
-    let warnings = WARNINGS.lock().map(|warnings| warnings.clone()).unwrap_or_default();
-    explain_with(error.kind(), &format!("{error:#}"), &warnings, VERBOSE.load(Ordering::Relaxed))
+    explain_with(error.kind(), &format!("{error:#}"), &take(), VERBOSE.load(Ordering::Relaxed))
 }
 
 const LOG_BEGINS: &str = "-- BEGIN PROG LOAD LOG --";
@@ -71,9 +83,10 @@ fn explain_with(kind: ErrorKind, error: &str, warnings: &str, verbose: bool) -> 
     }
 }
 
-/// The verifier's last words and the line of source they are about: `None` if it was not the verifier.
+/// The verifier's last words and the line of source they are about: `None` if it was not the verifier. Of several logs
+/// the last one counts: it is the program at which libbpf gave up.
 fn verifiers_verdict(warnings: &str) -> Option<String> {
-    let (_, log) = warnings.split_once(LOG_BEGINS)?;
+    let (_, log) = warnings.rsplit_once(LOG_BEGINS)?;
     let (log, _) = log.split_once(LOG_ENDS)?;
     // After its verdict the verifier tells how much work it had.
     let lines = log.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("processed "));
@@ -127,6 +140,36 @@ mod tests {
           fix:      see how it came to that, in the verifier's log: run again with --verbose
         "#);
         assert!(explain(true).to_string().contains("the verifier's log above"));
+    }
+
+    /// A verifier's log of one program, as libbpf warns of it.
+    fn refusal(verdict: &str) -> String {
+        format!(
+            "libbpf: prog 'p': {LOG_BEGINS}\n{verdict}\n{LOG_ENDS}\nlibbpf: prog 'p': failed to load: -EACCES\n"
+        )
+    }
+
+    /// The only test that uses the process's own log.
+    #[test]
+    fn an_error_is_explained_with_its_own_warnings() {
+        let error = || Error::from(libbpf_rs::Error::from_raw_os_error(2)).to_string();
+        log(PrintLevel::Warn, refusal("R0 invalid mem access"));
+        log(PrintLevel::Debug, "libbpf: what it does\n".to_owned());
+        assert!(error().contains("evidence: R0 invalid mem access"));
+        log(PrintLevel::Warn, "libbpf: prog 'q': failed to attach\n".to_owned());
+        let later = error();
+        assert!(later.contains("evidence: prog 'q': failed to attach\n") && !later.contains("R0"), "{later}");
+        log(PrintLevel::Warn, refusal("R1 of what the run goes on without"));
+        forget();
+        log(PrintLevel::Warn, refusal("R2 type=scalar expected=fp"));
+        let last = error();
+        assert!(last.contains("evidence: R2 type=scalar expected=fp"), "{last}");
+    }
+
+    #[test]
+    fn of_several_logs_the_last_one_is_the_evidence() {
+        let logs = refusal("R1 is the first") + &refusal("R2 is the last");
+        assert_eq!(verifiers_verdict(&logs).as_deref(), Some("R2 is the last"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Looks before a stage leaps: each thing that is missing is one error with cause, evidence and fix, instead of an
 //! error number from deep inside.
 
+use std::env::consts::ARCH;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,9 @@ use nix::unistd::{Uid, geteuid};
 
 use crate::lab::in_the_lab;
 use crate::probe::{Function, Functions};
-use crate::{Error, OrCause, Result, tracefs};
+use crate::{Error, OrCause, Result, kernel, tracefs};
+
+pub use crate::kernel::release;
 
 /// Something that a stage needs from the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,16 +30,28 @@ pub enum Need {
     Kprobes,
     /// This function, and that it can be probed.
     Kprobe(String),
-    /// One of these functions, and that it can be probed, for fentry and fexit.
-    Fexit(Vec<String>),
+    /// A link that holds many kprobes, `kprobe.multi`; and this function.
+    KprobeMulti(Option<String>),
+    /// The same with one program for a function's entry and its return, `kprobe.session`; and this function.
+    KprobeSession(Option<String>),
+    /// This function, and that a program can be attached to its entry.
+    Fentry(String),
+    /// This function, and that a program can be attached to its return.
+    Fexit(String),
     /// This tracepoint, with or without the group it is in.
     Tracepoint(String),
     /// This tracer of ftrace.
     Tracer(String),
+    /// At least one of these.
+    OneOf(Vec<Need>),
 }
 
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind_of = |kind: &str, name: &Option<String>| match name {
+            Some(name) => format!("{kind} {name}"),
+            None => kind.to_owned(),
+        };
         match self {
             Self::Root => f.write_str("root"),
             Self::Btf => f.write_str("the kernel's types (BTF)"),
@@ -44,23 +59,27 @@ impl fmt::Display for Need {
             Self::Tracefs => f.write_str("tracefs"),
             Self::Kprobes => f.write_str("kprobes"),
             Self::Kprobe(function) => write!(f, "kprobe {function}"),
-            Self::Fexit(functions) => write!(f, "fexit {}", functions.join(" or ")),
+            Self::KprobeMulti(function) => f.write_str(&kind_of("kprobe.multi", function)),
+            Self::KprobeSession(function) => f.write_str(&kind_of("kprobe.session", function)),
+            Self::Fentry(function) => write!(f, "fentry {function}"),
+            Self::Fexit(function) => write!(f, "fexit {function}"),
             Self::Tracepoint(name) => write!(f, "tracepoint {name}"),
             Self::Tracer(name) => write!(f, "tracer {name}"),
+            Self::OneOf(needs) => {
+                f.write_str(&needs.iter().map(Self::to_string).collect::<Vec<_>>().join(" or "))
+            }
         }
     }
 }
 
-/// Checks all that the programs of an opened object need, before anything is loaded.
+/// Checks all that the programs of an opened object need, before anything is loaded. Programs that are not to be loaded
+/// need nothing.
 ///
 /// # Errors
 /// The first thing that is missing.
 pub fn check(object: &OpenObject) -> Result<()> {
-    let sections = object.progs().filter_map(|program| {
-        // libbpf takes the ? away.
-        let mark = if program.autoload() { "" } else { "?" };
-        Some(format!("{mark}{}", program.section().to_str()?))
-    });
+    let loaded = object.progs().filter(|program| program.autoload());
+    let sections = loaded.filter_map(|program| Some(program.section().to_str()?.to_owned()));
     let mut functions = None;
     needs(sections).iter().try_for_each(|need| need.check_with(&mut functions))
 }
@@ -71,36 +90,69 @@ pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
     let mut needs = vec![Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs];
     let mut alternatives = Vec::new();
     for section in sections {
-        let Some((kind, name)) = section.split_once('/') else { continue };
-        let name = name.to_owned();
-        match kind {
-            "kprobe" | "kretprobe" => {
-                if !needs.contains(&Need::Kprobes) {
-                    needs.push(Need::Kprobes);
-                }
-                needs.push(Need::Kprobe(name));
-            }
-            "fentry" | "fexit" => needs.push(Need::Fexit(vec![name])),
-            "tp_btf" | "tracepoint" | "tp" => needs.push(Need::Tracepoint(name)),
-            "?fentry" | "?fexit" => alternatives.push(name),
-            "tracer" => {
-                needs.retain(|need| *need != Need::Btf);
-                needs.push(Need::Tracer(name));
-            }
-            _ => {}
+        let (optional, section) = match section.strip_prefix('?') {
+            Some(section) => (true, section),
+            None => (false, &*section),
+        };
+        let Some(need) = Need::of(section) else { continue };
+        if matches!(need, Need::Tracer(_)) {
+            needs.retain(|need| *need != Need::Btf);
+        }
+        let list = if optional { &mut alternatives } else { &mut needs };
+        if matches!(need, Need::Kprobe(_)) && !optional && !list.contains(&Need::Kprobes) {
+            list.push(Need::Kprobes);
+        }
+        if !list.contains(&need) {
+            list.push(need);
         }
     }
-    needs.extend((!alternatives.is_empty()).then_some(Need::Fexit(alternatives)));
+    match alternatives.len() {
+        0 | 1 => needs.append(&mut alternatives),
+        _ => needs.push(Need::OneOf(alternatives)),
+    }
     needs
 }
 
 impl Need {
-    /// Looks whether this machine has it.
+    /// What a program with this section name needs besides what all need, if anything.
+    fn of(section: &str) -> Option<Self> {
+        let (kind, name) = match section.split_once('/') {
+            Some((kind, name)) => (kind, Some(name.to_owned())),
+            None => (section, None),
+        };
+        // Those of programs that may sleep, and of raw tracepoints that may write.
+        let kind = kind.strip_suffix(".s").or_else(|| kind.strip_suffix(".w")).unwrap_or(kind);
+        match (kind, name) {
+            ("kprobe" | "kretprobe", Some(name)) => Some(Self::Kprobe(name)),
+            // The program itself says at which functions.
+            ("kprobe" | "kretprobe", None) => Some(Self::Kprobes),
+            ("kprobe.multi" | "kretprobe.multi", name) => Some(Self::KprobeMulti(name)),
+            ("kprobe.session", name) => Some(Self::KprobeSession(name)),
+            ("fentry", Some(name)) => Some(Self::Fentry(name)),
+            ("fexit", Some(name)) => Some(Self::Fexit(name)),
+            ("tp_btf" | "raw_tp" | "raw_tracepoint" | "tracepoint" | "tp", Some(name)) => {
+                Some(Self::Tracepoint(name))
+            }
+            ("tracer", Some(name)) => Some(Self::Tracer(name)),
+            _ => None,
+        }
+    }
+
+    /// Looks whether this machine has it, for a run: it mounts tracefs if nobody has.
     ///
     /// # Errors
     /// If it has not: why, how we know, and what to do.
     pub fn check(&self) -> Result<()> {
         self.check_with(&mut None)
+    }
+
+    /// Looks whether this machine has it, and changes nothing. `None` if that can't be known, because tracefs is not mounted.
+    pub fn look(&self) -> Option<Result<()>> {
+        match self {
+            Self::Tracefs => Some(tracefs::look()),
+            Self::Root | Self::Btf | Self::NoLockdown | Self::Kprobes => Some(self.check()),
+            _ => tracefs::mounted().map(|_| self.check()),
+        }
     }
 
     /// As [`Need::check`], with the kernel's functions, which are read when first needed.
@@ -111,13 +163,37 @@ impl Need {
             Self::NoLockdown => no_lockdown(Path::new("/sys/kernel/security/lockdown")),
             Self::Tracefs => tracefs::path().map(drop),
             Self::Kprobes => kprobes(Path::new("/sys/bus/event_source/devices/kprobe/type")),
-            Self::Kprobe(function) => read(functions)?.map_or(Ok(()), |all| kprobe(function, all)),
-            Self::Fexit(names) => read(functions)?.map_or(Ok(()), |all| {
-                let names: Vec<_> = names.iter().map(String::as_str).collect();
-                all.first_attachable(&names).map(drop)
+            Self::Kprobe(name) => {
+                Self::Kprobes.check()?;
+                with(functions, |all| function(Probe::Kprobe, name, all))
+            }
+            Self::KprobeMulti(name) => with(functions, |all| {
+                has(all, self, "register_fprobe_ips", "5.18")?;
+                name.as_ref().map_or(Ok(()), |name| function(Probe::Kprobe, name, all))
             }),
-            Self::Tracepoint(name) => tracepoint(name, &tracefs::path()?.join("events")),
+            Self::KprobeSession(name) => with(functions, |all| {
+                has(all, self, "bpf_session_is_return", "6.10")?;
+                name.as_ref().map_or(Ok(()), |name| function(Probe::Kprobe, name, all))
+            }),
+            Self::Fentry(name) => {
+                kernel::direct_calls(ARCH, &release())?;
+                with(functions, |all| function(Probe::Fentry, name, all))
+            }
+            Self::Fexit(name) => {
+                kernel::direct_calls(ARCH, &release())?;
+                with(functions, |all| function(Probe::Fexit, name, all))
+            }
+            Self::Tracepoint(name) => {
+                let found = tracepoint(name, &tracefs::path()?.join("events"));
+                // Some are for programs only: the kernel has the tracepoint, but no event of that name.
+                let symbol = format!("__tracepoint_{name}");
+                match found {
+                    Err(_) if read(functions)?.is_some_and(|all| all.has_symbol(&symbol)) => Ok(()),
+                    found => found,
+                }
+            }
             Self::Tracer(name) => tracer(name, &tracefs::path()?.join("available_tracers")),
+            Self::OneOf(needs) => one_of(needs, |need| need.check_with(functions)),
         }
     }
 }
@@ -129,6 +205,36 @@ fn read(functions: &mut Option<Option<Functions>>) -> Result<Option<&Functions>>
         None => functions.insert(Functions::read()?),
     };
     Ok(functions.as_ref())
+}
+
+/// Looks at the kernel's functions, if it tells them.
+fn with(
+    functions: &mut Option<Option<Functions>>,
+    look: impl FnOnce(&Functions) -> Result<()>,
+) -> Result<()> {
+    read(functions)?.map_or(Ok(()), look)
+}
+
+/// Whether one of several things is there. If none is, what became of each is the evidence.
+fn one_of(needs: &[Need], mut check: impl FnMut(&Need) -> Result<()>) -> Result<()> {
+    let mut missing: Vec<(&Need, Error)> = Vec::new();
+    for need in needs {
+        match check(need) {
+            Ok(()) => return Ok(()),
+            Err(error) => missing.push((need, error)),
+        }
+    }
+    match missing.first() {
+        // They are missing for the same reason.
+        Some((_, first)) if missing.iter().all(|(_, error)| error == first) => Err(first.clone()),
+        _ => {
+            let fates: Vec<_> =
+                missing.iter().map(|(need, error)| format!("{need}: {}", error.cause())).collect();
+            Err(Error::new("this kernel has nothing to attach to for this")
+                .evidence(format!("{}\n(kernel {})", fates.join("\n"), release()))
+                .fix(format!("boot another kernel, or: {}", in_the_lab())))
+        }
+    }
 }
 
 fn root(user: Uid) -> Result<()> {
@@ -174,10 +280,34 @@ fn kprobes(path: &Path) -> Result<()> {
         .fix(format!("boot a kernel built with CONFIG_KPROBE_EVENTS, or: {}", in_the_lab())))
 }
 
-fn kprobe(name: &str, functions: &Functions) -> Result<()> {
+/// A kind of kernel feature that came with a version, known by a function that the kernel has since then.
+fn has(functions: &Functions, need: &Need, symbol: &str, since: &str) -> Result<()> {
+    if functions.has_symbol(symbol) {
+        return Ok(());
+    }
+    let kind = need.to_string();
+    let kind = kind.split(' ').next().unwrap_or_default();
+    Err(Error::new(format!("this kernel has no {kind}"))
+        .evidence(format!("{symbol} is not in /proc/kallsyms (kernel {})", release()))
+        .fix(format!("boot Linux {since} or newer, built with CONFIG_FPROBE, or: {}", in_the_lab())))
+}
+
+/// How a program is attached to a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probe {
+    Kprobe,
+    Fentry,
+    Fexit,
+}
+
+fn function(probe: Probe, name: &str, functions: &Functions) -> Result<()> {
     let list = "/sys/kernel/tracing/available_filter_functions";
     // `kprobe/NAME+OFFSET` is a kprobe too.
     let function = name.split('+').next().unwrap_or(name);
+    if function.contains(['*', '?']) {
+        // `kprobe.multi/PATTERN`: libbpf looks for what matches.
+        return Ok(());
+    }
     match functions.find(function) {
         Function::Attachable => Ok(()),
         Function::NotTraceable => Err(Error::new(format!("{function} cannot be probed on this kernel"))
@@ -191,16 +321,20 @@ fn kprobe(name: &str, functions: &Functions) -> Result<()> {
                 )))
         }
         Function::Absent { relatives } => {
+            let part = &relatives[0];
+            // fentry and fexit need the types of the arguments, which the kernel does not have for a part.
+            let fix = match probe {
+                Probe::Kprobe => format!("change the program's SEC() line to kprobe/{part}"),
+                Probe::Fentry => format!("probe a part with a kprobe: SEC(\"kprobe/{part}\") and BPF_KPROBE"),
+                Probe::Fexit => {
+                    format!("probe a part with a kretprobe: SEC(\"kretprobe/{part}\") and BPF_KRETPROBE")
+                }
+            };
             Err(Error::new(format!("this kernel has no function {function}, only parts of it"))
                 .evidence(format!("{list} has {} (kernel {})", relatives.join(", "), release()))
-                .fix(format!("change the program's SEC() line to kprobe/{}", relatives[0])))
+                .fix(fix))
         }
     }
-}
-
-/// The running kernel's release, as `uname -r` prints it.
-pub fn release() -> String {
-    fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
 }
 
 fn tracepoint(name: &str, events: &Path) -> Result<()> {
@@ -296,23 +430,82 @@ mod tests {
         ");
     }
 
-    /// With the types of a kernel before that change and after it, as clang writes them.
     #[test]
     fn programs_need_what_their_sections_say() {
-        let of = |sections: &[&str]| needs(sections.iter().map(|section| (*section).to_owned()));
+        let of = |sections: &[&str]| needs(sections.iter().map(|section| (*section).to_owned())).split_off(4);
         assert_eq!(
-            of(&["kprobe/submit_bio", "kretprobe/vfs_read"])[4..],
+            of(&["kprobe/submit_bio", "kretprobe/vfs_read"]),
             [Need::Kprobes, Need::Kprobe("submit_bio".into()), Need::Kprobe("vfs_read".into())]
         );
         assert_eq!(
-            of(&["?fexit/filemap_read", "?fexit/generic_file_buffered_read", "tracepoint/filemap/x"])[4..],
+            of(&["fentry/bio_endio", "fexit/vfs_read", "fentry.s/vfs_open"]),
             [
-                Need::Tracepoint("filemap/x".into()),
-                Need::Fexit(vec!["filemap_read".into(), "generic_file_buffered_read".into()])
+                Need::Fentry("bio_endio".into()),
+                Need::Fexit("vfs_read".into()),
+                Need::Fentry("vfs_open".into())
             ]
         );
-        assert_eq!(of(&["tp_btf/block_rq_complete"])[4..], [Need::Tracepoint("block_rq_complete".into())]);
+        for section in
+            ["tp_btf/block_rq_complete", "raw_tp/block_rq_complete", "raw_tracepoint.w/block_rq_complete"]
+        {
+            assert_eq!(of(&[section]), [Need::Tracepoint("block_rq_complete".into())], "{section}");
+        }
+        assert_eq!(
+            of(&["kprobe.multi/ext4_*", "kretprobe.multi/ext4_*", "kprobe.session/vfs_read"]),
+            [Need::KprobeMulti(Some("ext4_*".into())), Need::KprobeSession(Some("vfs_read".into()))]
+        );
+        // Without a name, the program itself says where it attaches, or runs when user space asks it to.
+        assert_eq!(of(&["raw_tp", "fentry", "license"]), []);
+        assert_eq!(of(&["kprobe", "kprobe.multi"]), [Need::Kprobes, Need::KprobeMulti(None)]);
         let tracer = Need::Tracer("function_graph".into());
-        assert_eq!(of(&["tracer/function_graph"]), [Need::Root, Need::NoLockdown, Need::Tracefs, tracer]);
+        assert_eq!(
+            needs(["tracer/function_graph".to_owned()]),
+            [Need::Root, Need::NoLockdown, Need::Tracefs, tracer]
+        );
+    }
+
+    #[test]
+    fn of_optional_programs_one_is_needed() {
+        let of = |sections: &[&str]| needs(sections.iter().map(|section| (*section).to_owned())).split_off(4);
+        let shown = |sections: &[&str]| of(sections).iter().map(Need::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            of(&["?fexit/filemap_read", "?fexit/generic_file_buffered_read", "tracepoint/filemap/x"]),
+            [
+                Need::Tracepoint("filemap/x".into()),
+                Need::OneOf(vec![
+                    Need::Fexit("filemap_read".into()),
+                    Need::Fexit("generic_file_buffered_read".into())
+                ])
+            ]
+        );
+        assert_eq!(
+            shown(&["?tp_btf/block_io_start", "?kprobe/blk_mq_start_request"]),
+            ["tracepoint block_io_start or kprobe blk_mq_start_request"]
+        );
+        assert_eq!(shown(&["?fexit/vfs_read", "?kretprobe/vfs_read"]), ["fexit vfs_read or kprobe vfs_read"]);
+        assert_eq!(
+            shown(&["?kprobe.multi", "?kretprobe.multi", "?kprobe", "?kretprobe", "fentry/submit_bio"]),
+            ["fentry submit_bio", "kprobe.multi or kprobes"]
+        );
+        assert_eq!(of(&["?fentry/submit_bio"]), [Need::Fentry("submit_bio".into())]);
+    }
+
+    #[test]
+    fn what_became_of_each_alternative_is_told() {
+        let needs = [Need::Fexit("vfs_read".into()), Need::Kprobe("vfs_read".into())];
+        assert_eq!(
+            one_of(&needs, |need| if *need == needs[1] { Ok(()) } else { Err(Error::new("no")) }),
+            Ok(())
+        );
+        let told = tell(one_of(&needs, |need| Err(Error::new(format!("there is no {need}")))));
+        insta::assert_snapshot!(told, @r"
+        this kernel has nothing to attach to for this
+          evidence: fexit vfs_read: there is no fexit vfs_read
+                    kprobe vfs_read: there is no kprobe vfs_read
+                    (kernel [release])
+          fix:      boot another kernel, or: cargo lab run STAGE
+        ");
+        let same = || kernel::direct_calls("aarch64", "6.1.0");
+        assert_eq!(one_of(&needs, |_| same()), same(), "one reason is told once");
     }
 }

@@ -4,12 +4,13 @@
 //! `inline` is. The list that counts is `available_filter_functions`.
 
 use std::cell::OnceCell;
+use std::env::consts::ARCH;
 use std::ffi::OsStr;
 use std::fs;
 
 use libbpf_rs::OpenObject;
 
-use crate::{Error, OrCause, Result, tracefs};
+use crate::{Error, OrCause, Result, kernel, tracefs};
 
 /// What a kernel says of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,12 +62,17 @@ impl Functions {
         if self.names().any(|other| other == name) {
             return Function::Attachable;
         }
-        let kallsyms = self.kallsyms.get_or_init(|| fs::read_to_string("/proc/kallsyms").unwrap_or_default());
-        if kallsyms.lines().any(|line| line.split_whitespace().nth(2) == Some(name)) {
+        if self.has_symbol(name) {
             return Function::NotTraceable;
         }
         let suffixed = |other: &&str| other.strip_prefix(name).is_some_and(|suffix| suffix.starts_with('.'));
         Function::Absent { relatives: self.names().filter(suffixed).map(str::to_owned).collect() }
+    }
+
+    /// Whether the kernel has a symbol of this name, be it a function or a variable.
+    pub fn has_symbol(&self, name: &str) -> bool {
+        let kallsyms = self.kallsyms.get_or_init(|| fs::read_to_string("/proc/kallsyms").unwrap_or_default());
+        kallsyms.lines().any(|line| line.split_whitespace().nth(2) == Some(name))
     }
 
     /// The first of several functions that can be probed.
@@ -90,16 +96,20 @@ impl Functions {
 }
 
 /// Of the programs that are not loaded unless asked for, those whose `SEC()` begins with `?`, loads the first whose
-/// function this kernel has. [`crate::preflight::check`] has seen to it that there is one.
+/// function this kernel has.
 ///
 /// # Errors
-/// If there are such programs, but no such function.
+/// If there are such programs, but no such function, or the kernel can't attach them to any.
 pub fn load_first(object: &mut OpenObject) -> Result<()> {
     let name = |section: &OsStr| section.to_str()?.split_once('/').map(|(_, function)| function.to_owned());
-    let optional = object.progs().filter(|program| !program.autoload());
-    let names: Vec<_> = optional.filter_map(|program| name(program.section())).collect();
+    let optional: Vec<_> = object.progs().filter(|program| !program.autoload()).collect();
+    let names: Vec<_> = optional.iter().filter_map(|program| name(program.section())).collect();
     if names.is_empty() {
         return Ok(());
+    }
+    let is_direct = |section: &str| section.starts_with("fentry") || section.starts_with("fexit");
+    if optional.iter().all(|program| program.section().to_str().is_some_and(is_direct)) {
+        kernel::direct_calls(ARCH, &kernel::release())?;
     }
     let Some(functions) = Functions::read()? else {
         return Err(Error::new("this kernel does not tell which functions can be probed")

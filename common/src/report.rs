@@ -11,7 +11,7 @@ use libbpf_rs::{MapCore, Object, Program};
 use nix::errno::Errno;
 
 use crate::symbols::{Stack, why_no_stack};
-use crate::{Error, OrCause, Result, preflight};
+use crate::{Error, OrCause, Result, kernel};
 
 /// Prints a report on stdout; on stderr if nobody reads stdout any more, as after `| head -3`.
 ///
@@ -292,7 +292,7 @@ const RULE: &str = "==================================================";
 /// # Errors
 /// If the kernel does not tell about the programs.
 pub fn missed_calls(object: &Object) -> Result<Option<u64>> {
-    if kernel_version(&preflight::release()) < (6, 7) {
+    if kernel::version(&kernel::release()) < (6, 7) {
         return Ok(None);
     }
     let loaded = object.progs().filter(|program| program.autoload());
@@ -316,12 +316,6 @@ pub fn missed_calls(object: &Object) -> Result<Option<u64>> {
         programs.iter().map(|program| program.recursion_misses).sum::<u64>()
             + links.into_iter().map(missed_probe).sum::<u64>(),
     ))
-}
-
-/// Major and minor number of a release such as `6.12.117+deb12-cloud-amd64`.
-fn kernel_version(release: &str) -> (u32, u32) {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -412,12 +406,5 @@ mod tests {
         ==================================================
         Pages added beyond what was read: 9, calls missed: not known (the kernel counts them all from 6.7 on)
         ");
-    }
-
-    #[test]
-    fn versions_are_compared_as_numbers() {
-        assert_eq!(kernel_version("6.12.117+deb12-cloud-amd64"), (6, 12));
-        assert_eq!(kernel_version("5.10.0-46-cloud-amd64"), (5, 10));
-        assert!(kernel_version("7.2.13+deb14-cloud-amd64") > (6, 7));
     }
 }

@@ -13,12 +13,38 @@ use crate::{Error, Result, process};
 
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The folder where tracefs is mounted, if it is.
+/// The folder where tracefs is mounted, if it is. Looking changes nothing.
 pub fn mounted() -> Option<PathBuf> {
-    MOUNT_POINTS
-        .iter()
+    // A look at the folder itself is not enough: the kernel mounts tracefs below debugfs as soon as anybody looks there.
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    places(&mounts)
         .map(PathBuf::from)
         .find(|place| statfs(place).is_ok_and(|fs| fs.filesystem_type() == TRACEFS_MAGIC))
+}
+
+/// Where tracefs is mounted, of the folders that it belongs in, by the text of `/proc/self/mounts`.
+fn places(mounts: &str) -> impl Iterator<Item = &'static str> {
+    let is_mounted = |place: &&str| {
+        mounts.lines().any(|line| {
+            let mut words = line.split(' ').skip(1);
+            (words.next(), words.next()) == (Some(*place), Some("tracefs"))
+        })
+    };
+    MOUNT_POINTS.into_iter().filter(is_mounted)
+}
+
+/// Looks whether tracefs is mounted, or could be; mounts nothing.
+///
+/// # Errors
+/// If this kernel has none.
+pub(crate) fn look() -> Result<()> {
+    let file_systems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    if mounted().is_some() || file_systems.split_whitespace().any(|name| name == "tracefs") {
+        return Ok(());
+    }
+    Err(Error::new("this kernel has no tracefs, where the trace pipe is")
+        .evidence("/proc/filesystems does not name it")
+        .fix(format!("boot a kernel built with CONFIG_TRACING: {}", in_the_lab())))
 }
 
 /// The folder of tracefs, which is mounted if it is not yet.
@@ -108,6 +134,19 @@ impl Drop for Instance {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tracefs_is_found_in_the_list_of_mounts() {
+        let found = |mounts: &str| places(mounts).collect::<Vec<_>>();
+        let debugfs = "debugfs /sys/kernel/debug debugfs rw 0 0\n";
+        assert_eq!(found(debugfs), [""; 0]);
+        assert_eq!(found("tracefs /mnt/tracing tracefs rw 0 0\n"), [""; 0]);
+        assert_eq!(found("tmpfs /sys/kernel/tracing tmpfs rw 0 0\n"), [""; 0]);
+        let below = format!("{debugfs}tracefs /sys/kernel/debug/tracing tracefs rw 0 0\n");
+        assert_eq!(found(&below), ["/sys/kernel/debug/tracing"]);
+        let both = format!("{below}tracefs /sys/kernel/tracing tracefs rw,nosuid 0 0\n");
+        assert_eq!(found(&both), MOUNT_POINTS);
+    }
 
     #[test]
     fn a_mount_that_fails_says_how_to_do_it_or_where_to_go() {

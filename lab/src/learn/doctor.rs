@@ -4,7 +4,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use common::preflight::{self, Need, release};
-use common::{Error, OrCause, Result};
+use common::{Error, OrCause, Result, tracefs};
 
 use crate::host::tools;
 use crate::machine::kernels::{self, DEFAULT, MATRIX};
@@ -88,7 +88,13 @@ fn natively(program: Option<&dyn Program>) -> Result<Vec<Finding>> {
     let needs = preflight::needs(sections);
     let mut findings = Vec::new();
     for need in needs {
-        let found = need.check().map(|()| String::new());
+        let found = match (need.look(), &need) {
+            (Some(Ok(())), Need::Tracefs) if tracefs::mounted().is_none() => {
+                Ok("not mounted yet; a stage that runs mounts it".to_owned())
+            }
+            (Some(found), _) => found.map(|()| String::new()),
+            (None, _) => Ok("not known as long as tracefs is not mounted".to_owned()),
+        };
         // Without them, the rest can't be looked at.
         let stop = [Need::Root, Need::Kprobes].contains(&need) && found.is_err();
         findings.push((need.to_string(), found));

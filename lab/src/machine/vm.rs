@@ -214,13 +214,14 @@ impl Machine {
         // A panic ends the emulator at once (panic=-1 asks for a reboot, -no-reboot refuses it).
         command.arg("-append").arg(format!("console=ttyS0 panic=-1 {}", self.append));
         // The first serial port is the kernel's console, the second the line to us.
-        command.args(["-serial", &format!("file:{}", at("console").display())]);
+        command.args(["-chardev", &format!("file,id=console,path={}", value(&at("console")))]);
+        command.args(["-serial", "chardev:console"]);
         command.args(["-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line"]);
         for (name, serial) in [("fs", FS_DISK), ("raw", RAW_DISK), ("part", PART_DISK)] {
             // cache=unsafe: the disk is gone with the guest, so the host need not flush it.
             command.args([
                 "-drive",
-                &format!("if=none,id={name},format=raw,cache=unsafe,file={}", at(name).display()),
+                &format!("if=none,id={name},format=raw,cache=unsafe,file={}", value(&at(name))),
             ]);
             command.args(["-device", &format!("nvme,serial={serial},drive={name}")]);
         }
@@ -483,6 +484,11 @@ impl Drop for Emulator {
     }
 }
 
+/// A path as a value among others in an option of QEMU, where a comma ends a value unless there are two.
+fn value(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
 /// A new folder for a guest's files; those of labs that were killed are removed.
 fn folder() -> Result<tempfile::TempDir> {
     const PREFIX: &str = "bpf-lab-";
@@ -525,6 +531,11 @@ fn check_free_space(folder: &Path, needed: u64) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_comma_in_a_path_is_no_end_of_a_value() {
+        assert_eq!(value(Path::new("/tmp/a,b,/c")), "/tmp/a,,b,,/c");
+    }
 
     #[test]
     fn a_full_disk_is_told_before_the_guest_runs() {

@@ -49,6 +49,7 @@ pub fn trials() -> Vec<Trial> {
         trial("a_kernel_that_finds_no_disks", a_kernel_that_finds_no_disks),
         trial("no_qemu", no_qemu),
         trial("no_room", no_room),
+        trial("a_comma_in_the_folder_for_the_guests_files", a_comma_in_the_folder_for_the_guests_files),
         trial("ctrl_c_while_booting", ctrl_c_while_booting),
         trial("a_panic_does_not_fail_a_kernels_other_cases", a_panic_does_not_fail_a_kernels_other_cases),
         trial("when_the_lab_is_killed_the_emulator_ends", when_the_lab_is_killed_the_emulator_ends),
@@ -260,6 +261,14 @@ fn no_room() {
     let (status, _, text) = finish(lab(&["run", "01"]).env("TMPDIR", "/proc"));
     assert_eq!(status, 1, "{text}");
     assert!(text.contains("there is no room for the guest's disks"), "{text}");
+}
+
+fn a_comma_in_the_folder_for_the_guests_files() {
+    let folder = tempfile::Builder::new().prefix("a,b=c,").tempdir().unwrap();
+    let arguments = ["run", "01", "--", "--lines", "1"];
+    let (status, stdout, stderr) = finish(lab().args(arguments).env("TMPDIR", folder.path()), TIME);
+    assert_eq!((status, stdout.lines().count()), (0, 1), "{stderr}");
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0, "nothing is left");
 }
 
 fn ctrl_c_while_booting() {

@@ -1,9 +1,10 @@
 //! Bad situations: each is one clear error with cause, evidence and fix, and leaves nothing behind.
 
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-use common::preflight::Need;
+use common::preflight::{self, Need};
 use lab::guest::running::Running;
 use libbpf_rs::ObjectBuilder;
 
@@ -16,11 +17,14 @@ pub const CASES: &[Case] = cases![
     without_btf,
     without_kprobes,
     without_tracefs_it_is_mounted,
+    looking_mounts_nothing,
     without_a_place_for_tracefs,
     a_function_that_does_not_exist,
     a_function_that_cannot_be_probed,
     a_function_of_which_only_parts_exist,
     none_of_several_functions,
+    fentry_of_a_function_that_cannot_be_probed,
+    kinds_of_probes_that_came_later,
     a_tracepoint_that_does_not_exist,
     a_program_that_the_verifier_refuses,
     verbose_shows_libbpfs_log,
@@ -87,6 +91,29 @@ fn without_tracefs_it_is_mounted() {
     assert_eq!(instances(), [""; 0], "it is mounted, and nothing is left in it");
 }
 
+/// What `cargo lab doctor` does as root on a machine where tracefs is not mounted.
+fn looking_mounts_nothing() {
+    quiet();
+    sh("umount /sys/kernel/tracing");
+    // The kernel would mount it there as soon as anybody looks.
+    sh("mount -t debugfs debugfs /sys/kernel/debug");
+    let sections =
+        ["kprobe/submit_bio", "fentry/bio_endio", "tp_btf/block_rq_complete", "tracer/function_graph"];
+    let needs = preflight::needs(sections.map(str::to_owned));
+    let looked: Vec<_> = needs.iter().map(|need| (need.to_string(), need.look())).collect();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    sh("umount /sys/kernel/debug && mount -t tracefs tracefs /sys/kernel/tracing");
+    assert!(!mounts.contains("tracefs"), "{mounts}");
+    for (need, found) in looked {
+        let is_known =
+            ["root", "no kernel lockdown of confidentiality", "tracefs", "kprobes"].contains(&&*need);
+        assert_eq!(found, is_known.then_some(Ok(())), "{need}");
+    }
+    for need in needs {
+        assert_eq!(need.look(), Some(Ok(())), "{need}, with tracefs mounted");
+    }
+}
+
 fn without_a_place_for_tracefs() {
     // A fresh /sys/kernel with BTF, but without the folder to mount tracefs on.
     let script = "mount -t tmpfs hidden /tmp && mkdir /tmp/kernel /tmp/kernel/btf && touch /tmp/kernel/btf/vmlinux && \
@@ -118,16 +145,45 @@ fn a_function_of_which_only_parts_exist() {
 
 /// Of functions that may stand for each other, what became of each is told.
 fn none_of_several_functions() {
-    let names = ["generic_make_request", "__blk_mq_end_request"].map(str::to_owned);
-    let text = Need::Fexit(names.into()).check().unwrap_err().to_string();
-    assert_eq!(
-        text,
-        "this kernel has no function to probe for this\n  \
-         evidence: generic_make_request does not exist\n            \
-         __blk_mq_end_request exists but cannot be probed\n  \
-         fix:      see what it has: grep PART_OF_A_NAME /sys/kernel/tracing/available_filter_functions"
+    let one_of = |names: [&str; 2]| Need::OneOf(names.map(|name| Need::Fexit(name.to_owned())).into());
+    let text = one_of(["generic_make_request", "__blk_mq_end_request"]).check().unwrap_err().to_string();
+    assert!(
+        text.starts_with(
+            "this kernel has nothing to attach to for this\n  \
+             evidence: fexit generic_make_request: this kernel has no function generic_make_request\n            \
+             fexit __blk_mq_end_request: __blk_mq_end_request cannot be probed on this kernel\n"
+        ),
+        "{text}"
     );
-    assert_eq!(Need::Fexit(vec!["generic_make_request".into(), "submit_bio".into()]).check(), Ok(()));
+    assert_eq!(one_of(["generic_make_request", "submit_bio"]).check(), Ok(()));
+}
+
+/// It is explained as for a kprobe.
+fn fentry_of_a_function_that_cannot_be_probed() {
+    for name in ["generic_make_request", "__blk_mq_end_request"] {
+        let kprobe = Need::Kprobe(name.into()).check().unwrap_err();
+        for need in [Need::Fentry(name.into()), Need::Fexit(name.into())] {
+            assert_eq!(need.check(), Err(kprobe.clone()));
+        }
+    }
+    let text = Need::Fentry("blk_account_io_completion".into()).check().unwrap_err().to_string();
+    let parts = "SEC(\"kprobe/blk_account_io_completion.part.0\") and BPF_KPROBE";
+    assert_eq!(text.contains(parts), !common::preflight::release().starts_with("5.10"), "{text}");
+}
+
+/// `kprobe.multi` since Linux 5.18, `kprobe.session` since 6.10.
+fn kinds_of_probes_that_came_later() {
+    let release = common::preflight::release();
+    let is_there = |need: Need, on: [&str; 3]| {
+        let found = need.check();
+        assert_eq!(found.is_ok(), on.iter().any(|series| release.starts_with(series)), "{found:?}");
+        found.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let text = is_there(Need::KprobeMulti(Some("submit_bio".into())), ["6.1.", "6.12.", "7.2."]);
+    assert!(text.is_empty() || text.starts_with("this kernel has no kprobe.multi\n"), "{text}");
+    let text = is_there(Need::KprobeSession(Some("submit_bio".into())), ["6.12.", "7.2.", "7.2."]);
+    assert!(text.is_empty() || text.starts_with("this kernel has no kprobe.session\n"), "{text}");
+    assert_eq!(Need::Tracepoint("sched_cpu_capacity_tp".into()).check(), Ok(()), "it has no event of ftrace");
 }
 
 fn a_tracepoint_that_does_not_exist() {

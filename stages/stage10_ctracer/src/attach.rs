@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use common::stop::Stop;
-use common::{Error, OrCause, Result};
+use common::{Error, OrCause, Result, libbpf_log};
 use indicatif::{ProgressBar, ProgressStyle};
 use libbpf_rs::{KprobeMultiOpts, Link, ProgramMut};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -108,6 +108,10 @@ pub fn multi(
     let both = returns
         .attach_kprobe_multi_with_opts(options(true))
         .and_then(|first| Ok([first, entries.attach_kprobe_multi_with_opts(options(false))?]));
+    if both.is_err() {
+        // Without some functions, the recording goes on.
+        libbpf_log::forget();
+    }
     match (both, targets) {
         (Ok(both), _) => links.0.extend(both),
         (Err(error), [target]) => {
@@ -143,7 +147,10 @@ pub fn single(
             .and_then(|first| Ok([first, probe(entry, false, target.address)?]));
         match both {
             Ok(both) => links.0.extend(both),
-            Err(why) => refused.push(Refused { name: target.name.clone(), why }),
+            Err(why) => {
+                libbpf_log::forget();
+                refused.push(Refused { name: target.name.clone(), why });
+            }
         }
         bar.inc(1);
     }

@@ -147,8 +147,8 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
     let good_names: Vec<_> = good.iter().map(|function| function.name.clone()).collect();
     let mut chosen = attach::choose(&good_names, &args.functions, &args.exclude)?;
     if is_bio {
-        Need::Fexit(vec![ENDS[0].to_owned()]).check()?;
-        Need::Fexit(vec![ENDS[1].to_owned()]).check()?;
+        // Where an entry can be seen, a return can.
+        ENDS.iter().try_for_each(|end| Need::Fentry((*end).to_owned()).check())?;
         chosen.extend(ENDS.map(str::to_owned));
     }
     // Of all of them, also of those that are not chosen: then it is seen where the source tree begins.

@@ -361,25 +361,25 @@ static __always_inline u64 place(u64 *ctx)
 	return distance + bio;
 }
 
-SEC("?fentry/submit_bio")
+SEC("fentry/submit_bio")
 int submit_bio_entry(u64 *ctx)
 {
 	return called(ctx[0], submit_bio_id, place(ctx));
 }
 
-SEC("?fexit/submit_bio")
+SEC("fexit/submit_bio")
 int submit_bio_return(u64 *ctx)
 {
 	return returned(0, submit_bio_id, place(ctx));
 }
 
-SEC("?fentry/bio_endio")
+SEC("fentry/bio_endio")
 int bio_endio_entry(u64 *ctx)
 {
 	return called(ctx[0], bio_endio_id, place(ctx));
 }
 
-SEC("?fexit/bio_endio")
+SEC("fexit/bio_endio")
 int bio_endio_return(u64 *ctx)
 {
 	return returned(0, bio_endio_id, place(ctx));
