@@ -22,11 +22,17 @@ if not exist "%KIT%kernels\%KERNEL%.bzImage" (
 set ARGV=%*
 if "%ARGV%"=="" set ARGV=shell
 set ARGV=%ARGV: =,%
-set DISK=driver=raw,file.driver=null-co,file.read-zeroes=on,snapshot=on,cache=unsafe,if=none
+rem qemu:begin dabbc14e
+rem Written by `cargo lab sync`: change lab/src/machine/qemu.rs.
 "%QEMU%" -M q35 -m 1024 -smp 2 -accel tcg,thread=single -cpu max -nodefaults -no-user-config -display none -no-reboot ^
   -kernel "%KIT%kernels\%KERNEL%.bzImage" -initrd "%KIT%initramfs" ^
-  -append "console=ttyS0 panic=-1 8250.nr_uarts=6 lab.argv=%ARGV% lab.term=xterm,24,80" ^
-  -serial null -chardev stdio,id=first,signal=off -serial chardev:first -serial null -serial null ^
-  -drive "%DISK%,id=fs,file.size=256M" -device nvme,serial=lab-fs,drive=fs ^
-  -drive "%DISK%,id=raw,file.size=64M" -device nvme,serial=lab-raw,drive=raw ^
-  -drive "%DISK%,id=part,file.size=64M" -device nvme,serial=lab-part,drive=part
+  -append "console=ttyS0 panic=-1 8250.nr_uarts=6 lab.argv=%ARGV% lab.term=xterm,24,80" -chardev null,id=console ^
+  -serial chardev:console -chardev stdio,id=first,signal=off -serial chardev:first -chardev null,id=second ^
+  -serial chardev:second -chardev null,id=status -serial chardev:status ^
+  -drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on ^
+  -device nvme,serial=lab-fs,drive=fs ^
+  -drive if=none,id=raw,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on ^
+  -device nvme,serial=lab-raw,drive=raw ^
+  -drive if=none,id=part,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on ^
+  -device nvme,serial=lab-part,drive=part
+rem qemu:end

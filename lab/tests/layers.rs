@@ -13,7 +13,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
     ("machine", &["host", "shared", "workbook"]),
     ("kit", &["host", "machine", "shared", "workbook"]),
     ("learn", &["host", "machine", "shared", "workbook"]),
-    ("publish", &["learn", "machine", "shared", "workbook"]),
+    ("publish", &["kit", "learn", "machine", "shared", "workbook"]),
     ("measure", &["host", "machine", "publish", "shared", "workbook"]),
 ];
 

@@ -13,7 +13,7 @@ use crate::host::folders::size;
 use crate::host::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
 use crate::machine::image;
 use crate::machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
-use crate::machine::vm::FS_BYTES;
+use crate::machine::qemu::FS_BYTES;
 use crate::shared::kit;
 use crate::workbook::{Program, Workbook};
 

@@ -2,3 +2,4 @@
 //! May import `host`, `machine`, `shared`, `workbook`.
 
 pub mod bundle;
+pub mod launchers;

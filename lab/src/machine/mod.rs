@@ -6,6 +6,7 @@ pub mod image;
 pub mod kernels;
 pub mod line;
 pub mod lock;
+pub mod qemu;
 pub mod signals;
 pub mod terminal;
 pub mod vm;

@@ -20,8 +20,9 @@ use crate::host::tools::{MKE2FS, QEMU, SETPRIV, output};
 use crate::machine::image;
 use crate::machine::kernels::{self, Kernel};
 use crate::machine::line::Line;
+use crate::machine::qemu::{self, CommandLine, DISKS, Disks, Port};
 use crate::shared::command::lines;
-use crate::shared::disks::{FS_DISK, PART_DISK, RAW_DISK, partition_table};
+use crate::shared::disks::{PART_DISK, partition_table};
 use crate::shared::files;
 use crate::shared::protocol::{FromGuest, Terminal, ToGuest, receive};
 use crate::workbook::Workbook;
@@ -35,10 +36,6 @@ const KVM_LIMIT: Duration = Duration::from_secs(10);
 /// How long a guest may say nothing, not even that it is alive, until it counts as hung. It says so each second, but on a
 /// machine that is busy the emulator may get no CPU for a while.
 const SILENCE: Duration = Duration::from_secs(120);
-
-/// Sizes of the disks. They are sparse files: only what is written takes room.
-pub(crate) const FS_BYTES: u64 = 256 << 20;
-const RAW_BYTES: u64 = 64 << 20;
 
 /// How the guest's instructions are run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -55,16 +52,11 @@ pub enum Accel {
 }
 
 impl Accel {
-    fn arguments(self) -> &'static [&'static str] {
+    fn processors(self) -> Vec<String> {
         match self {
-            Self::Kvm => &["-smp", "2", "-accel", "kvm", "-cpu", "host"],
-            // One thread for both CPUs: with a thread each (thread=multi), 6.12 died in 1 of 40 boots of an int3 that the
-            // kernel had already patched away, a race of QEMU 7.2 with code that changes itself, as kprobes do.
-            Self::Auto | Self::Tcg => &["-smp", "2", "-accel", "tcg,thread=single", "-cpu", "max"],
-            // An instruction takes 1 ns. When there is nothing to do, the clock goes on to the next event at once.
-            Self::Icount => {
-                &["-smp", "1", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", "max"]
-            }
+            Self::Kvm => qemu::hardware("kvm"),
+            Self::Auto | Self::Tcg => qemu::emulation("max"),
+            Self::Icount => qemu::counted(),
         }
     }
 }
@@ -196,35 +188,25 @@ impl Machine {
             files: Vec::new(),
         };
         image::write(&at("initramfs"), &content)?;
-        for (name, bytes) in [("fs", FS_BYTES), ("raw", RAW_BYTES), ("part", RAW_BYTES)] {
-            let table = if name == "part" { partition_table(RAW_BYTES) } else { Vec::new() };
+        for (name, serial, bytes) in DISKS {
+            let table = if serial == PART_DISK { partition_table(bytes) } else { Vec::new() };
             fs::write(at(name), table)
                 .and_then(|()| fs::File::options().write(true).open(at(name))?.set_len(bytes))
                 .or_cause("cannot make a disk for the guest")?;
         }
         output(MKE2FS.command()?.args(["-q", "-F", "-t", "ext4"]).arg(at("fs")))?;
 
+        let line = CommandLine {
+            processors: &accel.processors(),
+            kernel: &self.kernel.image.display().to_string(),
+            initramfs: &at("initramfs").display().to_string(),
+            append: &self.append,
+            ports: &[("console", Port::File(&at("console"))), ("line", Port::Stdio)],
+            disks: Disks::Files(folder.path()),
+        };
         let mut command = SETPRIV.command()?;
         // If the lab is killed, the emulator must not stay.
-        command.args(["--pdeathsig", "KILL"]).arg(QEMU.find()?);
-        // q35: a guest on the slimmer microvm hangs now and then under emulation ("could not calculate TSC khz").
-        command.args(["-M", "q35", "-m", "1024"]).args(accel.arguments());
-        command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-        command.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(at("initramfs"));
-        // A panic ends the emulator at once (panic=-1 asks for a reboot, -no-reboot refuses it).
-        command.arg("-append").arg(format!("console=ttyS0 panic=-1 {}", self.append));
-        // The first serial port is the kernel's console, the second the line to us.
-        command.args(["-chardev", &format!("file,id=console,path={}", value(&at("console")))]);
-        command.args(["-serial", "chardev:console"]);
-        command.args(["-chardev", "stdio,id=line,signal=off", "-serial", "chardev:line"]);
-        for (name, serial) in [("fs", FS_DISK), ("raw", RAW_DISK), ("part", PART_DISK)] {
-            // cache=unsafe: the disk is gone with the guest, so the host need not flush it.
-            command.args([
-                "-drive",
-                &format!("if=none,id={name},format=raw,cache=unsafe,file={}", value(&at(name))),
-            ]);
-            command.args(["-device", &format!("nvme,serial={serial},drive={name}")]);
-        }
+        command.args(["--pdeathsig", "KILL"]).arg(QEMU.find()?).args(line.words());
         // In a group of its own: Ctrl-C is for the program in the guest, not for the machine.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
 
@@ -484,11 +466,6 @@ impl Drop for Emulator {
     }
 }
 
-/// A path as a value among others in an option of QEMU, where a comma ends a value unless there are two.
-fn value(path: &Path) -> String {
-    path.display().to_string().replace(',', ",,")
-}
-
 /// A new folder for a guest's files; those of labs that were killed are removed.
 fn folder() -> Result<tempfile::TempDir> {
     const PREFIX: &str = "bpf-lab-";
@@ -513,7 +490,7 @@ fn folder() -> Result<tempfile::TempDir> {
 /// # Errors
 /// If it has not.
 pub fn free_space() -> Result<u64> {
-    check_free_space(&std::env::temp_dir(), FS_BYTES + 2 * RAW_BYTES)
+    check_free_space(&std::env::temp_dir(), DISKS.iter().map(|(_, _, bytes)| bytes).sum())
 }
 
 /// Asked before the guest runs: in the middle of it, a full disk would only look like a broken one.
@@ -531,11 +508,6 @@ fn check_free_space(folder: &Path, needed: u64) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_comma_in_a_path_is_no_end_of_a_value() {
-        assert_eq!(value(Path::new("/tmp/a,b,/c")), "/tmp/a,,b,,/c");
-    }
 
     #[test]
     fn a_full_disk_is_told_before_the_guest_runs() {

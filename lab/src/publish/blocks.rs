@@ -1,6 +1,7 @@
-//! Generated blocks in Markdown files, between `<!-- NAME:begin SUM -->` and `<!-- NAME:end -->`. SUM is that of the text
-//! between, so that an edit by hand is found out and not written over.
+//! Generated blocks, between the comments `NAME:begin SUM` and `NAME:end`; in Markdown these are `<!-- NAME:begin SUM -->` and
+//! `<!-- NAME:end -->`. SUM is that of the text between, so that an edit by hand is found out and not written over.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
@@ -24,13 +25,23 @@ pub fn replace(file: &Path, name: &str, text: &str, force: bool) -> Result<bool>
             )))
             .fix("move your edit to where the block comes from; or throw it away: cargo lab sync --force"));
     }
-    let whole =
-        format!("{}<!-- {name}:begin {} -->\n{text}{}", found.before(), checksum(text), found.after());
+    let (open, close) = comment(file);
+    let first = format!("{open}{name}:begin {}{close}\n", checksum(text));
+    let whole = [found.before(), &first, text, found.after()].concat();
     if whole == found.whole {
         return Ok(false);
     }
     fs::write(file, whole).or_cause(format!("cannot write {}", file.display()))?;
     Ok(true)
+}
+
+/// How a comment begins and ends in a file's language.
+fn comment(file: &Path) -> (&'static str, &'static str) {
+    match file.extension().and_then(OsStr::to_str) {
+        Some("md") => ("<!-- ", " -->"),
+        Some("cmd") => ("rem ", ""),
+        _ => ("# ", ""),
+    }
 }
 
 /// Where a block is in its file.
@@ -47,16 +58,18 @@ pub(crate) struct Markers {
 impl Markers {
     pub(crate) fn find(file: &Path, name: &str) -> Result<Self> {
         let whole = fs::read_to_string(file).or_cause(format!("cannot read {}", file.display()))?;
-        let (first, last) = (format!("<!-- {name}:begin"), format!("<!-- {name}:end -->"));
+        let (open, close) = comment(file);
+        let (first, last) = (format!("{open}{name}:begin"), format!("{open}{name}:end{close}"));
         let none = || {
             Error::new(format!("{} has no place for the block {name:?}", file.display()))
-                .evidence(format!("there is no line {first} -->, or behind it none {last}"))
+                .evidence(format!("there is no line {first}{close}, or after it no line {last}"))
                 .fix("put both lines back where the block belongs; or, if you removed them by mistake: git checkout")
         };
         let begin = whole.find(&first).ok_or_else(none)?;
-        let text = begin + whole[begin..].find("-->\n").ok_or_else(none)? + "-->\n".len();
+        let text = begin + whole[begin..].find('\n').ok_or_else(none)? + 1;
         let end = text + whole[text..].find(&last).ok_or_else(none)?;
-        let checksum = whole[begin + first.len()..text].trim_end().trim_end_matches("-->").trim().to_owned();
+        let rest = whole[begin + first.len()..text].trim_end();
+        let checksum = rest.strip_suffix(close.trim()).unwrap_or(rest).trim().to_owned();
         Ok(Self { whole, begin, text, end, checksum })
     }
 
@@ -83,7 +96,11 @@ mod tests {
     use super::*;
 
     fn file(text: &str) -> tempfile::NamedTempFile {
-        let file = tempfile::NamedTempFile::new().unwrap();
+        file_of(".md", text)
+    }
+
+    fn file_of(suffix: &str, text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::Builder::new().suffix(suffix).tempfile().unwrap();
         fs::write(file.path(), text).unwrap();
         file
     }
@@ -100,6 +117,18 @@ mod tests {
             format!("before\n{begin}\nnew\n<!-- a:end -->\nafter\n<!-- b:begin -->\n<!-- b:end -->")
         );
         assert!(!replace(file.path(), "a", "new\n", false).unwrap(), "nothing is left to do");
+    }
+
+    #[test]
+    fn the_markers_are_comments_in_the_files_language() {
+        for (suffix, comment) in [("", "#"), (".cmd", "rem")] {
+            let file = file_of(suffix, &format!("{comment} a:begin\n{comment} a:end\nafter\n"));
+            assert!(replace(file.path(), "a", "new\n", false).unwrap());
+            let text = fs::read_to_string(file.path()).unwrap();
+            let sum = checksum("new\n");
+            assert_eq!(text, format!("{comment} a:begin {sum}\nnew\n{comment} a:end\nafter\n"));
+            assert_eq!(Markers::find(file.path(), "a").unwrap().checksum, sum);
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What fills the generated blocks of the READMEs and of the book.
-//! May import `learn`, `machine`, `shared`, `workbook`.
+//! What fills the generated blocks of the READMEs, of the book, and of the room kit's launchers.
+//! May import `kit`, `learn`, `machine`, `shared`, `workbook`.
 
 pub mod blocks;
 pub mod channels;

@@ -1,10 +1,12 @@
-//! `cargo lab sync`: all generated blocks of the workbook, which are tables, diffs, recorded output, and exercises.
+//! `cargo lab sync`: all generated blocks of the workbook, which are tables, diffs, recorded output, exercises, and QEMU's command
+//! line in the launchers of the room kit.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use common::{Error, Result};
 
+use crate::kit::launchers;
 use crate::learn::{doctor, exercise};
 use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::{channels, drift, record, schedule};
@@ -54,6 +56,8 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
     add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
     add(docs.join("instructor.md"), "schedule", schedule::tables(workbook)?);
+    add(workbook.root.join("lab/kit/lab"), "qemu", launchers::for_sh());
+    add(workbook.root.join("lab/kit/lab.cmd"), "qemu", launchers::for_cmd());
     for name in COMPARED {
         let file = workbook.program(name)?.folder().join("README.md");
         blocks.push(Block { file, name: "peers", text: None });

@@ -266,7 +266,7 @@ fn no_room() {
 fn a_comma_in_the_folder_for_the_guests_files() {
     let folder = tempfile::Builder::new().prefix("a,b=c,").tempdir().unwrap();
     let arguments = ["run", "01", "--", "--lines", "1"];
-    let (status, stdout, stderr) = finish(lab().args(arguments).env("TMPDIR", folder.path()), TIME);
+    let (status, stdout, stderr) = finish(lab(&arguments).env("TMPDIR", folder.path()));
     assert_eq!((status, stdout.lines().count()), (0, 1), "{stderr}");
     assert_eq!(folder.path().read_dir().unwrap().count(), 0, "nothing is left");
 }

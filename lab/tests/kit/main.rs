@@ -64,7 +64,7 @@ const QUICK: &[(&str, fn())] = tests![
     a_machine_that_fails_is_told,
     a_machine_that_hangs_is_told,
     what_does_not_exist_is_told,
-    the_other_launcher_starts_the_same_machine,
+    all_three_start_the_same_machine,
     the_same_content_gives_the_same_image,
     a_kit_is_verified_by_its_own_launcher,
     a_kit_that_is_not_finished_is_cleared_away,
@@ -113,7 +113,7 @@ const PLAIN: [&str; 22] = [
 const GUEST: &str = r#"
 echo 'ready 6.12.0-fake' >>status
 printf 'out\n'
-[ ! -p stderr ] || printf 'err\n' >&9
+case $* in *' lab.stderr=apart'*) printf 'err\n' >&9 ;; esac
 echo 'exit 3' >>status
 "#;
 
@@ -227,6 +227,10 @@ impl Fake {
     /// How the emulator was called, word by word.
     fn calls(&self) -> String {
         self.plain(&fs::read_to_string(self.at("calls")).unwrap_or_default())
+    }
+
+    fn words(&self) -> Vec<String> {
+        self.calls().lines().map(str::to_owned).collect()
     }
 
     /// Waits until the launcher's folder has this file.
@@ -686,41 +690,74 @@ fn what_does_not_exist_is_told() {
     }
 }
 
-/// Windows' launcher can't be run here. What it gives to the emulator is what the tested one gives, but for the ports.
-fn the_other_launcher_starts_the_same_machine() {
+/// The lab, the launcher, and Windows' launcher, which can't be run here.
+fn all_three_start_the_same_machine() {
     let fake = Fake::new(GUEST);
     let arguments = ["run", "03", "--io", "sync", "--", "--lines", "9"];
     fake.run(&arguments);
+    let launcher = fake.words();
+    let expected = machine(&launcher);
+    assert!(expected.contains(&"nvme,serial=lab-fs,drive=fs".to_owned()), "{expected:?}");
+
+    let fake = Fake::new("exit 1");
+    let path = std::env::var("PATH").unwrap();
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+    lab.args(["run", "01", "--accel", "tcg"]).env("TMPDIR", fake.at("tmp"));
+    let output = lab.env("PATH", format!("{}:{path}", fake.at("bin").display())).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("Error: the emulator ended"), "{stderr}");
+    assert_eq!(machine(&fake.words()), expected);
+
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let other = fs::read_to_string(root.join("kit/lab.cmd")).unwrap().replace(" ^\n", "");
-    let called = fake.calls();
-    let words: Vec<_> = called.lines().collect();
-    let machine = words.split(|word| *word == "-kernel").next().unwrap().join(" ");
-    assert!(other.contains(&machine), "{machine}");
-    for word in words.iter().filter(|word| word.starts_with("nvme,")) {
-        assert!(other.contains(word), "{word}");
-    }
-    // The same settings of each disk, in another order.
-    let disk = other.lines().find_map(|line| line.strip_prefix("set DISK=")).unwrap();
-    for drive in words.iter().filter(|word| word.starts_with("if=none")) {
-        let [id, size] =
-            ["id=", "file.size="].map(|key| drive.split(',').find(|part| part.starts_with(key)).unwrap());
-        assert!(other.contains(&format!("-drive \"%DISK%,{id},{size}\"")), "{drive}");
-        let mut ours: Vec<_> = drive.split(',').filter(|part| ![id, size].contains(part)).collect();
-        let mut theirs: Vec<_> = disk.split(',').collect();
-        ours.sort_unstable();
-        theirs.sort_unstable();
-        assert_eq!(ours, theirs);
-    }
-    let append = words.iter().find(|word| word.starts_with("console=")).unwrap();
-    let (append, argv) = append.split_once(" lab.argv=").unwrap();
-    assert!(other.contains(&format!("{append} lab.argv=%ARGV% ")), "{append}");
+    let windows = fs::read_to_string(root.join("kit/lab.cmd")).unwrap();
+    let command = windows.lines().skip_while(|line| !line.starts_with("\"%QEMU%\""));
+    let command: Vec<_> = command.take_while(|line| *line != "rem qemu:end").collect();
+    // What is in quotes has the odd places.
+    let command = command.join("\n").replace(" ^\n", "");
+    let split = command.split('"').enumerate().flat_map(|(nth, part)| match nth % 2 {
+        0 => part.split_whitespace().collect(),
+        _ => vec![part],
+    });
+    let words: Vec<_> = split.skip(1).map(str::to_owned).collect();
+    assert_eq!(machine(&words), expected);
+    // It also has the same disks, and asks the guest in the same way.
+    let after = |words: &[String], option: &str| -> Vec<String> {
+        words.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1].clone()).collect()
+    };
+    assert_eq!(after(&words, "-drive"), after(&launcher, "-drive"));
+    let append = after(&launcher, "-append").concat();
+    let (begin, argv) = append.split_once(" lab.argv=").unwrap();
+    assert_eq!(after(&words, "-append"), [format!("{begin} lab.argv=%ARGV% lab.term=xterm,24,80")]);
     // Windows' shell writes a comma for each blank.
-    assert!(other.contains("\nset ARGV=%*\n") && other.contains("\nset ARGV=%ARGV: =,%\n"));
+    assert!(windows.contains("\nset ARGV=%*\n") && windows.contains("\nset ARGV=%ARGV: =,%\n"));
     assert_eq!(argv.split(' ').next(), Some(&*arguments.join(" ").replace(' ', ",")));
-    let blocks = |c| other.matches(c).count();
+    let blocks = |c| windows.matches(c).count();
     assert_eq!(blocks('('), blocks(')'));
     assert_eq!(blocks('"') % 2, 0);
+}
+
+/// What QEMU's words say of the machine: all but its files, its serial ports, what its disks hold, and the guest's request.
+fn machine(words: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        match &**word {
+            "-kernel" | "-initrd" | "-chardev" | "-serial" => drop(rest.next()),
+            "-append" => found.extend(rest.next().unwrap().split(' ').take(2).map(str::to_owned)),
+            "-drive" => {
+                let parts = rest.next().unwrap().split(',');
+                let is_content =
+                    |part: &&str| ["file", "snapshot=", "cache="].iter().any(|key| part.starts_with(key));
+                let parts = parts.filter(|part| !is_content(part));
+                found.push(parts.collect::<Vec<_>>().join(","));
+            }
+            "-device" => {
+                found.extend(rest.next().filter(|device| !device.starts_with("pci-serial")).cloned())
+            }
+            _ => found.push(word.clone()),
+        }
+    }
+    found
 }
 
 fn the_same_content_gives_the_same_image() {

@@ -1,0 +1,108 @@
+//! QEMU's command line in the languages of the room kit's launchers. `cargo lab sync` writes it between their marks.
+
+use crate::machine::qemu::{CommandLine, Disks, Port, emulation, hardware};
+
+/// How long a line of a launcher may be.
+const WIDTH: usize = 120;
+
+/// The words of the kernel's command line that only a launcher needs: how many serial ports the kernel looks for, and the request.
+fn append(request: &str) -> String {
+    format!("8250.nr_uarts=6 {request}")
+}
+
+/// A function of `lab/kit/lab`.
+pub(crate) fn for_sh() -> String {
+    let line = CommandLine {
+        processors: &["$@".to_owned()],
+        kernel: "$kit/kernels/$kernel.bzImage",
+        initramfs: "$kit/initramfs",
+        append: &append("$request"),
+        ports: &[
+            ("console", Port::File("console".as_ref())),
+            ("first", Port::Stdio),
+            ("second", Port::Pipe("second".as_ref())),
+            ("status", Port::File("status".as_ref())),
+            ("sizes", Port::Pipe("sizes".as_ref())),
+            ("stderr", Port::File("stderr".as_ref())),
+        ],
+        disks: Disks::Zeros,
+    };
+    let sh = |words: &[String]| words.iter().map(|word| quoted(word, '$')).collect::<Vec<_>>();
+    let (emulation, hardware) = (sh(&emulation("$cpu")).join(" "), sh(&hardware("$1")).join(" "));
+    let line = wrapped("\texec ${session:+setsid} \"$qemu\"", &sh(&line.words()), " \\\n\t\t");
+    format!(
+        "# Written by `cargo lab sync`: change lab/src/machine/qemu.rs.\n\
+         # emulate ACCEL: becomes QEMU, in the folder of the machine's pipes and files.\n\
+         emulate() {{\n\
+         \tcase $1 in\n\
+         \ttcg) set -- {emulation} ;;\n\
+         \t*) set -- {hardware} ;;\n\
+         \tesac\n\
+         {line}\n\
+         }}\n"
+    )
+}
+
+/// The command of `lab/kit/lab.cmd`.
+pub(crate) fn for_cmd() -> String {
+    let line = CommandLine {
+        processors: &emulation("max"),
+        kernel: r"%KIT%kernels\%KERNEL%.bzImage",
+        initramfs: "%KIT%initramfs",
+        append: &append("lab.argv=%ARGV% lab.term=xterm,24,80"),
+        ports: &[
+            ("console", Port::Nothing),
+            ("first", Port::Stdio),
+            ("second", Port::Nothing),
+            ("status", Port::Nothing),
+        ],
+        disks: Disks::Zeros,
+    };
+    let words: Vec<_> = line.words().iter().map(|word| quoted(word, '%')).collect();
+    let line = wrapped("\"%QEMU%\"", &words, " ^\n  ");
+    format!("rem Written by `cargo lab sync`: change lab/src/machine/qemu.rs.\n{line}\n")
+}
+
+/// A word in quotes if it has a blank or a variable.
+fn quoted(word: &str, variable: char) -> String {
+    if word.contains([' ', variable]) { format!("\"{word}\"") } else { word.to_owned() }
+}
+
+/// Words in lines, `between` which is what continues a command. An option stays with its value.
+fn wrapped(begin: &str, words: &[String], between: &str) -> String {
+    const TAB: usize = 4;
+    let columns = |text: &str| text.chars().map(|c| if c == '\t' { TAB } else { 1 }).sum::<usize>();
+    let mut lines = begin.to_owned();
+    let mut rest = words.iter().peekable();
+    while let Some(word) = rest.next() {
+        let value = rest.next_if(|next| !next.starts_with('-') && *next != "\"$@\"");
+        let option = value.map_or_else(|| word.clone(), |value| format!("{word} {value}"));
+        let last = lines.rsplit('\n').next().unwrap_or_default();
+        // Room for the mark at the line's end.
+        let fits = columns(last) + 1 + option.len() + 2 <= WIDTH;
+        lines += if fits { " " } else { between };
+        lines += &option;
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_commands_are_continued_between_options() {
+        let words: Vec<_> = ["-a", "b", "-flag", "-long"].map(str::to_owned).into();
+        let words = [words, vec!["x".repeat(WIDTH - 12)]].concat();
+        let text = wrapped("\trun", &words, " \\\n\t\t");
+        assert_eq!(text, format!("\trun -a b -flag \\\n\t\t-long {}", "x".repeat(WIDTH - 12)));
+    }
+
+    #[test]
+    fn no_line_of_a_launcher_is_too_long() {
+        for text in [for_sh(), for_cmd()] {
+            let longest = text.lines().map(|line| line.replace('\t', "    ").len()).max();
+            assert!(longest.is_some_and(|columns| columns <= WIDTH), "{text}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! QEMU's command line. This is the only place that has it: the lab starts its guests with these words (`vm.rs`), and
+//! `kit/launchers.rs` writes them into both launchers of the room kit.
+
+use std::path::Path;
+
+use crate::shared::disks::{FS_DISK, PART_DISK, RAW_DISK};
+
+/// Bytes of the disk with the file system. Every disk is sparse: only what the guest writes takes room on the host.
+pub(crate) const FS_BYTES: u64 = 256 << 20;
+/// Bytes of each other disk.
+pub(crate) const RAW_BYTES: u64 = 64 << 20;
+
+/// The disks: what QEMU calls them, their serials, their bytes.
+pub(crate) const DISKS: [(&str, &str, u64); 3] =
+    [("fs", FS_DISK, FS_BYTES), ("raw", RAW_DISK, RAW_BYTES), ("part", PART_DISK, RAW_BYTES)];
+
+/// The first ports are on the machine's board, the others are cards.
+const PORTS_ON_BOARD: usize = 4;
+
+/// What differs between those who start a guest. Every text but [`Disks::Files`] may also be a variable of a launcher's language.
+pub(crate) struct CommandLine<'a> {
+    /// See [`emulation`] and [`hardware`].
+    pub processors: &'a [String],
+    pub kernel: &'a str,
+    pub initramfs: &'a str,
+    /// The kernel's command line, after what every guest has.
+    pub append: &'a str,
+    /// The serial ports, each with its name. The first is the kernel's console.
+    pub ports: &'a [(&'a str, Port<'a>)],
+    pub disks: Disks<'a>,
+}
+
+/// What a serial port is connected to.
+pub(crate) enum Port<'a> {
+    Nothing,
+    File(&'a Path),
+    /// QEMU's stdin and stdout.
+    Stdio,
+    /// The named pipes `PATH.in` and `PATH.out`, or only the one called `PATH`.
+    Pipe(&'a Path),
+}
+
+/// What the disks hold.
+pub(crate) enum Disks<'a> {
+    /// The bytes of files in this folder, which have the names of [`DISKS`].
+    Files(&'a Path),
+    /// Zeros. QEMU keeps what the guest writes in a file without a name.
+    Zeros,
+}
+
+/// Two processors that QEMU emulates.
+///
+/// One thread runs both. With a thread for each (`thread=multi`), 6.12 died in 1 of 40 boots of an int3 that the kernel had already
+/// patched away: QEMU 7.2 has a race with code that changes itself, as kprobes do.
+pub(crate) fn emulation(cpu: &str) -> Vec<String> {
+    words(["-smp", "2", "-accel", "tcg,thread=single", "-cpu", cpu])
+}
+
+/// Two processors that the host's processor runs, by what its system has for that.
+pub(crate) fn hardware(accel: &str) -> Vec<String> {
+    words(["-smp", "2", "-accel", accel, "-cpu", "host"])
+}
+
+/// One emulated processor whose clock counts instructions: one takes 1 ns. When there is nothing to do, the clock jumps to the
+/// next event.
+pub(crate) fn counted() -> Vec<String> {
+    words(["-smp", "1", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", "max"])
+}
+
+impl CommandLine<'_> {
+    /// The words after the program's name.
+    pub(crate) fn words(&self) -> Vec<String> {
+        // q35: under emulation, a guest on the slimmer microvm hangs now and then ("could not calculate TSC khz").
+        let mut line = words(["-M", "q35", "-m", "1024"]);
+        line.extend_from_slice(self.processors);
+        line.extend(words(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]));
+        line.extend(words(["-kernel", self.kernel, "-initrd", self.initramfs]));
+        // A panic ends QEMU immediately: panic=-1 asks for a reboot, and -no-reboot refuses it.
+        line.extend(words(["-append", format!("console=ttyS0 panic=-1 {}", self.append).trim_end()]));
+        for (nth, (name, port)) in self.ports.iter().enumerate() {
+            let backend = match port {
+                Port::Nothing => format!("null,id={name}"),
+                Port::File(path) => format!("file,id={name},path={}", value(path)),
+                Port::Stdio => format!("stdio,id={name},signal=off"),
+                Port::Pipe(path) => format!("pipe,id={name},path={}", value(path)),
+            };
+            let (option, device) = if nth < PORTS_ON_BOARD {
+                ("-serial", "chardev:")
+            } else {
+                ("-device", "pci-serial,chardev=")
+            };
+            line.extend(words(["-chardev", &backend, option, &format!("{device}{name}")]));
+        }
+        for (name, serial, bytes) in DISKS {
+            let content = match self.disks {
+                // cache=unsafe: the disk is gone with the guest, so the host need not flush it.
+                Disks::Files(folder) => format!("cache=unsafe,file={}", value(&folder.join(name))),
+                Disks::Zeros => {
+                    let size = bytes >> 20;
+                    format!("file.driver=null-co,file.size={size}M,file.read-zeroes=on,snapshot=on")
+                }
+            };
+            line.extend(words(["-drive", &format!("if=none,id={name},format=raw,{content}")]));
+            line.extend(words(["-device", &format!("nvme,serial={serial},drive={name}")]));
+        }
+        line
+    }
+}
+
+fn words<const N: usize>(line: [&str; N]) -> Vec<String> {
+    line.map(str::to_owned).into()
+}
+
+/// A path as a value among others: a comma would end it. The values of `-kernel`, `-initrd` and `-append` are taken as they are.
+fn value(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_in_a_path_ends_no_option() {
+        let folder = Path::new("/tmp/a, b");
+        let line = CommandLine {
+            processors: &emulation("max"),
+            kernel: "/tmp/a, b/kernel",
+            initramfs: "/tmp/a, b/initramfs",
+            append: "",
+            ports: &[("console", Port::File(&folder.join("console"))), ("second", Port::Pipe(folder))],
+            disks: Disks::Files(folder),
+        };
+        let line = line.words();
+        let with: Vec<_> = line.iter().filter(|word| word.contains("/tmp")).collect();
+        assert_eq!(
+            with,
+            [
+                "/tmp/a, b/kernel",
+                "/tmp/a, b/initramfs",
+                "file,id=console,path=/tmp/a,, b/console",
+                "pipe,id=second,path=/tmp/a,, b",
+                "if=none,id=fs,format=raw,cache=unsafe,file=/tmp/a,, b/fs",
+                "if=none,id=raw,format=raw,cache=unsafe,file=/tmp/a,, b/raw",
+                "if=none,id=part,format=raw,cache=unsafe,file=/tmp/a,, b/part",
+            ]
+        );
+        assert!(line.contains(&"console=ttyS0 panic=-1".to_owned()));
+    }
+}
