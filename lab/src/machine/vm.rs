@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -34,6 +35,13 @@ const KVM_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a guest may say nothing, not even that it is alive, until it counts as hung.
 const SILENCE: Duration = Duration::from_secs(30);
+
+/// What the emulator may not do, should a guest ever get out of its machine: start programs, get more rights, or change
+/// its share of the machine. It needs nothing of that.
+const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
+/// This machine's QEMU has refused its sandbox: it was built without seccomp, or this machine's kernel was.
+static NO_SANDBOX: AtomicBool = AtomicBool::new(false);
 
 /// Sizes of the disks. They are sparse files: only what is written takes room.
 pub(crate) const FS_BYTES: u64 = 256 << 20;
@@ -183,7 +191,20 @@ impl Machine {
         Ok(guest)
     }
 
+    /// Boots it in QEMU's sandbox; without one where QEMU refuses it, as it does before it runs anything.
     fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Vm> {
+        if !NO_SANDBOX.load(Ordering::Relaxed) {
+            if let Some(guest) = self.start(accel, limit, true)? {
+                return Ok(guest);
+            }
+            NO_SANDBOX.store(true, Ordering::Relaxed);
+        }
+        let guest = self.start(accel, limit, false)?;
+        guest.ok_or_else(|| Error::new("the emulator refuses a sandbox that nobody asked for"))
+    }
+
+    /// Boots it; `None` if QEMU refuses its sandbox.
+    fn start(&self, accel: Accel, limit: Duration, sandbox: bool) -> Result<Option<Vm>> {
         let start = Instant::now();
         free_space()?;
         let folder = folder()?;
@@ -209,6 +230,9 @@ impl Machine {
         // q35: a guest on the slimmer microvm hangs now and then under emulation ("could not calculate TSC khz").
         command.args(["-M", "q35", "-m", "1024"]).args(accel.arguments());
         command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        if sandbox {
+            command.args(["-sandbox", SANDBOX]);
+        }
         command.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(at("initramfs"));
         // A panic ends the emulator at once (panic=-1 asks for a reboot, -no-reboot refuses it).
         command.arg("-append").arg(format!("console=ttyS0 panic=-1 {}", self.append));
@@ -243,7 +267,11 @@ impl Machine {
         let line = Line::new(input);
         let (release, boot_time) = (String::new(), Duration::ZERO);
         let mut guest = Vm { release, accel, boot_time, line, events, emulator };
-        match guest.next(limit)? {
+        let first = guest.next(limit);
+        if sandbox && first.is_err() && guest.emulator.refused_sandbox() {
+            return Ok(None);
+        }
+        match first? {
             Some(FromGuest::Ready { release, complaint: None }) => guest.release = release,
             Some(FromGuest::Ready { complaint: Some(complaint), .. }) => {
                 return Err(Error::new("the guest is up, but has no disks").evidence(complaint).fix(
@@ -258,7 +286,7 @@ impl Machine {
             None => return Err(guest.emulator.hang_error(limit)),
         }
         guest.boot_time = start.elapsed();
-        Ok(guest)
+        Ok(Some(guest))
     }
 }
 
@@ -379,6 +407,8 @@ struct Emulator {
     pid: Pid,
     /// Started QEMU and waits for it.
     waiter: Option<JoinHandle<std::io::Result<ExitStatus>>>,
+    /// How it ended.
+    status: Option<ExitStatus>,
     /// What QEMU itself complained about, last lines.
     complaints: Arc<Mutex<VecDeque<String>>>,
     folder: tempfile::TempDir,
@@ -425,7 +455,7 @@ impl Emulator {
             .recv()
             .or_cause("the thread that starts the emulator is gone")?
             .or_cause("cannot start the emulator")?;
-        Ok((pipes, Self { pid, waiter: Some(waiter), complaints, folder }))
+        Ok((pipes, Self { pid, waiter: Some(waiter), status: None, complaints, folder }))
     }
 
     /// The end of the console, as evidence.
@@ -461,10 +491,23 @@ impl Emulator {
                 .evidence(words)
                 .fix("try again; if it panics again, try another kernel: --kernel VERSION");
         }
-        let complaints: Vec<_> =
-            self.complaints.lock().map(|lines| lines.iter().cloned().collect()).unwrap_or_default();
         Error::new("the emulator ended")
-            .evidence(format!("{}\n{words}", complaints.join("\n")).trim_start().to_owned())
+            .evidence(format!("{}\n{words}", self.complaints()).trim_start().to_owned())
+    }
+
+    /// The last lines of what QEMU itself complained about.
+    fn complaints(&self) -> String {
+        let complaints = self.complaints.lock().map(|lines| Vec::from(lines.clone()));
+        complaints.unwrap_or_default().join("\n")
+    }
+
+    /// Whether it ended because it has no sandbox, or because the sandbox forbids what it needs.
+    fn refused_sandbox(&self) -> bool {
+        let complaints = self.complaints();
+        self.status.is_some_and(|status| {
+            status.signal() == Some(Signal::SIGSYS as i32)
+                || !status.success() && ["sandbox", "seccomp"].iter().any(|word| complaints.contains(word))
+        })
     }
 
     fn end(&mut self) {
@@ -472,7 +515,7 @@ impl Emulator {
             if !waiter.is_finished() {
                 let _ = kill(self.pid, Signal::SIGKILL);
             }
-            let _ = waiter.join();
+            self.status = waiter.join().ok().and_then(std::io::Result::ok);
         }
     }
 }
