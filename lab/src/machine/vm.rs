@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ExitStatus, Stdio};
@@ -11,7 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use common::{Error, OrCause, Result, process};
+use common::{Error, OrCause, Result};
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
@@ -207,7 +209,7 @@ impl Machine {
     fn start(&self, accel: Accel, limit: Duration, sandbox: bool) -> Result<Option<Vm>> {
         let start = Instant::now();
         free_space()?;
-        let folder = folder()?;
+        let folder = Scratch::new(&std::env::temp_dir())?;
         let at = |name: &str| folder.path().join(name);
         let content = image::Content {
             kernels: vec![&self.kernel],
@@ -411,7 +413,7 @@ struct Emulator {
     status: Option<ExitStatus>,
     /// What QEMU itself complained about, last lines.
     complaints: Arc<Mutex<VecDeque<String>>>,
-    folder: tempfile::TempDir,
+    folder: Scratch,
 }
 
 /// What is left of the child when a thread waits for it.
@@ -421,7 +423,7 @@ struct Pipes {
 }
 
 impl Emulator {
-    fn start(mut command: std::process::Command, folder: tempfile::TempDir) -> Result<(Pipes, Self)> {
+    fn start(mut command: std::process::Command, folder: Scratch) -> Result<(Pipes, Self)> {
         let (sender, started) = mpsc::channel();
         let complaints = Arc::new(Mutex::new(VecDeque::new()));
         let heard = complaints.clone();
@@ -531,23 +533,54 @@ fn value(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// A new folder for a guest's files; those of labs that were killed are removed.
-fn folder() -> Result<tempfile::TempDir> {
+/// A folder for a guest's files, removed when dropped.
+#[derive(Debug)]
+struct Scratch {
+    // Before the lock: until the folder is gone, it is ours.
+    folder: tempfile::TempDir,
+    _lock: Flock<fs::File>,
+}
+
+impl Scratch {
     const PREFIX: &str = "bpf-lab-";
-    let above = std::env::temp_dir();
-    for entry in fs::read_dir(&above).into_iter().flatten().flatten() {
-        // bpf-lab-PID-START.RANDOM
-        let tag = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| Some(name.strip_prefix(PREFIX)?.split_once('.')?.0.to_owned()));
-        if tag.is_some_and(|tag| process::is_dead(&tag)) {
-            // Another user's, perhaps.
-            let _ = fs::remove_dir_all(entry.path());
+    /// A file in it that its lab holds locked. The kernel frees the lock when the lab ends, however it ends. A process id would
+    /// not do: that of a lab in another container, with the same /tmp, is nobody's here.
+    const LOCK: &str = "lock";
+
+    /// Makes one, and removes those of labs that were killed.
+    fn new(above: &Path) -> Result<Self> {
+        Self::remove_dead(above);
+        let cannot = "cannot make a folder for the guest";
+        loop {
+            let folder = tempfile::Builder::new().prefix(Self::PREFIX).tempdir_in(above).or_cause(cannot)?;
+            let file = fs::File::create(folder.path().join(Self::LOCK)).or_cause(cannot)?;
+            // Another lab may have taken it for a dead one's before we had the lock. Then it is gone, or about to be.
+            let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+            if let Ok(lock) = lock
+                && lock.metadata().is_ok_and(|file| file.nlink() > 0)
+            {
+                return Ok(Self { folder, _lock: lock });
+            }
         }
     }
-    let prefix = format!("{PREFIX}{}.", process::tag());
-    tempfile::Builder::new().prefix(&prefix).tempdir_in(above).or_cause("cannot make a folder for the guest")
+
+    fn remove_dead(above: &Path) {
+        for entry in fs::read_dir(above).into_iter().flatten().flatten() {
+            let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(Self::PREFIX));
+            // Another user's lock can't be opened.
+            if is_ours
+                && let Ok(file) = fs::File::open(entry.path().join(Self::LOCK))
+                && let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+            {
+                // What can't be removed stays.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
 }
 
 /// Looks whether the folder for the guest's files has room for its disks, and gives the bytes that are free there.
@@ -577,6 +610,25 @@ mod tests {
     #[test]
     fn a_comma_in_a_path_is_no_end_of_a_value() {
         assert_eq!(value(Path::new("/tmp/a,b,/c")), "/tmp/a,,b,,/c");
+    }
+
+    /// Their process does not matter: these are all of this one.
+    #[test]
+    fn only_the_folders_that_no_lab_holds_are_removed() {
+        let above = tempfile::tempdir().unwrap();
+        let living = Scratch::new(above.path()).unwrap();
+        let Scratch { folder, _lock } = Scratch::new(above.path()).unwrap();
+        fs::write(folder.path().join("raw"), "what a guest wrote").unwrap();
+        // As if its lab had been killed.
+        let dead = folder.keep();
+        drop(_lock);
+        let others = above.path().join("bpf-lab-of-something-else");
+        fs::create_dir(&others).unwrap();
+        let next = Scratch::new(above.path()).unwrap();
+        assert!(!dead.exists());
+        assert!([living.path(), next.path(), &others].iter().all(|path| path.exists()));
+        drop((living, next));
+        assert_eq!(above.path().read_dir().unwrap().count(), 1);
     }
 
     #[test]

@@ -284,7 +284,10 @@ fn ctrl_c_while_booting() {
 }
 
 fn when_the_lab_is_killed_the_emulator_ends() {
-    let mut child = lab().args(["run", "01"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut run_01 = lab();
+    run_01.args(["run", "01"]).env("TMPDIR", folder.path());
+    let mut child = run_01.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
     let emulator = emulator_of(child.id());
@@ -298,14 +301,10 @@ fn when_the_lab_is_killed_the_emulator_ends() {
         std::thread::sleep(Duration::from_millis(10));
     }
     // Its files are left, and the next one clears them.
-    let left = || {
-        fs::read_dir(std::env::temp_dir()).unwrap().flatten().filter(|entry| {
-            entry.file_name().to_string_lossy().starts_with(&format!("bpf-lab-{}-", child.id()))
-        })
-    };
-    assert_eq!(left().count(), 1);
-    run(&["run", "01", "--", "--duration", "0.1"], TIME);
-    assert_eq!(left().count(), 0);
+    let left = || folder.path().read_dir().unwrap().count();
+    assert_eq!(left(), 1);
+    finish(lab().args(["run", "01", "--", "--duration", "0.1"]).env("TMPDIR", folder.path()), TIME);
+    assert_eq!(left(), 0);
 }
 
 /// The process id of the emulator that a lab has started, once it has.
