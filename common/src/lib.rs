@@ -20,7 +20,6 @@ mod lab;
 pub mod libbpf_log;
 pub mod preflight;
 pub mod probe;
-pub mod process;
 pub mod record;
 pub mod report;
 pub mod stop;

@@ -1,7 +1,7 @@
 //! Where tracefs is, and a buffer of our own in it.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -9,7 +9,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{TRACEFS_MAGIC, statfs};
 
 use crate::lab::in_the_lab;
-use crate::{Error, Result, process};
+use crate::{Error, Result};
 
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
@@ -93,24 +93,39 @@ const PREFIX: &str = "bpf-workbook-";
 pub(crate) struct Instance {
     /// Its folder.
     pub path: PathBuf,
+    /// A file of it. The kernel removes no instance of which a file is open.
+    held: Option<File>,
 }
 
 impl Instance {
-    /// Makes one, and removes those of runs that were killed and could not do it themselves.
+    /// Makes one, and removes those of runs that were killed and could not do it themselves. Whether a run still holds its
+    /// instance, the kernel knows best: a process id means nothing in another container that shares tracefs.
     pub fn create(tracefs: &Path) -> Result<Self> {
         for path in Self::all(tracefs) {
-            let name = path.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX));
-            if name.is_some_and(process::is_dead) {
-                // Somebody may be reading it; then the next run tries again.
-                let _ = fs::remove_dir(path);
+            // Somebody may be reading a dead run's; then the next run tries again.
+            let _ = fs::remove_dir(path);
+        }
+        let mut number = 0;
+        loop {
+            // A process of another container may have the same id, or a run that was killed had it.
+            let name = format!("{PREFIX}{}-{number}", std::process::id());
+            let path = tracefs.join("instances").join(name);
+            number += 1;
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                made => made.map_err(|error| cannot_make("mkdir", &path, &error))?,
+            }
+            let file = path.join("tracing_on");
+            match File::open(&file) {
+                Ok(held) => return Ok(Self { path, held: Some(held) }),
+                // Another run took it for a dead one's before we held it.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => {
+                    let _ = fs::remove_dir(&path);
+                    return Err(cannot_make("open", &file, &error));
+                }
             }
         }
-        let path = tracefs.join("instances").join(format!("{PREFIX}{}", process::tag()));
-        fs::create_dir(&path).map_err(|error| {
-            Error::new("cannot make a trace buffer of our own")
-                .evidence(format!("mkdir {}: {error}", path.display()))
-        })?;
-        Ok(Self { path })
     }
 
     /// The folders of all runs' instances.
@@ -123,9 +138,18 @@ impl Instance {
     }
 }
 
+fn cannot_make(what: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::new("cannot make a trace buffer of our own")
+        .evidence(format!("{what} {}: {error}", path.display()))
+}
+
 impl Drop for Instance {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir(&self.path) {
+        self.held = None;
+        if let Err(error) = fs::remove_dir(&self.path)
+            // From here on it may look like a dead run's.
+            && error.kind() != ErrorKind::NotFound
+        {
             eprintln!("warning: {} stays, the next run removes it: {error}", self.path.display());
         }
     }

@@ -26,6 +26,8 @@ pub(crate) fn for_sh() -> String {
             ("stderr", Port::File("stderr".as_ref())),
         ],
         disks: Disks::Zeros,
+        // A laptop\'s QEMU may be built without it: that of macOS and Windows is.
+        sandbox: false,
     };
     let sh = |words: &[String]| words.iter().map(|word| quoted(word, '$')).collect::<Vec<_>>();
     let (emulation, hardware) = (sh(&emulation("$cpu")).join(" "), sh(&hardware("$1")).join(" "));
@@ -57,6 +59,8 @@ pub(crate) fn for_cmd() -> String {
             ("status", Port::Nothing),
         ],
         disks: Disks::Zeros,
+        // A laptop\'s QEMU may be built without it: that of macOS and Windows is.
+        sandbox: false,
     };
     let words: Vec<_> = line.words().iter().map(|word| quoted(word, '%')).collect();
     let line = wrapped("\"%QEMU%\"", &words, " ^\n  ");

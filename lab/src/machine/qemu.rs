@@ -14,6 +14,10 @@ pub(crate) const RAW_BYTES: u64 = 64 << 20;
 pub(crate) const DISKS: [(&str, &str, u64); 3] =
     [("fs", FS_DISK, FS_BYTES), ("raw", RAW_DISK, RAW_BYTES), ("part", PART_DISK, RAW_BYTES)];
 
+/// What the emulator may not do, should a guest ever get out of its machine: start programs, get more rights, or change
+/// its share of the machine. It needs nothing of that.
+const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
 /// The first ports are on the machine's board, the others are cards.
 const PORTS_ON_BOARD: usize = 4;
 
@@ -28,6 +32,8 @@ pub(crate) struct CommandLine<'a> {
     /// The serial ports, each with its name. The first is the kernel's console.
     pub ports: &'a [(&'a str, Port<'a>)],
     pub disks: Disks<'a>,
+    /// Whether QEMU is to restrict itself, see [`SANDBOX`]. One that was built without seccomp can't.
+    pub sandbox: bool,
 }
 
 /// What a serial port is connected to.
@@ -74,6 +80,9 @@ impl CommandLine<'_> {
         let mut line = words(["-M", "q35", "-m", "1024"]);
         line.extend_from_slice(self.processors);
         line.extend(words(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]));
+        if self.sandbox {
+            line.extend(words(["-sandbox", SANDBOX]));
+        }
         line.extend(words(["-kernel", self.kernel, "-initrd", self.initramfs]));
         // A panic ends QEMU immediately: panic=-1 asks for a reboot, and -no-reboot refuses it.
         line.extend(words(["-append", format!("console=ttyS0 panic=-1 {}", self.append).trim_end()]));
@@ -130,6 +139,7 @@ mod tests {
             append: "",
             ports: &[("console", Port::File(&folder.join("console"))), ("second", Port::Pipe(folder))],
             disks: Disks::Files(folder),
+            sandbox: false,
         };
         let line = line.words();
         let with: Vec<_> = line.iter().filter(|word| word.contains("/tmp")).collect();

@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::os::unix::process::CommandExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use common::{Error, OrCause, Result, process};
+use common::{Error, OrCause, Result};
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
 use nix::unistd::Pid;
@@ -36,6 +39,9 @@ const KVM_LIMIT: Duration = Duration::from_secs(10);
 /// How long a guest may say nothing, not even that it is alive, until it counts as hung. It says so each second, but on a
 /// machine that is busy the emulator may get no CPU for a while.
 const SILENCE: Duration = Duration::from_secs(120);
+
+/// This machine's QEMU has refused its sandbox: it was built without seccomp, or this machine's kernel was.
+static NO_SANDBOX: AtomicBool = AtomicBool::new(false);
 
 /// How the guest's instructions are run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -176,10 +182,23 @@ impl Machine {
         Ok(guest)
     }
 
+    /// Boots it in QEMU's sandbox; without one where QEMU refuses it, as it does before it runs anything.
     fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Vm> {
+        if !NO_SANDBOX.load(Ordering::Relaxed) {
+            if let Some(guest) = self.start(accel, limit, true)? {
+                return Ok(guest);
+            }
+            NO_SANDBOX.store(true, Ordering::Relaxed);
+        }
+        let guest = self.start(accel, limit, false)?;
+        guest.ok_or_else(|| Error::new("the emulator refuses a sandbox that nobody asked for"))
+    }
+
+    /// Boots it; `None` if QEMU refuses its sandbox.
+    fn start(&self, accel: Accel, limit: Duration, sandbox: bool) -> Result<Option<Vm>> {
         let start = Instant::now();
         free_space()?;
-        let folder = folder()?;
+        let folder = Scratch::new(&std::env::temp_dir())?;
         let at = |name: &str| folder.path().join(name);
         let content = image::Content {
             kernels: vec![&self.kernel],
@@ -203,6 +222,7 @@ impl Machine {
             append: &self.append,
             ports: &[("console", Port::File(&at("console"))), ("line", Port::Stdio)],
             disks: Disks::Files(folder.path()),
+            sandbox,
         };
         let mut command = SETPRIV.command()?;
         // If the lab is killed, the emulator must not stay.
@@ -226,7 +246,11 @@ impl Machine {
         let line = Line::new(input);
         let (release, boot_time) = (String::new(), Duration::ZERO);
         let mut guest = Vm { release, accel, boot_time, line, events, emulator };
-        match guest.next(limit)? {
+        let first = guest.next(limit);
+        if sandbox && first.is_err() && guest.emulator.refused_sandbox() {
+            return Ok(None);
+        }
+        match first? {
             Some(FromGuest::Ready { release, complaint: None }) => guest.release = release,
             Some(FromGuest::Ready { complaint: Some(complaint), .. }) => {
                 return Err(Error::new("the guest is up, but has no disks").evidence(complaint).fix(
@@ -241,7 +265,7 @@ impl Machine {
             None => return Err(guest.emulator.hang_error(limit)),
         }
         guest.boot_time = start.elapsed();
-        Ok(guest)
+        Ok(Some(guest))
     }
 }
 
@@ -362,9 +386,11 @@ struct Emulator {
     pid: Pid,
     /// Started QEMU and waits for it.
     waiter: Option<JoinHandle<std::io::Result<ExitStatus>>>,
+    /// How it ended.
+    status: Option<ExitStatus>,
     /// What QEMU itself complained about, last lines.
     complaints: Arc<Mutex<VecDeque<String>>>,
-    folder: tempfile::TempDir,
+    folder: Scratch,
 }
 
 /// What is left of the child when a thread waits for it.
@@ -374,7 +400,7 @@ struct Pipes {
 }
 
 impl Emulator {
-    fn start(mut command: std::process::Command, folder: tempfile::TempDir) -> Result<(Pipes, Self)> {
+    fn start(mut command: std::process::Command, folder: Scratch) -> Result<(Pipes, Self)> {
         let (sender, started) = mpsc::channel();
         let complaints = Arc::new(Mutex::new(VecDeque::new()));
         let heard = complaints.clone();
@@ -408,7 +434,7 @@ impl Emulator {
             .recv()
             .or_cause("the thread that starts the emulator is gone")?
             .or_cause("cannot start the emulator")?;
-        Ok((pipes, Self { pid, waiter: Some(waiter), complaints, folder }))
+        Ok((pipes, Self { pid, waiter: Some(waiter), status: None, complaints, folder }))
     }
 
     /// The end of the console, as evidence.
@@ -444,10 +470,23 @@ impl Emulator {
                 .evidence(words)
                 .fix("try again; if it panics again, try another kernel: --kernel VERSION");
         }
-        let complaints: Vec<_> =
-            self.complaints.lock().map(|lines| lines.iter().cloned().collect()).unwrap_or_default();
         Error::new("the emulator ended")
-            .evidence(format!("{}\n{words}", complaints.join("\n")).trim_start().to_owned())
+            .evidence(format!("{}\n{words}", self.complaints()).trim_start().to_owned())
+    }
+
+    /// The last lines of what QEMU itself complained about.
+    fn complaints(&self) -> String {
+        let complaints = self.complaints.lock().map(|lines| Vec::from(lines.clone()));
+        complaints.unwrap_or_default().join("\n")
+    }
+
+    /// Whether it ended because it has no sandbox, or because the sandbox forbids what it needs.
+    fn refused_sandbox(&self) -> bool {
+        let complaints = self.complaints();
+        self.status.is_some_and(|status| {
+            status.signal() == Some(Signal::SIGSYS as i32)
+                || !status.success() && ["sandbox", "seccomp"].iter().any(|word| complaints.contains(word))
+        })
     }
 
     fn end(&mut self) {
@@ -455,7 +494,7 @@ impl Emulator {
             if !waiter.is_finished() {
                 let _ = kill(self.pid, Signal::SIGKILL);
             }
-            let _ = waiter.join();
+            self.status = waiter.join().ok().and_then(std::io::Result::ok);
         }
     }
 }
@@ -466,23 +505,54 @@ impl Drop for Emulator {
     }
 }
 
-/// A new folder for a guest's files; those of labs that were killed are removed.
-fn folder() -> Result<tempfile::TempDir> {
+/// A folder for a guest's files, removed when dropped.
+#[derive(Debug)]
+struct Scratch {
+    // Before the lock: until the folder is gone, it is ours.
+    folder: tempfile::TempDir,
+    _lock: Flock<fs::File>,
+}
+
+impl Scratch {
     const PREFIX: &str = "bpf-lab-";
-    let above = std::env::temp_dir();
-    for entry in fs::read_dir(&above).into_iter().flatten().flatten() {
-        // bpf-lab-PID-START.RANDOM
-        let tag = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| Some(name.strip_prefix(PREFIX)?.split_once('.')?.0.to_owned()));
-        if tag.is_some_and(|tag| process::is_dead(&tag)) {
-            // Another user's, perhaps.
-            let _ = fs::remove_dir_all(entry.path());
+    /// A file in it that its lab holds locked. The kernel frees the lock when the lab ends, however it ends. A process id would
+    /// not do: that of a lab in another container, with the same /tmp, is nobody's here.
+    const LOCK: &str = "lock";
+
+    /// Makes one, and removes those of labs that were killed.
+    fn new(above: &Path) -> Result<Self> {
+        Self::remove_dead(above);
+        let cannot = "cannot make a folder for the guest";
+        loop {
+            let folder = tempfile::Builder::new().prefix(Self::PREFIX).tempdir_in(above).or_cause(cannot)?;
+            let file = fs::File::create(folder.path().join(Self::LOCK)).or_cause(cannot)?;
+            // Another lab may have taken it for a dead one's before we had the lock. Then it is gone, or about to be.
+            let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+            if let Ok(lock) = lock
+                && lock.metadata().is_ok_and(|file| file.nlink() > 0)
+            {
+                return Ok(Self { folder, _lock: lock });
+            }
         }
     }
-    let prefix = format!("{PREFIX}{}.", process::tag());
-    tempfile::Builder::new().prefix(&prefix).tempdir_in(above).or_cause("cannot make a folder for the guest")
+
+    fn remove_dead(above: &Path) {
+        for entry in fs::read_dir(above).into_iter().flatten().flatten() {
+            let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(Self::PREFIX));
+            // Another user's lock can't be opened.
+            if is_ours
+                && let Ok(file) = fs::File::open(entry.path().join(Self::LOCK))
+                && let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+            {
+                // What can't be removed stays.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
 }
 
 /// Looks whether the folder for the guest's files has room for its disks, and gives the bytes that are free there.
@@ -508,6 +578,25 @@ fn check_free_space(folder: &Path, needed: u64) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Their process does not matter: these are all of this one.
+    #[test]
+    fn only_the_folders_that_no_lab_holds_are_removed() {
+        let above = tempfile::tempdir().unwrap();
+        let living = Scratch::new(above.path()).unwrap();
+        let Scratch { folder, _lock } = Scratch::new(above.path()).unwrap();
+        fs::write(folder.path().join("raw"), "what a guest wrote").unwrap();
+        // As if its lab had been killed.
+        let dead = folder.keep();
+        drop(_lock);
+        let others = above.path().join("bpf-lab-of-something-else");
+        fs::create_dir(&others).unwrap();
+        let next = Scratch::new(above.path()).unwrap();
+        assert!(!dead.exists());
+        assert!([living.path(), next.path(), &others].iter().all(|path| path.exists()));
+        drop((living, next));
+        assert_eq!(above.path().read_dir().unwrap().count(), 1);
+    }
 
     #[test]
     fn a_full_disk_is_told_before_the_guest_runs() {

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use lab::host::tools::QEMU;
 use lab::machine::kernels::DEFAULT;
 use lab::machine::vm::Machine;
 use lab::publish::record;
@@ -48,6 +50,7 @@ pub fn trials() -> Vec<Trial> {
         trial("a_guest_that_dies_while_a_program_runs", a_guest_that_dies_while_a_program_runs),
         trial("a_kernel_that_finds_no_disks", a_kernel_that_finds_no_disks),
         trial("no_qemu", no_qemu),
+        trial("a_qemu_without_a_sandbox", a_qemu_without_a_sandbox),
         trial("no_room", no_room),
         trial("a_comma_in_the_folder_for_the_guests_files", a_comma_in_the_folder_for_the_guests_files),
         trial("ctrl_c_while_booting", ctrl_c_while_booting),
@@ -256,6 +259,25 @@ fn no_qemu() {
     assert!(text.contains("apt install qemu-system-x86"), "{text}");
 }
 
+/// One that was built without seccomp says so, and is started once more.
+fn a_qemu_without_a_sandbox() {
+    let folder = tempfile::tempdir().unwrap();
+    let (qemu, log) = (folder.path().join(QEMU.name), folder.path().join("log"));
+    let script = format!(
+        "#!/bin/sh\necho start >> {}\ncase \"$*\" in *-sandbox*)\n\
+         echo 'qemu-system-x86_64: -sandbox support is not enabled in this QEMU binary' >&2\nexit 1\nesac\n\
+         exec {} \"$@\"\n",
+        log.display(),
+        QEMU.find().unwrap().display()
+    );
+    fs::write(&qemu, script).unwrap();
+    fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let (status, stdout, stderr) = finish(lab(&["run", "01", "--", "--lines", "1"]).env("PATH", path));
+    assert_eq!((status, stdout.lines().count()), (0, 1), "{stderr}");
+    assert_eq!(fs::read_to_string(log).unwrap(), "start\nstart\n");
+}
+
 fn no_room() {
     // Any file system is too small for the guest's disks if it has no free blocks, as procfs has none.
     let (status, _, text) = finish(lab(&["run", "01"]).env("TMPDIR", "/proc"));
@@ -303,22 +325,23 @@ fn a_panic_does_not_fail_a_kernels_other_cases() {
 }
 
 fn when_the_lab_is_killed_the_emulator_ends() {
-    let mut child = lab(&["run", "01"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut run_01 = lab(&["run", "01"]);
+    run_01.env("TMPDIR", folder.path());
+    let mut child = run_01.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
     let emulator = emulator_of(child.id());
+    let status = fs::read_to_string(format!("/proc/{emulator}/status")).unwrap();
+    assert!(status.contains("\nSeccomp:\t2\n"), "it runs in QEMU's sandbox: {status}");
     child.kill().unwrap();
     child.wait().unwrap();
     wait_until("the emulator is gone", || !is_alive(emulator));
     // Its files are left, and the next one clears them.
-    let left = || {
-        fs::read_dir(std::env::temp_dir()).unwrap().flatten().filter(|entry| {
-            entry.file_name().to_string_lossy().starts_with(&format!("bpf-lab-{}-", child.id()))
-        })
-    };
-    assert_eq!(left().count(), 1);
-    run(&["run", "01", "--", "--duration", "0.1"]);
-    assert_eq!(left().count(), 0);
+    let left = || folder.path().read_dir().unwrap().count();
+    assert_eq!(left(), 1);
+    finish(lab(&["run", "01", "--", "--duration", "0.1"]).env("TMPDIR", folder.path()));
+    assert_eq!(left(), 0);
 }
 
 /// The process id of the emulator that a lab has started, once it has.

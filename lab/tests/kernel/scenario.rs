@@ -23,6 +23,7 @@ pub const CASES: &[Case] = cases![
     scenario_tells_what_cannot_be_read,
     scenario_refuses_a_tracer_that_is_in_use,
     scenario_leaves_ftrace_as_it_was,
+    scenario_keeps_its_instance_beside_another_container,
 ];
 
 const TRACEFS: &str = "/sys/kernel/tracing";
@@ -268,4 +269,26 @@ fn scenario_leaves_ftrace_as_it_was() {
         })
         .unwrap();
     }
+}
+
+/// In a container with a /proc of its own, no process has the id of this run, which holds no pipe of its instance open.
+fn scenario_keeps_its_instance_beside_another_container() {
+    quiet();
+    if !has_instances() {
+        return;
+    }
+    let disk = NullBlk::new("container", Duration::from_secs(1)).unwrap();
+    let mut command = Command::new("page_cache_scenario");
+    command.args(["--file", disk.device.to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    wait_until("the tracer is on", || is_on() || child.try_wait().unwrap().is_some());
+    let signal = |signal| kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+    signal(Signal::SIGSTOP);
+    let own = instances();
+    sh("unshare -p -f --mount-proc stage01 --duration 0.1");
+    let left = instances();
+    signal(Signal::SIGCONT);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((own.len(), &left), (1, &own));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
