@@ -61,7 +61,7 @@ bench-lab: build kernels ## Measure the lab's budgets on this machine
 compare-peers: build kernels ## Compare stage 08 and biolatency with those of libbpf-tools, and write the tables of their READMEs
 	@cargo lab peers
 
-vmlinux: build kernel ## Make vmlinux.h again from the default kernel's types (needs bpftool)
+vmlinux: kernel ## Make vmlinux.h again from the default kernel's types
 	@cargo lab vmlinux
 
 clean: ## Remove what was built (kernels stay: cargo lab kernels tells where)

@@ -152,9 +152,12 @@ enum Command {
     /// Compare stage 08 and biolatency with well-known tools, and write the tables of their READMEs
     #[command(hide = true)]
     Peers,
-    /// Make vmlinux.h again, of the types that a kernel tells
+    /// Write vmlinux.h again, with the types of a guest's kernel
     #[command(hide = true)]
     Vmlinux {
+        /// Boot no guest; take the types of this machine's kernel, for an architecture that has no vmlinux.h yet
+        #[arg(long)]
+        this_machine: bool,
         #[command(flatten)]
         boot: Boot,
     },
@@ -338,10 +341,13 @@ fn run(command: Command) -> Result<ExitCode> {
             signals::take_over()?;
             lab::measure::peers::run(&Workbook::read()?)
         }
-        Command::Vmlinux { boot } => {
+        Command::Vmlinux { this_machine: true, .. } => vmlinux::of_this_machine(&Workbook::read()?),
+        Command::Vmlinux { this_machine: false, boot } => {
             signals::take_over()?;
             let workbook = Workbook::read()?;
-            vmlinux::write(&mut boot.boot(&workbook)?, &workbook)
+            // The programs need not compile with the header that is there.
+            let tools = workbook.build_tools()?;
+            vmlinux::of_guest(&mut boot.boot_with(&workbook, tools)?, &workbook)
         }
     }
 }

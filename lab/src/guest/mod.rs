@@ -5,6 +5,7 @@ pub mod bench;
 pub mod check;
 pub mod commands;
 pub mod demo;
+pub mod device_mapper;
 pub mod drift;
 pub mod init;
 pub mod kit;

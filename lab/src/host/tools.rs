@@ -39,11 +39,11 @@ pub const DEPMOD: Tool = Tool { name: "depmod", package: "kmod", purpose: "tells
 /// Ends the emulator when the lab is killed.
 pub const SETPRIV: Tool =
     Tool { name: "setpriv", package: "util-linux", purpose: "ends the emulator when the lab is killed" };
+/// Makes disks of parts of other disks, in the guest of the tests.
+pub const DMSETUP: Tool =
+    Tool { name: "dmsetup", package: "dmsetup", purpose: "makes disks of parts of other disks" };
 /// The compiler for BPF.
 pub const CLANG: Tool = Tool { name: "clang", package: "clang", purpose: "compiles the BPF programs" };
-/// Prints BTF as C. Only needed to make `vmlinux.h` again.
-pub const BPFTOOL: Tool =
-    Tool { name: "bpftool", package: "bpftool", purpose: "prints a kernel's types as C" };
 
 /// Compresses the guest's root of a room kit. The kernels unpack it much faster than what xz makes.
 pub const ZSTD: Tool = Tool { name: "zstd", package: "zstd", purpose: "compresses the room kit" };

@@ -13,9 +13,10 @@ use crate::host::tools::{BUSYBOX, output};
 use crate::machine::kernels::Kernel;
 
 /// Modules of the kernel's package that the guest can load, with all that they need: disks whose time and errors are
-/// known, an I/O scheduler, and a file system whose functions are in a module. What a kernel has built in is no module.
-const MODULES: [&str; 7] =
-    ["null_blk", "scsi_debug", "sd_mod", "mq-deadline", "vfat", "nls_cp437", "nls_ascii"];
+/// known, disks that consist of a file or of other disks, an I/O scheduler, and a file system whose functions are in a module.
+/// What a kernel has built in is no module.
+const MODULES: [&str; 9] =
+    ["null_blk", "scsi_debug", "sd_mod", "mq-deadline", "vfat", "nls_cp437", "nls_ascii", "loop", "dm-mod"];
 
 /// What a guest has in its root file system.
 #[derive(Clone, Debug)]

@@ -23,12 +23,14 @@ use stage10_ctracer::tree::{Call, Life, Tree};
 
 use crate::guest::{AtEnd, Missed, io, programs, quiet, sh, wait_until};
 use crate::pagecache::{go, prepare};
+use crate::split::{PIECES, with_split};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
     ctracer_finds_what_another_reader_of_the_types_finds,
     ctracer_lives_are_what_io_did,
     ctracer_tells_every_kind_of_bio,
+    ctracer_lives_last_until_the_last_piece_ends,
     ctracer_nests_as_function_graph_does,
     ctracer_filters,
     ctracer_loses_nothing,
@@ -378,6 +380,21 @@ fn ctracer_tells_every_kind_of_bio() {
         writes.iter().filter(|life| life.bio.sector >= 7200).map(|life| u64::from(life.bio.bytes)).sum();
     assert!(cached >= 3 * 4096, "{cached}");
     assert!(tree.lives.iter().all(|life| life.end.is_some()));
+}
+
+/// Pieces on disks of different speed, of which each is the last one once.
+fn ctracer_lives_last_until_the_last_piece_ends() {
+    quiet();
+    with_split(|disk, size| {
+        let (tree, done) = watch(&SOME, || io(&format!("write {disk} --count 1 --size {size}")));
+        check(&tree);
+        let [life] = lives(&tree, disk, "write")[..] else { panic!("{:?}", tree.lives) };
+        assert_eq!(u64::from(life.bio.bytes), size);
+        assert!(Duration::from_nanos(life.duration().unwrap()) >= PIECES[2], "{life:?}");
+        assert!(done.first_ns <= life.start && life.end.unwrap() <= done.last_ns, "{life:?} {done:?}");
+        let ends = tree.calls.iter().filter(|call| name(&tree, call) == "bio_endio");
+        assert_eq!(life.end, ends.map(|call| call.place.time).max(), "nothing ended later: {life:?}");
+    });
 }
 
 /// The calls of direct writes, as (depth, name): what a `submit_bio()` calls, and what a `bio_endio()` does. The one that is

@@ -66,9 +66,9 @@ pub struct Missed;
 
 /// Ends a program that counts exactly, and gives what it printed.
 ///
-/// A kernel does not run a program within itself; nor, for probes that are kprobes, within another one. So it skips an
-/// interrupt that comes in the middle of one, and a preemptible kernel, as 7.2 is, another task as well. It counts these
-/// calls and the program tells them; then the case begins anew.
+/// A kernel does not run a program within itself; nor does it run that of a kprobe or of `tracepoint/...` within another of
+/// these. So it skips an interrupt that comes in the middle of one, and a preemptible kernel, as 7.2 is, another task as well. It
+/// counts these calls and the program tells them; then the case begins anew.
 pub fn end_exact(stage: Running) -> Observation {
     let seen = stage.end(Signal::SIGINT).unwrap();
     assert!(seen.status.success(), "{seen:?}");

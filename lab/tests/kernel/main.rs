@@ -8,6 +8,7 @@
 //! At the end the slowest cases are printed; with `LAB_TIMES=1` all, with the time that each took.
 
 mod channels;
+mod claims;
 mod ctracer;
 mod drift;
 mod driver;
@@ -20,9 +21,11 @@ mod pagecache;
 mod requests;
 mod scenario;
 mod situations;
+mod split;
 mod stacks;
 mod stages;
 mod variants;
+mod vmlinux;
 mod writers;
 
 use std::panic::catch_unwind;
@@ -32,7 +35,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::{OrCause, Result};
-use lab::host::tools::SETPRIV;
+use lab::host::tools::{DMSETUP, SETPRIV};
 use lab::machine::kernels::{DEFAULT, MATRIX};
 use lab::machine::vm::{Machine, Vm};
 use lab::workbook::Workbook;
@@ -44,7 +47,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 13] = [
+const CASES: [&[Case]; 15] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -58,6 +61,8 @@ const CASES: [&[Case]; 13] = [
     ctracer::CASES,
     scenario::CASES,
     writers::CASES,
+    claims::CASES,
+    split::CASES,
 ];
 
 /// The cases that run on the oldest kernel and on the newest, and with `LAB_SOAK=1` on those between, too: how programs begin and
@@ -188,6 +193,9 @@ fn on_host(arguments: &Arguments) -> ExitCode {
             trials.push(Trial::test(name.clone(), move || fleet.run(nth, &name, case)));
         }
     }
+    let nth = MATRIX.iter().position(|series| series.name == DEFAULT).unwrap_or_default();
+    let vmlinux = move || fleet.with(nth, |guest| vmlinux::is_like_the_kernels(guest).map_err(failed));
+    trials.push(Trial::test(format!("{DEFAULT}::vmlinux_h_is_like_the_kernels_types"), vmlinux));
     // These leave the kernel unusable, so each has a guest of its own.
     for (case, _) in situations::SPECIAL {
         let is_at_boot = case.ends_with("at_boot");
@@ -308,8 +316,8 @@ fn boot(kernel: &str, append: &str) -> Result<Vm> {
     let ourselves = folder.path().join("kernel-tests");
     let this = std::env::current_exe().or_cause("cannot find ourselves")?;
     std::fs::copy(this, &ourselves).or_cause("cannot copy ourselves")?;
-    machine.binaries.extend([ourselves, SETPRIV.find()?]);
-    for name in ["shout", "refused"] {
+    machine.binaries.extend([ourselves, SETPRIV.find()?, DMSETUP.find()?]);
+    for name in ["shout", "refused", "nested"] {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
     }

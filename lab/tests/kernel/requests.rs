@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use common::preflight::release;
 use common::report::Unpaired;
+use lab::guest::device_mapper::Linear;
 use lab::guest::null_blk::{NullBlk, long_enough};
 use lab::guest::running::Observation;
 use lab::guest::system::{Setting, queue};
 use lab::guest::truth::{self, Event, disk_ios, durations, unpaired};
+use lab::shared::disks::RAW_DEVICE;
 
-use crate::guest::{io, one_by_one, quiet, sh, wait_until, watch_while, with_ext4};
+use crate::guest::{AtEnd, io, one_by_one, quiet, sh, wait_until, watch_while, with_ext4};
 use crate::stages::check_durations;
 use crate::{Case, cases};
 
@@ -25,6 +27,8 @@ pub const CASES: &[Case] = cases![
     stage07_counts_no_flush_of_fsync,
     stage07_needs_no_iostats,
     stage07_counts_with_each_scheduler,
+    stage07_counts_the_requests_of_a_loop_device,
+    stage07_sees_only_the_disk_below_a_device_mapper_disk,
     stage07_counts_a_request_that_fails_in_part_once,
     stage07_counts_a_request_that_is_started_twice_once,
     stage07_counts_ends_without_a_start,
@@ -201,6 +205,42 @@ fn stage07_counts_with_each_scheduler() {
         let seen = watch_requests("stage07", || drop(io("write /dev/scratch --count 64")));
         assert_eq!(seen.is_complete().ios, 64, "{scheduler}");
     }
+}
+
+/// What a disk has read and written by its own counters.
+fn ios_of(device: &str) -> u64 {
+    let stat = queue(device, "").unwrap().with_file_name("stat");
+    let stat = fs::read_to_string(stat).unwrap();
+    let count = |nth| stat.split_whitespace().nth(nth).unwrap().parse::<u64>().unwrap();
+    count(0) + count(4)
+}
+
+/// A loop device has a queue of requests and a driver of its own, which writes to the file.
+fn stage07_counts_the_requests_of_a_loop_device() {
+    quiet();
+    sh("modprobe loop && dd if=/dev/zero of=/tmp/loop bs=1M count=1 && losetup /dev/loop0 /tmp/loop");
+    let _removed = AtEnd("losetup -d /dev/loop0; rm /tmp/loop");
+    let before = ios_of("/dev/loop0");
+    // The file is on tmpfs, so these are the only requests.
+    let seen = watch_requests("stage07", || drop(io("write /dev/loop0 --count 32")));
+    assert_eq!(ios_of("/dev/loop0") - before, 32);
+    assert_eq!((seen.started, seen.completed, seen.is_complete().ios), (32, 32, 32), "{}", seen.seen.stdout);
+}
+
+/// It passes each bio on: both disks count it, and there is one request, of the disk below.
+fn stage07_sees_only_the_disk_below_a_device_mapper_disk() {
+    quiet();
+    let below = fs::canonicalize(RAW_DEVICE).unwrap();
+    let disk = Linear::new("linear", &[(&below, 4096)]).unwrap();
+    let device = disk.device.to_str().unwrap();
+    let counts = || [device, RAW_DEVICE].map(ios_of);
+    let before = counts();
+    let seen = watch_requests("stage07", || drop(io(&format!("write {device} --count 32"))));
+    let [upper, lower] = [0, 1].map(|nth| counts()[nth] - before[nth]);
+    assert_eq!((upper, lower), (32, 32));
+    assert_eq!((seen.started, seen.completed, seen.durations.len()), (32, 32, 32), "{}", seen.seen.stdout);
+    let Unpaired { open, dropped, unmatched, .. } = seen.unpaired;
+    assert_eq!((open, dropped, unmatched), (0, 0, Some(0)));
 }
 
 /// The kernel's emulated SCSI disk, with options; it is called `/dev/sdX`.

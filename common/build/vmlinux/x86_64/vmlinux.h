@@ -4918,7 +4918,7 @@ enum rw_hint {
 	WRITE_LIFE_MEDIUM = 3,
 	WRITE_LIFE_LONG = 4,
 	WRITE_LIFE_EXTREME = 5,
-};
+} __attribute__((mode(byte)));
 
 struct posix_acl;
 
@@ -5539,7 +5539,7 @@ enum blk_integrity_checksum {
 	BLK_INTEGRITY_CSUM_IP = 1,
 	BLK_INTEGRITY_CSUM_CRC = 2,
 	BLK_INTEGRITY_CSUM_CRC64 = 3,
-};
+} __attribute__((mode(byte)));
 
 struct blk_integrity {
 	unsigned char flags;

@@ -1,0 +1,113 @@
+//! `vmlinux.h` has the layout of the kernel that it was made from, as a compiler understands it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Error, OrCause, Result};
+use lab::machine::vm::Vm;
+use lab::measure::vmlinux;
+use lab::workbook::Workbook;
+use libbpf_rs::HasSize;
+use libbpf_rs::btf::types::{Composite, MemberAttr};
+use libbpf_rs::btf::{Btf, BtfType};
+
+/// Where each member is, in bits, and how long it is if it is a bit field; what is in a struct without a name counts as a
+/// member of the one around it.
+#[derive(Debug, PartialEq)]
+struct Layout {
+    bytes: usize,
+    members: Vec<(String, u32, Option<u8>)>,
+}
+
+impl Layout {
+    fn of(btf: &Btf<'_>, composite: Composite<'_>) -> Self {
+        let mut members = Vec::new();
+        Self::add(btf, composite, "", 0, &mut members);
+        Self { bytes: composite.size(), members }
+    }
+
+    fn add(
+        btf: &Btf<'_>,
+        composite: Composite<'_>,
+        within: &str,
+        from: u32,
+        members: &mut Vec<(String, u32, Option<u8>)>,
+    ) {
+        for member in composite.iter() {
+            let name = format!("{within}{}", member.name.unwrap_or_default().to_str().unwrap());
+            let (offset, bits) = match member.attr {
+                MemberAttr::Normal { offset } => (offset, None),
+                MemberAttr::BitField { size, offset } => (offset, Some(size)),
+            };
+            let ty = btf.type_by_id::<BtfType<'_>>(member.ty).unwrap();
+            match Composite::try_from(ty) {
+                Ok(inner) if ty.name().is_none() => {
+                    let within = if name == within { name } else { format!("{name}.") };
+                    Self::add(btf, inner, &within, from + offset, members);
+                }
+                _ => members.push((name, from + offset, bits)),
+            }
+        }
+    }
+}
+
+/// The structs and unions that have a name, each kind by itself. A kernel has a few names twice.
+fn layouts(btf: &Btf<'_>) -> BTreeMap<(bool, String), Vec<Layout>> {
+    let mut found = BTreeMap::<_, Vec<_>>::new();
+    let types = (1..btf.len() as u32).filter_map(|id| btf.type_by_id::<BtfType<'_>>(id.into()));
+    for (name, composite) in types.filter_map(|ty| Some((ty.name()?, Composite::try_from(ty).ok()?))) {
+        let name = (composite.is_struct, name.to_str().unwrap().to_owned());
+        found.entry(name).or_default().push(Layout::of(btf, composite));
+    }
+    found
+}
+
+/// Compiles the BPF sources of the workbook and gives the objects.
+fn objects(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
+    let programs = workbook.programs().filter(|program| program.tracer().is_none());
+    let packages = programs.map(|program| program.folder().to_owned());
+    let build = |package: PathBuf| {
+        let out = folder.join(package.file_name().unwrap_or_default());
+        fs::create_dir(&out).or_cause("cannot make a folder")?;
+        common_build::build(&package, &out).map_err(Error::new)
+    };
+    packages.chain([workbook.root.join("lab/channels")]).map(build).collect()
+}
+
+/// The kernel of `guest` is the one that `vmlinux.h` is made from. It does not panic, since other cases use the guest, too.
+pub fn is_like_the_kernels(guest: &mut Vm) -> Result<()> {
+    let workbook = Workbook::read()?;
+    let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
+    let kernel = folder.path().join("btf");
+    fs::write(&kernel, vmlinux::btf_of(guest)?).or_cause("cannot write the BTF")?;
+
+    let truth = layouts(&Btf::from_path(&kernel)?);
+    let mut compared = BTreeSet::new();
+    for object in objects(&workbook, folder.path())? {
+        // What has a kernel's name is not declared by the program itself: vmlinux.h has it already.
+        for (name, found) in layouts(&Btf::from_path(&object)?) {
+            let Some(truth) = truth.get(&name) else { continue };
+            if let Some(found) = found.iter().find(|found| !truth.contains(found)) {
+                return Err(Error::new(format!("{} has another layout than in the kernel", name.1))
+                    .evidence(format!("{}:\n{found:?}\nthe kernel:\n{truth:?}", object.display()))
+                    .fix("make vmlinux"));
+            }
+            compared.insert(name.1);
+        }
+    }
+    let known = ["bio", "block_device", "kiocb", "request", "trace_event_raw_mm_filemap_op_page_cache"];
+    if let Some(name) = known.iter().find(|name| !compared.contains(**name)) {
+        return Err(Error::new(format!("no program has {name}")).evidence(format!("{compared:?}")));
+    }
+
+    let file = fs::read_to_string(vmlinux::path(&workbook, "x86_64")).or_cause("there is no vmlinux.h")?;
+    let now = vmlinux::header(&kernel, &guest.release)?;
+    if file != now {
+        let differs = file.lines().zip(now.lines()).find(|(old, new)| old != new);
+        return Err(Error::new("vmlinux.h is not what `make vmlinux` writes")
+            .evidence(format!("{differs:?}"))
+            .fix("make vmlinux"));
+    }
+    Ok(())
+}
