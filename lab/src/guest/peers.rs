@@ -100,14 +100,14 @@ fn costs() -> Result<Vec<String>> {
     let disk = NullBlk::new("fast", Duration::from_micros(10))?;
     let device = disk.device.to_string_lossy().into_owned();
     let known: BTreeSet<_> = ProgInfoIter::default().map(|program| program.id).collect();
-    // By name, and from the last to the first: a request is issued before it completes.
+    // In the order in which they were loaded, which is that of their source: a request is issued before it completes.
     let measure = || -> Result<Vec<String>> {
         io(&["write", &device, "--count", "200"])?;
         let programs = ProgInfoIter::default().filter(|program| !known.contains(&program.id));
-        let of_each: BTreeMap<_, _> = programs
-            .filter_map(|program| Some((program.name, program.run_time_ns.checked_div(program.run_cnt)?)))
-            .collect();
-        let shown = of_each.iter().rev().map(|(name, cost)| format!("`{}` {cost}", name.to_string_lossy()));
+        let shown = programs.filter_map(|program| {
+            let cost = program.run_time_ns.checked_div(program.run_cnt)?;
+            Some(format!("`{}` {cost}", program.name.to_string_lossy()))
+        });
         Ok(shown.collect())
     };
     let mut rows = Vec::new();

@@ -8,6 +8,7 @@ use std::panic::panic_any;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use lab::guest::running::{Observation, Running};
 use lab::guest::system::Setting;

@@ -194,8 +194,11 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         }
     }
     let nth = MATRIX.iter().position(|series| series.name == DEFAULT).unwrap_or_default();
-    let vmlinux = move || fleet.with(nth, |guest| vmlinux::is_like_the_kernels(guest).map_err(failed));
-    trials.push(Trial::test(format!("{DEFAULT}::vmlinux_h_is_like_the_kernels_types"), vmlinux));
+    let name = format!("{DEFAULT}::vmlinux_h_is_like_the_kernels_types");
+    let timed = name.clone();
+    let vmlinux =
+        move || fleet.with(nth, &timed, |guest| vmlinux::is_like_the_kernels(guest).map_err(failed));
+    trials.push(Trial::test(name, vmlinux));
     // These leave the kernel unusable, so each has a guest of its own.
     for (case, _) in situations::SPECIAL {
         let is_at_boot = case.ends_with("at_boot");
