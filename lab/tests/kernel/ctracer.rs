@@ -52,8 +52,6 @@ pub const OUTER: &[&str] = &[
     "ctracer_loses_nothing",
     "ctracer_traces_other_classes",
     "ctracer_ends_in_every_phase",
-    "ctracer_tells_what_is_wrong",
-    "ctracer_keeps_what_it_cannot_write",
     "ctracer_records_what_comes_when_all_is_attached",
     "ctracer_attaches_no_more_than_the_kernel_lets",
     "ctracer_goes_on_without_those_that_the_kernel_refuses",

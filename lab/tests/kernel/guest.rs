@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use lab::guest::running::{Observation, Running};
 use lab::guest::system::{mount_fs, unmount_fs};
+use lab::guest::truth;
 use lab::shared::disks::FS_MOUNT;
 use lab::shared::workload::{Done, Io};
 use libbpf_rs::query::ProgInfoIter;
@@ -49,6 +50,17 @@ pub fn io(arguments: &str) -> Done {
 /// What a stage printed while `io` ran; ended by Ctrl-C.
 pub fn watch(stage: &str, arguments: &str) -> (Observation, Done) {
     watch_while(stage, || io(arguments))
+}
+
+/// As [`watch`], of a stage that counts exactly. If it reports that the kernel did not show it some calls, the case begins anew;
+/// see [`Missed`].
+pub fn watch_exact(stage: &str, arguments: &str) -> (Observation, Done) {
+    let (seen, done) = watch(stage, arguments);
+    if truth::missed(&seen).is_some_and(|missed| missed > 0) {
+        eprintln!("{stage}: {}", seen.stdout.lines().last().unwrap_or_default());
+        panic_any(Missed);
+    }
+    (seen, done)
 }
 
 /// What a stage printed while something was done; ended by Ctrl-C.

@@ -504,7 +504,7 @@ fn what_came_before_ctrl_c_is_printed() {
     assert_eq!(seen.lines().len(), 300);
 }
 
-/// Threads that write without an end until this is dropped, to a disk that takes no time, so that they never wait.
+/// A thread for each CPU that writes without an end until this is dropped, to a disk that takes no time, so that they never wait.
 struct Flood {
     stop: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<()>>,
@@ -525,7 +525,7 @@ impl Flood {
                 }
             })
         };
-        let threads = (0..4).map(|_| writer()).collect();
+        let threads = (0..2).map(|_| writer()).collect();
         Self { stop, threads, _disk: disk }
     }
 
@@ -553,7 +553,7 @@ fn a_stage_ends_in_the_middle_of_a_flood() {
             let stage = ["stage03", "--duration", &seconds].into_iter().chain(option);
             let stage = Running::start(&stage.collect::<Vec<_>>())?;
             // So that it gets less of the CPUs than the writers, and never catches up with them.
-            sh(&format!("renice -n 10 -p {}", stage.pid()));
+            sh(&format!("renice -n 5 -p {}", stage.pid()));
             let flood = Flood::start();
             // It ends although the flood does not.
             let seen = stage.wait()?;

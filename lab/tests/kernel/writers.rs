@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::ctracer::{self, has_fprobe};
-use crate::guest::{io, quiet, watch};
+use crate::guest::{io, quiet, watch, watch_exact};
 use crate::pagecache::{LARGE, files};
 use crate::stages::{Subject, stages_of};
 use crate::{Case, cases};
@@ -33,7 +33,7 @@ fn four_writers() -> String {
 
 fn stage02_sees_each_end_of_four_writers() {
     quiet();
-    let (seen, _) = watch("stage02", &four_writers());
+    let (seen, _) = watch_exact("stage02", &four_writers());
     let events = truth::events(&seen).unwrap();
     let ends = events.iter().filter(|(_, event)| matches!(event, Event::End { .. })).count();
     assert_eq!((events.len() - ends, ends), (WRITES, WRITES));
@@ -43,7 +43,7 @@ fn stage02_sees_each_end_of_four_writers() {
 fn stages_time_each_bio_of_four_writers() {
     quiet();
     for number in stages_of(&[Subject::Bios]).into_iter().filter(|number| *number >= 3) {
-        let (seen, _) = watch(&format!("stage{number:02}"), &four_writers());
+        let (seen, _) = watch_exact(&format!("stage{number:02}"), &four_writers());
         let events = truth::events(&seen).unwrap();
         let (mut in_flight, mut expected) = (BTreeMap::new(), Vec::new());
         // The pipe gives the lines in the order of their times, but two CPUs may print at the same one.
@@ -60,7 +60,10 @@ fn stages_time_each_bio_of_four_writers() {
             if is_start {
                 assert_eq!(in_flight.insert(bio, ns), None, "stage {number}: submitted twice");
             } else {
-                expected.push(ns - in_flight.remove(&bio).expect("an end without a start"));
+                let Some(start) = in_flight.remove(&bio) else {
+                    panic!("stage {number}: {bio:?} ends at {ns} without a start\n{}", seen.stdout)
+                };
+                expected.push(ns - start);
             }
         }
         let mut durations = durations(&events);
@@ -79,7 +82,7 @@ fn stages_time_each_bio_of_four_writers() {
 fn stage07_times_each_request_of_four_writers() {
     quiet();
     let before = truth::disk_ios().unwrap();
-    let (seen, _) = watch("stage07", &four_writers());
+    let (seen, _) = watch_exact("stage07", &four_writers());
     let ios = (truth::disk_ios().unwrap() - before) as usize;
     let events = truth::events(&seen).unwrap();
     let requests: BTreeSet<_> = events
