@@ -174,7 +174,8 @@ mod tests {
     fn items_come_from_the_sources() {
         let text = expanded("Look:\n\n{{#item 03 bio_endio_entry}}\n\n{{#item 03 main.rs Args}}\n").unwrap();
         assert!(
-            text.starts_with("Look:\n\n```c\nSEC(\"kprobe/bio_endio\")\nint BPF_KPROBE(bio_endio_entry"),
+            text.starts_with("Look:\n\n```c\n/*\n * bio_endio() runs in interrupts.")
+                && text.contains("\nSEC(\"fentry/bio_endio\")\nint BPF_PROG(bio_endio_entry"),
             "{text}"
         );
         assert!(text.contains("return 0;\n}\n```\n\n```rust\n/// Print how long"), "{text}");
