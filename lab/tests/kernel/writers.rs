@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::panic::panic_any;
 
 use common::report::Unpaired;
 use lab::guest::running::Running;
@@ -9,7 +10,7 @@ use lab::guest::truth::{self, Event, durations, histogram, histograms, unpaired}
 use serde_json::Value;
 
 use crate::ctracer::{self, has_fprobe};
-use crate::guest::{end_exact, io, quiet, watch, watch_exact};
+use crate::guest::{Missed, end_exact, io, quiet, watch, watch_exact};
 use crate::pagecache::{LARGE, files};
 use crate::stages::{Subject, stages_of};
 use crate::{Case, cases};
@@ -114,6 +115,11 @@ fn ctracer_follows_each_bio_of_four_writers() {
     let tree = ctracer::end_as_it_is(stage);
     ctracer::check(&tree);
     let ended = tree.lives.iter().filter(|life| life.end.is_some()).count();
+    let missed = tree.losses.as_ref().and_then(|losses| losses.suppressed).unwrap_or_default();
+    if ended < WRITES && missed > 0 {
+        eprintln!("{ended} lives, {missed} calls were not shown");
+        panic_any(Missed);
+    }
     assert_eq!((tree.lives.len(), ended), (WRITES, WRITES));
 }
 
