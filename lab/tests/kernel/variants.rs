@@ -45,13 +45,6 @@ const VARIANTS: &[Variant] = &[
         source: None,
         edits: &[("max_entries, 16384", "max_entries, 16"), ("&stack_map, 0)", "&stack_map, 1 << 10)")],
     },
-    // Stage 02's page tells how many ends are lost then.
-    Variant {
-        name: "stage03-kprobe",
-        stage: "03",
-        source: None,
-        edits: &[("fentry/bio_endio", "kprobe/bio_endio"), ("BPF_PROG(bio_endio", "BPF_KPROBE(bio_endio")],
-    },
     Variant { name: "stage07-function", stage: "07.1", source: None, edits: &[] },
     // What the chapter on histograms says to try.
     Variant { name: "stage08-session", stage: "08", source: Some(SESSION), edits: &[] },

@@ -109,7 +109,6 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 	struct io_kind kind = { .dev = dev_of(rq), .flags = rq->cmd_flags & flags_kept };
 	struct hist *hist;
 	u32 slot;
-
 	bool is_wanted = kind.dev && (!only_dev || kind.dev == only_dev);
 
 	if (nr_bytes < rq->__data_len)
