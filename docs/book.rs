@@ -1,7 +1,7 @@
 //! Builds the workbook's book into one folder of HTML, which works without a server and without a network.
 
 #![deny(unsafe_code)]
-#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 mod directives;
 mod links;
@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use common::report::print_text;
 use common::{Error, OrCause, Result};
 use lab::workbook::Workbook;
 use mdbook_driver::MDBook;
@@ -34,7 +35,7 @@ fn main() -> Result<()> {
     let folder = std::path::absolute(&folder).or_cause("cannot tell where to write")?;
     check_replaceable(&folder)?;
     build(workbook, &folder)?;
-    println!("{}", folder.join("index.html").display());
+    print_text(folder.join("index.html").display())?;
     Ok(())
 }
 

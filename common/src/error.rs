@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// [`std::result::Result`] with the workbook's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -9,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// `fn main() -> Result<()>` prints it on stderr and exits with status 1. Rust uses [`fmt::Debug`] for that, so
 /// `Debug` and `Display` are the same here.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Error {
     cause: String,
     evidence: Option<String>,
@@ -20,6 +22,12 @@ impl Error {
     /// An error with its cause: what went wrong, in one sentence.
     pub fn new(cause: impl Into<String>) -> Self {
         Self { cause: cause.into(), evidence: None, fix: None }
+    }
+
+    /// The same error with another cause.
+    #[must_use]
+    pub fn with_cause(self, cause: impl Into<String>) -> Self {
+        Self { cause: cause.into(), ..self }
     }
 
     /// Adds how we know: the file, the number or the words of the system.

@@ -28,16 +28,16 @@ pub fn print(report: impl fmt::Display) -> Result<()> {
         .or_cause("cannot print the report")
 }
 
-/// Prints on stdout what is too long to be a report: so much of it as somebody reads, as with `| head -3`.
+/// Prints text on stdout, as much of it as somebody reads: with `| head -3`, the rest goes nowhere and that is no error.
 ///
 /// # Errors
 /// If it can't be printed.
-pub fn print_long(text: impl fmt::Display) -> Result<()> {
+pub fn print_text(text: impl fmt::Display) -> Result<()> {
     let text = format!("{text}\n");
     let printed = io::stdout().write_all(text.as_bytes());
     printed
         .or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
-        .or_cause("cannot print it")
+        .or_cause("cannot print on stdout")
 }
 
 /// Columns of the terminal that stdout is; 80 if it is none.
@@ -48,7 +48,7 @@ pub fn columns() -> usize {
 
 /// What time it is here, such as `2026-03-01 17:04:05`.
 pub fn time_stamp() -> String {
-    jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S").to_string()
+    chrono::Local::now().format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// Says if the kernel did not show some calls to the programs, see [`missed_calls`]: then counts are too low. Call it

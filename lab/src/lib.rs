@@ -4,7 +4,7 @@
 //! others on yours. Each `mod.rs` says what the folder may import; `tests/layers.rs` checks that.
 
 #![deny(unsafe_code)]
-#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 pub mod guest;
 pub mod host;

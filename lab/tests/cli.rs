@@ -86,6 +86,41 @@ fn a_kernel_that_is_not_here_is_told() {
     insta::assert_snapshot!(text.replace(nowhere.path().to_str().unwrap(), "[cache]"));
 }
 
+/// Where there is no kernel to boot.
+#[test]
+fn a_programs_help_and_its_refusals_need_no_kernel() {
+    let nowhere = tempfile::tempdir().unwrap();
+    let lab = |arguments: &[&str]| {
+        run(Command::new(env!("CARGO_BIN_EXE_lab")).args(arguments).env("XDG_CACHE_HOME", nowhere.path()))
+    };
+    let workbook = Workbook::read().unwrap();
+    for program in workbook.programs() {
+        let help = lab(&["run", &program.name(), "--", "--help"]);
+        let own = run(Command::new(workbook.binaries().join(program.binary())).arg("--help"));
+        assert_eq!(help, own);
+        let refused = lab(&["run", &program.name(), "--", "--no-such-option"]);
+        assert!(refused.contains("unexpected argument") && refused.ends_with("status: 2"), "{refused}");
+        let accepted = lab(&["run", &program.name()]);
+        assert!(
+            accepted.contains("the kernel 6.12 is not here yet") && accepted.ends_with("status: 1"),
+            "{accepted}"
+        );
+    }
+}
+
+/// As on a full disk.
+#[test]
+fn what_cant_be_written_is_an_error() {
+    for arguments in [&["list"][..], &["doctor"], &["diff", "03"], &["exercise", "status"]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+        let output = lab.args(arguments).stdout(full).output().unwrap();
+        let seen = String::from_utf8(output.stderr).unwrap();
+        assert!(seen.contains("No space left on device") && !seen.contains("panicked"), "{seen}");
+        assert_eq!(output.status.code(), Some(1), "{seen}");
+    }
+}
+
 #[test]
 fn without_clang_the_build_says_what_to_install() {
     let workbook = Workbook::read().unwrap();

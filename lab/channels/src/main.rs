@@ -119,7 +119,7 @@ fn main() -> Result<()> {
                 let to_read = time(read)?.saturating_sub(clock);
                 let each = |ns: u64| ns / u64::from(FEW);
                 let one = to_read / seen.take().numbers.len().max(1) as u64;
-                println!("{name}\t{}\t{}\t{one}", each(awaited), each(alone));
+                report::print_text(format_args!("{name}\t{}\t{}\t{one}", each(awaited), each(alone)))?;
             }
             Channels::Loss => {
                 let counts = || {
@@ -137,7 +137,7 @@ fn main() -> Result<()> {
                 read()?;
                 let lost = first.lost + seen.borrow().lost;
                 let number = |number: Option<&u32>| number.map_or(0, |number| number - before.0);
-                println!(
+                report::print_text(format_args!(
                     "{name}\t{}\t{}\t{}\t{}\t{}\t{}\t{lost}",
                     first.numbers.len(),
                     number(first.numbers.iter().min()),
@@ -145,7 +145,7 @@ fn main() -> Result<()> {
                     first.count,
                     after.1 - before.1,
                     if after.1 == before.1 { 0 } else { after.2 },
-                );
+                ))?;
             }
         }
     }

@@ -2,7 +2,7 @@
 //! runs a stage together with a workload.
 
 #![forbid(unsafe_code)]
-#![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+#![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::process::ExitCode;
 

@@ -3,6 +3,5 @@
 use clap::Parser;
 
 fn main() -> common::Result<()> {
-    println!("{}", lab::shared::workload::Io::parse().run()?);
-    Ok(())
+    common::report::print_text(lab::shared::workload::Io::parse().run()?)
 }

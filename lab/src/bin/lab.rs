@@ -1,7 +1,7 @@
 //! `cargo lab`: see `cargo lab --help`.
 
 #![forbid(unsafe_code)]
-#![warn(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+#![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 
 use lab::kit::bundle::{self, KitOptions};
@@ -284,6 +285,9 @@ fn run(command: Command) -> Result<ExitCode> {
                 binaries.push(exercise::build(&workbook, own)?);
                 binary = own.binary();
             }
+            if let Some(status) = options_status(&workbook.binaries().join(&binary), &arguments)? {
+                return Ok(status);
+            }
             let mut guest = boot.boot_with(&workbook, binaries)?;
             let argv = program.argv(&binary, io.as_ref(), &arguments);
             guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
@@ -369,6 +373,18 @@ fn compare(workbook: &Workbook, names: &[&str], peek: bool) -> Result<(String, F
     let old = if names.len() > 1 { workbook.stage(names[0])? } else { workbook.parent(new)? };
     let head = format!("From stage {:02} to stage {:02}, which adds {}", old.number, new.number, new.adds);
     Ok((head, copies::files(old)?, copies::files(new)?))
+}
+
+/// The exit status of a program that ends without running, because it only prints its help or refuses its options. It is
+/// started on this machine, so the reader need not wait for a kernel to boot; see [`common::ONLY_OPTIONS`].
+fn options_status(binary: &Path, arguments: &[String]) -> Result<Option<ExitCode>> {
+    // The lab's own arguments, if the reader names none, are understood.
+    if arguments.is_empty() {
+        return Ok(None);
+    }
+    let status = std::process::Command::new(binary).args(arguments).env(common::ONLY_OPTIONS, "1").status();
+    let status = exit_code(status.or_cause(format!("cannot start {}", binary.display()))?);
+    Ok(if status == common::UNDERSTOOD { None } else { Some(status.into()) })
 }
 
 fn work_on(command: Exercise) -> Result<ExitCode> {

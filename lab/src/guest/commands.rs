@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
+use common::report::print_text;
 use common::traced::exit_code;
 use common::{OrCause, Result};
 use nix::sys::signal::{SigSet, Signal};
@@ -61,7 +62,7 @@ pub enum GuestCommand {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         argv: Vec<String>,
     },
-    /// Run the check of an exercise
+    /// Run the check of an exercise, and print its verdict as JSON
     Check {
         /// The exercise, such as 03.1, or a stage.
         exercise: String,
@@ -88,20 +89,21 @@ impl GuestCommand {
             }
             Self::Memory { stage } => {
                 let [running, most] = bench::memory(&stage)?;
-                println!("{running} {most}");
+                print_text(format_args!("{running} {most}"))?;
                 Ok(ExitCode::SUCCESS)
             }
             Self::Symbols => {
                 let [ours, floor] = bench::symbols()?;
-                println!("{ours} {floor}");
+                print_text(format_args!("{ours} {floor}"))?;
                 Ok(ExitCode::SUCCESS)
             }
             Self::Peers { what } => {
-                peers::compare(&what)?.iter().for_each(|line| println!("{line}"));
+                print_text(peers::compare(&what)?.join("\n"))?;
                 Ok(ExitCode::SUCCESS)
             }
             Self::Drift => {
-                drift::measure()?.iter().for_each(|row| println!("{}", row.join("\t")));
+                let rows = drift::measure()?.into_iter().map(|row| row.join("\t"));
+                print_text(rows.collect::<Vec<_>>().join("\n"))?;
                 Ok(ExitCode::SUCCESS)
             }
             Self::Demo { program } => {
@@ -114,7 +116,9 @@ impl GuestCommand {
                     .or_cause(format!("cannot start {}", argv[0]))
             }
             Self::Check { exercise, binary } => {
-                println!("{}", check::run(&exercise, &binary)?);
+                // The lab is at the other end of a serial line, and needs a value.
+                let verdict = serde_json::to_string(&check::run(&exercise, &binary));
+                print_text(verdict.or_cause("the verdict can't be written down")?)?;
                 Ok(ExitCode::SUCCESS)
             }
         }

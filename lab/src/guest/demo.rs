@@ -1,5 +1,6 @@
 //! A stage or an example for a moment, with the verdict of a truth check.
 
+use common::report::print_text;
 use common::{Error, Result};
 use nix::sys::signal::Signal;
 
@@ -20,13 +21,13 @@ pub fn run(name: &str) -> Result<()> {
         Err(_) => histogram(name)?,
     };
     for line in seen.stdout.lines().take(SHOWN) {
-        println!("  {line}");
+        print_text(format_args!("  {line}"))?;
     }
     let more = seen.stdout.lines().count().saturating_sub(SHOWN);
     if more > 0 {
-        println!("  ... and {more} more lines");
+        print_text(format_args!("  ... and {more} more lines"))?;
     }
-    println!("  TRUE: {verdict}.");
+    print_text(format_args!("  TRUE: {verdict}."))?;
     Ok(())
 }
 

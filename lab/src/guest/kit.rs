@@ -10,6 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use common::report::print_text;
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -302,20 +303,20 @@ pub fn demo() -> Result<()> {
     let workbook = workbook()?;
     let mut bad = Vec::new();
     for stage in workbook.all_stages() {
-        println!("\nStage {}: {}", stage.name(), stage.title);
+        print_text(format_args!("\nStage {}: {}", stage.name(), stage.title))?;
         let status = Command::new("guest").args(["demo", &stage.name()]).status();
         if !status.or_cause("cannot start the demo")?.success() {
             bad.push(stage.binary());
         }
     }
     for example in &workbook.examples {
-        println!("\nExample {}: {}", example.name(), example.title);
+        print_text(format_args!("\nExample {}: {}", example.name(), example.title))?;
         match run_briefly(example) {
             Ok(0) => {
                 eprintln!("Error: it printed nothing");
                 bad.push(example.name());
             }
-            Ok(lines) => println!("  It printed {lines} lines, and ended well."),
+            Ok(lines) => print_text(format_args!("  It printed {lines} lines, and ended well."))?,
             Err(error) => {
                 eprintln!("Error: {error}");
                 bad.push(example.name());
@@ -323,7 +324,7 @@ pub fn demo() -> Result<()> {
         }
     }
     if bad.is_empty() {
-        println!("\nTo run one yourself: ./lab run 01");
+        print_text("\nTo run one yourself: ./lab run 01")?;
         return Ok(());
     }
     Err(Error::new(format!("these failed: {}", bad.join(", "))).evidence("their words above"))

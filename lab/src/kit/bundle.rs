@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use common::report::print_text;
 use common::{Error, OrCause, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -107,7 +108,7 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
         fs::remove_dir_all(&out).or_cause(format!("cannot replace {}", out.display()))?;
     }
     fs::rename(&kit.folder, &out).or_cause(format!("cannot put the kit into {}", out.display()))?;
-    print!("{}", kit.summary(&out));
+    print_text(kit.summary(&out).trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -144,7 +145,7 @@ pub fn verify(folder: &Path) -> Result<ExitCode> {
         bad.push("check".to_owned());
     }
     for name in &names {
-        println!("\nKernel {name}");
+        print_text(format_args!("\nKernel {name}"))?;
         if !run(&["--kernel", name, "demo"])? {
             bad.push(format!("kernel {name}"));
         }
@@ -154,7 +155,7 @@ pub fn verify(folder: &Path) -> Result<ExitCode> {
             .evidence(format!("failed: {}; their words above", bad.join(", ")))
             .fix("make it again: make bundle"));
     }
-    println!("\nEvery stage and example ran on {}.", names.join(", "));
+    print_text(format_args!("\nEvery stage and example ran on {}.", names.join(", ")))?;
     Ok(ExitCode::SUCCESS)
 }
 

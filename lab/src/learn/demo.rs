@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use common::report::print_text;
 use common::{Error, Result};
 
 use crate::machine::vm::Vm;
@@ -21,9 +22,9 @@ pub fn run(guest: &mut Vm, workbook: &Workbook) -> Result<ExitCode> {
         stages.map(Ok).chain(EXAMPLES.map(|name| workbook.program(name))).collect::<Result<_>>()?;
     let mut bad = 0;
     for program in &programs {
-        println!("\n{}: {}", program.binary(), program.title());
+        print_text(format_args!("\n{}: {}", program.binary(), program.title()))?;
         let seen = guest.output(&["guest", "demo", &program.name()], Duration::from_secs(180))?;
-        print!("{}", String::from_utf8_lossy(&seen.stdout));
+        print_text(String::from_utf8_lossy(&seen.stdout).trim_end())?;
         if seen.status != 0 {
             eprint!("{}", seen.stderr);
             bad += 1;
@@ -32,6 +33,6 @@ pub fn run(guest: &mut Vm, workbook: &Workbook) -> Result<ExitCode> {
     if bad > 0 {
         return Err(Error::new(format!("{bad} of {} programs did not tell the truth", programs.len())));
     }
-    println!("\nTo run one yourself: cargo lab run 01");
+    print_text("\nTo run one yourself: cargo lab run 01")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use common::preflight::{self, Need, release};
+use common::report::print_text;
 use common::{Error, OrCause, Result, tracefs};
 
 use crate::host::tools;
@@ -24,24 +25,24 @@ pub fn run(workbook: &Workbook, program: Option<&str>) -> Result<ExitCode> {
     let [name, binary] = program
         .map_or_else(|| ["01", "stage01"].map(str::to_owned), |program| [program.name(), program.binary()]);
     let lab = for_the_lab(workbook);
-    println!("For the lab (cargo lab run STAGE), which needs no root:");
-    print!("{}", text(&lab));
-    println!("\nFor running on this machine itself (sudo target/debug/{binary}), kernel {}:", release());
     let native = natively(program)?;
-    print!("{}", text(&native));
 
     let works = |findings: &[Finding]| findings.iter().all(|(_, found)| found.is_ok());
-    println!();
-    match (works(&lab), works(&native)) {
-        (true, true) => {
-            println!("Both ways work: cargo lab run {name}, or sudo target/debug/{binary}")
-        }
-        (true, false) => println!("The lab works: cargo lab run {name}"),
-        (false, true) => println!(
+    let verdict = match (works(&lab), works(&native)) {
+        (true, true) => format!("Both ways work: cargo lab run {name}, or sudo target/debug/{binary}"),
+        (true, false) => format!("The lab works: cargo lab run {name}"),
+        (false, true) => format!(
             "The lab lacks something (see above); this machine itself works: sudo target/debug/{binary}"
         ),
-        (false, false) => println!("Neither way works yet. Start with the first fix above."),
-    }
+        (false, false) => "Neither way works yet. Start with the first fix above.".to_owned(),
+    };
+    print_text(format_args!(
+        "For the lab (cargo lab run STAGE), which needs no root:\n{}\n\
+         For running on this machine itself (sudo target/debug/{binary}), kernel {}:\n{}\n{verdict}",
+        text(&lab),
+        release(),
+        text(&native)
+    ))?;
     Ok(if works(&lab) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -337,24 +337,17 @@ fn remember(workbook: &Workbook, done: &BTreeSet<String>) -> Result<()> {
 /// # Errors
 /// If the program does not do what it should.
 pub fn verdict(guest: &mut Vm, exercise: &Exercise<'_>, binary: &str) -> Result<String> {
-    let printed = guest.output(&["guest", "check", &exercise.id(), binary], LIMIT)?;
-    if printed.status == 0 {
-        return Ok(String::from_utf8_lossy(&printed.stdout).trim_end().to_owned());
-    }
-    // An error as we print it: the cause, and indented below it the evidence.
-    let said = printed.stderr.strip_prefix("Error: ").unwrap_or(&printed.stderr);
-    let (cause, rest) = said.split_once('\n').unwrap_or((said, ""));
-    let evidence: Vec<_> = rest.lines().map(|line| line.get(INDENT..).unwrap_or(line.trim())).collect();
-    Err(Error::new(format!("{} is not right yet: {cause}", exercise.id()))
-        .evidence(evidence.join("\n"))
-        .fix(format!(
-            "look at it: cargo lab run --mine {0}, with -- --verbose if it does not start; or: cargo lab exercise hint {0}",
-            exercise.id()
-        )))
+    let id = exercise.id();
+    let printed = guest.output(&["guest", "check", &id, binary], LIMIT)?;
+    let verdict: Result<String> = serde_json::from_slice(&printed.stdout)
+        .map_err(|_| Error::new(format!("the check of {id} broke off")).evidence(&printed.stderr))?;
+    verdict.map_err(|error| {
+        let cause = format!("{id} is not right yet: {}", error.cause());
+        error.with_cause(cause).fix(format!(
+            "look at it: cargo lab run --mine {id}, with -- --verbose if it does not start; or: cargo lab exercise hint {id}"
+        ))
+    })
 }
-
-/// How far the evidence of an error is indented.
-const INDENT: usize = 12;
 
 /// The exercises whose check has passed.
 ///

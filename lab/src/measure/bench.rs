@@ -4,6 +4,7 @@ use std::fs;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant, SystemTime};
 
+use common::report::print_text;
 use common::{Error, OrCause, Result};
 
 use crate::host::tools::output;
@@ -22,20 +23,20 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// # Errors
 /// If something can't be measured.
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
-    println!("{:<50} {:>10} {:>10}", "", "measured", "budget");
+    print_text(format_args!("{:<50} {:>10} {:>10}", "", "measured", "budget"))?;
     for series in MATRIX {
         let compare = median(|| kernels::find(series.name).map(drop))?;
         let compare = format!("{:.0} ms", compare.as_secs_f64() * 1e3);
-        row(&format!("compare {} with the lock before it boots", series.name), &compare, "50 ms");
+        row(&format!("compare {} with the lock before it boots", series.name), &compare, "50 ms")?;
         let boot = median(|| {
             let mut guest = Machine::new(workbook, series.name)?.boot()?;
             guest.output(&["true"], LIMIT).map(drop)
         })?;
-        row(&format!("boot {} to the first command", series.name), &seconds(boot), "6 s");
+        row(&format!("boot {} to the first command", series.name), &seconds(boot), "6 s")?;
         let mut guest = Machine::new(workbook, series.name)?.boot()?;
         let [ours, floor] = numbers(&mut guest, &["guest", "symbols"])?;
         let ratio = format!("{:.2}", ours as f64 / floor as f64);
-        row(&format!("naming a stack on {}, to sorting kallsyms", series.name), &ratio, "1.3");
+        row(&format!("naming a stack on {}, to sorting kallsyms", series.name), &ratio, "1.3")?;
     }
 
     let first = workbook.stages.first().ok_or_else(|| Error::new("there are no stages"))?;
@@ -52,7 +53,7 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
             Ok(())
         }
     })?;
-    row("edit a .bpf.c to its first line from a kernel", &seconds(edit), "12 s");
+    row("edit a .bpf.c to its first line from a kernel", &seconds(edit), "12 s")?;
 
     let target = tempfile::tempdir().or_cause("cannot make a folder to build in")?;
     let start = Instant::now();
@@ -62,19 +63,19 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
         .args(["build", "--workspace", "--quiet", "--target-dir"])
         .arg(target.path());
     output(&mut cargo)?;
-    row("clean build of the workspace", &seconds(start.elapsed()), "120 s");
+    row("clean build of the workspace", &seconds(start.elapsed()), "120 s")?;
 
     let mut guest = Machine::new(workbook, DEFAULT)?.boot()?;
     for stage in &workbook.stages {
         let stripped = target.path().join(stage.binary());
         output(Command::new("strip").arg("-o").arg(&stripped).arg(workbook.binaries().join(stage.binary())))?;
         let bytes = fs::metadata(&stripped).or_cause("cannot look at the stripped binary")?.len();
-        row(&format!("{}, stripped", stage.binary()), &mib(bytes), "2 MiB");
+        row(&format!("{}, stripped", stage.binary()), &mib(bytes), "2 MiB")?;
         let [running, most] = numbers(&mut guest, &["guest", "memory", &stage.binary()])?;
-        row(&format!("{}, memory running", stage.binary()), &mib(running << 10), "12 MiB");
+        row(&format!("{}, memory running", stage.binary()), &mib(running << 10), "12 MiB")?;
         let names = stage.new.iter().any(|new| new == "BPF_MAP_TYPE_STACK_TRACE");
         let budget = if names { "16 MiB" } else { "12 MiB" };
-        row(&format!("{}, memory at most", stage.binary()), &mib(most << 10), budget);
+        row(&format!("{}, memory at most", stage.binary()), &mib(most << 10), budget)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -90,8 +91,8 @@ fn median(mut run: impl FnMut() -> Result<()>) -> Result<Duration> {
     Ok(times[RUNS / 2])
 }
 
-fn row(what: &str, measured: &str, budget: &str) {
-    println!("{what:<50} {measured:>10} {:>10}", format!("<= {budget}"));
+fn row(what: &str, measured: &str, budget: &str) -> Result<()> {
+    print_text(format_args!("{what:<50} {measured:>10} {:>10}", format!("<= {budget}")))
 }
 
 fn seconds(time: Duration) -> String {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use common::report::print_text;
 use common::{Error, OrCause, Result};
 
 use crate::host::tools::output;
@@ -51,7 +52,7 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     }
     let path = workbook.root.join(DATA);
     fs::write(&path, data).or_cause(format!("cannot write {}", path.display()))?;
-    print!("{}", table(&workbook.root)?);
+    print_text(table(&workbook.root)?.trim_end())?;
     eprint!("{}", sync::write(workbook, false)?);
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use common::report::print_text;
 use common::{Error, OrCause, Result};
 
 use crate::machine::kernels::{MATRIX, Series};
@@ -44,7 +45,7 @@ pub fn run(workbook: &Workbook, names: &[String]) -> Result<ExitCode> {
         } else {
             let mut both = drift.clone();
             both.put(&guest.release, &column);
-            print!("{}", both.tables());
+            print_text(both.tables().trim_end())?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use common::report::print_text;
 use common::{Error, OrCause, Result};
 
 use crate::machine::fetch;
@@ -50,7 +51,7 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
         }
     };
     let write = |program: &str, table: &str| {
-        println!("{table}");
+        print_text(table)?;
         blocks::replace(&workbook.program(program)?.folder().join("README.md"), "peers", table, true)
     };
 

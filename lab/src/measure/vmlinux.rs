@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use common::report::print_text;
 use common::{Error, OrCause, Result, preflight};
 use libbpf_rs::AsRawLibbpf;
 use libbpf_rs::btf::Btf;
@@ -74,7 +75,7 @@ fn write(btf: &Path, arch: &str, release: &str, workbook: &Workbook) -> Result<E
     let cannot = || format!("cannot write {}", file.display());
     file.parent().map_or(Ok(()), fs::create_dir_all).or_cause(cannot())?;
     fs::write(&file, header(btf, release)?).or_cause(cannot())?;
-    println!("{} has the types of Linux {release}", file.display());
+    print_text(format_args!("{} has the types of Linux {release}", file.display()))?;
     Ok(ExitCode::SUCCESS)
 }
 

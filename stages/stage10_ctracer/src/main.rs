@@ -58,7 +58,7 @@ fn main() -> common::Result<()> {
             Need::Btf.check()?;
             let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
             let functions = find::find(&btf, &class, &Names::read()?)?;
-            report::print_long(List { class: &class, functions: &functions })
+            report::print_text(List { class: &class, functions: &functions })
         }
         Some(Command::Show { file, show }) => show.show(&file),
         None => {

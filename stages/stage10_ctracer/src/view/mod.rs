@@ -97,14 +97,14 @@ impl ShowArgs {
         }
         if self.json {
             eprintln!("{}", text::Summary(&tree));
-            return report::print_long(json(&json::View::of(&tree))?);
+            return report::print_text(json(&json::View::of(&tree))?);
         }
         match (self.life, self.slowest) {
-            (Some(object), _) => report::print_long(text::lives_of(&tree, object)?)?,
-            (None, Some(most)) => report::print_long(text::slowest(&tree, most))?,
+            (Some(object), _) => report::print_text(text::lives_of(&tree, object)?)?,
+            (None, Some(most)) => report::print_text(text::slowest(&tree, most))?,
             // Who asked for a file has it.
             (None, None) if self.html.is_some() || self.perfetto.is_some() => {}
-            (None, None) => report::print_long(text::tree(&tree, self.lines))?,
+            (None, None) => report::print_text(text::tree(&tree, self.lines))?,
         }
         report::print(text::Summary(&tree))
     }
