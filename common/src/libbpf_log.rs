@@ -44,7 +44,8 @@ pub fn forget() {
 impl From<libbpf_rs::Error> for Error {
     /// libbpf's own error, told with what libbpf logged on the way to it.
     fn from(error: libbpf_rs::Error) -> Self {
-        explain(&error)
+        let explained = explain(&error);
+        preflight::missing().unwrap_or(explained)
     }
 }
 

@@ -2,11 +2,15 @@
 //! error number from deep inside.
 
 use std::env::consts::ARCH;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::OpenObject;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Func;
 use nix::unistd::{Uid, geteuid};
 
 use crate::lab::in_the_lab;
@@ -72,16 +76,67 @@ impl fmt::Display for Need {
     }
 }
 
-/// Checks all that the programs of an opened object need, before anything is loaded. Programs that are not to be loaded
-/// need nothing.
+/// What the programs need that the run is about to load, see [`check`] and [`missing`].
+static NEEDS: Mutex<Vec<Need>> = Mutex::new(Vec::new());
+
+/// Checks what the programs of an opened object need, before anything is loaded. Programs that are not to be loaded need
+/// nothing. Whether the kernel has the functions is not checked here, since that means to read its list of some 50,000, which
+/// takes longer than all the rest of a stage's start: if one is missing, libbpf fails, and then [`missing`] looks.
 ///
 /// # Errors
 /// The first thing that is missing.
 pub fn check(object: &OpenObject) -> Result<()> {
     let loaded = object.progs().filter(|program| program.autoload());
-    let sections = loaded.filter_map(|program| Some(program.section().to_str()?.to_owned()));
-    let mut functions = None;
-    needs(sections).iter().try_for_each(|need| need.check_with(&mut functions))
+    let needs = needs(loaded.filter_map(|program| Some(program.section().to_str()?.to_owned())));
+    needs.iter().try_for_each(Need::check_quickly)?;
+    remember(needs);
+    Ok(())
+}
+
+fn remember(needs: impl IntoIterator<Item = Need>) {
+    NEEDS.lock().unwrap_or_else(PoisonError::into_inner).extend(needs);
+}
+
+/// The first thing that the programs need and this kernel lacks, functions included. `None` if it lacks nothing, or does not
+/// tell which functions it has.
+pub(crate) fn missing() -> Option<Error> {
+    let needs = NEEDS.lock().unwrap_or_else(PoisonError::into_inner);
+    if needs.is_empty() {
+        return None;
+    }
+    let mut functions = Some(Functions::read().ok().flatten());
+    needs.iter().find_map(|need| need.check_with(&mut functions).err())
+}
+
+/// Of the programs that are not loaded unless asked for, those whose `SEC()` begins with `?fexit/` or `?fentry/`, loads the
+/// first whose function this kernel has.
+///
+/// # Errors
+/// If there are such programs, but no such function, or the kernel can't attach them to any.
+pub fn load_first(object: &mut OpenObject) -> Result<()> {
+    let function = |section: &OsStr| match Need::of(section.to_str()?) {
+        Some(Need::Fentry(name) | Need::Fexit(name)) => Some(name),
+        _ => None,
+    };
+    let optional = object.progs().filter(|program| !program.autoload());
+    let names: Vec<_> = optional.filter_map(|program| function(program.section())).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    kernel::direct_calls(ARCH, &release())?;
+    let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
+    let first = names.iter().find(|name| btf.type_by_name::<Func<'_>>(name.as_str()).is_some());
+    let Some(first) = first else {
+        let needs: Vec<_> = names.into_iter().map(Need::Fexit).collect();
+        return one_of(&needs, Need::check);
+    };
+    for mut program in object.progs_mut() {
+        if function(program.section()).as_ref() == Some(first) {
+            program.set_autoload(true);
+        }
+    }
+    remember([Need::Fexit(first.clone())]);
+    Ok(())
 }
 
 /// What programs with these section names need, such as `kprobe/submit_bio`. Of those that begin with `?` one is needed.
@@ -144,6 +199,17 @@ impl Need {
     /// If it has not: why, how we know, and what to do.
     pub fn check(&self) -> Result<()> {
         self.check_with(&mut None)
+    }
+
+    /// As [`Need::check`], but takes it that the kernel has all functions.
+    fn check_quickly(&self) -> Result<()> {
+        match self {
+            Self::Kprobe(_) => Self::Kprobes.check(),
+            Self::Fentry(_) | Self::Fexit(_) => kernel::direct_calls(ARCH, &release()),
+            Self::KprobeMulti(_) | Self::KprobeSession(_) => Ok(()),
+            Self::OneOf(needs) => one_of(needs, Self::check_quickly),
+            _ => self.check(),
+        }
     }
 
     /// Looks whether this machine has it, and changes nothing. `None` if that can't be known, because tracefs is not mounted.

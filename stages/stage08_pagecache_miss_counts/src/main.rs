@@ -2,10 +2,10 @@
 
 use clap::Parser;
 use common::args::RunArgs;
+use common::preflight;
 use common::record;
 use common::report::{self, PageCache};
 use common::trace_pipe::TracePipe;
-use common::{preflight, probe};
 use libbpf_rs::MapCore;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
@@ -29,7 +29,7 @@ fn main() -> common::Result<()> {
     let mut object = std::mem::MaybeUninit::uninit();
     let mut open_skel = bpf::PagecacheTraceSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
-    probe::load_first(open_skel.open_object_mut())?;
+    preflight::load_first(open_skel.open_object_mut())?;
     let mut pipe = TracePipe::open(&args.run, &["* (retval=*", "mm_filemap_add_* (pages=*"])?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.

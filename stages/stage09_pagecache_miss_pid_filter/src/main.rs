@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::args::RunArgs;
+use common::preflight;
 use common::record;
 use common::report::{self, PageCache};
 use common::trace_pipe::TracePipe;
 use common::traced::{Traced, TracedArgs};
-use common::{preflight, probe};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags};
 
@@ -34,7 +34,7 @@ fn main() -> common::Result<ExitCode> {
     let mut object = std::mem::MaybeUninit::uninit();
     let mut open_skel = bpf::PagecacheTraceSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
-    probe::load_first(open_skel.open_object_mut())?;
+    preflight::load_first(open_skel.open_object_mut())?;
     let process = Traced::new(&args.traced)?;
     let mut pipe = TracePipe::open(&args.run, &["* (retval=*", "mm_filemap_add_* (pages=*"])?;
 
