@@ -55,7 +55,7 @@ impl Functions {
 
     /// What this kernel says of the function `name`.
     pub fn find(&self, name: &str) -> Function {
-        if self.names().any(|other| other == name) {
+        if has_word(&self.list, name) {
             return Function::Attachable;
         }
         if self.has_symbol(name) {
@@ -68,8 +68,15 @@ impl Functions {
     /// Whether the kernel has a symbol of this name, be it a function or a variable.
     pub fn has_symbol(&self, name: &str) -> bool {
         let kallsyms = self.kallsyms.get_or_init(|| fs::read_to_string("/proc/kallsyms").unwrap_or_default());
-        kallsyms.lines().any(|line| line.split_whitespace().nth(2) == Some(name))
+        has_word(kallsyms, name)
     }
+}
+
+/// Whether a text has this word. Of lines with tens of thousands of symbols, this looks at those that have the name in them.
+fn has_word(text: &str, name: &str) -> bool {
+    let ends = |byte: Option<&u8>| byte.is_none_or(|byte| b" \t\n".contains(byte));
+    let bytes = text.as_bytes();
+    text.match_indices(name).any(|(at, _)| ends(bytes[..at].last()) && ends(bytes.get(at + name.len())))
 }
 
 #[cfg(test)]
@@ -87,6 +94,13 @@ mod tests {
         assert_eq!(functions().find("submit_bio"), Function::Attachable);
         assert_eq!(functions().find("__blk_mq_end_request"), Function::NotTraceable);
         assert_eq!(functions().find("submit"), Function::Absent { relatives: vec![] });
+        assert_eq!(functions().find("bio"), Function::Absent { relatives: vec![] });
+        assert_eq!(functions().find("blk_update_request"), Function::Attachable);
+        assert_eq!(
+            functions().find("ext4"),
+            Function::Absent { relatives: vec![] },
+            "a module is no function"
+        );
     }
 
     #[test]

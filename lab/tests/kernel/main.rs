@@ -98,6 +98,7 @@ const OUTER: &[&[&str]] = &[
         "stage08_exercise_the_slides_probe_sees_no_read",
         "stage08_exercise_sendfile_goes_another_way",
         "a_function_of_which_only_parts_exist",
+        "programs_whose_function_is_missing",
         "bitesize_counts_the_processes_that_it_is_asked_for",
         "biolatency_looks_at_one_disk_only",
         "hello_perf_output_counts_what_it_could_not_send",

@@ -22,6 +22,7 @@ pub const CASES: &[Case] = cases![
     a_function_that_does_not_exist,
     a_function_that_cannot_be_probed,
     a_function_of_which_only_parts_exist,
+    programs_whose_function_is_missing,
     none_of_several_functions,
     fentry_of_a_function_that_cannot_be_probed,
     kinds_of_probes_that_came_later,
@@ -141,6 +142,22 @@ fn a_function_of_which_only_parts_exist() {
     let parts = "change the program's SEC() line to kprobe/blk_account_io_completion.part.0";
     assert_eq!(text.contains(parts), !common::preflight::release().starts_with("5.10"), "{text}");
     assert!(text.starts_with("this kernel has no function blk_account_io_completion"), "{text}");
+}
+
+/// libbpf finds out, when it loads or attaches them; the reader is told the same as by a check.
+fn programs_whose_function_is_missing() {
+    for (function, programs) in [
+        ("generic_make_request", ["stage01-gone", "stage02-gone"]),
+        ("__blk_mq_end_request", ["stage01-notrace", "stage02-notrace"]),
+    ] {
+        let why = Need::Kprobe(function.into()).check().unwrap_err();
+        for program in programs {
+            assert_eq!(error(&mut Command::new(program)), format!("Error: {why}\n"), "{program}");
+        }
+    }
+    let text = error(&mut Command::new("stage08-gone"));
+    assert!(text.starts_with("Error: this kernel has nothing to attach to for this\n"), "{text}");
+    assert!(text.contains("fexit generic_make_request: this kernel has no function"), "{text}");
 }
 
 /// Of functions that may stand for each other, what became of each is told.

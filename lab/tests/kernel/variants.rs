@@ -20,6 +20,41 @@ struct Variant {
 }
 
 const VARIANTS: &[Variant] = &[
+    // Gone since 5.9.
+    Variant {
+        name: "stage01-gone",
+        stage: "01",
+        source: None,
+        edits: &[("SEC(\"kprobe/submit_bio\")", "SEC(\"kprobe/generic_make_request\")")],
+    },
+    Variant {
+        name: "stage02-gone",
+        stage: "02",
+        source: None,
+        edits: &[("SEC(\"fentry/bio_endio\")", "SEC(\"fentry/generic_make_request\")")],
+    },
+    // On each of the four kernels it is in kallsyms and in BTF, but it is declared `inline`, which includes `notrace`.
+    Variant {
+        name: "stage01-notrace",
+        stage: "01",
+        source: None,
+        edits: &[("SEC(\"kprobe/submit_bio\")", "SEC(\"kprobe/__blk_mq_end_request\")")],
+    },
+    Variant {
+        name: "stage02-notrace",
+        stage: "02",
+        source: None,
+        edits: &[("SEC(\"fentry/bio_endio\")", "SEC(\"fentry/__blk_mq_end_request\")")],
+    },
+    Variant {
+        name: "stage08-gone",
+        stage: "08",
+        source: None,
+        edits: &[
+            ("?fexit/filemap_read", "?fexit/generic_make_request"),
+            ("?fexit/generic_file_buffered_read", "?fexit/blk_account_io_completion"),
+        ],
+    },
     Variant {
         name: "stage03-tiny",
         stage: "03",
