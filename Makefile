@@ -6,8 +6,9 @@ IO     ?=
 ARGS   ?=
 FROM   ?=
 TO     ?= 02
+DRIVER := $(or $(CARGO_TARGET_DIR),target)/debug/lab
 
-.PHONY: help setup setup-test kernel kernels build demo test soak lint diff run lab docs bundle bundle-test bench-lab compare-peers vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels build demo test soak lint diff run lab docs bundle bundle-test bench-lab compare-peers vmlinux clean
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -15,11 +16,12 @@ help: ## Show this
 setup: ## Install what is missing (apt on Debian and Ubuntu)
 	@lab/setup
 
-build: ## Build everything but the book
-	@lab/setup build
+build: driver ## Build everything but the book
 	cargo build
 
-demo: build kernel ## Boot a kernel, run every stage and two examples there, check what they print against the truth
+demo: driver ## Boot a kernel, run every stage and two examples there, check what they print against the truth
+	@echo 'Compiling the stages, and meanwhile fetching what is missing: the emulator, the kernel ...'
+	@$(MAKE) --no-print-directory --jobs=2 build kernel
 	@cargo lab demo --kernel $(KERNEL)
 
 # All of them run, also when some fail.
@@ -70,9 +72,15 @@ clean: ## Remove what was built (kernels stay: cargo lab kernels tells where)
 setup-test:
 	@lab/setup test
 
-# The kernel of the other targets, and all of the matrix. Once they are here, no network is needed.
-kernel: setup build
-	@case "$(KERNEL)" in */*) ;; *) cargo lab kernels --fetch $(KERNEL) ;; esac
+# The lab's driver, which can fetch a kernel while the stages compile.
+driver:
+	@lab/setup build
+	@[ -e $(DRIVER) ] || echo 'Compiling the lab. The first time, this and the stages take one to three minutes ...'
+	cargo build --package lab --bin lab
 
-kernels: setup build
-	@cargo lab kernels --fetch
+# The kernel of the other targets, and all of the matrix. Once they are here, no network is needed.
+kernel: driver setup
+	@case "$(KERNEL)" in */*) ;; *) $(DRIVER) kernels --fetch $(KERNEL) ;; esac
+
+kernels: driver setup
+	@$(DRIVER) kernels --fetch

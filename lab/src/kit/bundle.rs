@@ -11,7 +11,8 @@ use common::{Error, OrCause, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::host::folders::size;
-use crate::host::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
+use crate::host::tools::{BUSYBOX, GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
+use crate::kit::licenses;
 use crate::machine::image;
 use crate::machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use crate::machine::qemu::FS_BYTES;
@@ -35,6 +36,8 @@ const SUMS: &str = "SHA256SUMS";
 const SOURCES: &str = "sources.tar.xz";
 /// The same, with the libraries that they need.
 const BUILD: &str = "build-kit.tar.xz";
+/// The licenses of what is in it, and where its sources are.
+const LICENSES: &str = "LICENSES.txt";
 /// The guest's root. It unpacks in a moment: zstd, which Debian's kernels know from 5.10 on.
 const INITRAMFS: &str = "initramfs";
 
@@ -78,6 +81,7 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
         ("copying kernels", Kit::kernels),
         ("compiling, small", |kit| kit.workbook.build_small().map(drop)),
         ("compressing the guest's root", Kit::initramfs),
+        ("collecting licenses", Kit::licenses),
         ("packing sources", Kit::sources),
         ("copying the book", Kit::book),
     ];
@@ -283,6 +287,17 @@ impl Kit {
         output(pack.arg("workbook"))?;
         xz("-6", &tar)?;
         self.part("the build kit", BUILD);
+        Ok(())
+    }
+
+    /// What others have made, and under which terms.
+    fn licenses(&mut self) -> Result<()> {
+        let busybox = BUSYBOX.find()?;
+        let mut files = vec![busybox];
+        let binaries = self.workbook.build_small()?;
+        files.extend(image::libraries(&binaries.iter().collect::<Vec<_>>())?);
+        self.write(LICENSES, licenses::text(&self.workbook, &self.kernels, &files)?)?;
+        self.part("licenses", LICENSES);
         Ok(())
     }
 

@@ -3,3 +3,4 @@
 
 pub mod bundle;
 pub mod launchers;
+pub mod licenses;

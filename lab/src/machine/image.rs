@@ -100,7 +100,10 @@ echo "Kernel $(uname -r)"
 "#;
 
 /// The shared libraries and the loader that programs need, by ldd(1).
-fn libraries(programs: &[&PathBuf]) -> Result<BTreeSet<PathBuf>> {
+///
+/// # Errors
+/// If there is no ldd.
+pub fn libraries(programs: &[&PathBuf]) -> Result<BTreeSet<PathBuf>> {
     let mut libraries = BTreeSet::new();
     for program in programs {
         // Of a static program ldd says that it is "not a dynamic executable", and fails.

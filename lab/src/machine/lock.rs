@@ -56,6 +56,15 @@ pub struct Source {
     pub archives: Vec<Archive>,
 }
 
+impl Source {
+    /// Debian's name for the kernel's source, such as `linux`, or `linux-6.1` where a suite has a second kernel. The archive
+    /// keeps a package in a folder with the name of its source; signed images come from one that only adds signatures.
+    pub fn source_package(&self) -> String {
+        let folder = self.archives.first().and_then(|archive| archive.path.rsplit('/').nth(1));
+        folder.unwrap_or("linux").replace("-signed", "").trim_end_matches("-amd64").to_owned()
+    }
+}
+
 /// The Debian package a kernel came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Package {

@@ -1,0 +1,163 @@
+//! `LICENSES.txt` of a room kit: whose work is in it, under which license, in exactly which version, and how to get its source.
+//!
+//! Whoever hands a kit out distributes Linux and busybox, and the GPL asks two things of them: the license's text, and the
+//! source or an offer of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_metadata::{MetadataCommand, Package};
+use common::{Error, OrCause, Result};
+
+use crate::host::tools::output;
+use crate::machine::kernels::Kernel;
+use crate::machine::lock::Lock;
+use crate::workbook::Workbook;
+
+/// What the file says before its lists.
+const ABOUT: &str = "\
+What is in this kit, under which license, and where its source is
+
+The workbook itself is in sources.tar.xz: Rust code under MIT or Apache-2.0, as you like, and BPF programs under GPL-2.0.
+
+The kit also contains the Debian packages and the Rust libraries listed below, unchanged. You may copy the kit and give it to
+others under the same terms. Linux and busybox are under the GNU General Public License, so whoever gave you the kit also owes
+you their source, for three years and for no more than the cost of copying it. Ask them, or take it from Debian: on a Debian
+system `apt-get source PACKAGE=VERSION` fetches it, and Debian's snapshot archive keeps every version.
+";
+
+/// The kit's file.
+///
+/// # Errors
+/// If Debian's or Cargo's records can't be read.
+pub fn text(workbook: &Workbook, kernels: &[Kernel], files: &[PathBuf]) -> Result<String> {
+    let mut text = format!("{ABOUT}\nDebian packages, by the name of their source\n\n");
+    let lock = Lock::read()?;
+    for kernel in kernels {
+        let Some(package) = &kernel.package else { continue };
+        let source = lock.kernel(&kernel.name)?.source.source_package();
+        let _ = writeln!(
+            text,
+            "  {source} {}  kernels/{}.bzImage and its modules: GPL-2.0",
+            package.version, kernel.name
+        );
+    }
+    let mut copyrights = String::new();
+    for (package, files) in packages(files)? {
+        let _ = writeln!(text, "  {} {}  {}", package.source, package.version, files.join(", "));
+        let copyright = Path::new("/usr/share/doc").join(&package.name).join("copyright");
+        let copyright =
+            fs::read_to_string(&copyright).or_cause(format!("cannot read {}", copyright.display()))?;
+        heading(&mut copyrights, &format!("{} {}", package.source, package.version));
+        copyrights.push_str(&copyright);
+    }
+
+    text.push_str(
+        "\nRust libraries, compiled into the stages and tools, besides Rust's own (MIT OR Apache-2.0)\n\n",
+    );
+    let mut texts = BTreeMap::<String, Vec<String>>::new();
+    for library in libraries(workbook)? {
+        let license = library.license.as_deref().unwrap_or("see below");
+        let _ = writeln!(text, "  {} {}  {license}", library.name, library.version);
+        for notice in notices(&library)? {
+            texts.entry(notice).or_default().push(library.name.clone());
+        }
+    }
+    heading(&mut text, "The GNU General Public License, version 2");
+    text.push_str(include_str!("../../../LICENSE-GPL-2.0"));
+    text.push_str(&copyrights);
+    for (notice, libraries) in texts {
+        heading(&mut text, &libraries.join(", "));
+        text.push_str(&notice);
+    }
+    Ok(text)
+}
+
+fn heading(text: &mut String, what: &str) {
+    let _ = write!(text, "\n\n{}\n{what}\n\n", "=".repeat(80));
+}
+
+/// An installed Debian package.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Installed {
+    source: String,
+    version: String,
+    name: String,
+}
+
+/// The packages that files of this machine belong to, each with its files' names.
+fn packages(files: &[PathBuf]) -> Result<BTreeMap<Installed, Vec<String>>> {
+    let mut packages = BTreeMap::<_, Vec<_>>::new();
+    for file in files {
+        let name = owner(file)?;
+        let mut query = Command::new("dpkg-query");
+        query.args(["--show", "--showformat", "${source:Package}\n${source:Version}\n${Package}\n", &name]);
+        let found = output(&mut query)?.stdout;
+        let found = String::from_utf8_lossy(&found).into_owned();
+        let [source, version, name] =
+            found.lines().map(str::to_owned).collect::<Vec<_>>().try_into().map_err(|lines| {
+                Error::new(format!("dpkg-query gives no source for {name}")).evidence(format!("{lines:?}"))
+            })?;
+        let file = file.file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned();
+        packages.entry(Installed { source, version, name }).or_default().push(file);
+    }
+    Ok(packages)
+}
+
+/// The package that has a file. A merged `/usr` gives a file two names, and dpkg knows only one.
+fn owner(file: &Path) -> Result<String> {
+    let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let in_usr = Path::new("/usr").join(file.strip_prefix("/").unwrap_or(file));
+    let bare = file.strip_prefix("/usr").map(|rest| Path::new("/").join(rest)).unwrap_or_default();
+    let mut query = Command::new("dpkg-query");
+    let found = query.arg("--search").args([file, &real, &in_usr, &bare]).output();
+    let found = found.or_cause("cannot start dpkg-query, which knows where the kit's parts come from")?;
+    let lines = String::from_utf8_lossy(&found.stdout).into_owned();
+    lines.lines().find_map(|line| Some(line.split_once(": ")?.0.to_owned())).ok_or_else(|| {
+        Error::new(format!("no Debian package has {}", file.display()))
+            .evidence(String::from_utf8_lossy(&found.stderr))
+            .fix("make the kit on Debian or Ubuntu: it must name the source of all that it contains")
+    })
+}
+
+/// A Rust library's texts that its users must pass on.
+fn notices(library: &Package) -> Result<Vec<String>> {
+    let cannot = || format!("cannot read the licenses of {}", library.name);
+    let folder = library.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
+    let mut texts = Vec::new();
+    for entry in folder.read_dir().or_cause(cannot())? {
+        let path = entry.or_cause(cannot())?.path();
+        let name = path.file_name().map(OsStr::to_string_lossy).unwrap_or_default().to_uppercase();
+        let is_notice =
+            ["LICENSE", "LICENCE", "COPYING", "NOTICE"].iter().any(|begin| name.starts_with(begin));
+        if path.is_file() && is_notice {
+            texts.push(fs::read_to_string(&path).or_cause(cannot())?.replace("\r\n", "\n"));
+        }
+    }
+    texts.sort();
+    Ok(texts)
+}
+
+/// The libraries of others that the kit's programs are made of.
+fn libraries(workbook: &Workbook) -> Result<Vec<Package>> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut tree = Command::new(cargo);
+    tree.current_dir(&workbook.root).args(["tree", "--quiet", "--edges", "normal", "--prefix", "none"]);
+    tree.args(["--package", "lab"]);
+    tree.args(workbook.programs().flat_map(|program| ["--package", program.package()]));
+    let listed = output(&mut tree)?.stdout;
+    // NAME vVERSION, and for some more after that.
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let listed: BTreeSet<_> =
+        listed.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
+    let metadata = MetadataCommand::new().manifest_path(workbook.root.join("Cargo.toml")).exec();
+    let mut libraries = metadata.or_cause("cannot ask Cargo about the libraries")?.packages;
+    let is_part = |library: &Package| listed.contains(&format!("{} v{}", library.name, library.version));
+    libraries.retain(|library| library.source.is_some() && is_part(library));
+    libraries.sort_by(|one, other| (&one.name, &one.version).cmp(&(&other.name, &other.version)));
+    Ok(libraries)
+}

@@ -1,0 +1,36 @@
+//! What `cargo lab` starts: it compiles the lab if that is needed, says so if it takes more than a moment, and becomes the lab.
+//!
+//! It has no dependencies, so Cargo itself compiles it in a moment, without a word.
+
+use std::error::Error;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// After this time without a word, people wonder.
+const MOMENT: Duration = Duration::from_secs(1);
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let (done, is_done) = mpsc::channel::<()>();
+    let notice = thread::spawn(move || {
+        if is_done.recv_timeout(MOMENT) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("Compiling the lab. The first time, this takes about a minute ...");
+        }
+    });
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+    let mut build = Command::new(cargo);
+    let status = build
+        .args(["build", "--quiet", "--package", "lab", "--bin", "lab", "--manifest-path", root])
+        .status()?;
+    drop(done);
+    // It can't fail.
+    let _ = notice.join();
+    if !status.success() {
+        return Ok(ExitCode::FAILURE);
+    }
+    let lab = std::env::current_exe()?.with_file_name("lab");
+    Err(Command::new(lab).args(std::env::args_os().skip(1)).exec().into())
+}
