@@ -303,6 +303,12 @@ impl Kit {
 
     fn finish(&mut self) -> Result<()> {
         self.write("lab", include_str!("../../kit/lab"))?;
+        fs::create_dir_all(self.folder.join("parts"))
+            .or_cause("cannot make the folder of the launcher's parts")?;
+        self.write("parts/look.sh", include_str!("../../kit/parts/look.sh"))?;
+        self.write("parts/machine.sh", include_str!("../../kit/parts/machine.sh"))?;
+        let names: String = self.workbook.programs().map(|program| program.name() + "\n").collect();
+        self.write("parts/programs", names)?;
         let launcher = self.folder.join("lab");
         fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755))
             .or_cause("cannot make the launcher a program")?;

@@ -10,7 +10,7 @@ fn append(request: &str) -> String {
     format!("8250.nr_uarts=6 {request}")
 }
 
-/// A function of `lab/kit/lab`.
+/// A function of `lab/kit/parts/machine.sh`.
 pub(crate) fn for_sh() -> String {
     let line = CommandLine {
         processors: &["$@".to_owned()],

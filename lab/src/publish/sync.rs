@@ -56,7 +56,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
     add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
     add(docs.join("instructor.md"), "schedule", schedule::tables(workbook)?);
-    add(workbook.root.join("lab/kit/lab"), "qemu", launchers::for_sh());
+    add(workbook.root.join("lab/kit/parts/machine.sh"), "qemu", launchers::for_sh());
     add(workbook.root.join("lab/kit/lab.cmd"), "qemu", launchers::for_cmd());
     for name in COMPARED {
         let file = workbook.program(name)?.folder().join("README.md");

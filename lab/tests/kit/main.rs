@@ -64,6 +64,7 @@ const QUICK: &[(&str, fn())] = tests![
     a_machine_that_fails_is_told,
     a_machine_that_hangs_is_told,
     what_does_not_exist_is_told,
+    what_cant_be_written_is_told,
     all_three_start_the_same_machine,
     the_same_content_gives_the_same_image,
     a_kit_is_verified_by_its_own_launcher,
@@ -126,11 +127,13 @@ impl Fake {
     /// With an emulator that does this, after it noted how it was called.
     fn new(guest: &str) -> Self {
         let fake = Self { folder: tempfile::tempdir().unwrap() };
-        for name in ["kit stick/kernels", "bin", "tmp", "cache"] {
+        for name in ["kit stick/kernels", "kit stick/parts", "bin", "tmp", "cache"] {
             fs::create_dir_all(fake.at(name)).unwrap();
         }
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("kit");
-        fs::copy(sources.join("lab"), fake.at("kit stick/lab")).unwrap();
+        for file in ["lab", "parts/look.sh", "parts/machine.sh"] {
+            fs::copy(sources.join(file), fake.at("kit stick").join(file)).unwrap();
+        }
         for (name, text) in [
             ("kernels/6.12.bzImage", "a kernel"),
             ("kernels/7.2.bzImage", "another one"),
@@ -138,6 +141,8 @@ impl Fake {
             ("initramfs", "a root"),
             ("lab.cmd", "another launcher"),
             ("README.md", "how to use it"),
+            ("LICENSES.txt", "whose work it is"),
+            ("parts/programs", "01\n03\nbitehist\n"),
         ] {
             fs::write(fake.at("kit stick").join(name), text).unwrap();
         }
@@ -260,7 +265,10 @@ fn within(what: &str, is_so: impl Fn() -> bool) {
 
 fn the_launcher_has_no_fault_that_shellcheck_finds() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let output = Command::new("shellcheck").args([root.join("kit/lab"), root.join("setup")]).output();
+    // With its parts, which it reads.
+    let mut shellcheck = Command::new("shellcheck");
+    shellcheck.args(["--external-sources", "--source-path=SCRIPTDIR"]);
+    let output = shellcheck.args([root.join("kit/lab"), root.join("setup")]).output();
     let output = output.expect("shellcheck is there: lab/setup test");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
@@ -682,12 +690,28 @@ fn what_does_not_exist_is_told() {
         (&["swim"][..], "there is no command swim"),
         (&["--kernel", "4.19"], "this kit has no kernel 4.19\n  evidence: it has 6.12, 7.2"),
         (&["--kernel"], "--kernel wants a version"),
+        (&["run", "42"], "there is no stage or example 42\n  evidence: there are 01 03 bitehist"),
+        (&["run", "bitehits", "--", "1"], "there is no stage or example bitehits\n"),
         (&["attach"], "no machine runs to which you could attach"),
         (&["attach", "--now", "x"], "attach takes no arguments\n  evidence: it was called with --now x"),
     ] {
         let text = fake.run(arguments);
         assert!(text.contains(words) && text.ends_with("--- status 1"), "{text}");
     }
+    assert_eq!(fake.calls(), "", "no machine was started");
+    for program in ["3", "03", "stage03", "stage03_bio_latency_map", "bitehist"] {
+        let text = fake.run(&["run", program]);
+        assert!(text.ends_with("--- status 3"), "{text}");
+    }
+}
+
+fn what_cant_be_written_is_told() {
+    let fake = Fake::new(GUEST);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = fake.command(&["run", "03"]).stdout(full).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("Error: what the program printed can't be written\n"), "{stderr}");
+    assert!(stderr.contains("No space left on device") && output.status.code() == Some(1), "{stderr}");
 }
 
 /// The lab, the launcher, and Windows' launcher, which can't be run here.
