@@ -1,7 +1,7 @@
 //! The view for a projector: what each stage changes, one item at a time. One file that needs nothing else.
 
 use common::Result;
-use lab::workbook::diff::{self, FileDiff, Item, Kind};
+use lab::workbook::diff::{self, FileDiff, Item, Kind, Reading};
 use lab::workbook::{Stage, Workbook};
 use serde_json::{Value, json};
 
@@ -21,21 +21,29 @@ pub fn page(workbook: &Workbook) -> Result<String> {
 
 fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Value> {
     let files = diff::of_stage(workbook, stage)?;
-    let items = || files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
-    // A comment is no lesson.
-    let steps = items().filter(|(_, item)| item.is_changed_code()).map(|(file, item)| step(file, item));
-    let kept = items().filter(|(_, item)| !item.is_changed()).map(|(_, item)| item.name.as_str());
+    let lesson = workbook.parent(stage).map_or_else(|_| Vec::new(), |parent| workbook.lesson(parent, stage));
+    let Reading { lesson, bookkeeping } = Reading::of(&files, &lesson);
+    let steps = |files: &[FileDiff], part: &str| -> Vec<Value> {
+        let items = files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
+        // A comment is no lesson.
+        items.filter(|(_, item)| item.is_changed_code()).map(|(file, item)| step(file, item, part)).collect()
+    };
+    // All of the first stage is its lesson.
+    let rest = if stage.parent.is_some() { "bookkeeping" } else { "lesson" };
+    let steps = [steps(&lesson, "lesson"), steps(&bookkeeping, rest)].concat();
+    let items = files.iter().flat_map(|file| &file.items);
+    let kept = items.filter(|item| !item.is_changed()).map(|item| item.name.as_str());
     Ok(json!({
         "number": stage.number,
         "parent": stage.parent,
         "title": stage.title,
         "adds": stage.adds,
-        "steps": steps.collect::<Vec<_>>(),
+        "steps": steps,
         "kept": kept.collect::<Vec<_>>(),
     }))
 }
 
-fn step(file: &FileDiff, item: &Item) -> Value {
+fn step(file: &FileDiff, item: &Item, part: &str) -> Value {
     let line = |line: &diff::Line| {
         let kind = match line.kind {
             Kind::Same => "same",
@@ -44,5 +52,6 @@ fn step(file: &FileDiff, item: &Item) -> Value {
         };
         json!([kind, line.pieces])
     };
-    json!({ "file": file.name, "item": item.name, "lines": item.lines.iter().map(line).collect::<Vec<_>>() })
+    let lines: Vec<_> = item.lines.iter().map(line).collect();
+    json!({ "file": file.name, "item": item.name, "part": part, "lines": lines })
 }

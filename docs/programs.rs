@@ -93,7 +93,7 @@ fn presented(path: &Path, text: &str) -> String {
     let number = path.file_stem().unwrap_or_default().display();
     let link = format!("\n[Present this diff](../present.html#{number})\n");
     text.split_inclusive('\n')
-        .flat_map(|line| [line, if line.starts_with("## What changed") { &link } else { "" }])
+        .flat_map(|line| [line, if line.starts_with("## The change") { &link } else { "" }])
         .collect()
 }
 

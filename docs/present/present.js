@@ -46,12 +46,14 @@ function show() {
   if (first && first.getBoundingClientRect().bottom > innerHeight) first.scrollIntoView({ block: "center" });
 }
 
+const place = (step) => step.file + (step.part === "bookkeeping" ? ", bookkeeping" : "");
+
 function title() {
   const since = stage.parent ? "What changes from stage " + two(stage.parent) : "The first program, item by item";
   const steps = stage.steps.map((step, nth) => {
     const link = element("a", "", element("code", "", step.item));
     link.href = address(stage, nth + 1);
-    return element("li", "", link, element("span", "file", step.file));
+    return element("li", step.part, link, element("span", "file", place(step)));
   });
   const kept = stage.kept.length ? [element("p", "kept", "As before: " + stage.kept.join(", "))] : [];
   return [
@@ -83,7 +85,7 @@ function change(step) {
     if (!pieces.length) line.append("\u200b");
     code.append(line);
   }
-  return [element("h2", "", element("code", "item", step.item), element("span", "file", step.file)), code];
+  return [element("h2", step.part, element("code", "item", step.item), element("span", "file", place(step))), code];
 }
 
 // The largest letters in which the item fits the window, within what can be read and what looks well. Lines that are

@@ -24,7 +24,7 @@ use lab::shared::protocol::ToGuest;
 use lab::shared::workload::Workload;
 use lab::workbook::Workbook;
 use lab::workbook::copies::{self, Files};
-use lab::workbook::diff::{self, Extent};
+use lab::workbook::diff::{self, Extent, Reading};
 use nix::sys::signal::Signal;
 
 /// The lab: boots a real kernel and runs the workbook's stages and examples in it
@@ -263,12 +263,22 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Diff { stages, full, patch, peek } => {
             let workbook = Workbook::read()?;
             let names: Vec<_> = stages.iter().map(String::as_str).collect();
-            let (head, old, new) = compare(&workbook, &names, peek)?;
+            let Comparison { head, old, new, lesson } = compare(&workbook, &names, peek)?;
             if patch {
                 return print(&diff::patch(&old, &new));
             }
-            let extent = if full { Extent::Full } else { Extent::Folded };
-            print(&format!("{head}\n{}", diff::terminal(&diff::of_files(&old, &new), extent)))
+            let files = diff::of_files(&old, &new);
+            if full || lesson.is_empty() {
+                let extent = if full { Extent::Full } else { Extent::Folded };
+                return print(&format!("{head}\n{}", diff::terminal(&files, extent)));
+            }
+            let Reading { lesson, bookkeeping } = Reading::of(&files, &lesson);
+            let mut text = format!("{head}\n{}", diff::terminal(&lesson, Extent::Folded));
+            if !bookkeeping.is_empty() {
+                let rest = diff::terminal(&bookkeeping, Extent::Folded);
+                text += &format!("\nThe bookkeeping: what counts, what reports, and options\n{rest}");
+            }
+            print(&text)
         }
         Command::Exercise { command } => work_on(command),
         Command::Run { program: name, mine, boot, io, arguments } => {
@@ -356,13 +366,23 @@ fn run(command: Command) -> Result<ExitCode> {
     }
 }
 
-/// The two sides of a difference, and what they are.
-fn compare(workbook: &Workbook, names: &[&str], peek: bool) -> Result<(String, Files, Files)> {
+/// The two sides of a difference.
+struct Comparison<'a> {
+    /// What they are.
+    head: String,
+    old: Files,
+    new: Files,
+    /// The items whose change is the lesson; none if that is not known.
+    lesson: Vec<&'a str>,
+}
+
+fn compare<'a>(workbook: &'a Workbook, names: &[&str], peek: bool) -> Result<Comparison<'a>> {
     if let ["mine", name] = names {
         let own = exercise::find(workbook, name)?;
         let mine = exercise::working_copy(workbook, &own)?;
         let ours = exercise::our_solution(workbook, &own, peek, "diff mine")?;
-        return Ok((format!("From your {} to ours", own.id()), mine, ours));
+        let head = format!("From your {} to ours", own.id());
+        return Ok(Comparison { head, old: mine, new: ours, lesson: Vec::new() });
     }
     if names == ["mine"] {
         return Err(Error::new("mine is many copies: which one?")
@@ -372,7 +392,8 @@ fn compare(workbook: &Workbook, names: &[&str], peek: bool) -> Result<(String, F
     let new = workbook.stage(names.last().unwrap_or(&""))?;
     let old = if names.len() > 1 { workbook.stage(names[0])? } else { workbook.parent(new)? };
     let head = format!("From stage {:02} to stage {:02}, which adds {}", old.number, new.number, new.adds);
-    Ok((head, copies::files(old)?, copies::files(new)?))
+    let lesson = workbook.lesson(old, new);
+    Ok(Comparison { head, old: copies::files(old)?, new: copies::files(new)?, lesson })
 }
 
 /// The exit status of a program that ends without running, because it only prints its help or refuses its options. It is

@@ -11,7 +11,7 @@ use crate::learn::{doctor, exercise};
 use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::{channels, drift, record, schedule};
 use crate::workbook::copies;
-use crate::workbook::diff;
+use crate::workbook::diff::{self, Reading};
 use crate::workbook::{Example, Program, Stage, Workbook};
 
 /// The programs of ours whose READMEs have a table.
@@ -36,7 +36,9 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     for stage in &workbook.stages {
         let readme = stage.folder.join("README.md");
         add(readme.clone(), "facts", facts(stage)?);
-        add(readme.clone(), "diff", lesson(workbook, stage)?);
+        let [lesson, bookkeeping] = change(workbook, stage)?;
+        add(readme.clone(), "lesson", lesson);
+        add(readme.clone(), "bookkeeping", bookkeeping);
         add(readme.clone(), "output", format!("```\n{}```\n", record::of(stage)?));
         let exercises: Vec<_> = exercise::of(stage)?.iter().map(exercise::Exercise::markdown).collect();
         add(readme, "exercises", exercises.join("\n"));
@@ -98,17 +100,24 @@ fn facts(stage: &Stage) -> Result<String> {
     ))
 }
 
-/// What changed since a stage's parent; of the first stage, all of it.
-fn lesson(workbook: &Workbook, stage: &Stage) -> Result<String> {
+/// What changed since a stage's parent: the lesson, and the bookkeeping, folded. Of the first stage: all that runs in the
+/// kernel, and all that runs in user space.
+fn change(workbook: &Workbook, stage: &Stage) -> Result<[String; 2]> {
     if let Ok(parent) = workbook.parent(stage) {
-        return Ok(diff::markdown(&diff::between(parent, stage)?));
+        let Reading { lesson, bookkeeping } =
+            Reading::of(&diff::between(parent, stage)?, &workbook.lesson(parent, stage));
+        let folded = format!(
+            "<details>\n<summary>The bookkeeping: what counts, what reports, and options</summary>\n\n{}\n</details>\n",
+            diff::markdown(&bookkeeping)
+        );
+        return Ok([diff::markdown(&lesson), folded]);
     }
-    let files = copies::files(stage)?;
-    let whole = files.iter().take(2).map(|(path, text)| {
+    let whole = |(path, text): &(PathBuf, String)| {
         let language = if path.extension().is_some_and(|end| end == "rs") { "rust" } else { "c" };
         format!("`{}`\n\n```{language}\n{text}```\n", path.display())
-    });
-    Ok(whole.collect::<Vec<_>>().join("\n"))
+    };
+    let files = copies::files(stage)?;
+    Ok([whole(&files[0]), whole(&files[1])])
 }
 
 fn console(command: &str, output: &str) -> String {

@@ -22,6 +22,12 @@ pub struct Stage {
     /// Every attach point, map type and helper that its parent has not. A tool does not say.
     #[serde(default)]
     pub new: Vec<String>,
+    /// The items of its sources whose change is the lesson, in the order that teaches.
+    #[serde(default)]
+    pub lesson: Vec<String>,
+    /// The other items that change: counters, options and reports. A difference shows them after the lesson.
+    #[serde(default)]
+    pub bookkeeping: Vec<String>,
     /// How long a class takes for it.
     pub minutes: u32,
     /// The workload beside it, if it is not `write`.
@@ -222,6 +228,17 @@ impl Workbook {
                 .evidence(format!("the stages are {}", known.join(", ")))
                 .fix("see what they do: cargo lab list")
         })
+    }
+
+    /// The items whose change is the lesson from one stage to another: those of the other, and of the stages between.
+    pub fn lesson(&self, old: &Stage, new: &Stage) -> Vec<&str> {
+        let mut names = Vec::new();
+        let mut stage = self.all_stages().find(|stage| stage.number == new.number);
+        while let Some(this) = stage.filter(|stage| stage.number != old.number) {
+            names.extend(this.lesson.iter().map(String::as_str));
+            stage = self.parent(this).ok();
+        }
+        names
     }
 
     /// The stage that a stage's diff is taken against.

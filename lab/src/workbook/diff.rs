@@ -80,6 +80,11 @@ impl Item {
         self.lines.iter().any(|line| line.kind != Kind::Same)
     }
 
+    /// Whether this is its name, on either side.
+    fn is_called(&self, name: &str) -> bool {
+        self.name.split(" -> ").any(|side| side == name)
+    }
+
     /// Whether more changed than comments.
     pub fn is_changed_code(&self) -> bool {
         let is_comment = |line: &Line| {
@@ -118,6 +123,39 @@ impl Line {
     pub fn text(&self) -> String {
         self.pieces.iter().map(|(_, text)| text.as_str()).collect()
     }
+}
+
+/// A difference in the order in which it is read. Items that stayed as they were are left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The items whose change is the lesson. A source that comes twice is there twice.
+    pub lesson: Vec<FileDiff>,
+    /// The others that changed: what counts, reports and parses options.
+    pub bookkeeping: Vec<FileDiff>,
+}
+
+impl Reading {
+    /// Puts the items with these names first, in this order; see [`Stage::lesson`].
+    pub fn of(files: &[FileDiff], lesson: &[&str]) -> Self {
+        let changed = files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
+        let changed: Vec<_> = changed.filter(|(_, item)| item.is_changed()).collect();
+        let named = lesson.iter().filter_map(|name| changed.iter().find(|(_, item)| item.is_called(name)));
+        let is_lesson = |item: &Item| lesson.iter().any(|name| item.is_called(name));
+        let rest = changed.iter().filter(|(_, item)| !is_lesson(item));
+        Self { lesson: by_file(named), bookkeeping: by_file(rest) }
+    }
+}
+
+/// Items that follow each other and are of one source belong together.
+fn by_file<'a>(items: impl Iterator<Item = &'a (&'a FileDiff, &'a Item)>) -> Vec<FileDiff> {
+    let mut files = Vec::<FileDiff>::new();
+    for (file, item) in items {
+        match files.last_mut().filter(|last| last.name == file.name) {
+            Some(last) => last.items.push((*item).clone()),
+            None => files.push(FileDiff { name: file.name.clone(), items: vec![(*item).clone()] }),
+        }
+    }
+    files
 }
 
 /// The sources of two stages, the BPF source first.
