@@ -5,7 +5,7 @@ mod chromium;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lab::workbook::diff::{self, Item, Kind};
+use lab::workbook::diff::{self, Item, Kind, Reading};
 use lab::workbook::{Stage, Workbook};
 use serde::Deserialize;
 use serde_json::json;
@@ -141,8 +141,9 @@ struct Change {
 }
 
 fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
-    let files = diff::of_stage(workbook, stage).unwrap();
-    let items: Vec<Item> = files.into_iter().flat_map(|file| file.items).collect();
+    let lesson = workbook.parent(stage).map_or_else(|_| Vec::new(), |parent| workbook.lesson(parent, stage));
+    let Reading { lesson, bookkeeping } = Reading::of(&diff::of_stage(workbook, stage).unwrap(), &lesson);
+    let items: Vec<Item> = lesson.into_iter().chain(bookkeeping).flat_map(|file| file.items).collect();
     let change = |item: &Item| {
         let mut change = Change { item: item.name.clone(), ..Change::default() };
         for line in item.lines.iter().filter(|line| line.kind != Kind::Same) {

@@ -201,13 +201,12 @@ impl Exercise<'_> {
 
     /// For the stage's README.
     pub fn markdown(&self) -> String {
-        let Self { title, goal, start, check, hint, number, .. } = self;
+        let Self { title, goal, start, check, hint, .. } = self;
         let id = self.id();
         format!(
             "### {id} {title}\n\n*Start:* `cargo lab exercise start {id}`. {start}\n\n{goal}\n\n\
              *Check:* `cargo lab exercise check {id}`. {check}\n\n\
-             <details>\n<summary>Hint</summary>\n\n{hint}\n\n</details>\n\n\
-             [Solution](exercises/{number}/solution.patch)\n"
+             <details>\n<summary>Hint</summary>\n\n{hint}\n\n</details>\n"
         )
     }
 }

@@ -1,7 +1,5 @@
 //! Stage 09: does one process find its pages in the page cache?
 
-use std::process::ExitCode;
-
 use clap::Parser;
 use common::args::RunArgs;
 use common::preflight;
@@ -26,7 +24,7 @@ struct Args {
     traced: TracedArgs,
 }
 
-fn main() -> common::Result<ExitCode> {
+fn main() -> common::Result<std::process::ExitCode> {
     let args = Args::parse();
     common::init(&args.run)?;
 
