@@ -5,11 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs;
+use std::{fs, iter};
 
 use common::{Error, OrCause, Result};
+use hashbrown::HashSet;
 use libbpf_rs::btf::types::{Array, Enum, Enum64, Func, FuncProto, FwdKind, Int, IntEncoding, Struct, Union};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize};
+use memchr::memchr;
 
 use crate::recording::Returned;
 
@@ -60,39 +62,51 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// What the kernel says of the names of its functions.
+/// What else is looked up besides the functions: see [`crate::attach::has_fprobe`], and `bio_chain_endio_at` in the programs.
+const MORE_NAMES: [&str; 2] = ["register_fprobe_ips", "bio_chain_endio"];
+
+/// What the kernel says of the names of some functions.
 #[derive(Debug, Default)]
 pub struct Names {
     /// Those that can be probed, from `available_filter_functions`.
     traceable: BTreeSet<String>,
     /// Where in the kernel's code each is, from `/proc/kallsyms`; zeros if it hides that.
     addresses: BTreeMap<String, Vec<u64>>,
+    /// Those of which the compiler made others, such as `NAME.part.0`.
+    suffixed: BTreeSet<String>,
 }
 
 impl Names {
-    /// Asks the running kernel.
+    /// Asks the running kernel about these names.
     ///
     /// # Errors
     /// If it does not tell.
-    pub fn read() -> Result<Self> {
+    pub fn read(wanted: &HashSet<&str>) -> Result<Self> {
         let list = common::tracefs::path()?.join("available_filter_functions");
         let list = fs::read_to_string(&list).or_cause(format!("cannot read {}", list.display()))?;
         let symbols = fs::read_to_string("/proc/kallsyms").or_cause("cannot read /proc/kallsyms")?;
-        Ok(Self::parse(&list, &symbols))
+        Ok(Self::parse(&list, &symbols, wanted))
     }
 
-    /// From the texts of `available_filter_functions` and `/proc/kallsyms`.
-    pub fn parse(list: &str, symbols: &str) -> Self {
+    /// From the texts of `available_filter_functions` and `/proc/kallsyms`, which have some 200,000 names: only those that are
+    /// wanted are kept.
+    pub fn parse(list: &str, symbols: &str, wanted: &HashSet<&str>) -> Self {
         let mut names = Self::default();
-        names
-            .traceable
-            .extend(list.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned));
-        for line in symbols.lines() {
-            let mut words = line.split_whitespace();
-            let (address, kind, name) = (words.next(), words.next(), words.next());
-            if let (Some(address), Some("t" | "T" | "w" | "W"), Some(name)) = (address, kind, name) {
+        let traceable = lines(list).map(|line| before(b' ', line));
+        names.traceable.extend(traceable.filter(|name| wanted.contains(name)).map(str::to_owned));
+        for line in lines(symbols) {
+            let mut words = line.splitn(3, ' ');
+            let (Some(address), Some("t" | "T" | "w" | "W"), Some(rest)) =
+                (words.next(), words.next(), words.next())
+            else {
+                continue;
+            };
+            let name = before(b'\t', rest);
+            if wanted.contains(name) {
                 let address = u64::from_str_radix(address, 16).unwrap_or_default();
                 names.addresses.entry(name.to_owned()).or_default().push(address);
+            } else if let Some((name, _)) = name.split_once('.').filter(|(name, _)| wanted.contains(name)) {
+                names.suffixed.insert(name.to_owned());
             }
         }
         names
@@ -118,24 +132,39 @@ impl Names {
             None
         } else if copies == 1 {
             Some(Obstacle::NotTraceable)
+        } else if self.suffixed.contains(name) {
+            Some(Obstacle::Suffix)
         } else {
-            // The first name behind `NAME.` in the order of names.
-            let dot = format!("{name}.");
-            let next = self.addresses.range(dot.clone()..).next();
-            Some(if next.is_some_and(|(next, _)| next.starts_with(&dot)) {
-                Obstacle::Suffix
-            } else {
-                Obstacle::Inlined
-            })
+            Some(Obstacle::Inlined)
         }
     }
 }
 
-/// Finds the functions that take a pointer to `struct CLASS`, by name.
+/// The lines of a text of megabytes.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    iter::from_fn(move || {
+        let end = memchr(b'\n', rest.as_bytes())?;
+        let line = &rest[..end];
+        rest = &rest[end + 1..];
+        Some(line)
+    })
+}
+
+/// What stands before a character, or all if it is not there.
+fn before(character: u8, line: &str) -> &str {
+    memchr(character, line.as_bytes()).map_or(line, |end| &line[..end])
+}
+
+/// Finds the functions that take a pointer to `struct CLASS`, by name, and what `names`, such as [`Names::read`], knows of them.
 ///
 /// # Errors
-/// If there is no such class, or no function takes one.
-pub fn find(btf: &Btf<'_>, class: &str, names: &Names) -> Result<Vec<Function>> {
+/// If there is no such class, or no function takes one, or those of `names`.
+pub fn find(
+    btf: &Btf<'_>,
+    class: &str,
+    names: impl FnOnce(&HashSet<&str>) -> Result<Names>,
+) -> Result<(Vec<Function>, Names)> {
     if class.contains('\0') || btf.type_by_name::<Struct<'_>>(class).is_none() {
         return Err(unknown(btf, class));
     }
@@ -153,7 +182,7 @@ pub fn find(btf: &Btf<'_>, class: &str, names: &Names) -> Result<Vec<Function>> 
             argument: nth + 1,
             register,
             returns: proto.next_type().map_or(Returned::Nothing, returned),
-            obstacle: names.obstacle(&name, register),
+            obstacle: None,
             name: name.clone(),
         };
         // A static function may be there more than once, under one name.
@@ -164,17 +193,19 @@ pub fn find(btf: &Btf<'_>, class: &str, names: &Names) -> Result<Vec<Function>> 
             .evidence("none is in the kernel's types (/sys/kernel/btf/vmlinux)")
             .fix("trace another class: --class request"));
     }
-    Ok(found.into_values().collect())
+    let names = names(&found.keys().map(String::as_str).chain(MORE_NAMES).collect())?;
+    let functions = found.into_values().map(|function| {
+        let obstacle = names.obstacle(&function.name, function.register);
+        Function { obstacle, ..function }
+    });
+    Ok((functions.collect(), names))
 }
 
 /// The value of an enum's member, whatever the enum's name.
 pub fn value(btf: &Btf<'_>, member: &str) -> Option<u32> {
-    let mut members = btf.type_by_kind::<Enum<'_>>().flat_map(|all| {
-        let members: Vec<_> = all.iter().map(|member| (name(member.name), member.value)).collect();
-        members
-    });
-    let (_, value) = members.find(|(name, _)| name.as_deref() == Some(member))?;
-    u32::try_from(value).ok()
+    let is_it = |name: Option<&OsStr>| name.is_some_and(|name| name == member);
+    let in_one = |all: Enum<'_>| all.iter().find(|member| is_it(member.name)).map(|member| member.value);
+    u32::try_from(btf.type_by_kind::<Enum<'_>>().find_map(in_one)?).ok()
 }
 
 /// The register for the argument behind `before`, of a function that returns `returns`, by x86_64's calling convention:
@@ -392,7 +423,8 @@ mod tests {
             let words = header.iter().chain(&self.types).flat_map(|word| word.to_le_bytes());
             let file = tempfile::NamedTempFile::new().unwrap();
             fs::write(file.path(), words.chain(strings).collect::<Vec<_>>()).unwrap();
-            find(&Btf::from_path(file.path()).unwrap(), class, &Names::default()).unwrap()
+            let nothing = |_: &HashSet<&str>| Ok(Names::default());
+            find(&Btf::from_path(file.path()).unwrap(), class, nothing).unwrap().0
         }
     }
 
@@ -475,35 +507,38 @@ mod tests {
         Btf::from_path(concat!(env!("OUT_DIR"), "/ctracer.bpf.o")).unwrap()
     }
 
-    fn names() -> Names {
-        Names::parse(
+    fn names(wanted: &HashSet<&str>) -> Result<Names> {
+        Ok(Names::parse(
             "entries\nsingle_entry\nsingle_return [module]\n",
             "ffffffff81000010 t entries\n0000000000000000 D entries\nffffffff81000020 T single_entry\n\
              ffffffff81000030 t single_return\nffffffff81000040 t single_return\t[module]\n\
              ffffffff81000050 t returns.isra.0\n",
-        )
+            wanted,
+        ))
     }
 
     #[test]
     fn functions_are_listed_with_their_prototypes_and_what_is_in_the_way() {
-        let found = find(&own(), "pt_regs", &names()).unwrap();
+        let (found, names) = find(&own(), "pt_regs", names).unwrap();
         insta::assert_snapshot!(List { class: "pt_regs", functions: &found });
-        let obstacle = |name: &str, register| names().obstacle(name, register);
+        let obstacle = |name: &str, register| names.obstacle(name, register);
         assert_eq!(obstacle("single_entry", 6), Some(Obstacle::OnStack));
         assert_eq!(obstacle("submit_bio_entry", 1), Some(Obstacle::Inlined));
-        let only_in_kallsyms = Names::parse("", "ffffffff81000010 t entries\n");
+        let wanted = HashSet::from(["entries"]);
+        let only_in_kallsyms = Names::parse("", "ffffffff81000010 t entries\n", &wanted);
         assert_eq!(only_in_kallsyms.obstacle("entries", 1), Some(Obstacle::NotTraceable));
     }
 
     #[test]
     fn hidden_addresses_are_none() {
-        assert_eq!(names().address("entries"), Some(0xffff_ffff_8100_0010));
-        assert_eq!(Names::parse("f\n", "0000000000000000 T f\n").address("f"), None);
+        let wanted = HashSet::from(["entries", "f"]);
+        assert_eq!(names(&wanted).unwrap().address("entries"), Some(0xffff_ffff_8100_0010));
+        assert_eq!(Names::parse("f\n", "0000000000000000 T f\n", &wanted).address("f"), None);
     }
 
     #[test]
     fn a_class_that_is_unknown_or_that_no_function_takes_is_told() {
-        let told = |class| find(&own(), class, &names()).unwrap_err();
+        let told = |class| find(&own(), class, names).unwrap_err();
         insta::assert_snapshot!(told("pt_reg"));
         insta::assert_snapshot!(told("bio"));
         assert!(told("a\0b").to_string().starts_with("the kernel has no struct"));

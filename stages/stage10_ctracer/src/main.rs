@@ -57,7 +57,7 @@ fn main() -> common::Result<()> {
             Need::Root.check()?;
             Need::Btf.check()?;
             let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
-            let functions = find::find(&btf, &class, &Names::read()?)?;
+            let (functions, _) = find::find(&btf, &class, Names::read)?;
             report::print_text(List { class: &class, functions: &functions })
         }
         Some(Command::Show { file, show }) => show.show(&file),

@@ -141,14 +141,14 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
 
     // FIND
     let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
-    let names = Names::read()?;
-    let found = find::find(&btf, &args.class, &names)?;
+    let (found, names) = find::find(&btf, &args.class, Names::read)?;
     let good: Vec<_> = found.into_iter().filter(|function| function.obstacle.is_none()).collect();
     let good_names: Vec<_> = good.iter().map(|function| function.name.clone()).collect();
     let mut chosen = attach::choose(&good_names, &args.functions, &args.exclude)?;
     if is_bio {
         // Where an entry can be seen, a return can.
-        ENDS.iter().try_for_each(|end| Need::Fentry((*end).to_owned()).check())?;
+        let missing = ENDS.iter().find(|end| !good_names.iter().any(|name| name == *end));
+        missing.map_or(Ok(()), |end| Need::Fentry((*end).to_owned()).check())?;
         chosen.extend(ENDS.map(str::to_owned));
     }
     // Of all of them, also of those that are not chosen: then it is seen where the source tree begins.
