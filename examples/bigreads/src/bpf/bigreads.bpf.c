@@ -50,5 +50,5 @@ int BPF_KRETPROBE(vfs_read_return, long bytes)
 	return 0;
 }
 
-/* Without a licence that is compatible with the GPL the kernel refuses bpf_printk(). */
+/* Without a license that is compatible with the GPL the kernel refuses bpf_printk(). */
 char LICENSE[] SEC("license") = "GPL";

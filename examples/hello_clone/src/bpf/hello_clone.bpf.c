@@ -32,5 +32,5 @@ int BPF_KPROBE(kernel_clone_entry)
 	return 0;
 }
 
-/* Without a licence that is compatible with the GPL the kernel refuses bpf_printk(). */
+/* Without a license that is compatible with the GPL the kernel refuses bpf_printk(). */
 char LICENSE[] SEC("license") = "GPL";

@@ -76,5 +76,5 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 	return 0;
 }
 
-/* Without a licence that is compatible with the GPL the kernel refuses bpf_printk(). */
+/* Without a license that is compatible with the GPL the kernel refuses bpf_printk(). */
 char LICENSE[] SEC("license") = "GPL";

@@ -53,5 +53,5 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 	return 0;
 }
 
-/* Without a licence that is compatible with the GPL the kernel refuses bpf_printk(). */
+/* Without a license that is compatible with the GPL the kernel refuses bpf_printk(). */
 char LICENSE[] SEC("license") = "GPL";

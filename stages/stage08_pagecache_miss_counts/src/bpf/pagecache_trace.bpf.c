@@ -57,5 +57,5 @@ int mm_filemap_add_to_page_cache(struct trace_event_raw_mm_filemap_op_page_cache
 	return add(ADDED, pages);
 }
 
-/* Without a licence that is compatible with the GPL the kernel refuses bpf_printk(). */
+/* Without a license that is compatible with the GPL the kernel refuses bpf_printk(). */
 char LICENSE[] SEC("license") = "GPL";
