@@ -86,12 +86,13 @@ fn one(workbook: &Workbook, chapter: &Path, words: &[&str]) -> Result<String> {
     }
 }
 
-/// A README, or what is below one of its headings, with the links that it has in the book.
+/// A README, or what is below one of its headings, with the links that it has in the book and the code that it names.
 fn readme(workbook: &Workbook, chapter: &Path, folder: &Path, heading: &[&str]) -> Result<String> {
     let path = folder.join("README.md");
     let text = read(&path)?;
     let text = if heading.is_empty() { &text } else { section(&text, &heading.join(" "))? };
-    links::rewrite(workbook, folder.strip_prefix(&workbook.root).unwrap_or(folder), chapter, text)
+    let folder = folder.strip_prefix(&workbook.root).unwrap_or(folder);
+    expand(workbook, chapter, &links::rewrite(workbook, folder, chapter, text)?)
 }
 
 /// The notes for instructors, which a README has folded away.
@@ -183,6 +184,15 @@ mod tests {
         assert!(text.starts_with("```c\nu64 dropped;") && text.lines().count() == 3, "{text}");
         let text = expanded("{{#item common/src/args.rs RunArgs}}").unwrap();
         assert!(text.contains("pub struct RunArgs {"), "{text}");
+    }
+
+    #[test]
+    fn each_page_gets_the_code_that_it_names() {
+        let workbook = Workbook::read().unwrap();
+        for program in workbook.programs() {
+            let text = readme(&workbook, Path::new("examples/page.md"), program.folder(), &[]).unwrap();
+            assert!(!text.contains("{{#"), "{}: {text}", program.name());
+        }
     }
 
     #[test]

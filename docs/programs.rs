@@ -88,8 +88,11 @@ impl Preprocessor for Programs {
     }
 }
 
-/// A stage's page, with the way to the view for a projector below the heading of what changed.
+/// A stage's page, with the way to the view for a projector below the heading of its change, if it has one.
 fn presented(path: &Path, text: &str) -> String {
+    if !text.contains("<!-- lesson:begin") {
+        return text.to_owned();
+    }
     let number = path.file_stem().unwrap_or_default().display();
     let link = format!("\n[Present this diff](../present.html#{number})\n");
     text.split_inclusive('\n')
