@@ -192,7 +192,10 @@ fn an_exercise_from_its_start() {
         text.replace(&workbook.root.display().to_string(), "[workbook]").replace("target/test-mine", "mine")
     };
 
-    insta::assert_snapshot!("exercise_hint", lab(&["exercise", "hint", id]));
+    // One after the other, and then all of them.
+    for nth in 1..=4 {
+        insta::assert_snapshot!(format!("exercise_hint_{nth}"), lab(&["exercise", "hint", id]));
+    }
     insta::assert_snapshot!("exercise_not_started", lab(&["exercise", "check", id]));
     insta::assert_snapshot!("exercise_diff_not_started", lab(&["diff", "mine", id]));
     insta::assert_snapshot!("exercise_no_solution_yet", lab(&["exercise", "solution", id]));

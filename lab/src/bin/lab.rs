@@ -181,7 +181,7 @@ enum Exercise {
         #[command(flatten)]
         boot: Boot,
     },
-    /// Show a hint
+    /// Show a hint: a question first, then a pointer, then almost the answer
     Hint {
         /// The exercise
         exercise: String,
@@ -421,7 +421,9 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             let mut guest = boot.boot_with(&workbook, binaries)?;
             print(&exercise::check(&workbook, &exercise, &mut guest)?)
         }
-        Exercise::Hint { exercise } => print(&exercise::wrap(&find(&exercise)?.hint, terminal::columns())),
+        Exercise::Hint { exercise } => {
+            print(&exercise::next_hint(&workbook, &find(&exercise)?, terminal::columns())?)
+        }
         Exercise::Solution { exercise, peek } => {
             print(&exercise::solution(&workbook, &find(&exercise)?, peek)?)
         }

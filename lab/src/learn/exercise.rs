@@ -22,8 +22,10 @@ use crate::workbook::{Program, Stage, Workbook};
 /// How long a check may take in the guest: ten seconds as a rule, longer on a machine that is busy.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The file there that remembers which checks passed.
+/// The file in `mine` that remembers which checks passed.
 const DONE: &str = "done.txt";
+/// The file in `mine` with the exercise of each hint that was shown.
+const HINTS: &str = "hints.txt";
 
 /// An exercise.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub struct Exercise<'a> {
     /// What the check does.
     pub check: String,
     /// For who is stuck.
-    pub hint: String,
+    pub hints: Vec<String>,
     /// Its folder, or the stage's if it is the stage itself.
     pub folder: PathBuf,
 }
@@ -77,8 +79,9 @@ fn read(stage: &Stage, number: u32) -> Result<Option<Exercise<'_>>> {
         let text = section.map(str::trim).filter(|text| !text.is_empty());
         text.map(str::to_owned).ok_or_else(|| broken(&format!("section {name:?}, or not in this place")))
     };
-    let (start, check, hint) = (section("Start")?, section("Check")?, section("Hint")?);
-    Ok(Some(Exercise { stage, number, title: title.trim().to_owned(), goal, start, check, hint, folder }))
+    let (start, check, hints) = (section("Start")?, section("Check")?, section("Hint")?);
+    let hints = hints.split("\n---\n").map(|hint| hint.trim().to_owned()).collect();
+    Ok(Some(Exercise { stage, number, title: title.trim().to_owned(), goal, start, check, hints, folder }))
 }
 
 /// The exercise called `03.1`, or the stage itself by its name, as [`Workbook::stage`] knows it.
@@ -122,10 +125,10 @@ fn whole_stage<'a>(workbook: &'a Workbook, stage: &'a Stage) -> Result<Exercise<
             parent.number, stage.number
         ),
         check: "As in `cargo lab demo`: what it prints must be the truth about what `io` did.".to_owned(),
-        hint: format!(
+        hints: vec![format!(
             "What changes, and why, is on the stage's page of the book, and in stages/{}/README.md.",
             stage.package()
-        ),
+        )],
         folder: stage.folder.clone(),
     })
 }
@@ -201,12 +204,16 @@ impl Exercise<'_> {
 
     /// For the stage's README.
     pub fn markdown(&self) -> String {
-        let Self { title, goal, start, check, hint, .. } = self;
+        let Self { title, goal, start, check, hints, .. } = self;
         let id = self.id();
+        let hint = |(hint, nth): (&String, usize)| {
+            format!("<details>\n<summary>Hint {nth} of {}</summary>\n\n{hint}\n\n</details>\n", hints.len())
+        };
+        let hints: String = hints.iter().zip(1..).map(hint).collect();
         format!(
             "### {id} {title}\n\n*Start:* `cargo lab exercise start {id}`. {start}\n\n{goal}\n\n\
              *Check:* `cargo lab exercise check {id}`. {check}\n\n\
-             <details>\n<summary>Hint</summary>\n\n{hint}\n\n</details>\n"
+             {hints}"
         )
     }
 }
@@ -346,6 +353,36 @@ pub fn verdict(guest: &mut Vm, exercise: &Exercise<'_>, binary: &str) -> Result<
             "look at it: cargo lab run --mine {id}, with -- --verbose if it does not start; or: cargo lab exercise hint {id}"
         ))
     })
+}
+
+/// The next hint; after the last one, all of them.
+///
+/// # Errors
+/// If what was shown before can't be read or written.
+pub fn next_hint(workbook: &Workbook, exercise: &Exercise<'_>, columns: usize) -> Result<String> {
+    let file = workbook.mine.join(HINTS);
+    let (id, hints) = (exercise.id(), &exercise.hints);
+    let mut shown = match fs::read_to_string(&file) {
+        Ok(text) => text.lines().map(str::to_owned).collect::<Vec<_>>(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error).or_cause(format!("cannot read {}", file.display())),
+    };
+    let before = shown.iter().filter(|line| **line == id).count();
+    let text = |nth: usize| {
+        let title = format!("Hint {} of {}", nth + 1, hints.len());
+        format!("{title}\n\n{}", wrap(&hints[nth], columns))
+    };
+    if before >= hints.len() {
+        let all: Vec<_> = (0..hints.len()).map(text).collect();
+        let more = format!("These are all. Our solution: cargo lab exercise solution {id} --peek\n");
+        return Ok(format!("{}\n{more}", all.join("\n")));
+    }
+    shown.push(id.clone());
+    let lines: String = shown.iter().map(|line| format!("{line}\n")).collect();
+    let written = fs::create_dir_all(&workbook.mine).and_then(|()| fs::write(&file, lines));
+    written.or_cause(format!("cannot write {}", file.display()))?;
+    let more = if before + 1 < hints.len() { "\nThe next one: the same command again\n" } else { "" };
+    Ok(text(before) + more)
 }
 
 /// The exercises whose check has passed.
