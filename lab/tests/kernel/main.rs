@@ -107,6 +107,8 @@ const OUTER: &[&[&str]] = &[
         "bigreads_sees_reads_while_others_wait",
         "scenario_refuses_a_tracer_that_is_in_use",
         "scenario_leaves_ftrace_as_it_was",
+        "scenario_measures_a_disk_that_takes_20_ms",
+        "scenario_keeps_its_instance_beside_another_container",
     ],
 ];
 

@@ -31,7 +31,8 @@ pub fn with_split(mut run: impl FnMut(&str, u64)) {
 /// The writer is woken when the last piece has ended. A stage may see an earlier end only; then it counts that.
 fn stages_count_durations_that_end_before_the_last_piece() {
     quiet();
-    for number in 3..=6 {
+    // What 04 and 05 do at an end is what 06 does.
+    for number in [3, 6] {
         let mut too_short = 0;
         with_split(|disk, size| {
             let (seen, done) =
