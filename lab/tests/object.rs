@@ -140,6 +140,8 @@ fn each_exercise_is_small_and_well_formed() {
         assert!(planted.count() > 0, "stage {:02} has no exercise with a fault in it", stage.number);
         for exercise in exercises {
             let id = exercise.id();
+            // A question, a pointer, and almost the answer.
+            assert_eq!(exercise.hints.len(), 3, "{id}");
             let (start, solved) =
                 (exercise.starting_point(&workbook, "x").unwrap(), exercise.solved(&workbook, "x").unwrap());
             let pairs = start.iter().zip(&solved);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* For exercises 1 and 2: copy it over src/bpf/pagecache_trace.bpf.c and edit the SEC line. */
+/* For the tasks "Slots" and "The probe of the 2019 slides": copy it over the source, edit SEC. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
