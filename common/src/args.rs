@@ -1,4 +1,4 @@
-//! The options that every stage has. Those of the examples that count are in [`crate::interval`].
+//! The options that every stage has. For the options of examples that print at intervals, see [`crate::interval`].
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     pub lines: Option<u64>,
 
-    /// Read the machine's common trace pipe, with everybody's lines, instead of one of our own
+    /// Read the trace pipe that all programs share instead of a private one
     #[arg(long)]
     pub shared_pipe: bool,
 
@@ -24,9 +24,9 @@ pub struct RunArgs {
     pub verbose: bool,
 }
 
-/// Arguments that say how much of libbpf's log is shown.
+/// Arguments with a `--verbose` option.
 pub trait Verbose {
-    /// Whether all of it is.
+    /// Whether to show libbpf's whole log.
     fn verbose(&self) -> bool;
 }
 
@@ -36,7 +36,7 @@ impl Verbose for RunArgs {
     }
 }
 
-/// Options of the examples that print events which come through a buffer.
+/// Options of the examples that print events from a perf buffer or a ring buffer.
 #[derive(Args, Clone, Debug, Default)]
 pub struct EventArgs {
     /// End after SECS seconds
@@ -61,7 +61,7 @@ impl Verbose for EventArgs {
 /// Parses a time in seconds, such as `5` or `0.5`.
 ///
 /// # Errors
-/// If it is none.
+/// If the text isn't a positive number.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
@@ -100,18 +100,18 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_told() {
-        let tell = |args: &[&str]| parse(args).unwrap_err();
-        insta::assert_snapshot!(tell(&["--duration", "0"]), @r"
+    fn bad_values_are_refused() {
+        let error = |args: &[&str]| parse(args).unwrap_err();
+        insta::assert_snapshot!(error(&["--duration", "0"]), @r"
         error: invalid value '0' for '--duration <SECS>': give a number of seconds greater than 0, such as 5 or 0.5
 
         For more information, try '--help'.
         ");
         for bad in ["-1", "ten", "NaN", "inf", "1e300"] {
-            assert!(tell(&["--duration", bad]).contains("greater than 0"), "{bad}");
+            assert!(error(&["--duration", bad]).contains("greater than 0"), "{bad}");
         }
         for bad in ["0", "-3", "many"] {
-            assert!(tell(&["--lines", bad]).contains("invalid value"), "{bad}");
+            assert!(error(&["--lines", bad]).contains("invalid value"), "{bad}");
         }
     }
 

@@ -1,19 +1,19 @@
-//! Call graphs: what ftrace's `function_graph` wrote down of two runs of the same function, one beside the other.
+//! Call graphs: two runs of the same function, as ftrace's `function_graph` recorded them, side by side.
 
 use std::fmt::Write;
 
 /// A function that was called, and what it called.
 ///
-/// Calls of one function from the same place are one call here, with a count, as in `uftrace graph`.
+/// If a caller calls the same function several times, this is one entry with a count, as in `uftrace graph`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Call {
     /// Its name.
     pub name: String,
     /// How often it was called.
     pub count: u32,
-    /// How long all of these took, in microseconds.
+    /// How long all these calls took together, in microseconds.
     pub us: f64,
-    /// What it called, in the order of the first calls.
+    /// The functions that it called, in the order of their first calls.
     pub calls: Vec<Call>,
 }
 
@@ -27,9 +27,10 @@ enum Line<'a> {
     End(f64),
 }
 
-/// Reads the last whole call of a function from a trace, without what came in between by an interrupt.
+/// Reads the last complete call of a function from a trace, and leaves out the interrupts that came in between.
 ///
-/// `None` if there is none. Calls that began before the trace, or did not end in it, are not whole.
+/// Returns `None` if the trace has no complete call. A call that began before the trace or ended after it is not
+/// complete.
 pub fn parse(trace: &str, function: &str) -> Option<Call> {
     let (mut open, mut found) = (Vec::<Call>::new(), None);
     for line in trace.lines().filter_map(line) {
@@ -54,8 +55,8 @@ pub fn parse(trace: &str, function: &str) -> Option<Call> {
     found
 }
 
-/// Reads ` 1) + 12.345 us   |    name() {`: the CPU, the time with a mark if it is long, the call. The other columns that
-/// ftrace can write are before the last bar, too.
+/// Reads ` 1) + 12.345 us   |    name() {`: the CPU, the time with a mark if it is long, and the call. If other columns
+/// of ftrace are switched on, they are before the last bar, too.
 fn line(line: &str) -> Option<Line<'_>> {
     let (head, text) = line.rsplit_once('|').filter(|_| !line.starts_with('#'))?;
     let text = text.trim();
@@ -67,7 +68,8 @@ fn line(line: &str) -> Option<Line<'_>> {
     if text.starts_with('}') { Some(Line::End(us)) } else { name(";").map(|name| Line::Whole(name, us)) }
 }
 
-/// Whether an interrupt begins with this function, on x86-64. It comes from outside, whatever is being called.
+/// Whether an interrupt begins with this function, on x86-64. An interrupt has nothing to do with the function that it
+/// interrupts.
 pub(crate) fn is_interrupt(name: &str) -> bool {
     let name = name.trim_start_matches('_');
     let begins = ["irq_enter", "irq_exit", "sysvec_", "common_interrupt", "do_softirq", "handle_softirqs"];
@@ -102,15 +104,15 @@ pub struct Run {
     pub graph: Call,
 }
 
-/// What to say below a function, by its names on the kernels.
+/// The names that a function has on the different kernels, and the note to print below it.
 pub type Note<'a> = (&'a [&'a str], &'a str);
 
 /// Two runs, and how they are shown.
 #[derive(Clone, Debug)]
 pub struct Pair<'a> {
-    /// The runs, the left one and the right one.
+    /// The left run and the right run.
     pub runs: [Run; 2],
-    /// Calls are shown down to this depth; below, those on the way to a function with a note.
+    /// Show calls down to this depth. Below it, show only calls on the path to a function with a note.
     pub depth: usize,
     /// The notes.
     pub notes: &'a [Note<'a>],
@@ -122,11 +124,12 @@ struct Both<'a> {
     below: Vec<Both<'a>>,
 }
 
-/// A row: of each run its text, or nothing.
+/// A row: the text of each run, empty if the run doesn't have this call.
 type Row = [String; 2];
 
 impl Pair<'_> {
-    /// Side by side if this fits in so many columns, else one below the other. Times are in microseconds.
+    /// Returns the runs side by side if they fit into `columns`, otherwise one below the other. Times are in
+    /// microseconds.
     pub fn text(&self, columns: usize) -> String {
         let mut rows = Vec::new();
         self.rows(&Both::of(self.runs.each_ref().map(|run| Some(&run.graph))), 1, &mut rows);
@@ -188,20 +191,21 @@ impl Pair<'_> {
 }
 
 impl<'a> Both<'a> {
-    /// What either calls: in the order of the left one, and what only the right one calls behind what came before it there.
+    /// Merges the calls of both runs in the order of the left one. A call that only the right one has goes after the
+    /// call that precedes it there.
     fn of(calls: [Option<&'a Call>; 2]) -> Self {
         let [left, right] = calls.map(|call| call.map(|call| &*call.calls).unwrap_or_default());
         let mut below: Vec<[Option<&Call>; 2]> = left.iter().map(|call| [Some(call), None]).collect();
-        let mut behind = 0;
+        let mut next = 0;
         for call in right {
             match below.iter().position(|[other, _]| other.is_some_and(|other| other.name == call.name)) {
                 Some(nth) => {
                     below[nth][1] = Some(call);
-                    behind = nth;
+                    next = nth;
                 }
-                None => below.insert(behind, [None, Some(call)]),
+                None => below.insert(next, [None, Some(call)]),
             }
-            behind += 1;
+            next += 1;
         }
         Self { calls, below: below.into_iter().map(Self::of).collect() }
     }
@@ -211,7 +215,7 @@ impl<'a> Both<'a> {
 mod tests {
     use super::*;
 
-    /// Of a process that was in the middle of a read when the trace began, and that an interrupt came to.
+    /// The process was in the middle of a read when the trace began, and an interrupt came during a later read.
     const COLD: &str = "\
 # tracer: function_graph
 #
@@ -296,12 +300,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deeper_is_shown_on_the_way_to_a_note() {
+    fn deeper_calls_are_shown_on_the_path_to_a_note() {
         insta::assert_snapshot!(pair(2).text(usize::MAX));
     }
 
     #[test]
-    fn a_call_that_is_not_whole_is_none() {
+    fn an_incomplete_call_is_none() {
         let (begin, end) = WARM.split_at(WARM.len() / 2);
         for trace in ["", "# tracer: nop\n", begin, end] {
             assert_eq!(parse(trace, "vfs_read"), None, "{trace}");

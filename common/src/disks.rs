@@ -6,28 +6,28 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// Names of disks by the kernel's number, kept also of those that are gone by now.
+/// Names of disks by the kernel's number. We remember a name even after its disk is gone.
 #[derive(Debug, Default)]
 pub struct Disks(BTreeMap<u32, String>);
 
 impl Disks {
-    /// The disk's name, or `MAJOR:MINOR` of one that came and went unseen.
+    /// The disk's name, or `MAJOR:MINOR` if the disk was gone before we looked.
     pub fn name(&mut self, dev: u32) -> String {
         if !self.0.contains_key(&dev) {
-            // Not /proc/partitions: a driver may keep its disks out of it.
+            // Not from /proc/partitions, because a driver can hide its disks there.
             self.0.extend(names().into_iter().filter_map(|name| Some((number_of(&name)?, name))));
         }
         self.0.get(&dev).cloned().unwrap_or_else(|| shown(dev))
     }
 }
 
-/// The name of a disk or a partition, such as `nvme0n1p1`, if there is one of this number.
+/// The name of the disk or partition with this number, such as `nvme0n1p1`.
 pub fn name_of(dev: u32) -> Option<String> {
     let link = fs::read_link(place(dev)).ok()?;
     Some(link.file_name()?.to_str()?.to_owned())
 }
 
-/// The number of a disk's partition, by its place in the disk's table, the first is 1.
+/// The number of a disk's partition. `nth` counts the entries of the partition table from 1.
 pub fn partition(disk: u32, nth: u8) -> Option<u32> {
     let parts = fs::read_dir(place(disk)).ok()?.flatten().map(|entry| entry.path());
     let is_it = |part: &Path| {
@@ -39,7 +39,7 @@ pub fn partition(disk: u32, nth: u8) -> Option<u32> {
         .and_then(|part| parse(&fs::read_to_string(part.join("dev")).ok()?))
 }
 
-/// The number as it is shown, `MAJOR:MINOR`.
+/// The number as `MAJOR:MINOR`.
 pub fn shown(dev: u32) -> String {
     format!("{}:{}", dev >> 20, dev & 0xf_ffff)
 }
@@ -56,18 +56,18 @@ fn names() -> Vec<String> {
     names
 }
 
-/// The number of a disk, if it is one.
+/// The number of a disk, if there is one with this name.
 fn number_of(name: &str) -> Option<u32> {
     parse(&fs::read_to_string(Path::new("/sys/block").join(name).join("dev")).ok()?)
 }
 
-/// `MAJOR:MINOR` as the kernel has it in a `dev_t`.
+/// Parses `MAJOR:MINOR` into the number that the kernel keeps in a `dev_t`.
 fn parse(dev: &str) -> Option<u32> {
     let (major, minor) = dev.trim().split_once(':')?;
     Some(major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?)
 }
 
-/// The number of a disk that was named: `nvme0n1` or `/dev/nvme0n1`, or a link to it in `/dev`.
+/// The number of a disk that the user named: `nvme0n1`, `/dev/nvme0n1`, or a link to it in `/dev`.
 ///
 /// # Errors
 /// If there is no such disk.
@@ -76,10 +76,10 @@ pub fn number(name: &str) -> Result<u32> {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or(name);
     number_of(name).ok_or_else(|| {
         let is_partition = Path::new("/sys/class/block").join(name).exists();
-        let what = if is_partition { "a partition, and requests are for its disk" } else { "no disk" };
+        let what = if is_partition { "a partition, but requests go to the whole disk" } else { "not a disk" };
         Error::new(format!("{name} is {what}"))
             .evidence(format!("/sys/block has: {}", names().join(" ")))
-            .fix("name one of these: -d DISK")
+            .fix("choose one of these: -d DISK")
     })
 }
 
@@ -98,8 +98,8 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_does_not_exist_is_told() {
+    fn a_disk_that_does_not_exist_is_an_error() {
         let error = number("sdzz9").unwrap_err().to_string();
-        assert!(error.starts_with("sdzz9 is no disk\n  evidence: /sys/block has:"), "{error}");
+        assert!(error.starts_with("sdzz9 is not a disk\n  evidence: /sys/block has:"), "{error}");
     }
 }

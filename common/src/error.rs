@@ -1,4 +1,4 @@
-//! One error type, written for the person who reads it: what went wrong, how we know, what to do.
+//! One error type for everything, written for the person who reads it: what went wrong, how we know, and what to do.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// [`std::result::Result`] with the workbook's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error as a person needs it: **cause**, **evidence**, **fix**.
+/// An error has three parts: **cause**, **evidence** and **fix**.
 ///
 /// `fn main() -> Result<()>` prints it on stderr and exits with status 1. Rust uses [`fmt::Debug`] for that, so
 /// `Debug` and `Display` are the same here.
@@ -30,7 +30,7 @@ impl Error {
         Self { cause: cause.into(), ..self }
     }
 
-    /// Adds how we know: the file, the number or the words of the system.
+    /// Adds how we know: the file, the number, or the system's own message.
     #[must_use]
     pub fn evidence(mut self, evidence: impl fmt::Display) -> Self {
         self.evidence = Some(evidence.to_string().trim_end().to_owned());
@@ -70,12 +70,12 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-/// `result.or_cause("cannot read /proc/kallsyms")`: an error of the system becomes evidence for ours.
+/// `result.or_cause("cannot read /proc/kallsyms")`: the system's error becomes the evidence of ours.
 pub trait OrCause<T> {
-    /// Turns the error into an [`Error`] with this cause and the system's words as evidence.
+    /// Turns the error into an [`Error`] with this cause, and the system's message as evidence.
     ///
     /// # Errors
-    /// The error, if there was one.
+    /// Returns that error, if there was one.
     fn or_cause(self, cause: impl Into<String>) -> Result<T>;
 }
 
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_said_is_evidence() {
+    fn the_systems_message_is_evidence() {
         let missing: Result<()> = Err(std::io::Error::from_raw_os_error(2)).or_cause("cannot read the file");
         insta::assert_snapshot!(missing.unwrap_err(), @r"
         cannot read the file

@@ -1,4 +1,4 @@
-//! Events that BPF programs send through a buffer, printed as they come.
+//! Prints the events that BPF programs send through a buffer, as they arrive.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -11,30 +11,30 @@ use crate::record::{self, Record};
 use crate::stop::Stop;
 use crate::{Error, OrCause, Result};
 
-/// The lines that the events become.
+/// Lines of output, one per event.
 #[derive(Debug)]
 pub struct Lines {
-    /// After so many the run is over.
+    /// The run ends after this many lines.
     limit: u64,
     state: RefCell<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Not printed yet.
+    /// Lines that are not printed yet.
     text: String,
     count: u64,
-    /// What was wrong with an event.
+    /// The error of an event that could not be read.
     error: Option<Error>,
 }
 
 impl Lines {
-    /// No lines yet, and `limit` of them at most.
+    /// Starts without lines; takes at most `limit`.
     pub fn new(limit: Option<u64>) -> Self {
         Self { limit: limit.unwrap_or(u64::MAX), state: RefCell::default() }
     }
 
-    /// Adds a line, unless there are enough.
+    /// Adds a line, unless the limit is reached.
     pub fn add(&self, line: impl Display) {
         let mut state = self.state.borrow_mut();
         if state.count < self.limit {
@@ -43,7 +43,7 @@ impl Lines {
         }
     }
 
-    /// Adds the line that an event becomes. If it is none of its type, [`Lines::print`] fails.
+    /// Adds a line for an event. If the event's bytes are not a `T`, the next [`Lines::print`] fails.
     pub fn add_event<T: Record, L: Display>(&self, event: &[u8], line: impl FnOnce(T) -> L) {
         match record::read_rounded(event) {
             Ok(event) => self.add(line(event)),
@@ -51,13 +51,13 @@ impl Lines {
         }
     }
 
-    /// How many lines there were.
+    /// How many lines were added so far.
     pub fn count(&self) -> u64 {
         self.state.borrow().count
     }
 
-    /// Prints the lines as they come, until Ctrl-C, SIGTERM, the end of `duration`, or enough lines. `poll` waits for events,
-    /// so long at most, and has them added: `|timeout| perf_buffer.poll(timeout)`.
+    /// Prints the lines as they come, until Ctrl-C, SIGTERM, the end of `duration`, or the limit of lines. `poll` waits
+    /// for events at most as long as its argument, and adds their lines: `|timeout| perf_buffer.poll(timeout)`.
     ///
     /// # Errors
     /// If `poll` fails, or the lines can't be printed.
@@ -66,7 +66,7 @@ impl Lines {
         duration: Option<Duration>,
         mut poll: impl FnMut(Duration) -> libbpf_rs::Result<()>,
     ) -> Result<()> {
-        // A signal does not end the wait: so long Ctrl-C takes at most.
+        // A signal doesn't end the wait, so this is the longest time that Ctrl-C can take.
         const LOOK_AGAIN: Duration = Duration::from_millis(100);
         eprintln!("Tracing. Ctrl-C to end.");
         let stop = Stop::new(duration)?;
@@ -74,7 +74,7 @@ impl Lines {
         while !stop.is_over()? {
             let left = end.map_or(LOOK_AGAIN, |end| end.saturating_duration_since(Instant::now()));
             match poll(left.min(LOOK_AGAIN)) {
-                // We were stopped, as by Ctrl-Z, and go on.
+                // Somebody stopped us, for example with Ctrl-Z, and let us continue.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 polled => polled?,
             }
@@ -85,10 +85,11 @@ impl Lines {
         Ok(())
     }
 
-    /// Prints the lines that were not printed yet; false if nobody reads them, as after `| head -3`.
+    /// Prints the lines that were not printed yet. Returns false if nobody reads our output any more, as after
+    /// `| head -3`.
     ///
     /// # Errors
-    /// If they can't be printed, or an event was none of its type.
+    /// If the lines can't be printed, or an event could not be read.
     pub fn print(&self) -> Result<bool> {
         let State { text, error, .. } = &mut *self.state.borrow_mut();
         error.take().map_or(Ok(()), Err)?;
@@ -100,10 +101,10 @@ impl Lines {
     }
 }
 
-/// A task's name, as `bpf_get_current_comm()` gives it.
+/// A task's name, as `bpf_get_current_comm()` returns it.
 pub fn task_name(comm: [i8; 16]) -> String {
     let name: Vec<u8> = comm.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
-    // A task may give itself any name, also one that would move a terminal's cursor.
+    // A task can give itself any name, even one that would move the terminal's cursor.
     let printable = |c: char| if c.is_control() { '?' } else { c };
     String::from_utf8_lossy(&name).chars().map(printable).collect()
 }
@@ -122,7 +123,7 @@ mod tests {
     #[test]
     fn an_event_of_another_type_ends_the_run() {
         let lines = Lines::new(None);
-        // Of a perf buffer more comes than was sent: it rounds up.
+        // A perf buffer rounds an event's size up, so we receive more bytes than were sent.
         lines.add_event(&[&7_u64.to_ne_bytes()[..], &[0; 4]].concat(), |number: u64| number);
         assert_eq!((lines.count(), lines.print()), (1, Ok(true)));
         lines.add_event(&[0; 4], |number: u64| number);
@@ -150,7 +151,7 @@ mod tests {
             Ok(())
         };
         lines.follow(Some(DURATION), poll).unwrap();
-        // However much longer it took on a machine that is busy, it did not want to wait longer.
+        // On a busy machine the run may take longer, but it must not have asked to wait longer.
         assert!(start.elapsed() >= DURATION && waited <= DURATION, "{waited:?}");
     }
 }

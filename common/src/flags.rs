@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, OrCause, Result};
 
-/// The lowest bits are the operation.
+/// The lowest bits hold the operation.
 const OPERATION: u32 = 0xff;
 
-/// The kernel's flags and what they are called, in the order in which the first tool of this name has put them before the
-/// operation: the last one comes first.
+/// The kernel's flags and the names that bcc's `biolatency -F` gave them. A kind of I/O is the names of its flags, the
+/// last one in this list first, and then its operation.
 const NAMES: [(&str, &str); 8] = [
     ("__REQ_SYNC", "Sync"),
     ("__REQ_META", "Metadata"),
@@ -24,31 +24,33 @@ const NAMES: [(&str, &str); 8] = [
     ("__REQ_BACKGROUND", "Background"),
 ];
 
-/// The flags and operations of a kernel. Without any, the kinds of I/O are not told apart.
+/// The flags and operations of a kernel. If it is empty, all I/O is of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flags {
-    /// Mask and name, in the order of `NAMES`, then the others by their bit.
+    /// Mask and name: first those in `NAMES`, in that order, then the others by their bit.
     flags: Vec<(u32, String)>,
     /// Number and name.
     operations: BTreeMap<u32, String>,
 }
 
 impl Flags {
-    /// Asks the kernel's types for the flags that kinds of requests are told apart by: bits and operations have moved.
+    /// Reads from the kernel's types (BTF) which bits the flags in `NAMES` have, because bits and operations have moved
+    /// between kernels.
     ///
     /// # Errors
-    /// If it does not tell.
+    /// If the kernel's types don't include them.
     pub fn of_this_kernel() -> Result<Self> {
-        let (bits, operations) = asked()?;
+        let (bits, operations) = read_btf()?;
         Ok(Self::new(&bits, &operations))
     }
 
-    /// As [`Flags::of_this_kernel`], with all other flags that the kernel has, under its own names, such as `Preflush`.
+    /// Like [`Flags::of_this_kernel`], but adds all other flags of the kernel under the kernel's names, such as
+    /// `Preflush`.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Flags::of_this_kernel`].
     pub fn all_of_this_kernel() -> Result<Self> {
-        let (bits, operations) = asked()?;
+        let (bits, operations) = read_btf()?;
         let mut all = Self::new(&bits, &operations);
         let other = |(name, bit): &(String, u32)| {
             let known = NAMES.iter().any(|(kernels, _)| kernels == name) || name == "__REQ_NR_BITS";
@@ -76,7 +78,7 @@ impl Flags {
         self.flags.iter().fold(operation, |kept, (mask, _)| kept | mask)
     }
 
-    /// Such as `Metadata-Sync-Write`.
+    /// The kind of I/O, such as `Metadata-Sync-Write`.
     pub fn name(&self, cmd_flags: u32) -> String {
         let flags = self.names(cmd_flags);
         let dash = if flags.is_empty() { "" } else { "-" };
@@ -89,7 +91,7 @@ impl Flags {
         self.operations.get(&operation).cloned().unwrap_or_else(|| format!("Op{operation}"))
     }
 
-    /// The flags that are set, such as `Metadata-Sync`; nothing if none is.
+    /// The flags that are set, such as `Metadata-Sync`; empty if none is.
     pub fn names(&self, cmd_flags: u32) -> String {
         let set = self.flags.iter().filter(|(mask, _)| cmd_flags & mask != 0);
         set.rev().map(|(_, flag)| flag.as_str()).collect::<Vec<_>>().join("-")
@@ -99,14 +101,14 @@ impl Flags {
 /// Values of an enum by name.
 type Values = Vec<(String, u32)>;
 
-/// What the kernel's types say: the bits of the flags, and the operations.
-fn asked() -> Result<(Values, Values)> {
+/// Reads the bits of the flags and the operations from the kernel's types.
+fn read_btf() -> Result<(Values, Values)> {
     let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
     let values = |names: &[&str]| {
         let found: Option<Enum<'_>> = names.iter().find_map(|name| btf.type_by_name(name));
         let found = found.ok_or_else(|| {
-            Error::new("the kernel does not tell what a request's flags are")
-                .evidence(format!("its types have no enum {}", names.join(" or ")))
+            Error::new("the kernel's types do not include the flags of a request")
+                .evidence(format!("they have no enum {}", names.join(" or ")))
         })?;
         let values = found.iter().filter_map(|member| {
             Some((member.name?.to_str()?.to_owned(), u32::try_from(member.value).ok()?))
@@ -117,7 +119,7 @@ fn asked() -> Result<(Values, Values)> {
     Ok((values(&["req_flag_bits"])?, values(&["req_op", "req_opf"])?))
 }
 
-/// `WRITE_ZEROES` is `WriteZeroes`.
+/// `WRITE_ZEROES` becomes `WriteZeroes`.
 fn camel(name: &str) -> String {
     let word = |word: &str| {
         let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
@@ -152,7 +154,7 @@ mod tests {
         let known = ["Read", "Write", "Sync-Write", "ForcedUnitAccess-Metadata-Sync-Write"];
         assert_eq!(names[..4], known);
         assert_eq!(names[4..], ["Background-WriteZeroes", "Background-Op77"]);
-        // What has no name makes no kind of its own.
+        // A flag without a name doesn't make another kind.
         assert_eq!(flags.kept(), 0xff | 1 << 11 | 1 << 12 | 1 << 17 | 1 << 20);
         assert_eq!(super::Flags::default().kept(), 0);
     }

@@ -1,8 +1,7 @@
-//! The kernel's own tracer of calls, ftrace's `function_graph`: what one process calls in the kernel.
+//! Records which kernel functions one process calls, with ftrace's `function_graph` tracer.
 //!
-//! It works in a tracefs instance of our own on 6.12 and 7.2. On 5.10 and 6.1 an instance refuses it, and there is one for the
-//! whole machine, which we take if nobody else uses it. In both cases it records the process that is in `set_ftrace_pid`,
-//! and nothing else.
+//! On 6.12 and 7.2 the tracer works in a private tracefs instance. On 5.10 and 6.1 instances refuse it, so we use the
+//! one for the whole machine, if nobody else does. In both cases it records only the process in `set_ftrace_pid`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +9,11 @@ use std::path::{Path, PathBuf};
 use crate::tracefs::{self, Instance};
 use crate::{Error, OrCause, Result, call_graph};
 
-/// Its name in `available_tracers`, and in the list of what an example needs.
+/// The tracer's name in `available_tracers`, and in the list of what an example needs.
 pub const FUNCTION_GRAPH: &str = "function_graph";
 
-/// Settings that hold for every call graph of the machine, also in instances, and how they begin when nobody uses them.
+/// Settings that apply to every call graph on the machine, even in instances, and how the file begins when nobody uses
+/// them.
 const OF_ALL: [(&str, &str); 4] = [
     ("max_graph_depth", "0"),
     ("set_graph_function", "#"),
@@ -21,7 +21,7 @@ const OF_ALL: [(&str, &str); 4] = [
     ("tracing_thresh", "0"),
 ];
 
-/// Those of the machine's common buffer.
+/// Settings of the buffer that the whole machine shares.
 const OF_COMMON: [(&str, &str); 6] = [
     ("current_tracer", "nop"),
     ("set_ftrace_pid", "no pid"),
@@ -31,8 +31,8 @@ const OF_COMMON: [(&str, &str); 6] = [
     ("tracing_on", "1"),
 ];
 
-/// Records what one process calls in the kernel. When dropped, the tracer is off again, and chooses nothing; the common
-/// buffer keeps its room.
+/// Records what one process calls in the kernel. Dropping it switches the tracer off and clears its filters. The shared
+/// buffer keeps its size.
 #[derive(Debug)]
 pub struct FunctionGraph {
     folder: PathBuf,
@@ -41,22 +41,22 @@ pub struct FunctionGraph {
 }
 
 impl FunctionGraph {
-    /// Makes ready to record which of the functions that `is_wanted` a process calls. If we are killed, the tracer stays on
-    /// until somebody calls [`clear`].
+    /// Prepares to record a process's calls of the functions that `is_wanted` accepts. If we are killed, the tracer
+    /// stays on until somebody calls [`clear`].
     ///
     /// # Errors
-    /// If somebody else uses the tracer, or the kernel refuses.
+    /// If somebody else is using the tracer, or the kernel refuses.
     pub fn of(pid: u32, is_wanted: impl Fn(&str) -> bool) -> Result<Self> {
         let tracefs = tracefs::path()?;
         unused(&tracefs, &OF_ALL)?;
         let list = tracefs.join("available_filter_functions");
         let list = fs::read_to_string(&list).or_cause(format!("cannot read {}", list.display()))?;
         let functions = numbers(&list, |name| is_wanted(name) || call_graph::is_interrupt(name));
-        let cause = "the kernel does not record what it calls";
+        let cause = "cannot start the kernel's function tracer";
         let instance = Instance::create(&tracefs)?;
         let graph = Self { folder: instance.path.clone(), _instance: Some(instance) };
         graph.choose(pid, &functions).or_cause(cause)?;
-        // Up to 6.1 an instance refuses this, and this alone.
+        // Up to 6.1 an instance refuses this tracer, but none of the settings before.
         if graph.start().is_ok() {
             return Ok(graph);
         }
@@ -68,12 +68,12 @@ impl FunctionGraph {
     }
 
     fn choose(&self, pid: u32, functions: &str) -> Result<(), String> {
-        // First, since clear() knows by it what is ours.
+        // This comes first, because clear() recognizes our settings by it.
         self.set("set_ftrace_pid", &pid.to_string())?;
         self.set("tracing_on", "0")?;
         self.set("set_ftrace_filter", functions)?;
-        // The common buffer has hardly any room before its first use, and this tracer does not make it grow before 6.12. A size
-        // that somebody chose stays.
+        // The shared buffer is tiny before its first use, and before 6.12 this tracer doesn't make it grow. If somebody
+        // chose a size, we keep it.
         let size = fs::read_to_string(self.folder.join("buffer_size_kb")).unwrap_or_default();
         if size.split_whitespace().next().and_then(|size| size.parse().ok()).is_some_and(|size: u64| size < 8)
         {
@@ -90,11 +90,11 @@ impl FunctionGraph {
         tracefs::write(&self.folder.join(file), text)
     }
 
-    /// Records while `work` makes the process do something. Gives what came of it, and the text of the trace, which
-    /// [`crate::call_graph::parse`] reads.
+    /// Records while `work` makes the process do something. Returns the result of `work`, and the text of the trace for
+    /// [`crate::call_graph::parse`].
     ///
     /// # Errors
-    /// Those of `work`, or if the trace can't be read.
+    /// If `work` fails, or the trace can't be read.
     pub fn record<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, String)> {
         let cause = "cannot record what the kernel calls";
         self.set("trace", "").and_then(|()| self.set("tracing_on", "1")).or_cause(cause)?;
@@ -106,15 +106,15 @@ impl FunctionGraph {
 
 impl Drop for FunctionGraph {
     fn drop(&mut self) {
-        // An instance, too: somebody may be reading it, so that it can't be removed now.
+        // We do this even for an instance: if somebody is reading it, it can't be removed yet.
         if let Err(error) = off(&self.folder) {
             eprintln!("warning: the kernel's tracer may still be on: {error}");
         }
     }
 }
 
-/// Switches off what records the process `pid`, if anything does: for the process itself, when the one that wanted it
-/// recorded is gone.
+/// Switches off the tracer if it records the process `pid`. The recorded process calls this when the process that
+/// recorded it is gone.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -125,7 +125,7 @@ pub fn clear(pid: u32) -> Result<()> {
         if recorded.trim() == pid.to_string() {
             off(&folder).or_cause("cannot switch the kernel's tracer off")?;
             if folder != tracefs {
-                // Somebody may be reading it; then the next run removes it.
+                // This fails if somebody is reading it; then the next run removes it.
                 let _ = fs::remove_dir(folder);
             }
         }
@@ -145,8 +145,8 @@ fn off(folder: &Path) -> Result<(), String> {
     .try_for_each(|(file, text)| tracefs::write(&folder.join(file), text))
 }
 
-/// The numbers of some of the kernel's functions in its list, `available_filter_functions`: written to `set_ftrace_filter`, it
-/// finds them by these much faster than by their names.
+/// The line numbers that some functions have in `available_filter_functions`. The kernel finds a function much faster
+/// if you write its number to `set_ftrace_filter` instead of its name.
 pub fn numbers(list: &str, is_wanted: impl Fn(&str) -> bool) -> String {
     let functions = list.lines().zip(1..);
     let wanted = functions.filter(|(line, _)| line.split_whitespace().next().is_some_and(&is_wanted));
@@ -159,12 +159,12 @@ fn unused(tracefs: &Path, settings: &[(&str, &str)]) -> Result<()> {
         let path = tracefs.join(file);
         let found = fs::read_to_string(&path).unwrap_or_else(|_| (*unused).to_owned());
         if !found.starts_with(unused) {
-            // So the kernel shows a list that is empty.
+            // The kernel prints these two for an empty list. To empty a list, you write nothing.
             let default = if ["#", "no pid"].contains(unused) { String::new() } else { format!("{unused} ") };
-            return Err(Error::new("somebody else uses the kernel's tracer of calls")
+            return Err(Error::new("somebody else is using the kernel's function tracer")
                 .evidence(format!("{}: {}", path.display(), found.trim_end()))
                 .fix(format!(
-                    "end that, or if nobody needs it any more: echo {default}> {}",
+                    "end that program, or, if nobody needs this setting any more: echo {default}> {}",
                     path.display()
                 )));
         }
@@ -183,10 +183,10 @@ mod tests {
     }
 
     #[test]
-    fn who_uses_the_tracer_is_told() {
+    fn a_tracer_in_use_is_an_error_that_shows_the_setting() {
         let tracefs = tempfile::tempdir().unwrap();
         let set = |file: &str, text: &str| fs::write(tracefs.path().join(file), text).unwrap();
-        let told = |settings: &[(&str, &str)]| {
+        let error = |settings: &[(&str, &str)]| {
             let error = unused(tracefs.path(), settings).unwrap_err().to_string();
             error.replace(tracefs.path().to_str().unwrap(), "[tracefs]")
         };
@@ -197,16 +197,16 @@ mod tests {
         assert_eq!(unused(tracefs.path(), &OF_COMMON), Ok(()));
         set("current_tracer", "function\n");
         set("set_graph_function", "vfs_read\nvfs_write\n");
-        insta::assert_snapshot!(told(&OF_COMMON), @r"
-        somebody else uses the kernel's tracer of calls
+        insta::assert_snapshot!(error(&OF_COMMON), @r"
+        somebody else is using the kernel's function tracer
           evidence: [tracefs]/current_tracer: function
-          fix:      end that, or if nobody needs it any more: echo nop > [tracefs]/current_tracer
+          fix:      end that program, or, if nobody needs this setting any more: echo nop > [tracefs]/current_tracer
         ");
-        insta::assert_snapshot!(told(&OF_ALL), @r"
-        somebody else uses the kernel's tracer of calls
+        insta::assert_snapshot!(error(&OF_ALL), @r"
+        somebody else is using the kernel's function tracer
           evidence: [tracefs]/set_graph_function: vfs_read
                     vfs_write
-          fix:      end that, or if nobody needs it any more: echo > [tracefs]/set_graph_function
+          fix:      end that program, or, if nobody needs this setting any more: echo > [tracefs]/set_graph_function
         ");
     }
 }

@@ -1,32 +1,33 @@
-//! Heat maps of latency: time downwards, latency to the right, colour for the count. A row is a histogram.
+//! Heat maps of latency: time goes down, latency goes right, and the color shows the count. Each row is a histogram.
 //!
-//! The scale of colours is fixed and logarithmic. So rows can be printed one by one, rows and runs can be compared, and
-//! a single slow request can be seen beside a million of fast ones.
+//! The scale of colors is fixed and logarithmic. So we can print rows one by one, you can compare rows and runs, and a
+//! single slow request stays visible next to a million fast ones.
 
 use std::fmt::Write;
 
 use serde::Serialize;
 
-/// How many shades there are: the first for a count of 1, each next one for twice as much, the last one for all beyond.
+/// The number of shades. The first is for a count of 1, each next one for twice as much, and the last one for
+/// everything above.
 const SHADES: usize = 9;
 
-/// The characters that stand for the shades where there is no colour, from a count of 0 on.
+/// The characters for the shades where there is no color. The first is for a count of 0.
 const CHARACTERS: [char; SHADES + 1] = [' ', '.', ':', '-', '=', '+', '*', '#', '%', '@'];
 
-/// The shades in a terminal of 256 colours, from a dark red to a light yellow.
+/// The shades in a terminal with 256 colors, from dark red to light yellow.
 const COLOURS: [u8; SHADES] = [52, 88, 124, 160, 202, 208, 214, 220, 228];
 
-/// The same in a picture.
+/// The same shades in an SVG picture.
 const PAINTS: [&str; SHADES] =
     ["#780000", "#960000", "#b80000", "#d70000", "#ff5f00", "#ff8700", "#ffaf00", "#ffd700", "#ffff87"];
 
-/// So many slots a row has.
+/// The number of slots in a row.
 pub const SLOTS: usize = 96;
 
-/// Into so many slots each power of two is cut, on a logarithmic scale.
+/// On a logarithmic scale, each power of two is divided into this many slots.
 const PARTS: usize = 4;
 
-/// Columns of a terminal that the time takes, with the space behind it.
+/// Columns of the terminal for the time and the space after it.
 const TIME: usize = 9;
 
 /// The shade of a count: 0 for none.
@@ -34,11 +35,11 @@ fn shade(count: u64) -> usize {
     if count == 0 { 0 } else { (count.ilog2() as usize + 1).min(SHADES) }
 }
 
-/// How a program divides latencies, in microseconds, into slots. What is beyond the last slot is in it, too.
+/// How a program divides latencies, in microseconds, into slots. The last slot also holds everything above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Each power of two is cut into four equal slots, of which the first ones are narrower than a microsecond and
-    /// stay empty.
+    /// Each power of two is divided into four equal slots. The first slots are narrower than a microsecond and stay
+    /// empty.
     Log,
     /// Each slot has this width, in microseconds.
     Linear(u64),
@@ -56,7 +57,7 @@ impl Scale {
         }
     }
 
-    /// So many neighbours become one column, so that all fit.
+    /// How many neighboring slots share one column, to make the row fit.
     fn merged(self, columns: usize) -> usize {
         let room = columns.saturating_sub(TIME + 1).max(1);
         match self {
@@ -67,7 +68,7 @@ impl Scale {
     }
 }
 
-/// A latency in few characters, such as `16ms` or `1.5ms`.
+/// A short form of a latency, such as `16ms` or `1.5ms`.
 fn short(us: u64) -> String {
     let (unit, name) = match us {
         0..1000 => return format!("{us}us"),
@@ -80,7 +81,8 @@ fn short(us: u64) -> String {
     }
 }
 
-/// A cell of a row, as JSON has it: `from` is in microseconds, `to` the first latency that is too long; the last slot has none.
+/// A cell of a row in JSON. It counts latencies from `from` up to, but not including, `to`, in microseconds. The last
+/// slot has no `to`.
 #[derive(Serialize)]
 struct Cell {
     from: u64,
@@ -93,12 +95,12 @@ struct Cell {
 pub struct Row {
     /// Such as `17:04:05`.
     pub time: String,
-    /// The counts, from the fastest slot on.
+    /// The counts, fastest slot first.
     pub counts: Vec<u64>,
 }
 
 impl Row {
-    /// `{"time":"17:04:05","unit":"usecs","cells":[{"from":128,"to":160,"count":300}]}`: the slots that have a count.
+    /// The slots that are not empty: `{"time":"17:04:05","unit":"usecs","cells":[{"from":128,"to":160,"count":300}]}`.
     pub fn json(&self, scale: Scale) -> impl Serialize {
         #[derive(Serialize)]
         struct Json {
@@ -116,14 +118,14 @@ impl Row {
     }
 }
 
-/// How rows are shown in a terminal or a pipe.
+/// How to print rows to a terminal or a pipe.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
-    /// How latencies are divided.
+    /// The scale of latencies.
     pub scale: Scale,
-    /// Columns of the terminal.
+    /// The width of the terminal.
     pub columns: usize,
-    /// With colours, not characters.
+    /// Whether to use colors instead of characters.
     pub colour: bool,
 }
 
@@ -136,7 +138,7 @@ impl Form {
         }
     }
 
-    /// What stands above the rows: the shades, and the axis of latency.
+    /// The lines above the rows: a legend of the shades, and the axis of latency.
     pub fn head(self) -> String {
         let mut lines = vec!["requests:".to_owned()];
         let mut width = lines[0].len();
@@ -158,7 +160,7 @@ impl Form {
         for column in 0..SLOTS.div_ceil(merged) {
             let label = format!("|{}", short(self.scale.from(column * merged)));
             let place = TIME + column;
-            // One space between labels, and none beyond the edge.
+            // Labels need a space between them, and must not cross the edge.
             let is_power = self.scale != Scale::Log || (column * merged).is_multiple_of(PARTS);
             if is_power && (axis.len() < place || place == TIME) && place + label.len() < self.columns {
                 axis = format!("{axis:place$}{label}");
@@ -176,8 +178,7 @@ impl Form {
     }
 }
 
-/// All rows as a picture for a browser, light or dark as the reader has it. Each cell tells its numbers when the pointer
-/// rests on it.
+/// All rows as an SVG picture for a browser, light or dark as the reader prefers. Hover over a cell to see its numbers.
 pub fn svg(title: &str, scale: Scale, rows: &[Row]) -> String {
     const CELL: (usize, usize) = (8, 14);
     const LEFT: usize = 76;
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn in_colour() {
+    fn in_color() {
         let form = Form { scale: Scale::Log, columns: 80, colour: true };
         let row = form.row(&rows()[0]);
         assert_eq!(row.matches("\x1b[48;5;").count(), 3, "{row:?}");
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_where_the_scale_says() {
+    fn slots_begin_where_the_scale_puts_them() {
         assert_eq!([0, 4, 8, 10, 11, 12, 40].map(|slot| Scale::Log.from(slot)), [1, 2, 4, 6, 7, 8, 1024]);
         assert_eq!(Scale::Linear(50).from(3), 150);
     }
@@ -305,7 +306,7 @@ mod tests {
     #[test]
     fn a_picture() {
         let svg = svg("a <disk>", Scale::Log, &rows());
-        // To look at it in a browser.
+        // With HEATMAP_SVG=FILE you can look at the picture in a browser.
         if let Some(path) = std::env::var_os("HEATMAP_SVG") {
             std::fs::write(path, &svg).unwrap();
         }

@@ -1,8 +1,8 @@
-//! Log2 histograms: a program counts in the kernel, in slots that double in width, and user space reads the counts,
-//! subtracts what it read before, and prints the difference as a table.
+//! Log2 histograms. A BPF program counts in slots, each twice as wide as the one before. User space reads the counts,
+//! subtracts the previous reading, and prints the difference as a table.
 //!
-//! Counts in the kernel only grow. So an interval is the difference of two readings, and nothing gets lost between
-//! reading and clearing.
+//! Nobody ever clears the counts in the kernel, because events would get lost between reading and clearing. An interval
+//! is the difference of two readings.
 //!
 //! ```
 //! use common::histogram::Histogram;
@@ -20,8 +20,8 @@ use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::report::columns;
 
-/// The count of each slot. Slot 0 is for the values 0 and 1, slot 1 for 2 and 3, slot 2 for 4 to 7, and so on, as
-/// `log2_slot()` of `log2.bpf.h` has it.
+/// The count of each slot. Slot 0 is for the values 0 and 1, slot 1 for 2 and 3, slot 2 for 4 to 7, and so on. It is
+/// the same rule as `log2_slot()` in `log2.bpf.h`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram(Vec<u64>);
 
@@ -44,14 +44,14 @@ impl Histogram {
         (if slot == 0 { 0 } else { first }, first.wrapping_mul(2).wrapping_sub(1).max(first))
     }
 
-    /// What came between an earlier reading and this one.
+    /// The values that were counted between an earlier reading and this one.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let earlier = before.0.iter().chain(std::iter::repeat(&0));
         self.0.iter().zip(earlier).map(|(now, before)| now.saturating_sub(*before)).collect()
     }
 
-    /// The count of each slot, up to the last that has one.
+    /// The count of each slot, up to the last slot that is not empty.
     pub fn counts(&self) -> &[u64] {
         &self.0
     }
@@ -61,26 +61,26 @@ impl Histogram {
         self.0.iter().sum()
     }
 
-    /// The slots from the first to the last that has a count: smallest value, largest value, count.
+    /// The slots from the first to the last one that is not empty: smallest value, largest value, count.
     pub fn rows(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         let first = self.0.iter().position(|count| *count > 0).unwrap_or(self.0.len());
         let slots = self.0.iter().enumerate().skip(first);
         slots.map(|(slot, count)| (Self::range(slot).0, Self::range(slot).1, *count))
     }
 
-    /// The table for people, as wide as the terminal. `unit` says what the values are, such as `kbytes`.
+    /// A table as wide as the terminal. `unit` is the unit of the values, such as `kbytes`.
     pub fn table<'a>(&'a self, unit: &'a str) -> Table<'a> {
         self.table_of(unit, columns())
     }
 
-    /// As [`Histogram::table`], in so many columns.
+    /// Like [`Histogram::table`], with a given width.
     pub fn table_of<'a>(&'a self, unit: &'a str, columns: usize) -> Table<'a> {
         Table { histogram: self, unit, columns }
     }
 }
 
 impl FromIterator<u64> for Histogram {
-    /// From the count of each slot. The empty slots at the end are left out.
+    /// From the count of each slot. Drops empty slots at the end.
     fn from_iter<I: IntoIterator<Item = u64>>(counts: I) -> Self {
         let mut slots: Vec<_> = counts.into_iter().collect();
         slots.truncate(slots.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1));
@@ -96,7 +96,7 @@ impl AddAssign<&Self> for Histogram {
 }
 
 impl Sum for Histogram {
-    /// Of what each CPU has counted.
+    /// Adds the counts of all CPUs.
     fn sum<I: Iterator<Item = Self>>(cpus: I) -> Self {
         cpus.fold(Self::default(), |mut sum, cpu| {
             sum += &cpu;
@@ -105,7 +105,7 @@ impl Sum for Histogram {
     }
 }
 
-/// As JSON: `[{"from":4,"to":7,"count":37},...]`, the rows of the table.
+/// The rows of the table in JSON: `[{"from":4,"to":7,"count":37},...]`.
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(serde::Serialize)]
@@ -120,7 +120,7 @@ impl Serialize for Histogram {
     }
 }
 
-/// A histogram for people, without a newline at its end; see [`Histogram::table`].
+/// A histogram as a table, without a newline at the end; see [`Histogram::table`].
 #[derive(Clone, Copy, Debug)]
 pub struct Table<'a> {
     histogram: &'a Histogram,
@@ -128,11 +128,10 @@ pub struct Table<'a> {
     columns: usize,
 }
 
-/// Digits of a value and of a count, where there is room for them.
+/// Digits of a value and of a count in a terminal of at least `ROOMY` columns.
 const DIGITS: (usize, usize) = (10, 8);
-/// From so many columns on there is.
 const ROOMY: usize = 60;
-/// The longest bar is not shorter than this, however narrow the terminal.
+/// The longest bar has at least this many columns, however narrow the terminal is.
 const SHORTEST: usize = 4;
 
 impl fmt::Display for Table<'_> {
@@ -145,13 +144,13 @@ impl fmt::Display for Table<'_> {
         let digits = |number: u64| number.max(1).ilog10() as usize + 1;
         let least = if columns < ROOMY { (digits(*last), "count".len()) } else { DIGITS };
         let (value, count) = (digits(*last).max(least.0), digits(most).max(least.1));
-        // "a -> b : count |" and "|", and two columns that stay free.
+        // The 12 are " -> ", " : ", " |", "|", and two columns that stay free.
         let bar = columns.saturating_sub(2 * value + count + 12).max(SHORTEST);
 
         let indent = if columns < ROOMY { "" } else { "     " };
         write!(f, "{:1$} : {2:count$}  distribution", format!("{indent}{unit}"), 2 * value + 4, "count")?;
         for (from, to, counted) in rows {
-            // A count has as much of the longest bar as it has of the largest count.
+            // The largest count gets the longest bar, the others a proportional one.
             let stars = (u128::from(counted) * bar as u128 / u128::from(most)) as usize;
             write!(f, "\n{from:>value$} -> {to:<value$} : {counted:<count$} |{:<bar$}|", "*".repeat(stars))?;
         }
@@ -190,14 +189,14 @@ mod tests {
         assert_eq!(now.since(&histogram(&[3, 1])), histogram(&[0, 0, 5]));
         assert_eq!(now.since(&Histogram::default()), now);
         assert_eq!(now.since(&now), Histogram::default());
-        // Of two intervals: what is in neither is lost, what is in both is twice.
+        // Two intervals in a row: no value may be lost between them, and none may be counted twice.
         let later = histogram(&[3, 4, 5, 1]);
         let mut both = now.since(&Histogram::default());
         both += &later.since(&now);
         assert_eq!((both, later.count()), (later.clone(), 13));
     }
 
-    /// The counts of a text of 2015.
+    /// The counts in bcc's `bitehist` example of 2015.
     const SEED: [u64; 8] = [3, 0, 3395, 1, 2, 738, 3, 1];
 
     #[test]

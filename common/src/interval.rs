@@ -9,7 +9,7 @@ use crate::args::{Verbose, seconds};
 use crate::stop::{Stop, Wake};
 use crate::{OrCause, Result};
 
-/// When to print. Without an interval once, at Ctrl-C.
+/// When to print. Without an interval, the program prints once, at Ctrl-C.
 #[derive(Args, Clone, Debug, Default)]
 pub struct IntervalArgs {
     /// Print every INTERVAL seconds, and at Ctrl-C [default: at Ctrl-C only]
@@ -32,19 +32,19 @@ impl Verbose for IntervalArgs {
 }
 
 impl IntervalArgs {
-    /// Prints what `text` gives at the end of each interval, and of the last one, which Ctrl-C may have ended early. The run
-    /// is over after COUNT intervals, at Ctrl-C or SIGTERM, or when nobody reads our output any more.
+    /// Calls `text` at the end of each interval and prints the result. Ctrl-C ends the last interval early. The run is
+    /// over after COUNT intervals, at Ctrl-C or SIGTERM, or when nobody reads our output any more.
     ///
     /// # Errors
-    /// If `text` fails, or what it gives can't be printed.
+    /// If `text` fails, or its result can't be printed.
     pub fn each(&self, text: impl FnMut() -> Result<String>) -> Result<()> {
         self.each_between("\n", text)
     }
 
-    /// As [`IntervalArgs::each`], with something else than an empty line between two intervals: nothing, for JSON.
+    /// Like [`IntervalArgs::each`], but you choose what to print between two intervals. For JSON, choose nothing.
     ///
     /// # Errors
-    /// As for [`IntervalArgs::each`].
+    /// Those of [`IntervalArgs::each`].
     pub fn each_between(&self, between: &str, mut text: impl FnMut() -> Result<String>) -> Result<()> {
         eprintln!("Tracing. Ctrl-C to end.");
         let stop = Stop::new(None)?;
@@ -62,7 +62,8 @@ impl IntervalArgs {
             if woke == Wake::Stop || self.count == Some(printed) {
                 return Ok(());
             }
-            // From the end that was due, so that they do not drift. If that has passed, too, the next interval ends now.
+            // We add to the time that was due, not to the present time, so intervals don't drift. If the next end has
+            // passed already, that interval ends now.
             due = due.and_then(later).map(|due| due.max(Instant::now()));
         }
     }
@@ -95,16 +96,16 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_told() {
+    fn bad_values_are_refused() {
         insta::assert_snapshot!(parse(&["0"]).unwrap_err(), @r"
         error: invalid value '0' for '[INTERVAL]': give a number of seconds greater than 0, such as 5 or 0.5
 
         For more information, try '--help'.
         ");
-        for (bad, told) in
+        for (bad, reason) in
             [(["-1", "1"], "greater than 0"), (["1", "0"], "0 is not in 1.."), (["1", "x"], "invalid")]
         {
-            assert!(parse(&bad).unwrap_err().contains(told), "{bad:?}");
+            assert!(parse(&bad).unwrap_err().contains(reason), "{bad:?}");
         }
     }
 

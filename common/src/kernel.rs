@@ -1,4 +1,4 @@
-//! Which kernel this is, and what follows from its version alone.
+//! The running kernel's release, and what we can know from its version alone.
 
 use std::fs;
 
@@ -9,13 +9,13 @@ pub fn release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
 }
 
-/// Major and minor number of a release such as `6.12.117+deb12-cloud-amd64`.
+/// The major and minor number of a release such as `6.12.117+deb12-cloud-amd64`.
 pub(crate) fn version(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// Whether fentry and fexit programs can attach on this architecture and release. On arm64, ftrace cannot call them
+/// Checks that fentry and fexit programs can attach on this architecture and release. On arm64, ftrace cannot call them
 /// directly before Linux 6.4 (commit 2aa6ac03516d): the kernel loads such a program, and then refuses to attach it.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The way into the lab, for the fix of an error.
+//! The lab's command for the running program, to suggest as the fix of an error.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ pub(crate) fn in_the_lab() -> String {
     let name = Path::new(&program).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     match name.strip_prefix("stage") {
         Some(number) => format!("cargo lab run {number}"),
-        // A copy such as my03-1 has no name in the lab, and the lab's doctor asks for all.
+        // A working copy such as my03-1 has no name in the lab, and the lab's doctor asks for all stages.
         None if name.contains('-') || name == "lab" => "cargo lab run STAGE".to_owned(),
         None => format!("cargo lab run {name}"),
     }

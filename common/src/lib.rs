@@ -1,6 +1,6 @@
 //! What the `main.rs` of a stage or an example calls: everything that is not the lesson.
 //!
-//! A map, a probe or a line that runs in the kernel never moves here. Those are what a stage is about.
+//! A map, a probe or a line that runs in the kernel never moves here, because a stage is about them.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
@@ -30,16 +30,16 @@ pub mod tracefs;
 
 pub use error::{Error, OrCause, Result};
 
-/// The name of an environment variable. A program that finds it ends as soon as it has understood its options, with the exit
-/// status [`UNDERSTOOD`]. So the lab finds out, before it boots a kernel, that the program refuses an option or only prints
-/// its help.
+/// The name of an environment variable. If it is set, a program parses its options and then ends with the exit status
+/// [`UNDERSTOOD`]. The lab uses this before it boots a kernel, to find out whether the program refuses an option or
+/// only prints its help.
 pub const ONLY_OPTIONS: &str = "WORKBOOK_ONLY_OPTIONS";
 
-/// The exit status of a program that was asked for [`ONLY_OPTIONS`] and would run with these.
+/// The exit status of a program that found [`ONLY_OPTIONS`] and accepts its options.
 pub const UNDERSTOOD: u8 = 113;
 
-/// Prepares a run: libbpf's log goes where `--verbose` says, and Ctrl-C and SIGTERM wait until [`stop::Stop`]
-/// asks for them. Call it first, before anything is loaded that would have to be cleared up.
+/// Prepares a run: shows libbpf's log with `--verbose`, and blocks Ctrl-C and SIGTERM until [`stop::Stop`] asks for
+/// them. Call it first, before you load anything that must be cleaned up.
 ///
 /// # Errors
 /// If the kernel refuses to block the signals.

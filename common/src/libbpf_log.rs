@@ -1,4 +1,4 @@
-//! libbpf's log: kept while all goes well, and the evidence when something does not.
+//! libbpf's log. We keep its warnings, and show them as evidence when something fails.
 
 use std::mem;
 use std::sync::Mutex;
@@ -10,10 +10,10 @@ use crate::lab::in_the_lab;
 use crate::{Error, preflight};
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
-/// What libbpf warned of since the last error that was explained or forgotten.
+/// libbpf's warnings since the last call of [`take`].
 static WARNINGS: Mutex<String> = Mutex::new(String::new());
 
-/// From here on libbpf's log is shown (`verbose`) or only its warnings are kept.
+/// From now on, keeps libbpf's warnings, and with `verbose` shows its whole log.
 pub fn capture(verbose: bool) {
     VERBOSE.store(verbose, Ordering::Relaxed);
     set_print(Some((PrintLevel::Debug, log)));
@@ -30,26 +30,26 @@ fn log(level: PrintLevel, text: String) {
     }
 }
 
-/// Takes the warnings, so that the next error is not explained with them.
+/// Takes the warnings out, because they don't explain a later error.
 fn take() -> String {
     WARNINGS.lock().map(|mut warnings| mem::take(&mut *warnings)).unwrap_or_default()
 }
 
-/// Forgets the warnings. Call it when a step of libbpf failed and the run goes on without it: a later error has
-/// other reasons.
+/// Forgets the warnings. Call it when a step of libbpf failed and the run goes on without it: these warnings don't
+/// explain a later error.
 pub fn forget() {
     take();
 }
 
 impl From<libbpf_rs::Error> for Error {
-    /// libbpf's own error, told with what libbpf logged on the way to it.
+    /// Explains libbpf's error with the warnings that libbpf logged before it.
     fn from(error: libbpf_rs::Error) -> Self {
         let explained = explain(&error);
         preflight::missing().unwrap_or(explained)
     }
 }
 
-/// An error of libbpf with its cause and a fix, as far as they can be known.
+/// Finds a cause and a fix for an error of libbpf, as far as we can know them.
 fn explain(error: &libbpf_rs::Error) -> Error {
     explain_with(error.kind(), &format!("{error:#}"), &take(), VERBOSE.load(Ordering::Relaxed))
 }
@@ -61,18 +61,18 @@ fn explain_with(kind: ErrorKind, error: &str, warnings: &str, verbose: bool) -> 
     if let Some(verdict) = verifiers_verdict(warnings) {
         let refused = Error::new("the kernel's verifier refused a BPF program").evidence(verdict);
         return refused.fix(if verbose {
-            "read the verifier's log above, from its last lines upwards"
+            "read the verifier's log above, from its end"
         } else {
-            "see how it came to that, in the verifier's log: run again with --verbose"
+            "run it again with --verbose, and read the verifier's log from its end"
         });
     }
-    let words = words(warnings);
-    let evidence = if words.is_empty() { error } else { &words };
+    let warnings = without_guesses(warnings);
+    let evidence = if warnings.is_empty() { error } else { &warnings };
     match kind {
         ErrorKind::PermissionDenied => Error::new("the kernel does not permit this BPF program or probe")
             .evidence(format!("{evidence}\ncapabilities: {}", preflight::capabilities()))
             .fix(format!(
-                "run as root with all capabilities, which a plain container has not, or in the lab: {}",
+                "run it as root with all capabilities, which a plain container lacks, or in the lab: {}",
                 in_the_lab()
             )),
         ErrorKind::NotFound => Error::new("the kernel does not have what the program wants to attach to")
@@ -80,25 +80,26 @@ fn explain_with(kind: ErrorKind, error: &str, warnings: &str, verbose: bool) -> 
             .fix(format!("try a kernel that has it: {} --kernel VERSION", in_the_lab())),
         _ => Error::new("libbpf could not load or attach the BPF programs")
             .evidence(evidence)
-            .fix("see all that libbpf says: run again with --verbose"),
+            .fix("run it again with --verbose to see libbpf's whole log"),
     }
 }
 
-/// The verifier's last words and the line of source they are about: `None` if it was not the verifier. Of several logs
-/// the last one counts: it is the program at which libbpf gave up.
+/// The verifier's last message and the source line that it is about; `None` if the verifier didn't refuse anything. If
+/// there are several logs, the last one counts, because libbpf gave up at that program.
 fn verifiers_verdict(warnings: &str) -> Option<String> {
     let (_, log) = warnings.rsplit_once(LOG_BEGINS)?;
     let (log, _) = log.split_once(LOG_ENDS)?;
-    // After its verdict the verifier tells how much work it had.
+    // The verifier's last line is not the verdict, but statistics.
     let lines = log.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("processed "));
     let verdict = lines.clone().next_back()?;
     let source = lines.filter_map(|line| line.strip_prefix("; ")).next_back();
     Some([Some(verdict), source].into_iter().flatten().map(str::trim).collect::<Vec<_>>().join("\n"))
 }
 
-/// libbpf's warnings without its prefix, and without its guess that a denied permission is about `ulimit -l`: since
-/// 5.11 BPF memory is not counted there at all, and libbpf raises the limit itself where it is.
-fn words(warnings: &str) -> String {
+/// libbpf's warnings without its prefix, and without its guess that `ulimit -l` caused a denied permission. That guess
+/// is never right here: since 5.11 BPF memory doesn't count against this limit, and on older kernels libbpf raises the
+/// limit itself.
+fn without_guesses(warnings: &str) -> String {
     let lines = warnings.lines().filter(|line| !line.contains("ulimit") && !line.is_empty());
     lines.map(|line| line.trim_start_matches("libbpf: ")).collect::<Vec<_>>().join("\n")
 }
@@ -138,19 +139,19 @@ mod tests {
         the kernel's verifier refused a BPF program
           evidence: R0 invalid mem access 'map_value_or_null'
                     bpf_printk("%llu ns", end_time - *start_time); @ bio_trace.bpf.c:54
-          fix:      see how it came to that, in the verifier's log: run again with --verbose
+          fix:      run it again with --verbose, and read the verifier's log from its end
         "#);
         assert!(explain(true).to_string().contains("the verifier's log above"));
     }
 
-    /// A verifier's log of one program, as libbpf warns of it.
+    /// A verifier's log of one program, as it appears in libbpf's warnings.
     fn refusal(verdict: &str) -> String {
         format!(
             "libbpf: prog 'p': {LOG_BEGINS}\n{verdict}\n{LOG_ENDS}\nlibbpf: prog 'p': failed to load: -EACCES\n"
         )
     }
 
-    /// The only test that uses the process's own log.
+    /// No other test may use the process's own log.
     #[test]
     fn an_error_is_explained_with_its_own_warnings() {
         let error = || Error::from(libbpf_rs::Error::from_raw_os_error(2)).to_string();

@@ -1,5 +1,5 @@
-//! Looks before a stage leaps: each thing that is missing is one error with cause, evidence and fix, instead of an
-//! error number from deep inside.
+//! Checks what a stage needs before it starts. Anything missing is one error with cause, evidence and fix, instead of
+//! an error number from deep inside the kernel.
 
 use std::env::consts::ARCH;
 use std::ffi::OsStr;
@@ -19,32 +19,33 @@ use crate::{Error, OrCause, Result, kernel, tracefs};
 
 pub use crate::kernel::release;
 
-/// Something that a stage needs from the machine.
+/// Something that a stage needs on the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
     /// User id 0.
     Root,
-    /// The kernel's types, `/sys/kernel/btf/vmlinux`: CO-RE moves the program's field accesses to where they are.
+    /// The kernel's types, `/sys/kernel/btf/vmlinux`. CO-RE uses them to adjust the program's field accesses to this
+    /// kernel.
     Btf,
     /// A kernel that is not locked down to `confidentiality`, which forbids kprobes and hides tracefs.
     NoLockdown,
-    /// Where the trace pipe is.
+    /// The file system that holds the trace pipe.
     Tracefs,
     /// `CONFIG_KPROBES`.
     Kprobes,
-    /// This function, and that it can be probed.
+    /// This function, where we can put a kprobe.
     Kprobe(String),
-    /// A link that holds many kprobes, `kprobe.multi`; and this function.
+    /// `kprobe.multi`, one link with many kprobes; and this function.
     KprobeMulti(Option<String>),
-    /// The same with one program for a function's entry and its return, `kprobe.session`; and this function.
+    /// `kprobe.session`, the same with one program for entry and return; and this function.
     KprobeSession(Option<String>),
-    /// This function, and that a program can be attached to its entry.
+    /// This function, where a program can attach to the entry.
     Fentry(String),
-    /// This function, and that a program can be attached to its return.
+    /// This function, where a program can attach to the return.
     Fexit(String),
-    /// This tracepoint, with or without the group it is in.
+    /// This tracepoint, with or without its group.
     Tracepoint(String),
-    /// This tracer of ftrace.
+    /// This ftrace tracer.
     Tracer(String),
     /// At least one of these.
     OneOf(Vec<Need>),
@@ -76,15 +77,18 @@ impl fmt::Display for Need {
     }
 }
 
-/// What the programs need that the run is about to load, see [`check`] and [`missing`].
+/// What the run's programs need. [`check`] fills it, [`missing`] reads it.
 static NEEDS: Mutex<Vec<Need>> = Mutex::new(Vec::new());
 
-/// Checks what the programs of an opened object need, before anything is loaded. Programs that are not to be loaded need
-/// nothing. Whether the kernel has the functions is not checked here, since that means to read its list of some 50,000, which
-/// takes longer than all the rest of a stage's start: if one is missing, libbpf fails, and then [`missing`] looks.
+/// Checks what the programs of an opened object need, before we load anything. It skips programs that will not be
+/// loaded.
+///
+/// It doesn't check whether the kernel has the functions. For that we would have to read a list of some 50,000
+/// functions, which takes longer than all the rest of a stage's start. If one is missing, libbpf fails, and then
+/// [`missing`] finds out.
 ///
 /// # Errors
-/// The first thing that is missing.
+/// Returns an error for the first thing that is missing.
 pub fn check(object: &OpenObject) -> Result<()> {
     let loaded = object.progs().filter(|program| program.autoload());
     let needs = needs(loaded.filter_map(|program| Some(program.section().to_str()?.to_owned())));
@@ -97,8 +101,7 @@ fn remember(needs: impl IntoIterator<Item = Need>) {
     NEEDS.lock().unwrap_or_else(PoisonError::into_inner).extend(needs);
 }
 
-/// The first thing that the programs need and this kernel lacks, functions included. `None` if it lacks nothing, or does not
-/// tell which functions it has.
+/// The first thing that the programs need and this kernel lacks, functions included. `None` if nothing is missing.
 pub(crate) fn missing() -> Option<Error> {
     let needs = NEEDS.lock().unwrap_or_else(PoisonError::into_inner);
     if needs.is_empty() {
@@ -108,11 +111,11 @@ pub(crate) fn missing() -> Option<Error> {
     needs.iter().find_map(|need| need.check_with(&mut functions).err())
 }
 
-/// Of the programs that are not loaded unless asked for, those whose `SEC()` begins with `?fexit/` or `?fentry/`, loads the
-/// first whose function this kernel has.
+/// Picks one of the optional programs, whose `SEC()` begins with `?fexit/` or `?fentry/`: the first whose function
+/// exists in this kernel. It will be loaded with the others.
 ///
 /// # Errors
-/// If there are such programs, but no such function, or the kernel can't attach them to any.
+/// If the kernel has none of these functions, or can't attach fentry and fexit programs at all.
 pub fn load_first(object: &mut OpenObject) -> Result<()> {
     let function = |section: &OsStr| match Need::of(section.to_str()?) {
         Some(Need::Fentry(name) | Need::Fexit(name)) => Some(name),
@@ -139,8 +142,9 @@ pub fn load_first(object: &mut OpenObject) -> Result<()> {
     Ok(())
 }
 
-/// What programs with these section names need, such as `kprobe/submit_bio`. Of those that begin with `?` one is needed.
-/// An example without BPF programs names a tracer of ftrace in the same way: `tracer/function_graph`.
+/// What programs with these section names need, such as `kprobe/submit_bio`. Programs whose names begin with `?` are
+/// alternatives, so one of their needs is enough. An example without BPF programs names an ftrace tracer in the same
+/// way: `tracer/function_graph`.
 pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
     let mut needs = vec![Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs];
     let mut alternatives = Vec::new();
@@ -169,17 +173,17 @@ pub fn needs(sections: impl IntoIterator<Item = String>) -> Vec<Need> {
 }
 
 impl Need {
-    /// What a program with this section name needs besides what all need, if anything.
+    /// What a program with this section name needs in addition to what all programs need.
     fn of(section: &str) -> Option<Self> {
         let (kind, name) = match section.split_once('/') {
             Some((kind, name)) => (kind, Some(name.to_owned())),
             None => (section, None),
         };
-        // Those of programs that may sleep, and of raw tracepoints that may write.
+        // `.s` marks a program that may sleep, `.w` a raw tracepoint that may write.
         let kind = kind.strip_suffix(".s").or_else(|| kind.strip_suffix(".w")).unwrap_or(kind);
         match (kind, name) {
             ("kprobe" | "kretprobe", Some(name)) => Some(Self::Kprobe(name)),
-            // The program itself says at which functions.
+            // User space chooses the functions.
             ("kprobe" | "kretprobe", None) => Some(Self::Kprobes),
             ("kprobe.multi" | "kretprobe.multi", name) => Some(Self::KprobeMulti(name)),
             ("kprobe.session", name) => Some(Self::KprobeSession(name)),
@@ -193,15 +197,15 @@ impl Need {
         }
     }
 
-    /// Looks whether this machine has it, for a run: it mounts tracefs if nobody has.
+    /// Checks whether this machine has it, and mounts tracefs if nobody has.
     ///
     /// # Errors
-    /// If it has not: why, how we know, and what to do.
+    /// If something is missing: why, how we know, and what to do.
     pub fn check(&self) -> Result<()> {
         self.check_with(&mut None)
     }
 
-    /// As [`Need::check`], but takes it that the kernel has all functions.
+    /// Like [`Need::check`], but assumes that the kernel has all functions.
     fn check_quickly(&self) -> Result<()> {
         match self {
             Self::Kprobe(_) => Self::Kprobes.check(),
@@ -212,7 +216,7 @@ impl Need {
         }
     }
 
-    /// Looks whether this machine has it, and changes nothing. `None` if that can't be known, because tracefs is not mounted.
+    /// Checks whether this machine has it, and changes nothing. `None` if we can't know because tracefs is not mounted.
     pub fn look(&self) -> Option<Result<()>> {
         match self {
             Self::Tracefs => Some(tracefs::look()),
@@ -221,7 +225,7 @@ impl Need {
         }
     }
 
-    /// As [`Need::check`], with the kernel's functions, which are read when first needed.
+    /// Like [`Need::check`], with the list of the kernel's functions, which we read when we first need it.
     fn check_with(&self, functions: &mut Option<Option<Functions>>) -> Result<()> {
         match self {
             Self::Root => root(geteuid()),
@@ -251,7 +255,7 @@ impl Need {
             }
             Self::Tracepoint(name) => {
                 let found = tracepoint(name, &tracefs::path()?.join("events"));
-                // Some are for programs only: the kernel has the tracepoint, but no event of that name.
+                // Some tracepoints are for programs only: they have a symbol, but no event in tracefs.
                 let symbol = format!("__tracepoint_{name}");
                 match found {
                     Err(_) if read(functions)?.is_some_and(|all| all.has_symbol(&symbol)) => Ok(()),
@@ -264,7 +268,7 @@ impl Need {
     }
 }
 
-/// The kernel's functions, read at the first call; `None` if it does not tell them.
+/// The kernel's functions, which the first call reads; `None` if the kernel has no such list.
 fn read(functions: &mut Option<Option<Functions>>) -> Result<Option<&Functions>> {
     let functions = match functions {
         Some(functions) => functions,
@@ -273,7 +277,7 @@ fn read(functions: &mut Option<Option<Functions>>) -> Result<Option<&Functions>>
     Ok(functions.as_ref())
 }
 
-/// Looks at the kernel's functions, if it tells them.
+/// Looks at the kernel's functions, if the kernel lists them.
 fn with(
     functions: &mut Option<Option<Functions>>,
     look: impl FnOnce(&Functions) -> Result<()>,
@@ -281,7 +285,7 @@ fn with(
     read(functions)?.map_or(Ok(()), look)
 }
 
-/// Whether one of several things is there. If none is, what became of each is the evidence.
+/// Checks that this machine has at least one of several things. If not, the evidence lists the cause for each.
 fn one_of(needs: &[Need], mut check: impl FnMut(&Need) -> Result<()>) -> Result<()> {
     let mut missing: Vec<(&Need, Error)> = Vec::new();
     for need in needs {
@@ -291,12 +295,12 @@ fn one_of(needs: &[Need], mut check: impl FnMut(&Need) -> Result<()>) -> Result<
         }
     }
     match missing.first() {
-        // They are missing for the same reason.
+        // All are missing for the same reason.
         Some((_, first)) if missing.iter().all(|(_, error)| error == first) => Err(first.clone()),
         _ => {
             let fates: Vec<_> =
                 missing.iter().map(|(need, error)| format!("{need}: {}", error.cause())).collect();
-            Err(Error::new("this kernel has nothing to attach to for this")
+            Err(Error::new("this kernel has none of the probe points that this program can use")
                 .evidence(format!("{}\n(kernel {})", fates.join("\n"), release()))
                 .fix(format!("boot another kernel, or: {}", in_the_lab())))
         }
@@ -316,7 +320,7 @@ fn btf(path: &Path) -> Result<()> {
     if path.exists() {
         return Ok(());
     }
-    Err(Error::new("this kernel does not tell its types (BTF)")
+    Err(Error::new("this kernel has no type information (BTF)")
         .evidence(format!("{} is missing (kernel {})", path.display(), release()))
         .fix(format!(
             "boot a kernel built with CONFIG_DEBUG_INFO_BTF, as all large distributions do, or: {}",
@@ -346,7 +350,7 @@ fn kprobes(path: &Path) -> Result<()> {
         .fix(format!("boot a kernel built with CONFIG_KPROBE_EVENTS, or: {}", in_the_lab())))
 }
 
-/// A kind of kernel feature that came with a version, known by a function that the kernel has since then.
+/// Checks for a feature that Linux has since the version `since`, by a function that only such a kernel has.
 fn has(functions: &Functions, need: &Need, symbol: &str, since: &str) -> Result<()> {
     if functions.has_symbol(symbol) {
         return Ok(());
@@ -382,13 +386,11 @@ fn function(probe: Probe, name: &str, functions: &Functions) -> Result<()> {
         Function::Absent { relatives } if relatives.is_empty() => {
             Err(Error::new(format!("this kernel has no function {function}"))
                 .evidence(format!("it is neither in {list} nor in /proc/kallsyms (kernel {})", release()))
-                .fix(format!(
-                    "look whether it has another name here, by a part of this one: grep PART {list}"
-                )))
+                .fix(format!("search for its new name by a part of the old one: grep PART {list}")))
         }
         Function::Absent { relatives } => {
             let part = &relatives[0];
-            // fentry and fexit need the types of the arguments, which the kernel does not have for a part.
+            // fentry and fexit need the types of the arguments, and BTF doesn't have them for a part.
             let fix = match probe {
                 Probe::Kprobe => format!("change the program's SEC() line to kprobe/{part}"),
                 Probe::Fentry => format!("probe a part with a kprobe: SEC(\"kprobe/{part}\") and BPF_KPROBE"),
@@ -411,7 +413,7 @@ fn tracepoint(name: &str, events: &Path) -> Result<()> {
     let place = if name.contains('/') { name.to_owned() } else { format!("*/{name}") };
     Err(Error::new(format!("this kernel has no tracepoint {name}"))
         .evidence(format!("there is no {}/{place} (kernel {})", events.display(), release()))
-        .fix(format!("look for another, by a part of the name: ls -d {}/*/*PART*", events.display())))
+        .fix(format!("search for another one by a part of the name: ls -d {}/*/*PART*", events.display())))
 }
 
 fn tracer(name: &str, list: &Path) -> Result<()> {
@@ -428,12 +430,12 @@ fn tracer(name: &str, list: &Path) -> Result<()> {
         )))
 }
 
-/// Which of the capabilities that tracing needs this process has, such as `CAP_SYS_ADMIN yes, CAP_BPF no`.
+/// The capabilities that tracing needs, and whether this process has them, such as `CAP_SYS_ADMIN yes, CAP_BPF no`.
 pub(crate) fn capabilities() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
-    // Numbers of the kernel's include/uapi/linux/capability.h.
+    // The numbers are from the kernel's include/uapi/linux/capability.h.
     [("CAP_SYS_ADMIN", 21), ("CAP_PERFMON", 38), ("CAP_BPF", 39)]
         .map(|(name, bit)| format!("{name} {}", if mask >> bit & 1 == 1 { "yes" } else { "no" }))
         .join(", ")
@@ -443,23 +445,23 @@ pub(crate) fn capabilities() -> String {
 mod tests {
     use super::*;
 
-    fn tell(result: Result<()>) -> String {
+    fn error_text(result: Result<()>) -> String {
         result.unwrap_err().to_string().replace(&release(), "[release]")
     }
 
     #[test]
     fn each_missing_thing_is_one_error_with_cause_evidence_and_fix() {
-        insta::assert_snapshot!(tell(root(Uid::from_raw(1000))), @r"
+        insta::assert_snapshot!(error_text(root(Uid::from_raw(1000))), @r"
         only root may trace the kernel
           evidence: this runs as user id 1000
           fix:      use sudo, or run it in the lab, which needs no root: cargo lab run STAGE
         ");
-        insta::assert_snapshot!(tell(btf(Path::new("/nowhere/vmlinux"))), @r"
-        this kernel does not tell its types (BTF)
+        insta::assert_snapshot!(error_text(btf(Path::new("/nowhere/vmlinux"))), @r"
+        this kernel has no type information (BTF)
           evidence: /nowhere/vmlinux is missing (kernel [release])
           fix:      boot a kernel built with CONFIG_DEBUG_INFO_BTF, as all large distributions do, or: cargo lab run STAGE
         ");
-        insta::assert_snapshot!(tell(kprobes(Path::new("/nowhere/type"))), @r"
+        insta::assert_snapshot!(error_text(kprobes(Path::new("/nowhere/type"))), @r"
         this kernel has no kprobes
           evidence: /nowhere/type is missing (kernel [release])
           fix:      boot a kernel built with CONFIG_KPROBE_EVENTS, or: cargo lab run STAGE
@@ -467,14 +469,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tracer_that_the_kernel_has_not_is_told() {
+    fn a_tracer_that_the_kernel_lacks_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let list = folder.path().join("available_tracers");
         fs::write(&list, "function_graph nop\n").unwrap();
         assert_eq!(tracer("function_graph", &list), Ok(()));
         fs::write(&list, "blk function nop\n").unwrap();
-        let told = tell(tracer("function_graph", &list));
-        insta::assert_snapshot!(told.replace(folder.path().to_str().unwrap(), "[tracefs]"), @r"
+        let error = error_text(tracer("function_graph", &list));
+        insta::assert_snapshot!(error.replace(folder.path().to_str().unwrap(), "[tracefs]"), @r"
         this kernel has no tracer function_graph
           evidence: [tracefs]/available_tracers: blk function nop (kernel [release])
           fix:      boot a kernel built with CONFIG_FUNCTION_GRAPH_TRACER, as the large distributions do, or: cargo lab run STAGE
@@ -487,12 +489,12 @@ mod tests {
         fs::create_dir_all(events.path().join("block/block_rq_complete")).unwrap();
         assert_eq!(tracepoint("block_rq_complete", events.path()), Ok(()));
         assert_eq!(tracepoint("block/block_rq_complete", events.path()), Ok(()));
-        assert!(tell(tracepoint("block/x", events.path())).contains("/block/x (kernel"));
-        let told = tell(tracepoint("block_io_done", events.path()));
-        insta::assert_snapshot!(told.replace(events.path().to_str().unwrap(), "[events]"), @r"
+        assert!(error_text(tracepoint("block/x", events.path())).contains("/block/x (kernel"));
+        let error = error_text(tracepoint("block_io_done", events.path()));
+        insta::assert_snapshot!(error.replace(events.path().to_str().unwrap(), "[events]"), @r"
         this kernel has no tracepoint block_io_done
           evidence: there is no [events]/*/block_io_done (kernel [release])
-          fix:      look for another, by a part of the name: ls -d [events]/*/*PART*
+          fix:      search for another one by a part of the name: ls -d [events]/*/*PART*
         ");
     }
 
@@ -520,7 +522,7 @@ mod tests {
             of(&["kprobe.multi/ext4_*", "kretprobe.multi/ext4_*", "kprobe.session/vfs_read"]),
             [Need::KprobeMulti(Some("ext4_*".into())), Need::KprobeSession(Some("vfs_read".into()))]
         );
-        // Without a name, the program itself says where it attaches, or runs when user space asks it to.
+        // If the section has no name, user space chooses where to attach the program, or runs it.
         assert_eq!(of(&["raw_tp", "fentry", "license"]), []);
         assert_eq!(of(&["kprobe", "kprobe.multi"]), [Need::Kprobes, Need::KprobeMulti(None)]);
         let tracer = Need::Tracer("function_graph".into());
@@ -557,21 +559,21 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_each_alternative_is_told() {
+    fn the_evidence_lists_why_each_alternative_fails() {
         let needs = [Need::Fexit("vfs_read".into()), Need::Kprobe("vfs_read".into())];
         assert_eq!(
             one_of(&needs, |need| if *need == needs[1] { Ok(()) } else { Err(Error::new("no")) }),
             Ok(())
         );
-        let told = tell(one_of(&needs, |need| Err(Error::new(format!("there is no {need}")))));
-        insta::assert_snapshot!(told, @r"
-        this kernel has nothing to attach to for this
+        let error = error_text(one_of(&needs, |need| Err(Error::new(format!("there is no {need}")))));
+        insta::assert_snapshot!(error, @r"
+        this kernel has none of the probe points that this program can use
           evidence: fexit vfs_read: there is no fexit vfs_read
                     kprobe vfs_read: there is no kprobe vfs_read
                     (kernel [release])
           fix:      boot another kernel, or: cargo lab run STAGE
         ");
         let same = || kernel::direct_calls("aarch64", "6.1.0");
-        assert_eq!(one_of(&needs, |_| same()), same(), "one reason is told once");
+        assert_eq!(one_of(&needs, |_| same()), same(), "the same reason appears once");
     }
 }

@@ -1,21 +1,21 @@
-//! Which kernel functions can be probed here.
+//! Which functions of this kernel can be probed.
 //!
-//! Being in kallsyms or BTF does not make a function probeable: it may be `notrace`, as everything that is declared
-//! `inline` is. The list that counts is `available_filter_functions`.
+//! A function in kallsyms or BTF isn't necessarily one that you can probe: it may be `notrace`, as everything that is
+//! declared `inline` is. The list that counts is `available_filter_functions`.
 
 use std::cell::OnceCell;
 use std::fs;
 
 use crate::{OrCause, Result, tracefs};
 
-/// What a kernel says of a function.
+/// Whether a function can be probed, and if not, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Function {
-    /// A kprobe on this name attaches.
+    /// A kprobe can attach to this name.
     Attachable,
     /// It exists, but can't be probed: it is marked `notrace`, or it is part of the probing itself.
     NotTraceable,
-    /// There is none of that name; perhaps the compiler made these of it.
+    /// No function has this name. The compiler may have split it into these.
     Absent {
         /// Attachable functions with the same name and a suffix, such as `.part.0` or `.isra.0`.
         relatives: Vec<String>,
@@ -25,18 +25,18 @@ pub enum Function {
 /// The functions of the running kernel that can be probed.
 #[derive(Debug)]
 pub struct Functions {
-    /// The text of `available_filter_functions`: a function in each line, then its module if it has one.
+    /// The text of `available_filter_functions`: each line has a function, then its module if it has one.
     list: String,
-    /// The text of `/proc/kallsyms`: megabytes, so it is read only to explain what is not in the list.
+    /// The text of `/proc/kallsyms`. It has megabytes, so we read it only to explain why a function is not in the list.
     kallsyms: OnceCell<String>,
 }
 
 impl Functions {
-    /// Reads the running kernel's list; `None` if it is built without (`CONFIG_DYNAMIC_FTRACE`), which kprobes do not
-    /// need.
+    /// Reads the running kernel's list. `None` if the kernel is built without `CONFIG_DYNAMIC_FTRACE`, which kprobes do
+    /// not need.
     ///
     /// # Errors
-    /// If tracefs does not give it.
+    /// If the list can't be read.
     pub fn read() -> Result<Option<Self>> {
         let path = tracefs::path()?.join("available_filter_functions");
         match fs::read_to_string(&path) {
@@ -53,7 +53,7 @@ impl Functions {
         self.list.lines().filter_map(|line| line.split_whitespace().next())
     }
 
-    /// What this kernel says of the function `name`.
+    /// Whether the function `name` can be probed on this kernel.
     pub fn find(&self, name: &str) -> Function {
         if has_word(&self.list, name) {
             return Function::Attachable;
@@ -65,14 +65,15 @@ impl Functions {
         Function::Absent { relatives: self.names().filter(suffixed).map(str::to_owned).collect() }
     }
 
-    /// Whether the kernel has a symbol of this name, be it a function or a variable.
+    /// Whether the kernel has a symbol with this name, either a function or a variable.
     pub fn has_symbol(&self, name: &str) -> bool {
         let kallsyms = self.kallsyms.get_or_init(|| fs::read_to_string("/proc/kallsyms").unwrap_or_default());
         has_word(kallsyms, name)
     }
 }
 
-/// Whether a text has this word. Of lines with tens of thousands of symbols, this looks at those that have the name in them.
+/// Whether a text has this word. We search for the name first, because splitting tens of thousands of lines would be
+/// slow.
 fn has_word(text: &str, name: &str) -> bool {
     let ends = |byte: Option<&u8>| byte.is_none_or(|byte| b" \t\n".contains(byte));
     let bytes = text.as_bytes();
@@ -99,12 +100,12 @@ mod tests {
         assert_eq!(
             functions().find("ext4"),
             Function::Absent { relatives: vec![] },
-            "a module is no function"
+            "the name of a module is not a function"
         );
     }
 
     #[test]
-    fn parts_that_the_compiler_made_are_told() {
+    fn parts_that_the_compiler_made_are_relatives() {
         let relatives = vec!["ext4_mpage_readpages.isra.0".to_owned()];
         assert_eq!(functions().find("ext4_mpage_readpages"), Function::Absent { relatives });
     }

@@ -1,11 +1,11 @@
 //! Records that a BPF program shares with us: the values of its maps, and its events.
 //!
-//! libbpf-cargo makes a Rust type of each struct that the maps of an object name. [`record!`](crate::record!) lets
-//! it be read from the bytes that the kernel hands out. A field that the BPF source renames, adds or removes is an error
-//! when this is compiled, and a record of another length is an error when it is read.
+//! libbpf-cargo makes a Rust type for each struct in an object's maps. [`record!`](crate::record!) adds the code that
+//! reads it from the kernel's bytes. If the BPF source renames, adds or removes a field, this no longer compiles. If a
+//! record has the wrong length, reading it is an error.
 //!
 //! ```
-//! // As libbpf-cargo writes it.
+//! // libbpf-cargo writes this.
 //! #[repr(C)]
 //! struct bio_info {
 //!     bio: u64,
@@ -25,9 +25,9 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use crate::{Error, Result};
 
-/// A type that consists of numbers, and can be read from their bytes.
+/// A type that consists of numbers, so it can be read from bytes.
 pub trait Record: Sized {
-    /// Reads it from exactly as many bytes as it has; [`read`] sees to that.
+    /// Reads it from exactly as many bytes as it has. Call [`read`], which checks the length.
     fn from_bytes(bytes: &[u8]) -> Self;
 }
 
@@ -48,12 +48,12 @@ impl<T: Record, const N: usize> Record for [T; N] {
     }
 }
 
-/// Reads what begins at this byte of a record.
+/// Reads a field at an offset of a record.
 pub fn field<T: Record>(bytes: &[u8], offset: usize) -> T {
     T::from_bytes(bytes.get(offset..offset + size_of::<T>()).unwrap_or_default())
 }
 
-/// Makes a record of a struct, all of whose fields are named.
+/// Makes a struct a [`Record`](crate::record::Record). List all its fields.
 #[macro_export]
 macro_rules! record {
     ($type:path { $($field:ident),* $(,)? }) => {
@@ -68,56 +68,57 @@ macro_rules! record {
 /// Reads a record.
 ///
 /// # Errors
-/// If the bytes are more or fewer than it has.
+/// If `bytes` doesn't have the type's length.
 pub fn read<T: Record>(bytes: &[u8]) -> Result<T> {
-    if bytes.len() == size_of::<T>() { Ok(T::from_bytes(bytes)) } else { Err(other_length::<T>(bytes)) }
+    if bytes.len() == size_of::<T>() { Ok(T::from_bytes(bytes)) } else { Err(wrong_length::<T>(bytes)) }
 }
 
-/// Reads a record that others may follow in `bytes`.
+/// Reads a record from the beginning of `bytes`, whatever follows it.
 ///
 /// # Errors
-/// If the bytes are fewer than it has.
+/// If `bytes` is shorter than the type.
 pub fn read_first<T: Record>(bytes: &[u8]) -> Result<T> {
-    bytes.get(..size_of::<T>()).map(T::from_bytes).ok_or_else(|| other_length::<T>(bytes))
+    bytes.get(..size_of::<T>()).map(T::from_bytes).ok_or_else(|| wrong_length::<T>(bytes))
 }
 
-fn other_length<T>(bytes: &[u8]) -> Error {
-    Error::new("a record of a BPF program has another length than its type")
+fn wrong_length<T>(bytes: &[u8]) -> Error {
+    Error::new("a record of a BPF program is not as long as its type")
         .evidence(format!("{} bytes for a {}", bytes.len(), std::any::type_name::<T>()))
         .fix("build the program again: cargo clean, then cargo build")
 }
 
-/// Reads a record that the kernel has rounded up to a multiple of 8 bytes, as a per-CPU map's value or an event of a perf
-/// buffer.
+/// Reads a record whose size the kernel has rounded up to a multiple of 8 bytes. It does so for the values of per-CPU
+/// maps and for events in a perf buffer.
 ///
 /// # Errors
-/// If the bytes are fewer than it has, or more than that.
+/// If `bytes` is shorter than the type, or longer than the rounded size.
 pub fn read_rounded<T: Record>(bytes: &[u8]) -> Result<T> {
     let rounded = (size_of::<T>()..size_of::<T>() + 8).contains(&bytes.len());
     read(if rounded { &bytes[..size_of::<T>()] } else { bytes })
 }
 
-/// A map's value under this key; `None` if there is none.
+/// A map's value for this key; `None` if there is none.
 ///
 /// # Errors
-/// If the map can't be read, or its values are no `T`.
+/// If the map can't be read, or its values are not as long as `T`.
 pub fn lookup<T: Record>(map: &impl MapCore, key: &[u8]) -> Result<Option<T>> {
     map.lookup(key, MapFlags::ANY)?.map(|value| read(&value)).transpose()
 }
 
-/// A map's value that is a list, as long as the map says, such as a stack's addresses; `None` if there is none.
+/// A map's value that is a list, such as the addresses of a stack; `None` if there is none. The map defines the list's
+/// length.
 ///
 /// # Errors
-/// If the map can't be read, or its values are no list of `T`.
+/// If the map can't be read, or its values are not lists of `T`.
 pub fn lookup_list<T: Record>(map: &impl MapCore, key: &[u8]) -> Result<Option<Vec<T>>> {
     let list = |value: Vec<u8>| value.chunks(size_of::<T>()).map(read).collect();
     map.lookup(key, MapFlags::ANY)?.map(list).transpose()
 }
 
-/// The value of each CPU under this key of a per-CPU array.
+/// Each CPU's value for this key of a per-CPU array.
 ///
 /// # Errors
-/// If the map can't be read, or its values are no `T`.
+/// If the map can't be read, or its values are not as long as `T`.
 pub fn of_each_cpu<T: Record>(map: &impl MapCore, key: u32) -> Result<Vec<T>> {
     let values = map.lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
     values.iter().map(|value| read_rounded(value)).collect()
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_of_another_length_is_an_error() {
+    fn a_record_of_the_wrong_length_is_an_error() {
         assert_eq!(read::<[u32; 2]>(&[1, 0, 0, 0, 2, 0, 0, 0]).unwrap(), [1, 2]);
         for length in [0, 7, 9] {
             assert!(read::<u64>(&vec![0; length]).is_err(), "{length} bytes");
@@ -138,7 +139,7 @@ mod tests {
         assert!(read_first::<u16>(&[7]).is_err());
         assert!(read_rounded::<u32>(&[0; 3]).is_err() && read_rounded::<u32>(&[0; 12]).is_err());
         insta::assert_snapshot!(read::<u64>(&[0; 12]).unwrap_err(), @"
-        a record of a BPF program has another length than its type
+        a record of a BPF program is not as long as its type
           evidence: 12 bytes for a u64
           fix:      build the program again: cargo clean, then cargo build
         ");

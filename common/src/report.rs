@@ -1,4 +1,4 @@
-//! What a stage tells at its end: plain data in, text out.
+//! The report that a stage prints at its end: plain data in, text out.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -13,10 +13,10 @@ use nix::errno::Errno;
 use crate::symbols::{Stack, why_no_stack};
 use crate::{Error, OrCause, Result, kernel};
 
-/// Prints a report on stdout; on stderr if nobody reads stdout any more, as after `| head -3`.
+/// Prints a report on stdout. If nobody reads stdout any more, as after `| head -3`, it goes to stderr.
 ///
 /// # Errors
-/// If it can be printed on neither.
+/// If neither works.
 pub fn print(report: impl fmt::Display) -> Result<()> {
     let text = format!("{report}\n");
     io::stdout()
@@ -28,7 +28,7 @@ pub fn print(report: impl fmt::Display) -> Result<()> {
         .or_cause("cannot print the report")
 }
 
-/// Prints text on stdout, as much of it as somebody reads: with `| head -3`, the rest goes nowhere and that is no error.
+/// Prints text on stdout. If the reader ends early, as with `| head -3`, we drop the rest, and that is not an error.
 ///
 /// # Errors
 /// If it can't be printed.
@@ -40,39 +40,39 @@ pub fn print_text(text: impl fmt::Display) -> Result<()> {
         .or_cause("cannot print on stdout")
 }
 
-/// Columns of the terminal that stdout is; 80 if it is none.
+/// The width of the terminal in columns; 80 if stdout is not a terminal.
 pub fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(80)
 }
 
-/// What time it is here, such as `2026-03-01 17:04:05`.
+/// The local time, such as `2026-03-01 17:04:05`.
 pub fn time_stamp() -> String {
     chrono::Local::now().format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// Says if the kernel did not show some calls to the programs, see [`missed_calls`]: then counts are too low. Call it
-/// as long as the programs are attached.
+/// Warns that counts are too low if the kernel didn't run the programs for some calls, see [`missed_calls`]. Call it
+/// while the programs are still attached.
 ///
 /// # Errors
-/// If the kernel does not tell about the programs.
+/// If the kernel doesn't return information about the programs.
 pub fn warn_missed(object: &Object) -> Result<()> {
     if let Some(missed @ 1..) = missed_calls(object)? {
-        eprintln!("warning: the counts are too low by {missed} calls that the kernel did not show");
+        eprintln!("warning: the counts are too low: the kernel did not run the programs for {missed} calls");
     }
     Ok(())
 }
 
-/// The global variables of the BPF programs, from a skeleton's `maps.bss_data`: user space reads the same memory
-/// that they write.
+/// The global variables of the BPF programs, from a skeleton's `maps.bss_data`. User space reads the same memory that
+/// the programs write.
 ///
 /// # Errors
-/// If they can't be mapped, which takes Linux 5.5.
+/// If the kernel can't map them, which Linux can since 5.5.
 pub fn globals<T>(data: Option<&T>) -> Result<&T> {
     data.ok_or_else(|| Error::new("the global variables of the BPF programs cannot be read on this kernel"))
 }
 
-/// Says, between rules, that the map of the process to look at is filled.
+/// Prints, between two rules, which process the filter map now holds.
 ///
 /// # Errors
 /// If it can't be printed.
@@ -80,30 +80,29 @@ pub fn print_filter(pid: u32) -> Result<()> {
     print(format!("{RULE}\npid_filter_map update: (pid={pid})\n{RULE}"))
 }
 
-/// What a latency stage could not pair: starts whose end it did not see, starts it could not keep, ends whose start it
-/// did not see, calls that the kernel did not show it.
+/// The starts and ends that a latency stage could not pair, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unpaired {
-    /// Starts whose end was not seen: still in flight, or their end is among the missed calls.
+    /// Starts whose end we didn't see: the I/O is still in flight, or its end is one of the missed calls.
     pub open: u64,
     /// Starts that found no room in the map.
     pub dropped: u64,
-    /// Ends whose start was not seen, where a stage counts them.
+    /// Ends whose start we didn't see, if the stage counts them.
     pub unmatched: Option<u64>,
-    /// Durations of split bios that were measured before the last piece had ended, where a stage counts them.
+    /// Durations of split bios that end before the last piece has ended, if the stage counts them.
     pub too_short: Option<u64>,
-    /// Calls that the kernel did not show to the programs, see [`missed_calls`].
+    /// Calls for which the kernel did not run the programs, see [`missed_calls`].
     pub missed: Option<u64>,
 }
 
 impl Unpaired {
-    /// Counts it when the programs are detached: `starts` is the map of starts that wait for their end, `dropped` the
-    /// starts that found no room in it.
+    /// Call this after you detach the programs. `starts` is the map of starts that wait for their end, `dropped` counts
+    /// the starts that found no room in it.
     pub fn count(starts: &impl MapCore, dropped: u64, missed: Option<u64>) -> Self {
         Self { open: starts.keys().count() as u64, dropped, unmatched: None, too_short: None, missed }
     }
 
-    /// Adds the ends whose start was not seen.
+    /// Adds the ends whose start we didn't see.
     #[must_use]
     pub fn with_unmatched(self, unmatched: u64) -> Self {
         Self { unmatched: Some(unmatched), ..self }
@@ -129,34 +128,34 @@ impl fmt::Display for Unpaired {
     }
 }
 
-/// A bio and how long it took.
+/// A bio, and when it began and ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlowBio {
-    /// The address of its `struct bio`; 0 if there was none.
+    /// The address of its `struct bio`; 0 if this CPU saw no bio.
     pub bio: u64,
     /// When `submit_bio()` was called, in nanoseconds since boot.
     pub start: u64,
     /// When `bio_endio()` was called, in nanoseconds since boot.
     pub end: u64,
-    /// The sector, of 512 bytes, that it was submitted for.
+    /// Its first sector when it was submitted, in sectors of 512 bytes.
     pub sector: Option<u64>,
-    /// What `bpf_get_stackid()` gave at `submit_bio()`: an id, or an error if it is negative.
+    /// What `bpf_get_stackid()` returned at `submit_bio()`: an id, or a negative error number.
     pub stack_id: Option<i64>,
 }
 
 impl SlowBio {
-    /// From its address and the times of its start and its end.
+    /// A bio with its address, start and end.
     pub fn new(bio: u64, start: u64, end: u64) -> Self {
         Self { bio, start, end, ..Self::default() }
     }
 
-    /// Adds the sector that it was submitted for.
+    /// Adds its first sector.
     #[must_use]
     pub fn at_sector(self, sector: u64) -> Self {
         Self { sector: Some(sector), ..self }
     }
 
-    /// Adds what `bpf_get_stackid()` gave at `submit_bio()`.
+    /// Adds what `bpf_get_stackid()` returned at `submit_bio()`.
     #[must_use]
     pub fn by_stack(self, stack_id: i64) -> Self {
         Self { stack_id: Some(stack_id), ..self }
@@ -168,7 +167,7 @@ impl SlowBio {
     }
 }
 
-/// The slowest bio of a run, if one has finished, and the stack that submitted it, if that was asked for.
+/// The slowest bio of a run, if any has finished, and if the stage records stacks, the stack that submitted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaxLatency {
     slowest: Option<SlowBio>,
@@ -176,13 +175,13 @@ pub struct MaxLatency {
 }
 
 impl MaxLatency {
-    /// The slowest of each CPU's slowest.
+    /// Takes the slowest bio of each CPU, and keeps the slowest of these.
     pub fn of(bios: impl IntoIterator<Item = SlowBio>) -> Self {
         let slowest = bios.into_iter().filter(|bio| bio.bio != 0).max_by_key(SlowBio::duration);
         Self { slowest, stack: None }
     }
 
-    /// Adds the stack that submitted it, which `lookup` reads from the stack map by its id.
+    /// Adds the stack that submitted it. `lookup` reads the stack map by id.
     ///
     /// # Errors
     /// If the map can't be read.
@@ -217,7 +216,7 @@ impl fmt::Display for MaxLatency {
     }
 }
 
-/// How often a stack could not be recorded, by the number of the error that `bpf_get_stackid()` gave.
+/// How often `bpf_get_stackid()` failed, by error number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackErrors(pub [u64; 64]);
 
@@ -231,28 +230,28 @@ impl fmt::Display for StackErrors {
     }
 }
 
-/// How the pages that reads touched and those that were added to the page cache compare.
+/// The pages that reads touched, and the pages that were added to the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageCache {
-    /// The process that was looked at; everybody if it is `None`.
+    /// The process whose reads were counted; `None` for all processes.
     pub pid: Option<u32>,
     /// Pages that reads touched.
     pub total: u64,
-    /// Pages that were added to the page cache, for whatever reason.
+    /// Pages that were added to the page cache, for any reason.
     pub added: u64,
-    /// Calls that the kernel did not show to the programs, see [`missed_calls`].
+    /// Calls for which the kernel did not run the programs, see [`missed_calls`].
     pub missed: Option<u64>,
 }
 
 impl PageCache {
-    /// From the values of the stages' map: pages read, pages added. What is not there is 0.
+    /// From the values of the stage's map: pages read, then pages added. A value that is not in the map counts as 0.
     pub fn of(values: &[Option<u64>], missed: Option<u64>) -> Self {
         let mut counts = values.iter().map(|value| value.unwrap_or_default());
         let (total, added) = (counts.next().unwrap_or_default(), counts.next().unwrap_or_default());
         Self { pid: None, total, added, missed }
     }
 
-    /// Says which process was looked at.
+    /// Adds the process whose reads were counted.
     #[must_use]
     pub fn of_process(self, pid: u32) -> Self {
         Self { pid: Some(pid), ..self }
@@ -284,13 +283,17 @@ fn write_missed(f: &mut fmt::Formatter<'_>, missed: Option<u64>) -> fmt::Result 
 /// A line between parts of a report.
 const RULE: &str = "==================================================";
 
-/// How many calls of the probed functions the kernel did not show to the programs of `object`, because they came in
-/// an interrupt while the CPU was just running another kprobe (`kprobe_running()`) or another program
-/// (`bpf_prog_active`), or, for fexit and tp_btf, because the same program was at work on that CPU. Read it as long as the programs are attached. Kernels before 6.7 do not count them (commits
-/// 3acf8ace6823, dd8657894c11): `None`.
+/// Counts the calls of probed functions for which the kernel didn't run the programs of `object`.
+///
+/// This happens when the call comes in an interrupt while the CPU is running another kprobe (`kprobe_running()`) or
+/// another program (`bpf_prog_active`). It happens to fexit and tp_btf programs if the same program is already running
+/// on that CPU.
+///
+/// Call it while the programs are still attached. Kernels before 6.7 do not count these calls (commits 3acf8ace6823,
+/// dd8657894c11), and this returns `None`.
 ///
 /// # Errors
-/// If the kernel does not tell about the programs.
+/// If the kernel doesn't return information about the programs.
 pub fn missed_calls(object: &Object) -> Result<Option<u64>> {
     if kernel::version(&kernel::release()) < (6, 7) {
         return Ok(None);
@@ -300,7 +303,7 @@ pub fn missed_calls(object: &Object) -> Result<Option<u64>> {
     let ids = ids.collect::<libbpf_rs::Result<Vec<u32>>>()?;
     let programs: Vec<_> = ProgInfoIter::default().filter(|program| ids.contains(&program.id)).collect();
     let links: Vec<_> = LinkInfoIter::default().filter(|link| ids.contains(&link.prog_id)).collect();
-    // The iterators end early at another's program or link that they do not understand.
+    // The iterators end early at a program or link of somebody else that they don't understand.
     if programs.len() < ids.len() || links.len() < ids.len() {
         return Ok(None);
     }
@@ -324,10 +327,10 @@ mod tests {
 
     #[test]
     fn unpaired() {
-        let all_told = Unpaired { open: 3, dropped: 1, unmatched: None, too_short: None, missed: Some(2) };
-        insta::assert_snapshot!(all_told, @"Starts without an end: 3, starts not recorded: 1, calls missed: 2");
-        insta::assert_snapshot!(all_told.with_unmatched(4), @"Starts without an end: 3, starts not recorded: 1, ends without a start: 4, calls missed: 2");
-        insta::assert_snapshot!(all_told.with_too_short(5), @"Starts without an end: 3, starts not recorded: 1, durations too short: 5, calls missed: 2");
+        let newer = Unpaired { open: 3, dropped: 1, unmatched: None, too_short: None, missed: Some(2) };
+        insta::assert_snapshot!(newer, @"Starts without an end: 3, starts not recorded: 1, calls missed: 2");
+        insta::assert_snapshot!(newer.with_unmatched(4), @"Starts without an end: 3, starts not recorded: 1, ends without a start: 4, calls missed: 2");
+        insta::assert_snapshot!(newer.with_too_short(5), @"Starts without an end: 3, starts not recorded: 1, durations too short: 5, calls missed: 2");
         let older = Unpaired { open: 0, dropped: 0, unmatched: None, too_short: None, missed: None };
         insta::assert_snapshot!(older, @"Starts without an end: 0, starts not recorded: 0, calls missed: not known (the kernel counts them all from 6.7 on)");
     }

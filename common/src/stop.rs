@@ -1,4 +1,4 @@
-//! One way to end a run: Ctrl-C, SIGTERM, the end of `--duration`, or nobody reading our output any more.
+//! Ends a run at Ctrl-C, SIGTERM, the end of `--duration`, or when nobody reads our output any more.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,12 +11,12 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use crate::{OrCause, Result};
 
-/// What [`Stop::wait`] woke up for.
+/// Why [`Stop::wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// There may be something to read.
     Readable,
-    /// The time that was waited for has come.
+    /// The time is up.
     Due,
     /// The run is over.
     Stop,
@@ -29,7 +29,8 @@ pub struct Stop {
     deadline: Option<Instant>,
 }
 
-/// The signals that end a run. Not SIGHUP if it is ignored, as nohup(1) has it: a signalfd would get it all the same.
+/// The signals that end a run. If SIGHUP is ignored, as under nohup(1), it isn't one of them: a signalfd would receive
+/// it even so.
 fn signals() -> SigSet {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -38,38 +39,38 @@ fn signals() -> SigSet {
     [Signal::SIGINT, Signal::SIGTERM].into_iter().chain(hangs_up.then_some(Signal::SIGHUP)).collect()
 }
 
-/// From here on the signals wait for [`Stop`] instead of killing us, so that a run always ends through its report.
+/// From now on the signals wait for [`Stop`] instead of killing us. So a run always ends with its report.
 pub(crate) fn block_signals() -> Result<()> {
     signals().thread_block().or_cause("cannot block signals")
 }
 
-/// Does something, such as starting a program, which inherits what is blocked, with the signals not blocked.
+/// Does something with the signals unblocked, such as starting a program, because a program inherits blocked signals.
 pub(crate) fn with_signals<T>(work: impl FnOnce() -> T) -> Result<T> {
-    let before = SigSet::thread_get_mask().or_cause("cannot look at the blocked signals")?;
+    let before = SigSet::thread_get_mask().or_cause("cannot read the mask of blocked signals")?;
     signals().thread_unblock().or_cause("cannot unblock signals")?;
     let done = work();
     before.thread_set_mask().or_cause("cannot block signals")?;
     Ok(done)
 }
 
-/// Rounded up, so that the last millisecond is not spent asking again and again.
+/// Rounds up to milliseconds. Rounded down, we would call poll(2) again and again during the last millisecond.
 fn timeout(time: Duration) -> PollTimeout {
     PollTimeout::try_from(time.saturating_add(Duration::from_micros(999))).unwrap_or(PollTimeout::MAX)
 }
 
 impl Stop {
-    /// The clock of `duration` starts now.
+    /// Starts the clock of `duration`.
     ///
     /// # Errors
-    /// If the kernel gives no signal file descriptor.
+    /// If the kernel refuses to create a signal file descriptor.
     pub fn new(duration: Option<Duration>) -> Result<Self> {
         let signals = SignalFd::with_flags(&signals(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
             .or_cause("cannot wait for signals")?;
-        // A duration beyond what the clock can count is no end at all.
+        // A duration that the clock can't represent means no end.
         Ok(Self { signals, deadline: duration.and_then(|duration| Instant::now().checked_add(duration)) })
     }
 
-    /// Waits until `end`, for ever if it is `None`, or until the run is over.
+    /// Waits until `end`, or forever if it is `None`, or until the run is over.
     ///
     /// # Errors
     /// If `poll(2)` fails.
@@ -82,7 +83,7 @@ impl Stop {
             }
             let mut fds = [
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
-                // As below: it tells that the reader of our output is gone.
+                // As in wait(), this reports only that the reader of our output is gone.
                 PollFd::new(stdout.as_fd(), PollFlags::empty()),
             ];
             match poll(&mut fds, left.map_or(PollTimeout::NONE, timeout)) {
@@ -93,7 +94,7 @@ impl Stop {
         }
     }
 
-    /// Whether the run is over; does not wait.
+    /// Whether the run is over. This doesn't wait.
     ///
     /// # Errors
     /// If `poll(2)` fails.
@@ -101,21 +102,21 @@ impl Stop {
         let stdout = io::stdout();
         let mut fds = [
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
-            // As below: it tells that the reader of our output is gone.
+            // As in wait(), this reports only that the reader of our output is gone.
             PollFd::new(stdout.as_fd(), PollFlags::empty()),
         ];
         let over = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        Ok(over || poll(&mut fds, PollTimeout::ZERO).or_cause("cannot look for the end of the run")? > 0)
+        Ok(over || poll(&mut fds, PollTimeout::ZERO).or_cause("cannot check whether the run is over")? > 0)
     }
 
-    /// Waits until there is something to read, or the run is over: also when `process`, the file descriptor of a process,
-    /// tells that it has ended.
+    /// Waits until there is something to read, or the run is over. The run is also over when `process` has ended, which
+    /// is the file descriptor of a process.
     ///
     /// # Errors
     /// If `poll(2)` fails.
     pub fn wait(&self, source: BorrowedFd<'_>, process: Option<BorrowedFd<'_>>) -> Result<Wake> {
-        // A tracefs pipe may miss a wake-up (the rules changed several times between 5.10 and 7.2), so look at
-        // least this often. It costs ten system calls a second.
+        // A tracefs pipe can miss a wake-up (the rules changed several times between 5.10 and 7.2), so we look at least
+        // this often. That costs ten system calls per second.
         const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -124,7 +125,7 @@ impl Stop {
         let mut fds = [
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(source, PollFlags::POLLIN),
-            // No events asked for: poll() then tells one thing only, that the reader of our output is gone.
+            // We ask for no events, so poll() reports only one thing: that the reader of our output is gone.
             PollFd::new(stdout.as_fd(), PollFlags::empty()),
             PollFd::new(process.unwrap_or(source), PollFlags::POLLIN),
         ];
@@ -144,7 +145,7 @@ impl Stop {
 mod tests {
     use super::*;
 
-    /// How much later it ends depends on the machine.
+    /// We don't check how much later it ends, because that depends on the machine.
     #[test]
     fn a_run_does_not_end_before_its_duration() {
         const DURATION: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! Kernel addresses to names, with blazesym from `/proc/kallsyms`.
+//! Turns kernel addresses into function names, with blazesym and `/proc/kallsyms`.
 
 use std::fmt;
 use std::fs;
@@ -13,37 +13,37 @@ use crate::{Error, Result};
 
 const KALLSYMS: &str = "/proc/kallsyms";
 
-/// The kernel's stack at a point of its code, as a stack map holds it.
+/// A stack of the kernel, from a stack map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stack {
-    /// It was recorded.
+    /// The kernel recorded the stack.
     Recorded {
         /// Its frames, the innermost first.
         frames: Vec<Frame>,
-        /// Whether it fills the map's room, so that outer frames may be missing.
+        /// Whether it fills the map's value. Then outer frames may be missing.
         full: bool,
         /// Why frames have no names.
         nameless: Option<Error>,
     },
-    /// `bpf_get_stackid()` gave this error.
+    /// `bpf_get_stackid()` returned this error.
     NotRecorded(Errno),
 }
 
-/// A function that was active.
+/// A function on the stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// Where in it, in the kernel's memory.
+    /// The address inside the function.
     pub address: u64,
-    /// Its name in this kernel's spelling, such as `read_pages` or `ext4_mpage_readpages.isra.0`.
+    /// Its name on this kernel, such as `read_pages` or `ext4_mpage_readpages.isra.0`.
     pub function: Option<String>,
-    /// The module that holds it; `None` if it is built in.
+    /// The module that it is part of; `None` if it is built in.
     pub module: Option<String>,
 }
 
 impl Stack {
-    /// A stack from its record in a stack map: addresses, the innermost first, then zeros.
+    /// Reads a value of a stack map: addresses, the innermost first, then zeros.
     pub fn new(record: &[u64]) -> Self {
-        // Without modules there is no such file.
+        // A kernel without modules doesn't have this file.
         let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
         Self::with(record, Path::new(KALLSYMS), &modules)
     }
@@ -65,7 +65,7 @@ impl Stack {
 }
 
 impl fmt::Display for Stack {
-    /// The outermost first, as a program runs.
+    /// The outermost function first, in the order of the calls.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (frames, full, nameless) = match self {
             Self::Recorded { frames, full, nameless } => (frames, full, nameless),
@@ -90,7 +90,7 @@ impl fmt::Display for Frame {
     }
 }
 
-/// What an error of `bpf_get_stackid()` means, by the kernel's `kernel/bpf/stackmap.c`.
+/// What an error of `bpf_get_stackid()` means, according to the kernel's `kernel/bpf/stackmap.c`.
 pub fn why_no_stack(error: Errno) -> String {
     match error {
         Errno::EEXIST => "another stack has its place in the map (EEXIST)".to_owned(),
@@ -101,16 +101,16 @@ pub fn why_no_stack(error: Errno) -> String {
     }
 }
 
-/// The functions that hold these addresses, as `kallsyms` says: `None` where it has none.
+/// The functions that these addresses are in, according to `kallsyms`; `None` for an address that is in none.
 fn names(addresses: &[u64], kallsyms: &Path) -> Result<Vec<Option<String>>> {
     let kernel = Kernel {
         kallsyms: MaybeDefault::Some(kallsyms.to_owned()),
-        // A vmlinux that lies around may be another kernel's.
+        // A vmlinux file on this machine may belong to another kernel.
         vmlinux: MaybeDefault::None,
         ..Kernel::default()
     };
-    // All but the first are where a call returns to, which is another function's start if the call was the last thing
-    // in its own.
+    // All addresses but the first are return addresses. If the call was the last instruction of its function, the
+    // return address is already in the next function, so we look up the byte before it.
     let inside: Vec<_> = addresses.iter().enumerate().map(|(nth, at)| at - u64::from(nth > 0)).collect();
     let symbolizer = Symbolizer::new();
     let symbols =
@@ -119,14 +119,14 @@ fn names(addresses: &[u64], kallsyms: &Path) -> Result<Vec<Option<String>>> {
                 .evidence(format!("{}: {error:#}", kallsyms.display()))
                 .fix("boot a kernel with CONFIG_KALLSYMS, or look the addresses up in its System.map")
         })?;
-    // blazesym leaves symbols at address 0 out, and then has none.
+    // If all addresses are 0, blazesym ignores all symbols.
     if symbols.iter().any(|symbol| matches!(symbol, Symbolized::Unknown(Reason::MissingSyms))) {
         return Err(hidden(&fs::read_to_string("/proc/sys/kernel/kptr_restrict").unwrap_or_default()));
     }
     Ok(symbols.iter().map(|symbol| symbol.as_sym().map(|symbol| symbol.name.to_string())).collect())
 }
 
-/// The error of a kernel that hides where its functions are; `kptr_restrict` is its setting of that name, see
+/// The error for a kernel that hides the addresses of its functions. `kptr_restrict` is the value of the sysctl, see
 /// `Documentation/admin-guide/sysctl/kernel.rst`.
 fn hidden(kptr_restrict: &str) -> Error {
     let kptr_restrict = kptr_restrict.trim();
@@ -138,11 +138,12 @@ fn hidden(kptr_restrict: &str) -> Error {
         })
 }
 
-/// The module that holds an address: `modules` is the text of `/proc/modules`, lines of `NAME SIZE USERS USED_BY STATE
-/// ADDRESS`. blazesym does not tell it.
+/// The module that an address is in. blazesym doesn't report it. `modules` is the text of `/proc/modules`, with lines
+/// of `NAME SIZE USERS USED_BY STATE ADDRESS`.
 ///
-/// Since Linux 6.4 (ac3b43283923) ADDRESS is where the module's code is, but SIZE includes its data, which is elsewhere. So
-/// several modules may seem to hold an address; the code that begins last before it does.
+/// Since Linux 6.4 (ac3b43283923) ADDRESS is where the module's code begins, but SIZE includes its data, which is
+/// elsewhere. So an address may seem to be in several modules. The right one is the one whose code begins closest
+/// before the address.
 fn module(modules: &str, address: u64) -> Option<String> {
     let holds = |line: &str| -> Option<(u64, String)> {
         let mut words = line.split(' ');
@@ -176,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_told_from_the_outermost_function_to_the_innermost() {
-        // never_returns() was the last that its caller called: the address behind the call is another function's.
+    fn a_stack_is_printed_from_the_outermost_function_to_the_innermost() {
+        // The call is the last instruction of never_returns(), so its return address is in the next function.
         let addresses =
             [0xffff_ffff_8100_0101, 0xffff_ffff_8100_0210, 0xffff_ffff_c000_0020, 0xffff_ffff_8100_0380, 0];
         insta::assert_snapshot!(stack(&addresses, KERNEL), @r"
@@ -196,9 +197,9 @@ mod tests {
     #[test]
     fn a_kernel_that_hides_its_addresses_gives_no_wrong_names() {
         let hidden = "0000000000000000 T submit_bio\n0000000000000000 t fat_write_inode\t[fat]\n";
-        let told = stack(&[0xffff_ffff_8100_0101, 0xffff_ffff_8100_0210, 0], hidden).to_string();
+        let text = stack(&[0xffff_ffff_8100_0101, 0xffff_ffff_8100_0210, 0], hidden).to_string();
         assert!(
-            told.starts_with(
+            text.starts_with(
                 "=> 0xffffffff81000210\n=> 0xffffffff81000101\nthe functions have no names here"
             )
         );

@@ -1,8 +1,8 @@
-//! A trace pipe of our own: what `bpf_printk()` writes, and nothing else.
+//! A private trace pipe with the lines that a run's `bpf_printk()` writes.
 //!
-//! `bpf_trace_printk()` writes to the common trace pipe. Every BPF program of the machine writes there, and two
-//! readers take each other's lines. Since Linux 5.9 (commit ac5a72ea5c89) it also is a trace event, so a run can
-//! have a buffer of its own: a tracefs *instance*, with a filter on this event.
+//! `bpf_trace_printk()` writes to one trace pipe that all BPF programs on the machine share, and two readers of it take
+//! lines from each other. Since Linux 5.9 (commit ac5a72ea5c89) each line is also a trace event, so every run can have
+//! its own buffer: a tracefs *instance*, with a filter on this event.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,25 +19,26 @@ use crate::traced::Traced;
 use crate::tracefs::{self, Instance};
 use crate::{Error, OrCause, Result};
 
-/// What a run prints: the lines of its BPF programs, as the trace pipe gives them.
+/// Prints the lines of a run's BPF programs, as the trace pipe returns them.
 #[derive(Debug)]
 pub struct TracePipe {
     args: RunArgs,
-    // Before the instance: the kernel does not remove an instance whose pipe is open.
+    // This field comes before the instance, to be closed first: the kernel doesn't remove an instance whose pipe is
+    // open.
     pipe: File,
     instance: Option<Instance>,
-    /// Read, but not yet a whole line.
+    /// The beginning of a line whose rest we haven't read yet.
     rest: Vec<u8>,
     printed: u64,
     lost: u64,
 }
 
 impl TracePipe {
-    /// Opens a trace pipe that gives only the lines matching one of `patterns`, such as `submit_bio() called*`,
-    /// whoever else writes; with `--shared-pipe`, the common one.
+    /// Opens a private trace pipe, which has only the lines that match one of `patterns`, such as
+    /// `submit_bio() called*`. With `--shared-pipe`, opens the shared one.
     ///
-    /// The text of a line is all that the kernel can filter by, so two runs that print the same text see each
-    /// other's lines too.
+    /// The kernel can filter only by the text of a line, so two runs that print the same text also see each other's
+    /// lines.
     ///
     /// # Errors
     /// If tracefs can't be used.
@@ -53,7 +54,7 @@ impl TracePipe {
         Ok(Self { args: args.clone(), pipe, instance, rest: Vec::new(), printed: 0, lost: 0 })
     }
 
-    /// Prints lines as they come, until Ctrl-C, SIGTERM, `--duration` or `--lines` ends the run.
+    /// Prints lines as they arrive, until Ctrl-C, SIGTERM, `--duration` or `--lines` ends the run.
     ///
     /// # Errors
     /// If the pipe can't be read or the lines can't be written.
@@ -61,10 +62,11 @@ impl TracePipe {
         self.follow_until(None)
     }
 
-    /// As [`TracePipe::follow`]; and the end of `process` ends the run, too. If it is a command of ours, it begins now.
+    /// Like [`TracePipe::follow`], but the end of `process` also ends the run. If we started `process`, it continues
+    /// now.
     ///
     /// # Errors
-    /// As [`TracePipe::follow`].
+    /// Those of [`TracePipe::follow`].
     pub fn follow_process(&mut self, process: &Traced) -> Result<()> {
         process.begin()?;
         self.follow_until(Some(process.as_fd()))
@@ -81,13 +83,13 @@ impl TracePipe {
         Ok(())
     }
 
-    /// Prints the lines that are still in the pipe. Call it when the programs are detached. Tells how many lines were
-    /// lost because they came faster than they were read.
+    /// Prints the lines that are still in the pipe. Call it after you detach the programs. It warns about lines that
+    /// were lost because they came faster than we read them.
     ///
     /// # Errors
-    /// As [`TracePipe::follow`].
+    /// Those of [`TracePipe::follow`].
     pub fn drain(&mut self) -> Result<()> {
-        // Others may go on writing what we print, too, or to the common pipe: there has to be an end.
+        // Other programs may go on writing lines that match our patterns, or to the shared pipe, so we need an end.
         if let Some(instance) = &self.instance {
             let stopped = tracefs::write(&instance.path.join("tracing_on"), "0");
             stopped.or_cause("cannot close the trace pipe")?;
@@ -96,7 +98,8 @@ impl TracePipe {
         while self.print_some()? == Got::Lines && (self.instance.is_some() || Instant::now() < end) {}
         if self.printed == 0 && self.instance.is_some() {
             eprintln!(
-                "No line came: nothing was called, or what the program prints is not what TracePipe::open() lets in."
+                "No trace line arrived. Either no probed function was called, or the program's text does not match the \
+                 patterns of TracePipe::open()."
             );
         }
         if self.lost > 0 {
@@ -129,21 +132,21 @@ impl TracePipe {
         match io::stdout().write_all(&lines) {
             Ok(()) if self.args.lines == Some(self.printed) => Ok(Got::Enough),
             Ok(()) => Ok(Got::Lines),
-            // Nobody reads any more, as after `| head -3`: the run is over.
+            // Nobody reads our output any more, as after `| head -3`, so the run is over.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Got::Enough),
             Err(error) => Err(error).or_cause("cannot print the trace lines"),
         }
     }
 }
 
-/// What one look into the pipe gave.
+/// The result of reading the pipe once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Got {
     /// Lines, and there may be more.
     Lines,
     /// Nothing, for now.
     Nothing,
-    /// Nothing more is wanted.
+    /// We have all lines that `--lines` asked for, or nobody reads our output any more.
     Enough,
 }
 
@@ -151,14 +154,14 @@ fn cannot_open(path: &Path, error: &io::Error) -> Error {
     let cannot = Error::new(format!("cannot open {}", path.display())).evidence(error);
     match error.kind() {
         io::ErrorKind::ResourceBusy => cannot.fix(
-            "another program reads it, and this kernel allows one reader: end that one, or have a pipe of your own, \
-             without --shared-pipe",
+            "another program is reading it, and this kernel allows one reader: end that program, or leave out \
+             --shared-pipe to get a private trace pipe",
         ),
         _ => cannot,
     }
 }
 
-/// Splits what was read into up to `wanted` whole lines, the number of events that the kernel says it lost, and the
+/// Splits the bytes into at most `wanted` complete lines, the number of events that the kernel reports as lost, and the
 /// rest.
 fn split(read: &[u8], wanted: u64) -> (Vec<u8>, u64, Vec<u8>) {
     let whole = read.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
@@ -166,7 +169,7 @@ fn split(read: &[u8], wanted: u64) -> (Vec<u8>, u64, Vec<u8>) {
     for line in read[..whole].split_inclusive(|byte| *byte == b'\n') {
         match lost_events(line) {
             Some(events) => lost += events,
-            // A format that ends in a newline makes the kernel write an empty line; it says nothing.
+            // If the program's format ends in a newline, the kernel adds an empty line, which we skip.
             None if line == b"\n" => {}
             None if count < wanted => {
                 lines.extend_from_slice(line);
@@ -178,7 +181,7 @@ fn split(read: &[u8], wanted: u64) -> (Vec<u8>, u64, Vec<u8>) {
     (lines, lost, read[whole..].to_vec())
 }
 
-/// The number in `CPU:1 [LOST 42 EVENTS]`, the kernel's word for events that were overwritten before they were read.
+/// The number in `CPU:1 [LOST 42 EVENTS]`. The kernel writes this line if it overwrote events before anybody read them.
 fn lost_events(line: &[u8]) -> Option<u64> {
     let line = str::from_utf8(line).ok()?.trim();
     let (cpu, events) = line.strip_suffix(" EVENTS]")?.split_once(" [LOST ")?;
@@ -186,17 +189,17 @@ fn lost_events(line: &[u8]) -> Option<u64> {
     events.parse().ok()
 }
 
-/// A buffer of our own that gets what matches one of `patterns`.
+/// Creates a private buffer for the lines that match one of `patterns`.
 fn instance(tracefs: &Path, patterns: &[&str]) -> Result<Instance> {
     let instance =
-        Instance::create(tracefs).map_err(|error| error.fix("use the common trace pipe: --shared-pipe"))?;
+        Instance::create(tracefs).map_err(|error| error.fix("use the shared trace pipe: --shared-pipe"))?;
     let filter =
         patterns.iter().map(|pattern| format!("bpf_string ~ \"{pattern}\"")).collect::<Vec<_>>().join(" || ");
-    // All CPUs together get 16 MiB, room for some 100,000 lines while nobody reads, but none more than 4.
+    // All CPUs together get 16 MiB, but no CPU more than 4 MiB. 16 MiB hold about 100,000 lines while nobody reads.
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let size = (16 * 1024 / cpus).clamp(512, 4096).to_string();
     [
-        // The clock of bpf_ktime_get_ns(), so that a line's time and the times in its text can be compared.
+        // This is the clock of bpf_ktime_get_ns(), so you can compare a line's time with the times in its text.
         ("trace_clock", "mono"),
         ("buffer_size_kb", &size),
         ("events/bpf_trace/bpf_trace_printk/filter", &filter),
@@ -204,14 +207,12 @@ fn instance(tracefs: &Path, patterns: &[&str]) -> Result<Instance> {
     ]
     .into_iter()
     .try_for_each(|(file, text)| tracefs::write(&instance.path.join(file), text))
-    .or_cause("this kernel cannot give us a trace pipe of our own")
-    .map_err(|error| {
-        error.fix("Linux 5.9 and newer can; with an older one use the common trace pipe: --shared-pipe")
-    })?;
+    .or_cause("cannot set up a private trace pipe")
+    .map_err(|error| error.fix("boot Linux 5.9 or newer, or use the shared trace pipe: --shared-pipe"))?;
     Ok(instance)
 }
 
-/// One line of the trace pipe, taken apart.
+/// The parts of one line of the trace pipe.
 ///
 /// ```
 /// let line = "  jbd2/nvme0n1-8-64 [001] ...21     2.293669: bpf_trace_printk: submit_bio() called: 2236719815";
@@ -221,25 +222,26 @@ fn instance(tracefs: &Path, patterns: &[&str]) -> Result<Instance> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line<'a> {
-    /// Name of the thread that ran the program, as in `/proc/PID/comm`; `<...>` when the kernel forgot it.
+    /// The name of the thread that ran the program, as in `/proc/PID/comm`; `<...>` if the kernel no longer knows it.
     pub task: &'a str,
     /// Its thread id, which the kernel calls pid.
     pub pid: u32,
     /// The CPU it ran on.
     pub cpu: u32,
-    /// Interrupts off, need to reschedule, hard or soft interrupt, preemption depth; since 5.15 whether it may migrate.
+    /// Interrupts off, need to reschedule, hard or soft interrupt, preemption depth; since 5.15 also whether migration
+    /// is disabled.
     pub flags: &'a str,
     /// When the line was written, in seconds of the pipe's clock.
     pub time: f64,
-    /// What the program wrote.
+    /// The text that the program wrote.
     pub message: &'a str,
 }
 
 impl<'a> Line<'a> {
-    /// Takes a line apart; `None` if it is no line of `bpf_printk()`.
+    /// Splits a line into its parts; `None` if `bpf_printk()` didn't write it.
     pub fn parse(line: &'a str) -> Option<Self> {
         let (head, message) = line.split_once(": bpf_trace_printk: ")?;
-        // From the right, because a task's name may hold anything.
+        // We split from the right, because a task's name can contain anything.
         let (head, time) = head.rsplit_once(' ')?;
         let (head, flags) = head.trim_end().rsplit_once(' ')?;
         let (task, cpu) = head.trim_end().strip_suffix(']')?.rsplit_once(" [")?;
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_of_bpf_printk_is_told_apart() {
+    fn lines_that_bpf_printk_did_not_write_are_none() {
         for line in
             ["", "CPU:0 [LOST 7 EVENTS]", "  io-1 [000] .....  1.0: sys_enter: NR 1", ": bpf_trace_printk: x"]
         {
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_events_are_counted_and_half_a_line_waits() {
+    fn lost_events_are_counted_and_an_incomplete_line_is_kept() {
         let (lines, lost, rest) = split(b"one\n\nCPU:1 [LOST 42 EVENTS]\ntwo\nCPU:0 [LOST 1 EVENTS]\nthr", 9);
         assert_eq!((&*lines, lost, &*rest), (&b"one\ntwo\n"[..], 43, &b"thr"[..]));
     }

@@ -1,4 +1,4 @@
-//! The process that a run looks at: one that is there, or a command that is started for it.
+//! The process that a run traces: a running process, or a command that we start.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,20 +14,20 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::{Error, OrCause, Result, stop};
 
-/// What to look at: a process or a command.
+/// What to trace: a process or a command.
 #[derive(Args, Clone, Debug, Default)]
 #[group(required = true, multiple = false)]
 pub struct TracedArgs {
-    /// The process to look at, with all its threads
+    /// Trace this process and all its threads
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)), allow_negative_numbers = true)]
     pub pid: Option<u32>,
 
-    /// The command to start and look at, with its arguments, after a --
+    /// Start this command and trace it; write -- before it
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
 
-/// A process to look at. A command of ours ends with it.
+/// A process to trace. If we started it, dropping this ends it.
 #[derive(Debug)]
 pub struct Traced {
     pid: Pid,
@@ -37,7 +37,9 @@ pub struct Traced {
 }
 
 impl Traced {
-    /// Finds the process, or starts the command, which waits for [`Traced::begin`].
+    /// Finds the process, or starts the command, which then waits until [`TracePipe::follow_process`] lets it run.
+    ///
+    /// [`TracePipe::follow_process`]: crate::trace_pipe::TracePipe::follow_process
     ///
     /// # Errors
     /// If there is no such process, or the command can't be started.
@@ -51,7 +53,7 @@ impl Traced {
     /// Finds the process.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no such process.
     pub fn of_pid(pid: u32) -> Result<Self> {
         Ok(Self { pid: Pid::from_raw(pid as i32), end: end_of(pid)?, command: None })
     }
@@ -59,9 +61,10 @@ impl Traced {
     fn start(command: &[String]) -> Result<Self> {
         let [name, args @ ..] = command else { return Err(Error::new("no command was named")) };
         let path = which::which(name).map_err(|error| {
-            Error::new(format!("cannot start {name}")).evidence(error).fix("name a program by its path")
+            Error::new(format!("cannot start {name}")).evidence(error).fix("give the program's path")
         })?;
-        // The shell stops itself and then becomes the command: so its process id is known before its first read.
+        // The shell stops itself, and later becomes the command. So we know the process id before the command's first
+        // read.
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", r#"kill -STOP $$; exec "$0" "$@""#]).arg(path).args(args);
         let child = stop::with_signals(|| shell.spawn())?.or_cause(format!("cannot start {name}"))?;
@@ -78,16 +81,16 @@ impl Traced {
         self.pid.as_raw() as u32
     }
 
-    /// Lets a command of ours begin.
+    /// If we started the command, lets it run.
     pub(crate) fn begin(&self) -> Result<()> {
         match self.command {
-            Some(_) => kill(self.pid, Signal::SIGCONT).or_cause("cannot let the command begin"),
+            Some(_) => kill(self.pid, Signal::SIGCONT).or_cause("cannot let the command run"),
             None => Ok(()),
         }
     }
 
-    /// Ends a command of ours if it has not ended, and gives its exit status: 128 + signal if a signal ended it. A process
-    /// that was there before goes on; then, or if we ended the command, it is success.
+    /// If we started the command, ends it and returns its exit status: its own, or 128 + signal if a signal ended it.
+    /// Returns success if it was still running. A process that we didn't start goes on, and we return success.
     ///
     /// # Errors
     /// If the command can't be waited for.
@@ -99,7 +102,7 @@ impl Traced {
             return Ok(ExitCode::SUCCESS);
         };
         let ended = command.try_wait().or_cause("cannot wait for the command")?;
-        // Ctrl-C on a terminal is for both of us.
+        // Ctrl-C in a terminal goes to both us and the command, so this is not a failure.
         let ended = ended.filter(|status| status.signal() != Some(Signal::SIGINT as i32));
         Ok(ended.map_or(ExitCode::SUCCESS, |status| exit_code(status).into()))
     }
@@ -116,7 +119,7 @@ impl Drop for Traced {
         if let Some(command) = &mut self.command
             && let Ok(None) = command.try_wait()
         {
-            // It may be stopped, and must run to end. It may also not want to.
+            // A stopped process must continue before it can end, and it may ignore SIGTERM.
             let _ = [Signal::SIGTERM, Signal::SIGCONT].map(|signal| kill(self.pid, signal));
             if !has_ended(&self.end, PATIENCE) {
                 let _ = command.kill();
@@ -126,7 +129,7 @@ impl Drop for Traced {
     }
 }
 
-/// How many milliseconds a command may take to end when it is asked to.
+/// How many milliseconds a command has to end after SIGTERM.
 const PATIENCE: u16 = 2_000;
 
 /// Whether a process ends within so many milliseconds.
@@ -141,24 +144,24 @@ fn end_of(pid: u32) -> Result<OwnedFd> {
     let error = match opened {
         Some(Ok(end)) => return Ok(end),
         Some(Err(error)) => error.to_string(),
-        None => "0 is no process id".to_owned(),
+        None => "0 is not a process id".to_owned(),
     };
-    // A thread that is not the first of its process has an id, but is no process.
+    // A thread has an id, too. Only the first thread of a process has the process's id.
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let process = status.lines().find_map(|line| line.strip_prefix("Tgid:")).map(str::trim);
     Err(match process {
         Some(process) if process != pid.to_string() => {
             Error::new(format!("{pid} is a thread, not a process"))
                 .evidence(format!("/proc/{pid}/status: Tgid {process}"))
-                .fix(format!("look at its process: {process}"))
+                .fix(format!("trace its process instead: {process}"))
         }
         _ => Error::new(format!("there is no process {pid}"))
             .evidence(format!("pidfd_open({pid}): {error}"))
-            .fix("see which there are: ps"),
+            .fix("list the running processes: ps -e"),
     })
 }
 
-/// The exit status a shell would give: the program's own, or 128 + the signal that ended it.
+/// The exit status that a shell would return: the program's own, or 128 + the signal that ended it.
 pub fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_begins_when_it_is_told_and_its_status_comes_back() {
+    fn a_command_waits_until_it_may_begin_and_its_status_comes_back() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("begun");
         let script = format!("touch {}; exit 7", file.display());
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_does_not_want_to_end_ends() {
+    fn a_command_that_ignores_sigterm_ends() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("deaf");
         let script = format!("trap '' TERM; touch {}; while :; do sleep 0.1; done", file.display());
@@ -258,19 +261,19 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_looked_at_is_told() {
+    fn what_cannot_be_traced_is_an_error() {
         let gone =
             Command::new("true").spawn().and_then(|mut child| child.wait().map(|_| child.id())).unwrap();
-        let told = end_of(gone).unwrap_err().to_string().replace(&gone.to_string(), "[pid]");
-        insta::assert_snapshot!(told, @r"
+        let error = end_of(gone).unwrap_err().to_string().replace(&gone.to_string(), "[pid]");
+        insta::assert_snapshot!(error, @r"
         there is no process [pid]
           evidence: pidfd_open([pid]): No such process (os error 3)
-          fix:      see which there are: ps
+          fix:      list the running processes: ps -e
         ");
         insta::assert_snapshot!(start(&["no-such-command"]).unwrap_err(), @r"
         cannot start no-such-command
           evidence: cannot find binary path
-          fix:      name a program by its path
+          fix:      give the program's path
         ");
         let thread =
             std::thread::spawn(|| end_of(nix::unistd::gettid().as_raw() as u32).unwrap_err().to_string());

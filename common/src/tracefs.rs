@@ -1,4 +1,4 @@
-//! Where tracefs is, and a buffer of our own in it.
+//! Finds tracefs, and makes a private trace buffer in it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -13,16 +13,17 @@ use crate::{Error, Result};
 
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The folder where tracefs is mounted, if it is. Looking changes nothing.
+/// The folder where tracefs is mounted, if it is. This changes nothing.
 pub fn mounted() -> Option<PathBuf> {
-    // A look at the folder itself is not enough: the kernel mounts tracefs below debugfs as soon as anybody looks there.
+    // We look at the list of mounts first, because the kernel mounts tracefs below debugfs as soon as anybody looks
+    // there.
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     places(&mounts)
         .map(PathBuf::from)
         .find(|place| statfs(place).is_ok_and(|fs| fs.filesystem_type() == TRACEFS_MAGIC))
 }
 
-/// Where tracefs is mounted, of the folders that it belongs in, by the text of `/proc/self/mounts`.
+/// The usual mount points where tracefs is mounted, from the text of `/proc/self/mounts`.
 fn places(mounts: &str) -> impl Iterator<Item = &'static str> {
     let is_mounted = |place: &&str| {
         mounts.lines().any(|line| {
@@ -33,24 +34,24 @@ fn places(mounts: &str) -> impl Iterator<Item = &'static str> {
     MOUNT_POINTS.into_iter().filter(is_mounted)
 }
 
-/// Looks whether tracefs is mounted, or could be; mounts nothing.
+/// Checks that tracefs is mounted or can be mounted, but doesn't mount it.
 ///
 /// # Errors
-/// If this kernel has none.
+/// If this kernel has no tracefs.
 pub(crate) fn look() -> Result<()> {
     let file_systems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if mounted().is_some() || file_systems.split_whitespace().any(|name| name == "tracefs") {
         return Ok(());
     }
-    Err(Error::new("this kernel has no tracefs, where the trace pipe is")
-        .evidence("/proc/filesystems does not name it")
+    Err(Error::new("this kernel has no tracefs, the file system of the trace pipe")
+        .evidence("/proc/filesystems does not list it")
         .fix(format!("boot a kernel built with CONFIG_TRACING: {}", in_the_lab())))
 }
 
-/// The folder of tracefs, which is mounted if it is not yet.
+/// The folder of tracefs. Mounts it if necessary.
 ///
 /// # Errors
-/// If it is not mounted and may not be.
+/// If it is not mounted, and we can't mount it.
 pub fn path() -> Result<PathBuf> {
     mounted().map_or_else(mount_here, Ok)
 }
@@ -64,7 +65,7 @@ fn mount_here() -> Result<PathBuf> {
 }
 
 fn not_mounted(error: Errno) -> Error {
-    let failed = Error::new("tracefs, where the trace pipe is, is not mounted and could not be mounted")
+    let failed = Error::new("tracefs, the file system of the trace pipe, cannot be mounted")
         .evidence(format!("mount -t tracefs tracefs {}: {}", MOUNT_POINTS[0], std::io::Error::from(error)));
     match error {
         Errno::ENODEV | Errno::ENOENT => {
@@ -74,12 +75,12 @@ fn not_mounted(error: Errno) -> Error {
     }
 }
 
-/// Writes a setting. Its old value goes, also of one to which each writing adds, such as `set_ftrace_pid`.
+/// Writes a setting in place of its old value, even in a file to which a write normally adds, such as `set_ftrace_pid`.
 ///
 /// # Errors
-/// What the kernel does not take, and why, as evidence for an error.
+/// Says what the kernel refused and why, as evidence for an error.
 pub(crate) fn write(file: &Path, text: &str) -> Result<(), String> {
-    // Not fs::write(), which would try to make a file that this kernel does not have.
+    // fs::write() would try to create a file that this kernel doesn't have.
     let written = OpenOptions::new().write(true).truncate(true).open(file);
     written
         .and_then(|mut file| file.write_all(text.as_bytes()))
@@ -88,26 +89,26 @@ pub(crate) fn write(file: &Path, text: &str) -> Result<(), String> {
 
 const PREFIX: &str = "bpf-workbook-";
 
-/// A tracefs *instance* of this run, a trace buffer with settings of its own; removed when dropped.
+/// A tracefs *instance* for this run: a trace buffer with its own settings. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct Instance {
     /// Its folder.
     pub path: PathBuf,
-    /// A file of it. The kernel removes no instance of which a file is open.
+    /// An open file in it. The kernel doesn't remove an instance while one of its files is open.
     held: Option<File>,
 }
 
 impl Instance {
-    /// Makes one, and removes those of runs that were killed and could not do it themselves. Whether a run still holds its
-    /// instance, the kernel knows best: a process id means nothing in another container that shares tracefs.
+    /// Makes an instance, and removes those that killed runs have left. We try to remove all, because the kernel knows
+    /// best which ones are in use. Process ids wouldn't help: containers share tracefs, but not process ids.
     pub fn create(tracefs: &Path) -> Result<Self> {
         for path in Self::all(tracefs) {
-            // Somebody may be reading a dead run's; then the next run tries again.
+            // This fails for an instance that is in use. The next run tries again.
             let _ = fs::remove_dir(path);
         }
         let mut number = 0;
         loop {
-            // A process of another container may have the same id, or a run that was killed had it.
+            // A process in another container may have the same id, or a run that was killed had it.
             let name = format!("{PREFIX}{}-{number}", std::process::id());
             let path = tracefs.join("instances").join(name);
             number += 1;
@@ -118,7 +119,7 @@ impl Instance {
             let file = path.join("tracing_on");
             match File::open(&file) {
                 Ok(held) => return Ok(Self { path, held: Some(held) }),
-                // Another run took it for a dead one's before we held it.
+                // Another run removed it before we opened a file in it.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => {
                     let _ = fs::remove_dir(&path);
@@ -139,18 +140,17 @@ impl Instance {
 }
 
 fn cannot_make(what: &str, path: &Path, error: &std::io::Error) -> Error {
-    Error::new("cannot make a trace buffer of our own")
-        .evidence(format!("{what} {}: {error}", path.display()))
+    Error::new("cannot make a private trace buffer").evidence(format!("{what} {}: {error}", path.display()))
 }
 
 impl Drop for Instance {
     fn drop(&mut self) {
         self.held = None;
         if let Err(error) = fs::remove_dir(&self.path)
-            // From here on it may look like a dead run's.
+            // Now that no file is open, another run may have removed it.
             && error.kind() != ErrorKind::NotFound
         {
-            eprintln!("warning: {} stays, the next run removes it: {error}", self.path.display());
+            eprintln!("warning: cannot remove {}; the next run will: {error}", self.path.display());
         }
     }
 }
@@ -173,9 +173,9 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_fails_says_how_to_do_it_or_where_to_go() {
+    fn the_error_of_a_failed_mount_suggests_a_command_or_the_lab() {
         insta::assert_snapshot!(not_mounted(Errno::EPERM), @r"
-        tracefs, where the trace pipe is, is not mounted and could not be mounted
+        tracefs, the file system of the trace pipe, cannot be mounted
           evidence: mount -t tracefs tracefs /sys/kernel/tracing: Operation not permitted (os error 1)
           fix:      as root, outside of any container: mount -t tracefs tracefs /sys/kernel/tracing
         ");

@@ -1,7 +1,7 @@
-//! The build script of every stage and example: finds the one BPF source under `src/bpf`, compiles it with clang and generates
-//! the Rust skeleton that `main.rs` includes.
+//! The build script of every stage and example: finds the one BPF source under `src/bpf`, compiles it with clang and
+//! generates the Rust skeleton that `main.rs` includes.
 //!
-//! No step needs the network or this machine's BTF: `vmlinux.h` is part of this crate, libbpf's headers of
+//! No step needs the network or this machine's BTF: `vmlinux.h` is part of this crate, and libbpf's headers are part of
 //! libbpf-sys.
 
 #![forbid(unsafe_code)]
@@ -17,14 +17,14 @@ use libbpf_cargo::SkeletonBuilder;
 /// The folder of `vmlinux.h`, by architecture.
 const VMLINUX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vmlinux");
 
-/// The folder of what the BPF sources of the examples include.
+/// The folder of headers that the examples' BPF sources include.
 const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
 
-/// What to say to someone without a compiler for BPF.
+/// The fix for a machine that has no compiler for BPF.
 const GET_CLANG: &str = "install it: make setup (Debian, Ubuntu: apt install clang)";
 
 /// Builds `src/bpf/NAME.bpf.c` of the crate whose build script calls this into `OUT_DIR/NAME.skel.rs`. On failure the
-/// build ends with an error that says what is missing and how to get it.
+/// build ends with an error that names what is missing and how to get it.
 pub fn skeleton() {
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-changed={VMLINUX}");
@@ -33,18 +33,18 @@ pub fn skeleton() {
     if let Err(error) =
         build(&PathBuf::from(variable("CARGO_MANIFEST_DIR")), &PathBuf::from(variable("OUT_DIR")))
     {
-        // These lines fail the build, without all that cargo tells of a build script that exits with an error.
+        // These lines fail the build, without all that cargo prints when a build script exits with an error.
         for line in error.lines() {
             println!("cargo::error={line}");
         }
     }
 }
 
-/// Compiles the BPF source of the crate in `package` to `NAME.bpf.o` in `out`, with its skeleton beside it, and gives
-/// the object's path.
+/// Compiles the BPF source of the crate in `package` to `NAME.bpf.o` in `out`, writes its skeleton next to it, and
+/// returns the object's path.
 ///
 /// # Errors
-/// What is missing and how to get it, or the compiler's own words.
+/// Says what is missing and how to get it, or quotes the compiler.
 pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
     let source = source(&package.join("src/bpf"))?;
     let include = vmlinux()?;
@@ -52,8 +52,9 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
 
     let stem = source.file_name().and_then(|name| name.to_str()).unwrap_or_default().replace(".bpf.c", "");
     let object = out.join(format!("{stem}.bpf.o"));
-    // An object names the sources of its lines, without the folders of who compiled it. Clang reads the lines by these names,
-    // so they must lead to them: from the package, in which build scripts run.
+    // The object's debug info names the source files, without the folders of the person who compiled it. Clang opens
+    // the files by these names to copy their lines, so the names must be right relative to the package's folder, in
+    // which build scripts run.
     let mut names = Vec::new();
     if env::current_dir().is_ok_and(|here| here == package) {
         names.push("-fdebug-compilation-dir=.".to_owned());
@@ -70,23 +71,23 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
                 include.as_os_str(),
                 "-I".as_ref(),
                 HEADERS.as_ref(),
-                // The instruction set of Linux 5.10. Newer clangs' default has atomics that it refuses to load.
+                // By default, newer clangs emit atomic instructions, which Linux 5.10 refuses to load.
                 "-mcpu=v2".as_ref(),
                 "-Wall".as_ref(),
                 "-Werror".as_ref(),
-                // Who comments a line out to see what happens must not be stopped by this.
+                // You may comment out a line to see what happens, and that must still compile.
                 "-Wno-unused-variable".as_ref(),
             ]
             .into_iter()
             .chain(names.iter().map(OsStr::new)),
         )
         .build_and_generate(out.join(format!("{stem}.skel.rs")))
-        .map_err(|error| compilers_words(&format!("{error:#}"), &source).to_owned())?;
+        .map_err(|error| clangs_message(&format!("{error:#}"), &source).to_owned())?;
     Ok(object)
 }
 
-/// What clang said, from `SOURCE:LINE` on, without the command line that libbpf-cargo tells before it.
-fn compilers_words<'a>(error: &'a str, source: &Path) -> &'a str {
+/// Clang's message from `SOURCE:LINE` on, without the command line that libbpf-cargo puts before it.
+fn clangs_message<'a>(error: &'a str, source: &Path) -> &'a str {
     let place = format!("{}:", source.display());
     let line = |from: usize| error[from + place.len()..].starts_with(|c: char| c.is_ascii_digit());
     error.match_indices(&place).find(|(from, _)| line(*from)).map_or(error, |(from, _)| &error[from..])
@@ -118,7 +119,7 @@ fn vmlinux() -> Result<PathBuf, String> {
     ))
 }
 
-/// A clang that knows BPF.
+/// A clang that can compile for BPF.
 fn clang() -> Result<PathBuf, String> {
     let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let targets = Command::new(&clang).arg("--print-targets").output().map_err(|error| {
@@ -135,13 +136,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_compilers_error_begins_with_its_place() {
+    fn a_compilers_error_begins_with_its_file_and_line() {
         let error = "failed to build /a.bpf.c: command `clang -c /a.bpf.c` failed: /a.bpf.c:10:57: error: expected ';'\n  x";
-        assert_eq!(compilers_words(error, Path::new("/a.bpf.c")), "/a.bpf.c:10:57: error: expected ';'\n  x");
+        assert_eq!(clangs_message(error, Path::new("/a.bpf.c")), "/a.bpf.c:10:57: error: expected ';'\n  x");
     }
 
     #[test]
-    fn a_folder_without_a_program_is_told() {
+    fn a_folder_without_a_bpf_source_is_an_error() {
         let error = source(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap_err();
         assert!(error.ends_with("src: no file NAME.bpf.c"), "{error}");
     }

@@ -745,7 +745,7 @@ fn ctracer_tells_what_is_wrong() {
     assert!(text.starts_with("Error: only root may trace the kernel\n"), "{text}");
     let hidden = "mount -t tmpfs hidden /sys/kernel/btf && exec stage10";
     let text = fails(Command::new("unshare").args(["-m", "sh", "-c", hidden]));
-    assert!(text.starts_with("Error: this kernel does not tell its types (BTF)\n"), "{text}");
+    assert!(text.starts_with("Error: this kernel has no type information (BTF)\n"), "{text}");
     let text = run(&["--class", "bioo"]);
     assert!(
         text.starts_with("Error: the kernel has no struct bioo\n") && text.contains("--class bio\n"),
@@ -764,7 +764,7 @@ fn ctracer_tells_what_is_wrong() {
     let text = run(&["--functions", "no_such_*"]);
     assert!(text.starts_with("Error: none of the functions is to be traced\n"), "{text}");
     let text = run(&["--device", "sdzz9"]);
-    assert!(text.starts_with("Error: sdzz9 is no disk\n"), "{text}");
+    assert!(text.starts_with("Error: sdzz9 is not a disk\n"), "{text}");
     let text = run(&["--class", "request", "--device", "sdzz9"]);
     assert!(text.starts_with("Error: a struct request is for no disk"), "{text}");
     // Before it records anything.

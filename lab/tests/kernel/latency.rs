@@ -286,7 +286,7 @@ fn biolatency_looks_at_one_disk_only() {
         assert!(!told.contains("warning"), "{told}");
     }
     let error = Running::start(&["biolatency", "-d", "sdzz9"]).unwrap_err().to_string();
-    assert!(error.contains("sdzz9 is no disk") && error.contains(&scratch), "{error}");
+    assert!(error.contains("sdzz9 is not a disk") && error.contains(&scratch), "{error}");
 }
 
 /// Rows of a heat map, added up: the smallest latency of a slot in microseconds, and the count.

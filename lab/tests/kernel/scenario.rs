@@ -208,7 +208,7 @@ fn scenario_refuses_a_tracer_that_is_in_use() {
     sh(&format!("echo 3 > {TRACEFS}/max_graph_depth"));
     let before = settings();
     let text = error(&mut Command::new("page_cache_scenario"), &[]);
-    assert!(text.starts_with("Error: somebody else uses the kernel's tracer of calls\n"), "{text}");
+    assert!(text.starts_with("Error: somebody else is using the kernel's function tracer\n"), "{text}");
     assert!(text.contains(&format!("{TRACEFS}/max_graph_depth: 3\n")), "{text}");
     assert_eq!((settings(), instances()), (before, vec![]));
 

@@ -74,7 +74,7 @@ fn without_capabilities() {
 
 fn without_btf() {
     let text = error(&mut with_hidden("/sys/kernel/btf", "stage03"));
-    assert!(text.starts_with("Error: this kernel does not tell its types (BTF)\n"), "{text}");
+    assert!(text.starts_with("Error: this kernel has no type information (BTF)\n"), "{text}");
 }
 
 fn without_kprobes() {
@@ -120,14 +120,17 @@ fn without_a_place_for_tracefs() {
     let script = "mount -t tmpfs hidden /tmp && mkdir /tmp/kernel /tmp/kernel/btf && touch /tmp/kernel/btf/vmlinux && \
                   mount --bind /tmp/kernel /sys/kernel && exec stage03";
     let text = error(Command::new("unshare").args(["-m", "sh", "-c", script]));
-    assert!(text.starts_with("Error: tracefs, where the trace pipe is, is not mounted"), "{text}");
+    assert!(
+        text.starts_with("Error: tracefs, the file system of the trace pipe, cannot be mounted\n"),
+        "{text}"
+    );
     assert!(text.contains("fix: "), "{text}");
 }
 
 fn a_function_that_does_not_exist() {
     let text = Need::Kprobe("generic_make_request".into()).check().unwrap_err().to_string();
     assert!(text.starts_with("this kernel has no function generic_make_request\n"), "{text}");
-    assert!(text.contains("fix:      look whether it has another name here"), "{text}");
+    assert!(text.contains("fix:      search for its new name by a part of the old one"), "{text}");
 }
 
 /// On each of the four kernels it is in kallsyms and in BTF, but it is declared `inline`, which includes `notrace`.
@@ -156,7 +159,10 @@ fn programs_whose_function_is_missing() {
         }
     }
     let text = error(&mut Command::new("stage08-gone"));
-    assert!(text.starts_with("Error: this kernel has nothing to attach to for this\n"), "{text}");
+    assert!(
+        text.starts_with("Error: this kernel has none of the probe points that this program can use\n"),
+        "{text}"
+    );
     assert!(text.contains("fexit generic_make_request: this kernel has no function"), "{text}");
 }
 
@@ -166,7 +172,7 @@ fn none_of_several_functions() {
     let text = one_of(["generic_make_request", "__blk_mq_end_request"]).check().unwrap_err().to_string();
     assert!(
         text.starts_with(
-            "this kernel has nothing to attach to for this\n  \
+            "this kernel has none of the probe points that this program can use\n  \
              evidence: fexit generic_make_request: this kernel has no function generic_make_request\n            \
              fexit __blk_mq_end_request: __blk_mq_end_request cannot be probed on this kernel\n"
         ),
