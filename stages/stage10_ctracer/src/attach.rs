@@ -1,8 +1,9 @@
-//! Attach: one program for the entries of all functions, and one for their returns.
+//! Attach: one program handles the entries of all functions, another one all their returns.
 //!
-//! Where the kernel has fprobe, one link holds all functions and the probe's cookie says which one it was. Elsewhere each
-//! function gets a kprobe and a kretprobe, and an entry is known by its address; a return is not known at all, but the
-//! entry that it belongs to has the same place on the stack.
+//! If the kernel has fprobe, one link attaches to all functions, and the probe's cookie identifies the function. On
+//! other kernels each function gets a kprobe and a kretprobe. The program then knows an entry by its address. A return
+//! event doesn't say which function it belongs to, so we match it to its entry by stack pointer: both have the same
+//! one.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -21,11 +22,11 @@ use perf_event::events::KProbe;
 
 use crate::find::Names;
 
-/// How far into the kernel's `struct pt_regs` the registers of the arguments are, on x86_64: di, si, dx, cx, r8, r9.
+/// The offsets of the argument registers in the kernel's `struct pt_regs`, on x86_64: di, si, dx, cx, r8, r9.
 const REGISTERS: [u64; 6] = [112, 104, 96, 88, 72, 64];
 
-/// So many probes are taken away at the same time.
-const AT_ONCE: usize = 16;
+/// How many threads detach probes in parallel.
+const THREADS: usize = 16;
 
 /// A function to probe.
 #[derive(Clone, Debug)]
@@ -34,39 +35,39 @@ pub struct Target {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// Which of the registers for arguments holds the object, the first one is 0.
+    /// Which of the argument registers holds the object, counted from 0.
     pub register: usize,
-    /// Where it is in the kernel's code; 0 if the kernel hides that.
+    /// Its address in the kernel's code; 0 if the kernel hides it.
     pub address: u64,
 }
 
 impl Target {
-    /// Its number, and where its object is, as the programs take it.
+    /// The function's number and the place of its object, in the form that the programs expect.
     pub fn cookie(&self) -> u64 {
         u64::from(self.id) | REGISTERS.get(self.register).unwrap_or(&0) << 32
     }
 }
 
-/// A function that the kernel did not let us probe, and why.
+/// A function that the kernel refused to probe, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Its name.
     pub name: String,
-    /// The kernel's or libbpf's words.
+    /// The error message of the kernel or libbpf.
     pub why: String,
 }
 
-/// Whether the kernel can hold all functions by one link.
+/// Whether one link can attach to all functions on this kernel.
 pub fn has_fprobe(names: &Names) -> bool {
     names.contains("register_fprobe_ips")
 }
 
-/// What holds the probes; without it they are gone.
+/// The probes. Dropping this detaches them.
 #[derive(Debug, Default)]
 pub struct Links(pub Vec<Link>);
 
 impl Drop for Links {
-    /// For each, the kernel waits until no CPU can be in it. Together they wait less long.
+    /// For each probe the kernel waits until no CPU can be running it. Waiting in parallel takes less time.
     fn drop(&mut self) {
         let bar = progress("Detaching", self.0.len());
         let links = Mutex::new(mem::take(&mut self.0));
@@ -78,8 +79,8 @@ impl Drop for Links {
             }
         };
         thread::scope(|scope| {
-            for _ in 1..AT_ONCE {
-                // Where no thread can be had, the others do its work.
+            for _ in 1..THREADS {
+                // If we can't start a thread, the others do its work.
                 let _ = thread::Builder::new().spawn_scoped(scope, work);
             }
             work();
@@ -88,7 +89,8 @@ impl Drop for Links {
     }
 }
 
-/// Attaches to all of them at once; where the kernel refuses, to halves of them, until those are found that it refuses.
+/// Attaches to all functions with one link. If the kernel refuses, tries each half, until we know which functions it
+/// refuses.
 pub fn multi(
     entries: &ProgramMut<'_>,
     returns: &ProgramMut<'_>,
@@ -109,7 +111,7 @@ pub fn multi(
         .attach_kprobe_multi_with_opts(options(true))
         .and_then(|first| Ok([first, entries.attach_kprobe_multi_with_opts(options(false))?]));
     if both.is_err() {
-        // Without some functions, the recording goes on.
+        // The recording goes on without some functions.
         libbpf_log::forget();
     }
     match (both, targets) {
@@ -125,10 +127,10 @@ pub fn multi(
     }
 }
 
-/// Attaches to one after another, until `stop`.
+/// Attaches to one function after another, until `stop`.
 ///
 /// # Errors
-/// If so many files can't be open, or `stop` can't be asked.
+/// If we can't open enough files, or `stop` fails.
 pub fn single(
     entry: &ProgramMut<'_>,
     exit: &ProgramMut<'_>,
@@ -158,26 +160,26 @@ pub fn single(
     Ok(())
 }
 
-/// Attaches to a function by its address: to find a name, 5.10 reads through all its symbols.
+/// Attaches to a function by its address, because 5.10 searches all its symbols to find a name.
 fn probe(program: &ProgramMut<'_>, is_return: bool, address: u64) -> Result<Link, String> {
-    // Of no name, the kernel takes the offset as the address. KProbe::for_addr() would make a uprobe of it.
+    // Without a name, the kernel takes the offset as the address. KProbe::for_addr() would make a uprobe.
     let event = KProbe::for_function(is_return, CString::default(), address);
     // perf_event_open(2) wants a CPU, but the program of a kprobe runs on all of them.
     let event = event.and_then(|event| Builder::new(event).any_pid().one_cpu(0).build());
     let event = event.map_err(|error| error.to_string())?;
     let link = program.attach_perf_event(event.as_raw_fd()).map_err(|error| error.to_string())?;
-    // The link closes it.
+    // From now on the link owns the file descriptor and closes it.
     let _ = event.into_raw_fd();
     Ok(link)
 }
 
-/// A bar on stderr, if that is a terminal.
+/// A progress bar on stderr, if that is a terminal.
 fn progress(what: &str, length: usize) -> ProgressBar {
     let style = ProgressStyle::with_template(&format!("{what} {{bar:40}} {{pos}} of {{len}} {{eta}} left"));
     ProgressBar::new(length as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// The entry and the return of each are an open file on 5.10, and two from 5.15 on: the perf event and its link.
+/// Each entry and each return takes one open file on 5.10, and two since 5.15: the perf event and its link.
 fn raise_limit(functions: u64) -> Result<()> {
     let cannot = "cannot open as many probes as there are functions";
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).or_cause(cannot)?;
@@ -185,21 +187,23 @@ fn raise_limit(functions: u64) -> Result<()> {
     if soft >= needed {
         return Ok(());
     }
-    // Root may raise the hard limit, too.
+    // Root can raise the hard limit, too.
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed)).map_err(|error| {
         Error::new(cannot)
             .evidence(format!("{needed} files are needed, {hard} are allowed: {error}"))
-            .fix(format!("name fewer functions: --functions GLOB; or sysctl -w fs.nr_open={needed}"))
+            .fix(format!("choose fewer functions: --functions GLOB; or sysctl -w fs.nr_open={needed}"))
     })
 }
 
-/// Which functions to probe: those that one of the globs lets in, or all without any, and none keeps out.
+/// Chooses the functions to probe: those that match a glob in `only`, or all if it is empty, except those that match a
+/// glob in `except`.
 ///
 /// # Errors
-/// If a glob is none, or nothing is left.
+/// If a glob is not valid, or no function is left.
 pub fn choose(names: &[String], only: &[String], except: &[String]) -> Result<BTreeSet<String>> {
     let parse = |globs: &[String]| -> Result<Vec<glob::Pattern>> {
-        let parse = |glob: &String| glob::Pattern::new(glob).or_cause(format!("this is no glob: {glob}"));
+        let parse =
+            |glob: &String| glob::Pattern::new(glob).or_cause(format!("this is not a valid glob: {glob}"));
         globs.iter().map(parse).collect()
     };
     let (only, except) = (parse(only)?, parse(except)?);
@@ -207,9 +211,12 @@ pub fn choose(names: &[String], only: &[String], except: &[String]) -> Result<BT
     let is_out = |name: &str| except.iter().any(|glob| glob.matches(name));
     let chosen: BTreeSet<_> = names.iter().filter(|name| is_in(name) && !is_out(name)).cloned().collect();
     if chosen.is_empty() {
-        return Err(Error::new("none of the functions is to be traced")
-            .evidence(format!("{} can be probed; --functions and --exclude leave none", names.len()))
-            .fix("see their names: stage10 list"));
+        return Err(Error::new("no function is left to trace")
+            .evidence(format!(
+                "{} functions can be probed, but --functions and --exclude leave out all of them",
+                names.len()
+            ))
+            .fix("choose from their names: stage10 list"));
     }
     Ok(chosen)
 }

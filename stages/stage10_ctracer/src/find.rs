@@ -1,6 +1,6 @@
-//! Find: every function of the kernel that takes a pointer to an object of a class, from the kernel's own types (BTF).
+//! Find: searches the kernel's types (BTF) for every function that takes a pointer to an object of a class.
 //!
-//! The types of modules are not looked at: they are not in `/sys/kernel/btf/vmlinux`.
+//! This doesn't find functions of modules, because their types are not in `/sys/kernel/btf/vmlinux`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use memchr::memchr;
 
 use crate::recording::Returned;
 
-/// So many words of arguments are passed in registers, in which a probe can see them.
+/// This many words of arguments are passed in registers, where a probe can see them.
 const REGISTERS: usize = 6;
 
 /// A function that takes an object of the class.
@@ -23,30 +23,30 @@ const REGISTERS: usize = 6;
 pub struct Function {
     /// Its name.
     pub name: String,
-    /// Its prototype, as C has it.
+    /// Its prototype in C.
     pub prototype: String,
-    /// Which of its arguments is the object, the first one is 1; of several, the first.
+    /// Which argument is the object, counted from 1. If it takes several, this is the first.
     pub argument: usize,
-    /// Which of the registers for arguments holds it, the first one is 0.
+    /// Which of the argument registers holds the object, counted from 0.
     pub register: usize,
     /// What it returns.
     pub returns: Returned,
-    /// Why no probe can be put there, if so.
+    /// Why it can't be probed; `None` if it can.
     pub obstacle: Option<Obstacle>,
 }
 
 /// Why a function can't be probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
-    /// The compiler put it into those that call it: there is nothing of that name in the kernel.
+    /// The compiler copied its code into its callers, and the kernel has no symbol of that name.
     Inlined,
-    /// The compiler made another one of it, such as `NAME.part.0` or `NAME.isra.0`, whose arguments may be others.
+    /// The compiler made a variant of it, such as `NAME.part.0` or `NAME.isra.0`, whose arguments may differ.
     Suffix,
-    /// It is there, but the kernel lets nobody probe it: it is `notrace` or part of the probing itself.
+    /// The kernel has it, but lets nobody probe it: it is `notrace`, or part of the probing itself.
     NotTraceable,
     /// Several functions have this name.
     Ambiguous,
-    /// The object is on the stack: what comes before it takes all six registers.
+    /// The object is on the stack, because the arguments before it take all six registers.
     OnStack,
 }
 
@@ -62,25 +62,26 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// What else is looked up besides the functions: see [`crate::attach::has_fprobe`], and `bio_chain_endio_at` in the programs.
+/// Other names to look up. The first is for [`crate::attach::has_fprobe`], the second for `bio_chain_endio_at` in the
+/// programs.
 const MORE_NAMES: [&str; 2] = ["register_fprobe_ips", "bio_chain_endio"];
 
-/// What the kernel says of the names of some functions.
+/// What the running kernel knows about some functions.
 #[derive(Debug, Default)]
 pub struct Names {
-    /// Those that can be probed, from `available_filter_functions`.
+    /// Functions that can be probed, from `available_filter_functions`.
     traceable: BTreeSet<String>,
-    /// Where in the kernel's code each is, from `/proc/kallsyms`; zeros if it hides that.
+    /// The addresses of each function, from `/proc/kallsyms`; zeros if the kernel hides them.
     addresses: BTreeMap<String, Vec<u64>>,
-    /// Those of which the compiler made others, such as `NAME.part.0`.
+    /// Functions of which the compiler made variants, such as `NAME.part.0`.
     suffixed: BTreeSet<String>,
 }
 
 impl Names {
-    /// Asks the running kernel about these names.
+    /// Looks these names up in the running kernel.
     ///
     /// # Errors
-    /// If it does not tell.
+    /// If its lists can't be read.
     pub fn read(wanted: &HashSet<&str>) -> Result<Self> {
         let list = common::tracefs::path()?.join("available_filter_functions");
         let list = fs::read_to_string(&list).or_cause(format!("cannot read {}", list.display()))?;
@@ -88,8 +89,8 @@ impl Names {
         Ok(Self::parse(&list, &symbols, wanted))
     }
 
-    /// From the texts of `available_filter_functions` and `/proc/kallsyms`, which have some 200,000 names: only those that are
-    /// wanted are kept.
+    /// Reads the texts of `available_filter_functions` and `/proc/kallsyms`. They have some 200,000 names, so we keep
+    /// only the wanted ones.
     pub fn parse(list: &str, symbols: &str, wanted: &HashSet<&str>) -> Self {
         let mut names = Self::default();
         let traceable = lines(list).map(|line| before(b' ', line));
@@ -112,7 +113,7 @@ impl Names {
         names
     }
 
-    /// Where a function is; `None` if the kernel has none, or hides it.
+    /// The address of a function; `None` if the kernel doesn't have it, or hides its address.
     pub fn address(&self, name: &str) -> Option<u64> {
         self.addresses.get(name)?.first().copied().filter(|address| *address != 0)
     }
@@ -140,7 +141,7 @@ impl Names {
     }
 }
 
-/// The lines of a text of megabytes.
+/// The lines of a text, found with `memchr` because the text has megabytes.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     iter::from_fn(move || {
@@ -151,15 +152,16 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What stands before a character, or all if it is not there.
+/// The text before a character, or the whole text if the character is not in it.
 fn before(character: u8, line: &str) -> &str {
     memchr(character, line.as_bytes()).map_or(line, |end| &line[..end])
 }
 
-/// Finds the functions that take a pointer to `struct CLASS`, by name, and what `names`, such as [`Names::read`], knows of them.
+/// Finds the functions that take a pointer to `struct CLASS`, in the order of their names. `names`, such as
+/// [`Names::read`], looks them up in the kernel.
 ///
 /// # Errors
-/// If there is no such class, or no function takes one, or those of `names`.
+/// If there is no such class, if no function takes one, or if `names` fails.
 pub fn find(
     btf: &Btf<'_>,
     class: &str,
@@ -176,7 +178,7 @@ pub fn find(
         let types: Vec<_> = parameters.iter().map(|parameter| btf.type_by_id(parameter.ty)).collect();
         let is_object = |ty: &Option<BtfType<'_>>| ty.is_some_and(|ty| is_pointer_to(ty, class));
         let Some(nth) = types.iter().position(is_object) else { continue };
-        let register = register_behind(proto.next_type(), &types[..nth]);
+        let register = register_after(proto.next_type(), &types[..nth]);
         let function = Function {
             prototype: declaration(btf, *proto, &format!("{name}({})", arguments(btf, &proto))),
             argument: nth + 1,
@@ -185,7 +187,7 @@ pub fn find(
             obstacle: None,
             name: name.clone(),
         };
-        // A static function may be there more than once, under one name.
+        // Several static functions may have the same name.
         found.entry(name).or_insert(function);
     }
     if found.is_empty() {
@@ -201,17 +203,17 @@ pub fn find(
     Ok((functions.collect(), names))
 }
 
-/// The value of an enum's member, whatever the enum's name.
+/// The value of an enum member. It doesn't matter which enum it is in.
 pub fn value(btf: &Btf<'_>, member: &str) -> Option<u32> {
     let is_it = |name: Option<&OsStr>| name.is_some_and(|name| name == member);
     let in_one = |all: Enum<'_>| all.iter().find(|member| is_it(member.name)).map(|member| member.value);
     u32::try_from(btf.type_by_kind::<Enum<'_>>().find_map(in_one)?).ok()
 }
 
-/// The register for the argument behind `before`, of a function that returns `returns`, by x86_64's calling convention:
-/// what has more than two words, or finds too few registers, is in memory. If that is what is returned, the first register
-/// says where.
-fn register_behind(returns: Option<BtfType<'_>>, before: &[Option<BtfType<'_>>]) -> usize {
+/// The register of the argument after the arguments `before`, by x86_64's calling convention, for a function that
+/// returns `returns`. An argument of more than two words is in memory, and so is one for which too few registers are
+/// left. If the returned value has more than two words, the first register holds the address for it.
+fn register_after(returns: Option<BtfType<'_>>, before: &[Option<BtfType<'_>>]) -> usize {
     let hidden = usize::from(returns.is_some_and(|ty| words(ty) > 2));
     before.iter().flatten().map(|ty| words(*ty)).fold(hidden, |taken, words| match words {
         0..=2 if taken + words <= REGISTERS => taken + words,
@@ -219,7 +221,7 @@ fn register_behind(returns: Option<BtfType<'_>>, before: &[Option<BtfType<'_>>])
     })
 }
 
-/// The words of 8 bytes that something has when it is passed by value.
+/// How many words of 8 bytes a value of this type has when it is passed.
 fn words(ty: BtfType<'_>) -> usize {
     let ty = ty.skip_mods_and_typedefs();
     let bytes = match ty.kind() {
@@ -233,7 +235,7 @@ fn words(ty: BtfType<'_>) -> usize {
 
 fn returned(ty: BtfType<'_>) -> Returned {
     let ty = ty.skip_mods_and_typedefs();
-    // The types of kernels before 6.0 do not tell that an enum has a sign.
+    // Before Linux 6.0, BTF doesn't record whether an enum is signed.
     let number = |is_signed, bytes| {
         let bytes = u8::try_from(bytes).unwrap_or(u8::MAX);
         if is_signed { Returned::Signed(bytes) } else { Returned::Unsigned(bytes) }
@@ -246,7 +248,7 @@ fn returned(ty: BtfType<'_>) -> Returned {
         }),
         BtfKind::Enum => Enum::try_from(ty).ok().map(|ty| number(ty.is_signed(), ty.size())),
         BtfKind::Enum64 => Enum64::try_from(ty).ok().map(|ty| number(ty.is_signed(), ty.size())),
-        // A struct, which may be in two registers or in memory.
+        // A struct can be in two registers or in memory, and we don't show it.
         _ => None,
     };
     known.unwrap_or_default()
@@ -282,14 +284,14 @@ fn arguments(btf: &Btf<'_>, proto: &FuncProto<'_>) -> String {
     let one = |nth| {
         let parameter = proto.get(nth)?;
         let name = name(parameter.name).unwrap_or_default();
-        // The last one of a function that takes any number of them has no type.
+        // The `...` of a variadic function has no type.
         let ty = btf.type_by_id::<BtfType<'_>>(parameter.ty).filter(|ty| ty.kind() != BtfKind::Void);
         Some(ty.map_or_else(|| "...".to_owned(), |ty| declare(btf, ty, &name)))
     };
     (0..proto.len()).filter_map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// `declarator` as something of the type that `ty` refers to; nothing is void.
+/// Declares `declarator` with the type that `ty` refers to. If `ty` refers to none, that is void.
 fn declaration(btf: &Btf<'_>, ty: BtfType<'_>, declarator: &str) -> String {
     match ty.next_type() {
         Some(of) => declare(btf, of, declarator),
@@ -297,13 +299,13 @@ fn declaration(btf: &Btf<'_>, ty: BtfType<'_>, declarator: &str) -> String {
     }
 }
 
-/// What C writes to declare `declarator` to be of type `ty`, such as `struct bio *bio` or `void (*fn)(int)`.
+/// The C declaration of `declarator` with the type `ty`, such as `struct bio *bio` or `void (*fn)(int)`.
 fn declare(btf: &Btf<'_>, ty: BtfType<'_>, declarator: &str) -> String {
     let own = || name(ty.name());
     let tagged =
         |tag: &str| spaced(&format!("{tag} {}", own().unwrap_or_else(|| "{...}".to_owned())), declarator);
     let qualified = |word: &str| {
-        // Of a pointer it is the pointer that is const, and not what it points to.
+        // If the type is a pointer, the pointer itself is const, not the value that it points to.
         match ty.next_type() {
             Some(of) if of.kind() == BtfKind::Ptr => declare(btf, of, &spaced(word, declarator)),
             _ => format!("{word} {}", declaration(btf, ty, declarator)),
@@ -350,7 +352,8 @@ fn spaced(word: &str, declarator: &str) -> String {
     if declarator.is_empty() { word.to_owned() } else { format!("{word} {declarator}") }
 }
 
-/// What `stage10 list` prints: the prototypes, with the argument that is the object, and what can't be probed, by why.
+/// The output of `stage10 list`: the prototypes with the number of the object's argument, then the functions that can't
+/// be probed, by reason.
 pub struct List<'a> {
     /// The class.
     pub class: &'a str,
@@ -389,7 +392,7 @@ impl fmt::Display for List<'_> {
 mod tests {
     use super::*;
 
-    /// Types made for a test, by `include/uapi/linux/btf.h`.
+    /// Makes types for a test, in the format of `include/uapi/linux/btf.h`.
     #[derive(Default)]
     struct Made {
         types: Vec<u32>,
@@ -398,7 +401,8 @@ mod tests {
     }
 
     impl Made {
-        /// Adds a type with what follows it, and gives its number. `size` is that of another type, of some kinds.
+        /// Adds a type and the data that follows it, and returns its number. For some kinds, `size` is another type's
+        /// number.
         fn add(&mut self, kind: u32, name: &str, size: u32, rest: &[u32]) -> u32 {
             // The first string is empty.
             let at = if name.is_empty() { 0 } else { 1 + self.strings.len() as u32 };
@@ -459,7 +463,8 @@ mod tests {
             ("e", three, &[int, bio], 2),
             ("f", two, &[int, none, bio], 1),
             ("g", 0, &[wide, int, two, bio], 5),
-            // What finds one register only goes to the stack, and leaves that one to others.
+            // An argument of two words for which only one register is left goes to the stack. A later argument gets the
+            // register.
             ("h", 0, &[int, int, int, int, int, two, bio], 5),
             ("i", 0, &[two, two, two, bio], 6),
         ];
@@ -502,7 +507,7 @@ mod tests {
         assert_eq!(found, cases.map(|(_, returned)| returned));
     }
 
-    /// The types of our own BPF programs, which the compiler made. `struct pt_regs` is what its kprobes take.
+    /// The types that the compiler wrote for our own BPF programs. Their kprobes take a `struct pt_regs`.
     fn own() -> Btf<'static> {
         Btf::from_path(concat!(env!("OUT_DIR"), "/ctracer.bpf.o")).unwrap()
     }
@@ -537,18 +542,17 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_is_unknown_or_that_no_function_takes_is_told() {
-        let told = |class| find(&own(), class, names).unwrap_err();
-        insta::assert_snapshot!(told("pt_reg"));
-        insta::assert_snapshot!(told("bio"));
-        assert!(told("a\0b").to_string().starts_with("the kernel has no struct"));
+    fn a_class_that_is_unknown_or_that_no_function_takes_is_an_error() {
+        let error = |class| find(&own(), class, names).unwrap_err();
+        insta::assert_snapshot!(error("pt_reg"));
+        insta::assert_snapshot!(error("bio"));
+        assert!(error("a\0b").to_string().starts_with("the kernel has no struct"));
     }
 
     #[test]
     fn types_are_written_as_in_c() {
         let btf = own();
-        // In the order of BTF: the programs' own maps and events, and what they take from the kernel.
-        let told: BTreeSet<_> = btf
+        let written: BTreeSet<_> = btf
             .type_by_kind::<BtfType<'_>>()
             .filter(|ty| {
                 matches!(ty.kind(), BtfKind::Ptr | BtfKind::Array | BtfKind::Const | BtfKind::Volatile)
@@ -556,7 +560,7 @@ mod tests {
             .map(|ty| declare(&btf, ty, "x"))
             .collect();
         for expected in ["struct pt_regs *x", "char x[16]", "const volatile u32 x", "struct gendisk *x"] {
-            assert!(told.contains(expected), "{expected}: {told:#?}");
+            assert!(written.contains(expected), "{expected}: {written:#?}");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! ctracer: follows every object of a class, such as every `struct bio`, through all functions of the kernel that take one.
+//! ctracer follows every object of a class, such as every `struct bio`, through all kernel functions that take one.
 //!
-//! [`find`] the functions in the kernel's types, [`attach`] to them, [`record`] what they tell into a [`recording`], make a
-//! [`tree`] of its calls and lives of its objects, and show it: [`view`].
+//! [`find`] searches the kernel's types for the functions, [`attach`] attaches to them, and [`record`] writes the events
+//! into a [`recording`]. From a recording, [`tree`] builds the tree of calls and the lives of the objects, and [`view`]
+//! shows them.
 
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

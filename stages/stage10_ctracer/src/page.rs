@@ -1,11 +1,12 @@
-//! The page of a recording: one HTML file that needs nothing else, neither a server nor the network.
+//! The page of a recording: one HTML file that needs neither a server nor the network.
 //!
-//! Its parts are in `page/`: the shell, the looks, and the scripts, which are plain JavaScript modules. A browser loads
-//! no module from a file that lies beside a page, so they are joined into one. An import is one line.
+//! Its parts are in `page/`: the HTML, the CSS, and the scripts, which are plain JavaScript modules. A browser doesn't
+//! load modules from files next to a page, so we join them into one script. That is why each import must be on one
+//! line.
 
 use std::sync::LazyLock;
 
-/// The modules, each behind those that it imports.
+/// The modules. Each comes after the modules that it imports.
 const MODULES: [&str; 12] = [
     include_str!("page/model.js"),
     include_str!("page/text.js"),
@@ -21,22 +22,21 @@ const MODULES: [&str; 12] = [
     include_str!("page/main.js"),
 ];
 
-/// The page with a mark where the recording comes.
+/// The page, with a placeholder for the recording.
 static SHELL: LazyLock<String> = LazyLock::new(|| {
     include_str!("page/page.html")
         .replace("{{css}}", include_str!("page/page.css").trim_end())
         .replace("{{js}}", &joined(&MODULES))
 });
 
-/// The page that shows a view, which is the JSON document that `ctracer show --json` prints.
+/// The page that shows a view, the JSON document that `ctracer show --json` prints.
 ///
-/// What is in the view can't become a part of the page: in JSON, `<` stands only within strings, where it can be
-/// written in another way.
+/// No text in the view can become HTML: in JSON, `<` appears only inside strings, and there we escape it.
 pub fn html(view: &str) -> String {
     SHELL.replacen("{{view}}", &view.replace('<', "\\u003c"), 1)
 }
 
-/// Modules as one: names are shared as they are, so what imports and exports them is left out.
+/// Joins modules into one script. All names are then in the same scope, so we drop `import` and `export`.
 fn joined(modules: &[&str]) -> String {
     let lines = modules.iter().flat_map(|module| module.lines());
     let kept = lines.filter(|line| !line.starts_with("import "));

@@ -1,4 +1,4 @@
-//! Record: attaches to all functions, and appends what they tell to a recording until the end.
+//! Record: attaches to all functions, and appends their events to a recording until the run ends.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -46,43 +46,44 @@ common::record!(bio_data {
     pad
 });
 
-/// Phases, as the BPF source has them.
+/// The phases, with the numbers of the BPF source.
 const RECORDING: u32 = 1;
 const ENDING: u32 = 2;
 
-/// So many events are read at most until we look at the clock again.
-const AT_ONCE: usize = 1 << 16;
+/// We read at most this many events before we look at the clock again.
+const BATCH: usize = 1 << 16;
 
-/// How often we look for events. The ring buffer must hold those of so long.
+/// How often we read events. The ring buffer must hold all events of this time.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// What the BPF programs call a function that they do not know.
+/// The number that the BPF programs use for a function that they do not know.
 const UNKNOWN: u32 = u32::MAX;
 
-/// The two ends of a bio's life.
+/// The functions at the two ends of a bio's life.
 pub const ENDS: [&str; 2] = ["submit_bio", "bio_endio"];
 
 /// What to trace, and how long.
 #[derive(Args, Clone, Debug)]
 pub struct RecordArgs {
-    /// The class: functions that take a pointer to this struct are traced
+    /// Trace the functions that take a pointer to struct NAME
     #[arg(long, value_name = "NAME", default_value = "bio")]
     pub class: String,
 
-    /// Trace only functions whose name is like this, such as 'blk_*'; may be given again. The two ends of a bio's life,
-    /// submit_bio and bio_endio, are traced all the same
+    /// Trace only functions whose names match, such as 'blk_*'; you can repeat it. For bios, submit_bio and bio_endio
+    /// are always traced, because they begin and end a bio's life
     #[arg(long, value_name = "GLOB")]
     pub functions: Vec<String>,
 
-    /// Do not trace functions whose name is like this; may be given again
+    /// Do not trace functions whose names match; you can repeat it
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
 
-    /// Only the bios that this process has had in its hands; of another class, only the calls that it makes
+    /// Follow only bios that this process has handled; with another class, record only the calls that this process
+    /// makes
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub pid: Option<u32>,
 
-    /// Only bios for this disk
+    /// Follow only bios for this disk
     #[arg(long, short, value_name = "DISK")]
     pub device: Option<String>,
 
@@ -105,18 +106,18 @@ impl Verbose for RecordArgs {
     }
 }
 
-/// What is to be traced, and how: all that can be known before anything is loaded.
+/// What to trace, and how: everything that we can know before we load anything.
 #[derive(Debug)]
 pub struct Plan<'a> {
     args: &'a RecordArgs,
     is_bio: bool,
-    /// Whether the kernel can hold all functions by one link.
+    /// Whether one link can attach to all functions on this kernel.
     multi: bool,
-    /// The functions; the programs know each by its index.
+    /// The functions. The programs use a function's index as its number.
     functions: Vec<Function>,
-    /// Those of them that get a kprobe, see [`has_own_programs`].
+    /// The functions that get a kprobe, see [`has_own_programs`].
     targets: Vec<Target>,
-    /// The numbers of [`ENDS`].
+    /// The numbers of the functions in [`ENDS`].
     ends: [u32; 2],
     flags: Flags,
     only_dev: u32,
@@ -124,18 +125,18 @@ pub struct Plan<'a> {
     bio_chain_endio_at: u64,
 }
 
-/// Finds the functions, and chooses among them. Nothing is loaded or written.
+/// Finds the functions and chooses among them. This loads and writes nothing.
 ///
 /// # Errors
-/// If something is missing on this machine, or what `args` ask for can't be traced.
+/// If something is missing on this machine, or we can't trace what `args` ask for.
 pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
     [Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs, Need::Kprobes]
         .iter()
         .try_for_each(Need::check)?;
     let is_bio = args.class == "bio";
     if args.device.is_some() && !is_bio {
-        return Err(Error::new(format!("a struct {} is for no disk that we could tell", args.class))
-            .evidence("--device is for bios")
+        return Err(Error::new("--device works only for bios")
+            .evidence(format!("ctracer does not know which disk a struct {} is for", args.class))
             .fix("leave out --device, or --class"));
     }
 
@@ -146,15 +147,16 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
     let good_names: Vec<_> = good.iter().map(|function| function.name.clone()).collect();
     let mut chosen = attach::choose(&good_names, &args.functions, &args.exclude)?;
     if is_bio {
-        // Where an entry can be seen, a return can.
+        // We check only for an entry, because if a program can attach to the entry, one can attach to the return.
         let missing = ENDS.iter().find(|end| !good_names.iter().any(|name| name == *end));
         missing.map_or(Ok(()), |end| Need::Fentry((*end).to_owned()).check())?;
         chosen.extend(ENDS.map(str::to_owned));
     }
-    // Of all of them, also of those that are not chosen: then it is seen where the source tree begins.
+    // We look up all functions, even those that are not chosen, because with more paths it is clear where the source
+    // tree begins.
     let lines = source::image(&preflight::release())
         .map(|image| source::lines(&image, &good_names.iter().map(String::as_str).collect::<Vec<_>>()));
-    // It helps, but a recording does without.
+    // Source lines help, but we can record without them.
     let lines = lines.transpose().unwrap_or_else(|error| {
         eprintln!("warning: {error}");
         None
@@ -191,17 +193,17 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
         ends,
         flags: if is_bio { Flags::all_of_this_kernel()? } else { Flags::default() },
         only_dev: args.device.as_deref().map_or(Ok(0), disks::number)?,
-        // Without it, no bio is known to be split.
+        // If the kernel's types don't have it, we use a bit that is never set, and no bio counts as split.
         bio_chain_bit: find::value(&btf, "BIO_CHAIN").unwrap_or(u32::BITS - 1),
         bio_chain_endio_at: names.address("bio_chain_endio").unwrap_or_default(),
     })
 }
 
 impl Plan<'_> {
-    /// Records into `file` until the end that the arguments name, or Ctrl-C. Then nothing stays attached.
+    /// Records into `file` until Ctrl-C, or until a limit in the arguments is reached. Then it detaches everything.
     ///
     /// # Errors
-    /// If the kernel refuses the programs, it is to end before all are attached, or the file can't be written.
+    /// If the kernel refuses the programs, if the run ends before all are attached, or if the file can't be written.
     pub fn record(self, file: &mut Kept) -> Result<()> {
         // OPEN
         let mut object = MaybeUninit::uninit();
@@ -238,8 +240,8 @@ impl Plan<'_> {
         self.attach(&skel, &stop, &mut links, &mut refused)?;
         if stop.is_over()? {
             return Err(Error::new("nothing was recorded")
-                .evidence("it was to end before all functions were attached")
-                .fix("let it attach, until it says \"Tracing.\"; fewer functions take less long: --functions GLOB"));
+                .evidence("the run ended before all functions were attached")
+                .fix("wait until it prints \"Tracing.\"; fewer functions take less time: --functions GLOB"));
         }
 
         // RECORD
@@ -268,7 +270,8 @@ impl Plan<'_> {
             attach::multi(&progs.entries, &progs.returns, &self.targets, links, refused);
         } else {
             for target in &self.targets {
-                // Behind the probe's own instruction; that one is behind an ENDBR where the kernel is built with them.
+                // The programs see the address after the probe's instruction. If the kernel is built with ENDBR
+                // instructions, the probe comes after one of them.
                 for at in [target.address + 1, target.address + 5] {
                     let probe = target.cookie().to_ne_bytes();
                     skel.maps.probes.update(&at.to_ne_bytes(), &probe, MapFlags::ANY)?;
@@ -315,8 +318,8 @@ impl Plan<'_> {
         })?;
         let ring = ring.build()?;
         let look = || -> Result<i32> {
-            // What comes faster than it is read must not keep us here.
-            let consumed = ring.consume_raw_n(AT_ONCE);
+            // We read a limited number, or we would never return if events arrive faster than we read them.
+            let consumed = ring.consume_raw_n(BATCH);
             if let Some(error) = failed.borrow_mut().take() {
                 return Err(error);
             }
@@ -346,12 +349,13 @@ impl Plan<'_> {
     }
 }
 
-/// Which of [`ENDS`] are traced by fentry and fexit instead of a kprobe.
+/// Which of [`ENDS`] we trace with fentry and fexit instead of a kprobe.
 ///
-/// `bio_endio()` is called in interrupts, where the kernel drops a kprobe's program if another one is running. `submit_bio()`
-/// is called by tasks, for which a kprobe is safe. fentry is not: a preemptible kernel, such as 7.2, may switch to another
-/// task in the middle of the program, and skips it for that task (`kernel/bpf/trampoline.c`, `__bpf_prog_enter_recur()`).
-/// Without `kprobe.multi` a return needs a kretprobe, which holds few calls at a time; there fexit is better.
+/// The kernel calls `bio_endio()` in interrupts, where it skips a kprobe's program if another one is running. Tasks
+/// call `submit_bio()`, so a kprobe is safe there. fentry is not: a preemptible kernel, such as 7.2, can switch to
+/// another task in the middle of the program, and then skips the program for that task (`kernel/bpf/trampoline.c`,
+/// `__bpf_prog_enter_recur()`). Without `kprobe.multi` a return needs a kretprobe, which can follow only a few calls at
+/// the same time, so fexit is better there.
 fn has_own_programs(multi: bool) -> [bool; 2] {
     [!multi, true]
 }
@@ -362,20 +366,21 @@ fn set_phase(bss: &mut Option<&mut bpf::types::bss>, phase: u32) -> Result<()> {
     Ok(())
 }
 
-/// Understands events, and writes what they say.
+/// Decodes events and writes them to the recording.
 struct Recorder {
     writer: Writer,
-    /// By the number that the programs know a function by, the recording's.
+    /// The programs' number of each function, and the recording's.
     functions: HashMap<u32, u32>,
-    /// What each thread was called when it was last seen.
+    /// The process and the name of each thread when we last saw it.
     tasks: HashMap<u32, (u32, [i8; 16])>,
-    /// The number of each device; on 5.10 that of a partition has to be looked up by its disk.
+    /// The number of each device by disk and partition. On 5.10 a bio has these two, and we must look up the
+    /// partition's number.
     devices: BTreeMap<(u32, u8), u32>,
     calls: u64,
     most: u64,
 }
 
-/// What the BPF source calls the kinds of events.
+/// The kinds of events, with the numbers of the BPF source.
 const EVENT_RETURN: u8 = 0;
 const EVENT_BIO_CALL: u8 = 2;
 
@@ -384,7 +389,8 @@ impl Recorder {
         self.calls >= self.most
     }
 
-    /// An event: a `struct head`, `struct call` or `struct bio_call` of the BPF source, by its kind.
+    /// Adds an event. Depending on its kind, it is a `struct head`, `struct call` or `struct bio_call` of the BPF
+    /// source.
     fn add(&mut self, event: &[u8]) -> Result<()> {
         let head { time, sp, value, function, tid, cpu, kind, interrupt, pid } = record::read_first(event)?;
         let place = Place { time, sp, tid, cpu, interrupt: interrupt != 0 };
@@ -418,7 +424,7 @@ impl Recorder {
         self.writer.add(&Record::Call(Call { place, function, object: value, bio: bio.transpose()? }))
     }
 
-    /// Writes a thread's name when it is new.
+    /// Writes a thread's name if it is new.
     fn task(&mut self, tid: u32, pid: u32, comm: [i8; 16]) -> Result<()> {
         if self.tasks.insert(tid, (pid, comm)) == Some((pid, comm)) {
             return Ok(());
@@ -426,7 +432,7 @@ impl Recorder {
         self.writer.add(&Record::Task(Task { tid, pid, comm: task_name(comm) }))
     }
 
-    /// The number of a device, whose name is written when it is new.
+    /// Returns the number of a device, and writes its name if it is new.
     fn device(&mut self, number: u32, partno: u8) -> Result<u32> {
         if number == 0 {
             return Ok(0);
@@ -444,7 +450,7 @@ impl Recorder {
 }
 
 fn described(function: find::Function, is_bio: bool) -> Function {
-    // Of submit_bio(), which returns something on 5.10 only, that is not asked.
+    // We don't record what submit_bio() returns, which it does only on 5.10.
     let is_end = is_bio && ENDS.contains(&function.name.as_str());
     Function {
         argument: function.argument as u8,
@@ -457,6 +463,8 @@ fn described(function: find::Function, is_bio: bool) -> Function {
 
 fn hidden() -> Error {
     Error::new("this kernel hides where its functions are")
-        .evidence("the addresses in /proc/kallsyms are 0; without fprobe, a function is known by its address")
+        .evidence(
+            "the addresses in /proc/kallsyms are 0, and this kernel has no fprobe, which would not need them",
+        )
         .fix("sudo sysctl kernel.kptr_restrict=1, then run it again")
 }

@@ -1,7 +1,8 @@
-//! The recording: what is seen is appended to a file as it comes, so that a file which was cut short opens up to the cut.
+//! The recording: a file to which we append events as they arrive. You can open a file that was cut short, up to the
+//! cut.
 //!
-//! The file begins with the line `ctracer recording 1`, where 1 is the version. [`Record`]s follow, one after another, in
-//! postcard's format, the first of them a [`Record::Header`]. Nothing is written over later.
+//! The file begins with the line `ctracer recording 1`, where 1 is the version. Then come [`Record`]s, one after
+//! another, in postcard's format. The first is a [`Record::Header`]. We never overwrite anything.
 
 use std::env;
 use std::fs::File;
@@ -14,23 +15,23 @@ use serde::{Deserialize, Serialize};
 use tempfile::TempPath;
 
 const MAGIC: &str = "ctracer recording ";
-/// Changes with everything that makes older readers read something wrong.
+/// Increase this with every change that would make older programs misread the file.
 const VERSION: u32 = 1;
 
-/// One thing that the file says.
+/// One record in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
     /// What was traced, and where.
     Header(Header),
     /// From here on a thread has this name.
     Task(Task),
-    /// From here on a number stands for this disk or partition.
+    /// From here on this number means this disk or partition.
     Device(Device),
     /// A function was called.
     Call(Call),
     /// A function returned.
     Return(Return),
-    /// What was not recorded; the last one counts.
+    /// What was not recorded. The last such record counts.
     Losses(Losses),
 }
 
@@ -41,45 +42,45 @@ pub struct Header {
     pub class: String,
     /// The kernel's release.
     pub kernel: String,
-    /// The functions that were attached; a call has their index.
+    /// The functions that were traced. A call refers to its function by index.
     pub functions: Vec<Function>,
     /// What the bits of `bi_opf` mean on this kernel.
     pub flags: Flags,
 }
 
-/// A function that was attached.
+/// A function that was traced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
     /// Its name.
     pub name: String,
-    /// Its prototype, as C has it.
+    /// Its prototype in C.
     pub prototype: String,
-    /// Which of its arguments is the object, the first one is 1.
+    /// Which argument is the object, counted from 1.
     pub argument: u8,
     /// What it returns.
     pub returns: Returned,
-    /// Its file and line, where debug info was at hand.
+    /// Its file and line, if debug info was available.
     pub source: Option<String>,
 }
 
-/// What a function returns, which is in a register of 64 bits.
+/// The type of a function's return value, which is in a register of 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Returned {
-    /// Nothing, or nothing that we could see.
+    /// Nothing, or a value that we can't see.
     #[default]
     Nothing,
     /// An address.
     Pointer,
     /// `true` or `false`.
     Bool,
-    /// A number with a sign, of so many bytes.
+    /// A signed number, and its size in bytes.
     Signed(u8),
-    /// A number without, of so many bytes.
+    /// An unsigned number, and its size in bytes.
     Unsigned(u8),
 }
 
 impl Returned {
-    /// The value as it is shown; `None` if there is none.
+    /// The value as text; `None` if there is none.
     pub fn shown(self, register: u64) -> Option<String> {
         let unused = |bytes: u8| 64 - 8 * u32::from(bytes.clamp(1, 8));
         Some(match self {
@@ -109,23 +110,23 @@ pub struct Task {
 pub struct Device {
     /// `MAJOR << 20 | MINOR`.
     pub number: u32,
-    /// Such as `nvme0n1`; empty if it came and went unseen.
+    /// Such as `nvme0n1`; empty if the device was gone before we looked.
     pub name: String,
 }
 
-/// Where and when something was seen.
+/// Where and when an event happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// In nanoseconds, of the clock of `bpf_ktime_get_ns()`.
+    /// The time in nanoseconds, by the clock of `bpf_ktime_get_ns()`.
     pub time: u64,
-    /// Where on the stack the call is. Stacks grow downwards: what it calls has a lower one, what it jumps to at its end the
-    /// same one. Its entry and its return have the same.
+    /// The stack pointer of the call, which its entry and its return have in common. Stacks grow downwards, so a
+    /// function that it calls has a lower one. A function that it jumps to at its end has the same one.
     pub sp: u64,
     /// The thread that had the CPU.
     pub tid: u32,
     /// The CPU.
     pub cpu: u16,
-    /// Whether this was not on the thread's own stack: an interrupt has one of its own on each CPU.
+    /// Whether this was not on the thread's own stack, but on the CPU's stack for interrupts.
     pub interrupt: bool,
 }
 
@@ -142,12 +143,13 @@ pub struct Call {
     pub bio: Option<Bio>,
 }
 
-/// What a bio held when a function got it. A function may get it before it is filled: then this means nothing.
+/// The contents of a bio at the entry of a function. Some functions get a bio before it is filled; then this means
+/// nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bio {
-    /// `bi_iter.bi_sector`: where it goes on, in sectors of 512 bytes.
+    /// `bi_iter.bi_sector`: the next sector, of 512 bytes.
     pub sector: u64,
-    /// `bi_iter.bi_size`: bytes that are left to do.
+    /// `bi_iter.bi_size`: the number of bytes that are left to do.
     pub bytes: u32,
     /// `bi_opf`: the operation and its flags.
     pub opf: u32,
@@ -155,11 +157,11 @@ pub struct Bio {
     pub device: u32,
     /// `bi_status`: an error of the block layer; 0 if there is none.
     pub status: u8,
-    /// How many calls of `bio_endio()` it takes until it ends: more than 1 if it has pieces that must end before.
+    /// How many calls of `bio_endio()` it takes until it ends: more than 1 if it has pieces that must end first.
     pub remaining: u32,
-    /// The bio that this one is a piece of; 0 if it is none.
+    /// The bio that this one is a piece of; 0 if it isn't a piece.
     pub parent: u64,
-    /// What `remaining` is of that one.
+    /// The parent's `remaining`.
     pub parent_remaining: u32,
 }
 
@@ -168,35 +170,35 @@ pub struct Bio {
 pub struct Return {
     /// Where and when.
     pub place: Place,
-    /// Which function, where the kernel tells it.
+    /// Which function; `None` on kernels where a return event doesn't say that.
     pub function: Option<u32>,
-    /// The register that holds what it returned, if it returned something.
+    /// The register of the return value, if the function returns one.
     pub value: u64,
 }
 
 /// What was not recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
-    /// Events that found no room on their way to us, for each CPU.
+    /// Events that found no room in the ring buffer, for each CPU.
     pub lost: Vec<u64>,
-    /// Calls that the kernel did not show to the programs; `None` where it does not tell.
+    /// Calls for which the kernel did not run the programs; `None` on kernels that don't count them.
     pub suppressed: Option<u64>,
 }
 
-/// The file of a recording: the one that was named, or one that is gone at the end.
+/// The file of a recording: the one that the user named, or a temporary one.
 #[derive(Debug)]
 pub struct Kept {
     path: PathBuf,
     scratch: Option<TempPath>,
-    /// Until it is created, a file of that name is somebody's.
+    /// Before we create the file, an existing file with this name is not ours.
     is_created: bool,
 }
 
 impl Kept {
-    /// Touches no file that was named.
+    /// Makes a temporary file if the user named none. Doesn't touch the file that the user named.
     ///
     /// # Errors
-    /// If there is no room for one that was not.
+    /// If we can't make a temporary file.
     pub fn new(named: Option<PathBuf>) -> Result<Self> {
         if let Some(path) = named {
             return Ok(Self { path, scratch: None, is_created: false });
@@ -211,7 +213,7 @@ impl Kept {
         &self.path
     }
 
-    /// Makes it, in place of what was there.
+    /// Creates the file, and overwrites an existing one.
     ///
     /// # Errors
     /// If it can't be written.
@@ -221,7 +223,7 @@ impl Kept {
         Ok(file)
     }
 
-    /// Leaves it there if it has something to show, and says so.
+    /// Keeps the file if it has something to show, and prints how to show it.
     pub fn keep(mut self) {
         let has_any = || Recording::read(&self.path).is_ok_and(|recording| !recording.records.is_empty());
         if !self.is_created || !has_any() {
@@ -266,7 +268,7 @@ impl Writer {
         })
     }
 
-    /// Hands all of it to the system: if we are killed, it stays.
+    /// Hands all data to the kernel, so nothing is lost if we are killed.
     ///
     /// # Errors
     /// If it can't be written.
@@ -277,14 +279,14 @@ impl Writer {
 
 const CANNOT: &str = "cannot write the recording";
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// What was traced.
     pub header: Header,
-    /// What followed, in the order of the file.
+    /// The records after the header, in the order of the file.
     pub records: Vec<Record>,
-    /// Whether the last record is cut short, as of a run that was killed.
+    /// Whether the last record is cut short, for example because the run was killed.
     pub cut: bool,
 }
 
@@ -292,16 +294,16 @@ impl Recording {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it is none of ours, of another version, or not what we wrote.
+    /// If it is not a ctracer recording, if it has another version, or if it is damaged.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).or_cause(format!("cannot read {}", path.display()))?;
         Self::parse(&bytes, &path.display().to_string())
     }
 
-    /// Reads what is in a file called `name`.
+    /// Reads the bytes of a file called `name`.
     ///
     /// # Errors
-    /// As [`Recording::read`].
+    /// Those of [`Recording::read`].
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self> {
         let line = bytes.iter().position(|byte| *byte == b'\n').and_then(|end| bytes.split_at_checked(end));
         let version = line.and_then(|(line, _)| str::from_utf8(line).ok()?.strip_prefix(MAGIC));
@@ -315,12 +317,12 @@ impl Recording {
             return Err(short());
         }
         let (Some((_, rest)), Some(version)) = (line, version) else {
-            return Err(Error::new(format!("{name} is no recording of ctracer"))
+            return Err(Error::new(format!("{name} is not a ctracer recording"))
                 .evidence(format!("it does not begin with \"{MAGIC}\""))
                 .fix("make one: stage10 --output FILE"));
         };
         if version != VERSION.to_string() {
-            return Err(Error::new(format!("{name} is a recording of version {version}"))
+            return Err(Error::new(format!("{name} is a recording in version {version} of the format"))
                 .evidence(format!("this program reads version {VERSION}"))
                 .fix("show it with the program that made it, or record again"));
         }
@@ -328,9 +330,9 @@ impl Recording {
         let (mut records, mut cut) = (Vec::new(), false);
         while !rest.is_empty() {
             match postcard::take_from_bytes::<Record>(rest) {
-                Ok((record, behind)) => {
+                Ok((record, after)) => {
                     records.push(record);
-                    rest = behind;
+                    rest = after;
                 }
                 Err(postcard::Error::DeserializeUnexpectedEnd) => {
                     cut = true;
@@ -374,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn records_are_read_as_they_were_written() {
         let read = Recording::parse(&file(), "x").unwrap();
         assert_eq!((read.header.class.as_str(), read.cut), ("bio", false));
         assert_eq!(read.records, [1, 2, 3, 4].map(call));
@@ -385,7 +387,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let named = folder.path().join("x.rec");
         std::fs::write(&named, file()).unwrap();
-        // What was there before is not touched until there is something else.
+        // An old recording stays until there is a new one.
         Kept::new(Some(named.clone())).unwrap().keep();
         assert_eq!(std::fs::read(&named).unwrap(), file());
         Kept::new(Some(named.clone())).unwrap().create().unwrap();
@@ -430,23 +432,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_of_ours_is_told() {
-        let told = |bytes: &[u8]| Recording::parse(bytes, "x").unwrap_err();
-        insta::assert_snapshot!(told(b"\x7fELF\n"));
-        insta::assert_snapshot!(told(b"ctracer recording 2\n\x00"));
+    fn another_format_is_an_error() {
+        let error = |bytes: &[u8]| Recording::parse(bytes, "x").unwrap_err();
+        insta::assert_snapshot!(error(b"\x7fELF\n"));
+        insta::assert_snapshot!(error(b"ctracer recording 2\n\x00"));
         let mut damaged = file();
         let last = damaged.len() - postcard::to_stdvec(&call(4)).unwrap().len();
         damaged[last] = 0x77;
-        assert!(told(&damaged).to_string().starts_with("x is damaged\n"), "{}", told(&damaged));
+        assert!(error(&damaged).to_string().starts_with("x is damaged\n"), "{}", error(&damaged));
     }
 
     #[test]
-    fn what_is_returned_is_shown_by_its_type() {
+    fn a_return_value_is_shown_by_its_type() {
         let shown = |returned: Returned, register: u64| returned.shown(register);
         assert_eq!(shown(Returned::Nothing, 1), None);
         assert_eq!(shown(Returned::Pointer, 0).unwrap(), "NULL");
         assert_eq!(shown(Returned::Pointer, 0xff11).unwrap(), "0xff11");
-        // Of the register only the lower bits count.
+        // Only the lower bits of the register count.
         assert_eq!(shown(Returned::Bool, 0xff00).unwrap(), "false");
         assert_eq!(shown(Returned::Signed(4), 0xdead_0000_ffff_fff5).unwrap(), "-11");
         assert_eq!(shown(Returned::Signed(8), u64::MAX).unwrap(), "-1");

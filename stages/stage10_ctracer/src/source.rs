@@ -1,5 +1,5 @@
-//! Where functions are in the kernel's source, from its debug info, where that is at hand: then each function has its file
-//! and line, as in the code view of the tutorial.
+//! If the kernel's debug info is on this machine, finds the file and line of each function, as in the code view of the
+//! tutorial.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use blazesym::symbolize::{Input, Symbolizer};
 use common::{OrCause, Result};
 use path_clean::clean;
 
-/// The running kernel's image with debug info, where distributions and a kernel's own build put it.
+/// The running kernel's image with debug info. We look where distributions and a kernel's own build put it.
 pub fn image(release: &str) -> Option<PathBuf> {
     let known = [
         format!("/usr/lib/debug/boot/vmlinux-{release}"),
@@ -21,7 +21,8 @@ pub fn image(release: &str) -> Option<PathBuf> {
     known.into_iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// File and line of these functions, such as `block/blk-core.c:905`, by name; of those that the image has debug info for.
+/// The file and line of these functions, such as `block/blk-core.c:905`, by name. Leaves out functions without debug
+/// info.
 ///
 /// # Errors
 /// If the image can't be read.
@@ -48,7 +49,8 @@ pub fn lines(image: &Path, names: &[&str]) -> Result<BTreeMap<String, String>> {
     Ok(places.iter().map(|(name, path, line)| (name.clone(), format!("{}:{line}", shown(path)))).collect())
 }
 
-/// The folder that all of these are below: the top of the source tree, since they are in several of its folders.
+/// The folder that contains all of these files. It is the top of the source tree, because they are in several of its
+/// folders.
 fn common_folder<'a>(mut paths: impl Iterator<Item = &'a Path>) -> PathBuf {
     let first = paths.next().and_then(Path::parent).unwrap_or(Path::new("")).to_owned();
     paths.fold(first, |top, path| {
@@ -86,8 +88,8 @@ mod tests {
         ]);
         assert!(clang.status().unwrap().success());
         let found = lines(&tree.path().join("image"), &["submit", "ext4", "no_such_function"]).unwrap();
-        let told: Vec<_> = found.iter().map(|(name, place)| (name.as_str(), place.as_str())).collect();
-        assert_eq!(told, [("ext4", "fs/code.c:2"), ("submit", "block/code.c:4")]);
+        let found: Vec<_> = found.iter().map(|(name, place)| (name.as_str(), place.as_str())).collect();
+        assert_eq!(found, [("ext4", "fs/code.c:2"), ("submit", "block/code.c:4")]);
     }
 
     #[test]

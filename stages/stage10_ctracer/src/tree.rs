@@ -1,16 +1,17 @@
-//! Tree and lives: which call was made in which other, and which calls one bio went through from `submit_bio()` to
+//! Tree and lives: which call was made inside which other, and which calls a bio went through from `submit_bio()` to
 //! `bio_endio()`.
 //!
-//! **Where a call belongs.** A stack of open calls is kept for each thread, and one for the interrupts of each CPU, which have
-//! a stack of their own there: what an interrupt calls is never a child of what it interrupts. An interrupt that comes in the
-//! middle of another goes on on that one's stack, and its calls are children there, as in ftrace's `function_graph`. An
-//! interrupt that comes while a CPU runs user space, or a `ksoftirqd`, uses the thread's own, otherwise empty, stack.
+//! **Where a call belongs.** We keep one stack of open calls for each thread, and one for the interrupts of each CPU,
+//! because the CPU has a separate stack for them. So a call in an interrupt is never a child of the function that was
+//! interrupted. If an interrupt comes in the middle of another one, it continues on the same stack, and its calls
+//! become children there, as in ftrace's `function_graph`. If an interrupt comes while a CPU runs user space or a
+//! `ksoftirqd`, it uses the thread's own stack, which is empty then.
 //!
-//! **Returns.** A return belongs to the innermost call that is open at the same place of the same stack, and is of the same
-//! function where the kernel tells it. A function may end with a jump to another (a tail call): both are at the same place, and
-//! the second is the child. When a call or a return is seen further up the stack, all that was open below it is over: its
-//! returns were lost. Such a call has no duration and no children, those that it had stand beside it, so nothing that comes
-//! later can end up below it.
+//! **Returns.** A return belongs to the innermost open call with the same stack pointer on the same stack. If the
+//! kernel reports the function, it must also be the same. A function may end with a jump to another one, a tail call.
+//! Both have the same stack pointer, and the second becomes the child. If we see a call or a return further up the
+//! stack, everything that was open below it is over, and its returns were lost. Such a call has no duration and no
+//! children: its children become its siblings, so nothing later can end up below it.
 
 use std::collections::HashMap;
 
@@ -21,7 +22,7 @@ use crate::recording::{
     Bio, Call as Called, Function, Header, Losses, Place, Record, Recording, Return, Task,
 };
 
-/// The kernel's stacks are no larger on x86_64, without KASAN.
+/// The size of the kernel's stacks on x86_64 without KASAN. None is larger.
 const THREAD_SIZE: u64 = 16 << 10;
 
 /// A call.
@@ -29,21 +30,21 @@ const THREAD_SIZE: u64 = 16 << 10;
 pub struct Call {
     /// Where and when it was made.
     pub place: Place,
-    /// Which function: an index into the header's.
+    /// The function: an index into the header's functions.
     pub function: usize,
-    /// By which thread: an index into [`Tree::tasks`]. In an interrupt, the one that had the CPU.
+    /// The thread: an index into [`Tree::tasks`]. In an interrupt, this is the thread that had the CPU.
     pub task: usize,
     /// The object's address.
     pub object: u64,
-    /// What the object held at that moment.
+    /// The contents of the object at that moment.
     pub bio: Option<Bio>,
-    /// When it returned; `None` if that was not seen.
+    /// When it returned; `None` if we didn't see that.
     pub end: Option<u64>,
-    /// The register that holds what it returned.
+    /// The register of the return value.
     pub value: Option<u64>,
-    /// The call in which it was made: an index into [`Tree::calls`].
+    /// The call inside which this one was made: an index into [`Tree::calls`].
     pub parent: Option<usize>,
-    /// How many calls it is in.
+    /// How many calls this one is inside of.
     pub depth: u32,
     /// The life that it is part of: an index into [`Tree::lives`].
     pub life: Option<usize>,
@@ -56,13 +57,14 @@ pub struct Life {
     pub object: u64,
     /// When `submit_bio()` was called.
     pub start: u64,
-    /// When the `bio_endio()` was called that ended it; `None` if it was still in flight, or that was not seen.
+    /// When the call of `bio_endio()` came that ended it; `None` if it was still in flight, or if we didn't see that
+    /// call.
     pub end: Option<u64>,
-    /// The error it ended with, as `bi_status` has it; 0 if there was none.
+    /// Its error from `bi_status`; 0 if there was none.
     pub status: u8,
-    /// What it held when it was submitted.
+    /// Its contents when it was submitted.
     pub bio: Bio,
-    /// The calls that got it, or a piece of it, in this time, in their order: indices into [`Tree::calls`].
+    /// The calls between start and end that got this bio or a piece of it, in order: indices into [`Tree::calls`].
     pub calls: Vec<usize>,
 }
 
@@ -73,12 +75,12 @@ impl Life {
     }
 }
 
-/// What a recording says.
+/// A recording as a tree of calls and a list of lives.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     /// What was traced.
     pub header: Header,
-    /// The threads, each under each name that it had.
+    /// The threads. A thread that changed its name is in it once for each name.
     pub tasks: Vec<Task>,
     /// Disks and partitions by number, and their names.
     pub devices: Vec<(u32, String)>,
@@ -86,7 +88,7 @@ pub struct Tree {
     pub calls: Vec<Call>,
     /// The lives, in the order in which they began.
     pub lives: Vec<Life>,
-    /// What was not recorded; `None` if the recording was cut before it said so.
+    /// What was not recorded; `None` if the recording was cut short before this record.
     pub losses: Option<Losses>,
 }
 
@@ -94,7 +96,7 @@ pub struct Tree {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stack {
     Task(u32),
-    /// Each CPU's idle task has the id 0.
+    /// All idle tasks have the id 0, so we need the CPU.
     Idle(u16),
     Interrupt(u16),
 }
@@ -110,7 +112,7 @@ impl Stack {
 }
 
 impl Tree {
-    /// Puts together what a recording says.
+    /// Builds the tree and the lives of a recording.
     pub fn new(recording: Recording) -> Self {
         let mut tree = Self { header: recording.header, ..Self::default() };
         let events = tree.read(recording.records);
@@ -127,12 +129,12 @@ impl Tree {
         self.header.functions.get(call.function)
     }
 
-    /// What a call returned, as it is shown; `None` if nothing, or that was not seen.
+    /// The return value of a call as text; `None` if it returned nothing, or if we didn't see the return.
     pub fn returned(&self, call: &Call) -> Option<String> {
         self.function(call)?.returns.shown(call.value?)
     }
 
-    /// What a bio is to do, such as `write`.
+    /// The operation of a bio, such as `write`.
     pub fn operation(&self, bio: &Bio) -> String {
         let name = self.header.flags.operation(bio.opf);
         // A flush of the disk's cache is a write of nothing with this flag.
@@ -141,13 +143,13 @@ impl Tree {
         if flush && name == "Write" { "flush".to_owned() } else { name.to_lowercase() }
     }
 
-    /// The name of a disk or a partition; its number if it came and went unseen.
+    /// The name of a disk or a partition; its number if the device was gone before we looked.
     pub fn device(&self, number: u32) -> String {
         let known = self.devices.iter().find(|(other, name)| *other == number && !name.is_empty());
         known.map_or_else(|| disks::shown(number), |(_, name)| name.clone())
     }
 
-    /// Calls and returns in the order of time: each CPU wrote its own as it came to it.
+    /// Reads the calls and returns, and sorts them by time, because each CPU wrote its events separately.
     fn read(&mut self, records: Vec<Record>) -> Vec<Event> {
         let (mut now, mut known) = (HashMap::new(), HashMap::new());
         let mut events = Vec::new();
@@ -182,7 +184,8 @@ impl Tree {
         for event in events {
             let place = *event.place();
             let stack = open.entry(Stack::of(&place)).or_default();
-            // Further up than these, so they are over; or on a stack that has another place now.
+            // If this event is further up the stack than a call, that call is over. If it is far away, the stack is now
+            // elsewhere.
             while stack.last().is_some_and(|top| {
                 let sp = self.calls[*top].place.sp;
                 sp < place.sp || sp - place.sp >= THREAD_SIZE
@@ -210,7 +213,7 @@ impl Tree {
                         call.place.sp == place.sp
                             && seen.function.is_none_or(|function| function as usize == call.function)
                     };
-                    // Of a call that was made before the start, or is not asked for, or was lost.
+                    // The call was made before the start, was not wanted, or was lost.
                     let Some(at) = stack.iter().rposition(|call| belongs(&self.calls[*call])) else {
                         continue;
                     };
@@ -222,14 +225,14 @@ impl Tree {
         }
     }
 
-    /// Finds the call in which each was made.
+    /// Finds the call inside which each call was made.
     fn nest(&mut self) {
         let mut open: HashMap<Stack, Vec<usize>> = HashMap::new();
         for nth in 0..self.calls.len() {
             let call = &self.calls[nth];
             let (start, end) = (call.place.time, call.end);
             let stack = open.entry(Stack::of(&call.place)).or_default();
-            // Only calls whose return was seen are in it.
+            // The stack has only calls whose return we saw.
             let lasts = |outer: usize| self.calls[outer].end.unwrap_or_default();
             while stack.last().is_some_and(|outer| lasts(*outer) < end.unwrap_or(start)) {
                 stack.pop();
@@ -261,22 +264,23 @@ impl Event {
 
 /// Finds the lives.
 ///
-/// A bio that is larger than its disk takes, or goes to several disks, is split: pieces are made, whose `bi_end_io` is
-/// `bio_chain_endio()`, and each of them must end before it ends. So `bio_endio()` is called for it several times, or for the
-/// last time for a piece of it, within which the kernel goes on to it without a call. `__bi_remaining` says how many are left.
+/// If a bio is larger than its disk accepts, or goes to several disks, the kernel splits it into pieces. The pieces
+/// have `bio_chain_endio()` as their `bi_end_io`, and the bio ends only after all of them. So the kernel may call
+/// `bio_endio()` several times for the bio. Or the last call is for a piece, and in it the kernel continues with the
+/// bio without another call. `__bi_remaining` is the number of ends that are left.
 struct Lives<'a> {
     tree: &'a mut Tree,
     /// The life of each bio that is in flight.
     open: HashMap<u64, Open>,
-    /// Calls that got a bio which has no life, such as a piece of another.
+    /// Calls that got a bio without a life, such as a piece of another bio.
     loose: HashMap<u64, Vec<usize>>,
-    /// The bio that each piece is of.
+    /// The parent of each piece.
     parents: HashMap<u64, u64>,
 }
 
 struct Open {
     life: usize,
-    /// The calls of `bio_endio()` that it has had.
+    /// The calls of `bio_endio()` for it so far.
     ends: Vec<usize>,
 }
 
@@ -312,15 +316,16 @@ impl Lives<'_> {
         let (object, start) = (call.object, call.place.time);
         let life = Life { object, start, end: None, status: 0, bio, calls: vec![nth] };
         self.loose.remove(&object);
-        // If its address has a life, that one is over, and we have not seen its end.
+        // If this address already has a life, that one is over, and we missed its end.
         self.open.insert(object, Open { life: self.tree.lives.len(), ends: Vec::new() });
         self.tree.lives.push(life);
     }
 
-    /// A call of `bio_endio()`: the end of this bio, if nothing remains, and perhaps of those that it is a piece of.
+    /// Handles a call of `bio_endio()`. If nothing remains, it ends this bio, and perhaps the bios that this one is a
+    /// piece of.
     fn end(&mut self, nth: usize, object: u64, bio: Bio) {
         let (mut object, mut remaining) = (object, Some(bio.remaining));
-        // A piece of a piece of a piece: no deeper than this, also if a recording says that it is its own.
+        // A piece can be split again. The limit protects us from a damaged recording in which a bio is its own parent.
         for depth in 0..8 {
             let is_over = match self.open.get(&object) {
                 Some(_) => self.count(nth, object, remaining, bio.status),
@@ -337,11 +342,12 @@ impl Lives<'_> {
         }
     }
 
-    /// Counts an end of a bio that has a life, and says whether it is over.
+    /// Counts an end of a bio that has a life, and returns whether the life is over.
     fn count(&mut self, nth: usize, object: u64, remaining: Option<u32>, status: u8) -> bool {
         let Some(open) = self.open.get_mut(&object) else { return false };
         let start = self.tree.calls[nth].place.time;
-        // Two CPUs may each see that two remain, before either has counted: these calls overlap.
+        // If two CPUs call it at the same time, both may see that two ends remain, because neither has counted its own
+        // yet.
         let ends = |call: &usize| self.tree.calls[*call].end.is_none_or(|end| end > start);
         let at_the_same_time = open.ends.iter().filter(|call| ends(call)).count() as u32;
         open.ends.push(nth);
@@ -349,7 +355,7 @@ impl Lives<'_> {
         if life.calls.last() != Some(&nth) {
             life.calls.push(nth);
         }
-        // The first error is the bio's, as the kernel keeps that of any piece.
+        // The first error of any piece becomes the bio's error, as in the kernel.
         if life.status == 0 {
             life.status = status;
         }
@@ -357,14 +363,14 @@ impl Lives<'_> {
             return false;
         }
         life.end = Some(start);
-        // Unless we are sure, a later one may still say better.
+        // If we aren't sure, we keep the life open, because a later call may correct its end.
         if remaining.is_some_and(|remaining| remaining <= 1) {
             self.open.remove(&object);
         }
         true
     }
 
-    /// The calls that got a piece belong to the life of what it is a piece of.
+    /// Adds the calls that got a piece to the life of the bio that it is a piece of.
     fn adopt(&mut self, piece: u64, parent: u64) {
         let Some(open) = self.open.get(&parent) else { return };
         let calls = self.loose.remove(&piece).unwrap_or_default();

@@ -1,5 +1,5 @@
-// The axis of time. Above, how many calls the whole recording has when, with the range that is shown; below, in that
-// range, the lives of all objects as bars, one lane for each that is alive at the same time.
+// The time axis. The overview above shows how many calls the whole recording has at each time, and the chosen range.
+// Below are the lives in that range as bars. Lives that overlap in time are in different lanes.
 import { calls, count, end, lives, until, view } from "./model.js";
 import { byId, colour, COLOURS, element, integer, swatch, time, unitOf } from "./text.js";
 import { change, drawing, redraw, state, whole } from "./state.js";
@@ -10,14 +10,15 @@ const TICKS = 18; // pixels above the lanes
 const dark = matchMedia("(prefers-color-scheme: dark)");
 export const overview = byId("overview"), bars = byId("bars");
 
-// When each life was over. One whose end was not seen was so at the latest when the next began at the same address.
+// When each life ended. If we didn't see the end, the life ended at the latest when the next one began at the same
+// address.
 const later = new Map();
 const over = lives.toReversed().map(({ object, start, end: seen }) => {
   const next = later.get(object) ?? end;
   later.set(object, start);
   return seen < 0 ? next : seen;
 }).reverse();
-// Each takes the first lane that is free when it starts.
+// Each life takes the first lane that is free when it starts.
 const busy = [];
 const lane = lives.map(({ start }, nth) => {
   const free = busy.findIndex((until) => until <= start), found = free < 0 ? busy.length : free;
@@ -26,7 +27,7 @@ const lane = lives.map(({ start }, nth) => {
 });
 byId("axis").style.setProperty("--lanes", busy.length);
 
-// What the colours mean.
+// What the colors mean.
 const legend = (mark, text) => byId("legend").append(element("span", "", mark, text));
 (view.operations || []).forEach((name, operation) => legend(swatch(operation), name));
 if (lives.length) legend(element("i", "swatch ran"), "darker: a function ran");
@@ -45,13 +46,13 @@ export function pan(by) {
   zoom(state.from + way, state.to + way);
 }
 
-// Where times are on a canvas.
+// Converts between times and positions on a canvas.
 export function scaleOf(canvas) {
   const [from, to] = canvas === overview ? [0, end] : [state.from, state.to];
   const { clientWidth: width, clientHeight: height } = canvas, per = width / (to - from);
   return { width, height, per, x: (time) => (time - from) * per, time: (x) => from + x / per };
 }
-// A canvas as sharp as the screen, and the colours that page.css has for it now.
+// Prepares a canvas with the screen's resolution, and returns the colors that page.css has for it now.
 function paintOn(canvas) {
   const { clientWidth: width, clientHeight: height } = canvas, style = getComputedStyle(canvas);
   canvas.width = width * devicePixelRatio;
@@ -76,7 +77,7 @@ function drawOverview() {
     sums[colour(calls.operation[call])][bin]++;
     all[bin]++;
   }
-  // A root keeps what is rare in sight beside what is not.
+  // A square root keeps small bars visible next to large ones.
   const most = Math.max(...all), top = new Float64Array(bins).fill(height);
   for (const name of COLOURS) {
     paint.fillStyle = ink(name);
@@ -104,7 +105,7 @@ export function box(nth, { x, height }) {
 
 function drawBars() {
   const scale = scaleOf(bars), { width, height, per, x } = scale, { paint, ink } = paintOn(bars);
-  // Ticks are a round time apart, and at least 90 pixels.
+  // The distance between ticks is a round number, and at least 90 pixels.
   const tens = 10 ** Math.ceil(Math.log10(90 / per));
   const step = Math.max([0.2, 0.5, 1].find((part) => part * tens * per >= 90) * tens, 1);
   const [unit, name] = unitOf(step * 10);
@@ -124,7 +125,7 @@ function drawBars() {
     paint.fillStyle = inks[colour(life.operation)];
     paint.fillRect(left, top, wide, tall);
     if (wide < 40) return;
-    // A wide bar is darker where any of its functions ran.
+    // A wide bar is darker while any of its functions ran.
     paint.fillStyle = ran;
     let reach = life.start;
     for (const call of life.calls) {
@@ -135,7 +136,7 @@ function drawBars() {
   });
 }
 
-// Where the cursor's call and its life are, which are elements above the bars.
+// Marks the current call and its life, with elements above the bars.
 function drawCursor() {
   const scale = scaleOf(bars), life = calls.life[state.cursor] ?? -1;
   byId("here").hidden = state.cursor < 0;

@@ -1,4 +1,5 @@
-// What is known about the call that is looked at, and the whole life of its object; before one is, about the recording.
+// The panel beside the tree: the data of the current call and the whole life of its object, or the recording's figures
+// if there is no current call.
 import { calls, followed, lives, until, view } from "./model.js";
 import { button, byId, element, labels, signature, swatch } from "./text.js";
 import { about, integer, lasted, plural, time, timeInColumn } from "./text.js";
@@ -8,9 +9,9 @@ import { jump } from "./tree.js";
 import { zoom } from "./axis.js";
 import { recording } from "./recording.js";
 
-const MOST = 1000; // calls of a life that are listed
+const MOST = 1000; // calls of a life that we list
 
-// A part of the panel is made anew only if it has to show something else.
+// We rebuild a part of the panel only if it has to show something else.
 const made = { data: "", story: "" };
 function make(part, now, parts) {
   if (now === made[part]) return;
@@ -27,46 +28,46 @@ drawing(() => {
   step?.scrollIntoView({ block: "nearest" });
 });
 
-// As in the slides of 2019: magic, time, sector, bytes, action, pid, device, cpu, error. What is short stands two in a
-// line.
+// The fields are those of the slides of 2019: magic, time, sector, bytes, action, pid, device, cpu, error. Short ones
+// go two to a line.
 const SHORT = ["class", "cpu", "duration", "error", "sector", "bytes"];
 function data(call) {
   const { pid, tid, comm } = view.tasks[calls.task[call]];
   const nth = calls.function[call], { source } = view.functions[nth];
   const absolute = (ns) => String(BigInt(view.start_ns) + BigInt(ns));
   const list = element("dl", "data");
-  const tell = (name, ...value) => {
+  const add = (name, ...value) => {
     const place = SHORT.includes(name) ? "" : "wide";
     list.append(element("div", place, element("dt", "", name), element("dd", "", ...value)));
   };
-  tell("class", "struct " + view.class);
-  tell("cpu", calls.cpu[call] + (calls.interrupt[call] > 0 ? ", interrupt" : ""));
-  tell("address", view.objects[calls.object[call]]);
+  add("class", "struct " + view.class);
+  add("cpu", calls.cpu[call] + (calls.interrupt[call] > 0 ? ", interrupt" : ""));
+  add("address", view.objects[calls.object[call]]);
   const back = calls.duration[call] < 0 ? "its return was not seen" : absolute(until[call]);
-  tell("time", absolute(calls.start[call]) + " \u2192 " + back);
-  tell("duration", time(calls.duration[call]));
+  add("time", absolute(calls.start[call]) + " \u2192 " + back);
+  add("duration", time(calls.duration[call]));
   if (calls.operation[call] >= 0) {
     const { number, name } = view.devices[calls.device[call]] || { number: "none" };
     const flags = view.flag_names[calls.flags[call]], operation = labels.operation(calls.operation[call]);
-    tell("error", element("span", calls.status[call] > 0 ? "bad" : "", String(calls.status[call])));
-    tell("sector", String(calls.sector[call]));
-    tell("bytes", String(calls.bytes[call]));
-    tell("action", swatch(calls.operation[call]), operation + (flags ? " + " + flags : ""));
-    tell("device", number + (name ? " " + name : ""));
+    add("error", element("span", calls.status[call] > 0 ? "bad" : "", String(calls.status[call])));
+    add("sector", String(calls.sector[call]));
+    add("bytes", String(calls.bytes[call]));
+    add("action", swatch(calls.operation[call]), operation + (flags ? " + " + flags : ""));
+    add("device", number + (name ? " " + name : ""));
   }
-  tell("pid", pid + (tid === pid ? "" : ", thread " + tid) + " " + comm);
-  if (calls.returned[call] != null) tell("returned", calls.returned[call]);
-  if (source) tell("source", source);
-  const hidden = shown.passes[call] ? "" : element("p", "note", "Hidden by the filters or the range of time.");
+  add("pid", pid + (tid === pid ? "" : ", thread " + tid) + " " + comm);
+  if (calls.returned[call] != null) add("returned", calls.returned[call]);
+  if (source) add("source", source);
+  const hidden = shown.passes[call] ? "" : element("p", "note", "Hidden by the filters or the time range.");
   return [element("h2", "call", ...signature(nth)), hidden, list];
 }
 
-// The life of the call's object, or what is known of it without one.
+// The life of the call's object. If it has none, the calls with this object.
 function track(call, story) {
   const life = lives[calls.life[call]], listed = story.slice(0, MOST);
   const from = life ? life.start : calls.start[story[0]];
   const to = listed.reduce((to, each) => Math.max(to, until[each]), Math.max(life ? life.end : from, from + 1));
-  const between = "The calls between two lives: behind one's bio_endio, before the next one's submit_bio.";
+  const between = "These calls are between two lives: after bio_endio of one, and before submit_bio of the next.";
   const summary = element("p", "", life || !lives.length ? "" : between);
   if (life) {
     const text = " \u00b7 " + about(life) + " \u00b7 " + plural(life.calls.length, "call") + " ";
@@ -77,11 +78,11 @@ function track(call, story) {
   const take = button("take", () => change({ selected: new Set(story) }), "Select all");
   const acts = element("div", "acts", title, button("zoom", () => zoom(from, to), "Zoom"), take);
   const list = steps(listed, from, to, life?.operation);
-  if (story.length > MOST) list.append(element("p", "note", "and " + integer(story.length - MOST) + " calls more"));
+  if (story.length > MOST) list.append(element("p", "note", "and " + integer(story.length - MOST) + " more calls"));
   return [acts, summary, list];
 }
 
-// Calls on every CPU and in every task, each with its place in time, and between them the times in which none ran.
+// The calls on all CPUs and in all tasks, each with its place in time, and the gaps in which none of them ran.
 function steps(listed, from, to, operation) {
   const list = element("div", "track"), share = (time) => (100 * time) / (to - from);
   const cells = (at, name, level, bar, start, until, lasted) => {

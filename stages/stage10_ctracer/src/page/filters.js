@@ -3,7 +3,7 @@ import { calls } from "./model.js";
 import { button, byId, element, integer, labels, swatch } from "./text.js";
 import { change, state, working } from "./state.js";
 
-const MANY = 10; // values from which on a menu has a search of its own
+const MANY = 10; // a menu with more values than this has its own search field
 const titles = {
   cpu: "CPU", task: "Task", function: "Function", device: "Device", operation: "Operation", interrupt: "Runs in",
 };

@@ -8,7 +8,7 @@ import { clearSelected, foldAll, go, left, move, page, right, select, selectBetw
 import { pan, zoom, zoomBy, zoomOut } from "./axis.js";
 import { showAll } from "./filters.js";
 
-// The next call of the life that is followed, or the one before.
+// Goes to the next call of the current life, or to the previous one.
 function follow(by) {
   const all = state.cursor < 0 ? [] : followed(state.cursor);
   go(all[all.indexOf(state.cursor) + by]);
@@ -24,7 +24,7 @@ function search(query) {
 }
 const only = () => change({ only: !state.only && state.selected.size > 0 });
 const help = () => byId("keys").showModal();
-// One step back towards the whole: each press clears the first of these that there is.
+// Each press of Esc clears one thing, the first of these that is set.
 function clear() {
   if (state.query) search("");
   else if (state.selected.size) clearSelected();
@@ -36,7 +36,7 @@ function clear() {
   }
 }
 
-// The buttons: what each does, and when it can.
+// The buttons: what each does, and when it is enabled.
 const some = () => state.selected.size > 0;
 const two = () => some() && state.selected.size + (state.cursor >= 0 && !state.selected.has(state.cursor)) > 1;
 const buttons = {
@@ -74,7 +74,7 @@ const searchKeys = {
 addEventListener("keydown", (event) => {
   const { target, key } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
-  // What the browser itself does with a key: it presses buttons and closes menus.
+  // Leave these keys to the browser, which presses buttons and closes menus with them.
   if (target.closest("button") && (key === "Enter" || key === " ")) return;
   if (key === "Escape" && document.querySelector(":popover-open")) return;
   const own = { search: searchKeys, bars: barKeys }[target.id]?.[(event.shiftKey ? "Shift+" : "") + key];

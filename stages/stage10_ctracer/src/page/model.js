@@ -1,10 +1,10 @@
-// The recording: its columns as arrays of numbers, and the tree that its calls make. Nothing here ever changes.
+// The recording: its columns as arrays of numbers, and the tree of its calls. Nothing here ever changes.
 
 export const view = JSON.parse(document.getElementById("view").textContent);
 export const count = view.calls.start.length;
 export const lives = view.lives;
 
-// What a view has not, such as the sectors of another class than bio, is -1 everywhere: "none".
+// A column that the view doesn't have, such as sectors if the class isn't bio, is -1 everywhere, which means "none".
 const numbers = [
   "function", "task", "cpu", "interrupt", "object", "life", "parent", "depth", "start", "duration",
   "sector", "bytes", "operation", "flags", "device", "status",
@@ -13,14 +13,14 @@ const column = (name) => new Float64Array(view.calls[name] ?? Array(count).fill(
 export const calls = Object.fromEntries(numbers.map((name) => [name, column(name)]));
 calls.returned = view.calls.returned;
 
-// When each call was over. Of one whose return was not seen, that is not known, and its start is the last that is.
+// When each call ended. If we didn't see its return, we use its start, the last time that we know.
 export const until = calls.start.map((start, call) => start + Math.max(calls.duration[call], 0));
 
-// The whole of the recording is from 0 to here.
+// The whole recording is from 0 to this time.
 export const end = Math.max(view.end_ns - view.start_ns, until.reduce((last, time) => Math.max(last, time), 1));
 
-// The tree as a list: `order` has each call right before those that it made, `place` is where a call is in it, and
-// `size` how many places its whole subtree takes.
+// The tree as a list: in `order`, each call comes right before the calls that it made. `place` is a call's index in it,
+// and `size` is the number of calls in its subtree, itself included.
 export const order = [], place = new Int32Array(count), size = new Int32Array(count);
 const children = Array.from({ length: count + 1 }, () => []);
 calls.parent.forEach((parent, call) => children[parent + 1].push(call));
@@ -32,8 +32,8 @@ function put(call) {
 }
 children[0].forEach(put);
 
-// What is shown as one story: the calls of a life, or of a call that belongs to none, those before and behind it with
-// the same object, as far as the next one that does. `NEAR` keeps that short where no call does.
+// The calls that we show together with a call: those of its life. If it belongs to no life, those with the same object
+// before and after it, up to the next life. `NEAR` limits their number if there is no life nearby.
 const NEAR = 200;
 export function followed(call) {
   if (calls.life[call] >= 0) return lives[calls.life[call]].calls;

@@ -1,4 +1,4 @@
-// The pointer over the axis: a drag takes a range, the wheel zooms, a click on a bar leads to its life.
+// The pointer over the axis: drag to choose a range, turn the wheel to zoom, click a bar to go to its life.
 import { lives } from "./model.js";
 import { about, byId, lasted } from "./text.js";
 import { state, whole } from "./state.js";
@@ -7,7 +7,7 @@ import { bars, box, overview, pan, scaleOf, zoom, zoomBy, zoomOut } from "./axis
 
 const tip = byId("tip");
 
-// The life under the pointer. A bar may be thinner than a pointer is exact.
+// The life under the pointer, or near it, because a bar can be too thin to hit exactly.
 function under(event) {
   const scale = scaleOf(bars), beside = (at, from, length) => Math.max(from - at, at - from - length, 0);
   let nearest, least = 4;
@@ -19,7 +19,7 @@ function under(event) {
   return nearest;
 }
 
-// A drag over a canvas takes that range; over the overview's own range, it moves it.
+// Dragging over a canvas chooses that range. Dragging the overview's present range moves it.
 let drag = null;
 for (const canvas of [overview, bars]) {
   canvas.addEventListener("pointerdown", (event) => {

@@ -1,9 +1,9 @@
-// What the recording is, what it lacks, and its figures.
+// The recording: what was traced, what was lost, and its figures.
 import { calls, count, end, lives, view } from "./model.js";
 import { button, byId, bytes, element, integer, labels, latency, plural, swatch, time, timeInColumn } from "./text.js";
 import { jump } from "./tree.js";
 
-const SLOW = 12; // lives that are listed
+const SLOW = 12; // how many of the longest lives we list
 
 document.title = "struct " + view.class + ": " + plural(count, "call");
 byId("class").textContent = "struct " + view.class;
@@ -12,26 +12,26 @@ if (count) facts.splice(1, 0, plural(new Set(calls.function).size, "function"), 
 if (lives.length) facts.splice(1, 0, plural(lives.length, "life", "lives"));
 byId("facts").textContent = facts.join(" \u00b7 ");
 
-const tell = (name, text) => byId("losses").append(element("p", name, text));
+const report = (name, text) => byId("losses").append(element("p", name, text));
 const lost = view.lost.reduce((sum, each) => sum + each, 0);
-const reason = "What comes while a probe is at work on the same CPU is not shown: the kernel runs no second one then. ";
-if (!view.lost.length) tell("bad", "The recording was cut short. How many events were lost is not known.");
+const reason = "While one probe is running, the kernel skips others on the same CPU, and their calls are not shown. ";
+if (!view.lost.length) report("bad", "The recording was cut short. How many events were lost is not known.");
 if (lost) {
   const where = view.lost.flatMap((each, cpu) => (each ? ["CPU " + cpu + ": " + integer(each)] : [])).join(", ");
-  const holes = "What is shown has holes: calls without a return, lives without an end.";
-  tell("bad", `${plural(lost, "event")} found no room in the buffer (${where}). ${holes}`);
+  const holes = "So calls may lack a return, and lives may lack an end.";
+  report("bad", `${plural(lost, "event")} found no room in the buffer (${where}). ${holes}`);
 }
-if (view.suppressed) tell("bad", reason + "It kept back " + plural(view.suppressed, "call") + ".");
-if (view.suppressed === null) tell("", reason + "This kernel does not tell how many calls that were.");
+if (view.suppressed) report("bad", reason + "It skipped " + plural(view.suppressed, "call") + ".");
+if (view.suppressed === null) report("", reason + "This kernel does not count the skipped calls.");
 if (!count) {
   document.body.classList.add("empty");
   const watched = plural(view.functions.length, "function");
-  const told = `None of the ${watched} that were watched was called with a struct ${view.class}.`;
+  const why = `None of the ${watched} that were traced was called with a struct ${view.class}.`;
   const fix = "Record while there is I/O, or for longer, or with a wider --functions, --pid or --device.";
-  byId("nothing").replaceChildren(element("b", "", "This recording is empty."), element("p", "", told + " " + fix));
+  byId("nothing").replaceChildren(element("b", "", "This recording is empty."), element("p", "", why + " " + fix));
 }
 
-// Its figures, and the lives that took longest, which stand beside the tree until a call is looked at.
+// The recording's figures and the longest lives, which we show beside the tree until you choose a call.
 export function recording() {
   const title = element("h2", "", "The recording");
   if (!lives.length) return [title, count ? "Click a call to see the object that it was called with." : ""];
@@ -39,7 +39,7 @@ export function recording() {
   const sums = view.operations.flatMap((name, operation) => {
     const all = lives.filter((life) => life.operation === operation);
     if (!all.length) return [];
-    // The one with this rank, counted from the shortest.
+    // The time at this share of the sorted list, for example the median at 0.5.
     const times = ended.filter((life) => life.operation === operation).map(latency);
     const at = (share) => (times.length ? time(times[Math.ceil(share * times.length) - 1]) : "\u2013");
     const moved = bytes(all.reduce((sum, life) => sum + life.bytes, 0));

@@ -1,11 +1,12 @@
-// Search: which calls have the text somewhere in them, and going from one to the next.
+// Search: finds the calls that contain a text, and goes from one to the next.
 import { calls, count, order, place, view } from "./model.js";
 import { byId, integer, labels } from "./text.js";
 import { drawing, state, working } from "./state.js";
 import { shown } from "./shown.js";
 import { go } from "./tree.js";
 
-// The calls that match and pass the filters, in the order of the tree, and each call's number in that list, from 1.
+// The calls that match and pass the filters, in the order of the tree, and each call's number in that list, counted
+// from 1.
 const found = { calls: [], nth: new Int32Array(count) };
 export const matches = (call) => found.nth[call] > 0;
 
@@ -14,7 +15,7 @@ working(() => {
   found.calls = [];
   found.nth.fill(0);
   if (!query) return;
-  // What is in a table is looked at once, however many calls share it.
+  // We search each table once, because many calls share an entry.
   const hits = (table, name) => (table || []).map((each, nth) => name(nth, each).toLowerCase().includes(query));
   const itself = (_, name) => name;
   const tables = Object.entries({
@@ -29,7 +30,8 @@ working(() => {
   }
 });
 
-// To the next match behind the cursor, or before it; from the last one on to the first.
+// Goes to the next match after the cursor, or the previous one before it. After the last match comes the first one
+// again.
 export function next(by) {
   const all = found.calls, here = state.cursor < 0 ? (by > 0 ? -1 : count) : place[state.cursor];
   if (by > 0) go(all.find((call) => place[call] > here) ?? all[0]);

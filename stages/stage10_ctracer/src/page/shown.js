@@ -3,15 +3,15 @@ import { calls, count, lives, order, place, size, until } from "./model.js";
 import { state, working } from "./state.js";
 
 export const shown = {
-  kept: new Uint8Array(count), // by call: by all filters but the time
-  passes: new Uint8Array(count), // by call
-  before: new Int32Array(count + 1), // by place: how many calls pass that come before it
+  kept: new Uint8Array(count), // by call: passes all filters except the time?
+  passes: new Uint8Array(count), // by call: passes all filters?
+  before: new Int32Array(count + 1), // by place: how many calls before it pass
   calls: new Int32Array(count), // by row
   level: new Int32Array(count), // by row
   row: new Int32Array(count), // by call; -1: it is not shown
   rows: 0,
-  version: 0, // goes up when other calls pass
-  lives: new Uint8Array(lives.length), // has a life any call that passes?
+  version: 0, // goes up whenever the filters are applied again
+  lives: new Uint8Array(lives.length), // does any call of the life pass?
 };
 
 working(() => {
@@ -30,8 +30,8 @@ working(() => {
   fill();
 });
 
-// Puts the rows together, anew after something was folded. A call whose parent is not shown stands below the nearest
-// one that is.
+// Builds the rows. Call it again after folding. A call whose parent is not shown appears below its nearest ancestor
+// that is.
 export function fill() {
   shown.rows = 0;
   shown.row.fill(-1);

@@ -1,13 +1,13 @@
-// What the reader has chosen, and what tells all parts of the page when that changes.
+// The reader's choices, and how all parts of the page learn about a change.
 import { count, end } from "./model.js";
 import { labels } from "./text.js";
 
 export const state = {
-  cursor: -1, // the call that is looked at
+  cursor: -1, // the current call
   folded: new Uint8Array(count), // by call
   selected: new Set(), // calls
-  only: false, // are those the only ones that are shown?
-  hidden: Object.fromEntries(Object.keys(labels).map((name) => [name, new Set()])), // what the filters keep back
+  only: false, // show only the selected calls?
+  hidden: Object.fromEntries(Object.keys(labels).map((name) => [name, new Set()])), // the values that the filters hide
   from: 0, // the range of time, in nanoseconds since the start
   to: end,
   query: "",
@@ -15,8 +15,8 @@ export const state = {
 export const whole = () => state.from === 0 && state.to === end;
 export const filtered = () => Object.values(state.hidden).some((values) => values.size > 0);
 
-// When what is chosen changes, what passes is worked out anew, at once. Before the next picture each part draws itself;
-// what is costly to draw looks first whether it has changed.
+// When a choice changes, we immediately compute again which calls pass. Before the next frame each part draws itself. A
+// part that is expensive to draw checks first whether anything has changed for it.
 const works = [], draws = [];
 export const working = (work) => works.push(work);
 export const drawing = (draw) => draws.push(draw);

@@ -1,9 +1,9 @@
-// How things are written, and how elements are made. Text is only ever set as text, never as HTML.
+// How we write numbers and names, and how we make elements. We set text only as text, never as HTML.
 import { view } from "./model.js";
 
 export const byId = (id) => document.getElementById(id);
 
-// Of an element's class names, those count that are true: ["row", isCursor && "cursor"].
+// `names` are the element's class names. False ones are left out: ["row", isCursor && "cursor"].
 export function element(tag, names, ...children) {
   const made = document.createElement(tag), given = [names].flat().filter(Boolean);
   if (given.length) made.className = given.join(" ");
@@ -19,7 +19,7 @@ export function button(name, act, ...children) {
 export const integer = new Intl.NumberFormat("en").format;
 export const plural = (number, noun, nouns = noun + "s") => integer(number) + " " + (number === 1 ? noun : nouns);
 
-// Numbers in the unit that suits them, to four digits, or for a column of them, to three decimals. -1 is "not known".
+// Numbers in a suitable unit, with four digits, or in a column with three decimals. -1 means "not known".
 const SIZES = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
 const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]];
 const four = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 }).format;
@@ -33,13 +33,14 @@ export const time = (ns) => written(ns, TIMES);
 export const timeInColumn = (ns) => written(ns, TIMES, ns < 1000 ? four : (number) => number.toFixed(3));
 export const unitOf = (ns) => unitIn(TIMES, ns);
 
-// Nanoseconds since the start as seconds, the last three digits apart, so that the rest reads as microseconds.
+// Nanoseconds since the start, in seconds. The last three digits are separate, so you can read the rest as
+// microseconds.
 export function clock(ns) {
   const digits = String(ns).padStart(10, "0");
   return [digits.slice(0, -9) + "." + digits.slice(-9, -3), element("span", "faint", digits.slice(-3))];
 }
 
-// What stands for a number of the view's tables. These are also what can be filtered by.
+// The names of the numbers in the view's tables. There is a filter for each of these.
 export const labels = {
   cpu: (cpu) => String(cpu),
   task: (task) => view.tasks[task].comm + "-" + view.tasks[task].tid,
@@ -49,7 +50,7 @@ export const labels = {
   interrupt: (interrupt) => (interrupt > 0 ? "an interrupt" : "the task itself"),
 };
 
-// The names of the operations' colours in page.css. Operations that are rare share the last one.
+// The names of the operations' colors in page.css. Rare operations share the last one.
 export const COLOURS = ["read", "write", "flush", "discard", "other"];
 export const colour = (operation) => COLOURS.find((name) => name === view.operations?.[operation]) || "other";
 export function swatch(operation, name = "swatch") {
@@ -63,7 +64,7 @@ export const lasted = (life) => (life.end < 0 ? "end not seen" : time(latency(li
 export const about = ({ operation, bytes: size, sector, device }) =>
   [labels.operation(operation), bytes(size), "sector " + sector, labels.device(device)].join(" \u00b7 ");
 
-// A function's name and its parameters, the one that is followed apart.
+// A function's name and its parameters. The parameter for the object is marked.
 export function signature(nth) {
   const { name, prototype, argument } = view.functions[nth];
   const open = prototype.indexOf("("), close = prototype.lastIndexOf(")"), cuts = [open];

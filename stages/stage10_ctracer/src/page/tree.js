@@ -1,4 +1,4 @@
-// The tree of calls. However many rows there are, only those in sight are elements.
+// The tree of calls. Only the visible rows are elements, however many rows there are.
 import { calls, view } from "./model.js";
 import { byId, clock, element, labels, signature, swatch, timeInColumn } from "./text.js";
 import { change, drawing, redraw, state, working } from "./state.js";
@@ -6,13 +6,13 @@ import { fill, hasChildren, shown, total } from "./shown.js";
 import { matches } from "./search.js";
 
 const ROW = 22; // pixels, as in page.css
-const TALLEST = 2_000_000; // pixels; browsers can't make elements of any height
-const LONG = 1e6; // nanoseconds from which on a duration stands out
+const TALLEST = 2_000_000; // pixels; browsers limit the height of elements
+const LONG = 1e6; // nanoseconds; we highlight durations from here on
 const tree = byId("tree"), body = byId("rows");
 const head = tree.firstElementChild;
 
-// How tall the rows are, how much of that is in sight, and how far rows move for each pixel that is scrolled: 1, unless
-// there are too many.
+// How tall all rows are, how much of that is visible, and how far rows move for each pixel that you scroll: 1, unless
+// there are too many rows.
 const inSight = () => tree.clientHeight - head.offsetHeight;
 const tall = () => Math.min(shown.rows * ROW, TALLEST);
 const scale = () => (tall() < TALLEST ? 1 : (shown.rows * ROW - inSight()) / (TALLEST - inSight()));
@@ -22,7 +22,7 @@ function scrollRows(top) {
   tree.scrollTop = top / scale();
 }
 
-// Where in sight the cursor's row was drawn. When other calls pass the filters, it stays there.
+// Where we drew the cursor's row. When the filters change, it stays there.
 let held = -1;
 working(() => {
   if (held >= 0 && shown.row[state.cursor] >= 0) scrollRows(shown.row[state.cursor] * ROW - held);
@@ -80,8 +80,8 @@ function cell(names, ...children) {
   return made;
 }
 
-// Looks at a call: opens what it is folded into, and brings it in sight. One that a filter hides is looked at all the
-// same.
+// Makes a call the current one: unfolds the calls around it and scrolls to it. A call that a filter hides can be the
+// current one, too.
 export function go(call) {
   if (!(call >= 0)) return;
   let folded = 0;
@@ -95,7 +95,7 @@ export function go(call) {
   const row = shown.row[call];
   if (row < 0) return;
   const top = row * ROW, bottom = top + ROW - inSight(), now = tree.scrollTop * scale();
-  // The next row scrolls in at the edge; what is further away comes to the middle.
+  // The next row scrolls in at the edge. A row further away goes to the middle.
   if (top < now - ROW || bottom > now + ROW) scrollRows(top - inSight() / 2);
   else scrollRows(Math.max(Math.min(now, top), bottom));
 }
@@ -105,7 +105,7 @@ export function jump(call) {
 }
 const goRow = (row) => go(shown.calls[Math.min(Math.max(row, 0), shown.rows - 1)]);
 export function move(by) {
-  // Without a cursor in sight, down leads to the first row.
+  // If the cursor's row is not shown, the down key goes to the first row.
   if (shown.rows) goRow((shown.row[state.cursor] ?? -1) + by);
 }
 export const page = () => Math.max(Math.floor(inSight() / ROW) - 1, 1);
@@ -119,12 +119,12 @@ export function foldAll(shut) {
   state.folded.fill(shut);
   fill();
   redraw();
-  // The cursor stays in sight: it goes to the row that now holds its call.
+  // The cursor goes to the row into which its call is now folded.
   let at = state.cursor;
   while (shut && calls.parent[at] >= 0) at = calls.parent[at];
   go(at);
 }
-// Left folds, or goes up where there is nothing to fold; right unfolds, or goes down.
+// Left folds, or goes up if there is nothing to fold. Right unfolds, or goes down.
 export function left() {
   const { cursor, folded } = state, row = shown.row[cursor] ?? -1;
   if (row < 0) move(0);
@@ -146,7 +146,8 @@ export function select(call) {
   if (!state.selected.delete(call)) state.selected.add(call);
   selected();
 }
-// Selects all rows between the first and the last that are selected; where it is only one, between that and the cursor.
+// Selects all rows between the first and the last selected row. If only one is selected, between that one and the
+// cursor.
 const ends = () => new Set(state.selected.size === 1 ? [...state.selected, state.cursor] : state.selected);
 export function selectBetween() {
   const rows = [...ends()].map((call) => shown.row[call]).filter((row) => row >= 0).sort((a, b) => a - b);
@@ -154,7 +155,7 @@ export function selectBetween() {
   selected();
 }
 export const clearSelected = () => selected(new Set());
-// What is selected matters to what is shown only if nothing else is.
+// The selection affects which calls are shown only if "Only selected" is on.
 function selected(calls = state.selected) {
   state.selected = calls;
   if (state.only) change({ only: calls.size > 0 });

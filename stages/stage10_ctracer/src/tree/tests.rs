@@ -1,7 +1,7 @@
 use super::*;
 use crate::recording::{Bio, Device, Function, Returned};
 
-/// A task's stack, and the stack that interrupts have on CPU 0.
+/// A task's stack, and the interrupts' stack on CPU 0.
 const STACK: u64 = 0xffff_c900_0010_4000;
 const INTERRUPTS: u64 = 0xffff_c900_0000_4000;
 
@@ -12,7 +12,7 @@ const OUTER: u32 = 2;
 const INNER: u32 = 3;
 const LAST: u32 = 4;
 
-/// Events by hand: each is a nanosecond after the one before.
+/// Makes events by hand. Each comes a nanosecond after the one before.
 #[derive(Default)]
 pub(crate) struct Script {
     records: Vec<Record>,
@@ -34,7 +34,7 @@ impl Script {
         self
     }
 
-    /// How deep in the stack; what is deeper than 1000 is on the interrupts' stack.
+    /// A place at this depth of the stack. A depth of 1000 or more is on the interrupts' stack.
     fn place(&mut self, depth: u64) -> Place {
         self.time += 1;
         let interrupt = depth >= 1000;
@@ -56,21 +56,21 @@ impl Script {
         self
     }
 
-    /// As where the kernel tells which function returns.
+    /// A return as on kernels that report which function returns.
     fn ret(&mut self, function: u32, depth: u64) -> &mut Self {
         let place = self.place(depth);
         self.records.push(Record::Return(Return { place, function: Some(function), value: 0 }));
         self
     }
 
-    /// As where it does not.
+    /// A return as on kernels that don't.
     fn nameless(&mut self, depth: u64) -> &mut Self {
         let place = self.place(depth);
         self.records.push(Record::Return(Return { place, function: None, value: 0 }));
         self
     }
 
-    /// A bio's call of these two, without anything in it.
+    /// A call and its return, with nothing in between.
     fn both(&mut self, function: u32, depth: u64, object: u64, bio: Bio) -> &mut Self {
         self.bio_call(function, depth, object, bio).ret(function, depth)
     }
@@ -91,8 +91,8 @@ impl Script {
     }
 }
 
-/// Two writes to a partition by a task on CPU 0; the first is ended by an interrupt, within which a return is lost, the second
-/// was in flight when the recording ended.
+/// A task on CPU 0 writes twice to a partition. An interrupt ends the first write, and a return in it is lost. The
+/// second write was still in flight when the recording ended.
 pub(crate) fn two_writes() -> Tree {
     let bio = |sector| Bio {
         sector,
@@ -114,7 +114,7 @@ pub(crate) fn two_writes() -> Tree {
     script.tree()
 }
 
-/// Each call: how deep it is, its name, its duration, the thread; `!` in an interrupt.
+/// Each call as text: its depth, name, duration and thread, and `!` if it was in an interrupt.
 fn calls(tree: &Tree) -> Vec<String> {
     let one = |call: &Call| {
         let duration = call.end.map_or("?".to_owned(), |end| (end - call.place.time).to_string());
@@ -125,7 +125,7 @@ fn calls(tree: &Tree) -> Vec<String> {
     tree.calls.iter().map(one).collect()
 }
 
-/// Each life: start, end, the names of its calls.
+/// Each life: its start, its end, and the names of its calls.
 fn lives(tree: &Tree) -> Vec<(u64, Option<u64>, Vec<&'static str>)> {
     let name = |call: &usize| NAMES[tree.calls[*call].function];
     tree.lives.iter().map(|life| (life.start, life.end, life.calls.iter().map(name).collect())).collect()
@@ -163,8 +163,8 @@ fn a_function_that_ends_with_a_jump_is_around_its_target() {
 }
 
 #[test]
-fn a_lost_return_does_not_bend_what_comes_later() {
-    // The return of the first `outer` is lost. What comes later is at the same place, deeper, and further up.
+fn a_lost_return_does_not_disturb_later_calls() {
+    // The return of the first `outer` is lost. Later calls have the same stack pointer, or are deeper, or further up.
     for depth in [1, 2, 0] {
         for nameless in [false, true] {
             let mut script = Script::new();
@@ -212,7 +212,7 @@ fn an_interrupt_is_no_child_of_what_it_interrupts() {
 }
 
 #[test]
-fn tasks_that_take_turns_have_trees_of_their_own() {
+fn tasks_that_take_turns_have_separate_trees() {
     let tree = Script::new()
         .call(OUTER, 1)
         .by(8)
@@ -259,20 +259,21 @@ fn a_bio_that_was_split_ends_with_the_last_of_its_pieces() {
         |remaining, parent_remaining| Bio { remaining, parent: 0xb10, parent_remaining, ..Bio::default() };
     let mut script = Script::new();
     script.bio_call(SUBMIT, 1, 0xb10, remaining(1)).both(INNER, 2, 0xc1d, piece(1, 2)).ret(SUBMIT, 1);
-    // The rest of it ends first: one of two. Then its piece, within which the kernel goes on to it.
+    // First the rest of the bio ends, which is one end of two. Then its piece ends, and in that call the kernel ends
+    // the bio.
     script.both(END, 1001, 0xb10, remaining(2)).both(OUTER, 1001, 0xc1d, piece(1, 1));
     script.both(END, 1001, 0xc1d, piece(1, 1)).both(LAST, 1001, 0xc1d, piece(1, 1));
     let whole = vec!["submit_bio", "inner", "bio_endio", "outer", "bio_endio"];
     assert_eq!(lives(&script.tree()), [(1, Some(9), whole.clone())]);
 
-    // The other way round.
+    // The other way around.
     let mut script = Script::new();
     script.bio_call(SUBMIT, 1, 0xb10, remaining(1)).both(INNER, 2, 0xc1d, piece(1, 2)).ret(SUBMIT, 1);
     script.both(END, 1001, 0xc1d, piece(1, 2)).both(OUTER, 1001, 0xb10, remaining(1));
     script.both(END, 1001, 0xb10, remaining(1));
     assert_eq!(lives(&script.tree())[0].1, Some(9));
 
-    // Only one of both has ended.
+    // Only one of the two has ended.
     let mut script = Script::new();
     script.both(SUBMIT, 1, 0xb10, remaining(1)).both(END, 1001, 0xb10, remaining(2));
     assert_eq!(lives(&script.tree())[0].1, None);
@@ -291,7 +292,7 @@ fn the_first_error_of_a_piece_is_that_of_the_bio() {
 
 #[test]
 fn two_cpus_may_end_it_at_the_same_time() {
-    // Both see that two remain, since neither has counted yet.
+    // Both see that two ends remain, because neither has counted its own yet.
     let mut script = Script::new();
     script.both(SUBMIT, 1, 0xb10, remaining(1));
     script.bio_call(END, 1, 0xb10, remaining(2)).by(8).bio_call(END, 1, 0xb10, remaining(2));
@@ -301,7 +302,7 @@ fn two_cpus_may_end_it_at_the_same_time() {
 
 #[test]
 fn a_child_never_lasts_longer_than_its_parent() {
-    // A return that was given to the wrong call, as it may be where the kernel does not tell whose it is.
+    // A return that was matched to the wrong call, which can happen if the kernel doesn't report the function.
     let tree = Script::new().call(OUTER, 2).call(INNER, 3).nameless(2).nameless(3).tree();
     for call in &tree.calls {
         let parent = call.parent.map(|parent| &tree.calls[parent]);
@@ -310,7 +311,7 @@ fn a_child_never_lasts_longer_than_its_parent() {
 }
 
 #[test]
-fn no_events_are_no_tree() {
+fn no_events_make_an_empty_tree() {
     let tree = Script::new().tree();
     assert!(tree.calls.is_empty() && tree.lives.is_empty());
 }

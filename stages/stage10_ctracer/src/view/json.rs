@@ -1,7 +1,7 @@
-//! All of it as one JSON document, column by column, so that many calls stay small. It is what `--json` prints, and what the
-//! page shows.
+//! A recording as one JSON document, which `--json` prints and the page shows. Calls are stored as columns, which keeps
+//! the document small.
 //!
-//! Times are nanoseconds since `start_ns`; -1 stands for none.
+//! Times are in nanoseconds since `start_ns`; -1 means none.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -23,11 +23,11 @@ pub struct View {
     pub kernel: String,
     /// When the first call was made, by the clock of `bpf_ktime_get_ns()`.
     pub start_ns: u64,
-    /// When the last event was, by the same clock.
+    /// When the last event came, by the same clock.
     pub end_ns: u64,
-    /// Events that found no room, for each CPU; empty if the recording was cut.
+    /// Events that found no room in the ring buffer, for each CPU; empty if the recording was cut short.
     pub lost: Vec<u64>,
-    /// Calls that the kernel did not show to the programs; null where it does not tell.
+    /// Calls for which the kernel did not run the programs; null on kernels that don't count them.
     pub suppressed: Option<u64>,
     /// Functions.
     pub functions: Vec<Function>,
@@ -35,7 +35,7 @@ pub struct View {
     pub tasks: Vec<Task>,
     /// Disks and partitions.
     pub devices: Vec<Device>,
-    /// What bios do, such as `write`.
+    /// Operations of bios, such as `write`.
     pub operations: Vec<String>,
     /// Sets of flags, such as `Sync-Idle`.
     pub flag_names: Vec<String>,
@@ -52,9 +52,9 @@ pub struct View {
 pub struct Function {
     name: String,
     prototype: String,
-    /// Which of its arguments is the object, the first one is 1.
+    /// Which argument is the object, counted from 1.
     argument: u8,
-    /// Such as `block/blk-core.c:905`, if debug info was at hand.
+    /// Such as `block/blk-core.c:905`, if debug info was available.
     source: Option<String>,
 }
 
@@ -65,7 +65,7 @@ pub struct Device {
     name: String,
 }
 
-/// One entry for each call. Of another class than bio, the columns of a bio's data are not there.
+/// Each column has one entry per call. If the class isn't bio, the columns of a bio's data are left out.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Calls {
     function: Vec<usize>,
@@ -83,7 +83,7 @@ pub struct Calls {
     bio: Option<Bios>,
 }
 
-/// What each call's bio held.
+/// The contents of each call's bio.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Bios {
     sector: Vec<u64>,
@@ -109,7 +109,7 @@ pub struct Life {
     calls: Vec<usize>,
 }
 
-/// Distinct things, in the order in which they came.
+/// Distinct values, in the order in which they first came.
 #[derive(Debug)]
 struct Table<K>(HashMap<K, usize>, Vec<K>);
 
@@ -128,7 +128,7 @@ impl<K: Clone + Eq + Hash> Table<K> {
 }
 
 impl View {
-    /// What a recording says.
+    /// The document for a recording.
     pub fn of(tree: &Tree) -> Self {
         let start_ns = tree.calls.first().map_or(0, |call| call.place.time);
         let ends = tree.calls.iter().map(|call| call.end.unwrap_or(call.place.time));

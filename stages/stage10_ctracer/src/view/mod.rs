@@ -1,4 +1,4 @@
-//! Show: what a recording says, as text, as JSON, as a page for a browser and as a trace for Perfetto.
+//! Show: prints a recording as text or JSON, or writes it as a page for a browser or a trace for Perfetto.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -17,14 +17,14 @@ pub mod json;
 pub mod perfetto;
 pub mod text;
 
-/// How to show it.
+/// How to show a recording.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ShowArgs {
-    /// Print all of it as one JSON document
+    /// Print the whole recording as one JSON document
     #[arg(long, conflicts_with_all = ["life", "slowest", "lines"])]
     pub json: bool,
 
-    /// Print the lives of the bio at this address, through all threads and CPUs
+    /// Print the lives of the bio at this address, across all threads and CPUs
     #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with = "slowest")]
     pub life: Option<u64>,
 
@@ -32,24 +32,24 @@ pub struct ShowArgs {
     #[arg(long, value_name = "N")]
     pub slowest: Option<usize>,
 
-    /// Print no more than N lines of the call tree
+    /// Print at most N lines of the call tree
     #[arg(long, value_name = "N")]
     pub lines: Option<usize>,
 
-    /// Write a page that a browser shows: the calls, each bio's data and its life, and all lives over time
+    /// Write a page for a browser, with the calls, each bio's data and life, and all lives over time
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Write a trace that Perfetto and Chrome open (trace-event JSON)
+    /// Write a trace that you can open in Perfetto and Chrome (trace-event JSON)
     #[arg(long, value_name = "FILE")]
     pub perfetto: Option<PathBuf>,
 }
 
 impl ShowArgs {
-    /// Whether a recording of this class, kept in `output`, can be shown so; asked before there is one. Changes no file.
+    /// Checks before the recording that we can show it with these options and write all files. Changes no file.
     ///
     /// # Errors
-    /// If it has no lives that could be shown, or a file can't be written.
+    /// If the options don't fit the class, or a file can't be written.
     pub fn check(&self, class: &str, output: Option<&Path>) -> Result<()> {
         self.check_class(class)?;
         let mut files = BTreeSet::new();
@@ -59,11 +59,11 @@ impl ShowArgs {
                     .evidence(error)
                     .fix("name a file in a folder that exists and that you may write to")
             })?;
-            // One file has many names: x, ./x.
+            // A file has many names, such as x and ./x.
             if !files.insert(path::absolute(file).map(clean).unwrap_or_default()) {
-                return Err(Error::new("each file can hold one thing only")
+                return Err(Error::new("two outputs cannot go to the same file")
                     .evidence(format!("{} is named more than once", file.display()))
-                    .fix("name another one"));
+                    .fix("choose different files"));
             }
         }
         Ok(())
@@ -73,20 +73,20 @@ impl ShowArgs {
         if class == "bio" || self.life.is_none() && self.slowest.is_none() {
             return Ok(());
         }
-        Err(Error::new(format!("of a struct {class} no lives are known"))
-            .evidence("--life and --slowest are for bios, which have a beginning and an end that are traced")
-            .fix("leave them out"))
+        Err(Error::new(format!("a struct {class} has no lives to show"))
+            .evidence("--life and --slowest work only for bios, whose beginning and end we trace")
+            .fix("leave out --life and --slowest"))
     }
 
     /// Reads a recording and shows it.
     ///
     /// # Errors
-    /// If the file can't be read or is none of ours, or what it says can't be written.
+    /// If the file can't be read, is not a recording, or the output can't be written.
     pub fn show(&self, recording: &Path) -> Result<()> {
         let recording = Recording::read(recording)?;
         self.check_class(&recording.header.class)?;
         if recording.cut {
-            eprintln!("warning: the recording is cut short; this is what it has up to the cut");
+            eprintln!("warning: the recording is cut short; this shows what it has up to the cut");
         }
         let tree = Tree::new(recording);
         if let Some(file) = &self.html {
@@ -102,7 +102,7 @@ impl ShowArgs {
         match (self.life, self.slowest) {
             (Some(object), _) => report::print_text(text::lives_of(&tree, object)?)?,
             (None, Some(most)) => report::print_text(text::slowest(&tree, most))?,
-            // Who asked for a file has it.
+            // With --html or --perfetto, the file is the output.
             (None, None) if self.html.is_some() || self.perfetto.is_some() => {}
             (None, None) => report::print_text(text::tree(&tree, self.lines))?,
         }
@@ -115,7 +115,7 @@ fn check_file(file: &Path) -> io::Result<()> {
         Ok(there) if there.is_file() || there.is_dir() => {
             OpenOptions::new().append(true).open(file).map(drop)
         }
-        // Of a pipe, its reader would take this for the end.
+        // We don't open a pipe, because closing it again would be the end of input for its reader.
         Ok(_) => Ok(()),
         Err(_) => {
             OpenOptions::new().write(true).create_new(true).open(file)?;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_tells_what_is_missing() {
+    fn the_summary_reports_what_is_missing() {
         let mut tree = two_writes();
         insta::assert_snapshot!(text::Summary(&tree));
         tree.losses = None;
@@ -202,24 +202,24 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shown_is_told_before_it_is_recorded() {
+    fn what_cannot_be_shown_is_an_error_before_it_is_recorded() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let output = at("recording");
         let check = |show: &ShowArgs, class| show.check(class, Some(&output));
-        let told = |show: ShowArgs, class| {
+        let error = |show: ShowArgs, class| {
             let error = check(&show, class).unwrap_err().to_string();
             error.replace(folder.path().to_str().unwrap(), "FOLDER")
         };
         let html = |path: PathBuf| ShowArgs { html: Some(path), ..ShowArgs::default() };
-        insta::assert_snapshot!(told(html(at("nowhere/x.html")), "bio"));
-        insta::assert_snapshot!(told(html(at("")), "bio"));
-        insta::assert_snapshot!(told(html(output.clone()), "bio"));
-        insta::assert_snapshot!(told(ShowArgs { slowest: Some(1), ..ShowArgs::default() }, "request"));
+        insta::assert_snapshot!(error(html(at("nowhere/x.html")), "bio"));
+        insta::assert_snapshot!(error(html(at("")), "bio"));
+        insta::assert_snapshot!(error(html(output.clone()), "bio"));
+        insta::assert_snapshot!(error(ShowArgs { slowest: Some(1), ..ShowArgs::default() }, "request"));
         let same = at("..").join(folder.path().file_name().unwrap()).join("recording");
-        assert!(told(html(same), "bio").starts_with("each file can hold one thing only\n"));
-        assert!(told(html(PathBuf::new()), "bio").starts_with("cannot write \n"));
-        // Nothing is made, and a page of before is there until there is another.
+        assert!(error(html(same), "bio").starts_with("two outputs cannot go to the same file\n"));
+        assert!(error(html(PathBuf::new()), "bio").starts_with("cannot write \n"));
+        // The check leaves no file behind, and doesn't change an old page.
         check(&html(at("x.html")), "bio").unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         fs::write(at("x.html"), "before").unwrap();
@@ -236,7 +236,7 @@ mod tests {
             OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&pipe).unwrap();
         ShowArgs { html: Some(pipe), ..ShowArgs::default() }.check("bio", None).unwrap();
         let mut poll_fd = [PollFd::new(reader.as_fd(), PollFlags::POLLIN)];
-        // It would tell that there was a writer, who is gone.
+        // If the check had opened the pipe, poll() would report that a writer has come and gone.
         assert_eq!(poll(&mut poll_fd, PollTimeout::ZERO), Ok(0));
     }
 

@@ -1,5 +1,6 @@
-//! As a trace for Perfetto and Chrome: the trace-event format, whose times are microseconds. A thread's calls are its track;
-//! the interrupts of each CPU have a track, and so has each CPU's idle task. Lives are asynchronous events.
+//! A recording as a trace for Perfetto and Chrome, in the trace-event format. Times are in microseconds. Each thread
+//! has a track with its calls. The interrupts of each CPU have a track, and so does each CPU's idle task. Lives are
+//! asynchronous events.
 
 use common::Result;
 use serde::Serialize;
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::tree::{Call, Tree};
 
-/// Processes of tracks that belong to no process.
+/// Made-up process ids for tracks that don't belong to a process.
 const CPUS: u32 = 0;
 const LIVES: u32 = u32::MAX;
 
@@ -57,7 +58,7 @@ pub fn trace(tree: &Tree) -> Result<String> {
         });
         match call.end {
             Some(end) => event["dur"] = micros(end.saturating_sub(call.place.time)).into(),
-            // Its return was not seen: a moment.
+            // We didn't see its return, so we show it as a moment.
             None => event["ph"] = "i".into(),
         }
         events.push(event);
@@ -82,7 +83,7 @@ pub fn trace(tree: &Tree) -> Result<String> {
     super::json(&Trace { events, unit: "ns" })
 }
 
-/// Process, thread and name of the track that a call is on.
+/// The process, thread and name of the track that a call is on.
 fn track(tree: &Tree, call: &Call) -> (u32, u32, String) {
     let cpu = call.place.cpu;
     let task = tree.tasks.get(call.task);

@@ -1,4 +1,4 @@
-//! As text: the call tree in the form of ftrace's `function_graph`, and the lives of bios.
+//! A recording as text: the call tree in the form of ftrace's `function_graph`, and the lives of bios.
 
 use std::fmt::{self, Write};
 
@@ -7,8 +7,8 @@ use common::{Error, Result};
 use crate::recording::{Bio, Task};
 use crate::tree::{Call, Life, Tree};
 
-/// The call tree: each call that is in no other with all that is in it, in the order of time. Of more than `most` lines the
-/// first are shown.
+/// The call tree: each outermost call with all calls inside it, in the order of time. Shows at most the first `most`
+/// lines.
 pub fn tree(tree: &Tree, most: Option<usize>) -> String {
     if tree.calls.is_empty() {
         return "No calls.".to_owned();
@@ -55,7 +55,8 @@ impl Lines<'_> {
         let _ = writeln!(self.text, "{}", line.trim_end());
     }
 
-    /// A call and all that is in it. No recursion: a tree may be deeper than our own stack.
+    /// Adds a call and all calls inside it. This doesn't use recursion, because a deep tree could overflow our own
+    /// stack.
     fn subtree(&mut self, root: usize, children: &[Vec<usize>]) {
         let mut todo = vec![(root, false)];
         while let Some((nth, closing)) = todo.pop() {
@@ -87,7 +88,7 @@ impl Lines<'_> {
         }
     }
 
-    /// The object and what it holds, where it is another than that of the call around it.
+    /// The object and its contents, unless the surrounding call has the same object.
     fn object(&self, call: &Call) -> String {
         let around = call.parent.map(|parent| self.tree.calls[parent].object);
         if around == Some(call.object) {
@@ -98,7 +99,7 @@ impl Lines<'_> {
     }
 }
 
-/// A function with the types of its arguments, without what it returns, as the slides have it.
+/// A function with the types of its arguments, but without its return type, as in the slides.
 fn signature(tree: &Tree, call: &Call) -> String {
     let Some(function) = tree.function(call) else { return "?()".to_owned() };
     let from = function.prototype.find(&format!("{}(", function.name)).unwrap_or_default();
@@ -106,14 +107,14 @@ fn signature(tree: &Tree, call: &Call) -> String {
     function.source.as_ref().map_or_else(|| signature.to_owned(), |source| format!("{signature} [{source}]"))
 }
 
-/// Such as `write 8 + 4096 bytes nvme0n1`.
+/// The contents of a bio, such as `write 8 + 4096 bytes nvme0n1`.
 fn data(tree: &Tree, bio: &Bio) -> String {
     let device = if bio.device == 0 { String::new() } else { format!(" {}", tree.device(bio.device)) };
     let status = if bio.status == 0 { String::new() } else { format!(" status {}", bio.status) };
     format!("{} {} + {} bytes{device}{status}", tree.operation(bio), bio.sector, bio.bytes)
 }
 
-/// Who had the CPU.
+/// The thread that had the CPU.
 fn whose(tree: &Tree, call: &Call) -> String {
     let Task { tid, comm, .. } = tree.tasks.get(call.task).cloned().unwrap_or_default();
     let interrupt = if call.place.interrupt { "interrupt of " } else { "" };
@@ -127,7 +128,7 @@ fn micros(ns: u64) -> String {
 /// The lives of the bio at an address.
 ///
 /// # Errors
-/// If it has none.
+/// If there are none.
 pub fn lives_of(tree: &Tree, object: u64) -> Result<String> {
     let lives: Vec<_> =
         tree.lives.iter().filter(|life| life.object == object).map(|life| self::life(tree, life)).collect();
@@ -139,7 +140,7 @@ pub fn lives_of(tree: &Tree, object: u64) -> Result<String> {
     Ok(lives.join("\n"))
 }
 
-/// The lives that took longest, of those that ended.
+/// The lives that took longest. Ignores lives without an end.
 pub fn slowest(tree: &Tree, most: usize) -> String {
     let mut lives: Vec<_> = tree.lives.iter().filter(|life| life.end.is_some()).collect();
     lives.sort_by_key(|life| std::cmp::Reverse(life.duration()));
@@ -181,7 +182,7 @@ fn life(tree: &Tree, life: &Life) -> String {
     text
 }
 
-/// How much there is, and what is missing.
+/// How much was recorded, and what is missing.
 pub struct Summary<'a>(pub &'a Tree);
 
 impl fmt::Display for Summary<'_> {

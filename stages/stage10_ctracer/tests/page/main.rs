@@ -205,7 +205,7 @@ fn it_loads_and_fits_and_can_be_read_in_light_and_dark() {
     assert!(facts.starts_with("445 calls · 16 lives · 45 functions"), "{facts}");
     let losses = page.text("#losses");
     assert!(losses.contains("1,234 events") && losses.contains("CPU 0: 1,200, CPU 1: 34"), "{losses}");
-    assert!(losses.contains("kept back 5 calls"), "{losses}");
+    assert!(losses.contains("skipped 5 calls"), "{losses}");
     page.click_call(&view, 12, 0);
     page.press(" ");
     page.search("bio");
@@ -818,7 +818,7 @@ fn an_empty_recording_says_so() {
     let mut page = Page::open(&view);
     let told = page.text("#nothing");
     assert!(told.contains("This recording is empty") && told.contains("45 functions"), "{told}");
-    assert!(page.text("#losses").contains("does not tell how many"));
+    assert!(page.text("#losses").contains("does not count the skipped calls"));
     for part in ["#axis", "#toolbar", "#detail"] {
         assert_eq!(
             page.eval(&format!("document.querySelector('{part}').checkVisibility()")),
