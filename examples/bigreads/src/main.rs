@@ -1,4 +1,4 @@
-//! bigreads: who reads a lot at once?
+//! bigreads: which processes read a lot in one call?
 
 use clap::Parser;
 use common::args::RunArgs;
@@ -14,15 +14,15 @@ mod bpf {
 use bpf::types::event;
 common::record!(event { bytes, pid, comm });
 
-/// Print every read of 1 MiB or more: who, and how many bytes came
+/// Print every read of 1 MiB or more: the process, and how many bytes it got
 #[derive(Parser)]
 #[command(name = env!("CARGO_BIN_NAME"), version, mut_arg("shared_pipe", |arg| arg.requires("printk")))]
 struct Args {
-    /// Print reads of at least so many bytes
+    /// Print reads of at least N bytes
     #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(i64).range(1..), allow_negative_numbers = true)]
     min_bytes: i64,
 
-    /// Through a kretprobe and the trace pipe, as the first version did
+    /// Use a kretprobe and the trace pipe, like the first version of bigreads
     #[arg(long)]
     printk: bool,
 
@@ -65,7 +65,7 @@ fn main() -> common::Result<()> {
     skel.attach()?;
     lines.follow(args.run.duration, |timeout| perf.poll(timeout))?;
     report::warn_missed(skel.object())?;
-    skel.links = Default::default(); // detach, and read what was sent until then
+    skel.links = Default::default(); // detach, and then read the events that are still in the buffer
     perf.consume()?;
     lines.print()?;
     let not_sent = report::globals(skel.maps.bss_data.as_deref())?.not_sent;

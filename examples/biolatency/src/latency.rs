@@ -1,4 +1,4 @@
-//! What the program has counted: readings, their difference, and how it is shown.
+//! The BPF program's counts: reads them, subtracts the previous reading, and prints the difference.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::bpf::types;
 
-/// Which requests a histogram is about: their disk and their flags, as far as they are told apart.
+/// Which requests a histogram counts. Without -D there is no disk, and without -F there are no flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Kind {
     /// The disk's name.
@@ -19,7 +19,7 @@ pub struct Kind {
     pub flags: Option<String>,
 }
 
-/// How long requests took: a histogram, and the sum, which no histogram tells.
+/// How long requests took: a histogram, and the exact sum, which you can't get from a histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
     histogram: Histogram,
@@ -41,12 +41,12 @@ impl Latency {
     }
 }
 
-/// The last reading: the program never clears, so what came in an interval is the difference of two.
+/// The last reading. The program never clears its counts, so an interval is the difference of two readings.
 #[derive(Default)]
 pub struct Readings(BTreeMap<[u32; 2], Latency>);
 
 impl Readings {
-    /// What came since the last reading, by kind; kinds of which nothing came are left out.
+    /// The requests since the last reading, by kind. Leaves out kinds without new requests.
     pub fn next(
         &mut self,
         now: BTreeMap<[u32; 2], Latency>,
@@ -54,11 +54,11 @@ impl Readings {
     ) -> BTreeMap<Kind, Latency> {
         let mut interval = BTreeMap::<_, Latency>::new();
         for (key, latency) in &now {
-            let came = latency.since(self.0.get(key).unwrap_or(&Latency::default()));
-            if came.histogram.count() > 0 {
+            let new = latency.since(self.0.get(key).unwrap_or(&Latency::default()));
+            if new.histogram.count() > 0 {
                 let sum = interval.entry(kind(*key)).or_default();
-                sum.histogram += &came.histogram;
-                sum.total_ns += came.total_ns;
+                sum.histogram += &new.histogram;
+                sum.total_ns += new.total_ns;
             }
         }
         self.0 = now;
@@ -66,27 +66,27 @@ impl Readings {
     }
 }
 
-/// How an interval is shown.
+/// How to print an interval.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct Form {
-    /// In milliseconds, not microseconds
+    /// Print milliseconds instead of microseconds
     #[arg(short, long)]
     pub milliseconds: bool,
 
-    /// Say when an interval ended
+    /// Print the time at the end of each interval
     #[arg(short = 'T', long)]
     pub timestamp: bool,
 
-    /// Average, total and count below each histogram
+    /// Print average, total and count below each histogram
     #[arg(short, long)]
     pub extension: bool,
 
-    /// JSON, one object per interval
+    /// Print JSON, one object per interval
     #[arg(short, long)]
     pub json: bool,
 }
 
-/// A histogram with its numbers, as JSON has it.
+/// A histogram with its numbers, for JSON.
 #[derive(Serialize)]
 struct Row<'a> {
     #[serde(flatten)]
@@ -104,7 +104,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// An interval, as JSON has it.
+/// An interval, for JSON.
 #[derive(Serialize)]
 struct Interval<'a> {
     time: &'a str,
@@ -113,12 +113,12 @@ struct Interval<'a> {
 }
 
 impl Form {
-    /// Nanoseconds of the unit.
+    /// The unit in nanoseconds.
     pub fn unit_ns(self) -> u64 {
         if self.milliseconds { 1_000_000 } else { 1000 }
     }
 
-    /// An interval, without a newline at its end.
+    /// An interval as text, without a newline at the end.
     ///
     /// # Errors
     /// If it can't be written as JSON.
@@ -134,7 +134,7 @@ impl Form {
             return serde_json::to_string(&Interval { time, unit, latency: rows })
                 .or_cause("cannot write JSON");
         }
-        // Where there is no room for a line of three.
+        // In a narrow terminal each of the three numbers gets its own line.
         let between = if columns < 60 { "\n" } else { ", " };
         let part = |Row { kind, count, total, average, histogram }| {
             let names = [("disk", &kind.disk), ("flags", &kind.flags)];
@@ -157,19 +157,19 @@ impl Form {
     }
 }
 
-/// Tells what is in no histogram.
+/// Warns about requests that are in no histogram.
 pub fn warn_uncounted(counts: &types::bss) {
     let types::bss { dropped, unmatched, uncounted, unstamped } = *counts;
-    let told = [
-        (unmatched, "requests are not counted: they began before they could be seen"),
-        (dropped, "requests are not counted: too many were under way"),
+    let warnings = [
+        (unmatched, "requests are not counted: they began before tracing started"),
+        (dropped, "requests are not counted: too many were in flight"),
         (uncounted, "requests are not counted: there are too many kinds of them"),
         (
             unstamped,
-            "requests count without their time in the queue, which the kernel keeps only with iostats=1 or a scheduler",
+            "requests count without their time in the queue: the kernel keeps it only with iostats=1 or a scheduler",
         ),
     ];
-    for (count, what) in told.into_iter().filter(|(count, _)| *count > 0) {
+    for (count, what) in warnings.into_iter().filter(|(count, _)| *count > 0) {
         eprintln!("warning: {count} {what}");
     }
 }
@@ -245,7 +245,7 @@ mod tests {
         let second =
             [([1, 0], latency(&[2, 4], 100)), ([2, 9], latency(&[1], 5)), ([1, 7], latency(&[1], 9))];
         readings.next(first.into(), name);
-        // Two kinds with one name are shown as one.
+        // Two kinds with the same name become one.
         let interval = readings.next(second.into(), name);
         assert_eq!(interval, [(kind(Some("disk1"), None), latency(&[1, 3], 39))].into());
     }

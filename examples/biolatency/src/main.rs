@@ -26,19 +26,19 @@ common::record!(io_kind { dev, flags });
 #[derive(Parser)]
 #[command(name = env!("CARGO_BIN_NAME"), version)]
 struct Args {
-    /// With the time a request waits in the kernel before the driver gets it
+    /// Include the time that a request waits in the kernel before the driver gets it
     #[arg(short = 'Q', long)]
     queued: bool,
 
-    /// A histogram for each disk
+    /// Print a histogram for each disk
     #[arg(short = 'D', long)]
     disks: bool,
 
-    /// A histogram for each kind of I/O: the operation and its flags
+    /// Print a histogram for each kind of I/O: the operation and its flags
     #[arg(short = 'F', long)]
     flags: bool,
 
-    /// Only this disk, such as nvme0n1
+    /// Trace only this disk, such as nvme0n1
     #[arg(short, long, value_name = "DISK")]
     disk: Option<String>,
 
@@ -56,7 +56,7 @@ fn main() -> common::Result<()> {
     let mut object = std::mem::MaybeUninit::uninit();
     let mut open_skel = bpf::BiolatencySkelBuilder::default().open(&mut object)?;
 
-    // What -Q starts with, where the kernel has it.
+    // With -Q the time starts at this tracepoint, if the kernel has it.
     let io_start = args.queued && Need::Tracepoint("block_io_start".to_owned()).check().is_ok();
     open_skel.progs.block_io_start.set_autoload(io_start);
     open_skel.progs.blk_mq_start_request_entry.set_autoload(!io_start);

@@ -1,4 +1,4 @@
-//! bitehist: how large are the I/Os that disks get?
+//! bitehist: how large are the I/Os that reach the disks?
 
 use clap::Parser;
 use common::histogram::Histogram;

@@ -1,4 +1,4 @@
-//! bitesize: how large are the I/Os that each process asks for?
+//! bitesize: how large are the I/Os of each process?
 
 use clap::Parser;
 use common::interval::IntervalArgs;
@@ -20,13 +20,13 @@ mod process;
 struct Args {
     #[command(flatten)]
     intervals: IntervalArgs,
-    /// Look at this process only, with all its threads
+    /// Trace only this process, with all its threads
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     pid: Option<u32>,
     /// Show only the N processes with the most I/O in each interval
     #[arg(long, value_name = "N")]
     top: Option<usize>,
-    /// Room for N processes: I/O of others is not counted, and told at the end
+    /// Count the I/O of up to N processes; at the end, a warning reports how many I/Os of others were left out
     #[arg(long, value_name = "N", default_value_t = 10240, value_parser = clap::value_parser!(u32).range(1..))]
     processes: u32,
 }
@@ -57,7 +57,7 @@ fn main() -> common::Result<()> {
     let dropped = report::globals(skel.maps.bss_data.as_deref())?.dropped;
     if dropped > 0 {
         eprintln!(
-            "warning: {dropped} I/Os are not counted, of processes beyond the first {0}: --processes {1} makes more room",
+            "warning: {dropped} I/Os are not counted: there was room for only {0} processes; try --processes {1}",
             args.processes,
             u64::from(args.processes) * 4
         );

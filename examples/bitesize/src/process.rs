@@ -1,4 +1,4 @@
-//! What the map says of each process, and how it is printed.
+//! Reads the histogram of each process from the map, and prints it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use libbpf_rs::MapCore;
 
 use crate::bpf::types;
 
-/// What a record of the map says.
+/// A process and its I/O.
 #[derive(Clone, Debug)]
 pub struct Process {
     uid: u32,
@@ -21,7 +21,7 @@ pub struct Process {
 /// Processes by their ids.
 pub type Processes = BTreeMap<u32, Process>;
 
-/// Reads the map, in which records come and grow, but never go.
+/// Reads the map. The program adds processes and increases counts, but never removes anything.
 pub fn read(map: &impl MapCore) -> Result<Processes> {
     let mut processes = Processes::new();
     for key in map.keys() {
@@ -37,7 +37,8 @@ impl From<types::process> for Process {
     }
 }
 
-/// The tables of an interval: of each process that did I/O between two readings, those with the most I/O first.
+/// The tables of an interval: one for each process that did I/O between two readings. The process with the most I/O
+/// comes first.
 pub fn interval(
     time: &str,
     before: &Processes,

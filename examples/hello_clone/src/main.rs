@@ -1,4 +1,4 @@
-//! hello_clone: a line in the trace pipe for each new process.
+//! hello_clone: prints a line in the trace pipe for each new process.
 
 use clap::Parser;
 use common::args::RunArgs;
@@ -14,7 +14,7 @@ mod bpf {
 #[derive(Parser)]
 #[command(name = env!("CARGO_BIN_NAME"), version)]
 struct Args {
-    /// Count them in a map, and print the count, too
+    /// Also count them in a map, and print the count
     #[arg(long)]
     count: bool,
 

@@ -1,4 +1,4 @@
-//! hello_perf_output: an event from the kernel for each new process, through a buffer.
+//! hello_perf_output: sends an event through a buffer for each new process.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Args {
     #[arg(long)]
     ringbuf: bool,
 
-    /// Room for events that are not read yet, in pages of 4 KiB: for each CPU, with --ringbuf for all
+    /// Set the size of the buffer in pages of 4 KiB, for each CPU; with --ringbuf, for all CPUs together
     #[arg(long, value_name = "N", default_value = "16", value_parser = pages)]
     pages: usize,
 
@@ -49,7 +49,7 @@ fn main() -> common::Result<()> {
     open_skel.maps.ring_buffer.set_max_entries(args.pages as u32 * 4096)?;
     let mut skel = open_skel.load()?;
 
-    // The clock of bpf_ktime_get_ns().
+    // This is the clock of bpf_ktime_get_ns().
     let start = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).or_cause("cannot read the clock")?);
     let lines = Lines::new(args.events.lines);
     let message = if args.ringbuf { "Hello, ringbuf!" } else { "Hello, perf_output!" };
@@ -70,7 +70,7 @@ fn main() -> common::Result<()> {
         let ring = ring.build()?;
         skel.attach()?;
         lines.follow(args.events.duration, |timeout| ring.poll(timeout))?;
-        skel.links = Default::default(); // detach, and read what was sent until then
+        skel.links = Default::default(); // detach, and then read the events that are still in the buffer
         ring.consume()?;
     } else {
         let perf = PerfBufferBuilder::new(&skel.maps.perf_buffer);

@@ -17,14 +17,14 @@ const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 /// A file on a disk.
 pub struct Subject {
     file: File,
-    /// Where somebody else finds it.
+    /// The path by which another process can open it.
     pub path: PathBuf,
-    /// What to call it.
+    /// Its name for messages.
     pub name: String,
 }
 
 impl Subject {
-    /// One that there is.
+    /// Opens an existing file.
     pub fn open(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let cannot = || format!("cannot read {name}");
@@ -46,7 +46,8 @@ impl Subject {
         Ok(Self { file, path: path.to_owned(), name })
     }
 
-    /// One of so many bytes, at least a page, that has no name, so that nothing is left even of a run that is killed.
+    /// Makes a file of this size, at least a page. It has no name in its folder, so nothing is left even if the run is
+    /// killed.
     pub fn make(bytes: u32) -> Result<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").or_cause("cannot read /proc/self/mounts")?;
         let mounts = mounts.lines().filter(|line| line.starts_with("/dev/"));
@@ -56,26 +57,27 @@ impl Subject {
             let Ok(mut file) = tempfile::tempfile_in(&folder) else { continue };
             let text = b"hello linux filesystem\n".iter().cycle().take(bytes.max(4096) as usize);
             let written = file.write_all(&text.copied().collect::<Vec<_>>());
-            // Long before it is to be forgotten: a page whose writing has only just ended may still be held.
+            // We sync now, long before we drop the file from the page cache, because the kernel may still hold a page
+            // right after it was written.
             written.and_then(|()| file.sync_all()).or_cause("cannot write a file to read")?;
             let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into();
             return Ok(Self { file, path, name: format!("a new file in {}", folder.display()) });
         }
         Err(Error::new("there is no disk to make a file on")
-            .evidence("neither this folder nor /var/tmp nor what is mounted from /dev is a file system that can be written")
+            .evidence("we can write neither to this folder, nor to /var/tmp, nor to any file system mounted from /dev")
             .fix("name a file to read: --file FILE"))
     }
 
-    /// Takes it out of the page cache.
+    /// Drops it from the page cache.
     pub fn forget(&self) -> Result<()> {
         let cause = format!("cannot take {} out of the page cache", self.name);
-        // What is not written yet stays in the page cache.
+        // The kernel doesn't drop pages that are not written yet.
         self.file.sync_all().or_cause(&*cause)?;
         posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).or_cause(cause)
     }
 }
 
-/// Whether what is there is in memory only.
+/// Whether this file system keeps its files only in memory.
 fn is_in_memory(path: &Path) -> bool {
     statfs(path).is_ok_and(|fs| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&fs.filesystem_type()))
 }

@@ -16,22 +16,22 @@ use crate::calls::{MISS, NOTES};
 use crate::file::Subject;
 use crate::reader::Reader;
 
-/// So often the two reads are timed.
+/// How often we time the two reads.
 const TIMES: usize = 3;
 
-/// Show what the kernel calls to read a file that is not in the page cache, and then once more when it is
+/// Show which functions the kernel calls to read a file that is not in the page cache, and then again when it is
 #[derive(Parser)]
 #[command(name = env!("CARGO_BIN_NAME"), version)]
 struct Args {
-    /// The file to read [default: one that is made for this on a disk, and is gone afterwards]
+    /// Read this file [default: a temporary file on a disk]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Read so many bytes, from the beginning
+    /// Read the first N bytes
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=1 << 20), allow_negative_numbers = true)]
     bytes: u32,
 
-    /// Show calls so many levels deep, and deeper ones on the way to what is explained
+    /// Show calls down to this depth, and deeper ones on the path to a call with a note
     #[arg(long, value_name = "LEVELS", default_value_t = 6, value_parser = clap::value_parser!(u8).range(1..=50), allow_negative_numbers = true)]
     depth: u8,
 
@@ -64,7 +64,8 @@ fn main() -> common::Result<()> {
     let (read, cold_trace) = tracer.record(|| reader.read())?;
     let (_, warm_trace) = tracer.record(|| reader.read())?;
     drop(tracer);
-    // What the tracer costs is most of a short read's time. The first read without it meets code that has just changed.
+    // Most of the time of a short read is the tracer's overhead, so we time reads without the tracer. The first of them
+    // can be slow, because switching the tracer off has just changed the kernel's code.
     let untraced = [(); TIMES].map(|()| {
         subject.forget()?;
         Ok([reader.read()?, reader.read()?])
@@ -90,7 +91,7 @@ fn main() -> common::Result<()> {
     report::print(format!("{title}\n\n{}", pair.text(columns).trim_end()))?;
     if !is_miss {
         eprintln!(
-            "warning: the first read missed no page: somebody else has the file in use, or it is kept elsewhere"
+            "warning: the first read missed no page: another program is using the file, or it is cached elsewhere"
         );
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! The process that reads, and that nothing else is recorded of. It waits for a byte on its stdin, reads the file, and says
-//! how that went.
+//! The process that reads. We record nothing but this process. It waits for a byte on its stdin, reads the file, and
+//! prints the result.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -13,7 +13,7 @@ use common::stop::{Stop, Wake};
 use common::{Error, OrCause, Result, ftrace};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
-/// A process of ours that reads.
+/// The process that reads.
 pub struct Reader {
     child: Child,
     stdin: ChildStdin,
@@ -24,20 +24,20 @@ pub struct Reader {
 /// What a read did.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// How many bytes it gave.
+    /// How many bytes it returned.
     pub bytes: u64,
     /// How long it took.
     pub took: Duration,
 }
 
 impl Reader {
-    /// Starts it.
+    /// Starts the process.
     pub fn start(file: &Path, bytes: u32) -> Result<Self> {
         let cause = "cannot start a process that reads";
         let mut child = Command::new("/proc/self/exe")
             .args(["--reader", "--bytes", &bytes.to_string(), "--file"])
             .arg(file)
-            // What ends us must not end it, too: it clears up after us.
+            // A signal that ends us must not end this process, too, because it cleans up after us.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -55,25 +55,25 @@ impl Reader {
         self.child.id()
     }
 
-    /// Has it read.
+    /// Lets the process read once.
     pub fn read(&mut self) -> Result<Done> {
         let cause = "the process that reads has ended";
         self.stdin.write_all(b"r").or_cause(cause)?;
-        let (mut said, mut chunk) = (String::new(), [0; 64]);
-        while !said.ends_with('\n') {
+        let (mut answer, mut chunk) = (String::new(), [0; 64]);
+        while !answer.ends_with('\n') {
             if self.stop.wait(self.stdout.as_fd(), None)? == Wake::Stop {
-                return Err(Error::new("ended before the file was read"));
+                return Err(Error::new("the run ended before the file was read"));
             }
             match self.stdout.read(&mut chunk) {
                 Ok(0) => return Err(Error::new(cause)),
-                Ok(read) => said += &String::from_utf8_lossy(&chunk[..read]),
+                Ok(read) => answer += &String::from_utf8_lossy(&chunk[..read]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error).or_cause(cause),
             }
         }
-        let numbers = said.trim_end().split_once(' ').map(|(bytes, ns)| (bytes.parse(), ns.parse()));
+        let numbers = answer.trim_end().split_once(' ').map(|(bytes, ns)| (bytes.parse(), ns.parse()));
         let Some((Ok(bytes), Ok(ns))) = numbers else {
-            return Err(Error::new("the file cannot be read").evidence(said));
+            return Err(Error::new("the file cannot be read").evidence(answer));
         };
         Ok(Done { bytes, took: Duration::from_nanos(ns) })
     }
@@ -81,29 +81,29 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // There is nothing left to clear up.
+        // We are ending normally, so there is nothing left for it to clean up.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// In that process: reads as often as it is told. When nobody is there any more who tells, it has been killed, and what
-/// it had recorded of us is switched off.
+/// Runs in that process: reads whenever a byte arrives on stdin. If stdin ends while we are still running, our parent
+/// was killed, so we switch off the tracer that records us.
 pub fn serve(path: &Path, bytes: usize) -> Result<()> {
-    let served = read_when_told(path, bytes);
+    let served = read_on_request(path, bytes);
     ftrace::clear(std::process::id()).and(served)
 }
 
-fn read_when_told(path: &Path, bytes: usize) -> Result<()> {
+fn read_on_request(path: &Path, bytes: usize) -> Result<()> {
     let mut file = File::open(path).or_cause(format!("cannot read {}", path.display()))?;
-    // Not zeros: memory that was never written to is no memory yet, and the first read would have to get it.
+    // The buffer must not be zeros: the kernel would allocate its memory only at the first read.
     let mut buffer = vec![1; bytes];
     for _ in io::stdin().lock().bytes().map_while(io::Result::ok) {
         let start = file.rewind().map(|()| Instant::now());
         let read = start.and_then(|start| Ok((file.read(&mut buffer)?, start.elapsed())));
-        let said =
+        let answer =
             read.map_or_else(|error| error.to_string(), |(read, took)| format!("{read} {}", took.as_nanos()));
-        if writeln!(io::stdout(), "{said}").is_err() {
+        if writeln!(io::stdout(), "{answer}").is_err() {
             break;
         }
     }

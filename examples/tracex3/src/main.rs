@@ -19,11 +19,11 @@ mod bpf {
 use bpf::types::counts;
 common::record!(counts { slots });
 
-/// Show the latencies of block I/O as a heat map: time downwards, latency to the right
+/// Show the latencies of block I/O as a heat map: time goes down, latency goes right
 #[derive(Parser)]
 #[command(name = env!("CARGO_BIN_NAME"), version)]
 struct Args {
-    /// A row every SECS seconds
+    /// Print a row every SECS seconds
     #[arg(long, value_name = "SECS", default_value = "1", value_parser = seconds, allow_negative_numbers = true)]
     interval: Duration,
 
@@ -31,19 +31,19 @@ struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
     rows: Option<u64>,
 
-    /// Latencies by powers of two, each cut into four; this is the default
+    /// Use a logarithmic scale, with four steps for each power of two; this is the default
     #[arg(long, conflicts_with = "linear")]
     log: bool,
 
-    /// Latencies in steps of USECS microseconds
+    /// Use a linear scale, with steps of USECS microseconds (100 by default)
     #[arg(long, value_name = "USECS", num_args = 0..=1, default_missing_value = "100", value_parser = clap::value_parser!(u64).range(1..))]
     linear: Option<u64>,
 
-    /// At the end write a picture for a browser, of the last 1,000 rows at most
+    /// At the end, write the last 1,000 rows as an SVG picture
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// JSON, one object per row
+    /// Print JSON, one object per row
     #[arg(long)]
     json: bool,
 
@@ -92,7 +92,9 @@ fn main() -> common::Result<()> {
     let counts = report::globals(skel.maps.bss_data.as_deref())?;
     if counts.unmatched + counts.dropped > 0 {
         let (early, many) = (counts.unmatched, counts.dropped);
-        eprintln!("warning: not counted: {early} requests that began before, {many} that found no room");
+        eprintln!(
+            "warning: not counted: {early} requests that began before tracing, {many} that found no room in the map"
+        );
     }
     report::warn_missed(skel.object())
 }

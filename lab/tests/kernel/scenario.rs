@@ -263,7 +263,7 @@ fn scenario_leaves_ftrace_as_it_was() {
             if signal == Signal::SIGKILL {
                 assert_eq!((output.status.signal(), &*said), (Some(9), ""));
             } else {
-                assert_eq!(said, "Error: ended before the file was read\n");
+                assert_eq!(said, "Error: the run ended before the file was read\n");
             }
             Ok(Some(()))
         })
