@@ -1,7 +1,7 @@
-//! Sends the same event through each of the ways from the kernel to user space, and prints what it costs or what gets
-//! lost. Made for `cargo lab channels`, which runs it in a guest that counts instructions.
+//! Sends the same event through each channel from the kernel to user space, and prints the overhead or the lost events.
+//! `cargo lab channels` runs it in a guest that counts instructions.
 //!
-//! The kernel runs the programs when it is asked to (`BPF_PROG_TEST_RUN`): just as often, and for nobody else.
+//! We run the programs with `BPF_PROG_TEST_RUN`, so they run exactly as often as we want, and for no other events.
 
 use std::cell::RefCell;
 use std::fs::{self, File, OpenOptions};
@@ -29,22 +29,23 @@ common::record!(event { ns, pid, number, comm });
 /// Send events through each channel, and print a line for each
 #[derive(Parser)]
 enum Channels {
-    /// What an event costs in ns: to send when all before it has been read, and when nothing has; and to read one
+    /// Print what an event costs in ns: to send it when all earlier ones have been read; to send it when none has been
+    /// read; to read it
     Cost,
-    /// Of 4,096 events that nobody reads in time: how many can be read then, the first and the last of them, what the
-    /// counter says; how many the program was told that there is no room for, with which error; how many the reader was
-    /// told that it lost
+    /// Send 4,096 events that nobody reads in time, and print: how many can be read then; the first and the last of
+    /// them; the value of the counter; how many events the kernel refused to the program, and its error; how many lost
+    /// events the reader learns of
     Loss,
 }
 
-/// Events whose cost is measured: all channels have room for them.
+/// The number of events to measure costs with. All channels have room for them.
 const FEW: u32 = 64;
-/// More than any channel has room for.
+/// More events than any channel has room for.
 const MANY: u32 = 4096;
-/// Pages of the perf buffer, as much as the other channels have.
+/// The size of the perf buffer, the same as that of the other channels.
 const PAGES: usize = 16;
 
-/// A channel's name, the program that sends, and how to read all that is there.
+/// A channel's name, the program that sends, and a function that reads everything.
 type Channel<'a> = (&'a str, &'a ProgramMut<'a>, &'a dyn Fn() -> Result<()>);
 
 fn main() -> Result<()> {
@@ -54,7 +55,7 @@ fn main() -> Result<()> {
     let (maps, programs) = (&skel.maps, &skel.progs);
 
     if let Channels::Cost = command {
-        fs::write("/proc/sys/kernel/bpf_stats_enabled", "1").or_cause("cannot count what programs cost")?;
+        fs::write("/proc/sys/kernel/bpf_stats_enabled", "1").or_cause("cannot switch on BPF statistics")?;
     }
 
     let seen = RefCell::new(Seen::default());
@@ -103,7 +104,7 @@ fn main() -> Result<()> {
             |events: u32| (0..events).try_for_each(|_| program.test_run(ProgramInput::default()).map(drop));
         match command {
             Channels::Cost => {
-                // What is done only once is done.
+                // This warms up: the first run does some things that later runs don't.
                 send(FEW)?;
                 read()?;
                 let before = cost(program)?;
@@ -132,7 +133,7 @@ fn main() -> Result<()> {
                 let after = counts()?;
                 read()?;
                 let first = seen.take();
-                // The next event tells of those that were lost before it.
+                // Some channels report lost events only with the next event.
                 send(1)?;
                 read()?;
                 let lost = first.lost + seen.borrow().lost;
@@ -152,42 +153,43 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What was read.
+/// What we have read.
 #[derive(Default)]
 struct Seen {
     /// The events' numbers.
     numbers: Vec<u32>,
-    /// Events that the channel says it lost.
+    /// Events that the channel reports as lost.
     lost: u64,
-    /// What the counter says.
+    /// The value of the counter.
     count: u64,
 }
 
 impl Seen {
-    /// An event. One of another length has no number, so that it is missing in what is printed.
+    /// Adds an event. An event of the wrong length has no number, so it is missing in the output.
     fn see(&mut self, event: &[u8]) {
         self.numbers.extend(record::read_rounded(event).map(|event { number, .. }| number));
     }
 }
 
-/// ns that a program has run for.
+/// How long a program has run so far, in ns.
 fn cost(program: &ProgramMut<'_>) -> Result<u64> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd()));
-    let info = info.or_cause("cannot look at the program")?;
+    let info = info.or_cause("cannot read the program's statistics")?;
     let ns = info.lines().find_map(|line| line.strip_prefix("run_time_ns:")?.trim().parse().ok());
-    ns.ok_or_else(|| Error::new("the kernel does not tell what a program costs").evidence(info))
+    ns.ok_or_else(|| Error::new("the kernel does not report how long a program runs").evidence(info))
 }
 
-/// ns of CPU time that something takes: time in which another process runs, or nobody, does not count.
+/// How much CPU time something takes, in ns. CPU time doesn't include time in which we wait or another process runs.
 fn time(what: &dyn Fn() -> Result<()>) -> Result<u64> {
-    let now =
-        || clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).or_cause("there is no clock");
+    let now = || {
+        clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).or_cause("cannot read the clock")
+    };
     let start = now()?;
     what()?;
     Ok((now()? - start).as_nanos() as u64)
 }
 
-/// A private trace pipe with as much room as the other channels have.
+/// A private trace pipe, as large as the other channels.
 struct Pipe {
     path: PathBuf,
     file: Option<File>,
@@ -216,7 +218,7 @@ impl Pipe {
         Ok(pipe)
     }
 
-    /// Reads all that is there.
+    /// Reads everything that is in the pipe.
     fn read(&self, seen: &mut Seen) -> Result<()> {
         let mut text = Vec::new();
         if let Some(mut file) = self.file.as_ref()
@@ -240,7 +242,7 @@ impl Pipe {
 impl Drop for Pipe {
     fn drop(&mut self) {
         self.file = None;
-        // The printing programs are gone soon; what is left is removed with the guest.
+        // If the programs are still loaded, this may fail, but the guest ends soon anyway.
         let _ = fs::remove_dir(&self.path);
     }
 }
