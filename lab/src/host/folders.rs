@@ -4,22 +4,23 @@ use std::path::{Path, PathBuf};
 
 use common::{Error, Result};
 
-/// The folder of a user's cache for all checkouts of the workbook, outside of `target/`, which `cargo clean` empties.
+/// The user's cache folder, shared by all checkouts of the workbook. It is outside of `target/` because `cargo clean`
+/// empties that.
 ///
 /// # Errors
-/// If the user has no home.
+/// If the user has no home folder.
 pub fn cache() -> Result<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
         .map(|cache| cache.join(Path::new("bpf-storage-workbook")))
         .ok_or_else(|| {
-            Error::new("there is no folder to keep kernels in")
+            Error::new("there is no folder for the kernels")
                 .evidence("neither XDG_CACHE_HOME nor HOME is set")
         })
 }
 
-/// Bytes of a file, or of all files below a folder.
+/// The bytes of a file, or of all files below a folder.
 pub fn size(path: &Path) -> u64 {
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => {

@@ -6,39 +6,39 @@ use std::time::{Duration, Instant};
 
 use common::{Error, Result};
 
-/// How long a program in the guest may print nothing, and not end, when it was asked to.
+/// How long we wait for a program in the guest that was asked to end, and that prints nothing.
 const QUIET_LIMIT: Duration = Duration::from_secs(60);
 
-/// How often somebody may ask until we no longer wait for the program.
+/// After how many requests we stop waiting for the program.
 const REQUEST_LIMIT: u32 = 3;
 
-/// How often somebody asked us to end, and when the program last showed that it is at it.
+/// How often somebody asked us to end, and when the program last printed something.
 static ASKED: Mutex<Option<(u32, Instant)>> = Mutex::new(None);
 
-/// The same, from the moment on that the signal comes: a child that it ended may be noticed before [`ASKED`] is.
+/// Set as soon as the signal arrives. We may notice that the signal ended a child before [`ASKED`] is updated.
 static SIGNALLED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Whether a program runs in the guest, to which it is passed on.
+/// Whether a program runs in the guest, which gets the signal first.
 static PROGRAM_RUNS: AtomicBool = AtomicBool::new(false);
 
-/// What a signal handler sets.
+/// The flag that a signal handler sets.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     Arc::clone(&SIGNALLED)
 }
 
-/// Somebody asks us to end.
+/// Records that somebody asked us to end.
 pub(crate) fn request_end() {
     if let Ok(mut asked) = ASKED.lock() {
         asked.get_or_insert((0, Instant::now())).0 += 1;
     }
 }
 
-/// From here on a program in the guest is asked first.
+/// From here on, a program in the guest gets the signal first.
 pub(crate) fn program_runs() {
     PROGRAM_RUNS.store(true, Ordering::Relaxed);
 }
 
-/// The program prints: it may be about to end, with much to print before that.
+/// Records that the program prints: it may be about to end, but have much to print before that.
 pub fn progress() {
     if let Ok(mut asked) = ASKED.lock()
         && let Some((_, since)) = &mut *asked
@@ -47,10 +47,10 @@ pub fn progress() {
     }
 }
 
-/// Whether to give up: at once when no program runs; when one does, after a while, or when somebody insists.
+/// Checks whether to give up: immediately if no program runs; otherwise after a while, or when somebody insists.
 ///
 /// # Errors
-/// If so.
+/// If it is time to give up.
 pub fn check() -> Result<()> {
     let asked = ASKED.lock().ok().and_then(|asked| *asked);
     let asked = asked.or_else(|| SIGNALLED.load(Ordering::Relaxed).then(|| (1, Instant::now())));

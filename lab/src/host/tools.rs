@@ -10,7 +10,7 @@ use common::{Error, OrCause, Result};
 use crate::host::interrupt;
 use crate::shared::command;
 
-/// A program, and the Debian package that has it.
+/// A program, and the Debian package that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tool {
     /// Its name.
@@ -34,37 +34,38 @@ pub const MKE2FS: Tool =
 pub const DPKG_DEB: Tool = Tool { name: "dpkg-deb", package: "dpkg", purpose: "unpacks kernel packages" };
 /// Unpacks kernel modules.
 pub const XZ: Tool = Tool { name: "xz", package: "xz-utils", purpose: "unpacks kernel modules" };
-/// Tells in which order modules are loaded.
-pub const DEPMOD: Tool = Tool { name: "depmod", package: "kmod", purpose: "tells which modules need which" };
+/// Computes in which order modules are loaded.
+pub const DEPMOD: Tool =
+    Tool { name: "depmod", package: "kmod", purpose: "finds out which modules need which" };
 /// Ends the emulator when the lab is killed.
 pub const SETPRIV: Tool =
     Tool { name: "setpriv", package: "util-linux", purpose: "ends the emulator when the lab is killed" };
-/// Makes disks of parts of other disks, in the guest of the tests.
+/// Makes disks from parts of other disks, in the guest of the tests.
 pub const DMSETUP: Tool =
-    Tool { name: "dmsetup", package: "dmsetup", purpose: "makes disks of parts of other disks" };
+    Tool { name: "dmsetup", package: "dmsetup", purpose: "makes disks from parts of other disks" };
 /// The compiler for BPF.
 pub const CLANG: Tool = Tool { name: "clang", package: "clang", purpose: "compiles the BPF programs" };
 
-/// Compresses the guest's root of a room kit. The kernels unpack it much faster than what xz makes.
+/// Compresses the room kit's initramfs. Kernels unpack zstd's output much faster than xz's.
 pub const ZSTD: Tool = Tool { name: "zstd", package: "zstd", purpose: "compresses the room kit" };
 /// Packs sources.
-pub const GIT: Tool = Tool { name: "git", package: "git", purpose: "gives the room kit's sources" };
+pub const GIT: Tool = Tool { name: "git", package: "git", purpose: "collects the room kit's sources" };
 /// Packs the build kit.
 pub const TAR: Tool = Tool { name: "tar", package: "tar", purpose: "packs the build kit" };
-/// Lets a room kit be checked.
+/// Computes the checksums by which a room kit can be verified.
 pub const SHA256SUM: Tool =
-    Tool { name: "sha256sum", package: "coreutils", purpose: "sums up the room kit's files" };
+    Tool { name: "sha256sum", package: "coreutils", purpose: "computes the room kit's checksums" };
 
-/// All that the lab needs to run, besides a kernel.
+/// Everything that the lab needs to run, besides a kernel.
 pub const TO_RUN: [Tool; 5] = [QEMU, BUSYBOX, MKE2FS, SETPRIV, CLANG];
-/// What it needs to fetch a kernel.
+/// Everything that it needs to fetch a kernel.
 pub const TO_FETCH: [Tool; 3] = [DPKG_DEB, XZ, DEPMOD];
 
 impl Tool {
     /// Where it is.
     ///
     /// # Errors
-    /// If it is nowhere; with what to install.
+    /// If it is missing; the error names the package to install.
     pub fn find(self) -> Result<PathBuf> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         // mke2fs and depmod are in sbin, which is not in every user's PATH.
@@ -85,15 +86,16 @@ impl Tool {
     }
 }
 
-/// Runs a command to its end and gives what it printed.
+/// Runs a command to its end and returns what it printed.
 ///
 /// # Errors
-/// As [`command::output`], or if we are to end: Ctrl-C ends the command, too.
+/// Those of [`command::output`], or if we are to end: Ctrl-C ends the command, too.
 pub fn output(command: &mut Command) -> Result<Output> {
     unless_interrupted(command::output(command))
 }
 
-/// As [`output`], and hands on each line of stdout as it comes. Stderr is read meanwhile: a child whose pipe is full waits.
+/// Like [`output`], but also passes on each line of stdout as it comes. Reads stderr at the same time, because a
+/// child blocks when a pipe is full.
 ///
 /// # Errors
 /// As [`output`].
@@ -104,7 +106,7 @@ pub fn watch(command: &mut Command, mut line: impl FnMut(&str)) -> Result<Output
     let stderr = child.stderr.take();
     let stderr = thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What can't be read is not there to be shown.
+        // If stderr can't be read, we have nothing to show.
         stderr.map(|mut pipe| pipe.read_to_end(&mut bytes));
         bytes
     });
@@ -119,7 +121,7 @@ pub fn watch(command: &mut Command, mut line: impl FnMut(&str)) -> Result<Output
     unless_interrupted(command::succeeded(&name, Output { status, stdout: stdout.into_bytes(), stderr }))
 }
 
-/// What came of a command. If it failed because Ctrl-C ended it, that is the error.
+/// The result of a command. If it failed because Ctrl-C ended it, the error is that.
 fn unless_interrupted(done: Result<Output>) -> Result<Output> {
     if done.is_err() {
         interrupt::check()?;

@@ -1,4 +1,4 @@
-//! Fetches Debian's packages: with apt, without root, from the mirror that this machine uses or from another archive.
+//! Fetches Debian packages with apt and without root, from the mirror that this machine uses or from another archive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,14 @@ use crate::host::folders::cache;
 use crate::host::tools::{DPKG_DEB, output, watch};
 use crate::machine::lock::{self, Archive, Package, Source, Sum};
 
-/// Debian's keys, by which apt knows that an index is Debian's.
+/// Debian's keys, with which apt verifies that an index is Debian's.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// apt's own program that downloads one file. It has apt's proxies and transports.
+/// apt's own program to download one file. It uses apt's proxies and transports.
 const APT_HELPER: &str = "/usr/lib/apt/apt-helper";
 
-/// apt with lists and settings of our own, so that it needs no root and leaves the system's alone. One at a time.
+/// apt with our own lists and settings, so it needs no root and leaves the system's alone. Only one lab can use it at
+/// a time.
 pub struct Apt {
     _lock: Flock<fs::File>,
     folder: PathBuf,
@@ -26,7 +27,7 @@ pub struct Apt {
     security: String,
 }
 
-/// Unpacks a package of a Debian suite, with all packages that it needs, into a folder, and gives its version.
+/// Unpacks a package of a Debian suite and all its dependencies into a folder, and returns its version.
 ///
 /// # Errors
 /// If this machine has no apt or no Debian mirror, or the mirror has no such package.
@@ -46,7 +47,7 @@ pub fn unpack_package(suite: &str, package: &str, folder: &Path) -> Result<Strin
     Ok(paragraphs(&shown).find_map(|package| field(package, "Version")).unwrap_or_default().to_owned())
 }
 
-/// Files below a folder whose names end so.
+/// The files below a folder whose names end in `end`.
 pub(crate) fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?.flatten() {
@@ -62,15 +63,15 @@ pub(crate) fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
 }
 
 impl Apt {
-    /// apt with an archive of Debian, or else the mirror of this machine. Waits until no other lab uses it.
+    /// Sets up apt with this Debian archive, or else with this machine's mirror. Waits while another lab uses it.
     ///
     /// # Errors
-    /// If this machine has no apt, or no archive is named and apt knows no mirror of Debian.
+    /// If this machine has no apt, or if no archive is named and apt knows no Debian mirror.
     pub fn new(mirror: Option<&str>) -> Result<Self> {
         Self::within(&cache()?.join("apt"), mirror)
     }
 
-    /// As [`Apt::new`], with all that it keeps in this folder.
+    /// Like [`Apt::new`], but keeps everything in this folder.
     pub(crate) fn within(folder: &Path, mirror: Option<&str>) -> Result<Self> {
         if !Path::new(APT_HELPER).exists() {
             return Err(Error::new(
@@ -106,15 +107,15 @@ impl Apt {
         command
     }
 
-    /// The archive that has a suite.
+    /// The archive that has this suite.
     fn mirror(&self, suite: &str) -> &str {
         if suite.ends_with("-security") { &self.security } else { &self.main }
     }
 
-    /// From here on apt's lists are those of a suite.
+    /// Loads apt's lists for this suite.
     fn look_into(&self, suite: &str) -> Result<()> {
         if !Path::new(KEYRING).exists() {
-            return Err(Error::new("Debian's keys are missing, by which packages are checked")
+            return Err(Error::new("Debian's keys, which verify the packages, are missing")
                 .evidence(format!("{KEYRING} is missing"))
                 .fix("make setup (Ubuntu: apt install debian-archive-keyring)"));
         }
@@ -123,14 +124,14 @@ impl Apt {
         output(self.command("apt-get").args(["update", "-qq", "--error-on=any"])).map(drop)
     }
 
-    /// What apt's lists have of packages, named as `NAME` or `NAME=VERSION`. Nothing if they do not have them all.
+    /// What apt's lists have about these packages, each `NAME` or `NAME=VERSION`. `None` if they lack one.
     fn show(&self, packages: &[String]) -> Result<Option<String>> {
         let shown = self.command("apt-cache").args(["show", "--no-all-versions"]).args(packages).output();
         let shown = shown.or_cause("cannot start apt-cache")?;
         Ok(shown.status.success().then(|| String::from_utf8_lossy(&shown.stdout).into_owned()))
     }
 
-    /// The newest cloud kernel of a series in a suite.
+    /// The newest cloud kernel of a series in this suite.
     ///
     /// # Errors
     /// If the suite can't be read.
@@ -147,7 +148,7 @@ impl Apt {
         }
         let Some((package, parts)) = self.show(&names)?.as_deref().and_then(newest) else { return Ok(None) };
         let archives = self.show(&parts)?.as_deref().and_then(archives).ok_or_else(|| {
-            Error::new(format!("{} is there, but not all of what it needs", package.name))
+            Error::new(format!("{} is there, but some of its dependencies are missing", package.name))
                 .evidence(format!("{suite} should have {}", parts.join(" and ")))
                 .fix(
                     "try again later, or name another mirror: cargo lab kernels --fetch --newer --mirror URL",
@@ -156,11 +157,11 @@ impl Apt {
         Ok(Some(Source { series: series.to_owned(), package, suite: suite.to_owned(), archives }))
     }
 
-    /// Downloads the archives of a kernel, to the byte those that its source names. What is whole from an earlier time is not
-    /// downloaded again.
+    /// Downloads exactly the archives that a kernel's source names, except those that an earlier run downloaded
+    /// completely.
     ///
     /// # Errors
-    /// If one can't be had from here, or is another one.
+    /// If an archive is not available here, or has another checksum.
     pub fn archives(&self, source: &Source, suites: &[&str]) -> Result<Vec<PathBuf>> {
         source.archives.iter().map(|archive| self.archive(source, archive, suites)).collect()
     }
@@ -170,11 +171,12 @@ impl Apt {
         if is(archive, &file).is_ok() {
             return Ok(file);
         }
-        // A part of it, or another one.
+        // A partial download, or another file.
         if file.symlink_metadata().is_ok() {
             fs::remove_file(&file).or_cause(format!("cannot remove {}", file.display()))?;
         }
-        // First from the pool: it often still has a package that no suite lists any more, and no list need be read.
+        // First from the pool. It often still has a package that no suite lists any more, and we need not read any
+        // list.
         let uri = format!("{}/{}", self.mirror(&source.suite).trim_end_matches('/'), archive.path);
         let mut download = self.command(APT_HELPER);
         download.args(["download-file", &uri]).arg(&file);
@@ -193,7 +195,7 @@ impl Apt {
                 }
             };
             let wanted = format!("{}={version}", archive.package);
-            // Of a version that it does not have, apt-cache may show another one.
+            // If apt-cache doesn't have this version, it may show another one.
             let listed = self.show(std::slice::from_ref(&wanted))?.as_deref().and_then(archives);
             if listed.is_some_and(|listed| listed.iter().any(|listed| listed.sum == archive.sum)) {
                 match self.download_by_name(&wanted, source, archive, &file) {
@@ -207,20 +209,21 @@ impl Apt {
         Err(unavailable(source, archive, &tried, &others))
     }
 
-    /// Downloads a package that apt's lists have. A mirror that is a list of mirrors can't be asked for a file of its pool.
+    /// Downloads a package that is in apt's lists. This works even if the mirror is a list of mirrors, from which we
+    /// can't request a file of the pool.
     fn download_by_name(&self, package: &str, source: &Source, archive: &Archive, file: &Path) -> Result<()> {
         let work = tempfile::tempdir_in(&self.folder).or_cause("cannot make a folder for a package")?;
         let mut download = self.command("apt-get");
         download.args(["download", package]).current_dir(work.path());
         self.download(download, source, archive)?;
-        // It has the name that apt gives it, and no other file is there.
+        // apt chooses the file's name, but there is no other file.
         let Some(found) = files(work.path(), ".deb")?.pop() else {
             return Err(Error::new(format!("apt-get did not download {package}")));
         };
         fs::rename(found, file).or_cause(format!("cannot make {}", file.display()))
     }
 
-    /// Downloads with a progress bar.
+    /// Downloads, with a progress bar.
     fn download(&self, mut apt: Command, source: &Source, archive: &Archive) -> Result<()> {
         let style = ProgressStyle::with_template("{msg} [{bar:40}] {percent:>3} %")
             .map(|style| style.progress_chars("=> "))
@@ -243,7 +246,7 @@ impl Apt {
     }
 }
 
-/// An error in one line, without what apt puts before and after it.
+/// An error in one line, without what apt prints before and after it.
 fn words(error: &Error) -> String {
     let text = error.to_string();
     let apt = text.lines().map(|line| line.trim().trim_start_matches("evidence:").trim_start());
@@ -251,7 +254,7 @@ fn words(error: &Error) -> String {
     apt.next().map_or_else(|| text.replace('\n', " "), str::to_owned)
 }
 
-/// The file, if it is the archive.
+/// Returns the file if it is the archive.
 fn is(archive: &Archive, file: &Path) -> Result<PathBuf> {
     let Some(evidence) = archive.sum.differs(file, Sum::of_file(file)) else { return Ok(file.to_owned()) };
     Err(Error::new(format!(
@@ -262,8 +265,8 @@ fn is(archive: &Archive, file: &Path) -> Result<PathBuf> {
     .fix("try again; if the same happens, name another mirror: cargo lab kernels --fetch --mirror URL"))
 }
 
-/// Why a locked archive can't be had, and what to do. `tried` is what apt printed, `others` what suites that could be read have
-/// instead.
+/// Explains why a locked archive isn't available, and what to do. `tried` is what apt printed, `others` is what the
+/// readable suites have instead.
 fn unavailable(
     source: &Source,
     archive: &Archive,
@@ -297,7 +300,7 @@ fn unavailable(
     Error::new(cause).evidence(evidence.join("\n")).fix(fix)
 }
 
-/// apt's settings: everything in a folder of ours.
+/// apt's settings, which keep everything in our folder.
 fn settings(folder: &Path) -> String {
     let folder = folder.display();
     format!(
@@ -311,10 +314,11 @@ Dir::Etc::sourceparts "-";
 APT::Architecture "amd64";
 APT::Architectures {{ "amd64"; }};
 APT::Get::List-Cleanup "false";
-// As root apt would download as the user _apt, who may not write into our folder.
+// As root, apt would download as the user _apt, who can't write to our folder.
 APT::Sandbox::User "";
-// The index of an archived suite, of a snapshot, or of a mirror that lags is past its date. It is still signed, and it does not
-// decide what we install: each file must have the SHA-256 in lab/kernels.lock.json. Only --newer believes an index.
+// The index of an archived suite, of a snapshot, or of a mirror that lags has expired. We accept it because it is
+// still signed, and because it does not decide what we install: each file must have the SHA-256 in
+// lab/kernels.lock.json. Only --newer relies on an index.
 Acquire::Check-Valid-Until "false";
 Acquire::Languages "none";
 Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
@@ -322,7 +326,7 @@ Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
     )
 }
 
-/// The mirrors of Debian and of its security updates: the user's, or those of this machine's apt.
+/// The mirrors of Debian and of its security updates: the user's, or the ones that this machine's apt uses.
 fn mirrors(targets: &str, wanted: Option<&str>) -> Result<(String, String)> {
     const SUITES: [&str; 10] = [
         "bullseye",
@@ -339,7 +343,7 @@ fn mirrors(targets: &str, wanted: Option<&str>) -> Result<(String, String)> {
     if let Some(main) = wanted {
         return Ok((main.to_owned(), security(main)));
     }
-    // MIRROR SUITE ORIGIN: others, too, have a suite called stable.
+    // MIRROR SUITE ORIGIN. Check the origin because other distributions have a suite called stable, too.
     let find = |is: &dyn Fn(&str) -> bool| {
         let mut targets = targets.lines().filter_map(|line| {
             let mut words = line.split(' ');
@@ -363,8 +367,8 @@ fn mirrors(targets: &str, wanted: Option<&str>) -> Result<(String, String)> {
     Ok((main.clone(), updates.unwrap_or_else(|| security(&main))))
 }
 
-/// Where an archive has the security updates: `.../debian-security` is beside `.../debian`, and in a snapshot archive
-/// `.../debian-security/DATE` beside `.../debian/DATE`.
+/// Where an archive has the security updates: `.../debian-security` next to `.../debian`, and in a snapshot archive
+/// `.../debian-security/DATE` next to `.../debian/DATE`.
 fn security(main: &str) -> String {
     let main = main.trim_end_matches('/');
     let words: Vec<_> = main.split('/').collect();
@@ -386,11 +390,11 @@ fn field<'a>(paragraph: &'a str, name: &str) -> Option<&'a str> {
     paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
-/// The newest kernel among what `apt-cache show` printed, and `NAME=VERSION` of each package to download.
+/// The newest kernel in the output of `apt-cache show`, and `NAME=VERSION` of each package to download.
 fn newest(shown: &str) -> Option<(Package, Vec<String>)> {
     let packages = paragraphs(shown).filter_map(|paragraph| {
         let (name, version) = (field(paragraph, "Package")?, field(paragraph, "Version")?);
-        // Since 7.x an image package is empty and depends on the packages that hold image and modules.
+        // Since 7.x, an image package is empty and depends on the packages that contain the image and the modules.
         let parts = field(paragraph, "Depends").unwrap_or_default().split(", ").filter_map(|part| {
             let name = part.split(' ').next()?;
             (name.starts_with("linux-binary-") || name.starts_with("linux-modules-"))
@@ -422,7 +426,7 @@ fn archives(shown: &str) -> Option<Vec<Archive>> {
     paragraphs(shown).map(archive).collect()
 }
 
-/// The numbers in a version, by which releases of one series are ordered.
+/// The numbers in a version, which order the releases of a series.
 pub(crate) fn numbers(version: &str) -> Vec<u64> {
     version.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
 }

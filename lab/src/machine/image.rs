@@ -12,22 +12,22 @@ use cpio::newc::{Builder, ModeFileType, trailer};
 use crate::host::tools::{BUSYBOX, output};
 use crate::machine::kernels::Kernel;
 
-/// Modules of the kernel's package that the guest can load, with all that they need: disks whose time and errors are
-/// known, disks that consist of a file or of other disks, an I/O scheduler, and a file system whose functions are in a module.
-/// What a kernel has built in is no module.
+/// Modules of the kernel's package that the guest can load, with all their dependencies: disks whose timing and
+/// errors we control, disks backed by a file or by other disks, an I/O scheduler, and a file system whose functions
+/// are in a module. What a kernel has built in is not a module.
 const MODULES: [&str; 9] =
     ["null_blk", "scsi_debug", "sd_mod", "mq-deadline", "vfat", "nls_cp437", "nls_ascii", "loop", "dm-mod"];
 
 /// What a guest has in its root file system.
 #[derive(Clone, Debug)]
 pub struct Content<'a> {
-    /// The kernels whose modules it can load.
+    /// The kernels whose modules the guest can load.
     pub kernels: Vec<&'a Kernel>,
-    /// What is in its `PATH`, besides busybox. The one called `guest` is its first process.
+    /// The programs in its `PATH`, besides busybox. The one called `guest` is its first process.
     pub binaries: Vec<PathBuf>,
-    /// What its shell reads when it starts.
+    /// The profile that its shell reads when it starts.
     pub profile: &'a str,
-    /// More files: where they are in the guest, and what they hold.
+    /// More files: their paths in the guest, and their content.
     pub files: Vec<(&'a str, Vec<u8>)>,
 }
 
@@ -54,7 +54,7 @@ pub fn write(image: &Path, content: &Content) -> Result<()> {
     }
     let applets = output(Command::new(&busybox).arg("--list"))?;
     for applet in String::from_utf8_lossy(&applets.stdout).lines() {
-        // A real program comes before busybox's.
+        // A real program takes precedence over busybox's.
         if programs.iter().all(|program| program.file_name() != Some(applet.as_ref())) {
             archive.link("busybox", &Path::new("bin").join(applet)).or_cause(cannot())?;
         }
@@ -85,7 +85,7 @@ pub fn write(image: &Path, content: &Content) -> Result<()> {
     archive.end().or_cause(cannot())
 }
 
-/// What the guest's shell says when it starts.
+/// What the guest's shell prints when it starts.
 pub const PROFILE: &str = r#"cat <<'END'
 This is a real kernel in an emulated machine. Nothing you do here can hurt yours.
 
@@ -99,24 +99,24 @@ END
 echo "Kernel $(uname -r)"
 "#;
 
-/// The shared libraries and the loader that programs need, by ldd(1).
+/// The shared libraries and the loader that programs need, as ldd(1) reports them.
 ///
 /// # Errors
 /// If there is no ldd.
 pub fn libraries(programs: &[&PathBuf]) -> Result<BTreeSet<PathBuf>> {
     let mut libraries = BTreeSet::new();
     for program in programs {
-        // Of a static program ldd says that it is "not a dynamic executable", and fails.
+        // For a static program, ldd prints "not a dynamic executable" and fails.
         let ldd = Command::new("ldd").arg(program).output().or_cause("cannot start ldd")?;
         let paths = String::from_utf8_lossy(&ldd.stdout).into_owned();
-        // NAME => PATH (0xADDRESS), or PATH (0xADDRESS); other lines are complaints.
+        // NAME => PATH (0xADDRESS), or PATH (0xADDRESS). Other lines are error messages.
         let path = |line: &str| line.rsplit_once(" (0x")?.0.split_whitespace().last().map(PathBuf::from);
         libraries.extend(paths.lines().filter_map(path).filter(|path| path.is_absolute()));
     }
     Ok(libraries)
 }
 
-/// The files of modules and of all that they need, by the lines `FILE: NEEDED...` of `modules.dep`.
+/// The files of modules and of all their dependencies, from the lines `FILE: NEEDED...` of `modules.dep`.
 fn closure(dependencies: &str, names: &[&str]) -> BTreeSet<PathBuf> {
     let of = |name: &&str| {
         let file = format!("/{name}.ko:");
@@ -128,7 +128,7 @@ fn closure(dependencies: &str, names: &[&str]) -> BTreeSet<PathBuf> {
     names.iter().flat_map(of).collect()
 }
 
-/// A newc archive, the form the kernel unpacks.
+/// A newc archive, the format that the kernel unpacks.
 struct Archive<W: Write> {
     out: W,
     folders: BTreeSet<PathBuf>,

@@ -1,9 +1,9 @@
-//! The kernels of the matrix: which ones, which are here, and whether they are still what the lock names.
+//! The kernels of the matrix: which ones there are, which are here, and whether they still match the lock.
 //!
-//! They are Debian's *cloud* kernels: NVMe and ext4 are built in, so a guest needs no module for a real disk. They are kept
-//! in the user's cache folder, outside of `target/`, where anything may happen to them. So each kernel is compared with the
-//! lock whenever it is used: its image and the list of its modules before it is booted, and each module when it is put into a
-//! guest.
+//! They are Debian's *cloud* kernels: NVMe and ext4 are built in, so a guest needs no module for a real disk. They
+//! are in the user's cache folder, outside of `target/`, where anything may happen to them. So we compare a kernel
+//! with the lock whenever we use it: its image and the list of its modules before it boots, and each module when we
+//! put it into a guest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,17 +16,17 @@ use crate::host::tools::{DEPMOD, DPKG_DEB, XZ, output};
 use crate::machine::fetch::{Apt, files, numbers};
 use crate::machine::lock::{self, Lock, Locked, Package, Source, Sum};
 
-/// One line of kernels of the matrix.
+/// One series of kernels in the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Series {
     /// Such as `6.12`.
     pub name: &'static str,
-    /// The Debian suites to look in for a newer kernel, one after the other. A security suite has the newest packages of
-    /// its release and is small, so it comes first.
+    /// The Debian suites to search for a newer kernel, in this order. A security suite has the newest packages of its
+    /// release and is small, so it comes first.
     suites: &'static [&'static str],
 }
 
-/// The kernels on which every stage is proven, oldest first.
+/// The kernels on which every stage is tested, oldest first.
 pub const MATRIX: [Series; 4] = [
     Series { name: "5.10", suites: &["bullseye-security", "bullseye"] },
     Series { name: "6.1", suites: &["bookworm-security", "bookworm"] },
@@ -34,18 +34,18 @@ pub const MATRIX: [Series; 4] = [
     Series { name: "7.2", suites: &["sid", "forky"] },
 ];
 
-/// The kernel that runs when none is named, and the one that `vmlinux.h` is made from.
+/// The kernel to boot if the user names none, and the one that `vmlinux.h` is generated from.
 pub const DEFAULT: &str = "6.12";
 
-/// Folders of a kernel's modules that are kept: what a storage lab may want to load.
+/// The folders of a kernel's modules that we keep: what a storage lab may want to load.
 const MODULE_FOLDERS: [&str; 7] =
     ["block", "crypto", "drivers/block", "drivers/md", "drivers/scsi", "fs", "lib"];
 
-/// In a kernel's folder: the package that it comes from.
+/// The file in a kernel's folder that names the package it comes from.
 const PACKAGE: &str = "package.json";
-/// In a kernel's folder: the image.
+/// The kernel's image, in its folder.
 const IMAGE: &str = "vmlinuz";
-/// In a kernel's folder: the checksums of all modules, which `sha256sum --check` reads, too.
+/// The checksums of all modules in a kernel's folder, in a format that `sha256sum --check` reads.
 const MODULES: &str = "modules.sha256";
 
 /// A kernel that can be booted.
@@ -57,17 +57,17 @@ pub struct Kernel {
     pub image: PathBuf,
     /// The folder `lib/modules/RELEASE` of its modules, with `modules.dep`.
     pub modules: Option<PathBuf>,
-    /// Where it comes from, if it is of the matrix.
+    /// The package that it comes from, if it is in the matrix.
     pub package: Option<Package>,
-    /// The SHA-256 of each module, by its file below `modules`. Empty if it is not of the matrix.
+    /// The SHA-256 of each module, by its path below `modules`. Empty if the kernel is not in the matrix.
     sums: BTreeMap<PathBuf, String>,
 }
 
 impl Kernel {
-    /// What a module's file holds, such as `kernel/drivers/block/null_blk/null_blk.ko`.
+    /// The bytes of a module, such as `kernel/drivers/block/null_blk/null_blk.ko`.
     ///
     /// # Errors
-    /// If it can't be read, or is not what the lock names.
+    /// If it can't be read, or doesn't match the lock.
     pub fn module(&self, file: &Path) -> Result<Vec<u8>> {
         let path = self.modules.as_deref().unwrap_or(Path::new("")).join(file);
         let bytes = fs::read(&path).or_cause(format!("cannot read {}", path.display()))?;
@@ -78,10 +78,10 @@ impl Kernel {
     }
 }
 
-/// How much of a kernel is compared with the lock.
+/// How much of a kernel to compare with the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// Its image, and the list of its modules: those that a guest gets are compared when it gets them.
+    /// Its image and the list of its modules. A module is compared when a guest gets it.
     ToBoot,
     /// Every module, too.
     All,
@@ -97,10 +97,10 @@ impl Series {
         Ok(folder()?.join(self.name))
     }
 
-    /// The kernel of this series that is here, if one is, with every byte compared with the lock.
+    /// The kernel of this series that is here, if any, after comparing every byte with the lock.
     ///
     /// # Errors
-    /// If it is damaged, or not the one of the lock.
+    /// If it is damaged, or not the locked one.
     pub fn verified(self, locked: &Locked) -> Result<Option<Kernel>> {
         look(locked, &self.folder()?, Extent::All)
     }
@@ -118,7 +118,7 @@ impl Series {
             Err(error) => eprintln!("{}; fetching the locked one ...", error.cause()),
         }
         let apt = Apt::new(mirror)?;
-        // Another lab may have fetched it while this one waited for apt.
+        // Another lab may have fetched it while we waited for apt.
         if let Ok(Some(kernel)) = self.verified(locked) {
             return Ok(kernel);
         }
@@ -130,7 +130,7 @@ impl Series {
     /// # Errors
     /// If this machine has no apt or no Debian mirror, or the mirror has no such kernel.
     pub fn newer(self, mirror: Option<&str>) -> Result<Kernel> {
-        // Only one lab has apt's folder, so only one rewrites the lock.
+        // Only one lab at a time has apt's folder, so only one rewrites the lock.
         let apt = Apt::new(mirror)?;
         let mut lock = Lock::read_or_new()?;
         let found = self.newest(&apt)?;
@@ -139,7 +139,7 @@ impl Series {
             && numbers(&found.package.version) <= numbers(before)
         {
             eprintln!(
-                "There is no newer kernel {}: {} has {}, the lock has {before}.",
+                "There is no newer kernel {}: {} has {}, and the lock has {before}.",
                 self.name, found.suite, found.package.version
             );
             drop(apt);
@@ -158,15 +158,15 @@ impl Series {
         let now = &locked.source.package.version;
         match before {
             Ok(before) => eprintln!(
-                "The lock has {now} of kernel {} now; it had {before}. See what moved: cargo lab drift",
+                "Kernel {} is now locked at {now}; it was at {before}. See what moved: cargo lab drift",
                 self.name
             ),
-            Err(_) => eprintln!("The lock has {now} of kernel {} now.", self.name),
+            Err(_) => eprintln!("Kernel {} is now locked at {now}.", self.name),
         }
         look(&locked, &folder, Extent::All)?.ok_or_else(|| not_here(self.name, &folder))
     }
 
-    /// The newest kernel of this series that the suites have.
+    /// The newest kernel of this series in its suites.
     fn newest(self, apt: &Apt) -> Result<Source> {
         let mut looked = Vec::new();
         for suite in self.suites {
@@ -190,7 +190,7 @@ pub fn folder() -> Result<PathBuf> {
     Ok(cache()?.join("kernels"))
 }
 
-/// Fetches a locked kernel, and puts it into its folder if it is the one.
+/// Fetches a locked kernel, and puts it into its folder if it matches the lock.
 fn fetch(locked: &Locked, suites: &[&str], apt: &Apt, folder: &Path) -> Result<Kernel> {
     let series = &locked.source.series;
     let archives = apt.archives(&locked.source, suites)?;
@@ -206,14 +206,14 @@ fn fetch(locked: &Locked, suites: &[&str], apt: &Apt, folder: &Path) -> Result<K
     look(locked, folder, Extent::ToBoot)?.ok_or_else(|| not_here(series, folder))
 }
 
-/// A folder to unpack into, beside the one that a kernel will have: it is moved there when it is whole.
+/// A folder to unpack into, next to the kernel's own folder: when it is complete, we move it there.
 fn work_beside(folder: &Path) -> Result<tempfile::TempDir> {
     let above = folder.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
     tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))
 }
 
-/// Unpacks exactly these archives, and makes a kernel's folder of what the lab needs of them.
+/// Unpacks exactly these archives, and makes a kernel's folder from the files that the lab needs.
 fn unpack(package: &Package, archives: &[PathBuf], work: &Path) -> Result<PathBuf> {
     let (tree, kernel) = (work.join("tree"), work.join("kernel"));
     for archive in archives {
@@ -259,7 +259,7 @@ fn unpack(package: &Package, archives: &[PathBuf], work: &Path) -> Result<PathBu
     Ok(kernel)
 }
 
-/// Puts a kernel that is whole into its folder, in the place of the one that is there. Its archives are no longer needed.
+/// Moves a complete kernel into its folder and replaces the one that is there. Its archives are no longer needed.
 fn put(made: &Path, folder: &Path, work: &Path, archives: &[PathBuf]) -> Result<()> {
     if folder.exists() {
         fs::rename(folder, work.join("before")).or_cause(format!("cannot replace {}", folder.display()))?;
@@ -271,7 +271,7 @@ fn put(made: &Path, folder: &Path, work: &Path, archives: &[PathBuf]) -> Result<
     Ok(())
 }
 
-/// The checksums of all modules of a kernel, in the form of `sha256sum`.
+/// The checksums of all modules of a kernel, in the format of `sha256sum`.
 fn list(folder: &Path, release: &str) -> Result<String> {
     let mut list = String::new();
     for module in files(&folder.join("lib/modules").join(release), ".ko")? {
@@ -282,10 +282,10 @@ fn list(folder: &Path, release: &str) -> Result<String> {
     Ok(list)
 }
 
-/// Compares what is in a kernel's folder with the lock.
+/// Compares a kernel's folder with the lock.
 ///
 /// # Errors
-/// If it is another one, or damaged.
+/// If it has another kernel, or is damaged.
 fn look(locked: &Locked, folder: &Path, extent: Extent) -> Result<Option<Kernel>> {
     let Source { series, package, .. } = &locked.source;
     let damaged = |evidence: String| damaged(series, evidence);
@@ -333,8 +333,8 @@ fn look(locked: &Locked, folder: &Path, extent: Extent) -> Result<Option<Kernel>
     }))
 }
 
-/// The list of the modules' checksums, which is the locked one. If there is none yet, because the kernel was fetched before
-/// there was a lock, or if it is damaged, it is made again of the modules.
+/// The list of the modules' checksums, which must match the lock. It is rebuilt from the modules if it is damaged, or
+/// if it is missing because the kernel was fetched before there was a lock.
 fn sums(locked: &Locked, folder: &Path, modules: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
     let path = folder.join(MODULES);
     let kept = fs::read_to_string(&path).ok().filter(|list| Sum::of(list.as_bytes()) == locked.modules);
@@ -350,7 +350,7 @@ fn sums(locked: &Locked, folder: &Path, modules: &Path) -> Result<BTreeMap<PathB
                     locked.modules
                 ));
             }
-            // If it can't be kept, it is made again next time.
+            // If we can't save it, we rebuild it next time.
             let _ = fs::write(&path, &made);
             made
         }
@@ -363,7 +363,7 @@ fn sums(locked: &Locked, folder: &Path, modules: &Path) -> Result<BTreeMap<PathB
     Ok(list.lines().filter_map(line).collect())
 }
 
-/// Checks that `modules.dep`, which depmod has made here and which is therefore not in the lock, has exactly these modules.
+/// Checks that `modules.dep` lists exactly these modules. It is not in the lock because depmod makes it here.
 fn dependencies(path: &Path, sums: &BTreeMap<PathBuf, String>) -> Result<(), String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut modules = BTreeSet::new();
@@ -382,7 +382,7 @@ fn dependencies(path: &Path, sums: &BTreeMap<PathBuf, String>) -> Result<(), Str
     }
 }
 
-/// Checks a module.
+/// Compares a module with the list.
 fn is_listed(kernel: &str, path: &Path, listed: Option<&String>, found: &Sum) -> Result<()> {
     if listed == Some(&found.sha256) {
         return Ok(());
@@ -403,10 +403,10 @@ fn not_here(series: &str, folder: &Path) -> Error {
         .fix(format!("fetch it: cargo lab kernels --fetch {series}"))
 }
 
-/// The kernel of this name: a series of the matrix, which must be here and be the locked one, or the path of a bzImage.
+/// The kernel of this name: a series of the matrix, which must be here and match the lock, or the path of a bzImage.
 ///
 /// # Errors
-/// If it is neither, is not here, is not what the lock names, or is no kernel.
+/// If it is neither, is not here, does not match the lock, or is not a kernel.
 pub fn find(name: &str) -> Result<Kernel> {
     if let Some(series) = Series::of(name) {
         let (lock, folder) = (Lock::read()?, series.folder()?);
@@ -417,14 +417,14 @@ pub fn find(name: &str) -> Result<Kernel> {
     let known = MATRIX.map(|series| series.name).join(", ");
     if !image.is_file() {
         return Err(Error::new(format!("there is no kernel {name}"))
-            .evidence(format!("it is no file, and not one of {known}"))
-            .fix(format!("name one of these, or a bzImage by its path: --kernel {DEFAULT}")));
+            .evidence(format!("it is not a file, and not one of {known}"))
+            .fix(format!("name one of these, such as --kernel {DEFAULT}, or the path of a bzImage")));
     }
     let start = fs::read(&image).or_cause(format!("cannot read {name}"))?;
     // The x86 boot protocol, Documentation/arch/x86/boot.rst: the header's magic number.
     if start.get(0x202..0x206) != Some(b"HdrS") {
         return Err(Error::new(format!("{name} is no kernel for x86"))
-            .evidence("a bzImage has HdrS at byte 0x202; this file has not")
+            .evidence("a bzImage has HdrS at byte 0x202, but this file doesn't")
             .fix("name a bzImage that has NVMe and ext4 built in"));
     }
     Ok(Kernel { name: name.to_owned(), image, modules: None, package: None, sums: BTreeMap::new() })
@@ -460,7 +460,7 @@ mod tests {
     const RELEASE: &str = "9.9.1-cloud-amd64";
     const MODULE: &str = "kernel/fs/some.ko";
 
-    /// An archive of Debian on this machine with one kernel, which is locked.
+    /// A Debian archive on this machine with one kernel, which is locked.
     struct Debian {
         folder: tempfile::TempDir,
         locked: Locked,
@@ -489,7 +489,7 @@ mod tests {
             self.at("cache/kernels/9.9")
         }
 
-        /// Where the archive is after the download.
+        /// Where the archive is after its download.
         fn download(&self) -> PathBuf {
             let name = self.locked.source.archives[0].file_name().unwrap();
             self.at("cache/apt/downloads").join(name)
@@ -505,7 +505,7 @@ mod tests {
             look(&self.locked, &self.kernel(), extent)
         }
 
-        /// What is wrong with the kernel, without what differs from run to run.
+        /// What is wrong with the kernel, without the parts that differ from run to run.
         fn complaint(&self, extent: Extent) -> String {
             let error = self.look(extent).unwrap_err().to_string();
             error.replace(self.folder.path().to_str().unwrap(), "[debian]")
@@ -543,10 +543,10 @@ mod tests {
         assert_eq!(kernel.module(Path::new(MODULE)).unwrap(), b"module");
         assert_eq!(debian.look(Extent::All).unwrap(), Some(kernel));
         assert!(!debian.download().exists(), "it is no longer needed");
-        // What an older lab has left there is not looked at.
+        // Files that an older lab left there are ignored.
         let other =
             deb(&debian.at("cache/apt/downloads"), "other_1_amd64.deb", "other kernel", "other module");
-        // A part of the archive, or another one of the same name, is not unpacked either.
+        // A partial archive, or another one of the same name, is not unpacked either.
         fs::copy(other, debian.download()).unwrap();
         fs::remove_dir_all(debian.kernel()).unwrap();
         debian.fetch().unwrap();
@@ -594,7 +594,7 @@ mod tests {
         restore();
         let restore = damage(&module, "modul");
         insta::assert_snapshot!("damaged_module", debian.complaint(Extent::All));
-        // A guest gets few of the modules, and each is compared when it gets it.
+        // A guest gets few of the modules, and each is compared at that moment.
         debian.look(Extent::ToBoot).unwrap();
         let error = kernel.module(Path::new(MODULE)).unwrap_err().to_string();
         assert!(error.contains("the kernel 9.9 is damaged"), "{error}");

@@ -1,4 +1,4 @@
-//! The line to the guest.
+//! The connection to the guest.
 
 use std::process::ChildStdin;
 use std::sync::{Arc, Mutex};
@@ -7,22 +7,22 @@ use common::{Error, OrCause, Result};
 
 use crate::shared::protocol::{ToGuest, send};
 
-/// The line to the guest, for threads that pass on signals and keys.
+/// The connection to the guest, for threads that pass on signals and keys.
 #[derive(Clone, Debug)]
 pub struct Line(Arc<Mutex<ChildStdin>>);
 
 impl Line {
-    /// The line whose other end reads what is written here.
+    /// The connection whose other end reads what we write here.
     pub(crate) fn new(input: ChildStdin) -> Self {
         Self(Arc::new(Mutex::new(input)))
     }
 
-    /// Asks the guest for something.
+    /// Sends the guest a request.
     ///
     /// # Errors
     /// If the guest is gone.
     pub fn send(&self, message: &ToGuest) -> Result<()> {
-        let mut line = self.0.lock().map_err(|_| Error::new("a thread that spoke to the guest panicked"))?;
+        let mut line = self.0.lock().map_err(|_| Error::new("a thread that wrote to the guest panicked"))?;
         send(&mut *line, message).or_cause("the guest is gone")
     }
 }

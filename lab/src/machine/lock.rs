@@ -1,7 +1,8 @@
-//! The lock of the kernels, `lab/kernels.lock.json`: which packages the matrix takes, and the checksums of what is in them.
+//! The lock of the kernels, `lab/kernels.lock.json`: which packages the matrix uses, and the checksums of their
+//! content.
 //!
-//! It is JSON because the lab reads JSON already. It is read when it is needed and not compiled in, so a new kernel
-//! needs no new build of the lab.
+//! It is JSON because the lab reads JSON anyway. The lab reads it at run time, so a new kernel doesn't require a new
+//! build of the lab.
 
 use std::fs;
 use std::io::{self, Read};
@@ -11,26 +12,26 @@ use common::{Error, OrCause, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The lock's name in the workbook, for messages.
+/// The lock's path in the workbook, for messages.
 pub const NAME: &str = "lab/kernels.lock.json";
 
-/// Where it is.
+/// Its absolute path.
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels.lock.json");
 
-/// The first line of the lock.
+/// The text at the top of the lock.
 const ABOUT: &str = "written by `cargo lab kernels --fetch --newer`; see CONTRIBUTING.md";
 
 /// All locked kernels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
-    /// What wrote it.
+    /// Which command wrote it.
     about: String,
-    /// One for each series of the matrix, in its order.
+    /// One for each series of the matrix, in the same order.
     pub kernels: Vec<Locked>,
 }
 
-/// One kernel: where it comes from, and the checksums of what is unpacked there.
+/// One kernel: where it comes from, and the checksums of its unpacked files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Locked {
     /// Its packages.
@@ -50,15 +51,17 @@ pub struct Source {
     pub series: String,
     /// Its package.
     pub package: Package,
-    /// The Debian suite in which it was found.
+    /// The Debian suite that had it.
     pub suite: String,
-    /// The files to download: one, or, since 7.x, two, because the package depends on those that hold image and modules.
+    /// The files to download: one, or, since 7.x, two, because the package depends on the ones that contain the image
+    /// and the modules.
     pub archives: Vec<Archive>,
 }
 
 impl Source {
-    /// Debian's name for the kernel's source, such as `linux`, or `linux-6.1` where a suite has a second kernel. The archive
-    /// keeps a package in a folder with the name of its source; signed images come from one that only adds signatures.
+    /// Debian's name for the kernel's source, such as `linux`, or `linux-6.1` where a suite has a second kernel. The
+    /// archive keeps a package in a folder named after its source. Signed images come from a source that only adds
+    /// signatures.
     pub fn source_package(&self) -> String {
         let folder = self.archives.first().and_then(|archive| archive.path.rsplit('/').nth(1));
         folder.unwrap_or("linux").replace("-signed", "").trim_end_matches("-amd64").to_owned()
@@ -79,21 +82,21 @@ pub struct Package {
 /// A `.deb` file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Archive {
-    /// The package that it holds.
+    /// The package that it contains.
     pub package: String,
-    /// Where an archive of Debian has it, such as `pool/main/l/linux/....deb`.
+    /// Its path in a Debian archive, such as `pool/main/l/linux/....deb`.
     pub path: String,
-    /// What it must be.
+    /// What its bytes must be.
     #[serde(flatten)]
     pub sum: Sum,
 }
 
-/// What a file must be, to the byte.
+/// The size and the checksum of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
-    /// Their SHA-256, as `sha256sum` prints it.
+    /// Its SHA-256, as `sha256sum` prints it.
     pub sha256: String,
 }
 
@@ -107,7 +110,7 @@ impl Lock {
         Self::parse(&text.map_err(|error| unreadable(&error))?)
     }
 
-    /// As [`Lock::read`]; without a lock, one that locks nothing yet.
+    /// Like [`Lock::read`], but without a lock file, returns an empty lock.
     ///
     /// # Errors
     /// If it is damaged.
@@ -122,9 +125,9 @@ impl Lock {
     fn parse(text: &str) -> Result<Self> {
         let lock: Self = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
         let archives = lock.kernels.iter().flat_map(|kernel| &kernel.source.archives);
-        // The name is that of a file in a folder of ours.
+        // The name becomes that of a file in our folder.
         if let Some(archive) = archives.clone().find(|archive| archive.file_name().is_none()) {
-            return Err(unreadable(&format!("{:?} names no .deb file of an archive's pool", archive.path)));
+            return Err(unreadable(&format!("{:?} is not a .deb file in an archive's pool", archive.path)));
         }
         Ok(lock)
     }
@@ -132,7 +135,7 @@ impl Lock {
     /// The kernel that is locked for a series.
     ///
     /// # Errors
-    /// If none is.
+    /// If there is none.
     pub fn kernel(&self, series: &str) -> Result<&Locked> {
         let found = self.kernels.iter().find(|kernel| kernel.source.series == series);
         found.ok_or_else(|| {
@@ -143,7 +146,7 @@ impl Lock {
         })
     }
 
-    /// Puts a kernel in the place of the one of its series, keeps the order of `series`, and drops others.
+    /// Replaces the kernel of this series, keeps the order of `series`, and drops kernels of other series.
     pub fn replace(&mut self, kernel: Locked, series: &[&str]) {
         self.kernels.retain(|other| other.source.series != kernel.source.series);
         self.kernels.push(kernel);
@@ -157,7 +160,7 @@ impl Lock {
     /// # Errors
     /// If it can't be written.
     pub fn write(&self) -> Result<()> {
-        // Written beside the place and moved there when it is whole.
+        // Written next to the lock, and renamed when it is complete.
         let beside = format!("{PATH}.new");
         let written = fs::write(&beside, self.text()?).and_then(|()| fs::rename(&beside, PATH));
         written.or_cause(format!("cannot write {NAME}"))
@@ -177,7 +180,7 @@ fn unreadable(why: &dyn std::fmt::Display) -> Error {
 }
 
 impl Archive {
-    /// Its file's name.
+    /// The name of its file, if its path is in the pool.
     pub fn file_name(&self) -> Option<&str> {
         let (folder, name) = self.path.rsplit_once('/')?;
         (folder.starts_with("pool/") && name.len() > ".deb".len() && name.ends_with(".deb")).then_some(name)
@@ -208,7 +211,7 @@ impl Sum {
         }
     }
 
-    /// Compares what a file is with what it must be. If they differ, how: two lines of evidence.
+    /// Compares a file with what it must be. Returns two lines of evidence if they differ.
     pub fn differs(&self, path: &Path, found: io::Result<Self>) -> Option<String> {
         let path = path.display();
         let found = match found {

@@ -1,38 +1,39 @@
-//! QEMU's command line. This is the only place that has it: the lab starts its guests with these words (`vm.rs`), and
-//! `kit/launchers.rs` writes them into both launchers of the room kit.
+//! QEMU's command line, and the only place that has it. The lab starts its guests with it (`vm.rs`), and
+//! `kit/launchers.rs` writes it into both launchers of the room kit.
 
 use std::path::Path;
 
 use crate::shared::disks::{FS_DISK, PART_DISK, RAW_DISK};
 
-/// Bytes of the disk with the file system. Every disk is sparse: only what the guest writes takes room on the host.
+/// Bytes of the disk with the file system. Every disk is sparse: only what the guest writes takes space on the host.
 pub(crate) const FS_BYTES: u64 = 256 << 20;
 /// Bytes of each other disk.
 pub(crate) const RAW_BYTES: u64 = 64 << 20;
 
-/// The disks: what QEMU calls them, their serials, their bytes.
+/// The disks: QEMU's name for each, its serial, its bytes.
 pub(crate) const DISKS: [(&str, &str, u64); 3] =
     [("fs", FS_DISK, FS_BYTES), ("raw", RAW_DISK, RAW_BYTES), ("part", PART_DISK, RAW_BYTES)];
 
-/// What the emulator may not do, should a guest ever get out of its machine: start programs, get more rights, or change
-/// its share of the machine. It needs nothing of that.
+/// What QEMU is not allowed to do, in case a guest ever breaks out of its machine: start programs, gain privileges,
+/// or change its share of the machine. It needs none of these.
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
-/// The first ports are on the machine's board, the others are cards.
+/// The first ports are on the machine's board; the others are PCI cards.
 const PORTS_ON_BOARD: usize = 4;
 
-/// What differs between those who start a guest. Every text but [`Disks::Files`] may also be a variable of a launcher's language.
+/// What differs between those who start a guest. Every text but [`Disks::Files`] may also be a variable in a
+/// launcher's language.
 pub(crate) struct CommandLine<'a> {
     /// See [`emulation`] and [`hardware`].
     pub processors: &'a [String],
     pub kernel: &'a str,
     pub initramfs: &'a str,
-    /// The kernel's command line, after what every guest has.
+    /// The words of the kernel's command line that follow the ones every guest has.
     pub append: &'a str,
     /// The serial ports, each with its name. The first is the kernel's console.
     pub ports: &'a [(&'a str, Port<'a>)],
     pub disks: Disks<'a>,
-    /// Whether QEMU is to restrict itself, see [`SANDBOX`]. One that was built without seccomp can't.
+    /// Whether QEMU restricts itself, see [`SANDBOX`]. A QEMU that was built without seccomp can't.
     pub sandbox: bool,
 }
 
@@ -42,41 +43,42 @@ pub(crate) enum Port<'a> {
     File(&'a Path),
     /// QEMU's stdin and stdout.
     Stdio,
-    /// The named pipes `PATH.in` and `PATH.out`, or only the one called `PATH`.
+    /// The named pipes `PATH.in` and `PATH.out`, or a single one called `PATH`.
     Pipe(&'a Path),
 }
 
-/// What the disks hold.
+/// The content of the disks.
 pub(crate) enum Disks<'a> {
-    /// The bytes of files in this folder, which have the names of [`DISKS`].
+    /// Files in this folder with the names of [`DISKS`].
     Files(&'a Path),
-    /// Zeros. QEMU keeps what the guest writes in a file without a name.
+    /// Zeros. QEMU keeps what the guest writes in an unnamed file.
     Zeros,
 }
 
 /// Two processors that QEMU emulates.
 ///
-/// One thread runs both. With a thread for each (`thread=multi`), 6.12 died in 1 of 40 boots of an int3 that the kernel had already
-/// patched away: QEMU 7.2 has a race with code that changes itself, as kprobes do.
+/// One thread runs both. With a thread for each (`thread=multi`), 1 of 40 boots of 6.12 died on an int3 that the
+/// kernel had already patched away: QEMU 7.2 has a race with self-modifying code, which kprobes use.
 pub(crate) fn emulation(cpu: &str) -> Vec<String> {
     words(["-smp", "2", "-accel", "tcg,thread=single", "-cpu", cpu])
 }
 
-/// Two processors that the host's processor runs, by what its system has for that.
+/// Two processors that the host's processor runs, through its system's interface.
 pub(crate) fn hardware(accel: &str) -> Vec<String> {
     words(["-smp", "2", "-accel", accel, "-cpu", "host"])
 }
 
-/// One emulated processor whose clock counts instructions: one takes 1 ns. When there is nothing to do, the clock jumps to the
-/// next event.
+/// One emulated processor whose clock counts instructions, 1 ns each. When there is nothing to do, the clock jumps to
+/// the next event.
 pub(crate) fn counted() -> Vec<String> {
     words(["-smp", "1", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", "max"])
 }
 
 impl CommandLine<'_> {
-    /// The words after the program's name.
+    /// The arguments of the command.
     pub(crate) fn words(&self) -> Vec<String> {
-        // q35: under emulation, a guest on the slimmer microvm hangs now and then ("could not calculate TSC khz").
+        // We use q35 because under emulation, a guest on the slimmer microvm occasionally hangs ("could not calculate
+        // TSC khz").
         let mut line = words(["-M", "q35", "-m", "1024"]);
         line.extend_from_slice(self.processors);
         line.extend(words(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]));
@@ -84,7 +86,7 @@ impl CommandLine<'_> {
             line.extend(words(["-sandbox", SANDBOX]));
         }
         line.extend(words(["-kernel", self.kernel, "-initrd", self.initramfs]));
-        // A panic ends QEMU immediately: panic=-1 asks for a reboot, and -no-reboot refuses it.
+        // On a panic, QEMU ends immediately: panic=-1 asks for a reboot, and -no-reboot refuses it.
         line.extend(words(["-append", format!("console=ttyS0 panic=-1 {}", self.append).trim_end()]));
         for (nth, (name, port)) in self.ports.iter().enumerate() {
             let backend = match port {
@@ -120,7 +122,8 @@ fn words<const N: usize>(line: [&str; N]) -> Vec<String> {
     line.map(str::to_owned).into()
 }
 
-/// A path as a value among others: a comma would end it. The values of `-kernel`, `-initrd` and `-append` are taken as they are.
+/// A path in a list of options, where a comma would end it. The values of `-kernel`, `-initrd` and `-append` are not
+/// lists.
 fn value(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }

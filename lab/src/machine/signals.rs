@@ -1,4 +1,4 @@
-//! Ctrl-C and its like: for the program in the guest while one runs, else for the lab itself.
+//! Ctrl-C and similar signals: they go to the program in the guest while one runs, and otherwise to the lab itself.
 
 use std::sync::Mutex;
 use std::thread;
@@ -16,8 +16,8 @@ use crate::shared::protocol::ToGuest;
 /// Where signals go while a program runs.
 static PROGRAM: Mutex<Option<Line>> = Mutex::new(None);
 
-/// From here on signals go to the program in the guest, and the window's new size too. They are handled and not blocked: what
-/// is blocked, children inherit, and Ctrl-C would not end a compiler.
+/// From here on, signals and changes of the window's size go to the program in the guest. We handle signals and don't
+/// block them: children inherit blocked signals, and then Ctrl-C would not end a compiler.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -38,7 +38,7 @@ pub fn take_over() -> Result<()> {
                 }
             };
             if let (Some(line), Some(message)) = (program, message) {
-                // If the guest is gone, whoever waits for it finds out.
+                // If the guest is gone, whoever waits for it will notice.
                 let _ = line.send(&message);
             }
         }
@@ -46,7 +46,7 @@ pub fn take_over() -> Result<()> {
     Ok(())
 }
 
-/// From here on signals are for the program at the end of this line.
+/// From here on, signals go to the program at the other end of this connection.
 pub fn pass_to(line: Line) {
     if let Ok(mut program) = PROGRAM.lock() {
         *program = Some(line);

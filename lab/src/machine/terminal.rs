@@ -17,19 +17,19 @@ pub fn size() -> Option<Size> {
     (size.ws_row > 0).then_some(Size { rows: size.ws_row, cols: size.ws_col })
 }
 
-/// How wide a line of prose may be: as the user's window, if that is narrower than what reads well.
+/// How long a line of prose may be: the width of the user's window, but not more than what reads well.
 pub fn columns() -> usize {
     const READABLE: usize = 100;
     size().map_or(READABLE, |size| usize::from(size.cols).min(READABLE))
 }
 
-/// A terminal like the user's for a program in the guest.
+/// A terminal like the user's, for a program in the guest.
 pub fn for_guest() -> Terminal {
     let kind = std::env::var("TERM").unwrap_or_else(|_| "dumb".to_owned());
     Terminal { kind, size: size().unwrap_or(Size { rows: 24, cols: 80 }) }
 }
 
-/// The user's terminal in raw mode: every key goes to the guest, Ctrl-C too. Back to normal when dropped.
+/// The user's terminal in raw mode: every key goes to the guest, including Ctrl-C. Dropping it restores the terminal.
 #[derive(Debug)]
 pub struct Raw(Option<Termios>);
 
@@ -58,7 +58,7 @@ impl Drop for Raw {
     }
 }
 
-/// Passes on what the user types; at the end of the input, Ctrl-D.
+/// Passes on what the user types, and Ctrl-D at the end of the input.
 pub fn pass_keys(line: Line) {
     const AGAIN: Duration = Duration::from_millis(500);
     thread::spawn(move || {
@@ -69,7 +69,7 @@ pub fn pass_keys(line: Line) {
                 return;
             }
         }
-        // Ctrl-D ends a shell only at the start of a line, and not while it is busy with something else.
+        // Ctrl-D ends a shell only at the start of a line, and only while the shell waits for input.
         let mut end = if last == b'\n' { vec![4] } else { vec![b'\n', 4] };
         while line.send(&ToGuest::Input(end)).is_ok() {
             end = vec![4];

@@ -1,4 +1,4 @@
-//! A guest: a kernel booted in QEMU, and the line over which programs are run in it.
+//! A guest: a kernel booted in QEMU, and the connection over which we run programs in it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -30,30 +30,30 @@ use crate::shared::files;
 use crate::shared::protocol::{FromGuest, Terminal, ToGuest, receive};
 use crate::workbook::Workbook;
 
-/// How long a guest may take until it answers, unless the user says otherwise.
+/// How long a guest may take to boot, unless the user chooses another limit.
 pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
 
-/// KVM that works boots in one or two seconds.
+/// How long we wait for KVM. Where KVM works, a guest boots in one or two seconds.
 const KVM_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a guest may say nothing, not even that it is alive, until it counts as hung. It says so each second, but on a
-/// machine that is busy the emulator may get no CPU for a while.
+/// After how much silence a guest counts as hung. It reports once per second that it is alive, but on a busy machine
+/// the emulator may get no CPU for a while.
 const SILENCE: Duration = Duration::from_secs(120);
 
-/// This machine's QEMU has refused its sandbox: it was built without seccomp, or this machine's kernel was.
+/// Whether this machine's QEMU has refused its sandbox: QEMU or this machine's kernel was built without seccomp.
 static NO_SANDBOX: AtomicBool = AtomicBool::new(false);
 
-/// How the guest's instructions are run.
+/// How to run the guest's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Accel {
     /// KVM where it works, else emulation
     #[default]
     Auto,
-    /// The processor's own virtualisation
+    /// The processor's own virtualization
     Kvm,
     /// Emulation, which works everywhere
     Tcg,
-    /// Emulation of one CPU whose clock counts instructions: what is measured there is the same on each machine
+    /// Emulation of one CPU whose clock counts instructions, so measurements are the same on every machine
     Icount,
 }
 
@@ -67,16 +67,16 @@ impl Accel {
     }
 }
 
-/// What to boot, and how: [`Machine::boot`] makes a [`Vm`] of it.
+/// What to boot, and how. [`Machine::boot`] turns it into a [`Vm`].
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The kernel.
     pub kernel: Kernel,
-    /// What to have in the guest's `PATH`; see [`image::write`].
+    /// The programs in the guest's `PATH`; see [`image::write`].
     pub binaries: Vec<PathBuf>,
     /// How to run its instructions.
     pub accel: Accel,
-    /// More words for the kernel's command line.
+    /// Words to append to the kernel's command line.
     pub append: String,
     /// How long it may take to boot.
     pub limit: Duration,
@@ -84,21 +84,22 @@ pub struct Machine {
     pub memory: PathBuf,
 }
 
-/// A guest that runs, from the host's side; the code that runs in it is in the folder `guest`. It ends when this is dropped.
+/// A running guest, from the host's side; the code that runs inside is in the folder `guest`. Dropping this ends the
+/// guest.
 #[derive(Debug)]
 pub struct Vm {
     /// Its kernel's release, as `uname -r` prints it there.
     pub release: String,
-    /// What runs it: never [`Accel::Auto`].
+    /// What runs its instructions; never [`Accel::Auto`].
     pub accel: Accel,
-    /// From making its files until it answered.
+    /// How long it took until it answered, including the time to make its files.
     pub boot_time: Duration,
     line: Line,
     events: Receiver<FromGuest>,
     emulator: Emulator,
 }
 
-/// Where a program's bytes go.
+/// Where a program's output comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Its stdout, or its terminal.
@@ -119,7 +120,7 @@ pub struct Output {
 }
 
 impl Machine {
-    /// A kernel with all of the workbook's programs, accelerated as well as it can be.
+    /// A kernel with all of the workbook's programs, with the fastest acceleration that works.
     ///
     /// # Errors
     /// If the kernel is not here or the workbook does not compile.
@@ -127,7 +128,7 @@ impl Machine {
         Self::with(workbook, kernel, workbook.build()?)
     }
 
-    /// A kernel with these programs, of which [`Workbook::build_tools`] makes those that every guest needs.
+    /// A kernel with these programs. [`Workbook::build_tools`] builds the ones that every guest needs.
     ///
     /// # Errors
     /// If the kernel is not here.
@@ -145,7 +146,7 @@ impl Machine {
     /// Boots it and waits until it answers.
     ///
     /// # Errors
-    /// If it does not come up: why, with the last lines of its console.
+    /// If it does not come up; with the reason and the last lines of its console.
     pub fn boot(&self) -> Result<Vm> {
         match self.accel {
             Accel::Auto => self.boot_with_the_best(),
@@ -153,12 +154,12 @@ impl Machine {
         }
     }
 
-    /// Tries KVM once, in bounded time, and remembers the outcome. That `/dev/kvm` exists says little: it may belong
-    /// to a hypervisor in which a guest hangs for ever.
+    /// Tries KVM once, with a time limit, and remembers the outcome. That `/dev/kvm` exists proves little: it may
+    /// belong to a hypervisor under which a guest hangs forever.
     fn boot_with_the_best(&self) -> Result<Vm> {
         let kvm = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
         let memory = self.memory.join("kvm");
-        // A verdict holds for the kernel it was found on.
+        // A verdict holds only for the host's kernel at that time.
         let verdict = |works| format!("{works} on {}\n", common::preflight::release());
         let known = fs::read_to_string(&memory).unwrap_or_default();
         if kvm.is_err() || known == verdict("broken") {
@@ -171,18 +172,18 @@ impl Machine {
         interrupt::check()?;
         let (guest, works) = match tried {
             Ok(guest) => (guest, "works"),
-            // It was KVM's fault only if the same machine boots without it.
+            // We blame KVM only if the same machine boots without it.
             Err(_) => (self.boot_with(Accel::Tcg, self.limit)?, "broken"),
         };
         if works == "broken" {
-            eprintln!("KVM does not work on this machine; emulation is used from now on.");
+            eprintln!("KVM does not work on this machine, so the lab uses emulation from now on.");
         }
-        // If it can't be remembered, it is tried again next time.
+        // If we can't save the verdict, we try again next time.
         let _ = fs::create_dir_all(&self.memory).and_then(|()| fs::write(&memory, verdict(works)));
         Ok(guest)
     }
 
-    /// Boots it in QEMU's sandbox; without one where QEMU refuses it, as it does before it runs anything.
+    /// Boots it in QEMU's sandbox, or without one if QEMU refuses the sandbox, which it does before it runs anything.
     fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Vm> {
         if !NO_SANDBOX.load(Ordering::Relaxed) {
             if let Some(guest) = self.start(accel, limit, true)? {
@@ -225,16 +226,16 @@ impl Machine {
             sandbox,
         };
         let mut command = SETPRIV.command()?;
-        // If the lab is killed, the emulator must not stay.
+        // If somebody kills the lab, the emulator must end, too.
         command.args(["--pdeathsig", "KILL"]).arg(QEMU.find()?).args(line.words());
-        // In a group of its own: Ctrl-C is for the program in the guest, not for the machine.
+        // In its own process group: Ctrl-C is for the program in the guest, not for QEMU.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
 
         let (mut child, emulator) = Emulator::start(command, folder)?;
         let (Some(input), Some(mut answers)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Error::new("the emulator has no line"));
+            return Err(Error::new("the emulator has no pipes"));
         };
-        // Bounded, so that a guest that prints faster than we do has to wait.
+        // Bounded, so a guest that prints faster than we read has to wait.
         let (sender, events) = mpsc::sync_channel(64);
         thread::spawn(move || {
             while let Ok(Some(message)) = receive(&mut answers) {
@@ -258,9 +259,8 @@ impl Machine {
                 ));
             }
             Some(other) => {
-                return Err(
-                    Error::new("the guest does not speak as it should").evidence(format!("{other:?}"))
-                );
+                return Err(Error::new("the guest's first message is not the expected one")
+                    .evidence(format!("{other:?}")));
             }
             None => return Err(guest.emulator.hang_error(limit)),
         }
@@ -270,12 +270,12 @@ impl Machine {
 }
 
 impl Vm {
-    /// The line to it.
+    /// The connection to it.
     pub fn line(&self) -> Line {
         self.line.clone()
     }
 
-    /// Starts a program. What is sent over [`Vm::line`] from here on is for it.
+    /// Starts a program. What we send over [`Vm::line`] from here on is for this program.
     ///
     /// # Errors
     /// If the guest is gone.
@@ -284,10 +284,10 @@ impl Vm {
         self.line.send(&ToGuest::Run { argv, terminal })
     }
 
-    /// Waits for the end of the program that was started, and hands on what it prints, as it prints it.
+    /// Waits for the end of the program that was started, and passes on its output as it comes.
     ///
     /// # Errors
-    /// If it can't be started, is not done within `limit`, or the guest hangs or dies.
+    /// If the program can't be started or does not end within `limit`, or if the guest hangs or dies.
     pub fn finish(
         &mut self,
         limit: Option<Duration>,
@@ -315,10 +315,10 @@ impl Vm {
         }
     }
 
-    /// Runs a program to its end and gives what it printed.
+    /// Runs a program to its end and returns what it printed.
     ///
     /// # Errors
-    /// As [`Vm::finish`].
+    /// Those of [`Vm::finish`].
     pub fn output(&mut self, argv: &[&str], limit: Duration) -> Result<Output> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         self.start(argv, None)?;
@@ -332,7 +332,7 @@ impl Vm {
         Ok(Output { stdout, stderr: String::from_utf8_lossy(&stderr).into_owned(), status })
     }
 
-    /// Writes files of the folder that programs run in into one of the host, as far as they are there; see [`files`].
+    /// Copies files from the guest's working folder into a folder of the host, if they exist; see [`files`].
     ///
     /// # Errors
     /// If one is too large, or the guest hangs or dies.
@@ -341,13 +341,13 @@ impl Vm {
         self.line.send(&ToGuest::Fetch(names.clone()))?;
         loop {
             match self.next(SILENCE)? {
-                // Whatever runs in the guest, it writes no other files here.
+                // The guest can only write files that we asked for, whatever runs in it.
                 Some(FromGuest::File { name, part }) if names.contains(&name) => {
                     interrupt::progress();
                     found.entry(name).or_default().extend(part);
                 }
                 Some(FromGuest::Fetched) => return files::unpack(&found, folder),
-                // Those before are whole.
+                // The earlier files are complete.
                 Some(FromGuest::Failed(why)) => {
                     return files::unpack(&found, folder).and(Err(Error::new(why)));
                 }
@@ -357,13 +357,13 @@ impl Vm {
         }
     }
 
-    /// What it is, in one line.
+    /// A line that describes it.
     pub fn describe(&self) -> String {
         let how = if self.accel == Accel::Kvm { "with KVM" } else { "under emulation (TCG)" };
         format!("Kernel {} {how}, up after {:.1} s", self.release, self.boot_time.as_secs_f64())
     }
 
-    /// The next message; `None` if there is none in time.
+    /// The next message; `None` if there is none within `limit`.
     fn next(&mut self, limit: Duration) -> Result<Option<FromGuest>> {
         const LOOK_UP: Duration = Duration::from_millis(100);
         let deadline = Instant::now() + limit;
@@ -384,16 +384,16 @@ impl Vm {
 #[derive(Debug)]
 struct Emulator {
     pid: Pid,
-    /// Started QEMU and waits for it.
+    /// The thread that started QEMU and waits for it.
     waiter: Option<JoinHandle<std::io::Result<ExitStatus>>>,
-    /// How it ended.
+    /// Its exit status.
     status: Option<ExitStatus>,
-    /// What QEMU itself complained about, last lines.
+    /// The last lines that QEMU itself printed on stderr.
     complaints: Arc<Mutex<VecDeque<String>>>,
     folder: Scratch,
 }
 
-/// What is left of the child when a thread waits for it.
+/// What we keep of the child while a thread waits for it.
 struct Pipes {
     stdin: Option<ChildStdin>,
     stdout: Option<std::process::ChildStdout>,
@@ -404,7 +404,7 @@ impl Emulator {
         let (sender, started) = mpsc::channel();
         let complaints = Arc::new(Mutex::new(VecDeque::new()));
         let heard = complaints.clone();
-        // --pdeathsig means the death of the thread that started it. So this thread lives exactly as long.
+        // --pdeathsig refers to the thread that started the child, so this thread lives exactly as long as QEMU.
         let waiter = thread::spawn(move || {
             let mut child = match command.spawn() {
                 Ok(child) => child,
@@ -417,7 +417,7 @@ impl Emulator {
             let pid = Pid::from_raw(child.id() as i32);
             let _ = sender.send(Ok((pid, pipes)));
             for line in lines(child.stderr.take()) {
-                // It goes on after that, for ever, without running the guest.
+                // After this error, QEMU goes on forever without running the guest.
                 if line.contains("KVM internal error") {
                     let _ = kill(pid, Signal::SIGKILL);
                 }
@@ -442,7 +442,8 @@ impl Emulator {
         let console = fs::read(self.folder.path().join("console")).unwrap_or_default();
         let console = String::from_utf8_lossy(&console).into_owned();
         let lines: Vec<_> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-        // From the first sign of trouble, if there is one: why is said there, and a trace of calls follows it.
+        // Start shortly before the first sign of trouble, if there is one: the cause is there, and a call trace
+        // follows.
         let signs = ["BUG: ", "Oops", "general protection fault", "Kernel panic"];
         let trouble = lines.iter().position(|line| signs.iter().any(|sign| line.contains(sign)));
         let from = trouble.map_or(lines.len().saturating_sub(10), |trouble| trouble.saturating_sub(3));
@@ -474,13 +475,13 @@ impl Emulator {
             .evidence(format!("{}\n{words}", self.complaints()).trim_start().to_owned())
     }
 
-    /// The last lines of what QEMU itself complained about.
+    /// The last lines that QEMU itself printed on stderr.
     fn complaints(&self) -> String {
         let complaints = self.complaints.lock().map(|lines| Vec::from(lines.clone()));
         complaints.unwrap_or_default().join("\n")
     }
 
-    /// Whether it ended because it has no sandbox, or because the sandbox forbids what it needs.
+    /// Whether it ended because it has no sandbox, or because the sandbox forbids something that it needs.
     fn refused_sandbox(&self) -> bool {
         let complaints = self.complaints();
         self.status.is_some_and(|status| {
@@ -505,28 +506,29 @@ impl Drop for Emulator {
     }
 }
 
-/// A folder for a guest's files, removed when dropped.
+/// A folder for a guest's files. Dropping it removes it.
 #[derive(Debug)]
 struct Scratch {
-    // Before the lock: until the folder is gone, it is ours.
+    // Declared before the lock, so it is dropped first: the folder is ours until it is gone.
     folder: tempfile::TempDir,
     _lock: Flock<fs::File>,
 }
 
 impl Scratch {
     const PREFIX: &str = "bpf-lab-";
-    /// A file in it that its lab holds locked. The kernel frees the lock when the lab ends, however it ends. A process id would
-    /// not do: that of a lab in another container, with the same /tmp, is nobody's here.
+    /// A file in it that the lab keeps locked. The kernel releases the lock however the lab ends. A process ID would
+    /// not work, because a lab in another container can share /tmp but has IDs that mean nothing here.
     const LOCK: &str = "lock";
 
-    /// Makes one, and removes those of labs that were killed.
+    /// Makes a folder, and removes the folders of labs that were killed.
     fn new(above: &Path) -> Result<Self> {
         Self::remove_dead(above);
         let cannot = "cannot make a folder for the guest";
         loop {
             let folder = tempfile::Builder::new().prefix(Self::PREFIX).tempdir_in(above).or_cause(cannot)?;
             let file = fs::File::create(folder.path().join(Self::LOCK)).or_cause(cannot)?;
-            // Another lab may have taken it for a dead one's before we had the lock. Then it is gone, or about to be.
+            // Before we had the lock, another lab may have considered the folder dead. Then it is gone, or will be
+            // soon.
             let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
             if let Ok(lock) = lock
                 && lock.metadata().is_ok_and(|file| file.nlink() > 0)
@@ -544,7 +546,7 @@ impl Scratch {
                 && let Ok(file) = fs::File::open(entry.path().join(Self::LOCK))
                 && let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             {
-                // What can't be removed stays.
+                // If we can't remove it, it stays.
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -555,17 +557,17 @@ impl Scratch {
     }
 }
 
-/// Looks whether the folder for the guest's files has room for its disks, and gives the bytes that are free there.
+/// Checks that the folder for the guest's files has room for its disks, and returns the free bytes there.
 ///
 /// # Errors
-/// If it has not.
+/// If it hasn't.
 pub fn free_space() -> Result<u64> {
     check_free_space(&std::env::temp_dir(), DISKS.iter().map(|(_, _, bytes)| bytes).sum())
 }
 
-/// Asked before the guest runs: in the middle of it, a full disk would only look like a broken one.
+/// Checked before the guest boots, because later a full disk would look like a broken one.
 fn check_free_space(folder: &Path, needed: u64) -> Result<u64> {
-    let disk = statvfs(folder).or_cause(format!("cannot look how much room {} has", folder.display()))?;
+    let disk = statvfs(folder).or_cause(format!("cannot find out how much room {} has", folder.display()))?;
     let free = disk.blocks_available() * disk.fragment_size();
     if free >= needed {
         return Ok(free);
@@ -579,7 +581,7 @@ fn check_free_space(folder: &Path, needed: u64) -> Result<u64> {
 mod tests {
     use super::*;
 
-    /// Their process does not matter: these are all of this one.
+    /// All of them belong to this process, because the process does not matter.
     #[test]
     fn only_the_folders_that_no_lab_holds_are_removed() {
         let above = tempfile::tempdir().unwrap();
@@ -599,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_before_the_guest_runs() {
+    fn a_full_disk_is_an_error_before_the_guest_runs() {
         let error = check_free_space(Path::new("/"), u64::MAX).unwrap_err();
         insta::with_settings!({filters => [(r"\d+ MiB", "[N] MiB")]}, {
             insta::assert_snapshot!(error, @r"
