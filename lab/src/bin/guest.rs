@@ -1,5 +1,5 @@
-//! The program `guest`: as the guest's first process its init, else what the lab starts in the guest. As `guest beside` it
-//! runs a stage together with a workload.
+//! The program `guest`. As the guest's first process, it is init; otherwise it is what the lab starts in the guest.
+//! `guest beside` runs a stage together with a workload.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]

@@ -27,7 +27,7 @@ use lab::workbook::copies::{self, Files};
 use lab::workbook::diff::{self, Extent, Reading};
 use nix::sys::signal::Signal;
 
-/// The lab: boots a real kernel and runs the workbook's stages and examples in it
+/// Boot a real kernel, and run the workbook's stages and examples in it
 #[derive(Parser)]
 #[command(name = "cargo lab", bin_name = "cargo lab", version, disable_help_subcommand = true)]
 struct Lab {
@@ -37,39 +37,39 @@ struct Lab {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show the stages and the examples
+    /// List the stages and the examples
     List,
-    /// Say what this machine has and lacks, for the lab and for running without it
+    /// Report what this machine has and lacks, for the lab and for running without it
     Doctor {
-        /// A stage or an example, to look for its probes too
+        /// A stage or an example; also check that this machine's kernel has its probes
         #[arg(value_name = "STAGE or EXAMPLE")]
         program: Option<String>,
     },
-    /// Show which kernels are locked, and whether they are here; or fetch them
+    /// Show the locked kernels and whether they are here, or fetch them
     Kernels {
-        /// Fetch exactly the locked packages of these kernels, unless they are here; all of them if none is named
+        /// Fetch the locked packages of these kernels, or of all kernels if you name none; skip those that are here
         #[arg(long, value_name = "VERSION", num_args = 0..)]
         fetch: Option<Vec<String>>,
-        /// Fetch newer packages if there are any, and write them into the lock, lab/kernels.lock.json
+        /// Fetch newer packages if there are any, and update the lock file, lab/kernels.lock.json
         #[arg(long, requires = "fetch")]
         newer: bool,
-        /// The archive of Debian to fetch from: a mirror, or a date in a snapshot archive [default: the mirror of this
-        /// machine's apt]
+        /// The Debian archive to fetch from: a mirror, or a date in a snapshot archive [default: the mirror that this
+        /// machine's apt uses]
         #[arg(long, value_name = "URL", requires = "fetch")]
         mirror: Option<String>,
     },
-    /// Show what changed from a stage's parent to the stage, or between two stages
+    /// Show what a stage changes in its parent, or what differs between two stages
     Diff {
-        /// The stage, such as 03; or two of them; or `mine` and a stage or an exercise that you are working on
+        /// The stage, such as 03; or two stages; or `mine` and the stage or exercise that you are working on
         #[arg(required = true, num_args = 1..=2, value_name = "STAGE")]
         stages: Vec<String>,
         /// Show unchanged functions, too
         #[arg(long)]
         full: bool,
-        /// Print a patch instead, for `patch -p1` in a copy of the first stage's folder
+        /// Print a patch that `patch -p1` applies to a copy of the first stage's folder
         #[arg(long, conflicts_with = "full")]
         patch: bool,
-        /// Compare with a solution although its check has not passed
+        /// Compare with a solution even if its check has not passed
         #[arg(long)]
         peek: bool,
     },
@@ -78,34 +78,34 @@ enum Command {
         #[command(subcommand)]
         command: Exercise,
     },
-    /// Run a stage or an example in a guest, with I/O for it to see, until Ctrl-C
+    /// Run a stage or an example in a guest, with I/O for it to see, until you press Ctrl-C
     Run {
         /// The stage, such as 03, or the example, such as bitehist
         #[arg(value_name = "STAGE or EXAMPLE")]
         program: String,
-        /// Your own working copy of a stage, or of an exercise, such as 03.1
+        /// Run your own working copy of a stage or of an exercise, such as 03.1
         #[arg(long)]
         mine: bool,
         #[command(flatten)]
         boot: Boot,
-        /// The I/O beside it, again and again: write, sync, read-cold, read-warm, none, or the arguments of
-        /// `io` in quotes [default: what the program is about]
+        /// The I/O to repeat meanwhile: write, sync, read-cold, read-warm, none, or the arguments of `io` in quotes
+        /// [default: I/O that fits the program]
         #[arg(long, value_name = "WORKLOAD")]
         io: Option<Workload>,
-        /// Arguments of the program, such as -- --lines 10
+        /// Arguments for the program, such as -- --lines 10
         #[arg(last = true)]
         arguments: Vec<String>,
     },
-    /// Write the generated blocks of the READMEs and the book: tables, diffs, recorded output, exercises
+    /// Update the generated blocks of the READMEs and the book: tables, diffs, recorded output, exercises
     Sync {
-        /// Write nothing; say what is out of date
+        /// Write nothing, but report what is out of date
         #[arg(long)]
         check: bool,
-        /// Write over blocks that somebody edited by hand, too
+        /// Overwrite blocks that somebody edited by hand, too
         #[arg(long, conflicts_with = "check")]
         force: bool,
     },
-    /// Run stages and examples as their READMEs say, and record what they print; all of them if none is named
+    /// Run stages and examples as their READMEs show, and record what they print; all of them if you name none
     Record {
         /// The stages, such as 03, and examples, such as bitehist
         #[arg(value_name = "STAGE or EXAMPLE")]
@@ -118,45 +118,45 @@ enum Command {
         #[command(flatten)]
         boot: Boot,
     },
-    /// Run every stage and two examples for a moment and check what they print against the truth
+    /// Run every stage and two examples briefly, and check what they print against the truth
     Demo {
         #[command(flatten)]
         boot: Boot,
     },
-    /// Make the room kit, a folder for a USB stick: with it, a laptop needs nothing but QEMU
+    /// Make the room kit: a folder for a USB stick, with which a laptop needs nothing but QEMU
     Bundle {
-        /// Its kernels [default: all of the matrix]
+        /// The kernels to include [default: all four]
         #[arg(long, value_name = "VERSION", value_delimiter = ',')]
         kernels: Vec<String>,
-        /// Its folder [default: room-kit in Cargo's target folder]
+        /// The folder to write [default: room-kit in Cargo's target folder]
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
-        /// Add all that is needed to build the workbook without a network
+        /// Include everything that is needed to build the workbook without a network
         #[arg(long)]
         with_sources: bool,
-        /// Make none: boot every kernel of the one that is there, and run every stage and example once
+        /// Make no kit, but verify this one: boot each of its kernels, and run every stage and example once
         #[arg(long, value_name = "DIR", conflicts_with_all = ["kernels", "out", "with_sources"])]
         verify: Option<PathBuf>,
     },
     /// Find out what moved in a kernel: where the tutorial's probe points are, and how often they are called
     Drift {
-        /// A kernel: 5.10, 6.1, 6.12, 7.2, or the path of a bzImage [default: all four, into the book's data]
+        /// A kernel: 5.10, 6.1, 6.12, 7.2, or the path of a bzImage [default: all four; updates the book's data]
         #[arg(long = "kernel", value_name = "VERSION or PATH")]
         kernels: Vec<String>,
     },
-    /// Measure the lab's budgets on this machine
+    /// Measure the lab against its budgets on this machine
     #[command(hide = true)]
     Bench,
-    /// Measure what an event costs and when it gets lost on its way to user space, and write the book's data
+    /// Measure what an event costs and when it gets lost on its way to user space, and update the book's data
     #[command(hide = true)]
     Channels,
-    /// Compare stage 08 and biolatency with well-known tools, and write the tables of their READMEs
+    /// Compare stage 08 and biolatency with well-known tools, and update the tables in their READMEs
     #[command(hide = true)]
     Peers,
-    /// Write vmlinux.h again, with the types of a guest's kernel
+    /// Generate vmlinux.h from the types of a guest's kernel
     #[command(hide = true)]
     Vmlinux {
-        /// Boot no guest; take the types of this machine's kernel, for an architecture that has no vmlinux.h yet
+        /// Boot no guest, but use the types of this machine's kernel, for an architecture that has no vmlinux.h yet
         #[arg(long)]
         this_machine: bool,
         #[command(flatten)]
@@ -166,15 +166,15 @@ enum Command {
 
 #[derive(Subcommand)]
 enum Exercise {
-    /// Make a working copy to change, in the folder `mine`
+    /// Make a working copy for you to change, in the folder `mine`
     Start {
         /// The exercise, such as 03.1; or a stage, such as 03, to write it yourself
         exercise: String,
-        /// Throw your working copy away and begin once more; then it is not done any more
+        /// Discard your working copy and start over; the exercise then no longer counts as done
         #[arg(long)]
         again: bool,
     },
-    /// Build your working copy, boot a kernel, and say whether the program does what it should
+    /// Build your working copy, boot a kernel, and check that the program does what it should
     Check {
         /// The exercise
         exercise: String,
@@ -190,18 +190,18 @@ enum Exercise {
     Solution {
         /// The exercise
         exercise: String,
-        /// Show it although the check has not passed
+        /// Show it even if the check has not passed
         #[arg(long)]
         peek: bool,
     },
-    /// Show all exercises, and which are done
+    /// Show all exercises and which ones are done
     Status,
-    /// Make a patch of your working copy: of the stage to the starting point, or of that to the solution
+    /// Make a patch from your working copy: from the stage to the starting point, or from there to the solution
     #[command(hide = true)]
     Save {
         /// The exercise
         exercise: String,
-        /// Which patch
+        /// Which patch to make
         #[arg(value_enum)]
         patch: exercise::Patch,
     },
@@ -212,10 +212,10 @@ struct Boot {
     /// The kernel: 5.10, 6.1, 6.12, 7.2, or the path of a bzImage
     #[arg(long, value_name = "VERSION or PATH", default_value = DEFAULT)]
     kernel: String,
-    /// What runs the guest's instructions
+    /// How to run the guest's instructions
     #[arg(long, value_enum, default_value_t, hide = true)]
     accel: Accel,
-    /// More words for the kernel's command line
+    /// Words to append to the kernel's command line
     #[arg(long, value_name = "WORDS", default_value = "", hide_default_value = true)]
     append: String,
     /// How long the guest may take to boot
@@ -312,7 +312,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let named = programs.iter().map(|name| workbook.program(name)).collect::<Result<Vec<_>>>()?;
             signals::take_over()?;
             for program in if named.is_empty() { workbook.programs().collect() } else { named } {
-                // Each in a guest in which nobody has done anything, as a reader does.
+                // Each program gets a fresh guest, as a reader's does.
                 record::record(&mut boot.boot(&workbook)?, program)?;
             }
             print(&sync::write(&workbook, false)?)
@@ -359,20 +359,20 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Vmlinux { this_machine: false, boot } => {
             signals::take_over()?;
             let workbook = Workbook::read()?;
-            // The programs need not compile with the header that is there.
+            // The workbook's BPF programs need not compile with the current header.
             let tools = workbook.build_tools()?;
             vmlinux::of_guest(&mut boot.boot_with(&workbook, tools)?, &workbook)
         }
     }
 }
 
-/// The two sides of a difference.
+/// The two sides of a comparison.
 struct Comparison<'a> {
-    /// What they are.
+    /// A line that names them.
     head: String,
     old: Files,
     new: Files,
-    /// The items whose change is the lesson; none if that is not known.
+    /// The items whose change is the lesson; empty if that is not known.
     lesson: Vec<&'a str>,
 }
 
@@ -385,9 +385,9 @@ fn compare<'a>(workbook: &'a Workbook, names: &[&str], peek: bool) -> Result<Com
         return Ok(Comparison { head, old: mine, new: ours, lesson: Vec::new() });
     }
     if names == ["mine"] {
-        return Err(Error::new("mine is many copies: which one?")
-            .evidence("each exercise has its own")
-            .fix("name it: cargo lab diff mine 03.1; see them all: cargo lab exercise status"));
+        return Err(Error::new("the name of the exercise is missing")
+            .evidence("each exercise has its own working copy in the folder mine")
+            .fix("name one: cargo lab diff mine 03.1; list them all: cargo lab exercise status"));
     }
     let new = workbook.stage(names.last().unwrap_or(&""))?;
     let old = if names.len() > 1 { workbook.stage(names[0])? } else { workbook.parent(new)? };
@@ -396,10 +396,10 @@ fn compare<'a>(workbook: &'a Workbook, names: &[&str], peek: bool) -> Result<Com
     Ok(Comparison { head, old: copies::files(old)?, new: copies::files(new)?, lesson })
 }
 
-/// The exit status of a program that ends without running, because it only prints its help or refuses its options. It is
-/// started on this machine, so the reader need not wait for a kernel to boot; see [`common::ONLY_OPTIONS`].
+/// The exit status of a program that ends without tracing because it only prints its help or rejects its options. We
+/// start it on this machine, so the reader doesn't wait for a kernel to boot; see [`common::ONLY_OPTIONS`].
 fn options_status(binary: &Path, arguments: &[String]) -> Result<Option<ExitCode>> {
-    // The lab's own arguments, if the reader names none, are understood.
+    // Without arguments of the reader, the program gets ours, and those are valid.
     if arguments.is_empty() {
         return Ok(None);
     }
@@ -432,10 +432,10 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
     }
 }
 
-/// Colours are for a terminal, and for who wants them: see <https://no-color.org>.
+/// Prints in color to a terminal whose user wants color: see <https://no-color.org>.
 fn print(text: &str) -> Result<ExitCode> {
     match anstream::stdout().write_all(text.as_bytes()) {
-        // Nobody reads any more, as after `| head -3`.
+        // The reader has gone away, as `head -3` does.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         other => other.or_cause("cannot print")?,
     }
@@ -446,9 +446,9 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
     let all = MATRIX.map(|series| series.name.to_owned());
     for name in if names.is_empty() { &all[..] } else { names } {
         let series = Series::of(name).ok_or_else(|| {
-            Error::new(format!("the matrix has no kernel {name}"))
-                .evidence(format!("it has {}", all.join(", ")))
-                .fix("name one of these; a kernel of your own need not be fetched: cargo lab run --kernel PATH")
+            Error::new(format!("the workbook doesn't use a kernel {name}"))
+                .evidence(format!("it uses {}", all.join(", ")))
+                .fix("name one of these; you can run your own kernel without fetching it: cargo lab run --kernel PATH")
         })?;
         if newer {
             series.newer(mirror)?
@@ -459,8 +459,8 @@ fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits for the program that was started as if it ran here: what it prints is printed as it comes, Ctrl-C is its, and
-/// its exit status is ours.
+/// Waits for the program that was started, as if it ran here: we print its output as it comes, pass Ctrl-C on to it,
+/// and end with its exit status.
 fn run_live(guest: &mut Vm) -> Result<ExitCode> {
     let line = guest.line();
     signals::pass_to(line.clone());
@@ -473,7 +473,7 @@ fn run_live(guest: &mut Vm) -> Result<ExitCode> {
         };
         match written {
             Ok(()) => Ok(()),
-            // Nobody reads any more, as after `| head -3`. Tell the program, as the kernel would.
+            // The reader has gone away, as `head -3` does. Signal the program, as the kernel would.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
                 unread = true;
                 line.send(&ToGuest::Signal(Signal::SIGTERM as i32))

@@ -1,4 +1,4 @@
-//! `cargo lab demo`: every stage and two examples for a moment, with the verdict of a truth check.
+//! `cargo lab demo`: runs every stage and two examples briefly, and checks each against the truth.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use common::{Error, Result};
 use crate::machine::vm::Vm;
 use crate::workbook::{Program, Workbook};
 
-/// The examples that are shown.
+/// The examples to run.
 const EXAMPLES: [&str; 2] = ["bitehist", "biolatency"];
 
-/// On the host: runs the demos in the guest and prints them. Fails if a verdict is bad.
+/// On the host: runs the demos in the guest and prints their output. Fails if one of them fails.
 ///
 /// # Errors
 /// If the guest can't run one.
@@ -31,7 +31,7 @@ pub fn run(guest: &mut Vm, workbook: &Workbook) -> Result<ExitCode> {
         }
     }
     if bad > 0 {
-        return Err(Error::new(format!("{bad} of {} programs did not tell the truth", programs.len())));
+        return Err(Error::new(format!("{bad} of {} programs failed the check", programs.len())));
     }
     print_text("\nTo run one yourself: cargo lab run 01")?;
     Ok(ExitCode::SUCCESS)

@@ -12,11 +12,11 @@ use crate::machine::kernels::{self, DEFAULT, MATRIX};
 use crate::machine::vm;
 use crate::workbook::{Program, Workbook};
 
-/// One thing that was looked at: its name and what was found.
+/// One thing that we looked for: its name and what we found.
 type Finding = (String, Result<String>);
 
-/// Prints what this machine has for the lab, and for running without it; with a stage or an example, its probes too. Fails if
-/// stages can't run in the lab: it is the way that works everywhere.
+/// Prints what this machine has for the lab, and for running without it. Given a stage or an example, also checks for
+/// its probes. Fails only if stages can't run in the lab, because the lab is the way that works everywhere.
 ///
 /// # Errors
 /// If there is no such stage or example.
@@ -47,7 +47,7 @@ pub fn run(workbook: &Workbook, program: Option<&str>) -> Result<ExitCode> {
 }
 
 fn for_the_lab(workbook: &Workbook) -> Vec<Finding> {
-    // Who has the kernel, or will name one of their own, need not be able to fetch it.
+    // Nobody needs to fetch a kernel that is here.
     let fetch = if kernels::find(DEFAULT).is_ok() { &[] } else { &tools::TO_FETCH[..] };
     let look = |tool: &tools::Tool| tool.find().map(|path| format!("{} ({})", tool.purpose, path.display()));
     let tools = tools::TO_RUN.iter().chain(fetch);
@@ -55,7 +55,7 @@ fn for_the_lab(workbook: &Workbook) -> Vec<Finding> {
     for series in MATRIX {
         let name = format!("kernel {}", series.name);
         let found = kernels::find(series.name);
-        // Only the default kernel is needed.
+        // Only the default kernel is required.
         if found.is_ok() || series.name == DEFAULT {
             let release =
                 |kernel: kernels::Kernel| kernel.package.map(|package| package.release).unwrap_or_default();
@@ -72,12 +72,12 @@ fn for_the_lab(workbook: &Workbook) -> Vec<Finding> {
 
 fn acceleration(workbook: &Workbook) -> String {
     if fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_err() {
-        return "emulation; there is no /dev/kvm that you may use".to_owned();
+        return "emulation, because you have no access to /dev/kvm".to_owned();
     }
     match fs::read_to_string(workbook.memory().join("kvm")) {
         Ok(verdict) if verdict.starts_with("works") => "KVM".to_owned(),
-        Ok(_) => "emulation; KVM was tried and does not work here".to_owned(),
-        Err(_) => "KVM is tried at the first boot; emulation if it does not work".to_owned(),
+        Ok(_) => "emulation, because KVM was tried and does not work here".to_owned(),
+        Err(_) => "the first boot tries KVM, and falls back to emulation".to_owned(),
     }
 }
 
@@ -91,12 +91,12 @@ fn natively(program: Option<&dyn Program>) -> Result<Vec<Finding>> {
     for need in needs {
         let found = match (need.look(), &need) {
             (Some(Ok(())), Need::Tracefs) if tracefs::mounted().is_none() => {
-                Ok("not mounted yet; a stage that runs mounts it".to_owned())
+                Ok("not mounted yet; stages mount it when they run".to_owned())
             }
             (Some(found), _) => found.map(|()| String::new()),
-            (None, _) => Ok("not known as long as tracefs is not mounted".to_owned()),
+            (None, _) => Ok("unknown until tracefs is mounted".to_owned()),
         };
-        // Without them, the rest can't be looked at.
+        // Without root and kprobes, we can't look at the rest.
         let stop = [Need::Root, Need::Kprobes].contains(&need) && found.is_err();
         findings.push((need.to_string(), found));
         if stop {
@@ -106,8 +106,8 @@ fn natively(program: Option<&dyn Program>) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// The sections of a program's BPF programs, such as `kprobe/submit_bio`, as its source names them; of an example without
-/// BPF, what its `Cargo.toml` names instead.
+/// The sections of a program's BPF programs, such as `kprobe/submit_bio`, as its source names them. For an example
+/// without BPF, what its `Cargo.toml` names instead.
 ///
 /// # Errors
 /// If the source can't be read.
@@ -121,7 +121,7 @@ pub fn sections(program: &dyn Program) -> Result<Vec<String>> {
     Ok(source.lines().filter_map(section).collect())
 }
 
-/// One line for what is there, and cause, evidence and fix for what is not.
+/// One line for each thing that is there; cause, evidence and fix for each that is missing.
 fn text(findings: &[Finding]) -> String {
     let line = |(name, found): &Finding| match found {
         Ok(what) => format!("  ok       {name:<22} {what}").trim_end().to_owned() + "\n",
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_comes_with_its_fix() {
+    fn what_is_missing_has_its_fix() {
         let missing = Error::new("qemu is missing").evidence("it is not in PATH").fix("make setup");
         let findings = [
             ("busybox".to_owned(), Ok("the guest's shell".to_owned())),

@@ -1,9 +1,9 @@
 //! Exercises: a working copy to change, a check that runs it on a real kernel, a hint, a solution.
 //!
-//! Exercise 03.1 is the folder `exercises/1` of stage 03. Its `exercise.md` is what the learner reads. `start.patch` makes
-//! the starting point of the stage, if that is not the stage itself, and `solution.patch` the solution of the starting
-//! point. What the check looks at is in [`crate::guest::check`]. Besides, each stage is an exercise, called 03: to write it
-//! oneself, from the stage before it.
+//! Exercise 03.1 is the folder `exercises/1` of stage 03. Its `exercise.md` is what the learner reads. `start.patch`
+//! turns the stage into the starting point, if the two differ, and `solution.patch` turns the starting point into the
+//! solution. What the check looks at is in [`crate::guest::check`]. Each stage is also an exercise, called 03: write
+//! it yourself, starting from its parent.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ use crate::workbook::copies::{self, Files};
 use crate::workbook::diff::{self, Extent};
 use crate::workbook::{Program, Stage, Workbook};
 
-/// How long a check may take in the guest: ten seconds as a rule, longer on a machine that is busy.
+/// How long a check may take in the guest: usually ten seconds, but longer on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// The file in `mine` that remembers which checks passed.
@@ -32,26 +32,26 @@ const HINTS: &str = "hints.txt";
 pub struct Exercise<'a> {
     /// Its stage.
     pub stage: &'a Stage,
-    /// Its number among the stage's; 0 for the stage itself.
+    /// Its number within the stage; 0 for the stage itself.
     pub number: u32,
     /// Its name.
     pub title: String,
-    /// What is to be done, and why.
+    /// What to do, and why.
     pub goal: String,
-    /// What the starting point is and where to look first.
+    /// What the starting point is, and where to look first.
     pub start: String,
     /// What the check does.
     pub check: String,
-    /// For who is stuck.
+    /// Hints for a learner who is stuck, in the order in which to show them.
     pub hints: Vec<String>,
-    /// Its folder, or the stage's if it is the stage itself.
+    /// Its folder, or the stage's folder if it is the stage itself.
     pub folder: PathBuf,
 }
 
 /// All exercises of a stage, without the stage itself.
 ///
 /// # Errors
-/// If one is not as it should be.
+/// If one is malformed.
 pub fn of(stage: &Stage) -> Result<Vec<Exercise<'_>>> {
     (1..)
         .map(|number| read(stage, number))
@@ -77,14 +77,15 @@ fn read(stage: &Stage, number: u32) -> Result<Option<Exercise<'_>>> {
     let mut section = |name: &str| {
         let section = sections.next().and_then(|text| text.strip_prefix(name));
         let text = section.map(str::trim).filter(|text| !text.is_empty());
-        text.map(str::to_owned).ok_or_else(|| broken(&format!("section {name:?}, or not in this place")))
+        text.map(str::to_owned)
+            .ok_or_else(|| broken(&format!("section {name:?}, or has it in the wrong place")))
     };
     let (start, check, hints) = (section("Start")?, section("Check")?, section("Hint")?);
     let hints = hints.split("\n---\n").map(|hint| hint.trim().to_owned()).collect();
     Ok(Some(Exercise { stage, number, title: title.trim().to_owned(), goal, start, check, hints, folder }))
 }
 
-/// The exercise called `03.1`, or the stage itself by its name, as [`Workbook::stage`] knows it.
+/// Finds the exercise called `03.1`, or the stage itself by its name, as [`Workbook::stage`] does.
 ///
 /// # Errors
 /// If there is none.
@@ -103,16 +104,16 @@ pub fn find<'a>(workbook: &'a Workbook, name: &str) -> Result<Exercise<'a>> {
                 stage.number,
                 if stage.tool { "none: it is a tool".to_owned() } else { known.join(", ") }
             ))
-            .fix("see them all: cargo lab exercise status"));
+            .fix("list them all: cargo lab exercise status"));
     };
     Ok(exercise)
 }
 
-/// The exercise to write a stage oneself.
+/// The exercise of writing this stage yourself.
 fn whole_stage<'a>(workbook: &'a Workbook, stage: &'a Stage) -> Result<Exercise<'a>> {
     let parent = workbook.parent(stage).map_err(|error| {
-        Error::new(error.cause()).evidence("to write a stage oneself, one starts from the one before it").fix(
-            "write a later one: cargo lab exercise start 02; or do an exercise of it: cargo lab exercise start 01.1",
+        Error::new(error.cause()).evidence("to write a stage yourself, you start from its parent").fix(
+            "write a later one: cargo lab exercise start 02; or do one of its exercises: cargo lab exercise start 01.1",
         )
     })?;
     Ok(Exercise {
@@ -121,12 +122,12 @@ fn whole_stage<'a>(workbook: &'a Workbook, stage: &'a Stage) -> Result<Exercise<
         title: format!("Write stage {:02} yourself", stage.number),
         goal: format!("Its question: {}\n\nIt adds {}.", stage.title, stage.adds),
         start: format!(
-            "The copy is stage {:02}. Let it print what stage {:02} prints.",
+            "The copy is stage {:02}. Make it print what stage {:02} prints.",
             parent.number, stage.number
         ),
-        check: "As in `cargo lab demo`: what it prints must be the truth about what `io` did.".to_owned(),
+        check: "As in `cargo lab demo`, what it prints must match what `io` did.".to_owned(),
         hints: vec![format!(
-            "What changes, and why, is on the stage's page of the book, and in stages/{}/README.md.",
+            "The stage's page of the book shows what changes and why, and so does stages/{}/README.md.",
             stage.package()
         )],
         folder: stage.folder.clone(),
@@ -147,15 +148,15 @@ impl Exercise<'_> {
         format!("my{}", self.id().replace('.', "-"))
     }
 
-    /// The learner's working copy.
+    /// Where the learner's working copy is.
     pub fn copy(&self, workbook: &Workbook) -> PathBuf {
         workbook.mine.join(self.id())
     }
 
-    /// The learner's working copy, which must be there.
+    /// The learner's working copy, which must exist.
     ///
     /// # Errors
-    /// If it is not.
+    /// If it doesn't.
     pub fn started(&self, workbook: &Workbook) -> Result<PathBuf> {
         let copy = self.copy(workbook);
         if copy.is_dir() {
@@ -166,10 +167,10 @@ impl Exercise<'_> {
             .fix(format!("make one: cargo lab exercise start {}", self.id())))
     }
 
-    /// What a learner starts with, as a program of this name.
+    /// The files that a learner starts with, for a program of this name.
     ///
     /// # Errors
-    /// If a file can't be read, or a patch does not fit the stage.
+    /// If a file can't be read, or a patch does not apply to the stage.
     pub fn starting_point(&self, workbook: &Workbook, name: &str) -> Result<Files> {
         let stage = if self.number == 0 { workbook.parent(self.stage)? } else { self.stage };
         let mut files = copies::files(stage)?;
@@ -181,10 +182,10 @@ impl Exercise<'_> {
         Ok(files)
     }
 
-    /// One that passes the check, as a program of this name.
+    /// The files of a program of this name that passes the check.
     ///
     /// # Errors
-    /// As for [`Exercise::starting_point`].
+    /// Those of [`Exercise::starting_point`].
     pub fn solved(&self, workbook: &Workbook, name: &str) -> Result<Files> {
         if self.number == 0 {
             let mut files = copies::files(self.stage)?;
@@ -196,13 +197,13 @@ impl Exercise<'_> {
         Ok(files)
     }
 
-    /// What the learner reads before they start, in lines of a terminal.
+    /// What the learner reads before starting, wrapped for a terminal.
     pub fn text(&self, columns: usize) -> String {
         let Self { title, goal, start, check, .. } = self;
         wrap(&format!("{} {title}\n\n{goal}\n\n{start}\n\nCheck: {check}", self.id()), columns)
     }
 
-    /// For the stage's README.
+    /// The section for the stage's README.
     pub fn markdown(&self) -> String {
         let Self { title, goal, start, check, hints, .. } = self;
         let id = self.id();
@@ -218,9 +219,9 @@ impl Exercise<'_> {
     }
 }
 
-/// Paragraphs in lines of a terminal.
+/// Wraps paragraphs for a terminal.
 pub fn wrap(text: &str, columns: usize) -> String {
-    // What stands between backticks is typed, and stays in one line.
+    // What is between backticks is to be typed, so it stays on one line.
     const KEPT_SPACE: &str = "\u{a0}";
     let paragraph = |text: &str| {
         let pieces = text.split('`').enumerate();
@@ -232,7 +233,7 @@ pub fn wrap(text: &str, columns: usize) -> String {
     text.split("\n\n").map(paragraph).collect::<Vec<_>>().join("\n")
 }
 
-/// Changes files as a patch says, which may be one of several files.
+/// Applies a patch to one or more of these files.
 fn apply(files: &mut Files, patch: &Path) -> Result<()> {
     let cannot = || format!("{} does not fit the stage", patch.display());
     let text = fs::read_to_string(patch).or_cause(format!("cannot read {}", patch.display()))?;
@@ -248,7 +249,9 @@ fn apply(files: &mut Files, patch: &Path) -> Result<()> {
         let name = parsed.modified().and_then(|name| name.strip_prefix("b/")).unwrap_or_default();
         let file = files.iter_mut().find(|(path, _)| path == Path::new(name));
         let Some((_, old)) = file else {
-            return Err(Error::new(cannot()).evidence(format!("it changes {name:?}, which is no file of it")));
+            return Err(
+                Error::new(cannot()).evidence(format!("it changes {name:?}, which the stage doesn't have"))
+            );
         };
         *old = diffy::apply(old, &parsed)
             .map_err(|error| Error::new(cannot()).evidence(format!("{name}: {error}")))?;
@@ -259,7 +262,7 @@ fn apply(files: &mut Files, patch: &Path) -> Result<()> {
 /// Makes the learner's working copy.
 ///
 /// # Errors
-/// If there is one already and it is not to be made `again`, or it can't be written.
+/// If there is one already and `again` is not set, or it can't be written.
 pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Result<String> {
     let folder = exercise.copy(workbook);
     let shown = shown(workbook, &folder);
@@ -267,7 +270,7 @@ pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Resul
         return Err(Error::new(format!("you have started {} already", exercise.id()))
             .evidence(format!("{shown} is there"))
             .fix(format!(
-                "go on with it, or throw it away and begin once more: cargo lab exercise start {} --again",
+                "continue with it, or discard it and start over: cargo lab exercise start {} --again",
                 exercise.id()
             )));
     }
@@ -294,7 +297,7 @@ pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Resul
     Ok(text)
 }
 
-/// A path as the learner types it.
+/// A path as the learner would type it.
 fn shown(workbook: &Workbook, path: &Path) -> String {
     path.strip_prefix(&workbook.root).unwrap_or(path).display().to_string()
 }
@@ -307,10 +310,10 @@ pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
     let copy = exercise.started(workbook)?;
     let name = exercise.binary();
     copies::build(workbook, &workbook.mine, &[&name]).map_err(|error| {
-        // What it is to the learner, and not to Cargo.
+        // The compiler's error names the package; ours names the exercise.
         let cause = error.cause().replace(&name, &format!("your {}", exercise.id()));
-        Error::new(cause).evidence("the compiler's words above").fix(format!(
-            "mend it in {}; or throw it away and begin once more: cargo lab exercise start {} --again",
+        Error::new(cause).evidence("the compiler's errors above").fix(format!(
+            "fix it in {}; or discard it and start over: cargo lab exercise start {} --again",
             shown(workbook, &copy.join("src")),
             exercise.id()
         ))
@@ -318,10 +321,10 @@ pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
     Ok(workbook.binaries().join(name))
 }
 
-/// Checks the learner's program in a guest that has it, and remembers if it is right. Gives what to tell.
+/// Checks the learner's program in a guest that has it, and remembers a success. Returns what to print.
 ///
 /// # Errors
-/// If it does not do what it should; with what was seen instead.
+/// If it does not do what it should; with what it did instead.
 pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut Vm) -> Result<String> {
     let id = exercise.id();
     let seen = verdict(guest, exercise, &exercise.binary())?;
@@ -338,7 +341,7 @@ fn remember(workbook: &Workbook, done: &BTreeSet<String>) -> Result<()> {
         .or_cause(format!("cannot write {}", file.display()))
 }
 
-/// Runs the check of an exercise on a program in a guest. Gives what was seen.
+/// Runs the check of an exercise on a program in a guest. Returns what the check saw.
 ///
 /// # Errors
 /// If the program does not do what it should.
@@ -346,11 +349,11 @@ pub fn verdict(guest: &mut Vm, exercise: &Exercise<'_>, binary: &str) -> Result<
     let id = exercise.id();
     let printed = guest.output(&["guest", "check", &id, binary], LIMIT)?;
     let verdict: Result<String> = serde_json::from_slice(&printed.stdout)
-        .map_err(|_| Error::new(format!("the check of {id} broke off")).evidence(&printed.stderr))?;
+        .map_err(|_| Error::new(format!("the check of {id} did not finish")).evidence(&printed.stderr))?;
     verdict.map_err(|error| {
         let cause = format!("{id} is not right yet: {}", error.cause());
         error.with_cause(cause).fix(format!(
-            "look at it: cargo lab run --mine {id}, with -- --verbose if it does not start; or: cargo lab exercise hint {id}"
+            "see what it prints: cargo lab run --mine {id} (add -- --verbose if it does not start); or get a hint: cargo lab exercise hint {id}"
         ))
     })
 }
@@ -388,7 +391,7 @@ pub fn next_hint(workbook: &Workbook, exercise: &Exercise<'_>, columns: usize) -
 /// The exercises whose check has passed.
 ///
 /// # Errors
-/// If what was remembered can't be read.
+/// If the file that remembers them can't be read.
 pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
     let file = workbook.mine.join(DONE);
     match fs::read_to_string(&file) {
@@ -398,7 +401,7 @@ pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
     }
 }
 
-/// All exercises, and how far the learner is with each. Whole stages are only shown if they were started.
+/// All exercises, and how far the learner is with each. Shows whole stages only if they were started.
 ///
 /// # Errors
 /// If the exercises can't be read.
@@ -428,10 +431,10 @@ pub fn status(workbook: &Workbook) -> Result<String> {
     Ok(text)
 }
 
-/// What a solution changes in the starting point, for who has passed the check or insists on a look.
+/// What a solution changes in the starting point, for learners who have passed the check or want to peek.
 ///
 /// # Errors
-/// If neither.
+/// If neither is the case.
 pub fn solution(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Result<String> {
     let solved = our_solution(workbook, exercise, peek, "exercise solution")?;
     Ok(diff::terminal(
@@ -440,10 +443,10 @@ pub fn solution(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Res
     ))
 }
 
-/// Our own solution, for who has passed the check or insists on a look with this command. A stage itself is no secret.
+/// Our own solution, for learners who have passed the check or use this command to peek. A stage itself is no secret.
 ///
 /// # Errors
-/// If neither.
+/// If neither is the case.
 pub fn our_solution(
     workbook: &Workbook,
     exercise: &Exercise<'_>,
@@ -455,9 +458,9 @@ pub fn our_solution(
         return exercise.solved(workbook, &exercise.binary());
     }
     Err(Error::new(format!("the check of {id} has not passed yet"))
-        .evidence("it is more fun to find out")
+        .evidence("it is more fun to find out yourself")
         .fix(format!(
-            "a hint: cargo lab exercise hint {id}; or see it all the same: cargo lab {command} {id} --peek"
+            "get a hint: cargo lab exercise hint {id}; or see it anyway: cargo lab {command} {id} --peek"
         )))
 }
 
@@ -479,7 +482,7 @@ pub enum Patch {
     Solution,
 }
 
-/// For who writes an exercise: a patch of what was changed in the working copy.
+/// For authors of exercises: makes a patch from the changes in the working copy.
 ///
 /// # Errors
 /// If there is no working copy, or the patch can't be written.

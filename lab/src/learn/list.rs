@@ -27,10 +27,10 @@ pub fn examples(examples: &[Example]) -> String {
     table(["Example", "Does", "From"], rows)
 }
 
-/// The locked kernels: packages, sizes of the downloads, and whether each is here, with every byte compared with the lock.
+/// The locked kernels: packages, download sizes, and whether each is here. Compares every byte with the lock.
 ///
 /// # Errors
-/// If the lock can't be read, or does not have all of the matrix.
+/// If the lock can't be read, or lacks a kernel of the matrix.
 pub fn kernels() -> Result<String> {
     let lock = Lock::read()?;
     let locked = MATRIX.into_iter().map(|series| Ok((lock.kernel(series.name)?, series)));
@@ -40,7 +40,7 @@ pub fn kernels() -> Result<String> {
     Ok(format!("{table}\nLocked in {}. Kept in {}\n", lock::NAME, kernels::folder()?.display()))
 }
 
-/// A row for each locked kernel, and after the table what is wrong with those that are here.
+/// A row for each locked kernel, and after the table what is wrong with the ones that are here.
 fn locked_kernels(found: &[(&Locked, Result<Option<Kernel>>)]) -> String {
     let row = |(locked, found): &(&Locked, Result<Option<Kernel>>)| {
         let Source { series, package, archives, .. } = &locked.source;
@@ -61,7 +61,7 @@ fn locked_kernels(found: &[(&Locked, Result<Option<Kernel>>)]) -> String {
     text
 }
 
-/// Columns as wide as their widest cell.
+/// Makes each column as wide as its widest cell.
 fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut lines = vec![head.map(str::to_owned)];
     lines.extend(rows);

@@ -1,29 +1,29 @@
-//! Other programs and what they print, on either machine.
+//! Runs other programs and reads their output, on both machines.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output};
 
 use common::{Error, OrCause, Result};
 
-/// The lines that a child prints, as they come, from its end of a pipe.
+/// The lines that a child prints, as they come, from our end of a pipe.
 pub fn lines(pipe: Option<impl Read>) -> impl Iterator<Item = String> {
     pipe.map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(std::io::Result::ok)
 }
 
-/// Runs a command to its end and gives what it printed.
+/// Runs a command to its end and returns what it printed.
 ///
 /// # Errors
-/// If it can't be started, or fails; then with what it said.
+/// If it can't be started or fails; the error has its stderr.
 pub fn output(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().or_cause(format!("cannot start {name}"))?;
     succeeded(&name, output)
 }
 
-/// What a command printed, if it did not fail.
+/// What a command printed, if it succeeded.
 ///
 /// # Errors
-/// If it failed; then with what it said.
+/// If it failed; the error has its stderr.
 pub fn succeeded(name: &str, output: Output) -> Result<Output> {
     if output.status.success() {
         return Ok(output);

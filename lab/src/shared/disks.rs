@@ -1,25 +1,26 @@
-//! The guest's disks: by which serials and names both machines know them.
+//! The guest's disks: the serials and names by which both machines know them.
 
-/// Serial of the disk with the file system. The kernel's names of two NVMe disks swap between boots.
+/// Serial of the disk with the file system. We identify disks by serial because the kernel may swap the names of two
+/// NVMe disks between boots.
 pub const FS_DISK: &str = "lab-fs";
-/// Serial of the disk without.
+/// Serial of the disk without a file system.
 pub const RAW_DISK: &str = "lab-raw";
-/// The guest's name of the disk with the file system.
+/// The guest's name for the disk with the file system.
 pub const FS_DEVICE: &str = "/dev/fs";
 /// Where it is mounted.
 pub const FS_MOUNT: &str = "/mnt";
-/// The guest's name of the disk without: for direct writes at known sectors.
+/// The guest's name for the disk without a file system, which is for direct writes at known sectors.
 pub const RAW_DEVICE: &str = "/dev/scratch";
 
 /// Serial of the disk with a partition.
 pub const PART_DISK: &str = "lab-part";
-/// The guest's name of its one partition, which begins at sector [`PART_START`] of the disk.
+/// The guest's name for its only partition, which begins at sector [`PART_START`] of the disk.
 pub const PART_DEVICE: &str = "/dev/part";
 /// The first sector of the partition.
 pub const PART_START: u32 = 2048;
 
-/// The first sector of a disk of so many bytes with one partition, which takes the rest of the disk: an MBR, the oldest table
-/// there is.
+/// The first sector of a disk of this size: an MBR, the oldest kind of partition table, whose only partition takes
+/// the rest of the disk.
 pub fn partition_table(bytes: u64) -> Vec<u8> {
     const LINUX: u8 = 0x83;
     let mut sector = vec![0; 512];

@@ -1,8 +1,8 @@
-//! Files out of the guest: what a program writes into its working folder, and is named in its arguments, such as `bio.html` in
-//! `--html bio.html`, is in the lab's own working folder afterwards, as if the program had run there.
+//! Files from the guest. If a program writes a file into its working folder, and its arguments name that file, such
+//! as `bio.html` in `--html bio.html`, then the lab puts it into its own working folder, as if the program had run
+//! there.
 //!
-//! They come over the line on which all else comes, a serial one with about 500 KB/s. So they are compressed, and there is an end
-//! to their size.
+//! The files share the serial line with everything else, at about 500 KB/s. So we compress them and limit their size.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,14 +19,14 @@ use crate::shared::protocol::FromGuest;
 /// The folder in which the guest runs programs.
 pub const FOLDER: &str = "/root";
 
-/// The bytes of the largest file that is sent. The guest has 1 GiB of memory, which holds its files, too.
+/// The size of the largest file that we send. The guest has 1 GiB of memory, which also holds its files.
 const MOST: u64 = 64 << 20;
 
-/// The bytes of a message.
+/// The bytes in one message.
 const PART: usize = 64 << 10;
 
-/// The arguments that may name files in the working folder: `NAME`, `./NAME` and `--option=NAME`. What is in another folder
-/// stays there.
+/// The arguments that may name files in the working folder: `NAME`, `./NAME` and `--option=NAME`. Files in other
+/// folders stay there.
 pub fn named(arguments: &[String]) -> Vec<String> {
     let name = |argument: &String| {
         let value = argument.strip_prefix("--").and_then(|option| Some(option.split_once('=')?.1));
@@ -37,12 +37,12 @@ pub fn named(arguments: &[String]) -> Vec<String> {
     arguments.iter().filter_map(name).collect()
 }
 
-/// Whether it is the name of a file, and nothing that leads elsewhere.
+/// Whether this is the plain name of a file, without a path that leads elsewhere.
 fn is_plain(name: &str) -> bool {
     !name.starts_with('-') && Path::new(name).file_name().is_some_and(|file| file == name)
 }
 
-/// In the guest: hands those that are there to `send`, part by part.
+/// In the guest: passes the files that exist to `send`, part by part.
 ///
 /// # Errors
 /// If one is too large, or can't be read.
@@ -54,8 +54,8 @@ pub fn pack(names: &[String], mut send: impl FnMut(FromGuest)) -> Result<()> {
             continue;
         }
         if metadata.len() > MOST {
-            return Err(Error::new(format!("{name} is too large to come out of the guest"))
-                .evidence(format!("it has {} MiB, at most {} can be sent", metadata.len() >> 20, MOST >> 20))
+            return Err(Error::new(format!("{name} is too large to copy from the guest"))
+                .evidence(format!("it has {} MiB, and the limit is {} MiB", metadata.len() >> 20, MOST >> 20))
                 .fix("let the program write less, such as with a shorter --duration"));
         }
         let cannot = || format!("cannot read {}", path.display());
@@ -69,19 +69,19 @@ pub fn pack(names: &[String], mut send: impl FnMut(FromGuest)) -> Result<()> {
     Ok(())
 }
 
-/// On the host: writes what came into a folder.
+/// On the host: unpacks the files into a folder.
 ///
 /// # Errors
-/// If it is not what was sent, or can't be written.
+/// If a file arrived damaged, or can't be written.
 pub fn unpack(files: &BTreeMap<String, Vec<u8>>, folder: &Path) -> Result<()> {
     for (name, packed) in files.iter().filter(|(name, _)| is_plain(name)) {
         let mut bytes = Vec::new();
         DeflateDecoder::new(&packed[..])
             .take(MOST + 1)
             .read_to_end(&mut bytes)
-            .or_cause(format!("{name} was damaged on its way out of the guest"))?;
+            .or_cause(format!("{name} arrived damaged from the guest"))?;
         if bytes.len() as u64 > MOST {
-            return Err(Error::new(format!("{name} has grown too large to come out of the guest")));
+            return Err(Error::new(format!("{name} has grown too large to copy from the guest")));
         }
         let path = folder.join(name);
         fs::write(&path, bytes).or_cause(format!("cannot write {}", path.display()))?;

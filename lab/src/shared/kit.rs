@@ -1,23 +1,23 @@
-//! What a room kit's guest finds in its root file system, and who makes the kit puts there.
+//! What a room kit's root file system contains, for the guest that reads it and the host that makes it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Where the guest has the list of stages and examples as data.
+/// The guest's file with the list of stages and examples, as data.
 pub const WORKBOOK: &str = "etc/workbook.json";
 
-/// Where the guest has the blocks of a disk with ext4.
+/// The guest's file with the blocks of a disk with ext4.
 pub const FILE_SYSTEM: &str = "etc/ext4.blocks";
-/// Their size.
+/// The size of a block.
 const BLOCK: usize = 4096;
 
-/// A disk's blocks that hold something: their numbers, and they.
+/// The blocks of a disk that are not all zeros, each with its number.
 pub fn blocks(disk: &[u8]) -> Vec<u8> {
     let blocks = (0_u32..).zip(disk.chunks(BLOCK)).filter(|(_, block)| block.iter().any(|byte| *byte != 0));
     blocks.flat_map(|(number, block)| number.to_le_bytes().into_iter().chain(block.iter().copied())).collect()
 }
 
-/// Writes what [`blocks`] found onto a disk that reads as zeros.
+/// Writes the result of [`blocks`] to a disk that reads as zeros.
 pub(crate) fn write_blocks(blocks: &[u8], disk: &File) -> std::io::Result<()> {
     for entry in blocks.chunks(4 + BLOCK) {
         if let Some((number, block)) = entry.split_first_chunk() {

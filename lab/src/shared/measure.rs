@@ -1,9 +1,9 @@
-//! What the two halves of the measurements agree on.
+//! Names that both halves of the measurements use.
 
 /// The row with the kernels' releases.
 pub const RELEASE: &str = "release";
 
-/// Pages of the file that is read beside stage 08 and cachestat.
+/// Pages of the file that the comparison of stage 08 and cachestat reads.
 pub const PEER_PAGES: u64 = 2000;
-/// By which the guest starts the tools of another Debian.
+/// The script with which the guest starts the tools of another Debian release.
 pub const PEER_LOADER: &str = "ld-linux-x86-64.so.2";

@@ -1,4 +1,4 @@
-//! What both machines need: the messages between them, names, formats, and the running of a command.
+//! What both machines need: the messages between them, names, formats, and a function to run commands.
 //! May import no other folder.
 
 pub mod command;

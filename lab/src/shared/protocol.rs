@@ -1,7 +1,7 @@
-//! What the lab and its guest say to each other, over a serial line that the kernel's console does not use.
+//! The messages between the lab and its guest, over a serial line that the kernel's console does not use.
 //!
 //! A message is its length (four bytes, little endian) and the message itself in postcard's format. One program runs
-//! at a time; what it prints comes back whole and in order, and so does its exit status.
+//! at a time. Its output arrives complete and in order, and so does its exit status.
 
 use std::io::{self, Read, Write};
 
@@ -17,46 +17,46 @@ pub struct Size {
     pub cols: u16,
 }
 
-/// A terminal for the program to run in.
+/// The terminal that a program runs in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terminal {
-    /// Its kind, as in `TERM`.
+    /// Its type, as in `TERM`.
     pub kind: String,
     /// Its size when the program starts.
     pub size: Size,
 }
 
-/// What the lab asks for.
+/// A request of the lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToGuest {
     /// Start a program.
     Run {
         /// Its name and arguments.
         argv: Vec<String>,
-        /// In a terminal of its own, or with pipes.
+        /// The terminal to give it; without one, it gets pipes.
         terminal: Option<Terminal>,
     },
-    /// What the user typed.
+    /// Input that the user typed.
     Input(Vec<u8>),
-    /// Send the program a signal.
+    /// Send the program this signal.
     Signal(i32),
-    /// The user's window has another size now.
+    /// The user's window has a new size.
     Resize(Size),
-    /// Send these files of the folder that programs run in, as far as they are there; see [`crate::shared::files`].
+    /// Send these files of the folder in which programs run, if they exist; see [`crate::shared::files`].
     Fetch(Vec<String>),
 }
 
-/// What the guest answers.
+/// An answer of the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromGuest {
     /// The guest is up.
     Ready {
         /// The kernel's release, as `uname -r` prints it.
         release: String,
-        /// What it could not do for the programs that it will run: it has no disks.
+        /// Why the guest can't run programs properly: it has no disks.
         complaint: Option<String>,
     },
-    /// The guest is still there. Sent every [`ALIVE_EVERY`].
+    /// The guest is still alive. Sent every [`ALIVE_EVERY`].
     Alive,
     /// The program printed this.
     Stdout(Vec<u8>),
@@ -64,23 +64,23 @@ pub enum FromGuest {
     Stderr(Vec<u8>),
     /// The program ended with this status, 128 + signal if a signal ended it.
     Exit(i32),
-    /// More of a file that was asked for, compressed.
+    /// The next part of a file that the lab asked for, compressed.
     File {
         /// Its name.
         name: String,
-        /// What follows in it.
+        /// Its bytes.
         part: Vec<u8>,
     },
-    /// All files that were asked for have been sent.
+    /// All requested files have been sent.
     Fetched,
-    /// The guest could not do what was asked.
+    /// The request failed.
     Failed(String),
 }
 
-/// How often a guest says that it is there.
+/// How often a guest reports that it is alive.
 pub const ALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// No message is larger. A length beyond it means that something else wrote on the line.
+/// The longest message. A larger length means that something else wrote to the line.
 const MAX: usize = 1 << 20;
 
 /// Sends one message.
@@ -95,10 +95,10 @@ pub fn send(line: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     line.flush()
 }
 
-/// Waits for one message; `None` at the end of the line.
+/// Waits for one message. Returns `None` at the end of the line.
 ///
 /// # Errors
-/// If the line can't be read, or what came is no message.
+/// If the line can't be read, or the bytes are not a message.
 pub fn receive<T: DeserializeOwned>(line: &mut impl Read) -> io::Result<Option<T>> {
     let mut length = [0; 4];
     match line.read_exact(&mut length) {
@@ -107,7 +107,7 @@ pub fn receive<T: DeserializeOwned>(line: &mut impl Read) -> io::Result<Option<T
     }
     let length = u32::from_le_bytes(length) as usize;
     if length > MAX {
-        return Err(io::Error::other(format!("not a message: it would be {length} bytes long")));
+        return Err(io::Error::other(format!("not a message, because it would be {length} bytes long")));
     }
     let mut body = vec![0; length];
     line.read_exact(&mut body)?;

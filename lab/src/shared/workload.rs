@@ -1,5 +1,5 @@
 //! The workload tool `io`, as both machines know it: its arguments, which the lab checks before it boots a guest, and
-//! what it says that it did.
+//! its report of what it did.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use common::{Error, Result};
 
 use crate::shared::disks::FS_MOUNT;
 
-/// Do I/O whose truth is known, and say what was done
+/// Do a known amount of I/O, and report what was done
 #[derive(Clone, Debug, Parser)]
 #[command(name = "io", version)]
 pub struct Io {
-    /// What to do.
+    /// The I/O to do.
     #[command(subcommand)]
     pub kind: Kind,
 }
@@ -26,22 +26,22 @@ pub enum Kind {
     Write(What),
     /// Write into the page cache, then sync(2): the kernel writes the data and the file system's journal
     Sync(What),
-    /// Write into the page cache; the kernel writes it to disk when it sees fit
+    /// Write into the page cache; the kernel writes the data to disk when it decides to
     WriteCached(What),
-    /// Read a file of which nothing is in the page cache
+    /// Read a file that is not in the page cache
     ReadCold(What),
     /// Read a file that is in the page cache
     ReadWarm(What),
-    /// Read a file, whether it is in the page cache or not
+    /// Read a file, whether or not it is in the page cache
     Read(What),
     /// Read past the page cache (O_DIRECT)
     ReadDirect(What),
-    /// Read a file through memory, mmap(2), with nothing of it in the page cache
+    /// Read a file through mmap(2), with none of it in the page cache
     MmapCold(What),
 }
 
 impl Kind {
-    /// Its name on the command line, and where it works.
+    /// Its name on the command line, and its target.
     pub(crate) fn parts(&self) -> (&'static str, &What) {
         match self {
             Self::Write(what) => ("write", what),
@@ -56,48 +56,48 @@ impl Kind {
     }
 }
 
-/// Where, and how much.
+/// The target and the amount.
 #[derive(Args, Clone, Debug)]
 pub struct What {
-    /// A file, which is made if there is none, or a device, whose data is overwritten
+    /// A file, which is created if necessary, or a device, whose data is overwritten
     #[arg(value_name = "DEVICE_OR_FILE")]
     pub target: PathBuf,
 
-    /// I/Os of each thread
+    /// Number of I/Os of each thread
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
 
-    /// Bytes of each I/O; a multiple of 512 for direct writes
+    /// Bytes of each I/O; a multiple of 512 for direct I/O
     #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
     pub size: u32,
 
-    /// Start after so many I/Os' worth of bytes, as dd(1) does
+    /// Skip this many I/Os' worth of bytes at the start, as dd(1) does
     #[arg(long, value_name = "BLOCKS", default_value_t = 0)]
     pub seek: u64,
 
-    /// Threads, each with its own part of the target, one behind the other
+    /// Number of threads; each gets its own part of the target, next to the previous thread's part
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=256))]
     pub threads: u64,
 
-    /// Blocks from the start of one I/O to the start of the next
+    /// Distance from the start of one I/O to the start of the next, in I/O sizes
     #[arg(long, value_name = "BLOCKS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub stride: u64,
 
-    /// In a random order, each block once; and tell the kernel so, which then does not read ahead
+    /// Visit the blocks in random order, each once, and tell the kernel, which then doesn't read ahead
     #[arg(long)]
     pub random: bool,
 
-    /// Milliseconds to wait before each I/O but a thread's first
+    /// Milliseconds to wait before each I/O except a thread's first
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub interval: u64,
 }
 
-/// What was done: the truth that others check against.
+/// What was done: the truth to check other programs against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     /// The workload's name.
     pub kind: String,
-    /// The process. Its only thread, if there is one, has the same id.
+    /// The process ID. With one thread, this is also the thread's ID.
     pub pid: u32,
     /// Threads.
     pub threads: u64,
@@ -105,11 +105,12 @@ pub struct Done {
     pub count: u64,
     /// Bytes of all I/Os.
     pub bytes: u64,
-    /// Bytes that were read from disks meanwhile for this process, read-ahead included: `read_bytes` of `/proc/PID/io`.
+    /// Bytes that were read from disks for this process in the meantime, including read-ahead: `read_bytes` of
+    /// `/proc/PID/io`.
     pub read_bytes: u64,
-    /// Monotonic time before the first I/O in nanoseconds, the clock of `bpf_ktime_get_ns()`.
+    /// The time before the first I/O in nanoseconds, from the monotonic clock that `bpf_ktime_get_ns()` reads.
     pub first_ns: u64,
-    /// Monotonic time after the last I/O (and the sync) in nanoseconds.
+    /// The time after the last I/O (and the sync) in nanoseconds, from the same clock.
     pub last_ns: u64,
 }
 
@@ -127,7 +128,7 @@ impl fmt::Display for Done {
 impl FromStr for Done {
     type Err = Error;
 
-    /// Reads what [`fmt::Display`] wrote.
+    /// Parses the output of [`fmt::Display`].
     fn from_str(text: &str) -> Result<Self> {
         let broken = || Error::new("this is not what `io` prints").evidence(text);
         let (kind, fields) =
@@ -149,12 +150,12 @@ impl FromStr for Done {
     }
 }
 
-/// What `--io` of `cargo lab run` takes: one of the names, or the arguments of `io`.
+/// The argument of `--io` in `cargo lab run`: one of the names, or the arguments of `io`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Nothing; the kernel may still do I/O of its own.
+    /// No workload; the kernel may still do its own I/O.
     None,
-    /// `io` with these arguments, again and again.
+    /// `io` with these arguments, repeatedly.
     Io(Vec<String>),
 }
 

@@ -1,4 +1,4 @@
-//! The workbook by Cargo: the stages and examples that it knows, and what it builds.
+//! The workbook as Cargo sees it: the stages and examples that it has, and how to build them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,10 +14,10 @@ use crate::workbook::catalog::{Example, Program, Stage, Workbook};
 const SMALL: &str = "kit";
 
 impl Workbook {
-    /// Asks Cargo.
+    /// Asks Cargo for the workbook.
     ///
     /// # Errors
-    /// If Cargo can't tell, or a stage's metadata is not as it should be.
+    /// If Cargo fails, or a stage's metadata is malformed.
     pub fn read() -> Result<Self> {
         let metadata = MetadataCommand::new()
             .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
@@ -46,7 +46,8 @@ impl Workbook {
         })
     }
 
-    /// Builds all that runs in a guest and gives the binaries. Cargo's own words go to stderr if it has any.
+    /// Builds everything that runs in a guest and returns the binaries. Cargo prints to stderr if it has anything to
+    /// report.
     ///
     /// # Errors
     /// If it does not compile.
@@ -54,7 +55,7 @@ impl Workbook {
         self.build_programs(self.programs(), "dev")
     }
 
-    /// The same with Cargo's profile `kit`: small.
+    /// The same with Cargo's profile `kit`, which makes small binaries.
     ///
     /// # Errors
     /// If it does not compile.
@@ -62,7 +63,7 @@ impl Workbook {
         self.build_programs(self.programs(), SMALL)
     }
 
-    /// Builds what runs in every guest, and no stage or example.
+    /// Builds only what runs in every guest, and no stage or example.
     ///
     /// # Errors
     /// If it does not compile.
@@ -93,15 +94,16 @@ impl Workbook {
             // Ctrl-C ends cargo, too.
             interrupt::check()?;
             return Err(Error::new("the workbook does not compile")
-                .evidence("the compiler's words above")
-                .fix("mend it, or see what you changed: git diff"));
+                .evidence("the compiler's errors above")
+                .fix("fix the first error, or look at what you changed: git diff"));
         }
         let folder = if profile == "dev" { self.binaries() } else { self.target.join(profile) };
         Ok(names.iter().map(|name| folder.join(name)).collect())
     }
 
-    /// What tells rustc to leave this machine's folders out of binaries, which hold the places of their panics: who makes a kit
-    /// elsewhere gets the same bytes, and nobody reads there whose home it was. Later ones come first.
+    /// The flags with which rustc leaves this machine's folders out of the binaries, where panic messages name source
+    /// files. So a kit made elsewhere has the same bytes, and does not reveal whose home it was made in. If two
+    /// prefixes match, the last one applies.
     fn remap_paths(&self) -> String {
         let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
@@ -118,19 +120,19 @@ impl Workbook {
         self.target.join("debug")
     }
 
-    /// Where the lab remembers things about this machine.
+    /// Where the lab remembers facts about this machine.
     pub fn memory(&self) -> PathBuf {
         self.target.join("lab")
     }
 }
 
-/// What a package's `Cargo.toml` says of it as a stage or as an example, if it is one.
+/// The metadata of a stage or an example in a package's `Cargo.toml`, if it is one.
 fn described<T: DeserializeOwned>(package: &Package, kind: &str) -> Result<Option<T>> {
     let metadata = package.metadata.get(kind).cloned().map(serde_json::from_value).transpose();
-    metadata.or_cause(format!("{}: [package.metadata.{kind}] is not as it should be", package.manifest_path))
+    metadata.or_cause(format!("{}: [package.metadata.{kind}] is malformed", package.manifest_path))
 }
 
-/// The folder `mine`, unless a test has another one, so that it leaves alone what somebody works on.
+/// The folder `mine`, unless a test uses another one in order not to touch what somebody works on.
 fn mine(root: &Path) -> PathBuf {
     std::env::var_os("LAB_MINE").map_or_else(|| root.join("mine"), PathBuf::from)
 }

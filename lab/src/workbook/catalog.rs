@@ -1,4 +1,4 @@
-//! What the workbook has: the stages and the examples with their metadata. A room kit's guest has the same, as data.
+//! What the workbook contains: the stages and examples with their metadata. A room kit's guest has the same, as data.
 
 use std::path::{Path, PathBuf};
 
@@ -13,28 +13,28 @@ use crate::shared::workload::Workload;
 pub struct Stage {
     /// 3 for stage 03.
     pub number: u32,
-    /// The stage that its diff is taken against.
+    /// The stage that it is compared with, from which it was made.
     pub parent: Option<u32>,
     /// The question it answers.
     pub title: String,
     /// Its one idea.
     pub adds: String,
-    /// Every attach point, map type and helper that its parent has not. A tool does not say.
+    /// Each attach point, map type and helper that its parent doesn't use. A tool does not list them.
     #[serde(default)]
     pub new: Vec<String>,
-    /// The items of its sources whose change is the lesson, in the order that teaches.
+    /// The items of its sources whose change is the lesson, in the order that teaches best.
     #[serde(default)]
     pub lesson: Vec<String>,
-    /// The other items that change: counters, options and reports. A difference shows them after the lesson.
+    /// The other items that change: counters, options and reports. A diff shows them after the lesson.
     #[serde(default)]
     pub bookkeeping: Vec<String>,
     /// How long a class takes for it.
     pub minutes: u32,
-    /// The workload beside it, if it is not `write`.
+    /// The workload to run beside it, if not `write`.
     pub io: Option<String>,
-    /// The command it looks at when it is run in the lab without arguments, if it wants one.
+    /// The command to observe when the lab runs it without arguments, if it needs one.
     pub command: Option<String>,
-    /// Whether it is a tool, and no lesson: longer, without a parent and without exercises.
+    /// Whether it is a tool and not a lesson: it is longer, and has no parent and no exercises.
     #[serde(default)]
     pub tool: bool,
     /// Its folder.
@@ -48,25 +48,25 @@ pub struct Stage {
 pub struct Example {
     /// What it does.
     pub title: String,
-    /// The text that it comes from, and the text's year.
+    /// The text that it comes from, with its year.
     pub text: String,
-    /// The workload beside it, if it is not `write`.
+    /// The workload to run beside it, if not `write`.
     pub io: Option<String>,
-    /// The command it looks at when it is run in the lab without arguments, if it wants one.
+    /// The command to observe when the lab runs it without arguments, if it needs one.
     pub command: Option<String>,
-    /// The tracer of ftrace that it shows instead of having BPF programs.
+    /// The ftrace tracer that it demonstrates, if it has no BPF programs.
     pub tracer: Option<String>,
     /// Its folder.
     #[serde(default)]
     pub folder: PathBuf,
 }
 
-/// What the lab runs: a stage or an example.
+/// A program that the lab runs: a stage or an example.
 pub trait Program {
     /// Its folder.
     fn folder(&self) -> &Path;
 
-    /// What `cargo lab` calls it, such as `03` or `bitehist`.
+    /// Its name for `cargo lab`, such as `03` or `bitehist`.
     fn name(&self) -> String;
 
     /// The question that it answers.
@@ -75,21 +75,21 @@ pub trait Program {
     /// Its binary's name, such as `stage03` or `bitehist`.
     fn binary(&self) -> String;
 
-    /// The workload beside it, and the command it looks at, if its `Cargo.toml` names them.
+    /// The workload to run beside it and the command to observe, if its `Cargo.toml` names them.
     fn beside(&self) -> (Option<&str>, Option<&str>);
 
-    /// The tracer of ftrace that it shows, if it has no BPF programs.
+    /// The ftrace tracer that it demonstrates, if it has no BPF programs.
     fn tracer(&self) -> Option<&str> {
         None
     }
 
-    /// Its folder's name, which also is its package's.
+    /// The name of its folder, which is also the name of its package.
     fn package(&self) -> &str {
         self.folder().file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// What the lab starts in the guest to run a binary as this program: the workload beside it, by default what the program
-    /// is about, and the binary, by default with the command that it looks at.
+    /// The command with which the guest runs a binary as this program. It contains the workload, by default the
+    /// program's own, and the binary, by default with the command to observe.
     fn argv(&self, binary: &str, io: Option<&Workload>, arguments: &[String]) -> Vec<String> {
         let (own_io, command) = self.beside();
         let command = command.filter(|_| arguments.is_empty());
@@ -103,7 +103,7 @@ pub trait Program {
         start.into_iter().chain(arguments.iter().cloned()).chain(command.map(str::to_owned)).collect()
     }
 
-    /// Its BPF source and its `main.rs`, in the order in which they are read.
+    /// Its BPF source and its `main.rs`, in the order in which to read them.
     ///
     /// # Errors
     /// If the folder can't be listed.
@@ -167,14 +167,14 @@ impl Program for Example {
     }
 }
 
-/// The workspace.
+/// The workbook as a whole.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Workbook {
     /// Its top folder.
     pub root: PathBuf,
-    /// Where Cargo builds.
+    /// Cargo's target folder.
     pub target: PathBuf,
-    /// Where the learner's working copies are. Git does not see it.
+    /// Where the learner's working copies are. Git ignores this folder.
     pub mine: PathBuf,
     /// The stages that are lessons, by number.
     pub stages: Vec<Stage>,
@@ -196,7 +196,7 @@ impl Workbook {
         stages.chain(self.examples.iter().map(|example| example as &dyn Program))
     }
 
-    /// The stage as [`Workbook::stage`] finds it, or the example of this name.
+    /// The stage of this name, found as by [`Workbook::stage`], or the example.
     ///
     /// # Errors
     /// If there is none.
@@ -204,7 +204,7 @@ impl Workbook {
         if let Some(example) = self.examples.iter().find(|example| example.package() == name) {
             return Ok(example);
         }
-        // Only a stage begins with a number.
+        // Only the name of a stage begins with a digit.
         if name.trim_start_matches("stage").starts_with(|c: char| c.is_ascii_digit()) {
             return Ok(self.stage(name)?);
         }
@@ -230,7 +230,8 @@ impl Workbook {
         })
     }
 
-    /// The items whose change is the lesson from one stage to another: those of the other, and of the stages between.
+    /// The items whose change is the lesson from one stage to another: those of the new stage, and of the stages in
+    /// between.
     pub fn lesson(&self, old: &Stage, new: &Stage) -> Vec<&str> {
         let mut names = Vec::new();
         let mut stage = self.all_stages().find(|stage| stage.number == new.number);
@@ -241,10 +242,10 @@ impl Workbook {
         names
     }
 
-    /// The stage that a stage's diff is taken against.
+    /// The stage that a stage is compared with, from which it was made.
     ///
     /// # Errors
-    /// If it has none, as the first.
+    /// If it has none, as is the case for the first.
     pub fn parent(&self, stage: &Stage) -> Result<&Stage> {
         let parent = self.stages.iter().find(|other| Some(other.number) == stage.parent);
         parent.ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! Copies of stages that somebody changes: a learner's, and the tests'. They are a workspace of their own, with the same
-//! dependencies, built where those are built already, so that a copy costs what an edit of the stage would.
+//! Copies of stages that somebody changes: a learner's, and the tests'. They have their own workspace, but the same
+//! dependencies and the same target folder, so building a copy takes no longer than rebuilding the stage.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use common::{Error, OrCause, Result};
 
 use crate::workbook::{Program, Stage, Workbook};
 
-/// A stage's files, by their path in its folder.
+/// A stage's files, by their paths in its folder.
 pub type Files = Vec<(PathBuf, String)>;
 
-/// What makes a stage: its BPF source, its `main.rs`, its build script and its manifest, in this order.
+/// The files that make up a stage: its BPF source, its `main.rs`, its build script and its manifest, in this order.
 ///
 /// # Errors
 /// If a file can't be read.
@@ -28,7 +28,7 @@ pub fn files(stage: &Stage) -> Result<Files> {
         .collect()
 }
 
-/// Gives a copy a name of its own, which is that of its package and of its binary. It is no stage any more.
+/// Gives a copy its own name, for the package and the binary. It is not a stage any more.
 pub fn rename(files: &mut Files, stage: &Stage, name: &str) {
     for (path, text) in files {
         if path.ends_with("Cargo.toml") {
@@ -39,10 +39,10 @@ pub fn rename(files: &mut Files, stage: &Stage, name: &str) {
     }
 }
 
-/// Writes a copy's files, but none that holds this text already: Cargo builds again what is newer.
+/// Writes a copy's files, except those that are unchanged, because Cargo rebuilds whatever is newer.
 ///
 /// # Errors
-/// If that is not possible.
+/// If a file can't be written.
 pub fn write(folder: &Path, files: &Files) -> Result<()> {
     files.iter().try_for_each(|(path, text)| write_file(&folder.join(path), text))
 }
@@ -56,14 +56,14 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).or_cause(cannot())
 }
 
-/// Makes a folder the workspace of all copies in it.
+/// Turns a folder into the workspace of all copies in it.
 ///
 /// # Errors
 /// If its files can't be written.
 pub fn workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
     let read =
         |name: &str| fs::read_to_string(workbook.root.join(name)).or_cause(format!("cannot read {name}"));
-    // What is no whole copy would stop all the others.
+    // Leave out incomplete copies, because Cargo would refuse to build any copy.
     let is_whole =
         |path: &Path| ["Cargo.toml", "build.rs", "src/main.rs"].iter().all(|file| path.join(file).exists());
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -72,7 +72,7 @@ pub fn workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
         .filter_map(|path| Some(format!("{:?}", path.file_name()?)))
         .collect();
     members.sort();
-    // The members and where they are differ; all else is the same.
+    // Only the members and their paths differ.
     let manifest: Vec<_> = read("Cargo.toml")?
         .lines()
         .filter(|line| !line.starts_with("default-members"))
@@ -82,12 +82,12 @@ pub fn workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
         })
         .collect();
     write_file(&folder.join("Cargo.toml"), &(manifest.join("\n") + "\n"))?;
-    // Cargo takes out of it what it does not need.
+    // Cargo removes what the copies do not need.
     write_file(&folder.join("Cargo.lock"), &read("Cargo.lock")?)?;
     Ok(())
 }
 
-/// Builds copies by their names and gives their binaries. The compiler's words go to stderr.
+/// Builds these copies and returns their binaries. The compiler prints to stderr.
 ///
 /// # Errors
 /// If one does not compile.
@@ -101,8 +101,8 @@ pub fn build(workbook: &Workbook, folder: &Path, names: &[&str]) -> Result<Vec<P
         crate::host::interrupt::check()?;
         let what = if let [name] = names { name } else { "one of the copies" };
         return Err(Error::new(format!("{what} does not compile"))
-            .evidence("the compiler's words above")
-            .fix(format!("mend it in {}", folder.display())));
+            .evidence("the compiler's errors above")
+            .fix(format!("fix it in {}", folder.display())));
     }
     Ok(names.iter().map(|name| workbook.binaries().join(name)).collect())
 }

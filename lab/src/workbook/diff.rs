@@ -1,5 +1,5 @@
-//! The difference between two stages, which is the lesson: item by item, so that a function that stayed as it was can be
-//! folded away, and what belongs together stays together.
+//! The difference between two stages, which is the lesson. We compare item by item, so we can fold unchanged
+//! functions and keep together what belongs together.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -11,81 +11,81 @@ use similar::{Algorithm, ChangeTag, DiffOp, DiffTag, TextDiff, capture_diff_slic
 use crate::workbook::copies::{self, Files};
 use crate::workbook::{Stage, Workbook};
 
-/// Unchanged lines that are shown around a change.
+/// How many unchanged lines to show around a change.
 const CONTEXT: usize = 3;
 
-/// Of a stage's files, those that are read: the BPF source and `main.rs`.
+/// The files of a stage to compare: the ones that people read, the BPF source and `main.rs`.
 const SOURCES: usize = 2;
 
-/// Items with other names are the same item, renamed, if so much of their text is the same.
+/// Items with different names count as one renamed item if this share of their text is the same.
 const ALIKE: f32 = 0.4;
 
-/// What became of a line.
+/// What happened to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It stayed.
+    /// It is unchanged.
     Same,
-    /// It went.
+    /// It was removed.
     Gone,
-    /// It came.
+    /// It was added.
     New,
 }
 
-/// A line of either side, without its end.
+/// A line of either side, without its line ending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What became of it.
+    /// What happened to it.
     pub kind: Kind,
-    /// Its text in pieces, and which of these are what changed within the line.
+    /// Its text in pieces, each with whether it changed within the line.
     pub pieces: Vec<(bool, String)>,
 }
 
-/// A function, map, type or the like, at the top level of a source.
+/// A function, map, type or similar item at the top level of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Its name, of both sides if it was renamed.
+    /// Its name, or both names if it was renamed.
     pub name: String,
-    /// Its lines of both sides.
+    /// Its lines on both sides.
     pub lines: Vec<Line>,
 }
 
 /// A source on both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDiff {
-    /// Its path within the stage, such as `src/main.rs`; both if they differ.
+    /// Its path within the stage, such as `src/main.rs`; both paths if they differ.
     pub name: String,
-    /// Its items, in their order.
+    /// Its items, in order.
     pub items: Vec<Item>,
 }
 
 /// How much of a difference to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// What changed, and what is near.
+    /// The changes and the lines near them.
     Folded,
     /// Everything.
     Full,
 }
 
-/// What is printed of an item.
+/// A piece of an item's diff.
 enum Row<'a> {
     Line(&'a Line),
-    /// So many unchanged lines.
+    /// This many unchanged lines.
     Fold(usize),
 }
 
 impl Item {
-    /// Whether any line came or went.
+    /// Whether any line was added or removed.
     pub fn is_changed(&self) -> bool {
         self.lines.iter().any(|line| line.kind != Kind::Same)
     }
 
-    /// Whether this is its name, on either side.
+    /// Whether it has this name, on either side.
     fn is_called(&self, name: &str) -> bool {
         self.name.split(" -> ").any(|side| side == name)
     }
 
-    /// Whether more changed than comments.
+    /// Whether anything but comments changed.
     pub fn is_changed_code(&self) -> bool {
         let is_comment = |line: &Line| {
             let text = line.text();
@@ -105,7 +105,7 @@ impl Item {
         let mut nth = 0;
         while nth < self.lines.len() {
             let stretch = (nth..self.lines.len()).take_while(|nth| !near(*nth)).count();
-            // A fold is a line, too.
+            // A fold takes a line, too.
             if extent == Extent::Folded && stretch > 1 {
                 rows.push(Row::Fold(stretch));
                 nth += stretch;
@@ -125,12 +125,12 @@ impl Line {
     }
 }
 
-/// A difference in the order in which it is read. Items that stayed as they were are left out.
+/// A diff in reading order. Unchanged items are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// The items whose change is the lesson. A source that comes twice is there twice.
+    /// The items whose change is the lesson. A source appears twice if the reading order returns to it.
     pub lesson: Vec<FileDiff>,
-    /// The others that changed: what counts, reports and parses options.
+    /// The other items that changed: counters, reports and options.
     pub bookkeeping: Vec<FileDiff>,
 }
 
@@ -146,7 +146,7 @@ impl Reading {
     }
 }
 
-/// Items that follow each other and are of one source belong together.
+/// Group consecutive items of the same source.
 fn by_file<'a>(items: impl Iterator<Item = &'a (&'a FileDiff, &'a Item)>) -> Vec<FileDiff> {
     let mut files = Vec::<FileDiff>::new();
     for (file, item) in items {
@@ -166,7 +166,7 @@ pub fn between(old: &Stage, new: &Stage) -> Result<Vec<FileDiff>> {
     Ok(of_files(&copies::files(old)?, &copies::files(new)?))
 }
 
-/// What a stage changes of its parent. Of the first stage everything is new.
+/// What a stage changes in its parent. In the first stage, everything is new.
 ///
 /// # Errors
 /// If they can't be read.
@@ -179,7 +179,7 @@ pub fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Vec<FileDiff>> {
     Ok(of_files(&old, &new))
 }
 
-/// The sources of two stages, or copies of stages, by what [`copies::files`] gives.
+/// The sources of two stages or of copies of stages, as returned by [`copies::files`].
 pub fn of_files(old: &Files, new: &Files) -> Vec<FileDiff> {
     let file = |((from, old), (to, new)): (&(PathBuf, String), &(PathBuf, String))| FileDiff {
         name: match from == to {
@@ -208,7 +208,7 @@ pub fn of_texts(old: &str, new: &str) -> Vec<Item> {
     found
 }
 
-/// Items that have no namesake on the other side: those that are alike are one item with a new name.
+/// Matches items that have no namesake on the other side: two similar items are one item that was renamed.
 fn renamed(olds: &[(String, String)], news: &[(String, String)]) -> Vec<Item> {
     let mut found = Vec::new();
     let mut rest = olds;
@@ -248,8 +248,8 @@ fn item(name: String, old: &str, new: &str) -> Item {
     Item { name, lines: diff.ops().iter().flat_map(line).collect() }
 }
 
-/// The top-level items of a source in C or Rust, each with its name and its text: what stands between blank lines that
-/// are in no braces.
+/// The top-level items of a C or Rust source, each with its name and its text: everything between blank lines outside
+/// of braces.
 pub fn items(source: &str) -> Vec<(String, String)> {
     let mut depth = 0;
     let mut items: Vec<String> = Vec::new();
@@ -290,12 +290,12 @@ fn name(text: &str) -> String {
         return "use".to_owned();
     }
     let marks = ["BPF_KPROBE(", "BPF_KRETPROBE(", "BPF_PROG(", "#define ", "struct ", "enum ", "mod ", "fn "];
-    // A function's result and its parameters may be structs, too.
+    // A function's return type and its parameters may also be structs.
     let is_function = first.contains('(') && !first.contains("BPF_");
     if let Some(name) = marks.iter().filter(|_| !is_function).find_map(|mark| after(mark)) {
         return name;
     }
-    // A function, or global variables, which stand together.
+    // A function, or a group of global variables.
     let head = |line: &str| {
         let head = line.split(['(', ';', '[', '=']).next().unwrap_or(line).trim_end();
         head.rsplit([' ', '*']).next().unwrap_or(head).to_owned()
@@ -307,7 +307,7 @@ fn name(text: &str) -> String {
     [head(first)].into_iter().chain(rest).collect::<Vec<_>>().join(", ")
 }
 
-/// For a terminal: with colours, what changed within a line underlined, and one line for each item that stayed as it was.
+/// For a terminal: in color, with changes within a line underlined, and one line for each unchanged item.
 pub fn terminal(files: &[FileDiff], extent: Extent) -> String {
     let style = |style: Style, text: &str| format!("{}{text}{}", style.render(), style.render_reset());
     let fold = Style::new().dimmed();
@@ -324,7 +324,7 @@ pub fn terminal(files: &[FileDiff], extent: Extent) -> String {
                         Kind::Gone => ('-', AnsiColor::Red.on_default()),
                         Kind::New => ('+', AnsiColor::Green.on_default()),
                     };
-                    // Without anything that stayed, all of it is new: nothing to mark.
+                    // If everything is new, there is nothing to highlight.
                     let mixed = line.pieces.iter().any(|(changed, _)| !changed);
                     let pieces = line.pieces.iter().map(|(changed, text)| {
                         let marked = if *changed && mixed { colour.underline().bold() } else { colour };
@@ -338,7 +338,7 @@ pub fn terminal(files: &[FileDiff], extent: Extent) -> String {
     text
 }
 
-/// For a README: a block of code for each source, in which GitHub colours what came and what went.
+/// For a README: a code block for each source, in which GitHub colors the removed and added lines.
 pub fn markdown(files: &[FileDiff]) -> String {
     let mut text = String::new();
     for file in files {
@@ -372,7 +372,7 @@ pub fn markdown(files: &[FileDiff]) -> String {
 enum Part<'a> {
     /// Between two items.
     Blank,
-    /// In the place of unchanged lines: what they are.
+    /// A note in the place of unchanged lines.
     Fold(String),
     Line(&'a Line),
 }
@@ -402,8 +402,8 @@ fn parts(file: &FileDiff, extent: Extent) -> Vec<Part<'_>> {
     parts
 }
 
-/// A patch that makes the files of one stage those of the other, by what [`copies::files`] gives: `patch -p1 < PATCH`.
-/// READMEs and exercises are not in it.
+/// A patch that turns the files of one stage into those of the other, as returned by [`copies::files`]: `patch -p1 <
+/// PATCH`. It leaves out READMEs and exercises.
 pub fn patch(old: &Files, new: &Files) -> String {
     let mut patch = String::new();
     for ((from, old), (to, new)) in old.iter().zip(new) {
@@ -424,7 +424,7 @@ pub fn patch(old: &Files, new: &Files) -> String {
     patch
 }
 
-/// The lines that differ between two texts: those that went and those that came.
+/// The lines that differ between two texts: the removed ones and the added ones.
 pub fn changed(old: &str, new: &str) -> Vec<String> {
     let diff = TextDiff::from_lines(old, new);
     let changes = diff.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal);

@@ -1,4 +1,4 @@
-//! The stages and examples, their sources and what Cargo builds of them, copies, and differences.
+//! The stages and examples: their sources, builds, copies, and diffs.
 //! May import `host`, `shared`.
 
 mod cargo;
