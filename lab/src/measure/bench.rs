@@ -12,13 +12,13 @@ use crate::machine::kernels::{self, DEFAULT, MATRIX};
 use crate::machine::vm::{Machine, Vm};
 use crate::workbook::{Program, Workbook};
 
-/// Times are the median of so many runs.
+/// How many runs we take the median of.
 const RUNS: usize = 3;
 
-/// How long any of the programs may take.
+/// How long each program may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Measures and prints.
+/// Measures and prints the table.
 ///
 /// # Errors
 /// If something can't be measured.
@@ -109,6 +109,6 @@ fn numbers(guest: &mut Vm, argv: &[&str]) -> Result<[u64; 2]> {
     let text = String::from_utf8_lossy(&printed.stdout).into_owned();
     let numbers: Vec<_> = text.split_whitespace().filter_map(|number| number.parse().ok()).collect();
     let broken =
-        |_| Error::new(format!("{} printed no two numbers", argv.join(" "))).evidence(printed.stderr);
+        |_| Error::new(format!("{} did not print two numbers", argv.join(" "))).evidence(printed.stderr);
     numbers.try_into().map_err(broken)
 }

@@ -1,5 +1,5 @@
-//! `cargo lab channels`: what it costs to send an event from the kernel to user space, through each of the ways that
-//! there are, and what gets lost when nobody reads. It writes the data that the chapter "Through the wall" shows.
+//! `cargo lab channels`: what it costs to send an event from the kernel to user space through each available channel,
+//! and what gets lost when nobody reads. It writes the data for the chapter "Through the wall".
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::publish::channels::{DATA, HEAD, table};
 use crate::publish::sync;
 use crate::workbook::Workbook;
 
-/// The program that sends, built.
+/// Builds the program that sends the events.
 ///
 /// # Errors
 /// If it does not compile.
@@ -26,10 +26,11 @@ pub fn binary(workbook: &Workbook) -> Result<PathBuf> {
     Ok(workbook.binaries().join("channels"))
 }
 
-/// On the host: boots each kernel of the matrix in a machine that counts instructions, and writes what is measured there.
+/// On the host: boots each kernel of the matrix on a machine whose clock counts instructions, and saves what we
+/// measure there.
 ///
 /// # Errors
-/// If a guest can't measure.
+/// If measuring fails in a guest.
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     let mut data = HEAD.to_owned();
     for series in MATRIX {

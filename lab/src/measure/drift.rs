@@ -1,5 +1,5 @@
-//! `cargo lab drift`: what the probe points of the tutorial are on each kernel, and how often each is called by
-//! workloads that are known. It writes the data that the chapter "The kernel moved" shows.
+//! `cargo lab drift`: what the tutorial's probe points are on each kernel, and how often known workloads call each of
+//! them. It writes the data for the chapter "The kernel moved".
 
 use std::fs;
 use std::process::ExitCode;
@@ -14,10 +14,10 @@ use crate::publish::drift::{DATA, Drift};
 use crate::publish::sync;
 use crate::workbook::Workbook;
 
-/// On the host: boots kernels, and keeps what those of the matrix say. What others say is printed beside that.
+/// On the host: boots kernels, saves the results of the matrix's kernels, and prints those of others beside them.
 ///
 /// # Errors
-/// If a guest can't tell.
+/// If measuring fails in a guest.
 pub fn run(workbook: &Workbook, names: &[String]) -> Result<ExitCode> {
     let path = workbook.root.join(DATA);
     let mut drift = match path.exists() {

@@ -1,4 +1,4 @@
-//! What boots guests to measure, and writes what the book says of it.
+//! Everything that boots guests to measure, and saves the data that the book shows.
 //! May import `host`, `machine`, `publish`, `shared`, `workbook`.
 
 pub mod bench;

@@ -1,6 +1,6 @@
-//! `make compare-peers`: well-known tools beside ours, under the same load. It writes the tables of three READMEs: of stage
-//! 08, beside cachestat and the disk, of the example biolatency, beside the tool of that name, and of stage 10, beside
-//! trace-cmd.
+//! `make compare-peers`: compares well-known tools with ours under the same load. It writes the tables of three
+//! READMEs: stage 08 against cachestat and the disk, the example biolatency against the tool of the same name, and
+//! stage 10 against trace-cmd.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -18,20 +18,21 @@ use crate::publish::sync::COMPARED;
 use crate::shared::measure::{PEER_LOADER, PEER_PAGES};
 use crate::workbook::Workbook;
 
-/// Debian's packages of the tools, which have the libraries of their own Debian: the guest has this machine's.
+/// The Debian packages of the tools. They need the libraries of their own Debian release, because the guest has this
+/// machine's.
 const PACKAGES: [&str; 2] = ["libbpf-tools", "trace-cmd"];
 const PROGRAMS: [&str; 4] =
     ["sbin/cachestat-libbpf", "sbin/biolatency-libbpf", "sbin/bitesize-libbpf", "bin/trace-cmd"];
 const LIBRARIES: [&str; 6] =
     ["libelf.so.1", "libz.so.1", "libzstd.so.1", "libtraceevent.so.1", "libtracefs.so.1", "libc.so.6"];
 
-/// How long a guest may take to compare.
+/// How long a comparison may take in the guest.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// On the host: boots guests, compares there, and writes the tables.
+/// On the host: boots guests, compares the tools there, and writes the tables.
 ///
 /// # Errors
-/// If the package can't be had, or a guest can't compare.
+/// If a package is not available, or a comparison fails in a guest.
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
     let [version, trace_cmd] = PACKAGES.map(|name| fetch::unpack_package("sid", name, folder.path()));

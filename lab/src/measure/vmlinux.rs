@@ -15,11 +15,11 @@ use libbpf_rs::libbpf_sys;
 use crate::machine::vm::Vm;
 use crate::workbook::Workbook;
 
-/// Where a kernel shows its types.
+/// The file in which a kernel provides its types.
 pub const BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// What stands around the types, as bpftool writes it. In C, the attribute makes each access to a field of these structs one
-/// that libbpf relocates.
+/// The text around the types, as bpftool writes it. In C, the attribute makes libbpf relocate each access to a field
+/// of these structs.
 const BEGIN: &str = "#ifndef __VMLINUX_H__
 #define __VMLINUX_H__
 
@@ -35,7 +35,7 @@ const END: &str = "#ifndef BPF_NO_PRESERVE_ACCESS_INDEX
 #endif /* __VMLINUX_H__ */
 ";
 
-/// Writes the types of a guest's kernel as the `vmlinux.h` that BPF programs are compiled with.
+/// Writes the types of a guest's kernel to `vmlinux.h`, which the BPF programs include.
 ///
 /// # Errors
 /// If the guest has no BTF, or the file can't be written.
@@ -45,7 +45,7 @@ pub fn of_guest(guest: &mut Vm, workbook: &Workbook) -> Result<ExitCode> {
     write(file.path(), "x86_64", &guest.release, workbook)
 }
 
-/// The same for this machine's kernel and architecture, of which the lab may have no guest yet.
+/// Does the same for this machine's kernel and architecture, which may be one without a guest.
 ///
 /// # Errors
 /// If this kernel has no BTF, or the file can't be written.
@@ -53,7 +53,7 @@ pub fn of_this_machine(workbook: &Workbook) -> Result<ExitCode> {
     write(Path::new(BTF), std::env::consts::ARCH, &preflight::release(), workbook)
 }
 
-/// The types of a guest's kernel, in the kernel's own form.
+/// The types of a guest's kernel, as BTF.
 ///
 /// # Errors
 /// If the guest has none.
@@ -65,7 +65,7 @@ pub fn btf_of(guest: &mut Vm) -> Result<Vec<u8>> {
     Ok(btf.stdout)
 }
 
-/// Where the `vmlinux.h` of an architecture is.
+/// The path of an architecture's `vmlinux.h`.
 pub fn path(workbook: &Workbook, arch: &str) -> PathBuf {
     workbook.root.join("common/build/vmlinux").join(arch).join("vmlinux.h")
 }
@@ -79,7 +79,7 @@ fn write(btf: &Path, arch: &str, release: &str, workbook: &Workbook) -> Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// A `vmlinux.h`: all types in a file of BTF as C, each after those that it needs.
+/// The text of a `vmlinux.h`: all types in a BTF file as C, each after the types that it needs.
 ///
 /// # Errors
 /// If the file has no BTF.
@@ -88,24 +88,25 @@ pub fn header(btf: &Path, release: &str) -> Result<String> {
     Ok(format!("/* The types of Linux {release}, made by: make vmlinux */\n{BEGIN}{types}{END}"))
 }
 
-/// The text so far, and why there is no more of it.
+/// The text so far, and the error that ended it.
 #[derive(Default)]
 struct Text {
     text: String,
     error: Option<std::io::Error>,
 }
 
-/// libbpf's own dump, which bpftool uses, too. libbpf-rs has no safe function for it.
+/// Uses libbpf's own dump, as bpftool does. libbpf-rs has no safe function for it.
 #[allow(unsafe_code)]
 fn types(btf: &Btf<'_>) -> Result<String> {
-    // The type of C's va_list differs by architecture, but as an argument it is always one pointer.
+    // The type of C's va_list differs by architecture, but an argument of that type is always one pointer.
     type Print = unsafe extern "C" fn(*mut c_void, *const c_char, *mut c_void);
 
-    /// What libbpf calls for each piece of text.
+    /// Called by libbpf for each piece of text.
     unsafe extern "C" fn append(text: *mut c_void, format: *const c_char, arguments: *mut c_void) {
-        // SAFETY: it is the `Text` that btf_dump__new() was given below. `types` does not touch it while libbpf runs.
+        // SAFETY: this is the `Text` that we give to btf_dump__new() below. `types` does not touch it while libbpf
+        // runs.
         let text = unsafe { &mut *text.cast::<Text>() };
-        // SAFETY: libbpf gives a format of printf() and the arguments that belong to it.
+        // SAFETY: libbpf passes a format of printf() and the matching arguments.
         match unsafe { vsprintf::vsprintf(format, arguments) } {
             Ok(piece) => text.text += &piece,
             Err(error) => text.error = Some(error),
@@ -130,7 +131,7 @@ fn types(btf: &Btf<'_>) -> Result<String> {
         // SAFETY: `dump` is a dump, and these are the numbers of its BTF's types.
         .map(|id| unsafe { libbpf_sys::btf_dump__dump_type(dump, id) })
         .find(|status| *status != 0);
-    // SAFETY: nobody uses it any more.
+    // SAFETY: nobody uses it after this.
     unsafe { libbpf_sys::btf_dump__free(dump) };
     match (status, text.error) {
         (None, None) => Ok(text.text),

@@ -1,5 +1,6 @@
-//! Generated blocks, between the comments `NAME:begin SUM` and `NAME:end`; in Markdown these are `<!-- NAME:begin SUM -->` and
-//! `<!-- NAME:end -->`. SUM is that of the text between, so that an edit by hand is found out and not written over.
+//! Generated blocks, between the comments `NAME:begin SUM` and `NAME:end`; in Markdown, these are `<!-- NAME:begin
+//! SUM -->` and `<!-- NAME:end -->`. SUM is a checksum of the text between them. With it we detect edits by hand, and
+//! don't overwrite them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,10 +10,10 @@ use common::{Error, OrCause, Result};
 
 use crate::workbook::diff::{self, Extent, FileDiff};
 
-/// Puts a text into its block and says whether that changed the file. All else in the file stays as it is.
+/// Puts a text into its block, and returns whether that changed the file. The rest of the file stays as it is.
 ///
 /// # Errors
-/// If what is there was edited by hand, unless `force` is set; or the file has no place for it.
+/// If the block was edited by hand, unless `force` is set; or if the file has no such block.
 pub fn replace(file: &Path, name: &str, text: &str, force: bool) -> Result<bool> {
     let found = Markers::find(file, name)?;
     let old = found.text();
@@ -20,10 +21,10 @@ pub fn replace(file: &Path, name: &str, text: &str, force: bool) -> Result<bool>
         let changes = FileDiff { name: file.display().to_string(), items: diff::of_texts(old, text) };
         return Err(Error::new(format!("{}: somebody edited the generated block {name:?}", file.display()))
             .evidence(anstream::adapter::strip_str(&format!(
-                "what would be written over it:{}",
+                "the command would replace it with:{}",
                 diff::terminal(&[changes], Extent::Folded)
             )))
-            .fix("move your edit to where the block comes from; or throw it away: cargo lab sync --force"));
+            .fix("move your edit to the source of the block; or discard it: cargo lab sync --force"));
     }
     let (open, close) = comment(file);
     let first = format!("{open}{name}:begin {}{close}\n", checksum(text));
@@ -47,11 +48,11 @@ fn comment(file: &Path) -> (&'static str, &'static str) {
 /// Where a block is in its file.
 pub(crate) struct Markers {
     whole: String,
-    /// Where its first marker begins, its text begins, and its last marker begins.
+    /// Where its first marker begins, where its text begins, and where its last marker begins.
     begin: usize,
     text: usize,
     end: usize,
-    /// What its first marker says that the sum is; empty if nothing.
+    /// The checksum in its first marker; empty if there is none.
     pub checksum: String,
 }
 
@@ -62,7 +63,7 @@ impl Markers {
         let (first, last) = (format!("{open}{name}:begin"), format!("{open}{name}:end{close}"));
         let none = || {
             Error::new(format!("{} has no place for the block {name:?}", file.display()))
-                .evidence(format!("there is no line {first}{close}, or after it no line {last}"))
+                .evidence(format!("there is no line {first}{close}, or no line {last} after it"))
                 .fix("put both lines back where the block belongs; or, if you removed them by mistake: git checkout")
         };
         let begin = whole.find(&first).ok_or_else(none)?;
@@ -86,7 +87,7 @@ impl Markers {
     }
 }
 
-/// A short sum of a text.
+/// A short checksum of a text.
 pub(crate) fn checksum(text: &str) -> String {
     format!("{:08x}", crc32fast::hash(text.as_bytes()))
 }
@@ -116,7 +117,7 @@ mod tests {
             text,
             format!("before\n{begin}\nnew\n<!-- a:end -->\nafter\n<!-- b:begin -->\n<!-- b:end -->")
         );
-        assert!(!replace(file.path(), "a", "new\n", false).unwrap(), "nothing is left to do");
+        assert!(!replace(file.path(), "a", "new\n", false).unwrap(), "nothing left to do");
     }
 
     #[test]
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_the_markers_is_told() {
+    fn a_file_without_the_markers_is_an_error() {
         let file = file("<!-- a:begin -->\nno end\n");
         let error = replace(file.path(), "a", "new\n", false).unwrap_err().to_string();
         assert!(error.contains("has no place for the block \"a\""), "{error}");

@@ -1,4 +1,4 @@
-//! The data that the chapter "Through the wall" shows, and its tables. `cargo lab channels` writes it.
+//! The data for the chapter "Through the wall", and its tables. `cargo lab channels` writes it.
 
 use std::fs;
 use std::path::Path;
@@ -8,18 +8,19 @@ use nix::errno::Errno;
 
 use crate::publish::tables::markdown;
 
-/// Where the data is kept, from the top folder.
+/// The data file, from the top folder.
 pub const DATA: &str = "docs/src/channels.tsv";
 
-/// The first line of the data. Costs are guest instructions: to send an event when all before it has been read (`awaited`)
-/// and when nothing has (`alone`), and to read one. The rest is what is left of 4,096 events that nobody reads in time.
+/// The first line of the data. Costs are guest instructions: to send an event when the reader has read all earlier ones
+/// (`awaited`) and when it has read none (`alone`), and to read one. The rest is what remains of 4,096 events that
+/// nobody reads in time.
 pub(crate) const HEAD: &str =
     "kernel\tchannel\tawaited\talone\tread\tkept\tfirst\tlast\tcount\trefused\terror\tlost\n";
 
-/// Events that are sent while nobody reads.
+/// How many events we send while nobody reads.
 pub const SENT: u64 = 4096;
 
-/// The channels as the program calls them, what the book calls them, and the room that they have.
+/// The channels: the program's name for each, the book's name, and the size of its buffer.
 const CHANNELS: [[&str; 3]; 8] = [
     ["empty", "", ""],
     ["unsent", "the event is made, and not sent", ""],
@@ -31,7 +32,7 @@ const CHANNELS: [[&str; 3]; 8] = [
     ["counter", "array, a count of the events", "1 number"],
 ];
 
-/// A kernel and a channel: what was measured.
+/// What was measured on a kernel with a channel.
 struct Row {
     kernel: String,
     channel: String,
@@ -48,7 +49,7 @@ fn parse(data: &str) -> Vec<Row> {
     data.lines().filter_map(row).collect()
 }
 
-/// The tables of the chapter: what an event costs, and what is left of events that nobody reads in time.
+/// The tables of the chapter: what an event costs, and what remains of events that nobody reads in time.
 ///
 /// # Errors
 /// If there is no data.
@@ -91,7 +92,7 @@ fn tables(rows: &[Row]) -> String {
             continue;
         }
         let outcomes: Vec<_> = rows.iter().filter(|row| row.channel == channel).map(Row::outcome).collect();
-        // As a rule all kernels say the same.
+        // Usually all kernels agree.
         let differ = |nth: usize| {
             let mut cells: Vec<_> = outcomes.iter().map(|outcome| outcome[nth].clone()).collect();
             cells.sort_unstable();
@@ -104,7 +105,7 @@ fn tables(rows: &[Row]) -> String {
 }
 
 impl Row {
-    /// What became of the events: what can be read, what the program was told, what the reader was told.
+    /// What became of the events: which can be read, what the program learned, what the reader learned.
     fn outcome(&self) -> [String; 3] {
         let [_, _, _, kept, first, last, count, refused, error, lost] = self.numbers;
         let kept = match (first, last) {
@@ -113,18 +114,18 @@ impl Row {
             _ if last as u64 == SENT - 1 => format!("the last {}", thousands(kept)),
             _ => "?".to_owned(),
         };
-        let told = match error {
+        let learned = match error {
             0 => "nothing".to_owned(),
             // What the program writes when there is no error, but no memory either.
             -1 => format!("`NULL`, {} times", thousands(refused)),
             error => format!("`{:?}`, {} times", Errno::from_raw(-error as i32), thousands(refused)),
         };
         let lost = if lost == 0 { "nothing".to_owned() } else { format!("that it lost {}", thousands(lost)) };
-        [kept, told, lost]
+        [kept, learned, lost]
     }
 }
 
-/// To two digits: the rest changes from run to run.
+/// Rounds to two digits, because the others change from run to run.
 fn rounded(number: i64) -> String {
     let unit = 10_i64.pow(number.max(1).ilog10().saturating_sub(1));
     thousands((number + unit / 2) / unit * unit)

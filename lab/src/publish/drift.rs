@@ -1,4 +1,4 @@
-//! The data that the chapter "The kernel moved" shows, and its tables. `cargo lab drift` writes it.
+//! The data for the chapter "The kernel moved", and its tables. `cargo lab drift` writes it.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use crate::machine::kernels::MATRIX;
 use crate::publish::tables::markdown;
 use crate::shared::measure::RELEASE;
 
-/// Where the data is kept, from the top folder.
+/// The data file, from the top folder.
 pub const DATA: &str = "docs/src/kernels.tsv";
 
-/// The tables: the first column of the data, and what the book says above it.
+/// The tables: the first column of the data, and the book's heading.
 const TABLES: [(&str, &str); 5] = [
     ("write", "Calls during 64 direct writes of 4 KiB to a raw disk, by whoever it was"),
     (
@@ -24,7 +24,7 @@ const TABLES: [(&str, &str); 5] = [
     ("arguments", "What a tracepoint hands to a `tp_btf` program: pointers to these"),
 ];
 
-/// What each kernel of the matrix is, and what it stands for.
+/// Which Debian release each kernel of the matrix comes from, and what it represents.
 const KERNELS: [[&str; 3]; MATRIX.len()] = [
     ["5.10", "Debian 11, bullseye", "before folios; requests complete one by one"],
     ["6.1", "Debian 12, bookworm", "folios, completion in batches; ext4 keeps to one page a folio"],
@@ -32,17 +32,17 @@ const KERNELS: [[&str; 3]; MATRIX.len()] = [
     ["7.2", "Debian unstable, sid", "what comes: large folios on ext4, a preemptible kernel"],
 ];
 
-/// What some kernels say, as a table: a row for each probe point, a column for each kernel.
+/// What some kernels report, as a table: a row for each probe point, a column for each kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drift {
     /// The columns' names.
     pub kernels: Vec<String>,
-    /// What it is a row of, the probe point, and a cell for each kernel.
+    /// The kind of row, the probe point, and a cell for each kernel.
     pub rows: Vec<(String, String, Vec<String>)>,
 }
 
 impl Drift {
-    /// Reads the data that is kept.
+    /// Reads the saved data.
     ///
     /// # Errors
     /// If there is none.
@@ -52,7 +52,7 @@ impl Drift {
         Ok(Self::parse(&text.or_cause(format!("cannot read {}; write it: cargo lab drift", path.display()))?))
     }
 
-    /// Reads what [`Drift::text`] wrote.
+    /// Parses the output of [`Drift::text`].
     pub fn parse(text: &str) -> Self {
         let mut lines = text.lines().map(|line| line.split('\t').map(str::to_owned));
         let kernels = lines.next().into_iter().flatten().skip(2).collect();
@@ -68,7 +68,7 @@ impl Drift {
         row("of", "point", &self.kernels) + &rows.collect::<String>()
     }
 
-    /// What a kernel says of each point.
+    /// What a kernel reports for each point.
     pub fn column(&self, kernel: &str) -> Option<Vec<[String; 3]>> {
         let nth = self.kernels.iter().position(|other| other == kernel)?;
         let cell = |(of, point, cells): &(String, String, Vec<String>)| {
@@ -77,7 +77,7 @@ impl Drift {
         self.rows.iter().map(cell).collect()
     }
 
-    /// Puts a kernel's column in, last if it is new. Rows that were measured now come as they were measured now.
+    /// Replaces a kernel's column, or adds it at the end. The rows are those of this measurement.
     pub(crate) fn put(&mut self, kernel: &str, column: &[[String; 3]]) {
         let nth = self.kernels.iter().position(|other| other == kernel).unwrap_or_else(|| {
             self.kernels.push(kernel.to_owned());
@@ -93,13 +93,13 @@ impl Drift {
         self.rows = rows.collect();
     }
 
-    /// The tables as Markdown, with columns as wide as they must be.
+    /// The tables as Markdown, with aligned columns.
     pub(crate) fn tables(&self) -> String {
         let tables = TABLES.map(|(of, caption)| {
             let head = [vec![String::new()], self.kernels.clone()].concat();
             let rows = self.rows.iter().filter(|row| row.0 == of);
             let rows = rows.map(|(_, point, cells)| {
-                // What is there, can be probed and is not called is what the chapter warns of.
+                // The chapter warns of functions that exist, can be probed, and are not called.
                 let cells = cells.iter().map(|cell| match cell.split(['/', ' ']).all(|part| part == "0") {
                     true => format!("**{cell}**"),
                     false => cell.clone(),
@@ -122,7 +122,7 @@ pub fn table(root: &Path) -> Result<String> {
     Drift::read(root).map(|drift| drift.tables())
 }
 
-/// A table of the kernels: which they are, and what each stands for.
+/// A table of the kernels: which ones there are, and what each represents.
 ///
 /// # Errors
 /// If there is no data.

@@ -1,4 +1,4 @@
-//! What fills the generated blocks of the READMEs, of the book, and of the room kit's launchers.
+//! What writes the generated blocks in the READMEs, the book, and the room kit's launchers.
 //! May import `kit`, `learn`, `machine`, `shared`, `workbook`.
 
 pub mod blocks;

@@ -1,6 +1,6 @@
-//! What a stage prints, recorded: the command that its README shows is run in the lab, and what comes out of it is kept in the
-//! stage's `output.txt`, from where [`crate::publish::sync`] takes it. Times and addresses are those of that run; that the
-//! stage still prints lines of this shape is tested.
+//! What a stage prints, recorded: runs the command in its README in the lab, and saves the output in the stage's
+//! `output.txt`, from where [`crate::publish::sync`] takes it. Times and addresses are those of that run. A test
+//! checks that the stage still prints lines of this shape.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,13 +15,13 @@ use crate::shared::protocol::ToGuest;
 use crate::shared::workload::Workload;
 use crate::workbook::Program;
 
-/// How long a program may run: a few seconds as a rule, longer on a machine that is busy.
+/// How long a program may run: usually a few seconds, but longer on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Of a longer stretch of trace lines so many are kept. A program without an end of its own gets a Ctrl-C after more.
+/// How many trace lines we keep of a longer stretch. A program that does not end on its own gets a Ctrl-C after more.
 const KEPT: usize = 6;
 
-/// What follows `cargo lab run` in a README.
+/// The words after `cargo lab run` in a README.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
 struct Run {
@@ -33,13 +33,14 @@ struct Run {
 }
 
 impl Run {
-    /// Whether it goes on until Ctrl-C.
+    /// Whether it runs until Ctrl-C.
     fn is_endless(&self, program: &dyn Program) -> bool {
         self.arguments.is_empty() && program.beside().1.is_none()
     }
 }
 
-/// Runs a stage or an example as its README says, or so many times as long, and gives what it prints to stdout, whole.
+/// Runs a stage or an example as its README shows, or `times` as long, and returns everything that it prints to
+/// stdout.
 ///
 /// # Errors
 /// If the README shows no command, or the program fails.
@@ -69,7 +70,7 @@ pub fn capture(guest: &mut Vm, program: &dyn Program, times: u32) -> Result<Stri
     Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
-/// Makes a run so many times as long: `--duration 2`, or the first of `[INTERVAL [COUNT]]`.
+/// Makes a run `times` as long: `--duration 2`, or the first number of `[INTERVAL [COUNT]]`.
 fn lengthen(arguments: &mut [String], times: u32) {
     let is_time = |nth: usize| {
         let is_of_another =
@@ -81,7 +82,7 @@ fn lengthen(arguments: &mut [String], times: u32) {
     }
 }
 
-/// The command in the block of code before the recorded output.
+/// The command in the code block before the recorded output.
 fn command(program: &dyn Program) -> Result<Run> {
     let readme = program.folder().join("README.md");
     let text = fs::read_to_string(&readme).or_cause(format!("cannot read {}", readme.display()))?;
@@ -92,22 +93,22 @@ fn command(program: &dyn Program) -> Result<Run> {
     Run::try_parse_from(words).or_cause(format!("{}: cargo lab run {line}", readme.display()))
 }
 
-/// Runs a program and keeps what it prints.
+/// Runs a program and saves what it prints.
 ///
 /// # Errors
-/// As [`capture`], or if it can't be kept.
+/// Those of [`capture`], or if the output can't be saved.
 pub fn record(guest: &mut Vm, program: &dyn Program) -> Result<()> {
-    // Of a run that somebody ended, the beginning; else how it began and how it ended.
+    // If somebody has to end the program, keep the beginning of its output; otherwise its beginning and its end.
     let first = if command(program)?.is_endless(program) { KEPT } else { KEPT / 2 };
     let text = shorten(&capture(guest, program, 1)?, first);
     let file = program.folder().join("output.txt");
     fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))
 }
 
-/// What was recorded of a program.
+/// The recorded output of a program.
 ///
 /// # Errors
-/// If nothing was.
+/// If there is none.
 pub fn of(program: &dyn Program) -> Result<String> {
     let file = program.folder().join("output.txt");
     fs::read_to_string(&file).map_err(|error| {
@@ -121,7 +122,8 @@ fn is_trace(line: &str) -> bool {
     line.contains(": bpf_trace_printk: ")
 }
 
-/// Of long stretches of trace lines, keeps so many of the first, and of the last what is still to be kept.
+/// Shortens long stretches of trace lines: keeps `first` lines of the first one, and from the last one the rest of
+/// the quota.
 fn shorten(text: &str, first: usize) -> String {
     let lines: Vec<_> = text.lines().collect();
     let mut short = Vec::new();
@@ -137,12 +139,12 @@ fn shorten(text: &str, first: usize) -> String {
     short.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// What kinds of lines there are, without what differs from run to run.
+/// The kinds of lines in an output, without what differs from run to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// What trace lines say, each kind once. Which of them come in a run depends on what happens meanwhile.
+    /// The trace lines, each kind once. Which of them appear in a run depends on what else happens.
     pub traced: BTreeSet<String>,
-    /// Each kind of the other lines, in the order in which they first come.
+    /// The kinds of the other lines, in the order of their first appearance.
     pub rest: Vec<String>,
 }
 
@@ -158,16 +160,16 @@ pub fn shape(text: &str) -> Shape {
             shape += end;
         }
         match &*shape {
-            // Which functions are in a stack depends on what was slowest.
+            // Which functions are on a stack depends on what was slowest.
             stack if stack.starts_with("=> ") => "=> FUNCTION".to_owned(),
-            // Which disk is the first one, and what a file system has to do, depends on the run.
+            // Which disk is the first, and what a file system has to do, depends on the run.
             disk if disk.starts_with("disk = ") => "disk = DISK".to_owned(),
             kind if kind.starts_with("flags = ") => "flags = KIND".to_owned(),
-            // So does a heat map's row, behind its time.
+            // So does a heat map's row, after its time.
             row if row.starts_with("0:0:0 ") => "0:0:0 *".to_owned(),
-            // A histogram's rows depend on what else was going on.
+            // A histogram's rows depend on what else is going on.
             row if row.contains(" -> ") && row.ends_with('|') => "0 -> 0 : 0 |*|".to_owned(),
-            // So does which processes did I/O.
+            // So does the list of processes that did I/O.
             process if process.starts_with("PID: ") => "PID: 0 UID: 0 CMD: NAME".to_owned(),
             // Which functions a bio passes through depends on what else it meets there.
             call if [" us ", "struct bio ", "  -- "].iter().any(|part| call.contains(part)) => {
@@ -175,13 +177,13 @@ pub fn shape(text: &str) -> Shape {
             }
             // Which tasks start others depends on what else is going on.
             row if row.ends_with(" Hello, perf_output!") => "0 TASK 0 Hello, perf_output!".to_owned(),
-            // Which functions are called depends on when the disk answers and on what else the kernel is doing.
+            // Which functions are called depends on when the disk answers, and on what else the kernel is doing.
             row if row.contains(" |")
                 && ["0", "^", "| 0"].iter().any(|begin| row.trim_start().starts_with(begin)) =>
             {
                 "0 CALL | 0 CALL".to_owned()
             }
-            // How wide a column is filled depends on its numbers.
+            // The width of a column depends on its numbers.
             _ => shape.split_whitespace().collect::<Vec<_>>().join(" "),
         }
     };
@@ -207,7 +209,7 @@ mod tests {
         let expected: String =
             [0, 1, 2].map(line).concat() + "...\n" + &[6, 7, 8].map(line).concat() + "====\n";
         assert_eq!(short, expected);
-        assert_eq!(shorten(&short, 3), short, "and no more of it the next time");
+        assert_eq!(shorten(&short, 3), short, "and shortening it again changes nothing");
         assert_eq!(shorten(&text, 6), (0..6).map(line).collect::<String>() + "...\n====\n");
         assert_eq!(shape(&short), shape(&text));
     }

@@ -1,4 +1,4 @@
-//! A plan for a class, reckoned from the minutes that each stage takes.
+//! Schedules for a class, computed from the minutes that each stage takes.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use common::Result;
 
 use crate::workbook::Workbook;
 
-/// A class: its length in minutes, the stages that fit it, and when there is a break.
+/// A class: its length in minutes, the stages that fit, and when there is a break.
 struct Class {
     minutes: u32,
     stages: &'static [u32],
@@ -14,19 +14,19 @@ struct Class {
     pause: Option<u32>,
 }
 
-/// What is left out is told in `docs/src/instructor.md`.
+/// `docs/src/instructor.md` explains which stages are left out.
 const CLASSES: [Class; 3] = [
     Class { minutes: 90, stages: &[1, 2, 3, 8], pause: None },
     Class { minutes: 120, stages: &[1, 2, 3, 7, 8], pause: None },
     Class { minutes: 180, stages: &[1, 2, 3, 4, 5, 6, 7, 8], pause: Some(4) },
 ];
 
-/// Until everybody's lab runs.
+/// How long it takes until everybody's lab runs.
 const ARRIVAL: u32 = 10;
-/// A break.
+/// The length of a break.
 const PAUSE: u32 = 10;
 
-/// The plans as tables, one below the other.
+/// The schedules as tables, one below the other.
 ///
 /// # Errors
 /// If there is no such stage.
@@ -56,7 +56,7 @@ pub fn tables(workbook: &Workbook) -> Result<String> {
     Ok(text)
 }
 
-/// Minutes that no stage takes.
+/// The minutes that no stage takes.
 fn minutes_left(workbook: &Workbook, class: &Class) -> Result<u32> {
     let stages = class.stages.iter().map(|number| Ok(workbook.stage(&number.to_string())?.minutes));
     let taken = stages.sum::<Result<u32>>()? + ARRIVAL + class.pause.map_or(0, |_| PAUSE);

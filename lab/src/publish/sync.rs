@@ -1,5 +1,5 @@
-//! `cargo lab sync`: all generated blocks of the workbook, which are tables, diffs, recorded output, exercises, and QEMU's command
-//! line in the launchers of the room kit.
+//! `cargo lab sync`: updates all generated blocks of the workbook, which are tables, diffs, recorded output,
+//! exercises, and QEMU's command line in the room kit's launchers.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::workbook::copies;
 use crate::workbook::diff::{self, Reading};
 use crate::workbook::{Example, Program, Stage, Workbook};
 
-/// The programs of ours whose READMEs have a table.
+/// Our programs whose READMEs have a table.
 pub const COMPARED: [&str; 3] = ["08", "biolatency", "10"];
 
-/// A block: its file, its name, and what is to be in it; `None` if another command writes it.
+/// A block: its file, its name, and its text; `None` if another command writes it.
 struct Block {
     file: PathBuf,
     name: &'static str,
@@ -87,7 +87,7 @@ fn examples(workbook: &Workbook, link: impl Fn(&Example) -> String) -> String {
     table
 }
 
-/// What a stage adds, where it looks, and how long a class takes for it.
+/// What a stage adds, what it probes, and how long a class takes for it.
 fn facts(stage: &Stage) -> Result<String> {
     let probes = doctor::sections(stage)?.into_iter().filter_map(|section| {
         let (kind, name) = section.trim_start_matches('?').split_once('/')?;
@@ -100,8 +100,8 @@ fn facts(stage: &Stage) -> Result<String> {
     ))
 }
 
-/// What changed since a stage's parent: the lesson, and the bookkeeping, folded. Of the first stage: all that runs in the
-/// kernel, and all that runs in user space.
+/// What changed since a stage's parent: the lesson, and the bookkeeping, folded. For the first stage, the parts are
+/// all that runs in the kernel, and all that runs in user space.
 fn change(workbook: &Workbook, stage: &Stage) -> Result<[String; 2]> {
     if let Ok(parent) = workbook.parent(stage) {
         let Reading { lesson, bookkeeping } =
@@ -124,14 +124,14 @@ fn console(command: &str, output: &str) -> String {
     format!("```console\n$ {command}\n{output}```\n")
 }
 
-/// Writes all blocks that are out of date. Gives what was written.
+/// Writes all blocks that are out of date. Returns which ones it wrote.
 ///
 /// # Errors
-/// If a block was edited by hand and this is not to be thrown away by `force`, or a file has no place for its block.
+/// If a block was edited by hand and `force` is not set, or if a file has no place for its block.
 pub fn write(workbook: &Workbook, force: bool) -> Result<String> {
     let mut said = String::new();
     for Block { file, name, text } in blocks(workbook)? {
-        // What another command writes is left as it is; only its sum may be missing.
+        // We leave the text that another command writes as it is; only its checksum may be missing.
         let (text, force) = match text {
             Some(text) => (text, force),
             None => match Markers::find(&file, name)? {
@@ -149,10 +149,10 @@ pub fn write(workbook: &Workbook, force: bool) -> Result<String> {
     Ok(said)
 }
 
-/// Checks that all blocks are what they should be.
+/// Checks that all blocks are up to date.
 ///
 /// # Errors
-/// If one is not: which, and what to do.
+/// If one is not; the error lists which, and what to do.
 pub fn check(workbook: &Workbook) -> Result<String> {
     let mut stale = Vec::new();
     for Block { file, name, text } in blocks(workbook)? {
@@ -161,13 +161,13 @@ pub fn check(workbook: &Workbook) -> Result<String> {
         if text.as_ref().is_some_and(|text| text != found.text()) {
             stale.push(format!("{}: {name}", shown(workbook, &file)));
         } else if !is_ours {
-            let mend = if text.is_some() {
+            let fix = if text.is_some() {
                 "cargo lab sync --force"
             } else {
-                "git checkout, or the command that makes it"
+                "git checkout, or the command that generates it"
             };
             stale.push(format!(
-                "{}: {name}, edited by hand; to throw that away: {mend}",
+                "{}: {name}, edited by hand; to discard the edit: {fix}",
                 shown(workbook, &file)
             ));
         }

@@ -1,6 +1,6 @@
 //! Tables in Markdown.
 
-/// A Markdown table, from its rows of cells, with columns as wide as they must be.
+/// A Markdown table made of rows of cells, with aligned columns.
 pub(crate) fn markdown(rows: Vec<Vec<String>>) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width =
