@@ -10,27 +10,28 @@ use nix::sys::signal::Signal;
 
 use crate::guest::running::{Running, io};
 
-/// In the guest: how many KiB of memory a stage has resident after it has seen some I/O, and the most it ever had, be it
-/// while it loads, when libbpf holds the kernel's BTF twice, or at its end, when it looks functions up.
+/// In the guest: how many KiB of memory a stage has resident after it has seen some I/O, and its peak. The peak may
+/// come while it loads, when libbpf holds the kernel's BTF twice, or at its end, when it looks up functions.
 ///
 /// # Errors
 /// If the stage does not run.
 pub fn memory(stage: &str) -> Result<[u64; 2]> {
     let running = Running::start(&[stage])?;
     io(&["write", "/dev/scratch", "--count", "1000"])?;
-    let status =
-        fs::read_to_string(format!("/proc/{}/status", running.pid())).or_cause("cannot look at the stage")?;
+    let status = fs::read_to_string(format!("/proc/{}/status", running.pid()))
+        .or_cause("cannot read the stage's status")?;
     running.end(Signal::SIGINT)?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
     let resident = resident.and_then(|kib| kib.parse().ok());
-    let resident = resident.ok_or_else(|| Error::new("the kernel does not tell memory").evidence(&status))?;
-    // The children are the stage and `io`, which is small.
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).or_cause("the kernel does not tell memory")?;
+    let resident =
+        resident.ok_or_else(|| Error::new("the kernel does not report memory usage").evidence(&status))?;
+    // The children are the stage and `io`, which uses little memory.
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).or_cause("the kernel does not report memory usage")?;
     Ok([resident, usage.max_rss() as u64])
 }
 
-/// In the guest: how many ns it takes to name a stack's functions, and how many to read, parse and sort
-/// `/proc/kallsyms`, for comparison. Each is the fastest of a few times.
+/// In the guest: how many ns it takes to look up the names of a stack's functions, and how many to read, parse and
+/// sort `/proc/kallsyms`, for comparison. Each is the fastest of several runs.
 ///
 /// # Errors
 /// If the file can't be read.

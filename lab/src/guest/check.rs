@@ -1,5 +1,5 @@
-//! In the guest: the checks of the exercises. Each runs the learner's program beside I/O whose truth is known, and tells by
-//! what the program prints whether it is right.
+//! In the guest: the checks of the exercises. Each runs the learner's program beside a known workload, and decides by
+//! the program's output whether it is right.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,10 +20,10 @@ use crate::shared::command::output;
 use crate::shared::disks::{FS_MOUNT, RAW_DEVICE};
 use crate::shared::workload::Done;
 
-/// Runs a program and says what it did right.
+/// Runs a program and returns what it did right.
 type Check = fn(&str) -> Result<String>;
 
-/// By exercise.
+/// The checks by exercise.
 const CHECKS: [(&str, Check); 19] = [
     ("01.1", only_io),
     ("01.2", two_doors),
@@ -46,15 +46,15 @@ const CHECKS: [(&str, Check); 19] = [
     ("09.2", children),
 ];
 
-/// Lines of a program's output that are enough to see what is wrong.
+/// How many lines of a program's output to show as evidence.
 const SHOWN: usize = 12;
 
-/// Checks a program. Gives what was seen.
+/// Checks a program. Returns what the check saw.
 ///
 /// # Errors
 /// If it does not do what the exercise asks for, or does not run at all.
 pub fn run(exercise: &str, binary: &str) -> Result<String> {
-    // What others left to be written is none of its I/O.
+    // Write everything that is pending, so that its I/O doesn't count as the program's.
     sync();
     if let Ok(stage) = exercise.parse() {
         let (_, verdict) = demo::verdict(stage, binary)?;
@@ -67,7 +67,7 @@ pub fn run(exercise: &str, binary: &str) -> Result<String> {
     check.ok_or_else(|| Error::new(format!("{exercise} has no check")))?.1(binary)
 }
 
-/// What the program printed while something was done; ended by Ctrl-C.
+/// What the program printed while `work` ran, until Ctrl-C.
 fn watch_while<T>(argv: &[&str], work: impl FnOnce() -> Result<T>) -> Result<(Observation, T)> {
     let program = Running::start(argv)?;
     let done = work()?;
@@ -88,7 +88,7 @@ fn watch(binary: &str, arguments: &str) -> Result<(Observation, Done)> {
     watch_while(&[binary], || io(&arguments.split(' ').collect::<Vec<_>>()))
 }
 
-/// Fails with what the program should have done, and what it printed.
+/// If `right` is false, fails with what the program should have done and what it printed.
 fn expect(right: bool, wrong: impl Into<String>, seen: &Observation) -> Result<()> {
     if right {
         return Ok(());
@@ -119,7 +119,7 @@ fn pair(seen: &Observation, first: &str, second: &str) -> Result<(u64, u64)> {
 }
 
 fn only_io(binary: &str) -> Result<String> {
-    // Its name begins like that of io.
+    // Its name begins like that of `io`.
     let other = Path::new("/tmp/iostat");
     let _ = fs::remove_file(other);
     symlink("/bin/io", other).or_cause("cannot make a program called iostat")?;
@@ -130,10 +130,10 @@ fn only_io(binary: &str) -> Result<String> {
     let lines = seen.lines().len() as u64;
     expect(
         lines == done.count,
-        format!("io submitted {} bios to {RAW_DEVICE}, and {lines} lines tell of them", done.count),
+        format!("io submitted {} bios to {RAW_DEVICE}, and {lines} lines report them", done.count),
         &seen,
     )?;
-    // With the journal's thread and the kernel's workers.
+    // This involves the journal's thread and the kernel's workers.
     let file = format!("{FS_MOUNT}/{binary}");
     let (seen, done) = watch(binary, &format!("sync {file}"))?;
     fs::remove_file(&file).or_cause("cannot remove the file")?;
@@ -167,9 +167,9 @@ fn two_doors(binary: &str) -> Result<String> {
 
 fn both_counts(binary: &str) -> Result<String> {
     let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 16"))?;
-    let told = pair(&seen, "Starts", "ends")?;
+    let reported = pair(&seen, "Starts", "ends")?;
     expect(
-        told == (done.count, done.count),
+        reported == (done.count, done.count),
         format!("{0} writes have {0} starts and {0} ends", done.count),
         &seen,
     )?;
@@ -240,12 +240,12 @@ fn nothing_stays(binary: &str) -> Result<String> {
     expect(
         (found, left.open, left.dropped) == (done.count, 0, 0),
         format!(
-            "{} writes ended, so none is open: it told {found} durations, and {} are open",
+            "{} writes ended, so none is open: it printed {found} durations, and {} are open",
             done.count, left.open
         ),
         &seen,
     )?;
-    // More at the same time than the map has room for, and long enough for all of them to be on their way.
+    // More at the same time than the map has room for, on a disk so slow that all of them are in flight together.
     let (seen, done) = long_enough(Duration::from_secs(2), |time| {
         let disk = NullBlk::new(binary, time)?;
         let (seen, done) =
@@ -256,7 +256,7 @@ fn nothing_stays(binary: &str) -> Result<String> {
     expect(
         found + left.dropped == done.count && left.open == 0 && left.dropped > 0,
         format!(
-            "of {} writes at the same time {found} have a duration, and it says that {} were not recorded",
+            "of {} writes at the same time {found} have a duration, and the report counts {} as not recorded",
             done.count, left.dropped
         ),
         &seen,
@@ -267,7 +267,7 @@ fn nothing_stays(binary: &str) -> Result<String> {
     ))
 }
 
-/// Whether no bio ended before the last was submitted.
+/// Whether no bio ended before the last one was submitted.
 fn are_all_on_their_way(seen: &Observation) -> Result<bool> {
     let events = events(seen)?;
     let times = |is: fn(&Event) -> Option<u64>| events.iter().filter_map(move |(_, event)| is(event));
@@ -282,20 +282,24 @@ fn who_waited(binary: &str) -> Result<String> {
         let pid = |message: &str| message.split_once(" ns, submitted by ")?.1.parse().ok();
         seen.lines().iter().filter_map(|line| pid(line.message)).collect()
     };
-    let told = submitters(&seen).len() as u64;
+    let reported = submitters(&seen).len() as u64;
     expect(
-        told == done.count,
-        format!("{} writes, and {told} lines that end in: ns, submitted by PID", done.count),
+        reported == done.count,
+        format!("{} writes, and {reported} lines that end in: ns, submitted by PID", done.count),
         &seen,
     )?;
     let (threads, of_threads) = watch(binary, &format!("write {RAW_DEVICE} --threads 2"))?;
     for (seen, done) in [(&seen, &done), (&threads, &of_threads)] {
         let wrong = submitters(seen).into_iter().find(|pid| *pid != done.pid);
-        let told = wrong.unwrap_or_default();
-        expect(wrong.is_none(), format!("the writes were those of process {}, not {told}", done.pid), seen)?;
+        let reported = wrong.unwrap_or_default();
+        expect(
+            wrong.is_none(),
+            format!("the writes were those of process {}, not {reported}", done.pid),
+            seen,
+        )?;
     }
     Ok(format!(
-        "all {} bios are told to be those of process {}, which is io, and so with two threads",
+        "all {} bios are reported as those of process {}, which is io, also with two threads",
         done.count, done.pid
     ))
 }
@@ -316,15 +320,15 @@ fn slowest_of_all_cpus(binary: &str) -> Result<String> {
             _ => None,
         });
         let (ns, cpu) = longest.max().unwrap_or_default();
-        let told = truth::slowest(&seen)?.duration();
-        expect(told == ns, format!("the longest duration is {ns} ns, not {told} ns"), &seen)?;
+        let reported = truth::slowest(&seen)?.duration();
+        expect(reported == ns, format!("the longest duration is {ns} ns, not {reported} ns"), &seen)?;
         expect(
             number(&seen, "It ended on CPU ", "") == Some(u64::from(cpu)),
             format!("no line says: It ended on CPU {cpu}"),
             &seen,
         )?;
     }
-    Ok("the slowest is found whichever CPU it ended on, and its CPU is told".to_owned())
+    Ok("the slowest is found whichever CPU it ended on, and its CPU is reported".to_owned())
 }
 
 fn fastest(binary: &str) -> Result<String> {
@@ -333,20 +337,20 @@ fn fastest(binary: &str) -> Result<String> {
     expect(!seen.stdout.contains(LINE), "there was no bio, and so no fastest", &seen)?;
     let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --threads 2 --count 16"))?;
     let least = durations(&events(&seen)?).into_iter().min();
-    let least = least.ok_or_else(|| Error::new("it prints no duration any more"))?;
+    let least = least.ok_or_else(|| Error::new("it no longer prints durations"))?;
     expect(number(&seen, LINE, " ns") == Some(least), format!("no line says: {LINE}{least} ns"), &seen)?;
     Ok(format!("the shortest duration is the minimum, {least} ns, and without a bio there is none"))
 }
 
-/// What a program printed of a small write at sector 800 and of a split one at 2048, both of which it told right.
+/// The outputs for a small write at sector 800 and for a split one at 2048, if both sectors are right.
 fn sectors(binary: &str) -> Result<Vec<Observation>> {
     let mut found = Vec::new();
     for (size, seek) in [(4096, 100), (1 << 20, 1)] {
         let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --count 1 --size {size} --seek {seek}"))?;
-        let (sector, told) = (size * seek / 512, truth::slowest(&seen)?.sector.unwrap_or_default());
+        let (sector, reported) = (size * seek / 512, truth::slowest(&seen)?.sector.unwrap_or_default());
         expect(
-            told == sector,
-            format!("{size} bytes were written at sector {sector}, not at {told}"),
+            reported == sector,
+            format!("{size} bytes were written at sector {sector}, not at {reported}"),
             &seen,
         )?;
         found.push(seen);
@@ -355,15 +359,15 @@ fn sectors(binary: &str) -> Result<Vec<Observation>> {
 }
 
 fn sector_in_time(binary: &str) -> Result<String> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for seen in sectors(binary)? {
         let at_end = number(&seen, "Sector at its end (", ")");
         expect(at_end.is_some(), "no line says: Sector at its end (N)", &seen)?;
-        told.extend(at_end.map(|sector| sector.to_string()));
+        reported.extend(at_end.map(|sector| sector.to_string()));
     }
     Ok(format!(
         "the writes began at sectors 800 and 2048, and at their ends the field said {}",
-        told.join(" and ")
+        reported.join(" and ")
     ))
 }
 
@@ -372,7 +376,7 @@ fn size(binary: &str) -> Result<String> {
         let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --count 1 --size {size}"))?;
         expect(number(&seen, "Bytes (", ")") == Some(size), format!("no line says: Bytes ({size})"), &seen)?;
     }
-    Ok("512 bytes, 8 KiB and 1 MiB are told as such".to_owned())
+    Ok("512 bytes, 8 KiB and 1 MiB are reported correctly".to_owned())
 }
 
 fn right_stack(binary: &str) -> Result<String> {
@@ -385,7 +389,7 @@ fn right_stack(binary: &str) -> Result<String> {
             io(&["write", &device, "--count", "1"])?;
             io(&["read-cold", &file])
         })?;
-        // On a machine that is busy a read may take as long as the write.
+        // On a busy machine, a read may take as long as the write.
         let slow = durations(&events(&seen)?).into_iter().filter(|ns| u128::from(*ns) >= time.as_nanos());
         Ok((slow.count() <= 1).then_some(seen))
     })?;
@@ -408,8 +412,12 @@ fn code_paths(binary: &str) -> Result<String> {
         Ok(events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count() as u64)
     };
     let (seen, done) = watch(binary, &format!("write {RAW_DEVICE}"))?;
-    let told = pair(&seen, "Code paths", "bios")?;
-    expect(told == (1, done.count), format!("{} writes of the same kind take one way", done.count), &seen)?;
+    let reported = pair(&seen, "Code paths", "bios")?;
+    expect(
+        reported == (1, done.count),
+        format!("{} writes of the same kind take one path", done.count),
+        &seen,
+    )?;
     let file = format!("{FS_MOUNT}/{binary}");
     io(&["read-cold", &file, "--count", "64"])?;
     let (seen, _) = watch_while(&[binary], || {
@@ -420,8 +428,8 @@ fn code_paths(binary: &str) -> Result<String> {
     let (paths, bios) = pair(&seen, "Code paths", "bios")?;
     let all = submits(&seen)?;
     expect(bios == all, format!("{all} bios were submitted, not {bios}"), &seen)?;
-    expect(paths > 1, "a direct write and a read of a file take two ways at least", &seen)?;
-    Ok(format!("one way for direct writes; {paths} with cold reads beside them, of {bios} bios in all"))
+    expect(paths > 1, "a direct write and a read of a file take at least two paths", &seen)?;
+    Ok(format!("one path for direct writes; {paths} paths with cold reads added, for {bios} bios in total"))
 }
 
 fn without_iostats(binary: &str) -> Result<String> {
@@ -450,12 +458,13 @@ fn reads_and_writes(binary: &str) -> Result<String> {
     })?;
     let (before, after) = before_and_after;
     let disks = (after.0 - before.0, after.1 - before.1);
-    let told = pair(&seen, "Reads", "writes")?;
-    expect(told == disks, format!("the disks count {} reads and {} writes", disks.0, disks.1), &seen)?;
-    Ok(format!("{} reads and {} writes, as the disks count", told.0, told.1))
+    let reported = pair(&seen, "Reads", "writes")?;
+    expect(reported == disks, format!("the disks count {} reads and {} writes", disks.0, disks.1), &seen)?;
+    Ok(format!("{} reads and {} writes, as the disks count", reported.0, reported.1))
 }
 
-/// Whether a count is right. On a preemptible kernel fexit can miss calls; the kernel says so, and then it may be less.
+/// Whether a count is right. On a preemptible kernel, fexit can miss calls. The kernel counts those, and then the
+/// count may be lower.
 fn as_many(counted: u64, true_count: u64, seen: &Observation) -> bool {
     counted == true_count || counted < true_count && truth::missed(seen).unwrap_or_default() > 0
 }
@@ -465,18 +474,15 @@ fn pages_touched(binary: &str) -> Result<String> {
     io(&["read-warm", &file, "--count", "4096", "--size", "1000"])?;
     let (seen, done) = watch(binary, &format!("read {file} --count 4096 --size 1000"))?;
     fs::remove_file(&file).or_cause("cannot remove the file")?;
-    // From the page of a read's first byte to that of its last.
+    // From the page of a read's first byte to the page of its last.
     let pages: u64 = (0..done.count).map(|nth| (nth * 1000 + 999) / 4096 - nth * 1000 / 4096 + 1).sum();
     let [total, ..] = truth::page_cache(&seen)?;
     expect(
         as_many(total, pages, &seen),
-        format!(
-            "{} reads of 1,000 bytes, one behind the other, touch {pages} pages, not {total}",
-            done.count
-        ),
+        format!("{} consecutive reads of 1,000 bytes touch {pages} pages, not {total}", done.count),
         &seen,
     )?;
-    Ok(format!("{} reads of 1,000 bytes touch {pages} pages: some lie across the border of two", done.count))
+    Ok(format!("{} reads of 1,000 bytes touch {pages} pages: some cross a page boundary", done.count))
 }
 
 fn bytes_read(binary: &str) -> Result<String> {
@@ -485,13 +491,13 @@ fn bytes_read(binary: &str) -> Result<String> {
     let (seen, done) = watch(binary, &format!("read {file} --count 100 --size 1000"))?;
     fs::remove_file(&file).or_cause("cannot remove the file")?;
     let [total, ..] = truth::page_cache(&seen)?;
-    expect(total > 0, "it counts no pages any more", &seen)?;
+    expect(total > 0, "it no longer counts pages", &seen)?;
     expect(
         number(&seen, "Bytes read: ", "").is_some_and(|bytes| as_many(bytes, done.bytes, &seen)),
         format!("no line says: Bytes read: {}", done.bytes),
         &seen,
     )?;
-    Ok(format!("{} bytes, as many as io has read", done.bytes))
+    Ok(format!("{} bytes, as many as io read", done.bytes))
 }
 
 /// Pages that a program counts while it runs a command.
@@ -506,7 +512,7 @@ fn all_threads(binary: &str) -> Result<String> {
     io(&["read-warm", &file, "--count", "256"])?;
     let (total, seen) = pages_of(binary, &["io", "read", &file, "--threads", "4", "--count", "64"])?;
     fs::remove_file(&file).or_cause("cannot remove the file")?;
-    // On a preemptible kernel fexit can miss calls. The kernel counts these, each of which was one page here.
+    // On a preemptible kernel, fexit can miss calls. The kernel counts those, and each of them read one page here.
     let missed = truth::missed(&seen).unwrap_or_default();
     expect(total + missed == 256, format!("four threads read 64 pages each, and it counts {total}"), &seen)?;
     let threads = number(&seen, "Threads: ", "");
@@ -531,7 +537,7 @@ fn children(binary: &str) -> Result<String> {
         format!("a child of the process reads 64 pages, and it counts {total}"),
         &seen,
     )?;
-    Ok("64 pages, be it the process that reads them or its child".to_owned())
+    Ok("64 pages, whether the process itself or its child reads them".to_owned())
 }
 
 #[cfg(test)]

@@ -24,35 +24,36 @@ pub enum GuestCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         argv: Vec<String>,
     },
-    /// Print how many KiB of memory a stage takes while it runs, and at most
+    /// Print how many KiB of memory a stage uses while it runs, and its peak
     Memory {
         /// Its binary.
         stage: String,
     },
     /// Print how many ns it takes to name a stack, and to read, parse and sort kallsyms
     Symbols,
-    /// Print what our programs and well-known tools say of the same I/O
+    /// Print what our programs and well-known tools report about the same I/O
     Peers {
-        /// What to compare.
+        /// Which comparison to make.
         what: String,
     },
-    /// Print what this kernel says of the tutorial's probe points
+    /// Print what this kernel has of the tutorial's probe points
     Drift,
-    /// Run a stage or an example for a moment and check what it prints; in a room kit's guest all of them, if none is named
+    /// Run a stage or an example briefly and check what it prints; in a room kit's guest all of them, if you name
+    /// none
     Demo {
         /// Its name, such as 03 or bitehist.
         program: Option<String>,
     },
-    /// In a room kit's guest: run a stage or an example, with I/O for it to see, until Ctrl-C
+    /// In a room kit's guest: run a stage or an example, with I/O for it to see, until you press Ctrl-C
     Run {
         /// The stage, such as 03, or the example, such as bitehist
         #[arg(value_name = "STAGE or EXAMPLE")]
         program: String,
-        /// The I/O beside it, again and again: write, sync, read-cold, read-warm, none, or the arguments of
-        /// `io` in quotes [default: what the program is about]
+        /// The I/O to repeat meanwhile: write, sync, read-cold, read-warm, none, or the arguments of `io` in quotes
+        /// [default: I/O that fits the program]
         #[arg(long, value_name = "WORKLOAD")]
         io: Option<Workload>,
-        /// Arguments of the program, such as -- --lines 10
+        /// Arguments for the program, such as -- --lines 10
         #[arg(last = true)]
         arguments: Vec<String>,
     },
@@ -72,14 +73,14 @@ pub enum GuestCommand {
 }
 
 impl GuestCommand {
-    /// Does it.
+    /// Runs the command.
     ///
     /// # Errors
     /// If it fails.
     pub fn run(self) -> Result<ExitCode> {
         match self {
             Self::Beside { io, argv } => {
-                // Ctrl-C is for the program. It ends, and so do we.
+                // Ctrl-C is for the program. It ends, and then so do we.
                 [Signal::SIGINT, Signal::SIGTERM]
                     .into_iter()
                     .collect::<SigSet>()
@@ -116,9 +117,9 @@ impl GuestCommand {
                     .or_cause(format!("cannot start {}", argv[0]))
             }
             Self::Check { exercise, binary } => {
-                // The lab is at the other end of a serial line, and needs a value.
+                // The lab waits for a verdict at the other end of the serial line.
                 let verdict = serde_json::to_string(&check::run(&exercise, &binary));
-                print_text(verdict.or_cause("the verdict can't be written down")?)?;
+                print_text(verdict.or_cause("cannot write the verdict as JSON")?)?;
                 Ok(ExitCode::SUCCESS)
             }
         }

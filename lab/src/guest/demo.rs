@@ -1,4 +1,4 @@
-//! A stage or an example for a moment, with the verdict of a truth check.
+//! Runs a stage or an example briefly, and checks its output against the truth.
 
 use common::report::print_text;
 use common::{Error, Result};
@@ -8,13 +8,14 @@ use crate::guest::running::{Observation, Running, io};
 use crate::guest::truth;
 use crate::shared::disks::FS_MOUNT;
 
-/// Lines of a program's output to show.
+/// How many lines of a program's output to show.
 const SHOWN: usize = 6;
 
-/// In the guest: a stage or an example beside direct writes, or reads, some of its lines, and the verdict.
+/// In the guest: runs a stage or an example beside direct writes or reads, and prints some of its lines and the
+/// verdict.
 ///
 /// # Errors
-/// If it fails or does not tell the truth.
+/// If it fails, or prints something untrue.
 pub fn run(name: &str) -> Result<()> {
     let (seen, verdict) = match name.parse() {
         Ok(stage) => verdict(stage, &format!("stage{stage:02}"))?,
@@ -31,7 +32,7 @@ pub fn run(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What an example printed that counts the I/O of all disks in a histogram, and the verdict.
+/// The output of an example that counts the I/O of all disks in a histogram, and the verdict.
 fn histogram(binary: &str) -> Result<(Observation, String)> {
     let running = Running::start(&[binary])?;
     let before = truth::disk_reads_and_writes()?;
@@ -48,19 +49,19 @@ fn histogram(binary: &str) -> Result<(Observation, String)> {
     Ok((seen, format!("{shown} I/Os are in the histogram, and the disks count {done}")))
 }
 
-/// In the guest: what a program printed that is to do what a stage does, and the verdict as a sentence.
+/// In the guest: the output of a program that should do what a stage does, and the verdict as a sentence.
 ///
 /// # Errors
-/// If it fails or does not tell the truth.
+/// If it fails, or prints something untrue.
 pub fn verdict(stage: u32, binary: &str) -> Result<(Observation, String)> {
     let file = format!("{FS_MOUNT}/demo");
     let kind = if [8, 9].contains(&stage) { "read-cold" } else { "write" };
     let work = [kind, &file, "--count", "4"];
-    // Once without being watched, which makes the file. Nothing is left to be written later.
+    // Once unobserved, which creates the file and leaves nothing to be written later.
     io(&work)?;
     nix::unistd::sync();
     let (seen, done, ios) = if stage == 9 {
-        // It starts the work itself, and ends with it.
+        // The stage starts the work itself, and ends with it.
         let seen = Running::start(&[&[binary, "--", "io"][..], &work].concat())?.wait()?;
         let done = seen.stdout.lines().find(|line| line.starts_with("io ")).unwrap_or_default().parse()?;
         (seen, done, 0)

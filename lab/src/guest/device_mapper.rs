@@ -1,4 +1,4 @@
-//! In the guest: a disk that consists of parts of other disks.
+//! In the guest: a disk made from parts of other disks.
 
 use std::fs;
 use std::io::Write;
@@ -9,18 +9,18 @@ use common::{Error, OrCause, Result};
 
 use crate::shared::command::output;
 
-/// A disk that consists of parts of other disks, one after the other: device-mapper's target `linear`, with which LVM makes
-/// its volumes. A bio that crosses the border between two parts is split there. The disk goes when this is dropped. See the
-/// kernel's `Documentation/admin-guide/device-mapper/linear.rst`.
+/// A disk made from parts of other disks, one after the other: device-mapper's target `linear`, with which LVM makes
+/// its volumes. The block layer splits a bio that crosses the boundary between two parts. Dropping this removes the
+/// disk. See the kernel's `Documentation/admin-guide/device-mapper/linear.rst`.
 #[derive(Debug)]
 pub struct Linear {
     name: &'static str,
-    /// The disk.
+    /// The disk's device.
     pub device: PathBuf,
 }
 
 impl Linear {
-    /// Makes one from the first sectors of each disk.
+    /// Makes a disk from the first sectors of each of these disks.
     ///
     /// # Errors
     /// If the kernel has no device-mapper, or refuses.
@@ -32,7 +32,7 @@ impl Linear {
             table += &format!("{from} {sectors} linear {} 0\n", disk.display());
             from += sectors;
         }
-        // The guest has no udev, for which dmsetup would wait.
+        // Without this option, dmsetup would wait for udev, which the guest doesn't have.
         let mut create = Command::new("dmsetup");
         create.args(["create", name, "--noudevrules", "--noudevsync"]);
         let mut child = create.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().or_cause(cannot)?;
@@ -44,7 +44,7 @@ impl Linear {
             return Err(Error::new(cannot).evidence(String::from_utf8_lossy(&done.stderr)));
         }
         let mut this = Self { name, device: PathBuf::new() };
-        // Without udev it has only the kernel's name in /dev, such as dm-0.
+        // Without udev, /dev has the disk only under the kernel's name, such as dm-0.
         let disks = fs::read_dir("/sys/block").or_cause("cannot list the disks")?.flatten();
         let is_it =
             |disk: &PathBuf| fs::read_to_string(disk.join("dm/name")).is_ok_and(|found| found.trim() == name);

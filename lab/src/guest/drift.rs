@@ -1,4 +1,5 @@
-//! What the probe points of the tutorial are on this kernel, and how often each is called by workloads that are known.
+//! In the guest: what the tutorial's probe points are on this kernel, and how often known workloads call each of
+//! them.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -24,18 +25,18 @@ const WRITES: u64 = 64;
 const PAGES: u64 = 256;
 const PROCESSES: u64 = 8;
 
-/// What is done while the calls of a probe point are counted.
+/// What to do while we count the calls of a probe point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// Direct writes to the raw disk. All calls of the machine count: completions belong to no process.
+    /// Direct writes to the raw disk. We count the calls of all tasks, because completions belong to no process.
     Write,
-    /// Reads of a file that is not in the page cache, then the same again. Only the reader's calls count.
+    /// Reads of a file that is not in the page cache, then the same reads again. We count only the reader's calls.
     Read,
-    /// Starts of a process. Only the starter's calls count.
+    /// Starts of a process. We count only the calls of the process that starts it.
     Start,
 }
 
-/// Functions and tracepoints (with a `/`), in the order in which an I/O passes them.
+/// Functions and tracepoints (with a `/`), in the order in which an I/O reaches them.
 const POINTS: [(Work, &[&str]); 3] = [
     (
         Work::Write,
@@ -110,13 +111,13 @@ const FIELDS: [(&str, &str); 9] = [
 /// Tracepoints whose arguments changed.
 const ARGUMENTS: [&str; 3] = ["block_bio_queue", "block_rq_issue", "block_bio_complete"];
 
-/// In the guest: what this kernel says of each point, as rows of the data.
+/// In the guest: what this kernel has of each point, as rows of the data.
 ///
 /// # Errors
-/// If something can't be looked at or done.
+/// If a measurement fails.
 pub fn measure() -> Result<Vec<[String; 3]>> {
     let functions = Functions::read()?.ok_or_else(|| {
-        Error::new("this kernel does not tell which functions can be probed")
+        Error::new("this kernel does not list the functions that can be probed")
             .evidence("available_filter_functions is missing")
             .fix("boot a kernel built with CONFIG_DYNAMIC_FTRACE and CONFIG_FUNCTION_TRACER")
     })?;
@@ -156,13 +157,13 @@ pub fn measure() -> Result<Vec<[String; 3]>> {
 
 const NO: &str = "no";
 
-/// The types of what a tracepoint hands to a program; of a pointer, what it points to.
+/// The types of the arguments that a tracepoint passes to a program; for a pointer, the type that it points to.
 fn arguments(btf: &Btf<'_>, tracepoint: &str) -> Option<String> {
     let function: Typedef<'_> = btf.type_by_name(&format!("btf_trace_{tracepoint}"))?;
     let function =
         FuncProto::try_from(Ptr::try_from(function.referenced_type()).ok()?.referenced_type()).ok()?;
     let name = |of: BtfType<'_>| of.name().map(|name| name.to_string_lossy().into_owned());
-    // The first is the tracing's own.
+    // The first argument is the tracing infrastructure's own.
     let names = function.iter().skip(1).map(|argument| {
         let argument = btf.type_by_id::<BtfType<'_>>(argument.ty)?;
         match Ptr::try_from(argument) {
@@ -173,9 +174,9 @@ fn arguments(btf: &Btf<'_>, tracepoint: &str) -> Option<String> {
     names.collect::<Option<Vec<_>>>().map(|names| names.join(", "))
 }
 
-/// What there is of a probe point.
+/// What this kernel has of a probe point.
 enum Found {
-    /// It can be probed: itself, or only these relatives of it.
+    /// It can be probed, or only these relatives of it can.
     Probeable(Vec<String>),
     NotProbeable,
     Nothing,
@@ -202,7 +203,7 @@ impl Found {
     }
 }
 
-/// A trace instance that notes calls of functions and tracepoints.
+/// A trace instance that records calls of functions and tracepoints.
 struct Trace {
     path: PathBuf,
     functions: Vec<String>,
@@ -223,7 +224,7 @@ impl Trace {
         fs::write(&path, value).or_cause(format!("cannot write {value:?} to {}", path.display()))
     }
 
-    /// Looks for a point, and has it noted if it can be.
+    /// Looks for a point, and has it recorded if possible.
     fn watch(&mut self, functions: &Functions, point: &str) -> Result<Found> {
         if let Some((_, event)) = point.split_once('/') {
             if !self.path.join("events").join(point).exists() {
@@ -243,7 +244,7 @@ impl Trace {
     }
 
     fn begin(&self) -> Result<()> {
-        // An empty filter would be all functions.
+        // An empty filter would mean all functions.
         if !self.functions.is_empty() {
             self.set("set_ftrace_filter", &self.functions.join("\n"))?;
             self.set("current_tracer", "function")?;
@@ -251,10 +252,10 @@ impl Trace {
         Ok(())
     }
 
-    /// How often what was noted during `work`, by anybody or by this process alone.
+    /// How often each point was called during `work`, by anybody or only by this process.
     fn count(&self, ours: bool, work: impl FnOnce() -> Result<()>) -> Result<HashMap<String, u64>> {
         self.set("trace", "")?;
-        // Open already: switching it off must call as little as can be.
+        // Opened in advance, so that switching the trace off calls as few functions as possible.
         let mut switch =
             OpenOptions::new().write(true).open(self.path.join("tracing_on")).or_cause("cannot trace")?;
         let mut turn =
@@ -292,7 +293,7 @@ impl Drop for Trace {
     }
 }
 
-/// Who called what, of a line of a trace.
+/// The process ID and the function in a line of a trace.
 fn call(line: &str) -> Option<(u32, &str)> {
     let (head, what) = line.split_once(": ")?;
     let (task, _) = head.rsplit_once(" [")?;
@@ -301,7 +302,7 @@ fn call(line: &str) -> Option<(u32, &str)> {
 }
 
 impl Work {
-    /// Does it, and gives how often what was called.
+    /// Does the work, and returns how often each point was called.
     fn counts(self, trace: &Trace) -> Result<Vec<HashMap<String, u64>>> {
         match self {
             Self::Write => {
@@ -341,7 +342,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_a_trace_tell_who_called_what() {
+    fn lines_of_a_trace_are_parsed() {
         let lines = [
             "# tracer: function",
             "              wl-98      [000] d...     2.310423: submit_bio <-iomap_dio_submit_bio",

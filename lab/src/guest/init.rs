@@ -1,4 +1,4 @@
-//! The guest's first process: mounts what every system has, then runs what the lab asks for.
+//! The guest's first process: mounts the usual file systems, then runs what the lab asks for.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -26,10 +26,10 @@ use crate::shared::disks::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK,
 use crate::shared::files::{self, FOLDER};
 use crate::shared::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
 
-/// The line to the lab: the second serial port. The kernel's console is the first one.
+/// The line to the lab: the second serial port. The first one is the kernel's console.
 const LINE: &str = "/dev/ttyS1";
 
-/// Mounts what every system has, names the disks, and does what the lab or a room kit's launcher asks for.
+/// Mounts the usual file systems, names the disks, and does what the lab or a room kit's launcher asks for.
 ///
 /// # Errors
 /// If the line to the lab, or a port of the launcher, can't be used.
@@ -44,7 +44,7 @@ pub fn run() -> Result<ExitCode> {
         ("tmpfs", "/tmp"),
     ] {
         let _ = fs::create_dir_all(place);
-        // A kernel without one of them is a lesson of its own: the stage that needs it says so.
+        // Carry on without it: a stage that needs a missing file system reports that itself.
         if let Err(error) = mount(Some(kind), place, Some(kind), MsFlags::empty(), None::<&str>) {
             eprintln!("lab: mount {place}: {error}");
         }
@@ -57,16 +57,17 @@ pub fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How long a disk may take to answer: less than a second as a rule, longer on a machine that is busy.
+/// How long a disk may take to appear: usually less than a second, but longer on a busy machine.
 const DISK_LIMIT: Duration = Duration::from_secs(300);
 
-/// Waits for the disks, gives them names and mounts the one with the file system. Empty ones are made first what they are to be.
+/// Waits for the disks, names them, and mounts the one with the file system. If the disks are empty, fills them
+/// first.
 fn disks(are_empty: bool) -> Result<()> {
-    // A driver that is built in is there before the first process.
+    // A built-in driver is there before the first process.
     if !Path::new("/sys/bus/pci/drivers/nvme").exists() {
         return Err(Error::new("this kernel has no driver for NVMe disks"));
     }
-    // The kernel names NVMe disks in the order in which they answer, so only the serial tells them apart.
+    // The kernel names NVMe disks in the order in which they answer, so we can tell them apart only by serial.
     let deadline = Instant::now() + DISK_LIMIT;
     for (serial, part, link) in
         [(FS_DISK, "", FS_DEVICE), (RAW_DISK, "", RAW_DEVICE), (PART_DISK, "p1", PART_DEVICE)]
@@ -105,13 +106,13 @@ fn disk_with(serial: &str, part: &str) -> Option<PathBuf> {
 type Line = Arc<Mutex<File>>;
 
 fn report(line: &Line, message: &FromGuest) {
-    // Nobody can be told that the line to the lab is broken.
+    // If the line to the lab is broken, we have no way to report that.
     if let Ok(mut line) = line.lock() {
         let _ = send(&mut *line, message);
     }
 }
 
-/// Runs what the lab asks for, until it ends the guest.
+/// Runs what the lab asks for, until the lab ends the guest.
 fn serve(complaint: Option<String>) -> Result<()> {
     let mut input =
         OpenOptions::new().read(true).write(true).open(LINE).or_cause(format!("cannot open {LINE}"))?;
@@ -149,7 +150,7 @@ fn serve(complaint: Option<String>) -> Result<()> {
     Ok(())
 }
 
-/// The program that runs, as far as the lab can reach it.
+/// The program that runs, with what we need to reach it.
 struct Session {
     session: Pid,
     /// Our end of its terminal, if it has one.
@@ -159,7 +160,7 @@ struct Session {
 impl Session {
     fn start(argv: &[String], terminal: Option<Terminal>, line: &Line) -> Result<Self> {
         let [name, args @ ..] = argv else { return Err(Error::new("no program was named")) };
-        // A session of its own; with -c the terminal is the session's, so that Ctrl-C and job control work in it.
+        // In its own session. With -c, the terminal belongs to the session, so Ctrl-C and job control work in it.
         let mut command = Command::new("setsid");
         if terminal.is_some() {
             command.arg("-c");
@@ -182,9 +183,9 @@ impl Session {
         let mut child = command.spawn().map_err(|error| {
             Error::new(format!("the guest cannot start {name}"))
                 .evidence(error)
-                .fix("see what it has: ls /bin")
+                .fix("list its programs: ls /bin")
         })?;
-        // Closes our copies of the terminal's other end, so that reading ours ends when the program does.
+        // Close our copies of the terminal's other end, so that reads from our end stop when the program ends.
         drop(command);
 
         let session = Pid::from_raw(child.id() as i32);
@@ -216,8 +217,8 @@ impl Session {
 
     fn signal(&self, number: i32) -> Result<()> {
         let signal = Signal::try_from(number).or_cause("no such signal")?;
-        // A program that has just been started may not have its session yet. If neither is there, it has just ended,
-        // and its exit is on the way to the lab.
+        // A program that has just been started may not have its session yet. If neither exists, it has just ended,
+        // and its exit status is on the way to the lab.
         let _ = killpg(self.session, signal).or_else(|_| kill(self.session, signal));
         Ok(())
     }
@@ -232,7 +233,7 @@ fn winsize(size: Size) -> Winsize {
     Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// Sends all that can be read from `source` to the lab.
+/// Sends everything that can be read from `source` to the lab.
 fn forward(
     mut source: impl Read + Send + 'static,
     line: &Line,
@@ -245,17 +246,17 @@ fn forward(
             match source.read(&mut chunk) {
                 Ok(read) if read > 0 => report(&line, &message(chunk[..read].to_vec())),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A terminal whose other end is closed answers with an error instead of an end.
+                // When the other end of a terminal is closed, a read returns an error instead of end-of-file.
                 _ => break,
             }
         }
     })
 }
 
-/// Waits until the program ended and all that it printed was sent.
+/// Waits until the program has ended and all its output has been sent.
 fn finish(child: &mut Child, readers: Vec<thread::JoinHandle<()>>) -> i32 {
     let status = child.wait().unwrap_or(ExitStatus::from_raw(255 << 8));
-    // What it left in the background would hold its output open. To the first process, -1 is everybody else.
+    // Background processes that it left would hold its output open. For the first process, -1 means everybody else.
     let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     for reader in readers {
         let _ = reader.join();

@@ -1,7 +1,8 @@
-//! In the guest of a room kit: what its launcher, `lab/kit/lab`, asks for on the kernel's command line, and the consoles.
+//! In the guest of a room kit: reads the launcher's request from the kernel's command line, and runs the consoles.
+//! The launcher is `lab/kit/lab`.
 //!
-//! No program of ours is on the host there, so nobody speaks [`crate::shared::protocol`]. What one types and sees goes over
-//! serial ports as it is.
+//! None of our programs is on the host, so [`crate::shared::protocol`] is not used here. What the user types and sees
+//! goes over serial ports as it is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -26,34 +27,34 @@ use crate::shared::kit::{FILE_SYSTEM, WORKBOOK, write_blocks};
 use crate::shared::workload::Workload;
 use crate::workbook::{Program, Workbook};
 
-/// The port on which the launcher is told `ready RELEASE`, `exit STATUS`, or `failed WHY`.
+/// The port on which we report `ready RELEASE`, `exit STATUS`, or `failed WHY` to the launcher.
 const STATUS: &str = "/dev/ttyS3";
 /// The first console.
 const FIRST: &str = "/dev/ttyS1";
-/// The second one, `./lab attach`.
+/// The second console, for `./lab attach`.
 const SECOND: &str = "/dev/ttyS2";
-/// The port on which the launcher tells `CONSOLE ROWS COLUMNS` when a window has another size.
+/// The port on which the launcher sends `CONSOLE ROWS COLUMNS` when a window has a new size.
 const SIZES: &str = "/dev/ttyS4";
-/// Where a program's stderr goes if the launcher wants it apart from stdout.
+/// Where a program's stderr goes if the launcher wants it separate from stdout.
 const STDERR: &str = "/dev/ttyS5";
 
-/// The machine is about to end.
+/// Set when the machine is about to end.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// What the launcher asks for, in words of the kernel's command line.
+/// The launcher's request, in words of the kernel's command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// `lab.argv`: `shell`, or the arguments of `guest`. Separated by commas; blanks, quotes, commas and percent signs are
-    /// written as `%` and two hexadecimal digits.
+    /// `lab.argv`: `shell`, or the arguments of `guest`, separated by commas. Blanks, quotes, commas and percent
+    /// signs are encoded as `%` and two hexadecimal digits.
     argv: Vec<String>,
-    /// `lab.term`: the kind of the user's terminal and its size, as `xterm,24,80`.
+    /// `lab.term`: the type of the user's terminal and its size, as `xterm,24,80`.
     terminal: String,
-    /// `lab.stderr`: stdout and stderr are to be apart.
+    /// `lab.stderr`: whether to keep stdout and stderr separate.
     apart: bool,
 }
 
 impl Request {
-    /// What this guest was booted for; `None` if by no launcher.
+    /// The request for which this guest was booted; `None` if no launcher booted it.
     pub fn read() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/cmdline").ok()?)
     }
@@ -63,7 +64,7 @@ impl Request {
             command_line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
         };
         Some(Self {
-            // Windows' launcher makes a comma of each blank.
+            // The Windows launcher turns each blank into a comma.
             argv: value("lab.argv")?.split(',').filter(|word| !word.is_empty()).map(decode).collect(),
             terminal: value("lab.term").unwrap_or("dumb,24,80").to_owned(),
             apart: value("lab.stderr").is_some(),
@@ -71,7 +72,7 @@ impl Request {
     }
 }
 
-/// Undoes the launcher's `encode`.
+/// Reverses the launcher's `encode`.
 fn decode(word: &str) -> String {
     let mut parts = word.split('%');
     let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -87,7 +88,7 @@ fn decode(word: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Makes what the lab's disks hold on disks that hold nothing: the launcher has no mke2fs, and the kit has no room for it.
+/// Fills an empty disk like the lab's, because the launcher has no mke2fs, and the kit has no space for whole disks.
 ///
 /// # Errors
 /// If it can't be written.
@@ -105,7 +106,7 @@ pub fn make_disk(device: &Path, is_fs: bool) -> Result<()> {
     output(Command::new("blockdev").arg("--rereadpt").arg(device)).map(drop)
 }
 
-/// Runs what was asked for, tells the launcher how it ended, and ends the machine.
+/// Runs the requested program, reports its end to the launcher, and ends the machine.
 ///
 /// # Errors
 /// If a port can't be used.
@@ -116,8 +117,8 @@ pub fn serve(request: &Request, disks: Result<()>) -> Result<()> {
         Ok(ended) => format!("exit {}", exit_code(ended)),
         Err(error) => format!("failed {}", error.to_string().replace('\n', "\nfailed ")),
     };
-    writeln!(status, "{ended}").or_cause("cannot tell the launcher")?;
-    termios::tcdrain(&status).or_cause("cannot tell the launcher")?;
+    writeln!(status, "{ended}").or_cause("cannot report to the launcher")?;
+    termios::tcdrain(&status).or_cause("cannot report to the launcher")?;
     // QEMU ends when its machine restarts.
     output(Command::new("reboot").arg("-f"))?;
     loop {
@@ -138,40 +139,41 @@ fn run(request: &Request, status: &mut File) -> Result<ExitStatus> {
         raw(&stderr)?;
         command.stderr(stderr);
     }
-    // Windows' launcher has none.
+    // The Windows launcher has none.
     if let Ok(port) = open(SIZES)
         && raw(&port).is_ok()
     {
         thread::spawn(|| resize(port));
     }
-    // From here on what is typed is not lost.
-    writeln!(status, "ready {}", common::preflight::release()).or_cause("cannot tell the launcher")?;
+    // From here on, no typed key is lost.
+    writeln!(status, "ready {}", common::preflight::release()).or_cause("cannot report to the launcher")?;
     thread::spawn(second_console);
     let ended = command.status().or_cause("cannot start it");
     ENDS.store(true, Ordering::Relaxed);
-    // What it left in the background would go on printing. To the first process, -1 is everybody else.
+    // Background processes that it left would continue to print. For the first process, -1 means everybody else.
     let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
     if request.apart {
-        termios::tcdrain(open(STDERR)?).or_cause("cannot write the last of it")?;
+        termios::tcdrain(open(STDERR)?).or_cause("cannot write the rest of stderr")?;
     }
     ended
 }
 
-/// A program in a session of its own, whose terminal its stdin is: Ctrl-C and job control work in it.
+/// A program in its own session, with stdin as its terminal, so Ctrl-C and job control work in it.
 fn session(argv: &[&str]) -> Command {
     let mut command = Command::new("setsid");
     command.args(["-c", "guest", "session"]).args(argv);
     command
 }
 
-/// The first process of a session runs another one and waits until the terminal has printed all: when the first process is gone,
-/// the kernel throws away what is left.
+/// As the first process of a session, runs a program and waits until the terminal has printed everything. When the
+/// first process ends, the kernel discards what is not printed yet.
 ///
 /// # Errors
 /// If it can't be started.
 pub fn lead_session(argv: &[String]) -> Result<ExitStatus> {
     let child = Command::new(&argv[0]).args(&argv[1..]).spawn();
-    // These are for the program, which has been started before, since it would inherit what is blocked. It ends, and so do we.
+    // These signals are for the program. We block them after we start it, because it would inherit the block. When it
+    // ends, so do we.
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT, Signal::SIGTSTP, Signal::SIGTTOU]
         .into_iter()
         .collect::<SigSet>()
@@ -182,10 +184,10 @@ pub fn lead_session(argv: &[String]) -> Result<ExitStatus> {
     status.or_cause(format!("cannot start {}", argv[0]))
 }
 
-/// The second console: a shell as soon as somebody attaches, and another one when it ends. The first line tells the kind and the
-/// size of the terminal. Whoever attaches never leaves for the guest, so errors end it silently.
+/// The second console: starts a shell as soon as somebody attaches, and another one when that ends. The first line has
+/// the type and the size of the terminal. The guest can't see when somebody leaves. Errors end the console silently.
 fn second_console() {
-    // Open to the end: so it keeps its size from shell to shell.
+    // Stays open, so it keeps its size from shell to shell.
     let Ok(port) = open(SECOND) else { return };
     let mut terminal = String::new();
     if quiet(&port).is_err() || BufReader::new(&port).read_line(&mut terminal).is_err() {
@@ -201,14 +203,14 @@ fn second_console() {
     }
 }
 
-/// Gives the consoles the sizes that the launcher tells. The kernel tells the programs.
+/// Sets the consoles' sizes as the launcher requests. The kernel then notifies the programs.
 fn resize(port: File) {
     for line in BufReader::new(port).lines().map_while(Result::ok) {
         let numbers: Vec<u16> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
         if let [console @ 1..=2, rows, columns] = numbers[..]
             && let Ok(port) = open(if console == 1 { FIRST } else { SECOND })
         {
-            // Who looks at it has the old size.
+            // If this fails, the console keeps its old size.
             let _ = tcsetwinsize(&port, winsize(rows, columns));
         }
     }
@@ -218,7 +220,7 @@ fn winsize(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// Makes a serial port as large as the user's terminal, and gives that one's kind.
+/// Gives a serial port the size of the user's terminal, and returns the terminal's type.
 fn size<'a>(port: &File, terminal: &'a str) -> Result<&'a str> {
     let mut words = terminal.split(',');
     let kind = words.next().unwrap_or("dumb");
@@ -230,7 +232,7 @@ fn size<'a>(port: &File, terminal: &'a str) -> Result<&'a str> {
 /// Makes a serial port the terminal of a command.
 fn console(path: &str, kind: &str, is_shell: bool, command: &mut Command) -> Result<()> {
     let port = open(path)?;
-    // A program's output goes to the host as it is.
+    // A program's output goes to the host unchanged.
     if is_shell {
         cooked(&port)?
     } else {
@@ -255,12 +257,12 @@ fn set(port: &File, change: impl FnOnce(&mut termios::Termios)) -> Result<()> {
     termios::tcsetattr(port, SetArg::TCSANOW, &settings).or_cause(cannot)
 }
 
-/// Bytes as they are.
+/// Passes bytes unchanged.
 fn raw(port: &File) -> Result<()> {
     set(port, termios::cfmakeraw)
 }
 
-/// As a terminal: what is typed is echoed, and a line ends at the left.
+/// Behaves like a terminal: echoes what is typed, and begins each line at the left.
 fn cooked(port: &File) -> Result<()> {
     set(port, |settings| {
         settings.local_flags.insert(LocalFlags::ECHO);
@@ -268,7 +270,7 @@ fn cooked(port: &File) -> Result<()> {
     })
 }
 
-/// As that, but nothing is echoed, and the output's bytes are as they are. Ctrl-C is a signal still.
+/// Like that, but echoes nothing, and passes the output's bytes unchanged. Ctrl-C still sends a signal.
 fn quiet(port: &File) -> Result<()> {
     set(port, |settings| {
         settings.local_flags.remove(LocalFlags::ECHO);
@@ -282,7 +284,7 @@ fn workbook() -> Result<Workbook> {
     serde_json::from_slice(&text).or_cause(format!("{WORKBOOK} is damaged"))
 }
 
-/// What to start to run a stage or an example, with I/O for it to see.
+/// The command that runs a stage or an example, with I/O for it to see.
 ///
 /// # Errors
 /// If there is none of this name.
@@ -295,7 +297,7 @@ pub fn argv(name: &str, io: Option<&Workload>, arguments: &[String]) -> Result<V
     Ok(program.argv(&program.binary(), io, arguments))
 }
 
-/// Runs every stage for a moment and checks what it prints against the truth; and every example, which must end well.
+/// Runs every stage briefly and checks what it prints against the truth; also runs every example, which must succeed.
 ///
 /// # Errors
 /// If one fails.
@@ -327,17 +329,18 @@ pub fn demo() -> Result<()> {
         print_text("\nTo run one yourself: ./lab run 01")?;
         return Ok(());
     }
-    Err(Error::new(format!("these failed: {}", bad.join(", "))).evidence("their words above"))
+    Err(Error::new(format!("these failed: {}", bad.join(", "))).evidence("see their errors above"))
 }
 
-/// Runs an example beside a few writes, with the command that it looks at, or alone, and gives the number of lines that it printed.
+/// Runs an example beside a few writes, with the command that it observes, or alone. Returns the number of lines that
+/// it printed.
 fn run_briefly(example: &impl Program) -> Result<usize> {
     let binary = example.binary();
     let (own_io, command) = example.beside();
     let command = command.iter().flat_map(|command| ["--"].into_iter().chain(command.split(' ')));
     let argv: Vec<_> = std::iter::once(&*binary).chain(command).collect();
     let mut start = Command::new(&binary);
-    // One without anything beside it makes its own I/O, and attaches to nothing.
+    // An example with nothing beside it does its own I/O, and attaches nothing.
     if (own_io, argv.len()) == (Some("none"), 1) {
         let seen = output(&mut start)?;
         return Ok(String::from_utf8_lossy(&seen.stdout).lines().count());

@@ -1,4 +1,4 @@
-//! What runs inside of the guest, and nowhere else: its init, workloads, checks, and its half of measurements.
+//! What runs inside the guest, and nowhere else: its init, workloads, checks, and its half of the measurements.
 //! May import `shared`, `workbook`.
 
 pub mod bench;

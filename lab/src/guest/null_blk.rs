@@ -1,4 +1,4 @@
-//! In the guest: a disk whose completion time is known.
+//! In the guest: a disk with a known completion time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use common::{Error, OrCause, Result};
 
 use crate::shared::command::output;
 
-/// A disk whose completion time is known: null_blk's timer completes each I/O so long after it was submitted. Gone when
-/// dropped. See the kernel's `Documentation/block/null_blk.rst`.
+/// A disk with a known completion time: null_blk's timer completes each I/O this long after it was submitted.
+/// Dropping this removes the disk. See the kernel's `Documentation/block/null_blk.rst`.
 #[derive(Debug)]
 pub struct NullBlk {
     folder: PathBuf,
-    /// The disk.
+    /// The disk's device.
     pub device: PathBuf,
 }
 
 impl NullBlk {
-    /// Makes one of 64 MiB.
+    /// Makes a disk of 64 MiB.
     ///
     /// # Errors
     /// If the kernel has no null_blk, or refuses.
@@ -27,10 +27,10 @@ impl NullBlk {
         Self::with(name, completion, &[])
     }
 
-    /// As [`NullBlk::new`], with more of what can be set, such as `hw_queue_depth`.
+    /// Like [`NullBlk::new`], with more settings, such as `hw_queue_depth`.
     ///
     /// # Errors
-    /// As [`NullBlk::new`].
+    /// Those of [`NullBlk::new`].
     pub fn with(name: &str, completion: Duration, settings: &[(&str, u128)]) -> Result<Self> {
         const CONFIGFS: &str = "grep -q ' /sys/kernel/config ' /proc/mounts || \
             { modprobe null_blk nr_devices=0 && mount -t configfs configfs /sys/kernel/config; }";
@@ -46,21 +46,21 @@ impl NullBlk {
         set("completion_nsec", completion.as_nanos())?;
         settings.iter().try_for_each(|(key, value)| set(key, *value))?;
         set("power", 1)?;
-        // Named after its number on 5.10, after its folder later.
+        // Named after its number on 5.10, and after its folder on later kernels.
         let number = fs::read_to_string(folder.join("index")).or_cause("cannot read the disk's number")?;
         let names = [name.to_owned(), format!("nullb{}", number.trim())];
         let device = names.iter().map(|name| Path::new("/dev").join(name)).find(|path| path.exists());
         let device = device.ok_or_else(|| Error::new("null_blk made no disk").evidence(names.join(", ")))?;
-        // In ms. After 30 s the kernel would give up an I/O.
+        // In ms. After the default of 30 s, the kernel would give up an I/O.
         let timeout = crate::guest::system::queue(&device.to_string_lossy(), "io_timeout")?;
-        fs::write(timeout, "1000000").or_cause("null_blk refuses a time after which an I/O has failed")?;
+        fs::write(timeout, "1000000").or_cause("null_blk refuses a longer I/O timeout")?;
         Ok(Self { folder, device })
     }
 }
 
-/// Finds a time in which something else can happen, such as I/O that is to begin before the first one on a slow disk ends. How
-/// long that takes depends on the machine, so `attempt` gets a longer time until it gives something: `None` means that it was
-/// too short.
+/// Finds a completion time that is long enough for something else to happen meanwhile, such as I/O that must begin
+/// before the first I/O on a slow disk ends. How long that takes depends on the machine. So we call `attempt` with
+/// longer and longer times until it returns something; `None` means that the time was too short.
 ///
 /// # Errors
 /// If `attempt` fails, or two minutes are too short.
@@ -75,9 +75,9 @@ pub fn long_enough<T>(
             return Ok(done);
         }
         if time == LONGEST {
-            return Err(Error::new("this machine is too slow for what is to happen while a disk is busy")
+            return Err(Error::new("this machine is too slow: something must happen while a disk is busy")
                 .evidence(format!("it did not happen within {} s", time.as_secs()))
-                .fix("try it again when the machine has less to do"));
+                .fix("try again when the machine is less busy"));
         }
         time = LONGEST.min(time * 4);
     }
@@ -85,7 +85,7 @@ pub fn long_enough<T>(
 
 impl Drop for NullBlk {
     fn drop(&mut self) {
-        // What is left of it ends with the guest.
+        // Whatever remains of it ends with the guest.
         let _ = fs::write(self.folder.join("power"), "0");
         let _ = fs::remove_dir(&self.folder);
     }

@@ -1,4 +1,4 @@
-//! Well-known tools beside ours, under the same load.
+//! Compares well-known tools with ours, under the same load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,15 +20,15 @@ use crate::shared::command::output;
 use crate::shared::disks::FS_MOUNT;
 use crate::shared::measure::{PEER_LOADER, PEER_PAGES};
 
-/// What is compared in a guest, by the word after `guest peers`.
+/// The comparisons that a guest can make, by the word after `guest peers`.
 const COMPARISONS: [(&str, Comparison); 4] =
     [("pages", pages), ("latency", latency), ("costs", costs), ("calls", calls)];
 type Comparison = fn() -> Result<Vec<String>>;
 
-/// In the guest: makes a comparison and gives the rows of its table, without their first and last bar.
+/// In the guest: makes a comparison and returns the rows of its table, without their first and last bar.
 ///
 /// # Errors
-/// If there is no such one, or something can't be run.
+/// If there is no such comparison, or a tool can't run.
 pub fn compare(what: &str) -> Result<Vec<String>> {
     let found = COMPARISONS.iter().find(|(name, _)| *name == what);
     found.ok_or_else(|| Error::new(format!("there is no comparison {what}")))?.1()
@@ -38,7 +38,7 @@ pub fn compare(what: &str) -> Result<Vec<String>> {
 fn pages() -> Result<Vec<String>> {
     let file = format!("{FS_MOUNT}/peers");
     let count = PEER_PAGES.to_string();
-    // Makes the file, and leaves it out of the page cache.
+    // Make the file, and remove it from the page cache.
     io(&["read-cold", &file, "--count", &count])?;
     nix::unistd::sync();
     let mut lines = Vec::new();
@@ -46,10 +46,10 @@ fn pages() -> Result<Vec<String>> {
         let stage = Running::start(&["stage08"])?;
         let peer = Peer::start(&["cachestat-libbpf", "1", "4"])?;
         let done = io(&[kind, &file, "--count", &count])?;
-        let told = match peer {
+        let counted = match peer {
             Some(peer) => {
                 let text = peer.wait()?;
-                // Adds its intervals up.
+                // Add up the intervals.
                 let sum = |nth: usize| -> u64 {
                     let column = |line: &str| line.split_whitespace().nth(nth)?.parse::<u64>().ok();
                     text.lines().filter_map(column).sum()
@@ -60,15 +60,15 @@ fn pages() -> Result<Vec<String>> {
         };
         let seen = stage.end(Signal::SIGINT)?;
         let [_, hit, miss, _] = truth::page_cache(&seen)?;
-        lines.push(format!("{what} | {} | {hit} / {miss} | {told}", done.read_bytes / 4096));
+        lines.push(format!("{what} | {} | {hit} / {miss} | {counted}", done.read_bytes / 4096));
     }
     Ok(lines)
 }
 
 /// Direct I/O on the scratch disk, and on disks that take 2 and 20 ms, with both biolatencies watching.
 ///
-/// Their programs read the clock one after the other, so an I/O near the edge of a bucket can be in two; what they count
-/// in all is the same.
+/// The programs read the clock one after the other, so an I/O near the edge of a bucket can be in two different ones.
+/// The totals are the same.
 fn latency() -> Result<Vec<String>> {
     let disks = [("two", 2), ("twenty", 20)].map(|(name, ms)| NullBlk::new(name, Duration::from_millis(ms)));
     let disks = disks.into_iter().collect::<Result<Vec<_>>>()?;
@@ -92,15 +92,17 @@ fn latency() -> Result<Vec<String>> {
     Ok(rows.chain([format!("all | {} | {}", ours.count(), theirs.count())]).collect())
 }
 
-/// What the programs of ours and of theirs take for each call, one tool after the other, for the same direct writes. For
-/// a guest whose clock counts instructions: the kernel then keeps instructions as `run_time_ns`.
+/// What our programs and theirs take for each call, one tool after the other, for the same direct writes. This is for
+/// a guest whose clock counts instructions, where the kernel's `run_time_ns` are instructions.
 fn costs() -> Result<Vec<String>> {
-    fs::write("/proc/sys/kernel/bpf_stats_enabled", "1").or_cause("cannot have the kernel keep times")?;
-    // The clock jumps when there is nothing to do, and an NVMe disk's I/O then times out.
+    fs::write("/proc/sys/kernel/bpf_stats_enabled", "1")
+        .or_cause("cannot enable the kernel's BPF statistics")?;
+    // The clock jumps when there is nothing to do, and then an NVMe disk's I/O times out.
     let disk = NullBlk::new("fast", Duration::from_micros(10))?;
     let device = disk.device.to_string_lossy().into_owned();
     let known: BTreeSet<_> = ProgInfoIter::default().map(|program| program.id).collect();
-    // In the order in which they were loaded, which is that of their source: a request is issued before it completes.
+    // In the order in which they were loaded, which is their order in the source: a request is issued before it
+    // completes.
     let measure = || -> Result<Vec<String>> {
         io(&["write", &device, "--count", "200"])?;
         let programs = ProgInfoIter::default().filter(|program| !known.contains(&program.id));
@@ -126,11 +128,13 @@ fn costs() -> Result<Vec<String>> {
     Ok(rows)
 }
 
-/// What it takes to follow bios through their functions: guest instructions for each direct write to a disk that completes
-/// at once, with nothing attached and under each tracer, whose reading and writing of its file is part of it. trace-cmd has
-/// ftrace's `function_graph` record the functions that ctracer has probed. For a guest as that of [`costs`].
+/// What it takes to follow bios through their functions: guest instructions for each direct write to a disk that
+/// completes immediately, with nothing attached and under each tracer. A tracer's cost includes reading its events
+/// and writing its file. trace-cmd has ftrace's `function_graph` record the functions that ctracer probes. This is
+/// for a guest like that of [`costs`].
 fn calls() -> Result<Vec<String>> {
-    // So many that each tracer looks some times at what it has recorded, and as many as there is room for if it falls behind.
+    // Enough writes for each tracer to read its buffer several times, and few enough for the buffer to hold all
+    // events if it falls behind.
     const WRITES: u64 = 2000;
     let disk = NullBlk::with("fast", Duration::ZERO, &[("irqmode", 0)])?;
     let device = disk.device.to_string_lossy().into_owned();
@@ -143,7 +147,7 @@ fn calls() -> Result<Vec<String>> {
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     let prototypes = list.lines().filter_map(|line| line.strip_suffix(';')?.split_once('('));
     let names: BTreeSet<_> = prototypes.filter_map(|(head, _)| head.rsplit([' ', '*']).next()).collect();
-    // Chosen for trace-cmd, which would have the kernel look each name up among all of them.
+    // We set the filter for trace-cmd, which would have the kernel search all names for each function.
     let tracefs = tracefs::path()?;
     let list = fs::read_to_string(tracefs.join("available_filter_functions"))
         .or_cause("cannot read the kernel's list of functions")?;
@@ -160,7 +164,7 @@ fn calls() -> Result<Vec<String>> {
     let stats: BTreeMap<_, u64> =
         fields.filter_map(|(name, count)| Some((name, count.parse().ok()?))).collect();
     let count = |names: [&str; 2]| names.iter().filter_map(|name| stats.get(name)).sum::<u64>();
-    // A call and its return are an event each.
+    // A call and its return are one event each.
     let calls = count(["entries", "read events"]) / 2 / WRITES;
     let lost = count(["overrun", "dropped events"]);
     peer.end(Signal::SIGINT)?;
@@ -175,8 +179,8 @@ fn calls() -> Result<Vec<String>> {
     let (ends, _) = ours(&["--functions", "bio_endio"])?;
     let (all, report) = ours(&[])?;
     let nothing = write()?;
-    let told = |name: &str| report.rsplit_once(name)?.1.split([',', ' ', '\n']).next()?.parse::<u64>().ok();
-    match (told("Calls: "), told("events lost: "), lost) {
+    let number = |name: &str| report.rsplit_once(name)?.1.split([',', ' ', '\n']).next()?.parse::<u64>().ok();
+    match (number("Calls: "), number("events lost: "), lost) {
         (Some(ours), Some(0), 0) if ours / WRITES == calls => {
             Ok(vec![format!("{calls} | {nothing} | {graph} | {ends} | {all}")])
         }
@@ -185,14 +189,15 @@ fn calls() -> Result<Vec<String>> {
     }
 }
 
-/// On x86_64, as `/proc/PID/syscall` shows it.
+/// For x86_64, as `/proc/PID/syscall` shows it.
 const CLOCK_NANOSLEEP: &str = "230 ";
 
-/// A tool of others that runs.
+/// Somebody else's tool, running.
 struct Peer(Child);
 
 impl Peer {
-    /// Starts one and waits until it is attached: then it sleeps. `None` if the kernel refuses its programs.
+    /// Starts a tool and waits until it is attached, which is when it sleeps. `None` if the kernel rejects its
+    /// programs.
     fn start(argv: &[&str]) -> Result<Option<Self>> {
         let name = argv[0];
         let mut command = Command::new(format!("/bin/{PEER_LOADER}"));
@@ -200,7 +205,7 @@ impl Peer {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.or_cause(format!("cannot start {name}"))?;
         let deadline = Instant::now() + Duration::from_secs(20);
-        // Not its wchan, which is 0 on 5.10.
+        // We don't look at its wchan, which is 0 on 5.10.
         let syscall = format!("/proc/{}/syscall", child.id());
         while !fs::read_to_string(&syscall).is_ok_and(|call| call.starts_with(CLOCK_NANOSLEEP)) {
             if child.try_wait().or_cause(format!("cannot wait for {name}"))?.is_some() {
@@ -213,24 +218,24 @@ impl Peer {
             }
             if Instant::now() > deadline {
                 let _ = child.kill();
-                return Err(Error::new(format!("{name} does not begin")));
+                return Err(Error::new(format!("{name} does not start to trace")));
             }
             thread::sleep(Duration::from_millis(5));
         }
         Ok(Some(Self(child)))
     }
 
-    /// Sends a signal and gives what it printed.
+    /// Sends a signal and returns what it printed.
     fn end(self, signal: Signal) -> Result<String> {
         kill(Pid::from_raw(self.0.id() as i32), signal).or_cause("cannot signal a peer")?;
         let output = self.0.wait_with_output().or_cause("cannot wait for a peer")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Waits for its end and gives what it printed. It must not have ended yet.
+    /// Waits for its end and returns what it printed. It must still run at this point.
     fn wait(mut self) -> Result<String> {
         if self.0.try_wait().or_cause("cannot wait for a peer")?.is_some() {
-            return Err(Error::new("a peer ended before the work did"));
+            return Err(Error::new("a peer ended before the workload did"));
         }
         let output = self.0.wait_with_output().or_cause("cannot wait for a peer")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -1,4 +1,4 @@
-//! In the guest: a stage and a workload together.
+//! In the guest: runs a stage and a workload together.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use crate::shared::command::lines;
 use crate::shared::workload::{Done, Workload};
 
-/// The line on stderr by which a stage says that its programs are attached.
+/// The line on stderr with which a stage reports that its programs are attached.
 pub const ATTACHED: &str = "Tracing.";
 
 /// A stage or an example that runs in this guest, with its programs attached.
@@ -25,7 +25,7 @@ pub struct Running {
     child: Child,
     stdout: JoinHandle<String>,
     stderr: JoinHandle<String>,
-    /// Of its stdout, so far.
+    /// The number of lines on stdout so far.
     lines: Arc<AtomicUsize>,
 }
 
@@ -51,15 +51,15 @@ impl Running {
     /// Starts a stage and waits until its programs are attached.
     ///
     /// # Errors
-    /// If it can't be started, or ends before that; then with what it said.
+    /// If it can't be started, or ends before that; the error has its stderr.
     pub fn start(argv: &[&str]) -> Result<Self> {
         Self::spawn(Command::new(argv[0]).args(&argv[1..]).stdout(Stdio::piped()))
     }
 
-    /// As [`Running::start`], with the command made by the caller.
+    /// Like [`Running::start`], for a command that the caller makes.
     ///
     /// # Errors
-    /// As [`Running::start`].
+    /// Those of [`Running::start`].
     pub fn spawn(command: &mut Command) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.stderr(Stdio::piped()).spawn().or_cause(format!("cannot start {name}"))?;
@@ -71,7 +71,7 @@ impl Running {
         let stdout = thread::spawn(move || {
             let mut text = Vec::new();
             let mut stdout = stdout.map(BufReader::new);
-            // What can't be read is missing in the text, and the check that looks at it fails.
+            // If stderr can't be read, the text lacks it, and the check that looks at the text fails.
             while stdout.as_mut().is_some_and(|stdout| matches!(stdout.read_until(b'\n', &mut text), Ok(1..)))
             {
                 counter.fetch_add(1, Ordering::Relaxed);
@@ -131,10 +131,10 @@ impl Running {
     }
 }
 
-/// Runs `io` and gives what it says it did.
+/// Runs `io` and returns its report of what it did.
 ///
 /// # Errors
-/// If it fails; then with what it said.
+/// If it fails; the error has its stderr.
 pub fn io<S: AsRef<str>>(args: &[S]) -> Result<Done> {
     done(Command::new("io").args(args.iter().map(AsRef::as_ref)))
 }
@@ -147,8 +147,8 @@ fn done(io: &mut Command) -> Result<Done> {
     String::from_utf8_lossy(&output.stdout).parse()
 }
 
-/// Runs a program with its output going straight on, and beside it, from the moment it is attached to its end, a
-/// workload, again and again with a pause. Ctrl-C is the program's.
+/// Runs a program whose output goes straight on. From the moment it is attached until it ends, repeats a workload
+/// beside it, with pauses. Ctrl-C goes to the program.
 ///
 /// # Errors
 /// If the program can't be started or the workload fails.
@@ -175,13 +175,13 @@ pub fn beside(argv: &[String], workload: &Workload) -> Result<ExitStatus> {
     Ok(status)
 }
 
-/// Runs `io` until this process ends.
+/// Repeats `io` until this process ends.
 fn repeat(args: &[String]) {
     const PAUSE: Duration = Duration::from_secs(1);
-    // In a group of its own: Ctrl-C is for the stage, and must not end an I/O halfway.
+    // In its own process group: Ctrl-C is for the stage, and must not interrupt an I/O.
     loop {
         if let Err(error) = done(Command::new("io").args(args).process_group(0)) {
-            return eprintln!("Error: {error}\n  There is no I/O from here on.");
+            return eprintln!("Error: {error}\n  From here on, there is no I/O.");
         }
         thread::sleep(PAUSE);
     }

@@ -10,27 +10,27 @@ use nix::mount::{MsFlags, mount, umount};
 
 use crate::shared::disks::{FS_DEVICE, FS_MOUNT};
 
-/// What every program in the guest finds in its environment.
+/// The environment of every program in the guest.
 pub const ENVIRONMENT: [(&str, &str); 4] =
     [("PATH", "/bin"), ("HOME", "/root"), ("TERM", "dumb"), ("PS1", "lab:\\w# ")];
 
-/// In the guest: mounts the disk with the file system, so that ext4 does no I/O in the background that a learner did not
-/// ask for: it neither writes its inode tables, nor reads its block bitmaps ahead, nor notes when a file was read.
+/// In the guest: mounts the disk with the file system. The options keep ext4 from background I/O that a learner did
+/// not ask for: it does not write its inode tables, read its block bitmaps ahead, or record when a file was read.
 ///
 /// # Errors
 /// If it can't be mounted.
 pub fn mount_fs() -> Result<()> {
     let mount = |options| mount(Some(FS_DEVICE), FS_MOUNT, Some("ext4"), MsFlags::MS_NOATIME, Some(options));
-    // 5.10 does not know the second, and does not read ahead.
+    // 5.10 does not know the second option, and does not read ahead.
     mount("noinit_itable,no_prefetch_block_bitmaps")
         .or_else(|_| mount("noinit_itable"))
         .or_cause(format!("cannot mount ext4 at {FS_MOUNT}"))
 }
 
-/// In the guest: unmounts it, if it is mounted, so that no file system does I/O.
+/// In the guest: unmounts the file system if it is mounted, so it does no I/O.
 ///
 /// # Errors
-/// If somebody is at work in it.
+/// If it is in use.
 pub fn unmount_fs() -> Result<()> {
     match umount(FS_MOUNT) {
         // It was not mounted.
@@ -39,7 +39,7 @@ pub fn unmount_fs() -> Result<()> {
     }
 }
 
-/// Waits until all that is to be written is written, then takes a file out of the page cache.
+/// Writes everything that is pending, then removes a file from the page cache.
 ///
 /// # Errors
 /// If there is no such file, or the kernel refuses.
@@ -55,11 +55,11 @@ pub fn evict(file: impl AsRef<Path>) -> Result<()> {
 /// # Errors
 /// If there is no such disk.
 pub fn queue(device: &str, file: &str) -> Result<PathBuf> {
-    let disk = fs::canonicalize(device).or_cause(format!("there is no {device}"))?;
+    let disk = fs::canonicalize(device).or_cause(format!("there is no disk {device}"))?;
     Ok(Path::new("/sys/block").join(disk.file_name().unwrap_or_default()).join("queue").join(file))
 }
 
-/// A file in `/proc` or `/sys` that gets its old value back when this is dropped.
+/// Changes a file in `/proc` or `/sys`. Dropping this restores the old value.
 #[derive(Debug)]
 pub struct Setting {
     file: PathBuf,
@@ -70,12 +70,12 @@ impl Setting {
     /// Writes another value.
     ///
     /// # Errors
-    /// If there is no such file, or the kernel does not take the value.
+    /// If there is no such file, or the kernel rejects the value.
     pub fn new(file: impl Into<PathBuf>, value: &str) -> Result<Self> {
         let file = file.into();
         let old = fs::read_to_string(&file).or_cause(format!("cannot read {}", file.display()))?;
         fs::write(&file, value).or_cause(format!("cannot write {value:?} to {}", file.display()))?;
-        // Of several values the one in brackets is the chosen one.
+        // If there are several values, the current one is in brackets.
         let chosen = old.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen);
         let old = chosen.unwrap_or(&old).trim().to_owned();
         Ok(Self { file, old })
@@ -85,7 +85,7 @@ impl Setting {
 impl Drop for Setting {
     fn drop(&mut self) {
         if let Err(error) = fs::write(&self.file, &self.old) {
-            eprintln!("warning: {} keeps another value than {:?}: {error}", self.file.display(), self.old);
+            eprintln!("warning: {} could not be reset to {:?}: {error}", self.file.display(), self.old);
         }
     }
 }

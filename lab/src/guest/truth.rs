@@ -1,4 +1,4 @@
-//! What the stages print, understood, and checked against what a workload says it did.
+//! Parses what the stages print, and checks it against what a workload reports.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,21 +11,21 @@ use common::{Error, OrCause, Result};
 use crate::guest::running::Observation;
 use crate::shared::workload::Done;
 
-/// What one line of a stage says.
+/// The meaning of a line that a stage prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// `submit_bio() called: NS` or `submit_bio(bio=0xADDR) called: NS`.
     Submit {
         /// The bio's address, if the stage prints it.
         bio: Option<u64>,
-        /// When, in nanoseconds.
+        /// The time in nanoseconds.
         ns: u64,
     },
     /// `bio_endio() called: NS` or `bio_endio (bio=0xADDR) called: NS`.
     End {
         /// The bio's address, if the stage prints it.
         bio: Option<u64>,
-        /// When, in nanoseconds.
+        /// The time in nanoseconds.
         ns: u64,
     },
     /// `blk_mq_start_request(rq=0xADDR) is called!`.
@@ -40,13 +40,13 @@ pub enum Event {
     },
     /// `START() -> END() time duration: NS ns`.
     Duration {
-        /// How long, in nanoseconds.
+        /// The duration in nanoseconds.
         ns: u64,
     },
 }
 
 impl Event {
-    /// Understands a message; `None` if it is none of ours.
+    /// Parses a message; `None` if no stage prints it.
     pub fn parse(message: &str) -> Option<Self> {
         let address = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
         if let Some((functions, duration)) = message.split_once(" time duration: ") {
@@ -80,7 +80,7 @@ impl Event {
     }
 }
 
-/// The events of a stage's lines, each with its line.
+/// The events in a stage's lines, each with its line.
 ///
 /// # Errors
 /// If a line is not one that a stage prints.
@@ -95,7 +95,7 @@ pub fn events(seen: &Observation) -> Result<Vec<(Line<'_>, Event)>> {
 /// The slowest bio that a stage reports at its end.
 ///
 /// # Errors
-/// If it reports none, or its report is not well formed.
+/// If it reports none, or its report is malformed.
 pub fn slowest(seen: &Observation) -> Result<SlowBio> {
     let broken = || Error::new("this reports no slowest bio").evidence(&seen.stdout);
     let number = |start: &str, end: &str| {
@@ -129,25 +129,25 @@ pub fn durations(events: &[(Line<'_>, Event)]) -> Vec<u64> {
 /// The last line that a latency stage prints.
 ///
 /// # Errors
-/// If it is not well formed.
+/// If it is malformed.
 pub fn unpaired(seen: &Observation) -> Result<Unpaired> {
     let line = seen.stdout.lines().last().unwrap_or_default();
     let number = |name: &str| {
         line.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix(": ")?.parse().ok())
     };
-    let told = |name: &str| {
+    let reported = |name: &str| {
         number(name).ok_or_else(|| Error::new(format!("no {name:?} in the report")).evidence(line))
     };
     Ok(Unpaired {
-        open: told("Starts without an end")?,
-        dropped: told("starts not recorded")?,
+        open: reported("Starts without an end")?,
+        dropped: reported("starts not recorded")?,
         unmatched: number("ends without a start"),
         too_short: number("durations too short"),
         missed: missed(seen),
     })
 }
 
-/// The functions of the stack that a stage reports, the outermost first, each as `=> NAME()` has it.
+/// The functions of the stack that a stage reports, outermost first, as in `=> NAME()`.
 pub fn stack(seen: &Observation) -> Vec<&str> {
     seen.stdout.lines().filter_map(|line| line.strip_prefix("=> ")).collect()
 }
@@ -155,7 +155,7 @@ pub fn stack(seen: &Observation) -> Vec<&str> {
 /// The counts that stages 08 and 09 report: pages that reads touched, hits, misses, and pages added beyond these.
 ///
 /// # Errors
-/// If the report is not well formed.
+/// If the report is malformed.
 pub fn page_cache(seen: &Observation) -> Result<[u64; 4]> {
     let broken = || Error::new("this reports no page-cache counts").evidence(&seen.stdout);
     let beyond = seen.stdout.lines().find_map(|line| {
@@ -176,12 +176,13 @@ pub fn page_cache(seen: &Observation) -> Result<[u64; 4]> {
     }
 }
 
-/// How many calls the kernel did not show to a stage, by its report; `None` if this kernel does not count them.
+/// How many calls the kernel did not show to a stage, according to its report; `None` if this kernel does not count
+/// them.
 pub fn missed(seen: &Observation) -> Option<u64> {
     seen.stdout.lines().last()?.rsplit_once("calls missed: ")?.1.parse().ok()
 }
 
-/// The sum of all histograms that a text shows.
+/// The sum of all histograms in a text.
 pub fn histogram(text: &str) -> Histogram {
     let row = |line: &str| {
         let (values, count) = line.strip_suffix('|')?.split_once(" : ")?;
@@ -195,7 +196,7 @@ pub fn histogram(text: &str) -> Histogram {
     text.lines().filter_map(row).map(one).sum()
 }
 
-/// The sums of the histograms that a text shows of each process, below a line `PID: 583 UID: 0 CMD: dd`.
+/// The sums of each process's histograms in a text, which follow a line `PID: 583 UID: 0 CMD: dd`.
 pub fn histograms(text: &str) -> BTreeMap<u32, Histogram> {
     let mut processes = BTreeMap::<_, Histogram>::new();
     for part in text.split("PID: ").skip(1) {
@@ -206,9 +207,9 @@ pub fn histograms(text: &str) -> BTreeMap<u32, Histogram> {
     processes
 }
 
-/// How many reads, and how many writes, all disks have completed, as they count them, by `/sys/block/DISK/stat`; the
-/// numbers are those of `/proc/diskstats`. A flush that belongs to a write is none; one for its own sake is counted as a
-/// write. See the kernel's `Documentation/block/stat.rst`.
+/// How many reads and writes all disks have completed, according to `/sys/block/DISK/stat`, which has the same
+/// numbers as `/proc/diskstats`. A flush that belongs to a write does not count; any other flush counts as a write.
+/// See the kernel's `Documentation/block/stat.rst`.
 ///
 /// # Errors
 /// If the disks can't be read.
@@ -219,29 +220,29 @@ pub fn disk_reads_and_writes() -> Result<(u64, u64)> {
     for disk in fs::read_dir("/sys/block").or_cause("cannot list the disks")?.flatten() {
         let stat = fs::read_to_string(disk.path().join("stat")).or_cause("cannot read a disk's counts")?;
         let field = |nth| stat.split_whitespace().nth(nth).and_then(|count| count.parse::<u64>().ok());
-        let broken = || Error::new("a disk's counts are not well formed").evidence(&stat);
+        let broken = || Error::new("a disk's counts are malformed").evidence(&stat);
         reads += field(READS).ok_or_else(broken)?;
         writes += field(WRITES).ok_or_else(broken)?;
     }
     Ok((reads, writes))
 }
 
-/// The same, together.
+/// The sum of both.
 ///
 /// # Errors
-/// As for [`disk_reads_and_writes`].
+/// Those of [`disk_reads_and_writes`].
 pub fn disk_ios() -> Result<u64> {
     disk_reads_and_writes().map(|(reads, writes)| reads + writes)
 }
 
-/// Checks what stage 07 printed while the disks counted so many reads and writes. Gives the verdict as a sentence.
+/// Checks what stage 07 printed while the disks counted `ios` reads and writes. Returns the verdict as a sentence.
 ///
 /// # Errors
-/// If the stage's lines are not the truth.
+/// If the stage's lines are wrong.
 pub fn of_requests(seen: &Observation, ios: u64) -> Result<String> {
     let events = events(seen)?;
     if !events.iter().any(|(_, event)| matches!(event, Event::Complete { .. })) {
-        return Err(Error::new("no line tells that a request has completed").evidence(&seen.stdout));
+        return Err(Error::new("no line reports a completed request").evidence(&seen.stdout));
     }
     let durations = durations(&events).len() as u64;
     let unmatched = unpaired(seen)?.unmatched.unwrap_or_default();
@@ -254,13 +255,13 @@ pub fn of_requests(seen: &Observation, ios: u64) -> Result<String> {
     Ok(format!("the disks count {ios} reads and writes, and the stage as many"))
 }
 
-/// Checks what stage 10 printed while `io` wrote past the page cache. Gives the verdict as a sentence.
+/// Checks what stage 10 printed while `io` wrote past the page cache. Returns the verdict as a sentence.
 ///
 /// # Errors
-/// If there are not as many lives as it wrote.
+/// If it didn't follow as many bios as `io` wrote.
 pub fn of_lives(seen: &Observation, done: &Done) -> Result<String> {
     let size = format!(" + {} bytes ", done.bytes / done.count);
-    // The outermost call says what the bio holds: submit_bio(), or a function of the file system that calls it.
+    // The outermost call names the bio's content: submit_bio(), or a function of the file system that calls it.
     let submits = seen.stdout.lines().filter(|line| line.contains("submit_bio("));
     let writes = submits.filter(|line| line.contains(" write ") && line.contains(&size)).count() as u64;
     let summary = seen.stdout.lines().last().unwrap_or_default();
@@ -274,10 +275,10 @@ pub fn of_lives(seen: &Observation, done: &Done) -> Result<String> {
     Ok(format!("io wrote {writes} times, and so many bios were submitted, followed, and ended"))
 }
 
-/// Checks what stage 08 or 09 printed while `io` read 4 KiB at a time. Gives the verdict as a sentence.
+/// Checks what stage 08 or 09 printed while `io` read 4 KiB at a time. Returns the verdict as a sentence.
 ///
 /// # Errors
-/// If the stage's counts are not the truth.
+/// If the stage's counts are wrong.
 pub fn of_reads(seen: &Observation, done: &Done) -> Result<String> {
     let [total, _, miss, beyond] = page_cache(seen)?;
     let disk = done.read_bytes / 4096;
@@ -290,11 +291,11 @@ pub fn of_reads(seen: &Observation, done: &Done) -> Result<String> {
     ))
 }
 
-/// Checks what a stage printed while `io` did direct writes, one after the other. Other tasks may have done I/O too.
-/// Gives the verdict as a sentence.
+/// Checks what a stage printed while `io` did direct writes, one after the other. Other tasks may also have done I/O.
+/// Returns the verdict as a sentence.
 ///
 /// # Errors
-/// If the stage's lines are not the truth.
+/// If the stage's lines are wrong.
 pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<String> {
     let wrong = |what: String| Error::new(what).evidence(format!("{done}\n{}", seen.stdout));
     let events = events(seen)?;
@@ -318,7 +319,7 @@ pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<S
         return Ok(sentence);
     }
 
-    // One after the other: each bio ends before the next is submitted.
+    // One after the other: each bio ends before the next one is submitted.
     let nexts = submits.iter().skip(1).map(|(_, ns)| *ns).chain([done.last_ns]);
     let mut durations = 0;
     for ((bio, start), next) in submits.iter().zip(nexts) {
@@ -345,7 +346,7 @@ pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<S
         if durations != done.count {
             return Err(wrong(format!("{} bios, but {durations} durations", done.count)));
         }
-        // What others have in flight may be open.
+        // Bios of other tasks may still be in flight.
         unpaired(seen)?;
         sentence += ", and every duration is end minus start";
     }

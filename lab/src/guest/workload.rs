@@ -1,6 +1,6 @@
-//! The workload tool `io`: I/O whose truth is known, for people and tests alike.
+//! The workload tool `io`: a known amount of I/O, for people and tests alike.
 //!
-//! It says what it did, so that what a stage prints can be checked against it.
+//! It reports what it did, so we can check a stage's output against that.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
@@ -18,7 +18,7 @@ use crate::shared::workload::{Done, Io, Kind, What};
 type Step = fn(&mut Target, u64) -> std::io::Result<()>;
 
 impl Kind {
-    /// How one I/O is done, and with which flags the target is opened for it.
+    /// How to do one I/O, and with which flags to open the target for it.
     fn step(&self) -> (Step, OFlag) {
         match self {
             Self::Write(_) => (Target::write, OFlag::O_DIRECT),
@@ -39,8 +39,8 @@ impl Io {
         let (kind, what) = self.kind.parts();
         let (step, flags) = self.kind.step();
         if flags.contains(OFlag::O_DIRECT) && what.size % 512 != 0 {
-            return Err(Error::new("a direct I/O is a multiple of the disk's sectors")
-                .evidence(format!("--size {} is no multiple of 512", what.size))
+            return Err(Error::new("the size of a direct I/O must be a multiple of the disk's sector size")
+                .evidence(format!("--size {} is not a multiple of 512", what.size))
                 .fix("use --size 4096"));
         }
         prepare(what)?;
@@ -58,7 +58,7 @@ impl Io {
                 what.open(flags)?.each(mine, step)
             };
             let others: Vec<_> = (1..what.threads).map(|thread| scope.spawn(move || work(thread))).collect();
-            // The first part is done here, so that with one thread the task is the process.
+            // The first part runs here, so with one thread, the task is the process.
             let mut results = vec![work(0)];
             results.extend(others.into_iter().map(|thread| {
                 thread.join().unwrap_or_else(|_| Err(Error::new("a thread of the workload panicked")))
@@ -89,15 +89,15 @@ fn now() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| Duration::from(time).as_nanos() as u64)
 }
 
-/// What was read from disks for this process so far, in bytes.
+/// How many bytes were read from disks for this process so far.
 fn read_bytes() -> Result<u64> {
     let io = std::fs::read_to_string("/proc/self/io").or_cause("cannot read /proc/self/io")?;
     let bytes = io.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok());
-    bytes.ok_or_else(|| Error::new("the kernel does not tell what a process reads").evidence(io))
+    bytes.ok_or_else(|| Error::new("the kernel does not report what a process reads").evidence(io))
 }
 
-/// Makes a file as long as the workload needs it, with its data on disk: a direct write then changes data only and
-/// takes one bio, without the file system's journal.
+/// Makes a file as long as the workload needs, with its data on disk. A direct write then changes only data and takes
+/// one bio, without the file system's journal.
 fn prepare(what: &What) -> Result<()> {
     let cannot = || format!("cannot prepare {}", what.target.display());
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&what.target);
@@ -123,7 +123,7 @@ fn prepare(what: &What) -> Result<()> {
 
 impl What {
     fn open(&self, flags: OFlag) -> Result<Target> {
-        // Room to begin at a page's border inside of it, as O_DIRECT wants.
+        // With room to begin at a page boundary, as O_DIRECT requires.
         let buffer = vec![0xb1; self.size as usize + ALIGNMENT];
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open(&self.target);
         Ok(Target {
@@ -150,7 +150,7 @@ impl Target {
         if self.what.random {
             posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM)
                 .or_cause("cannot advise the kernel of random reads")?;
-            // The same order each time, so that runs can be compared.
+            // The same order each time, so runs can be compared.
             fastrand::Rng::with_seed(blocks.len() as u64).shuffle(&mut blocks);
         }
         for (nth, block) in blocks.into_iter().enumerate() {
@@ -177,17 +177,17 @@ impl Target {
     #[allow(unsafe_code)]
     fn read_map(&mut self, offset: u64) -> std::io::Result<()> {
         let size = self.what.size as usize;
-        // SAFETY: as long as the file keeps its length; nobody shortens the workload's own file.
+        // SAFETY: valid as long as the file keeps its length, and nobody shortens the workload's own file.
         let map = unsafe { MmapOptions::new().offset(offset).len(size).map(&self.file) }?;
         self.buffer[..size].copy_from_slice(&map);
         Ok(())
     }
 
-    /// Takes the target out of the page cache.
+    /// Removes the target from the page cache.
     fn evict(&self) -> Result<()> {
         self.file.sync_all().or_cause("cannot write the file's data to disk")?;
         posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
-            .or_cause("cannot take the file out of the page cache")
+            .or_cause("cannot remove the file from the page cache")
     }
 }
 
@@ -223,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_told() {
+    fn invalid_arguments_are_errors() {
         insta::assert_snapshot!(io(&["write", "/nowhere/file"]).unwrap_err(), @r"
         cannot prepare /nowhere/file
           evidence: No such file or directory (os error 2)
         ");
         insta::assert_snapshot!(io(&["write", "/dev/null", "--size", "1000"]).unwrap_err(), @r"
-        a direct I/O is a multiple of the disk's sectors
-          evidence: --size 1000 is no multiple of 512
+        the size of a direct I/O must be a multiple of the disk's sector size
+          evidence: --size 1000 is not a multiple of 512
           fix:      use --size 4096
         ");
     }

@@ -11,10 +11,10 @@ use libtest_mimic::Trial;
 
 use crate::{BOOT_LIMIT, Fleet, failed, variants};
 
-/// What the check must find wrong with a starting point, or with a stage that is taken for the next one: any of these.
-/// An exercise that fails for another reason would teach something else.
+/// The fault that the check must find in a starting point, or in a stage that is checked as the next one; any of
+/// these. An exercise that fails for another reason would teach something else.
 const FAULTS: [(&str, &[&str]); 27] = [
-    ("01.1", &["and 16 lines tell of them"]),
+    ("01.1", &["and 16 lines report them"]),
     ("01.2", &["and 0 lines submit_bio(bio=0x"]),
     ("02", &["no bio_endio() for the bio"]),
     ("02.1", &["no line says Starts: N, ends: N"]),
@@ -24,7 +24,7 @@ const FAULTS: [(&str, &[&str]); 27] = [
     ("03.1", &["writes ended, so none is open"]),
     ("03.2", &["and 0 lines that end in: ns, submitted by PID"]),
     ("04", &["this reports no slowest bio"]),
-    // The slowest may end on the CPU whose record is looked at.
+    // The slowest may end on the CPU whose record the program prints.
     ("04.1", &["the longest duration is", "no line says: It ended on CPU"]),
     ("04.2", &["no line says: Min latency"]),
     ("05", &["were written at sector"]),
@@ -33,7 +33,7 @@ const FAULTS: [(&str, &[&str]); 27] = [
     ("06", &["the slowest bio's stack does not end in submit_bio()"]),
     ("06.1", &["the stack does not end in submit_bio()"]),
     ("06.2", &["no line says Code paths: N, bios: N"]),
-    ("07", &["no line tells that a request has completed"]),
+    ("07", &["no line reports a completed request"]),
     // 5.10 has no such function.
     ("07.1", &["requests ended, with iostats=0", "ended before it was attached"]),
     ("07.2", &["no line says Reads: N, writes: N"]),
@@ -82,7 +82,7 @@ pub fn trials(soak: bool) -> Vec<Trial> {
                 trial(&exercise.id(), "solution_passes", *kernel, name(&exercise, "solved"), true);
             }
         }
-        // To write the stage itself: its parent is not it yet.
+        // The exercise to write the stage itself: its parent must not pass.
         if let Ok(parent) = workbook.parent(stage) {
             for kernel in faulty {
                 trial(&stage.name(), "parent_fails", *kernel, parent.binary(), false);
@@ -95,7 +95,7 @@ pub fn trials(soak: bool) -> Vec<Trial> {
     trials
 }
 
-/// The name of an exercise's starting point or solution as a program.
+/// The program name of an exercise's starting point or solution.
 fn name(exercise: &Exercise<'_>, what: &str) -> String {
     format!("{}-{what}", exercise.binary())
 }
