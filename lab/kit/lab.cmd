@@ -1,8 +1,8 @@
 @echo off
-rem Starts the guest of this kit in QEMU on Windows, under emulation. Untested. The launcher with all the rest is lab, for Linux.
+rem Starts the guest of this kit in QEMU on Windows, under emulation. Untested. The full launcher is lab, for Linux.
 rem   lab.cmd            open a shell in the guest
 rem   lab.cmd run 03     run a stage there; also: lab.cmd run 03 --io sync, lab.cmd demo
-rem   set KERNEL=7.2     choose another kernel first. Arguments are words without blanks and quotes.
+rem   set KERNEL=7.2     choose another kernel first. The arguments must not contain blanks or quotes.
 setlocal
 set KIT=%~dp0
 set /p DEFAULT=<"%KIT%kernels\default"

@@ -1,10 +1,10 @@
 # shellcheck shell=sh
-# The guest's machine: QEMU, its pipes and files, the keys that are typed for it, and its end. Part of ../lab.
+# The guest's machine: QEMU, its pipes and files, the keys that the user types for it, and its end. Part of ../lab.
 
-# A word of the kernel's command line.
+# Encodes a word for the kernel's command line.
 encode() { printf '%s' "$1" | tr '\n\t' '  ' | sed 's/%/%25/g; s/ /%20/g; s/"/%22/g; s/,/%2C/g'; }
 
-# The kind and the size of the user's terminal; a program whose output goes elsewhere is to print no colours.
+# The type and the size of the user's terminal. A program whose output goes elsewhere should print no colors.
 terminal() {
 	[ -z "$apart" ] || TERM=dumb
 	size=$(stty size <&3 2>/dev/null)
@@ -12,12 +12,12 @@ terminal() {
 	echo "$(encode "${TERM:-dumb}"),${size% *},${size#* }"
 }
 
-# tell_size CONSOLE FOLDER: tells the guest of a machine how large the window of its console is.
+# tell_size CONSOLE FOLDER: sends the size of a console's window to the guest of a machine.
 tell_size() {
 	size=$(stty size <&3 2>/dev/null)
 	case $size in
 	'' | 0*) ;;
-	# Also for reading, so that it does not wait if the machine is gone.
+	# Opened for reading, too, so it does not block if the machine is gone.
 	*) { echo "$1 $size" 1<>"$2/sizes"; } 2>/dev/null ;;
 	esac
 }
@@ -48,7 +48,7 @@ emulate() {
 
 # machine ACCEL: becomes QEMU.
 machine() {
-	# In a session of its own: Ctrl-C is for the program in the guest, not for the machine.
+	# In its own session: Ctrl-C is for the program in the guest, not for QEMU.
 	session=$(command -v setsid)
 	request="lab.argv=$argv lab.term=$(terminal)${apart:+ lab.stderr=apart}"
 	cd "$tmp" && TMPDIR=$PWD && export TMPDIR && emulate "$1" 3<&- 5<&-
@@ -56,12 +56,12 @@ machine() {
 
 tmp='' machine='' watcher='' normal='' asked='' stopped=''
 clean() {
-	# A window that is closed says so more than once.
+	# When a window closes, we may get the signal more than once.
 	trap '' INT TERM HUP QUIT
 	give_back_keys
 	if [ -n "$machine" ]; then
 		kill_machine
-		# It leaves a last word in the folder.
+		# QEMU still writes to the folder when it ends.
 		wait "$machine" 2>/dev/null
 	fi
 	end_helpers
@@ -69,24 +69,25 @@ clean() {
 }
 end_helpers() {
 	[ -n "$watcher" ] || return
-	# Waited for, or else bash says that they were killed.
+	# Without wait, bash would report that they were killed.
 	ids="$watcher $(cat "$tmp/helpers.$$" 2>/dev/null)"
 	# shellcheck disable=SC2086 # the ids are words
 	{ kill -9 $ids; wait $ids; } 2>/dev/null
 }
 kill_machine() { [ -e "$tmp/ended" ] || ! pid=$(cat "$tmp/pid" 2>/dev/null) || kill -9 "$pid" 2>/dev/null; }
 
-# What runs beside this script ends by itself or with it: a TERM for the whole group must not take the program's last words, and
-# the HUP that a terminal's first process leaves not who watches over it.
+# For processes beside this script, which end on their own or together with it. They ignore TERM, because a TERM for
+# the whole group must not cut off the program's last output. They ignore HUP, because the watcher must survive the
+# HUP that follows when a terminal's first process ends.
 stay() { trap '' TERM HUP; }
-# What was just started is such.
+# Notes the process that was just started as such a helper.
 note() { echo $! >>"$tmp/helpers.$$"; }
 
-# If this launcher is killed, nothing of it may stay.
+# If somebody kills this launcher, all its processes must end.
 watch_over() {
 	{
 		stay
-		# Or it would keep the stick in use.
+		# Otherwise the watcher would keep the stick in use.
 		cd /
 		while sleep 1 && kill -0 $$; do :; done
 		# shellcheck disable=SC2046 # the ids are words
@@ -95,10 +96,10 @@ watch_over() {
 	watcher=$!
 }
 
-# What is typed. Not by cat: that of busybox keeps its output for itself while it waits for a key.
+# Reads what the user types. We don't use cat, because busybox's cat holds its output back while it waits for a key.
 typed() { exec dd bs=4096 <&3 2>/dev/null; }
 
-# From here on every key is the guest's, but Ctrl-].
+# From here on, every key except Ctrl-] goes to the guest.
 take_keys() {
 	[ -t 3 ] || return
 	normal=$(stty -g <&3)
@@ -109,21 +110,22 @@ take_keys() {
 	stty -iexten isig intr '^]' quit undef susp undef min 1 time 0 <&3
 }
 give_back_keys() { [ -z "$normal" ] || stty "$normal" <&3; }
-# The line that Ctrl-] leaves is the guest's.
+# Ctrl-] leaves the cursor on the guest's line, so begin a new one.
 leave_line() { [ -z "$normal" ] || printf '\r\n' >&2; }
 
-# Asks the program to end, as Ctrl-C does. If it does not, or somebody insists, or it is Ctrl-], ends the machine.
+# Asks the program to end, as Ctrl-C does. Ends the machine if the program does not end, if somebody insists, or on
+# Ctrl-].
 end() {
 	if [ -e "$tmp/up" ] && [ -z "$normal$asked" ]; then
 		asked=yes
 		printf '\003' >&5
-		# Second by second: what is left of it when it is not needed any more keeps the stick in use.
+		# Sleeps in steps of one second, because a leftover sleep keeps the stick in use.
 		{
 			stay
 			left=$patience
 			while [ "$left" -gt 0 ] && sleep 1; do left=$((left - 1)); done
 			kill_machine
-			# Whoever reads from us may have stopped to.
+			# The process that reads from us may have stopped reading.
 			# shellcheck disable=SC2086 # the ids are words
 			kill -9 $readers
 		} >/dev/null 2>&1 3<&- 5<&- &
@@ -134,17 +136,17 @@ end() {
 	kill_machine
 }
 
-# boot ACCEL SECONDS: starts the machine and waits until it is up. Fails if it does not come up in time.
+# boot ACCEL SECONDS: starts the machine and waits until it is up. Fails if that takes too long.
 boot() {
 	end_helpers
 	rm -f "$tmp"/*
 	mkfifo "$tmp/in" "$tmp/out" "$tmp/second.in" "$tmp/second.out" "$tmp/sizes" "$tmp/stderr" || exit 1
 	watch_over
-	# Looked at from now on.
+	# From now on, we read these files.
 	: >"$tmp/status"
 	: >"$tmp/console"
 	: >"$tmp/words"
-	# Also for reading, so that it can be opened before the machine is there.
+	# Opened for reading, too, so the open does not wait for the machine.
 	exec 5<>"$tmp/in"
 	{
 		stay
@@ -155,10 +157,10 @@ boot() {
 		echo $? >"$tmp/ended"
 	} 2>/dev/null &
 	machine=$!
-	# When nobody reads any more, as after `| head -3`, the program is asked to end.
+	# If the reader goes away, as `head -3` does, ask the program to end.
 	{
 		stay
-		# Not before the user's terminal is the guest's, which asks it where its cursor is.
+		# Not before the guest has the user's terminal, because the guest asks it for the cursor's position.
 		until [ -e "$tmp/ready" ] || [ -e "$tmp/ended" ]; do sleep 0.1 || sleep 1; done
 		cat 2>"$tmp/unwritten"
 		printf '\003' >&5
@@ -170,7 +172,7 @@ boot() {
 	note
 	start=$(now)
 	until grep -q '^ready' "$tmp/status"; do
-		# After an internal error of KVM QEMU goes on for ever, without running the guest.
+		# After an internal error of KVM, QEMU goes on forever without running the guest.
 		[ ! -e "$tmp/ended" ] || : >"$tmp/died"
 		if [ -n "$stopped" ] || [ -e "$tmp/died" ] || grep -q '^failed' "$tmp/status" ||
 			[ $(($(now) - start)) -ge "$2" ] || grep -q 'KVM internal error' "$tmp/words"; then
@@ -183,7 +185,7 @@ boot() {
 	: >"$tmp/up"
 }
 
-# What went wrong with the machine, from what it left.
+# Finds out what went wrong with the machine, from the files that it left, and fails.
 tell() {
 	failed=$(sed -n 's/^failed //p' "$tmp/status")
 	words=$(tail -n 5 "$tmp/words")
@@ -191,25 +193,26 @@ tell() {
 	panic=$(tr -d '\r' <"$tmp/console" | grep -A 25 -m 1 -E 'BUG: |Oops|general protection fault|Kernel panic')
 	case $words in
 	*'annot set up guest memory'* | *'annot allocate memory'*)
-		fail "there is too little memory for the guest" "$words" 'close what takes memory, such as a browser' ;;
+		fail "there is too little memory for the guest" "$words" 'close programs that use much memory, such as a browser' ;;
 	*'No space left'*)
-		fail "there is no room for the guest's disks" "$words" 'make room there, or name another folder: TMPDIR=FOLDER ./lab ...' ;;
+		fail "there is no room for the guest's disks" "$words" 'free some space there, or name another folder: TMPDIR=FOLDER ./lab ...' ;;
 	esac
 	[ -z "$failed" ] || fail "$failed" '' ''
 	[ -z "$panic" ] || fail "the guest's kernel panicked" "$panic" 'try again; if it panics again, try another kernel: --kernel VERSION'
 	[ -z "$asked" ] || fail "the program did not end within $patience s" "$last" ''
 	if [ -e "$tmp/died" ]; then
-		fail "the emulator ended" "${words:-it said nothing. $last}" \
-			'see whether this machine has what the kit needs: ./lab check; or try another kernel: --kernel VERSION'
+		fail "the emulator ended" "${words:-it printed nothing. $last}" \
+			'check whether this machine has what the kit needs: ./lab check; or try another kernel: --kernel VERSION'
 	fi
 	fail "the guest hangs: it has not answered for $boot_limit s" "${words:+QEMU: $words
 }the console's last lines:
 $last" 'try again; if it hangs again, try another kernel: --kernel VERSION'
 }
 
-# Seconds until a boot is given up, one that the processor helps with, and a program that was asked to end and prints nothing.
+# Limits in seconds: for a boot, for a boot with an accelerator, and for a program that was asked to end and prints
+# nothing.
 boot_limit=${LAB_BOOT_LIMIT:-120} help_limit=${LAB_HELP_LIMIT:-10} patience=${LAB_PATIENCE:-60}
-# Boots with what the processor can do for the guest, if that works, else with emulation, which always does.
+# Boots with the machine's accelerator if that works, and otherwise with emulation, which always works.
 start() {
 	accel=$(accelerator)
 	this="$accel is broken on $(uname -r)"
@@ -228,17 +231,17 @@ start() {
 		tell
 	fi
 	how='under emulation (TCG)'
-	# It was the processor's fault only if the same machine boots without it.
+	# Blame the accelerator only if the same machine boots without it.
 	if [ -n "$tried" ]; then
-		explain "$accel does not work on this machine; emulation is used from now on" "$tried" \
-			'none is needed. If you mended it, ./lab check tries it again'
-		# If it can't be remembered, it is tried again next time.
+		explain "$accel does not work on this machine, so the kit uses emulation from now on" "$tried" \
+			'none is needed. If you have fixed it, ./lab check tries it again'
+		# If we can't save this, we try it again next time.
 		{ mkdir -p "${broken%/*}" && echo "$this" >"$broken"; } 2>/dev/null
 	fi
 }
 
 new_folder() {
-	# What launchers that were killed left.
+	# Remove the folders of launchers that were killed.
 	for folder in "$scratch"/lab-kit.*; do
 		! is_ours "$folder" || is_alive "$folder" || rm -rf "$folder"
 	done

@@ -1,4 +1,5 @@
-//! `cargo lab bundle`: the room kit, a folder for a USB stick with all that a laptop needs but QEMU. Its launcher is `lab/kit/lab`.
+//! `cargo lab bundle`: the room kit, a folder for a USB stick with everything that a laptop needs except QEMU. Its
+//! launcher is `lab/kit/lab`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,29 +20,30 @@ use crate::machine::qemu::FS_BYTES;
 use crate::shared::kit;
 use crate::workbook::{Program, Workbook};
 
-/// What a kit is to hold.
+/// What to put into a kit.
 #[derive(Clone, Debug, Default)]
 pub struct KitOptions {
-    /// Kernels by their series; all of the matrix if none is named.
+    /// Kernels by their series; empty for all of the matrix.
     pub kernels: Vec<String>,
-    /// Its folder; `room-kit` in Cargo's target folder if none is named.
+    /// Its folder; by default `room-kit` in Cargo's target folder.
     pub out: Option<PathBuf>,
-    /// Also all that is needed to build the workbook without a network.
+    /// Whether to add everything that is needed to build the workbook without a network.
     pub with_sources: bool,
 }
 
-/// By this file a folder is known as a kit. It has the checksum of every other file.
+/// The checksums of all other files. A folder with this file may be a kit.
 const SUMS: &str = "SHA256SUMS";
-/// The sources as they were committed.
+/// The sources of the last commit.
 const SOURCES: &str = "sources.tar.xz";
-/// The same, with the libraries that they need.
+/// The same sources, with the libraries that they need.
 const BUILD: &str = "build-kit.tar.xz";
-/// The licenses of what is in it, and where its sources are.
+/// The licenses of what is in the kit, and where its sources are.
 const LICENSES: &str = "LICENSES.txt";
-/// The guest's root. It unpacks in a moment: zstd, which Debian's kernels know from 5.10 on.
+/// The guest's root file system. We compress it with zstd because that unpacks fast, and Debian's kernels support it
+/// since 5.10.
 const INITRAMFS: &str = "initramfs";
 
-/// Cargo's settings to take libraries from the folder beside them, and never ask a network.
+/// Cargo settings that take libraries from the folder beside them and never use a network.
 const VENDORED: &str = r#"
 [source.crates-io]
 replace-with = "vendored-sources"
@@ -61,17 +63,17 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
     let kernels = chosen(&options.kernels)?.into_iter().map(|series| kernels::find(series.name));
     let kernels = kernels.collect::<Result<Vec<_>>>()?;
     let out = options.out.clone().unwrap_or_else(|| workbook.target.join("room-kit"));
-    // It is about to be replaced. Others have such sums, too.
+    // We are about to replace this folder, so make sure that it is a kit. Other folders have SHA256SUMS, too.
     let is_kit = [SUMS, INITRAMFS, "lab"].iter().all(|file| out.join(file).exists());
     if out.exists() && !is_kit {
-        return Err(Error::new(format!("{} is there and is no kit", out.display()))
-            .evidence(format!("it has not all of {SUMS}, {INITRAMFS} and lab"))
-            .fix("name a folder that is not there yet: --out DIR"));
+        return Err(Error::new(format!("{} exists and is not a kit", out.display()))
+            .evidence(format!("it lacks one of {SUMS}, {INITRAMFS} and lab"))
+            .fix("name a folder that does not exist yet: --out DIR"));
     }
-    let out = std::path::absolute(out).or_cause("the folder has no absolute name")?;
+    let out = std::path::absolute(out).or_cause("cannot find out the folder's absolute path")?;
     let above = out.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
-    // Made beside the place and moved there when it is whole.
+    // Make the kit in a folder next to it, and rename it when it is complete.
     let work =
         tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))?;
     let folder = work.path().join("kit");
@@ -87,7 +89,7 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
     ];
     if options.with_sources && !workbook.root.join(".git").exists() {
         return Err(Error::new("there are no sources to put into the kit")
-            .evidence(format!("{} is no clone of the workbook", workbook.root.display()))
+            .evidence(format!("{} is not a clone of the workbook", workbook.root.display()))
             .fix("leave out --with-sources, or make the kit in a clone"));
     }
     if options.with_sources {
@@ -116,11 +118,11 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The kernels of these names, or all. Only what is tested goes to a room, and what is named twice goes once.
+/// The kernels of these names, or all. A kit gets only kernels that are tested, and each only once.
 fn chosen(names: &[String]) -> Result<Vec<Series>> {
     if let Some(other) = names.iter().find(|name| Series::of(name).is_none()) {
-        return Err(Error::new(format!("{other} is not of the matrix"))
-            .evidence("a kit's kernels have their modules with them")
+        return Err(Error::new(format!("a kit can't include a kernel {other}"))
+            .evidence("a kit needs a kernel's modules, and the lab has those of its own kernels only")
             .fix(format!("name one of {}", MATRIX.map(|series| series.name).join(", "))));
     }
     let is_wanted = |series: &Series| names.is_empty() || names.iter().any(|name| name == series.name);
@@ -140,7 +142,7 @@ pub fn verify(folder: &Path) -> Result<ExitCode> {
     let mut names: Vec<_> = names.collect();
     names.sort();
     let run = |arguments: &[&str]| -> Result<bool> {
-        // By the shell: a stick has no programs.
+        // With sh, because a stick may be mounted without execute permission.
         let status = Command::new("sh").arg(&launcher).args(arguments).status();
         Ok(status.or_cause("cannot start sh")?.success())
     };
@@ -156,23 +158,23 @@ pub fn verify(folder: &Path) -> Result<ExitCode> {
     }
     if !bad.is_empty() || names.is_empty() {
         return Err(Error::new("the kit does not do what it should")
-            .evidence(format!("failed: {}; their words above", bad.join(", ")))
+            .evidence(format!("failed: {}; see their errors above", bad.join(", ")))
             .fix("make it again: make bundle"));
     }
     print_text(format_args!("\nEvery stage and example ran on {}.", names.join(", ")))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is done to make a kit.
+/// One step of making a kit.
 type Step = fn(&mut Kit) -> Result<()>;
 
 struct Kit {
     workbook: Workbook,
     kernels: Vec<Kernel>,
     folder: PathBuf,
-    /// What there is, and its bytes.
+    /// The parts and their bytes.
     parts: Vec<(String, u64)>,
-    /// What is not there, and why.
+    /// What the kit lacks, and why.
     notes: Vec<String>,
 }
 
@@ -204,7 +206,7 @@ impl Kit {
         let binaries = self.workbook.build_small()?;
         let bare = self.folder.join("bare");
         let programs = self.programs();
-        // Of the folders only the names matter in the guest.
+        // In the guest, only the names of the folders matter.
         let mut known = self.workbook.clone();
         let stages = known.stages.iter_mut().chain(&mut known.tools);
         stages.for_each(|stage| stage.folder = stage.package().into());
@@ -221,7 +223,7 @@ impl Kit {
             ],
         };
         image::write(&bare, &content)?;
-        // The stages are much alike; with a window as large as all of them, most of each is in the others.
+        // The stages are very similar, so a window that spans all of them compresses most of each away.
         let mut zstd = ZSTD.command()?;
         zstd.args(["-19", "--long=27", "-T1", "--quiet", "--rm", "-o"])
             .arg(self.folder.join(INITRAMFS))
@@ -231,7 +233,7 @@ impl Kit {
         Ok(())
     }
 
-    /// The programs as the guest's shell and the README list them.
+    /// The list of programs for the guest's shell and the README.
     fn programs(&self) -> String {
         let programs = self.workbook.programs();
         programs.map(|program| format!("  {:<20}{}\n", program.binary(), program.title())).collect()
@@ -243,11 +245,13 @@ impl Kit {
 
     fn sources(&mut self) -> Result<()> {
         if !self.workbook.root.join(".git").exists() {
-            self.notes.push("No sources: this is no clone of the workbook.".to_owned());
+            self.notes.push("No sources: this is not a clone of the workbook.".to_owned());
             return Ok(());
         }
         if !self.git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty() {
-            self.notes.push("The sources are those of the last commit; there are changes since.".to_owned());
+            self.notes.push(
+                "The sources are those of the last commit, without your changes since then.".to_owned(),
+            );
         }
         let tar = self.folder.join("sources.tar");
         let path = tar.display().to_string();
@@ -260,7 +264,7 @@ impl Kit {
     fn book(&mut self) -> Result<()> {
         let book = self.workbook.target.join("book");
         if !book.join("index.html").exists() {
-            self.notes.push("No book: make docs builds it; then make the kit again.".to_owned());
+            self.notes.push("No book: build it with make docs, then make the kit again.".to_owned());
             return Ok(());
         }
         copy_tree(&book, &self.folder.join("book"))?;
@@ -268,7 +272,7 @@ impl Kit {
         Ok(())
     }
 
-    /// The workbook with all libraries and the settings to use them.
+    /// The workbook with all libraries, and with the settings to use them.
     fn build_kit(&mut self) -> Result<()> {
         let work = tempfile::tempdir().or_cause("cannot make a folder")?;
         let tree = work.path().join("workbook");
@@ -290,7 +294,7 @@ impl Kit {
         Ok(())
     }
 
-    /// What others have made, and under which terms.
+    /// The list of what others have made, and of its licenses.
     fn licenses(&mut self) -> Result<()> {
         let busybox = BUSYBOX.find()?;
         let mut files = vec![busybox];
@@ -312,7 +316,7 @@ impl Kit {
         let launcher = self.folder.join("lab");
         fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755))
             .or_cause("cannot make the launcher a program")?;
-        // Windows' shell wants its own ends of lines.
+        // Windows' shell needs CRLF line endings.
         self.write("lab.cmd", include_str!("../../kit/lab.cmd").replace('\n', "\r\n"))?;
         let names: Vec<_> = self.kernels.iter().map(|kernel| &*kernel.name).collect();
         let readme = include_str!("../../kit/README.md")
@@ -346,29 +350,29 @@ impl Kit {
     }
 }
 
-/// Compresses a file in its place. The same everywhere: what several threads make differs with their number.
+/// Compresses a file in place. Uses one thread, because xz's output depends on the number of threads.
 fn xz(level: &str, file: &Path) -> Result<()> {
     let mut xz = XZ.command()?;
     xz.env_remove("XZ_DEFAULTS").env_remove("XZ_OPT").args([level, "-T1"]).arg(file);
     output(&mut xz).map(drop)
 }
 
-/// The blocks of the disk with the file system, always the same ones.
+/// The blocks of the disk with the file system, which are always the same.
 fn file_system() -> Result<Vec<u8>> {
     const UUID: &str = "6c616200-0000-4000-8000-000000000000";
     let disk = tempfile::NamedTempFile::new().or_cause("cannot make a disk")?;
     disk.as_file().set_len(FS_BYTES).or_cause("cannot make a disk")?;
     let mut mke2fs = MKE2FS.command()?;
-    // What e2fsprogs' own tests have instead of the time.
+    // The fixed time that e2fsprogs' own tests use.
     mke2fs.env("E2FSPROGS_FAKE_TIME", "1500000000");
-    // Its own settings and not those of this machine: where there is no such file it takes them.
+    // mke2fs uses its built-in settings instead of this machine's if this file does not exist.
     mke2fs.env("MKE2FS_CONFIG", "/nonexistent/mke2fs.conf");
     mke2fs.args(["-q", "-F", "-t", "ext4", "-U", UUID, "-E", &format!("hash_seed={UUID}")]);
     output(mke2fs.arg(disk.path()))?;
     Ok(kit::blocks(&fs::read(disk.path()).or_cause("cannot read the disk")?))
 }
 
-/// All files below a folder, by their names from there.
+/// All files below a folder, by their paths within it.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?.flatten() {
@@ -405,6 +409,6 @@ mod tests {
         assert_eq!(chosen(&["6.12", "5.10", "6.12"]).unwrap(), ["5.10", "6.12"]);
         assert_eq!(chosen(&[]).unwrap(), MATRIX.map(|series| series.name));
         let error = chosen(&["6.12", "4.19"]).unwrap_err().to_string();
-        assert!(error.contains("4.19 is not of the matrix") && error.contains("6.12"), "{error}");
+        assert!(error.contains("a kernel 4.19") && error.contains("6.12"), "{error}");
     }
 }

@@ -1,16 +1,17 @@
-//! QEMU's command line in the languages of the room kit's launchers. `cargo lab sync` writes it between their marks.
+//! QEMU's command line in the languages of the room kit's launchers. `cargo lab sync` writes it between its markers
+//! there.
 
 use crate::machine::qemu::{CommandLine, Disks, Port, emulation, hardware};
 
 /// How long a line of a launcher may be.
 const WIDTH: usize = 120;
 
-/// The words of the kernel's command line that only a launcher needs: how many serial ports the kernel looks for, and the request.
+/// The words of the kernel's command line that only a launcher needs: the number of serial ports, and the request.
 fn append(request: &str) -> String {
     format!("8250.nr_uarts=6 {request}")
 }
 
-/// A function of `lab/kit/parts/machine.sh`.
+/// A function for `lab/kit/parts/machine.sh`.
 pub(crate) fn for_sh() -> String {
     let line = CommandLine {
         processors: &["$@".to_owned()],
@@ -26,7 +27,7 @@ pub(crate) fn for_sh() -> String {
             ("stderr", Port::File("stderr".as_ref())),
         ],
         disks: Disks::Zeros,
-        // A laptop\'s QEMU may be built without it: that of macOS and Windows is.
+        // QEMU may be built without the sandbox, and on macOS and Windows it is.
         sandbox: false,
     };
     let sh = |words: &[String]| words.iter().map(|word| quoted(word, '$')).collect::<Vec<_>>();
@@ -45,7 +46,7 @@ pub(crate) fn for_sh() -> String {
     )
 }
 
-/// The command of `lab/kit/lab.cmd`.
+/// The command for `lab/kit/lab.cmd`.
 pub(crate) fn for_cmd() -> String {
     let line = CommandLine {
         processors: &emulation("max"),
@@ -59,7 +60,7 @@ pub(crate) fn for_cmd() -> String {
             ("status", Port::Nothing),
         ],
         disks: Disks::Zeros,
-        // A laptop\'s QEMU may be built without it: that of macOS and Windows is.
+        // QEMU may be built without the sandbox, and on macOS and Windows it is.
         sandbox: false,
     };
     let words: Vec<_> = line.words().iter().map(|word| quoted(word, '%')).collect();
@@ -67,12 +68,12 @@ pub(crate) fn for_cmd() -> String {
     format!("rem Written by `cargo lab sync`: change lab/src/machine/qemu.rs.\n{line}\n")
 }
 
-/// A word in quotes if it has a blank or a variable.
+/// Quotes a word that has a blank or a variable.
 fn quoted(word: &str, variable: char) -> String {
     if word.contains([' ', variable]) { format!("\"{word}\"") } else { word.to_owned() }
 }
 
-/// Words in lines, `between` which is what continues a command. An option stays with its value.
+/// Wraps words into lines and continues each with `between`. An option stays on the line of its value.
 fn wrapped(begin: &str, words: &[String], between: &str) -> String {
     const TAB: usize = 4;
     let columns = |text: &str| text.chars().map(|c| if c == '\t' { TAB } else { 1 }).sum::<usize>();
@@ -82,7 +83,7 @@ fn wrapped(begin: &str, words: &[String], between: &str) -> String {
         let value = rest.next_if(|next| !next.starts_with('-') && *next != "\"$@\"");
         let option = value.map_or_else(|| word.clone(), |value| format!("{word} {value}"));
         let last = lines.rsplit('\n').next().unwrap_or_default();
-        // Room for the mark at the line's end.
+        // Leave room for the character that continues the line.
         let fits = columns(last) + 1 + option.len() + 2 <= WIDTH;
         lines += if fits { " " } else { between };
         lines += &option;

@@ -1,7 +1,8 @@
-//! `LICENSES.txt` of a room kit: whose work is in it, under which license, in exactly which version, and how to get its source.
+//! `LICENSES.txt` of a room kit: whose work the kit contains, under which license and in exactly which version, and
+//! how to get its source.
 //!
-//! Whoever hands a kit out distributes Linux and busybox, and the GPL asks two things of them: the license's text, and the
-//! source or an offer of it.
+//! Whoever hands out a kit distributes Linux and busybox, and the GPL requires two things of them: the license's
+//! text, and the source or an offer of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -18,7 +19,7 @@ use crate::machine::kernels::Kernel;
 use crate::machine::lock::Lock;
 use crate::workbook::Workbook;
 
-/// What the file says before its lists.
+/// The text before the file's lists.
 const ABOUT: &str = "\
 What is in this kit, under which license, and where its source is
 
@@ -30,7 +31,7 @@ you their source, for three years and for no more than the cost of copying it. A
 system `apt-get source PACKAGE=VERSION` fetches it, and Debian's snapshot archive keeps every version.
 ";
 
-/// The kit's file.
+/// The content of the file.
 ///
 /// # Errors
 /// If Debian's or Cargo's records can't be read.
@@ -89,7 +90,7 @@ struct Installed {
     name: String,
 }
 
-/// The packages that files of this machine belong to, each with its files' names.
+/// The packages that these files of this machine belong to, each with the names of its files.
 fn packages(files: &[PathBuf]) -> Result<BTreeMap<Installed, Vec<String>>> {
     let mut packages = BTreeMap::<_, Vec<_>>::new();
     for file in files {
@@ -100,7 +101,8 @@ fn packages(files: &[PathBuf]) -> Result<BTreeMap<Installed, Vec<String>>> {
         let found = String::from_utf8_lossy(&found).into_owned();
         let [source, version, name] =
             found.lines().map(str::to_owned).collect::<Vec<_>>().try_into().map_err(|lines| {
-                Error::new(format!("dpkg-query gives no source for {name}")).evidence(format!("{lines:?}"))
+                Error::new(format!("dpkg-query does not name the source of {name}"))
+                    .evidence(format!("{lines:?}"))
             })?;
         let file = file.file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned();
         packages.entry(Installed { source, version, name }).or_default().push(file);
@@ -108,7 +110,7 @@ fn packages(files: &[PathBuf]) -> Result<BTreeMap<Installed, Vec<String>>> {
     Ok(packages)
 }
 
-/// The package that has a file. A merged `/usr` gives a file two names, and dpkg knows only one.
+/// The package that contains a file. On a merged `/usr`, a file has two names, and dpkg knows only one of them.
 fn owner(file: &Path) -> Result<String> {
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let in_usr = Path::new("/usr").join(file.strip_prefix("/").unwrap_or(file));
@@ -124,7 +126,7 @@ fn owner(file: &Path) -> Result<String> {
     })
 }
 
-/// A Rust library's texts that its users must pass on.
+/// The texts of a Rust library that its users must pass on.
 fn notices(library: &Package) -> Result<Vec<String>> {
     let cannot = || format!("cannot read the licenses of {}", library.name);
     let folder = library.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
@@ -142,7 +144,7 @@ fn notices(library: &Package) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// The libraries of others that the kit's programs are made of.
+/// The libraries by others that are part of the kit's programs.
 fn libraries(workbook: &Workbook) -> Result<Vec<Package>> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut tree = Command::new(cargo);
@@ -150,7 +152,7 @@ fn libraries(workbook: &Workbook) -> Result<Vec<Package>> {
     tree.args(["--package", "lab"]);
     tree.args(workbook.programs().flat_map(|program| ["--package", program.package()]));
     let listed = output(&mut tree)?.stdout;
-    // NAME vVERSION, and for some more after that.
+    // NAME vVERSION; some lines have more words.
     let listed = String::from_utf8_lossy(&listed).into_owned();
     let listed: BTreeSet<_> =
         listed.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();

@@ -1,5 +1,5 @@
-//! The room kit. Its launcher is tested here with an emulator that only says how it was called; with `LAB_SOAK=1` also whole kits,
-//! see [`whole`].
+//! The room kit. These tests run its launcher with a fake emulator that only records how it was called. With
+//! `LAB_SOAK=1`, they also test whole kits, see [`whole`].
 
 mod whole;
 
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// Makes tests of functions, named after them.
+/// Makes tests from functions, and names them after the functions.
 #[macro_export]
 macro_rules! tests {
     ($($test:path),* $(,)?) => { &[$((stringify!($test), $test as fn())),*] };
@@ -58,20 +58,20 @@ const QUICK: &[(&str, fn())] = tests![
     a_relative_folder_for_scratch_files_will_do,
     the_processor_helps_only_a_guest_of_its_kind,
     an_old_emulator_gets_a_plain_processor,
-    a_kvm_that_does_not_work_is_told_and_not_tried_again,
+    a_broken_kvm_is_reported_and_not_tried_again,
     a_file_that_is_not_as_it_was_made_is_refused,
-    what_a_machine_lacks_is_told,
-    a_machine_that_fails_is_told,
-    a_machine_that_hangs_is_told,
-    what_does_not_exist_is_told,
-    what_cant_be_written_is_told,
+    what_a_machine_lacks_is_reported,
+    a_machine_that_fails_is_reported,
+    a_machine_that_hangs_is_reported,
+    what_does_not_exist_is_an_error,
+    what_cant_be_written_is_an_error,
     all_three_start_the_same_machine,
     the_same_content_gives_the_same_image,
     a_kit_is_verified_by_its_own_launcher,
     a_kit_that_is_not_finished_is_cleared_away,
 ];
 
-/// The processor of an old QEMU that boots all kernels is not the best one that it has.
+/// An old QEMU's best processor does not boot all kernels, so the launcher chooses another one.
 fn an_old_emulator_gets_a_plain_processor() {
     for (version, cpu) in [("5.2.0", "qemu64"), ("6.2.0", "qemu64"), ("7.2.22", "max"), ("10.0.2", "max")] {
         let fake = Fake::new(GUEST);
@@ -84,7 +84,7 @@ fn an_old_emulator_gets_a_plain_processor() {
     }
 }
 
-/// All that the launcher calls. A laptop has no more than a plain system has.
+/// All programs that the launcher calls. A plain laptop has no more.
 const PLAIN: [&str; 22] = [
     "sh",
     "cat",
@@ -110,7 +110,7 @@ const PLAIN: [&str; 22] = [
     "uname",
 ];
 
-/// A guest that is up at once, prints, and ends with status 3.
+/// A guest that is up immediately, prints, and ends with status 3.
 const GUEST: &str = r#"
 echo 'ready 6.12.0-fake' >>status
 printf 'out\n'
@@ -118,13 +118,14 @@ case $* in *' lab.stderr=apart'*) printf 'err\n' >&9 ;; esac
 echo 'exit 3' >>status
 "#;
 
-/// A kit whose kernels are none, in a folder with a space in its name, and a PATH with a plain system and our own emulator.
+/// A kit with fake kernels, in a folder with a space in its name, and a PATH with a plain system and our fake
+/// emulator.
 struct Fake {
     folder: tempfile::TempDir,
 }
 
 impl Fake {
-    /// With an emulator that does this, after it noted how it was called.
+    /// With an emulator that does this after it records how it was called.
     fn new(guest: &str) -> Self {
         let fake = Self { folder: tempfile::tempdir().unwrap() };
         for name in ["kit stick/kernels", "kit stick/parts", "bin", "tmp", "cache"] {
@@ -159,7 +160,7 @@ impl Fake {
         fake
     }
 
-    /// Gives it an emulator that does this, after it noted how it was called.
+    /// Installs an emulator that does this after it records how it was called.
     fn guest(&self, guest: &str) {
         self.program(
             "qemu-system-x86_64",
@@ -176,7 +177,7 @@ impl Fake {
         self.folder.path().join(name)
     }
 
-    /// Puts a program of ours into the PATH, in place of the system's.
+    /// Puts our program into the PATH, in place of the system's.
     fn program(&self, name: &str, script: &str) {
         let path = self.at("bin").join(name);
         let _ = fs::remove_file(&path);
@@ -190,21 +191,21 @@ impl Fake {
         command
     }
 
-    /// Something else that calls the launcher, on the same machine.
+    /// A second caller of the launcher, on the same machine.
     fn other_command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env_clear().stdin(Stdio::null());
         command.env("PATH", self.at("bin")).env("TMPDIR", self.at("tmp")).env("TERM", "xterm");
         command.env("XDG_CACHE_HOME", self.at("cache")).env("LAB_MEMINFO", self.at("meminfo"));
         command.env("LAB_KVM", self.at("kvm"));
-        // What an emulator of ours does, it does at once; but a machine that is busy may let it wait.
+        // Our fake emulator acts immediately, but a busy machine may delay it.
         for limit in ["LAB_BOOT_LIMIT", "LAB_HELP_LIMIT", "LAB_PATIENCE"] {
             command.env(limit, "600");
         }
         command
     }
 
-    /// The processes that have this one's PATH: what the launcher started, and it.
+    /// The processes with this one's PATH: the launcher, and everything that it started.
     fn processes(&self) -> Vec<String> {
         let path = format!("PATH={}\0", self.at("bin").display());
         let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
@@ -216,7 +217,7 @@ impl Fake {
         words.map(|words| words.replace('\0', " ")).collect()
     }
 
-    /// Runs the launcher to its end: what it printed, and its status.
+    /// Runs the launcher to its end; returns what it printed, and its status.
     fn run(&self, arguments: &[&str]) -> String {
         self.finish(&mut self.command(arguments))
     }
@@ -224,7 +225,7 @@ impl Fake {
     fn finish(&self, command: &mut Command) -> String {
         let output = command.output().unwrap();
         let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-        // Nothing stays behind.
+        // No file may remain.
         assert_eq!(fs::read_dir(self.at("tmp")).unwrap().count(), 0, "{stderr}");
         self.plain(&format!("{stdout}--- stderr\n{stderr}--- status {}", output.status.code().unwrap()))
     }
@@ -244,7 +245,7 @@ impl Fake {
         within(name, || folders().any(|entry| entry.path().join(name).exists()));
     }
 
-    /// Without what differs from run to run.
+    /// Removes what differs from run to run.
     fn plain(&self, text: &str) -> String {
         let mut text = text.replace(&self.folder.path().display().to_string(), "[folder]");
         while let Some(at) = text.find("lab-kit.") {
@@ -254,7 +255,7 @@ impl Fake {
     }
 }
 
-/// Waits until something is so. The limit is there only so that what never happens has a name.
+/// Waits until something is true. The limit only exists so that an event that never happens gets reported.
 fn within(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -265,7 +266,7 @@ fn within(what: &str, is_so: impl Fn() -> bool) {
 
 fn the_launcher_has_no_fault_that_shellcheck_finds() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // With its parts, which it reads.
+    // Together with its parts, which it sources.
     let mut shellcheck = Command::new("shellcheck");
     shellcheck.args(["--external-sources", "--source-path=SCRIPTDIR"]);
     let output = shellcheck.args([root.join("kit/lab"), root.join("setup")]).output();
@@ -292,7 +293,7 @@ fn what_runs_there_comes_back_as_it_is() {
     let text = fake.run(&["run", "03", "--kernel=7.2"]);
     assert!(text.starts_with("out\n--- stderr\n") && text.contains("\nerr\n"), "{text}");
     assert!(text.ends_with("--- status 3") && text.contains("Kernel 6.12.0-fake under emulation"), "{text}");
-    // Ctrl-C comes to the program as the byte that it is on a terminal, and the program's status back.
+    // Ctrl-C reaches the program as the byte that a terminal sends, and the program's status comes back.
     let fake = Fake::new(
         "echo 'ready 1' >>status; echo up; [ \"$(head -c 1)\" != \"$(printf '\\003')\" ] || echo 'exit 4' >>status",
     );
@@ -302,7 +303,7 @@ fn what_runs_there_comes_back_as_it_is() {
     fake.wait_for_file("up");
     kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(4));
-    // When nobody reads any more, the program is asked to end.
+    // When the reader goes away, the launcher asks the program to end.
     let fake = Fake::new(
         "echo 'ready 1' >>status; echo one; echo two; head -c 1 >/dev/null; echo 'exit 0' >>status",
     );
@@ -313,7 +314,7 @@ fn what_runs_there_comes_back_as_it_is() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// As `timeout`, a service manager or a Makefile's end send it.
+/// Sent by `timeout`, by a service manager, or when a Makefile ends.
 fn a_signal_for_the_whole_group_does_not_lose_the_last_words() {
     let fake = Fake::new(
         "exec 9>stderr; echo 'ready 1' >>status; echo up; head -c 1 >/dev/null; echo report; echo warning >&9\n\
@@ -340,7 +341,8 @@ fn a_check_that_is_interrupted_leaves_nothing() {
     within("its folder is gone", || fs::read_dir(fake.at("tmp")).unwrap().next().is_none());
 }
 
-/// By the system that has no memory left, or by Ctrl-\ where it is its terminal's first process: the emulator and what reads keys
+/// Sent by the system when it runs out of memory, or by Ctrl-\ where the launcher is its terminal's first process.
+/// The emulator and the process that reads keys must end, too.
 /// go, too.
 fn a_launcher_that_is_killed_leaves_nothing_running() {
     let leader = |fake: &Fake, terminal: Option<&OwnedFd>, arguments: &[&str]| {
@@ -370,7 +372,7 @@ fn a_launcher_that_is_killed_leaves_nothing_running() {
         none(&fake);
         child.wait().unwrap();
     }
-    // While it boots.
+    // During the boot.
     let fake = Fake::new("exec sleep 1000");
     let pty = openpty(None, None).unwrap();
     let mut child = leader(&fake, Some(&pty.slave), &[]);
@@ -394,7 +396,7 @@ fn a_machine_that_dies_leaves_the_terminal_as_it_was() {
     assert!(termios::tcgetattr(&pty.slave).unwrap() == before);
     drop(pty.slave);
     let mut said = Vec::new();
-    // Without its other end it fails at the end.
+    // Without its other end, the launcher fails at the end.
     let _ = std::fs::File::from(pty.master).read_to_end(&mut said);
     let said = String::from_utf8_lossy(&said);
     assert!(said.contains("panicked\r\n  evidence: Kernel panic - Oops\r\n"), "{said:?}");
@@ -411,7 +413,7 @@ fn what_is_closed_is_as_good_as_empty() {
     }
 }
 
-/// It is `/bin/sh` on Fedora, Arch and macOS, and likes to tell of what was killed.
+/// bash is `/bin/sh` on Fedora, Arch and macOS, and likes to report which processes were killed.
 fn bash_has_no_words_of_its_own() {
     let fake = Fake::new(GUEST);
     let launcher = fake.at("kit stick/lab");
@@ -444,7 +446,7 @@ fn the_guest_hears_of_a_windows_size() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// The tools that the launcher calls speak it, too: here one whose words and numbers the launcher looks at.
+/// The tools that the launcher calls use the locale, too. Here is one whose output the launcher parses.
 fn another_language_changes_nothing() {
     let fake = Fake::new(GUEST);
     fake.program(
@@ -472,7 +474,7 @@ fn another_language_changes_nothing() {
 }
 
 fn a_relative_folder_for_scratch_files_will_do() {
-    // And a launcher that is called from beside its folder, by one who has set where `cd` looks for folders.
+    // And a launcher called from the folder above its own, by somebody who has set CDPATH.
     let fake = Fake::new(GUEST);
     let mut shell = fake.other_command("/bin/sh");
     shell.args(["kit stick/lab", "run", "01"]).current_dir(fake.at("")).env("CDPATH", ".:/srv");
@@ -529,7 +531,7 @@ fn the_processor_helps_only_a_guest_of_its_kind() {
     }
 }
 
-fn a_kvm_that_does_not_work_is_told_and_not_tried_again() {
+fn a_broken_kvm_is_reported_and_not_tried_again() {
     let hangs = format!(
         "case $* in *kvm*) echo 'KVM internal error. Suberror: 1' >&2; exec sleep 1000 ;; esac\n{GUEST}"
     );
@@ -547,7 +549,7 @@ fn a_kvm_that_does_not_work_is_told_and_not_tried_again() {
     let text = fake.run(&["check"]).replace(|c: char| c.is_ascii_digit(), "N");
     insta::assert_snapshot!("check_kvm_hangs", text);
     assert_eq!(fake.calls().matches("-accel\nkvm").count(), 2, "a check tries it again");
-    // One that is mended is used again.
+    // After a repair, it is used again.
     fake.guest(GUEST);
     let text = fake.run(&["check"]);
     assert!(text.contains(" with kvm\n") && text.ends_with("--- status 0"), "{text}");
@@ -568,7 +570,7 @@ fn a_file_that_is_not_as_it_was_made_is_refused() {
     fs::remove_file(fake.at("kit stick/initramfs")).unwrap();
     let text = fake.run(&["run", "01"]);
     assert!(text.contains("the kit is damaged") && text.contains("initramfs"), "{text}");
-    // What tells which kernel to take is a file like the others.
+    // The file that names the default kernel must match its checksum like the others.
     for (file, content) in
         [("default", Some("6.13\n")), ("default", Some("")), ("default", None), ("6.12.bzImage", None)]
     {
@@ -583,7 +585,7 @@ fn a_file_that_is_not_as_it_was_made_is_refused() {
             );
         }
     }
-    // A list that is damaged itself.
+    // The list itself may be damaged.
     let fake = Fake::new(GUEST);
     let sums = fake.at("kit stick/SHA256SUMS");
     let whole = fs::read_to_string(&sums).unwrap();
@@ -599,7 +601,7 @@ fn a_file_that_is_not_as_it_was_made_is_refused() {
     }
 }
 
-fn what_a_machine_lacks_is_told() {
+fn what_a_machine_lacks_is_reported() {
     let fake = Fake::new(GUEST);
     insta::assert_snapshot!("check", fake.run(&["check"]).replace(|c: char| c.is_ascii_digit(), "N"));
     fs::remove_file(fake.at("bin/qemu-system-x86_64")).unwrap();
@@ -626,7 +628,7 @@ fn what_a_machine_lacks_is_told() {
     insta::assert_snapshot!("little_room", fake.run(&["run", "01"]));
     let text = fake.finish(fake.command(&["run", "01"]).env("TMPDIR", fake.at("nowhere")));
     assert!(text.contains("can't be made\n") && text.contains("nowhere/lab-kit-"), "{text}");
-    // As on FAT.
+    // FAT has no pipes.
     fake.program("mkfifo", "echo \"mkfifo: cannot create fifo: Operation not permitted\" >&2; exit 1");
     insta::assert_snapshot!("no_pipes", fake.run(&["run", "01"]));
     let text = fake.run(&["check"]);
@@ -635,7 +637,7 @@ fn what_a_machine_lacks_is_told() {
     let fake = Fake::new(GUEST);
     fs::remove_file(fake.at("bin/sha256sum")).unwrap();
     insta::assert_snapshot!("no_sums", fake.run(&["run", "01"]));
-    // What nobody says is no reason to refuse.
+    // If the system does not report a value, the launcher goes on.
     let fake = Fake::new(GUEST);
     fs::write(fake.at("meminfo"), "MemTotal: 4000000 kB\n").unwrap();
     fake.program("df", "printf 'Filesystem\\nx - - - - /\\n'");
@@ -643,7 +645,7 @@ fn what_a_machine_lacks_is_told() {
     assert!(text.ends_with("All is well: ./lab\n--- stderr\n--- status 0"), "{text}");
 }
 
-fn a_machine_that_fails_is_told() {
+fn a_machine_that_fails_is_reported() {
     for (guest, words) in [
         ("echo \"qemu: cannot set up guest memory 'pc.ram'\" >&2; exit 1", "there is too little memory"),
         ("echo 'qemu: No space left on device' >&2; exit 1", "there is no room for the guest's disks"),
@@ -663,7 +665,7 @@ fn a_machine_that_fails_is_told() {
     }
 }
 
-fn a_machine_that_hangs_is_told() {
+fn a_machine_that_hangs_is_reported() {
     for (guest, words) in [
         (
             "echo 'Booting' >console; exec sleep 1000",
@@ -671,28 +673,28 @@ fn a_machine_that_hangs_is_told() {
         ),
         ("echo 'qemu: warning: no AVX' >&2; exec sleep 1000", "  evidence: QEMU: qemu: warning: no AVX"),
     ] {
-        // How soon it says something depends on the machine.
-        let is_told = ["1", "4", "16", "64", "256"].into_iter().any(|limit| {
+        // How soon it prints something depends on the machine.
+        let is_reported = ["1", "4", "16", "64", "256"].into_iter().any(|limit| {
             let fake = Fake::new(guest);
             let text = fake.finish(fake.command(&["run", "01"]).env("LAB_BOOT_LIMIT", limit));
             let hangs = format!("the guest hangs: it has not answered for {limit} s\n");
             assert!(text.contains(&hangs) && text.ends_with("--- status 1"), "{text}");
             text.contains(&format!("{hangs}{words}"))
         });
-        assert!(is_told, "{words}");
+        assert!(is_reported, "{words}");
     }
 }
 
-fn what_does_not_exist_is_told() {
+fn what_does_not_exist_is_an_error() {
     let fake = Fake::new(GUEST);
     insta::assert_snapshot!("help", fake.run(&["--help"]));
     for (arguments, words) in [
         (&["swim"][..], "there is no command swim"),
         (&["--kernel", "4.19"], "this kit has no kernel 4.19\n  evidence: it has 6.12, 7.2"),
-        (&["--kernel"], "--kernel wants a version"),
+        (&["--kernel"], "--kernel needs a version"),
         (&["run", "42"], "there is no stage or example 42\n  evidence: there are 01 03 bitehist"),
         (&["run", "bitehits", "--", "1"], "there is no stage or example bitehits\n"),
-        (&["attach"], "no machine runs to which you could attach"),
+        (&["attach"], "there is no running machine to attach to"),
         (&["attach", "--now", "x"], "attach takes no arguments\n  evidence: it was called with --now x"),
     ] {
         let text = fake.run(arguments);
@@ -705,16 +707,16 @@ fn what_does_not_exist_is_told() {
     }
 }
 
-fn what_cant_be_written_is_told() {
+fn what_cant_be_written_is_an_error() {
     let fake = Fake::new(GUEST);
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let output = fake.command(&["run", "03"]).stdout(full).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.contains("Error: what the program printed can't be written\n"), "{stderr}");
+    assert!(stderr.contains("Error: cannot write what the program printed\n"), "{stderr}");
     assert!(stderr.contains("No space left on device") && output.status.code() == Some(1), "{stderr}");
 }
 
-/// The lab, the launcher, and Windows' launcher, which can't be run here.
+/// Compares the lab, the launcher, and the Windows launcher, which can't run here.
 fn all_three_start_the_same_machine() {
     let fake = Fake::new(GUEST);
     let arguments = ["run", "03", "--io", "sync", "--", "--lines", "9"];
@@ -736,7 +738,7 @@ fn all_three_start_the_same_machine() {
     let windows = fs::read_to_string(root.join("kit/lab.cmd")).unwrap();
     let command = windows.lines().skip_while(|line| !line.starts_with("\"%QEMU%\""));
     let command: Vec<_> = command.take_while(|line| *line != "rem qemu:end").collect();
-    // What is in quotes has the odd places.
+    // Text in quotes has odd indices.
     let command = command.join("\n").replace(" ^\n", "");
     let split = command.split('"').enumerate().flat_map(|(nth, part)| match nth % 2 {
         0 => part.split_whitespace().collect(),
@@ -744,7 +746,7 @@ fn all_three_start_the_same_machine() {
     });
     let words: Vec<_> = split.skip(1).map(str::to_owned).collect();
     assert_eq!(machine(&words), expected);
-    // It also has the same disks, and asks the guest in the same way.
+    // It also has the same disks, and passes its request in the same way.
     let after = |words: &[String], option: &str| -> Vec<String> {
         words.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1].clone()).collect()
     };
@@ -752,7 +754,7 @@ fn all_three_start_the_same_machine() {
     let append = after(&launcher, "-append").concat();
     let (begin, argv) = append.split_once(" lab.argv=").unwrap();
     assert_eq!(after(&words, "-append"), [format!("{begin} lab.argv=%ARGV% lab.term=xterm,24,80")]);
-    // Windows' shell writes a comma for each blank.
+    // The Windows launcher writes a comma for each blank.
     assert!(windows.contains("\nset ARGV=%*\n") && windows.contains("\nset ARGV=%ARGV: =,%\n"));
     assert_eq!(argv.split(' ').next(), Some(&*arguments.join(" ").replace(' ', ",")));
     let blocks = |c| windows.matches(c).count();
@@ -760,13 +762,14 @@ fn all_three_start_the_same_machine() {
     assert_eq!(blocks('"') % 2, 0);
 }
 
-/// What QEMU's words say of the machine: all but its files, its serial ports, what its disks hold, and the guest's request.
+/// The part of QEMU's arguments that describes the machine: all but its files, its serial ports, the content of its
+/// disks, and the guest's request.
 fn machine(words: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         match &**word {
-            // Only the lab's emulator restricts itself: a laptop's may be built without that.
+            // Only the lab's emulator restricts itself, because a laptop's may be built without that.
             "-kernel" | "-initrd" | "-chardev" | "-serial" | "-sandbox" => drop(rest.next()),
             "-append" => found.extend(rest.next().unwrap().split(' ').take(2).map(str::to_owned)),
             "-drive" => {
@@ -799,11 +802,11 @@ fn the_same_content_gives_the_same_image() {
     assert!(images[0] == images[1] && !images[0].is_empty());
 }
 
-/// Also from a stick, on which no file is a program.
+/// This must also work from a stick that is mounted without execute permission.
 fn a_kit_is_verified_by_its_own_launcher() {
     for (guest, verdict) in [
         ("echo 'ready 1' >>status; echo 'exit 0' >>status", "\nEvery stage and example ran on 6.12, 7.2.\n"),
-        (GUEST, "failed: kernel 6.12, kernel 7.2; their words above"),
+        (GUEST, "failed: kernel 6.12, kernel 7.2; see their errors above"),
     ] {
         let fake = Fake::new(guest);
         fs::set_permissions(fake.at("kit stick/lab"), fs::Permissions::from_mode(0o644)).unwrap();
@@ -832,7 +835,7 @@ fn a_kit_that_is_not_finished_is_cleared_away() {
     let child = bundle.process_group(0).stderr(Stdio::piped()).spawn().unwrap();
     within("it compiles", || compiles.exists());
     killpg(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
-    // Not before what it started has ended, too, which has its stderr.
+    // Wait until the processes that it started have ended, too: they have its stderr.
     let output = child.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("Error: interrupted") && output.status.code() == Some(1), "{stderr}");

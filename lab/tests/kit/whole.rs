@@ -1,5 +1,6 @@
-//! Whole kits, with the real emulator: their size and bytes, an empty Debian without a network, two consoles, the build kit.
-//! They need root, debootstrap, and a mirror of Debian, and take a quarter of an hour: `make bundle-test`.
+//! Tests of whole kits with the real emulator: their size and bytes, an empty Debian without a network, two consoles,
+//! the build kit. They need root, debootstrap, and a Debian mirror, and take a quarter of an hour: `make
+//! bundle-test`.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -27,12 +28,12 @@ pub const LONG: &[(&str, fn())] = tests![
     the_build_kit_builds_without_a_network,
 ];
 
-/// One at a time: each of them fills a machine.
+/// They run one at a time, because each keeps a machine busy.
 static TURN: Mutex<()> = Mutex::new(());
 
 static TARGET: LazyLock<PathBuf> = LazyLock::new(|| Workbook::read().unwrap().target.join("tmp"));
 
-/// A kit of all kernels, with the build kit. `LAB_KIT` names one that is there already.
+/// A kit with all kernels and the build kit. `LAB_KIT` names an existing one.
 static KIT: LazyLock<PathBuf> = LazyLock::new(|| {
     let there = std::env::var_os("LAB_KIT").map(PathBuf::from);
     there.unwrap_or_else(|| bundle("room-kit", &["--with-sources"]))
@@ -45,7 +46,7 @@ fn bundle(name: &str, arguments: &[&str]) -> PathBuf {
     out
 }
 
-/// Runs a command that must succeed and gives its stdout.
+/// Runs a command that must succeed, and returns its stdout.
 fn must(command: &mut Command) -> String {
     let output =
         command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; install it: lab/setup test"));
@@ -68,7 +69,7 @@ fn kits_are_small_and_made_alike() {
     assert!(other.is_empty() && again.len() == once.len(), "not the same bytes: {other:?}");
     let windows = fs::read_to_string(KIT.join("lab.cmd")).unwrap();
     assert!(windows.split_inclusive('\n').all(|line| line.ends_with("\r\n")), "Windows' ends of lines");
-    // The largest kernel alone.
+    // Only the largest kernel.
     let largest =
         MATRIX.iter().max_by_key(|series| size(&KIT.join(format!("kernels/{}.bzImage", series.name))));
     let one = without_the_rest(&bundle("room-kit-one", &["--kernels", largest.unwrap().name]));
@@ -91,7 +92,7 @@ fn no_program_of_a_kit_names_a_folder_of_its_maker() {
 
 fn a_kit_runs_in_an_empty_debian_without_a_network() {
     let _turn = TURN.lock();
-    // Nothing but Debian's smallest system and the emulator. It is kept for the next time.
+    // Only Debian's smallest system and the emulator. We keep it for the next run.
     let system = TARGET.join("room-debian");
     if !system.join("usr/bin/qemu-system-x86_64").exists() {
         let mut debootstrap = Command::new("debootstrap");
@@ -120,7 +121,7 @@ fn a_kit_runs_in_an_empty_debian_without_a_network() {
     assert_eq!(text.lines().count(), 7, "six lines and the report: {text}");
 }
 
-/// The launcher in a terminal of its own.
+/// The launcher in its own terminal.
 struct Window {
     child: Child,
     terminal: File,
@@ -131,7 +132,8 @@ impl Window {
     fn open(arguments: &[&str]) -> Self {
         let size = Winsize { ws_row: 33, ws_col: 111, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None).unwrap();
-        // A copy is closed in children. With one of these open in the launcher, its terminal would stay when this window closes.
+        // A copy is closed in children. If the launcher inherited one of these, its terminal would stay open when
+        // this window closes.
         let terminal = File::from(pty.master).try_clone().unwrap();
         let copy = || pty.slave.try_clone().unwrap();
         let mut command = Command::new("setsid");
@@ -141,9 +143,9 @@ impl Window {
         Self { child, terminal, seen: String::new() }
     }
 
-    /// Reads on until this text comes.
+    /// Reads until this text comes.
     fn wait_for(&mut self, text: &str) {
-        // Milliseconds without a word; there is no longer time.
+        // The limit in milliseconds is for silence; there is none for the whole.
         const PATIENCE: u16 = u16::MAX;
         let mut chunk = [0; 4096];
         while !self.seen.contains(text) {
@@ -165,9 +167,9 @@ impl Window {
         self.terminal.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Waits for the end, and gives the status.
+    /// Waits for the end, and returns the status.
     fn end(mut self) -> i32 {
-        // What is not read would hold it up.
+        // It would block if nobody read its output.
         let _ = self.terminal.read_to_end(&mut Vec::new());
         self.child.wait().unwrap().code().unwrap()
     }
@@ -191,7 +193,7 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
     first.wait_for("submit_bio() -> bio_endio() time duration: ");
     first.wait_for("Starts without an end: ");
     first.wait_for("lab:~# ");
-    // Both follow their windows. The guest needs a moment to hear of it.
+    // Both consoles follow their windows, but the guest may get the new size a moment later.
     const SEE: &str = "until stty size | grep '^44 99$'; do sleep 0.1; done\r";
     for window in [&mut first, &mut second] {
         window.resize(44, 99);
@@ -199,7 +201,7 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
         window.wait_for("\r\n44 99\r\n");
         window.wait_for("lab:~# ");
     }
-    // An editor, over the whole screen.
+    // An editor that uses the whole screen.
     second.type_in("vi /tmp/x\r");
     second.wait_for("/tmp/x 1/1");
     second.type_in("ihello\x1b");
@@ -210,22 +212,22 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
     second.wait_for("hello\r\n");
     // The next shell there has the window's size, too.
     second.type_in("exit\r");
-    second.wait_for("After `exit` there is a new one.");
+    second.wait_for("After `exit`, a new one starts.");
     second.wait_for("lab:~# ");
     second.type_in(SEE);
     second.wait_for("\r\n44 99\r\n");
     second.wait_for("lab:~# ");
-    // A window that is closed leaves its place to another, and what runs in it goes on.
+    // After a window has been closed, another one can attach, and the programs in the shell keep running.
     second.type_in("echo begun; sleep 1000\r");
     second.wait_for("\nbegun\r\n");
     second.type_in("typed meanwhile\r");
     drop(second.terminal);
     second.child.wait().unwrap();
     let mut second = Window::open(&["attach"]);
-    second.wait_for("goes on.");
+    second.wait_for("keep running.");
     second.type_in("\x03");
     second.wait_for("lab:~# ");
-    // Ctrl-C is the guest's, Ctrl-] is ours.
+    // Ctrl-C goes to the guest, Ctrl-] to the launcher.
     first.type_in("echo begun; sleep 1000\r");
     first.wait_for("\nbegun\r\n");
     first.type_in("\x03");
@@ -236,7 +238,7 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
     assert_eq!(second.end(), 0);
     first.type_in("exit 5\r");
     assert_eq!(first.end(), 5);
-    // A second window waits for a machine that boots. Either one can end it.
+    // A second window waits for a machine that boots. Either window can end it.
     let mut first = Window::open(&[]);
     first.wait_for("Booting Linux");
     let mut second = Window::open(&["attach"]);
@@ -256,7 +258,7 @@ fn the_build_kit_builds_without_a_network() {
     let _turn = TURN.lock();
     let folder = tempfile::tempdir_in(&*TARGET).unwrap();
     must(Command::new("tar").arg("-xf").arg(KIT.join("build-kit.tar.xz")).arg("-C").arg(folder.path()));
-    // Rust is there, but nothing that was downloaded.
+    // Rust is installed, but no libraries have been downloaded.
     let home = folder.path().join("cargo");
     let mut make = Command::new("unshare");
     make.args(["--net", "make", "build"]).current_dir(folder.path().join("workbook")).env("CARGO_HOME", home);
