@@ -1,4 +1,4 @@
-# The front door. `make` shows what there is; everything is done by cargo and by `cargo lab`.
+# The main entry point. `make` lists the targets; cargo and `cargo lab` do all the work.
 
 STAGE  ?= 01
 KERNEL ?= 6.12
@@ -10,7 +10,7 @@ DRIVER := $(or $(CARGO_TARGET_DIR),target)/debug/lab
 
 .PHONY: help setup setup-test driver kernel kernels build demo test soak lint diff run lab docs bundle bundle-test bench-lab compare-peers vmlinux clean
 
-help: ## Show this
+help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 setup: ## Install what is missing (apt on Debian and Ubuntu)
@@ -19,12 +19,12 @@ setup: ## Install what is missing (apt on Debian and Ubuntu)
 build: driver ## Build everything but the book
 	cargo build
 
-demo: driver ## Boot a kernel, run every stage and two examples there, check what they print against the truth
-	@echo 'Compiling the stages, and meanwhile fetching what is missing: the emulator, the kernel ...'
+demo: driver ## Boot a kernel, run every stage and two examples, and check what they print against the truth
+	@echo 'Compiling the stages, and meanwhile fetching what is missing, such as the emulator and the kernel ...'
 	@$(MAKE) --no-print-directory --jobs=2 build kernel
 	@cargo lab demo --kernel $(KERNEL)
 
-# All of them run, also when some fail.
+# Run both, even if the first one fails.
 test: setup-test build kernels ## Run every test, on all kernels
 	@status=0; \
 	cargo test --no-fail-fast || status=$$?; \
@@ -39,7 +39,7 @@ lint: setup ## Check style and lints
 	cargo clippy --workspace --all-targets -- -D warnings
 	clang-format --dry-run -Werror $$(git ls-files '*.bpf.[ch]')
 
-diff: setup ## Show what changed from a stage to another: make diff TO=03 [FROM=02, or else its parent]
+diff: setup ## Show what a stage changes: make diff TO=03 [FROM=02, by default its parent]
 	@cargo lab diff $(FROM) $(TO)
 
 run: build kernel ## Run a stage in the lab: make run STAGE=03 [KERNEL=7.2] [IO=sync] [ARGS="--lines 9"]
@@ -48,7 +48,7 @@ run: build kernel ## Run a stage in the lab: make run STAGE=03 [KERNEL=7.2] [IO=
 lab: build kernel ## Open a root shell in the lab: make lab [KERNEL=7.2]
 	@cargo lab shell --kernel $(KERNEL)
 
-docs: setup ## Build the book, into target/book: open index.html there
+docs: setup ## Build the book into target/book (open index.html there)
 	@cargo run --quiet --package book
 
 bundle: kernels ## Make the room kit for USB sticks: make bundle [ARGS="--kernels 6.12 --with-sources"]
@@ -57,16 +57,16 @@ bundle: kernels ## Make the room kit for USB sticks: make bundle [ARGS="--kernel
 bundle-test: setup-test build kernels ## Test the room kit in an empty Debian without a network (root, 20 minutes)
 	LAB_SOAK=1 cargo test --package lab --test kit
 
-bench-lab: build kernels ## Measure the lab's budgets on this machine
+bench-lab: build kernels ## Measure the lab against its budgets on this machine
 	@cargo lab bench
 
-compare-peers: build kernels ## Compare stage 08 and biolatency with those of libbpf-tools, and write the tables of their READMEs
+compare-peers: build kernels ## Compare stage 08 and biolatency with well-known tools, and update the tables in their READMEs
 	@cargo lab peers
 
-vmlinux: kernel ## Make vmlinux.h again from the default kernel's types
+vmlinux: kernel ## Generate vmlinux.h from the default kernel's types
 	@cargo lab vmlinux
 
-clean: ## Remove what was built (kernels stay: cargo lab kernels tells where)
+clean: ## Remove what was built (but not the kernels: cargo lab kernels shows where they are)
 	cargo clean
 
 setup-test:
@@ -78,7 +78,7 @@ driver:
 	@[ -e $(DRIVER) ] || echo 'Compiling the lab. The first time, this and the stages take one to three minutes ...'
 	cargo build --package lab --bin lab
 
-# The kernel of the other targets, and all of the matrix. Once they are here, no network is needed.
+# The kernel for the other targets, and all kernels of the matrix. Once they are here, you need no network.
 kernel: driver setup
 	@case "$(KERNEL)" in */*) ;; *) $(DRIVER) kernels --fetch $(KERNEL) ;; esac
 
