@@ -1,4 +1,4 @@
-//! Builds the workbook's book into one folder of HTML, which works without a server and without a network.
+//! Builds the workbook's book into a single folder of HTML, which works without a server and without a network.
 
 #![deny(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
@@ -24,7 +24,7 @@ use crate::programs::Programs;
 #[derive(Parser)]
 #[command(name = "book", version)]
 struct Args {
-    /// The folder to write it to; what is there is replaced [default: target/book]
+    /// The folder to write it to, whose old content is replaced [default: target/book]
     folder: Option<PathBuf>,
 }
 
@@ -32,20 +32,20 @@ fn main() -> Result<()> {
     let args = Args::parse();
     let workbook = Workbook::read()?;
     let folder = args.folder.unwrap_or_else(|| workbook.target.join("book"));
-    let folder = std::path::absolute(&folder).or_cause("cannot tell where to write")?;
+    let folder = std::path::absolute(&folder).or_cause("cannot find out the folder's absolute path")?;
     check_replaceable(&folder)?;
     build(workbook, &folder)?;
     print_text(folder.join("index.html").display())?;
     Ok(())
 }
 
-/// Makes sure that nobody loses a folder: mdBook empties the one that it writes to.
+/// Makes sure that nobody loses a folder, because mdBook empties the folder that it writes to.
 fn check_replaceable(folder: &Path) -> Result<()> {
     let mut entries = folder.read_dir().into_iter().flatten();
     if entries.next().is_none() || folder.join("index.html").exists() {
         return Ok(());
     }
-    Err(Error::new(format!("{} holds something, and it is no book", folder.display()))
+    Err(Error::new(format!("{} is not empty, and it is not a book", folder.display()))
         .fix("name a new or an empty folder"))
 }
 

@@ -1,13 +1,13 @@
-//! What a chapter takes from the stages instead of copying it. A directive stands on a line of its own:
+//! How a chapter includes parts of the stages instead of copying them. A directive is alone on its line:
 //!
 //! | directive | becomes |
 //! |---|---|
 //! | `{{#readme 03}}` | the README of stage 03; `top` is the workbook's |
-//! | `{{#readme 03 How it works}}` | what stands below that heading of it |
-//! | `{{#notes 03}}` | the notes for instructors of it |
-//! | `{{#output 03}}` | what stage 03 printed, as it was recorded |
+//! | `{{#readme 03 How it works}}` | the section with that heading |
+//! | `{{#notes 03}}` | the notes for instructors of stage 03 |
+//! | `{{#output 03}}` | the recorded output of stage 03 |
 //! | `{{#item 03 bio_endio_entry}}` | that item of stage 03's BPF source |
-//! | `{{#item 03 main.rs main}}` | that item of another source of it |
+//! | `{{#item 03 main.rs main}}` | that item of another source of stage 03 |
 //! | `{{#item common/src/args.rs RunArgs}}` | that item of a file below the top folder, or below docs/src |
 
 use std::fs;
@@ -25,7 +25,7 @@ use crate::links;
 /// Replaces every directive of a chapter.
 ///
 /// # Errors
-/// If there is no such directive, stage, item, heading or output. The error tells the chapter and the directive.
+/// If there is no such directive, stage, item, heading or output. The error names the chapter and the directive.
 pub fn expand(workbook: &Workbook, chapter: &Path, text: &str) -> Result<String> {
     let mut expanded = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -35,7 +35,7 @@ pub fn expand(workbook: &Workbook, chapter: &Path, text: &str) -> Result<String>
                 return Err(wrong(
                     chapter,
                     line.trim(),
-                    &Error::new("it is not known, or not alone on its line"),
+                    &Error::new("it is unknown, or not alone on its line"),
                 ));
             }
             None => expanded.push_str(line),
@@ -54,7 +54,7 @@ pub fn expand(workbook: &Workbook, chapter: &Path, text: &str) -> Result<String>
 fn wrong(chapter: &Path, directive: &str, error: &Error) -> Error {
     Error::new(format!("{}: {directive} cannot be replaced", chapter.display()))
         .evidence(error)
-        .fix("docs/directives.rs tells what there is; {{#include}} wants a file below docs/src")
+        .fix("docs/directives.rs lists the directives; {{#include}} needs a file below docs/src")
 }
 
 fn one(workbook: &Workbook, chapter: &Path, words: &[&str]) -> Result<String> {
@@ -82,11 +82,11 @@ fn one(workbook: &Workbook, chapter: &Path, words: &[&str]) -> Result<String> {
                 name,
             )
         }
-        _ => Err(Error::new("there is no such directive, or it wants something else")),
+        _ => Err(Error::new("there is no such directive, or its arguments are wrong")),
     }
 }
 
-/// A README, or what is below one of its headings, with the links that it has in the book and the code that it names.
+/// A README, or the section with one of its headings, with links that work in the book and with the code that it names.
 fn readme(workbook: &Workbook, chapter: &Path, folder: &Path, heading: &[&str]) -> Result<String> {
     let path = folder.join("README.md");
     let text = read(&path)?;
@@ -95,7 +95,7 @@ fn readme(workbook: &Workbook, chapter: &Path, folder: &Path, heading: &[&str]) 
     expand(workbook, chapter, &links::rewrite(workbook, folder, chapter, text)?)
 }
 
-/// The notes for instructors, which a README has folded away.
+/// The notes for instructors, which are folded in the README.
 fn notes(workbook: &Workbook, chapter: &Path, stage: &Stage) -> Result<String> {
     let text = read(&stage.folder.join("README.md"))?;
     let notes = text.split_once("<summary>Instructor notes</summary>");
@@ -106,7 +106,7 @@ fn notes(workbook: &Workbook, chapter: &Path, stage: &Stage) -> Result<String> {
     links::rewrite(workbook, folder, chapter, notes.trim())
 }
 
-/// What stands below a heading, up to the next of its rank.
+/// The text below a heading, up to the next heading of the same rank.
 fn section<'a>(text: &'a str, heading: &str) -> Result<&'a str> {
     let parser = new_cmark_parser(text, &MarkdownOptions::default());
     let mut headings = Vec::new();
@@ -131,7 +131,7 @@ fn section<'a>(text: &'a str, heading: &str) -> Result<&'a str> {
 fn item(path: &Path, whose: &str, name: &str) -> Result<String> {
     let items = diff::items(&read(path)?);
     let whole = items.iter().find(|(found, _)| found == name).map(|(_, text)| text.as_str());
-    // Global variables stand together; one of them is its line.
+    // Global variables form one item, so look for the line of this one.
     let line = || {
         let (_, text) = items.iter().find(|(found, _)| found.split(", ").any(|found| found == name))?;
         text.lines().find(|line| line.contains(name))
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_with_its_chapter() {
+    fn an_error_names_the_chapter() {
         for (directive, told) in [
             ("{{#item 03 nothing}}", "stage 03 has no item nothing"),
             ("{{#item 03 main.rs nothing}}", "stage 03, main.rs has no item nothing"),

@@ -1,4 +1,4 @@
-//! Links as they work in the repository become links as they work in the book.
+//! Turns links that work in the repository into links that work in the book.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,9 @@ use crate::programs::page_of;
 
 /// Rewrites the links of a Markdown text from `folder`, below the workbook's top folder, for a `chapter` of the book.
 ///
-/// Links to a stage or an example lead to its page, and links to the top README to the start page. What is not in the book, such as a
-/// source, becomes its name; but a patch that stands alone is shown, folded.
+/// Links to a stage or an example lead to its page, and links to the top README lead to the start page. A link to a
+/// file that is not in the book, such as a source, becomes the file's name. But a link to a patch that is alone in
+/// its paragraph becomes the patch, folded.
 ///
 /// # Errors
 /// If a link leads nowhere.
@@ -33,7 +34,7 @@ pub fn rewrite(workbook: &Workbook, folder: &Path, chapter: &Path, text: &str) -
             Some((target, fragment)) => (target, format!("#{fragment}")),
             None => (&*dest_url, String::new()),
         };
-        // A picture within a link that has been rewritten needs nothing more.
+        // An image inside a link that we have rewritten needs no rewriting.
         if range.start < done || target.is_empty() || target.contains("://") || target.starts_with("mailto:")
         {
             continue;
@@ -57,7 +58,7 @@ pub fn rewrite(workbook: &Workbook, folder: &Path, chapter: &Path, text: &str) -
             Page::Nowhere => {
                 return Err(Error::new(format!("a link of {} leads nowhere", chapter.display()))
                     .evidence(whole.replace('\n', " "))
-                    .fix("mend it, in the chapter or in the README that is a part of it"));
+                    .fix("fix the link in the chapter, or in the README that the chapter includes"));
             }
         };
         rewritten.push_str(&text[done..range.start]);
@@ -68,11 +69,11 @@ pub fn rewrite(workbook: &Workbook, folder: &Path, chapter: &Path, text: &str) -
     Ok(rewritten)
 }
 
-/// What a path of the repository is in the book.
+/// What the book has for a path of the repository.
 enum Page {
-    /// Such a page or picture, below docs/src.
+    /// This page or image, below docs/src.
     Book(PathBuf),
-    /// Such a file, which the book does not have.
+    /// This file, which is not in the book.
     Repository(PathBuf),
     Nowhere,
 }
@@ -93,13 +94,13 @@ fn page(workbook: &Workbook, path: &Path) -> Page {
     }
 }
 
-/// A patch as what opens at a click.
+/// A patch that opens with a click.
 fn folded(name: &str, path: &Path) -> Result<String> {
     let patch = fs::read_to_string(path).or_cause(format!("cannot read {}", path.display()))?;
     Ok(format!("<details>\n<summary>{name}</summary>\n\n```diff\n{}\n```\n\n</details>", patch.trim_end()))
 }
 
-/// The way from a chapter to a page.
+/// The relative path from a chapter to a page.
 fn relative(chapter: &Path, page: &Path) -> String {
     "../".repeat(chapter.components().count().saturating_sub(1)) + &page.display().to_string()
 }

@@ -1,4 +1,5 @@
-//! The view for a projector: what each stage changes, one item at a time. One file that needs nothing else.
+//! The view for a projector: what each stage changes, one item at a time. It is a single file that needs nothing
+//! else.
 
 use common::Result;
 use lab::workbook::diff::{self, FileDiff, Item, Kind, Reading};
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 /// If a source can't be read.
 pub fn page(workbook: &Workbook) -> Result<String> {
     let stages = workbook.stages.iter().map(|stage| of_stage(workbook, stage)).collect::<Result<Vec<_>>>()?;
-    // What ends a script would end this one, too.
+    // The end tag of a script in our data would end our own script.
     let data = Value::from(stages).to_string().replace('<', "\\u003c");
     Ok(include_str!("present/present.html")
         .replace("{{css}}", include_str!("present/present.css").trim_end())
@@ -25,10 +26,10 @@ fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Value> {
     let Reading { lesson, bookkeeping } = Reading::of(&files, &lesson);
     let steps = |files: &[FileDiff], part: &str| -> Vec<Value> {
         let items = files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
-        // A comment is no lesson.
+        // Comments are not part of the lesson.
         items.filter(|(_, item)| item.is_changed_code()).map(|(file, item)| step(file, item, part)).collect()
     };
-    // All of the first stage is its lesson.
+    // In the first stage, everything is the lesson.
     let rest = if stage.parent.is_some() { "bookkeeping" } else { "lesson" };
     let steps = [steps(&lesson, "lesson"), steps(&bookkeeping, rest)].concat();
     let items = files.iter().flat_map(|file| &file.items);

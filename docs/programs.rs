@@ -1,4 +1,4 @@
-//! What is put into mdBook's hands: the chapters, and a page for every stage and every example.
+//! What we give to mdBook: the chapters, and a page for every stage and every example.
 
 use std::path::{Path, PathBuf};
 
@@ -9,22 +9,22 @@ use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
 
 use crate::{directives, links};
 
-/// The folders of programs. Their pages are below the chapter of that name.
+/// The folders of programs. Their pages are below the chapter of the same name.
 const FOLDERS: [&str; 2] = ["stages", "examples"];
 
-/// Where a program's page is in the book, such as `stages/03.md`.
+/// The path of a program's page in the book, such as `stages/03.md`.
 pub fn page_of(program: &dyn Program) -> PathBuf {
     let folder = program.folder().parent().and_then(Path::file_name).unwrap_or_default();
     Path::new(folder).join(program.name() + ".md")
 }
 
-/// Adds the programs' pages and fills every chapter in.
+/// Adds the programs' pages and expands the directives in every chapter.
 pub struct Programs {
     workbook: Workbook,
 }
 
 impl Programs {
-    /// With the stages and examples of this workbook.
+    /// For the stages and examples of this workbook.
     pub fn new(workbook: Workbook) -> Self {
         Self { workbook }
     }
@@ -32,7 +32,7 @@ impl Programs {
     /// A program's page is its README.
     fn page(&self, program: &dyn Program, nth: u32, parent: &Chapter) -> Chapter {
         let name = program.name();
-        // A stage is known by its question, an example by its name.
+        // The title of a stage's page is its question; that of an example's is its name.
         let title = match name.parse::<u32>() {
             Ok(_) => format!("{name} {}", program.title().split_inclusive('?').next().unwrap_or_default()),
             Err(_) => name.clone(),
@@ -41,7 +41,7 @@ impl Programs {
         let content = format!("{{{{#readme {name}}}}}\n");
         let mut page = Chapter::new(&title, content, page_of(program), parents);
         page.source_path = None;
-        // In the table of contents the depth of this number is the page's depth.
+        // The depth of this number is the page's depth in the table of contents.
         let above = parent.number.as_deref().cloned().unwrap_or_default();
         page.number = Some(SectionNumber::new([above, vec![nth]].concat()));
         page
@@ -49,7 +49,7 @@ impl Programs {
 
     fn filled_in(&self, chapter: &Path, text: &str) -> common::Result<String> {
         let text = pictures(text);
-        // The chapter's own links first: those of a README that it includes start from another folder.
+        // First the chapter's own links, because the links of a README that it includes start from another folder.
         let folder = Path::new("docs/src").join(chapter.parent().unwrap_or(Path::new("")));
         let text = links::rewrite(&self.workbook, &folder, chapter, &text)?;
         directives::expand(&self.workbook, chapter, &text)
@@ -88,7 +88,7 @@ impl Preprocessor for Programs {
     }
 }
 
-/// A stage's page, with the way to the view for a projector below the heading of its change, if it has one.
+/// A stage's page, with a link to the view for a projector below the heading of its change, if it has one.
 fn presented(path: &Path, text: &str) -> String {
     if !text.contains("<!-- lesson:begin") {
         return text.to_owned();
@@ -100,7 +100,7 @@ fn presented(path: &Path, text: &str) -> String {
         .collect()
 }
 
-/// A picture within a text, `<svg>` to `</svg>`, is one block of HTML for Markdown if no line of it is blank.
+/// Removes blank lines from inline SVG, because Markdown ends a block of HTML at a blank line.
 fn pictures(text: &str) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut inside = false;

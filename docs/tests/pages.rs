@@ -1,4 +1,4 @@
-//! Builds the book and reads every page of it: each link leads somewhere, and nothing comes from the network.
+//! Builds the book and reads every page of it: each link must lead somewhere, and nothing may come from the network.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer};
 use lab::workbook::Workbook;
 
-/// What a page says of itself in its tags.
+/// The parts of a page's tags that we check.
 #[derive(Default)]
 struct Page {
     ids: Vec<String>,
@@ -18,7 +18,7 @@ struct Page {
     links: Vec<(String, String, String)>,
 }
 
-/// html5ever, the parser that mdBook itself uses, is here already; its tokens are all that is needed.
+/// We use the tokens of html5ever, the parser that mdBook itself uses, because we have it anyway.
 #[derive(Default)]
 struct Tags(RefCell<Page>);
 
@@ -40,7 +40,7 @@ impl TokenSink for Tags {
                     _ => {}
                 }
             }
-            // What is within a script is no HTML.
+            // The content of a script is not HTML.
             if &*tag.name == "script" {
                 return TokenSinkResult::RawData(html5ever::tokenizer::states::RawKind::ScriptData);
             }
@@ -198,6 +198,6 @@ fn a_folder_with_something_else_in_it_is_left_alone() {
     fs::write(temp.path().join("thesis.txt"), "years of work").unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_book")).arg(temp.path()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("holds something, and it is no book"), "{said}");
+    assert!(!output.status.success() && said.contains("is not empty, and it is not a book"), "{said}");
     assert!(temp.path().join("thesis.txt").exists());
 }

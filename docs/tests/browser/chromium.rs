@@ -1,5 +1,5 @@
-//! A headless Chromium, driven by the DevTools protocol over a pair of pipes: each message is JSON that ends in a zero
-//! byte. Nothing listens on a port, and when the pipes close, Chromium ends.
+//! A headless Chromium, driven with the DevTools protocol over a pair of pipes. Each message is JSON that ends in a
+//! zero byte. Nothing listens on a port, and Chromium ends when the pipes close.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long anything may take: less than a second as a rule, longer on a machine that is busy.
+/// How long any step may take: usually less than a second, but longer on a busy machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// A browser with one page.
@@ -20,7 +20,7 @@ pub struct Chromium {
     messages: Receiver<Value>,
     calls: u64,
     session: String,
-    /// What the pages did that they should not.
+    /// What the pages did wrong.
     wrong: Vec<String>,
     loaded: bool,
     _profile: tempfile::TempDir,
@@ -33,8 +33,8 @@ impl Chromium {
             panic!("there is no Chromium in PATH (looked for: {})\n  fix: lab/setup test", names.join(", "));
         };
         let profile = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // Chromium reads from descriptor 3 and writes to 4. The pages are our own, so it needs no sandbox, which it
-        // cannot have as root or in a container.
+        // Chromium reads from descriptor 3 and writes to 4. It can't have a sandbox as root or in a container, and
+        // our own pages don't need one.
         let mut child = Command::new("sh")
             .args(["-c", "exec \"$@\" 3<&0 4>&1 0</dev/null 1>&2", "sh"])
             .arg(chromium)
@@ -83,7 +83,7 @@ impl Chromium {
         browser
     }
 
-    /// Calls a method and gives its result.
+    /// Calls a method and returns its result.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         self.calls += 1;
         let id = self.calls;
@@ -102,7 +102,7 @@ impl Chromium {
         }
     }
 
-    /// Takes the next message, and notes what it tells.
+    /// Takes the next message, and records errors in it.
     fn message(&mut self, deadline: Instant, awaited: &str) -> Value {
         let message = match self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(message) => message,
@@ -132,25 +132,25 @@ impl Chromium {
         message
     }
 
-    /// Opens a page and waits until all of it is here.
+    /// Opens a page and waits until it has loaded completely.
     pub fn open(&mut self, page: &Path, fragment: &str) {
         self.loading(|browser| {
             browser.call("Page.navigate", json!({ "url": format!("file://{}{fragment}", page.display()) }));
         });
     }
 
-    /// Does what makes a page load, and waits until all of it is here.
+    /// Does something that loads a page, and waits until it has loaded completely.
     pub fn loading(&mut self, act: impl FnOnce(&mut Self)) {
         self.loaded = false;
         act(self);
         let deadline = Instant::now() + LIMIT;
-        // The empty page that a browser begins with may be told late.
+        // A late message may still be about the empty page with which a browser starts.
         while !self.loaded || self.eval("location.href") == "about:blank" {
             self.message(deadline, "loading a page");
         }
     }
 
-    /// What an expression in JavaScript is worth; of a promise, what comes of it.
+    /// The value of a JavaScript expression; for a promise, its result.
     pub fn eval(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let result = self.call("Runtime.evaluate", params);
@@ -158,7 +158,7 @@ impl Chromium {
         result["result"]["value"].clone()
     }
 
-    /// Waits until an expression is true. It is looked at whenever the page, its address or its size changes.
+    /// Waits until an expression is true. Checks it whenever the page, its address or its size changes.
     pub fn until(&mut self, expression: &str) {
         let found = self.eval(&format!(
             "new Promise((done) => {{
@@ -182,7 +182,7 @@ impl Chromium {
                 params["text"] = json!(key);
             }
             if key == "Escape" {
-                // What the browser itself does with a key goes by its code.
+                // What the browser itself does with a key depends on its code.
                 params["windowsVirtualKeyCode"] = json!(27);
             }
             self.call("Input.dispatchKeyEvent", params);
@@ -201,16 +201,16 @@ impl Chromium {
         self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
     }
 
-    /// What the pages did that they should not, since it was asked last.
+    /// What the pages did wrong since the last call.
     pub fn wrong(&mut self) -> Vec<String> {
-        // What was under way has been told when this has been answered.
+        // When this is answered, earlier messages have arrived.
         self.eval("0");
         std::mem::take(&mut self.wrong)
     }
 }
 
 impl Drop for Chromium {
-    /// Lets Chromium end in order, so that none of its processes is left, and if it does not, ends it.
+    /// Lets Chromium end cleanly, so none of its processes is left. If it does not end, kills it.
     fn drop(&mut self) {
         self.calls += 1;
         let _ = write!(self.stdin, "{}\0", json!({ "id": self.calls, "method": "Browser.close" }));

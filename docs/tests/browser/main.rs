@@ -14,11 +14,11 @@ use crate::chromium::Chromium;
 
 const WIDE: (u32, u32) = (1280, 800);
 const PHONE: (u32, u32) = (390, 844);
-/// mdBook clips the page and lets its content scroll, so the page alone would always fit.
+/// mdBook clips the page and lets its content scroll, so checking the page alone would always pass.
 const NO_SIDEWAYS: &str = "[document.scrollingElement, ...document.querySelectorAll('.content, main')]
     .every((part) => part.scrollWidth <= part.clientWidth)";
 
-/// A book that is there as long as this.
+/// A book that exists as long as this value.
 struct Book {
     folder: PathBuf,
     _temp: tempfile::TempDir,
@@ -55,7 +55,7 @@ fn every_page_loads_in_light_and_dark_and_fits_its_window() {
         browser.scheme(scheme);
         for page in book.pages() {
             browser.open(&page, "");
-            // What does not fit scrolls within itself.
+            // Wide elements scroll on their own.
             if browser.eval(NO_SIDEWAYS) != true {
                 wrong.push(format!("{} scrolls sideways at {width} px", page.display()));
             }
@@ -119,7 +119,7 @@ fn the_storage_stack_leads_to_the_stages() {
             );
             assert_eq!(link["free"], true, "something is in the way of {link}");
         }
-        // The picture stands still where the last link was looked at.
+        // The last check scrolled the picture to its link, so it does not move here.
         let last = links.last().unwrap();
         browser.loading(|browser| {
             for kind in ["mousePressed", "mouseReleased"] {
@@ -132,7 +132,7 @@ fn the_storage_stack_leads_to_the_stages() {
     assert_eq!(browser.wrong(), [""; 0]);
 }
 
-/// What the view has to show of an item: its lines that came or went, and what is marked within them.
+/// What the view must show of an item: its removed and added lines, and what is marked within them.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 struct Change {
     item: String,
@@ -148,7 +148,7 @@ fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
         let mut change = Change { item: item.name.clone(), ..Change::default() };
         for line in item.lines.iter().filter(|line| line.kind != Kind::Same) {
             change.lines.push(line.text());
-            // Where nothing of the line stayed, there is nothing to mark.
+            // If nothing of the line is unchanged, there is nothing to mark.
             if line.pieces.iter().any(|(changed, _)| !changed) {
                 change
                     .words
@@ -160,7 +160,7 @@ fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
     items.iter().filter(|item| item.is_changed_code()).map(change).collect()
 }
 
-/// Waits until the view shows a step of a stage; 0 is its title.
+/// Waits until the view shows a step of a stage; step 0 is its title.
 fn shows(browser: &mut Chromium, stage: u32, step: usize) {
     browser.until(&format!(
         "location.hash === '#{stage:02}/{step}' && document.title.startsWith('{stage:02} ')
@@ -204,7 +204,7 @@ fn the_view_for_a_projector_shows_every_change() {
                 assert_eq!(browser.eval(cut), false, "stage {number}, {item}, {width} px: a line is cut");
             }
         }
-        // Behind the last change comes the next stage.
+        // The next stage follows the last change.
         browser.press("ArrowRight");
     }
     assert_eq!(browser.wrong(), [""; 0]);
@@ -227,7 +227,7 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
     browser.press("ArrowRight");
     shows(&mut browser, 3, 2);
     assert_eq!(browser.eval("document.querySelector('main').textContent"), second);
-    // Who reloads stays.
+    // Reloading keeps the place.
     browser.loading(|browser| _ = browser.call("Page.reload", json!({})));
     shows(&mut browser, 3, 2);
     assert_eq!(browser.eval("document.querySelector('main').textContent"), second);
@@ -261,7 +261,7 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
     browser.press("Escape");
     browser.until("!document.getElementById('keys').open");
 
-    // A finger from right to left.
+    // A finger moves from right to left.
     browser.size(PHONE.0, PHONE.1);
     browser.until("innerWidth === 390");
     for (kind, points) in [
