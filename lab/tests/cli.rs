@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use lab::workbook::{Program, Stage, Workbook, copies, diff};
 
-/// Runs a command and gives its exit status, stdout and stderr as one text.
+/// Runs a command and returns its exit status, stdout and stderr as one text.
 fn run(command: &mut Command) -> String {
     let output = command.env("COLUMNS", "120").output().unwrap();
     let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
@@ -67,7 +67,7 @@ fn the_tables_of_stages_and_examples() {
 }
 
 #[test]
-fn what_does_not_exist_is_told() {
+fn what_does_not_exist_is_an_error() {
     insta::assert_snapshot!("unknown_stage", lab(&["run", "42"]));
     insta::assert_snapshot!("unknown_example", lab(&["run", "bitehits"]));
     insta::assert_snapshot!("unknown_kernel", lab(&["run", "01", "--kernel", "4.19"]));
@@ -79,14 +79,14 @@ fn what_does_not_exist_is_told() {
 }
 
 #[test]
-fn a_kernel_that_is_not_here_is_told() {
+fn a_missing_kernel_is_an_error() {
     let nowhere = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
     let text = run(command.args(["run", "01"]).env("XDG_CACHE_HOME", nowhere.path()));
     insta::assert_snapshot!(text.replace(nowhere.path().to_str().unwrap(), "[cache]"));
 }
 
-/// Where there is no kernel to boot.
+/// Runs on a machine without any kernel to boot.
 #[test]
 fn a_programs_help_and_its_refusals_need_no_kernel() {
     let nowhere = tempfile::tempdir().unwrap();
@@ -108,7 +108,7 @@ fn a_programs_help_and_its_refusals_need_no_kernel() {
     }
 }
 
-/// As on a full disk.
+/// What happens on a full disk.
 #[test]
 fn what_cant_be_written_is_an_error() {
     for arguments in [&["list"][..], &["doctor"], &["diff", "03"], &["exercise", "status"]] {
@@ -137,7 +137,7 @@ fn without_clang_the_build_says_what_to_install() {
     assert!(!text.contains("panicked") && text.ends_with("status: 101"), "{text}");
 }
 
-/// What is generated is what the sources say.
+/// The generated blocks match their sources.
 #[test]
 fn the_generated_blocks_are_up_to_date() {
     assert_eq!(lab(&["sync", "--check"]), "All generated blocks are up to date.\nstatus: 0");
@@ -154,7 +154,7 @@ fn the_difference_between_two_stages() {
     assert!(!full.contains("as before") && full.contains("include!("), "{full}");
 }
 
-/// From any stage to any other.
+/// This works from any stage to any other.
 #[test]
 fn a_patch_makes_one_stage_of_another() {
     let workbook = Workbook::read().unwrap();
@@ -179,12 +179,12 @@ fn a_patch_makes_one_stage_of_another() {
     assert_eq!(printed, format!("{patch}status: 0"));
 }
 
-/// Exercise by exercise, from no working copy to the solution.
+/// Goes through an exercise, from no working copy to the solution.
 #[test]
 fn an_exercise_from_its_start() {
     let workbook = Workbook::read().unwrap();
     let id = "05.2";
-    // A folder of its own: somebody may be at work in the other one.
+    // Our own folder, because somebody may be using the other one.
     let mine = workbook.target.join("test-mine");
     let _ = fs::remove_dir_all(&mine);
     let lab = |arguments: &[&str]| {
@@ -212,14 +212,14 @@ fn an_exercise_from_its_start() {
     assert!(broken.contains("error: expected ';' at end of declaration list"), "{broken}");
     let end = &broken[broken.find("Error: your 05.2").expect("our own words come last")..];
     insta::assert_snapshot!("exercise_does_not_compile", end);
-    // What is no copy stops no other.
+    // An incomplete copy does not keep others from being built.
     fs::create_dir(mine.join("notes")).unwrap();
     fs::write(&source, text).unwrap();
     let text = lab(&["exercise", "start", id, "--again"]);
     assert!(text.ends_with("status: 0"), "{text}");
 }
 
-/// A clone stays clean.
+/// Working copies leave a clone clean.
 #[test]
 fn git_does_not_see_working_copies() {
     let root = Workbook::read().unwrap().root;
@@ -227,7 +227,7 @@ fn git_does_not_see_working_copies() {
     assert!(ignored.lines().any(|line| line == "/mine"));
 }
 
-/// The commands in the READMEs are commands that exist.
+/// The commands in the READMEs exist.
 #[test]
 fn what_the_readmes_say_to_type_can_be_typed() {
     let workbook = Workbook::read().unwrap();
@@ -247,7 +247,7 @@ fn what_the_readmes_say_to_type_can_be_typed() {
                 .filter_map(|code| code.trim_start().strip_prefix(tool))
             {
                 let word = line.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap();
-                // Some commands of the lab are for who works on the workbook, and not in its help.
+                // Some of the lab's commands are for maintainers of the workbook, and not in its help.
                 let exists = known.contains(&format!("\n{word}:"))
                     || known.contains(&format!("\n  {word} "))
                     || tool == "cargo lab " && lab(&[word, "--help"]).ends_with("status: 0");
@@ -257,9 +257,9 @@ fn what_the_readmes_say_to_type_can_be_typed() {
     }
 }
 
-/// As the places are where sticks are mounted.
+/// Sticks are often mounted under such names.
 #[test]
-fn a_checkout_with_a_blank_in_its_name_is_told_where_to_build() {
+fn a_checkout_with_a_blank_in_its_name_needs_another_target_folder() {
     let root = Workbook::read().unwrap().root;
     let place = tempfile::tempdir().unwrap();
     let checkout = place.path().join("USB stick");
@@ -278,7 +278,7 @@ fn a_checkout_with_a_blank_in_its_name_is_told_where_to_build() {
     assert_eq!(setup("/tmp/out"), "status: 0");
 }
 
-/// The errors that the book explains are errors that somebody can see.
+/// Every error that the book explains is in the sources.
 #[test]
 fn the_book_explains_errors_in_their_own_words() {
     let root = Workbook::read().unwrap().root;
@@ -294,7 +294,7 @@ fn the_book_explains_errors_in_their_own_words() {
             }
         }
     }
-    // A long text is broken in the source.
+    // A long string is split in the source.
     let sources: String = sources.split("\\\n").map(str::trim_start).collect();
     let chapter = fs::read_to_string(root.join("docs/src/troubleshooting.md")).unwrap();
     let (ours, _) = chapter.split_once("## What others say").unwrap();

@@ -1,10 +1,11 @@
-//! Which folder of `lab/src` may import which, and that no files import each other in a circle, in `common` neither.
+//! Checks which folder of `lab/src` imports which, and that files don't import each other in a cycle, in `common`
+//! either.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folders, from the bottom to the top, each with those that it may import.
+/// The folders, from bottom to top, each with the folders that it may import.
 const LAYERS: [(&str, &[&str]); 9] = [
     ("shared", &[]),
     ("host", &["shared"]),
@@ -20,7 +21,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
 /// Files by their module, such as `machine::vm`, each with the modules that it imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// What the files below a folder import from their own crate, tests left out.
+/// The imports of the files below a folder from their own crate, except in tests.
 fn imports(src: &Path) -> Imports {
     let (mut files, mut folders) = (Vec::new(), vec![src.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -36,25 +37,25 @@ fn imports(src: &Path) -> Imports {
     let modules: BTreeSet<_> = files.iter().map(|file| module(src, file)).collect();
     let of_file = |file: &PathBuf| {
         let used = paths(&fs::read_to_string(file).unwrap());
-        // What is in no file of its own, such as the error type, is in the crate's root.
+        // Items without their own file, such as the error type, are in the crate's root.
         (module(src, file), used.iter().filter_map(|path| owner(path, &modules)).collect())
     };
     files.iter().map(of_file).collect()
 }
 
-/// The module that a file is, such as `machine::vm`; a `mod.rs` is its folder's.
+/// The module of a file, such as `machine::vm`; a `mod.rs` is the module of its folder.
 fn module(src: &Path, file: &Path) -> String {
     let path = file.strip_prefix(src).unwrap().with_extension("");
     let path = if path.ends_with("mod") { path.parent().unwrap() } else { &path };
     path.to_str().unwrap().replace('/', "::")
 }
 
-/// The module of these that a path leads to: the longest that it begins with.
+/// The module that a path leads to: the longest one that is a prefix of the path.
 fn owner(path: &[String], modules: &BTreeSet<String>) -> Option<String> {
     (1..=path.len()).rev().map(|length| path[..length].join("::")).find(|begin| modules.contains(begin))
 }
 
-/// The paths that follow `crate::` in a source, without comments and tests. Groups in braces are taken apart.
+/// The paths after `crate::` in a source, without comments and tests. Groups in braces are expanded.
 fn paths(source: &str) -> Vec<Vec<String>> {
     let (code, _) = source.split_once("#[cfg(test)]").unwrap_or((source, ""));
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
@@ -100,12 +101,12 @@ fn tree(
     begin.truncate(depth);
 }
 
-/// Modules that import each other in a circle, if there are such.
+/// Modules that import each other in a cycle, if there are any.
 fn circle(imports: &Imports) -> Option<Vec<String>> {
     let mut left: BTreeSet<_> = imports.keys().collect();
     loop {
         let before = left.clone();
-        // What imports nothing that is left is in no circle, nor is what nothing that is left imports.
+        // A module that imports none of the others, or that none of the others imports, is not in a cycle.
         let imports = |from: &String, to: &String| from != to && imports[from].contains(to);
         left.retain(|name| before.iter().any(|other| imports(name, other)));
         left.retain(|name| before.iter().any(|other| imports(other, name)));
@@ -135,7 +136,7 @@ fn each_folder_imports_only_what_is_below_it() {
     for (nth, (name, allowed)) in LAYERS.into_iter().enumerate() {
         let is_below = |other: &&str| LAYERS[..nth].iter().any(|(below, _)| below == other);
         assert!(allowed.iter().all(is_below), "{name} may import only what is above it in the table");
-        // What a reader is told there is what holds.
+        // The comments in each `mod.rs` must match these rules.
         let text = fs::read_to_string(src.join(name).join("mod.rs")).unwrap();
         let names: Vec<_> = allowed.iter().map(|other| format!("`{other}`")).collect();
         let names = if names.is_empty() { "no other folder".to_owned() } else { names.join(", ") };

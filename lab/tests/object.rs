@@ -1,4 +1,5 @@
-//! What the compiled BPF objects hold, and that a stage differs from its parent by its one idea. Needs clang only.
+//! Checks what the compiled BPF objects contain, and that a stage differs from its parent in one idea. Needs only
+//! clang.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -13,15 +14,15 @@ use lab::workbook::diff::{Kind, Line};
 use lab::workbook::{Program, Stage, Workbook, copies, diff};
 use libbpf_rs::ObjectBuilder;
 
-/// No stage differs from its parent by more lines of code, those that go and those that come.
+/// The most lines of code in which a stage may differ from its parent, counting removed and added lines.
 const DIFF_LINES: usize = 60;
-/// What someone reads who has never seen BPF.
+/// The longest file that a reader who is new to BPF has to read.
 const MAIN_LINES: usize = 60;
 const BPF_LINES: usize = 110;
-/// An example's `main.rs`: a tool has more to do.
+/// The longest `main.rs` of an example: a tool has more to do.
 const EXAMPLE_LINES: usize = 100;
 
-/// Names of an enum's values in `vmlinux.h`, by number: `BPF_FUNC_map_lookup_elem = 1`.
+/// The names of an enum's values in `vmlinux.h`, by number: `BPF_FUNC_map_lookup_elem = 1`.
 fn names(prefix: &str) -> BTreeMap<u32, String> {
     let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../common/build/vmlinux/x86_64/vmlinux.h");
     let header = fs::read_to_string(header).unwrap();
@@ -32,16 +33,16 @@ fn names(prefix: &str) -> BTreeMap<u32, String> {
     header.lines().filter_map(value).collect()
 }
 
-/// What an object holds.
+/// The content of an object.
 #[derive(Debug, Default, PartialEq)]
 struct Inventory {
-    /// For people: programs with their attach points and the helpers they call, maps.
+    /// In readable form: programs with their attach points and the helpers they call, and maps.
     text: String,
     /// Attach points, helpers and map types.
     features: BTreeSet<String>,
 }
 
-/// Compiles a program's BPF source and looks into the object, without a kernel.
+/// Compiles a program's BPF source and inspects the object, without a kernel.
 fn inventory(program: &dyn Program) -> Inventory {
     let (helpers, map_types) = (names("BPF_FUNC_"), names("BPF_MAP_TYPE_"));
     let folder = tempfile::tempdir().unwrap();
@@ -52,7 +53,7 @@ fn inventory(program: &dyn Program) -> Inventory {
         let (name, section) = (program.name().to_str().unwrap(), program.section().to_str().unwrap());
         writeln!(found.text, "program {name} at {section}").unwrap();
         found.features.insert(section.to_owned());
-        // BPF_JMP | BPF_CALL, with the number of a helper and not of a function of our own.
+        // BPF_JMP | BPF_CALL, with the number of a helper and not of our own function.
         let calls = program.insns().iter().filter(|insn| insn.code == 0x85 && insn.src_reg() == 0);
         let called: BTreeSet<_> = calls.map(|insn| format!("bpf_{}", helpers[&(insn.imm as u32)])).collect();
         for helper in called {
@@ -62,7 +63,7 @@ fn inventory(program: &dyn Program) -> Inventory {
     }
     for map in object.maps() {
         let name = map.name().to_str().unwrap();
-        // Global variables and constants: the compiler makes these maps.
+        // Global variables and constants: the compiler turns these into maps.
         if name.contains('.') {
             continue;
         }
@@ -76,7 +77,7 @@ fn inventory(program: &dyn Program) -> Inventory {
 }
 
 #[test]
-fn each_program_holds_what_its_snapshot_says() {
+fn each_program_matches_its_snapshot() {
     for program in Workbook::read().unwrap().programs().filter(|program| program.tracer().is_none()) {
         insta::assert_snapshot!(program.package(), inventory(program).text);
     }
@@ -95,7 +96,7 @@ fn each_stage_adds_to_its_parent_exactly_what_it_says() {
     }
 }
 
-/// Lines of code that differ between two texts. A comment that helps to understand them costs nothing.
+/// Lines of code that differ between two texts. We don't count comments, because they help.
 fn changed(old: &str, new: &str) -> usize {
     let is_code = |line: &str| {
         let line = line.trim();
@@ -123,10 +124,10 @@ fn each_stage_is_small_and_a_small_step_from_its_parent() {
     }
 }
 
-/// What fits ten minutes.
+/// What fits into ten minutes.
 const SOLUTION_LINES: RangeInclusive<usize> = 5..=25;
 
-/// A solution is short, and written as the stages are.
+/// A solution is short, and in the style of the stages.
 #[test]
 fn each_exercise_is_small_and_well_formed() {
     let workbook = Workbook::read().unwrap();
@@ -167,18 +168,19 @@ fn each_exercise_is_small_and_well_formed() {
     }
 }
 
-/// The shape of a lesson's page: a reader with five minutes reads the first three sections, one with an hour all.
+/// The shape of a lesson's page: a reader with five minutes reads the first three sections, and one with an hour
+/// reads all.
 const HEADINGS: [&str; 6] =
     ["Run it", "The idea", "The change", "What the numbers mean", "Exercises", "Going deeper"];
 
-/// Each item that changes is either the lesson or bookkeeping, and nothing else is named.
+/// Each item that changes is either part of the lesson or bookkeeping, and no other item is listed.
 #[test]
 fn each_change_is_marked_as_lesson_or_bookkeeping() {
     let workbook = Workbook::read().unwrap();
     for stage in workbook.stages.iter().filter(|stage| stage.parent.is_some()) {
         let files = diff::of_stage(&workbook, stage).unwrap();
         let changed = files.iter().flat_map(|file| &file.items).filter(|item| item.is_changed());
-        // Of an item that was renamed, the new name counts.
+        // The new name of a renamed item counts.
         let changed = changed.map(|item| item.name.rsplit(" -> ").next().unwrap().to_owned());
         let changed: BTreeSet<_> = changed.collect();
         let marked: Vec<_> = stage.lesson.iter().chain(&stage.bookkeeping).cloned().collect();
@@ -187,7 +189,7 @@ fn each_change_is_marked_as_lesson_or_bookkeeping() {
     }
 }
 
-/// Otherwise a reader looks for what is new in a line that is not.
+/// Otherwise a reader would search a line for a change that isn't there.
 #[test]
 fn no_line_of_a_difference_only_moved() {
     let workbook = Workbook::read().unwrap();
@@ -209,7 +211,7 @@ fn no_line_of_a_difference_only_moved() {
 fn each_program_has_the_same_outside() {
     let workbook = Workbook::read().unwrap();
     let first = &workbook.stages[0];
-    // What differs between stages is named here; the rest of their Cargo.toml is the same.
+    // These differ between stages; the rest of their Cargo.toml is the same.
     let manifest = |stage: &Stage| {
         let text = fs::read_to_string(stage.folder.join("Cargo.toml")).unwrap();
         let (head, rest) = text.split_once("[package.metadata.stage]").unwrap();
@@ -241,7 +243,7 @@ fn each_program_has_the_same_outside() {
     }
 }
 
-/// The verifier's log shows them. A build script's compiler finds them by names without folders.
+/// The verifier's log shows them. A build script's compiler finds sources by names without folders.
 #[test]
 fn each_program_brings_its_lines_along() {
     let workbook = Workbook::read().unwrap();
@@ -255,10 +257,10 @@ fn each_program_brings_its_lines_along() {
     }
 }
 
-/// The pictures mark each probe with the stages that use it.
+/// The pictures label each probe with the stages that use it.
 #[test]
 fn the_pictures_show_the_probes() {
-    // What they are about is what they run beside, or look at: reads through the page cache, or other I/O.
+    // A program belongs to the picture of its workload or command: reads through the page cache, or other I/O.
     let is_page_cache =
         |stage: &Stage| stage.io.iter().chain(&stage.command).any(|work| work.contains("read-"));
     check_picture("io-path.svg", |stage| !is_page_cache(stage));
@@ -270,7 +272,7 @@ fn check_picture(name: &str, shows: impl Fn(&Stage) -> bool) {
     let mut probes: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for stage in workbook.stages.iter().filter(|stage| shows(stage)) {
         for section in lab::learn::doctor::sections(stage).unwrap() {
-            // 5.10's name of filemap_read() is in the picture, but not as a probe of its own.
+            // 5.10's name for filemap_read() is in the picture, but not as a probe.
             if section != "?fexit/generic_file_buffered_read" {
                 let section = section.trim_start_matches('?').to_owned();
                 probes.entry(section).or_default().push(format!("{:02}", stage.number));

@@ -1,4 +1,4 @@
-//! What the book says of events that nobody reads in time.
+//! What the book claims about events that nobody reads in time.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use lab::publish::channels::SENT;
 use crate::guest::sh;
 use crate::{Case, cases};
 
-pub const CASES: &[Case] = cases![channels_lose_what_the_book_says];
+pub const CASES: &[Case] = cases![channels_lose_what_the_book_claims];
 
-fn channels_lose_what_the_book_says() {
+fn channels_lose_what_the_book_claims() {
     const LAST: i64 = SENT as i64 - 1;
-    // On one CPU: some channels have their room for each CPU.
+    // On one CPU, because some channels have a buffer for each CPU.
     let told = sh("taskset 1 channels loss");
     let numbers = |line: &str| -> [i64; 7] {
         let numbers: Vec<_> = line.split('\t').skip(1).map(|number| number.parse().unwrap()).collect();
@@ -20,7 +20,7 @@ fn channels_lose_what_the_book_says() {
     let told: HashMap<_, _> =
         told.lines().map(|line| (line.split('\t').next().unwrap(), numbers(line))).collect();
 
-    // How many fit into the trace pipe depends on how many digits a time has.
+    // How many fit into the trace pipe depends on the number of digits in a time.
     let [kept, first, last, _, refused, error, lost] = told["trace pipe"];
     assert!(kept > 1000 && kept + lost == SENT as i64, "{told:?}");
     assert_eq!((first, last, refused, error), (lost, LAST, 0, 0));

@@ -1,4 +1,4 @@
-//! What the pages say about the kernel's ways to run a program.
+//! What the pages claim about the kernel's ways to run a program.
 
 use common::report::missed_calls;
 use lab::guest::running::Running;
@@ -13,7 +13,7 @@ pub const CASES: &[Case] = cases![
     a_tracepoint_program_is_skipped_within_any_other_and_a_tp_btf_program_is_not,
 ];
 
-/// Stage 01's page: of the probes that the kernel lists, an ftrace call has `[FTRACE]`, and a breakpoint has nothing, or
+/// Stage 01's page: in the kernel's list of probes, an ftrace call has `[FTRACE]`, and a breakpoint has nothing, or
 /// `[OPTIMIZED]` if it became a jump.
 fn a_kprobe_at_a_functions_entry_is_an_ftrace_call() {
     const DEBUGFS: &str = "/sys/kernel/debug";
@@ -25,7 +25,7 @@ fn a_kprobe_at_a_functions_entry_is_an_ftrace_call() {
     assert_eq!(list.lines().count(), 1, "{list}");
     assert!(list.contains("  k  submit_bio+0x") && list.contains("[FTRACE]"), "{list}");
 
-    // The same behind the call of ftrace, which takes five bytes: the next instruction is a breakpoint.
+    // The same address after the call of ftrace, which takes five bytes: the next instruction is a breakpoint.
     let offset = list.split("submit_bio+0x").nth(1).unwrap().split(' ').next().unwrap();
     let offset = u64::from_str_radix(offset, 16).unwrap();
     let stage = Running::start(&["stage01"]).unwrap();
@@ -41,8 +41,8 @@ fn a_kprobe_at_a_functions_entry_is_an_ftrace_call() {
     assert_eq!(both.lines().filter(|line| line.contains("[FTRACE]")).count(), 1, "{both}");
 }
 
-/// Stages 07, 08 and 09: a program on `tracepoint/...` is skipped on a CPU that runs any other program of this kind, or of a
-/// kprobe; one on `tp_btf/...` is not.
+/// Stages 07, 08 and 09: the kernel skips a program on `tracepoint/...` on a CPU that runs another program of this
+/// kind or of a kprobe. It does not skip one on `tp_btf/...`.
 fn a_tracepoint_program_is_skipped_within_any_other_and_a_tp_btf_program_is_not() {
     const WRITES: u64 = 16;
     quiet();
@@ -58,6 +58,6 @@ fn a_tracepoint_program_is_skipped_within_any_other_and_a_tp_btf_program_is_not(
     };
     let [outer, tracepoint, tp_btf] = [0, 1, 2].map(count);
     assert_eq!((outer, tracepoint, tp_btf), (WRITES, 0, WRITES));
-    // The kernel counts what it skipped, from 6.7 on.
+    // The kernel counts the calls that it skipped since 6.7.
     assert!(missed.is_none_or(|missed| missed == WRITES), "{missed:?}");
 }

@@ -30,21 +30,22 @@ use crate::{Case, cases};
 pub const CASES: &[Case] = cases![
     ctracer_finds_what_another_reader_of_the_types_finds,
     ctracer_lives_are_what_io_did,
-    ctracer_tells_every_kind_of_bio,
+    ctracer_distinguishes_every_kind_of_bio,
     ctracer_lives_last_until_the_last_piece_ends,
     ctracer_nests_as_function_graph_does,
     ctracer_filters,
     ctracer_loses_nothing,
     ctracer_traces_other_classes,
     ctracer_ends_in_every_phase,
-    ctracer_tells_what_is_wrong,
+    ctracer_explains_its_errors,
     ctracer_keeps_what_it_cannot_write,
     ctracer_records_what_comes_when_all_is_attached,
     ctracer_attaches_no_more_than_the_kernel_lets,
     ctracer_goes_on_without_those_that_the_kernel_refuses,
 ];
 
-/// The oldest kernel attaches one by one, the newest has a link for all: those between have nothing new.
+/// The oldest kernel attaches functions one by one, and the newest has a link for all of them. Those between have
+/// nothing new.
 pub const OUTER: &[&str] = &[
     "ctracer_finds_what_another_reader_of_the_types_finds",
     "ctracer_nests_as_function_graph_does",
@@ -57,19 +58,21 @@ pub const OUTER: &[&str] = &[
 
 pub const SOAK: &[Case] = cases![soak_ctracer];
 
-/// Some of the functions that each bio passes through: to attach to all of them one by one, as on 5.10 and 6.1, takes its time.
+/// Some of the functions that each bio passes through. Attaching all of them one by one, as on 5.10 and 6.1, takes
+/// long.
 pub const SOME: [&str; 6] =
     ["--functions", "submit_bio*", "--functions", "blk_mq_s*_bio*", "--functions", "*split*"];
 
 const FILE: &str = "/tmp/ctracer.rec";
 const PIPE: &str = "/tmp/ctracer.pipe";
 
-/// Starts it, with these options.
+/// Starts ctracer with these options.
 pub fn start(options: &[&str]) -> Running {
     Running::start(&[&["stage10", "--output", FILE, "--lines", "3"], options].concat()).unwrap()
 }
 
-/// Ends it, and gives what it recorded. If the kernel has not shown some calls, as a preemptible one may, the case begins anew.
+/// Ends ctracer, and returns what it recorded. If the kernel has not shown some calls, as a preemptible one may, the
+/// case starts over.
 fn end(stage: Running) -> Tree {
     let tree = end_as_it_is(stage);
     if let Some(missed @ 1..) = tree.losses.as_ref().and_then(|losses| losses.suppressed) {
@@ -91,7 +94,7 @@ fn tree(seen: &Observation) -> Tree {
     Tree::new(recording)
 }
 
-/// Gone at the end, also of a case that fails, and even if it was stopped.
+/// Ends when the case ends, even if the case fails or has stopped the process.
 struct Killed(Child);
 
 impl Killed {
@@ -102,15 +105,15 @@ impl Killed {
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Starts it, and stops it while it attaches.
+/// Starts ctracer, and stops it while it attaches.
 fn stopped_while_it_attaches(said: &str) -> Killed {
-    // How far it is when it is stopped is not in our hands.
+    // We can't control how far it is when it stops.
     let mut child = start_and_stop(said);
     while is_ready(said) {
         eprintln!("it attached too fast");
@@ -120,7 +123,7 @@ fn stopped_while_it_attaches(said: &str) -> Killed {
     child
 }
 
-/// Starts it, and stops it when it has begun to attach.
+/// Starts ctracer, and stops it when it has begun to attach.
 fn start_and_stop(said: &str) -> Killed {
     let before = LinkInfoIter::default().count();
     let mut command = Command::new("stage10");
@@ -142,7 +145,7 @@ fn is_ready(said: &str) -> bool {
     fs::read_to_string(said).unwrap().contains("Tracing.")
 }
 
-/// What was recorded while something was done.
+/// What ctracer recorded while `work` ran.
 fn watch<T>(options: &[&str], work: impl FnOnce() -> T) -> (Tree, T) {
     let stage = start(options);
     let done = work();
@@ -153,7 +156,7 @@ fn name<'a>(tree: &'a Tree, call: &Call) -> &'a str {
     &tree.function(call).unwrap().name
 }
 
-/// Where a device's bios are: the number that the kernel has for it.
+/// The kernel's number for a device, by which we find its bios.
 fn number(device: &str) -> u32 {
     let device = fs::canonicalize(device).unwrap();
     let dev = format!("/sys/class/block/{}/dev", device.file_name().unwrap().to_str().unwrap());
@@ -162,14 +165,14 @@ fn number(device: &str) -> u32 {
     major.parse::<u32>().unwrap() << 20 | minor.parse::<u32>().unwrap()
 }
 
-/// The lives of a device's bios that do this, in the order in which they were submitted.
+/// The lives of a device's bios with this operation, in the order in which they were submitted.
 fn lives<'a>(tree: &'a Tree, device: &str, operation: &str) -> Vec<&'a Life> {
     let number = number(device);
     let is_it = |life: &&Life| life.bio.device == number && tree.operation(&life.bio) == operation;
     tree.lives.iter().filter(is_it).collect()
 }
 
-/// What holds whatever was traced.
+/// Properties of any recording.
 pub fn check(tree: &Tree) {
     let losses = tree.losses.clone().unwrap();
     assert_eq!(losses.lost.iter().sum::<u64>(), 0);
@@ -181,7 +184,7 @@ pub fn check(tree: &Tree) {
         assert_eq!(call.depth, parent.depth + 1);
         assert_eq!(call.place.interrupt, parent.place.interrupt);
     }
-    // What the kernel suppressed may be returns; 5.10 and 6.1 do not tell.
+    // The calls that the kernel suppressed may be returns; 5.10 and 6.1 do not count them.
     if let Some(suppressed) = losses.suppressed {
         assert!(open <= suppressed + 1, "{open} calls have no return, {suppressed} are missing");
     }
@@ -194,10 +197,11 @@ pub fn check(tree: &Tree) {
     }
 }
 
-/// The kernel's types, read by hand: each function with its arguments' types, by `include/uapi/linux/btf.h`.
+/// The kernel's types, parsed by hand: each function with the types of its arguments, as in
+/// `include/uapi/linux/btf.h`.
 struct Types {
     bytes: Vec<u8>,
-    /// Where each type begins.
+    /// The offset of each type.
     types: Vec<usize>,
     strings: usize,
 }
@@ -244,7 +248,7 @@ impl Types {
         self.word(self.types[id] + 8) as usize
     }
 
-    /// Without const, volatile, restrict, typedef and tags.
+    /// Skips const, volatile, restrict, typedef and tags.
     fn bare(&self, mut id: usize) -> usize {
         while id != 0 && matches!(self.kind(id).0, 8..=11 | 18) {
             id = self.of(id);
@@ -252,7 +256,7 @@ impl Types {
         id
     }
 
-    /// The structs that each function takes a pointer to, by argument.
+    /// The structs to which each function takes a pointer, by argument.
     fn functions(&self) -> impl Iterator<Item = (String, Vec<Option<String>>)> {
         let pointed = |argument: usize| {
             let pointer = self.bare(argument);
@@ -268,7 +272,7 @@ impl Types {
         })
     }
 
-    /// A struct that no function takes a pointer to.
+    /// A struct to which no function takes a pointer.
     fn useless(&self) -> String {
         let taken: BTreeSet<_> = self.functions().flat_map(|(_, classes)| classes).flatten().collect();
         let structs = (1..self.types.len()).filter(|id| self.kind(*id).0 == 4).map(|id| self.name(id));
@@ -310,7 +314,7 @@ fn ctracer_finds_what_another_reader_of_the_types_finds() {
         }
         let all: BTreeSet<_> = good.keys().cloned().chain(bad.iter().cloned()).collect();
         assert_eq!(all, truth.keys().cloned().collect());
-        // What it does not offer could not be probed, or not by its name.
+        // The other functions can't be probed, or not by their names.
         for function in &bad {
             assert!(!traceable.contains(&**function) || copies[&**function] > 1, "{function}");
         }
@@ -329,17 +333,17 @@ fn ctracer_lives_are_what_io_did() {
         assert!(life.end.is_some() && life.calls.len() >= 4, "{life:?}");
         let submit = &tree.calls[life.calls[0]];
         assert_eq!(tree.tasks[submit.task].pid, done.pid);
-        // `io` waits for each, so they are within the time that it says it took.
+        // `io` waits for each of them, so they are within the time that it reports.
         assert!(done.first_ns <= life.start && life.end.unwrap() <= done.last_ns, "{life:?} {done:?}");
         let next = lives.get(nth + 1).map_or(u64::MAX, |next| next.start);
         assert!(life.end.unwrap() < next);
     }
-    // At least one of them was ended by an interrupt, whose calls are not the task's.
+    // An interrupt ended at least one of them, and its calls are not the task's.
     let ended = |life: &&Life| tree.calls[*life.calls.last().unwrap()].place.interrupt;
     assert!(lives.iter().any(ended));
 }
 
-fn ctracer_tells_every_kind_of_bio() {
+fn ctracer_distinguishes_every_kind_of_bio() {
     quiet();
     let (tree, done) = watch(&SOME, || {
         let work = |arguments| io(arguments);
@@ -355,12 +359,12 @@ fn ctracer_tells_every_kind_of_bio() {
     let sizes =
         |done: &Done| (0..done.count).map(|nth| nth * done.bytes / done.count / 512).collect::<Vec<_>>();
     let sectors = |lives: &[&Life]| lives.iter().map(|life| life.bio.sector).collect::<Vec<_>>();
-    // A partition has sectors of its own, and a name.
+    // A partition has its own sectors and its own name.
     let part = lives(&tree, PART_DEVICE, "write");
     assert_eq!(sectors(&part), sizes(&written));
     assert!(tree.device(part[0].bio.device).ends_with("p1"));
     assert_eq!(sectors(&lives(&tree, RAW_DEVICE, "read"))[..read.count as usize], sizes(&read));
-    // One life, however many pieces: they end before it does.
+    // One life for any number of pieces, which end before it does.
     let writes = lives(&tree, RAW_DEVICE, "write");
     let whole: Vec<_> = writes.iter().filter(|life| life.bio.bytes == 1 << 20).collect();
     assert_eq!(whole.len() as u64, large.count);
@@ -384,7 +388,7 @@ fn ctracer_tells_every_kind_of_bio() {
     assert!(tree.lives.iter().all(|life| life.end.is_some()));
 }
 
-/// Pieces on disks of different speed, of which each is the last one once.
+/// Pieces on disks of different speed; each piece is the last to end in one case.
 fn ctracer_lives_last_until_the_last_piece_ends() {
     quiet();
     with_split(|disk, size| {
@@ -399,8 +403,8 @@ fn ctracer_lives_last_until_the_last_piece_ends() {
     });
 }
 
-/// The calls of direct writes, as (depth, name): what a `submit_bio()` calls, and what a `bio_endio()` does. The one that is
-/// there most often, since now and then an interrupt or another task's work comes between.
+/// The calls of direct writes, as (depth, name): what a `submit_bio()` calls, and what a `bio_endio()` calls. Returns
+/// the most frequent sequence, because occasionally an interrupt or another task's work intervenes.
 type Shapes = [Vec<(usize, String)>; 2];
 
 fn shapes(calls: &[(usize, String)]) -> Shapes {
@@ -421,12 +425,12 @@ fn ctracer_nests_as_function_graph_does() {
     quiet();
     let (tree, _) = watch(&[], || io("write /dev/scratch --count 30"));
     check(&tree);
-    // Each function that is offered is attached.
+    // Each function that ctracer offers is attached.
     assert_eq!(
         tree.header.functions.len(),
         sh("stage10 list | grep -c ';$'").trim().parse::<usize>().unwrap()
     );
-    // Each stack's calls by themselves, in their order.
+    // The calls of each stack separately, in order.
     let mut ours = BTreeMap::<_, Vec<_>>::new();
     for call in &tree.calls {
         let stack =
@@ -436,7 +440,7 @@ fn ctracer_nests_as_function_graph_does() {
     let ours = shapes(&ours.into_values().flatten().collect::<Vec<_>>());
 
     let names: Vec<_> = tree.header.functions.iter().map(|function| function.name.as_str()).collect();
-    // What an interrupt calls is in what it interrupts there, unless it is left out.
+    // ftrace shows an interrupt's calls inside the function that it interrupts, unless they are left out.
     let [submit, _] = shapes(&function_graph(&names, "0"));
     let [_, end] = shapes(&function_graph(&names, "1"));
     let theirs = [submit, end];
@@ -444,8 +448,8 @@ fn ctracer_nests_as_function_graph_does() {
     assert_eq!(ours, theirs);
 }
 
-/// The calls of some direct writes as ftrace sees them, with or without those in interrupts. On 5.10 and 6.1 only the whole
-/// machine's trace can do this, and no instance.
+/// The calls of some direct writes as ftrace sees them, with or without those in interrupts. On 5.10 and 6.1, only
+/// the whole machine's trace can do this, but no instance.
 fn function_graph(names: &[&str], interrupts: &str) -> Vec<(usize, String)> {
     let at = |file: &str| Path::new("/sys/kernel/tracing").join(file);
     fs::write(at("set_ftrace_filter"), names.join("\n") + "\n").unwrap();
@@ -477,7 +481,7 @@ fn function_graph(names: &[&str], interrupts: &str) -> Vec<(usize, String)> {
 
 fn ctracer_filters() {
     quiet();
-    // Two disks, and two processes.
+    // Two disks and two processes.
     let one = prepare("write /dev/part --count 20");
     let stage = start(&[&["--pid", &one.id().to_string()][..], &SOME].concat());
     let other = thread::spawn(|| io("write /dev/scratch --count 20"));
@@ -502,10 +506,10 @@ fn ctracer_filters() {
     let fits = |name: &String| name == "bio_endio" || name.contains("submit_bio") && !name.starts_with("__");
     assert!(names.iter().all(fits), "{names:?}");
 
-    // Requests come again and again, to whoever needs one, so they are followed to nobody else.
+    // The kernel reuses requests for any task, so with `--pid`, ctracer does not follow a request to another task.
     let one = prepare("write /dev/scratch --count 20");
     let pid = one.id();
-    // One of these is called by whoever submits it, on each kernel; the last ones in an interrupt.
+    // The submitter calls one of these on each kernel; the last ones run in an interrupt.
     let functions =
         ["blk_mq_start_request", "blk_account_io_start", "__rq_qos_track", "*complete_rq", "*end_request"];
     let functions = functions.map(|glob| ["--functions", glob]).concat();
@@ -526,7 +530,7 @@ fn ctracer_filters() {
     assert_eq!(recorded.calls.len(), 25);
 }
 
-/// What was not asked for is not sent either when it returns.
+/// If ctracer does not record a call, it must not send the call's return either.
 #[track_caller]
 fn no_return_without_its_call() {
     let records = Recording::read(Path::new(FILE)).unwrap().records;
@@ -543,12 +547,12 @@ fn soak_ctracer() {
     many(25_000);
 }
 
-/// Two threads do so many I/Os each, and every one is a life.
+/// Two threads do `count` I/Os each, and each I/O is a life.
 fn many(count: u64) {
     quiet();
     let stage = start(&SOME);
     io(&format!("write /dev/scratch --size 512 --threads 2 --count {count}"));
-    // What it holds does not grow with what it has recorded: the ring buffer, which is mapped twice, and what it knows.
+    // Its memory does not grow with its recording: it is the ring buffer, which is mapped twice, and its tables.
     let status = fs::read_to_string(format!("/proc/{}/status", stage.pid())).unwrap();
     let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
     let memory: u64 = memory.unwrap().parse().unwrap();
@@ -558,7 +562,7 @@ fn many(count: u64) {
     let ended = tree.lives.iter().filter(|life| life.end.is_some()).count() as u64;
     let sectors: BTreeSet<_> = tree.lives.iter().map(|life| life.bio.sector).collect();
     assert_eq!(sectors.len(), tree.lives.len());
-    // All of them; or, on a preemptible kernel, as many less as it tells.
+    // All of them; or, on a preemptible kernel, all except those that it reports as missed.
     let told = tree.losses.as_ref().and_then(|losses| losses.suppressed).unwrap_or_default();
     assert!(ended <= 2 * count && ended + told >= 2 * count, "{ended} lives, {told} calls not shown");
     assert!(sectors.iter().all(|sector| *sector < 2 * count));
@@ -575,7 +579,7 @@ fn ctracer_traces_other_classes() {
     assert_eq!(started as u64, done.count);
     assert!(tree.calls.iter().all(|call| call.bio.is_none() && call.object != 0));
 
-    // Its first argument, a struct of two words, is in two registers: the inode is in the third.
+    // Its first argument, a struct of two words, is in two registers, so the inode is in the third.
     let functions = ["--functions", "timestamp_truncate", "--functions", "setattr_copy"];
     let (tree, _) =
         watch(&[&["--class", "inode"], &functions[..]].concat(), || sh("touch -d @1 /tmp/touched"));
@@ -584,7 +588,7 @@ fn ctracer_traces_other_classes() {
         let calls = tree.calls.iter().filter(|call| tree.tasks[call.task].comm == "touch");
         calls.filter(|call| name(&tree, call) == function).map(|call| call.object).collect::<BTreeSet<_>>()
     };
-    // This one has it in another register, and gets only the file that was touched.
+    // This function has the inode in another register, and is called only for the file that was touched.
     let (touched, looked_at) = (inodes("setattr_copy"), inodes("timestamp_truncate"));
     assert!(touched.len() == 1 && touched.is_subset(&looked_at), "{touched:x?} {looked_at:x?}");
 }
@@ -606,7 +610,7 @@ fn ctracer_records_what_comes_when_all_is_attached() {
     assert!(tree.lives.iter().all(|life| life.bio.bytes == 8192), "{:?}", tree.lives);
     assert_eq!(tree.lives.len(), 6);
 
-    // If it is to end before that, what was there before stays.
+    // If ctracer ends before that, the old file stays.
     let recorded = fs::read(FILE).unwrap();
     let mut child = stopped_while_it_attaches(said);
     kill(child.pid(), Signal::SIGINT).unwrap();
@@ -623,7 +627,7 @@ fn ctracer_attaches_no_more_than_the_kernel_lets() {
     let output = Command::new("stage10").args(["--class", "inode", "--duration", "0.1"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     if has_fprobe() {
-        // One link holds them.
+        // One link holds all of them.
         assert!(output.status.success() && said.contains("Tracing."), "{said}");
     } else {
         assert!(said.starts_with("Error: cannot open as many probes as there are functions\n"), "{said}");
@@ -632,7 +636,7 @@ fn ctracer_attaches_no_more_than_the_kernel_lets() {
 }
 
 fn ctracer_goes_on_without_those_that_the_kernel_refuses() {
-    // What kprobes themselves use, they can't probe. A link that holds all functions has no such list.
+    // kprobes can't probe the functions that they use themselves. A link that holds all functions has no such list.
     sh("mkdir -p /tmp/debug && mount -t debugfs debug /tmp/debug");
     let _unmount = AtEnd("umount /tmp/debug");
     let forbidden = fs::read_to_string("/tmp/debug/kprobes/blacklist").unwrap();
@@ -640,7 +644,8 @@ fn ctracer_goes_on_without_those_that_the_kernel_refuses() {
         forbidden.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     let list = sh("stage10 list --class pt_regs | sed -n 's/^1 .*[ *]\\([a-z0-9_]*\\)(.*;$/\\1/p'");
     let (bad, good): (Vec<_>, Vec<_>) = list.lines().partition(|name| forbidden.contains(name));
-    // Each execve(2) calls it. It is behind the other one in the list, and the first where that one is refused.
+    // Each execve(2) calls it. It follows the forbidden function in the list, and comes first where that one is
+    // refused.
     let good = good.iter().find(|name| **name == "start_thread").unwrap();
     assert!(bad[0] < *good);
     let stage = start(&["--class", "pt_regs", "--functions", bad[0], "--functions", good]);
@@ -673,7 +678,7 @@ fn ctracer_ends_in_every_phase() {
         kill(child.pid(), signal).unwrap();
         child.0.wait().unwrap()
     };
-    // While it attaches, or when it has just done so.
+    // While it attaches, or right after.
     let status = at_once(Signal::SIGINT);
     nothing_stays();
     assert_eq!(status.success(), Recording::read(Path::new(FILE)).is_ok(), "{status}");
@@ -690,10 +695,10 @@ fn ctracer_ends_in_every_phase() {
     nothing_stays();
     assert_eq!(tree.lives.len(), 5);
 
-    // While it writes, first the recording and then a page, into a pipe that is full: it goes on to the end.
+    // While it writes, first the recording and then a page, into a full pipe: it finishes writing.
     sh(&format!("rm -f {PIPE} && mkfifo {PIPE}"));
     let mut page = fs::File::options().read(true).write(true).open(PIPE).unwrap();
-    // Less than any page.
+    // Smaller than any page.
     fcntl(&page, FcntlArg::F_SETPIPE_SZ(4096)).unwrap();
     let stage = start(&[&SOME[..], &["--html", PIPE]].concat());
     io("write /dev/scratch --count 5");
@@ -713,7 +718,7 @@ fn ctracer_ends_in_every_phase() {
     }
     assert!(ended.join().unwrap().status.success());
 
-    // Killed while it records: what it has written opens.
+    // Killed while it records. The part that it has written can be opened.
     let stage = start(&SOME);
     io("write /dev/scratch --count 5");
     wait_until("the last of them is in the file", || {
@@ -726,7 +731,7 @@ fn ctracer_ends_in_every_phase() {
         sh(&format!("stage10 show {FILE} 2>&1"))
             .contains("lives: 5, without an end: 0, what was lost is not known")
     );
-    // Wherever the cut is.
+    // Wherever the file is cut.
     let whole = fs::read(FILE).unwrap();
     for length in (whole.len() / 2..whole.len()).step_by(whole.len() / 20) {
         let cut = Recording::parse(&whole[..length], FILE).unwrap();
@@ -734,7 +739,7 @@ fn ctracer_ends_in_every_phase() {
     }
 }
 
-fn ctracer_tells_what_is_wrong() {
+fn ctracer_explains_its_errors() {
     let fails = |command: &mut Command| {
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -754,7 +759,7 @@ fn ctracer_tells_what_is_wrong() {
     let useless = Types::read().useless();
     let text = run(&["--class", &useless]);
     assert!(text.starts_with(&format!("Error: no function takes a struct {useless}\n")), "{text}");
-    // What was recorded before is not taken for what such a run has recorded.
+    // An old recording is not taken for the output of such a run.
     let mut old = Writer::new(fs::File::create(FILE).unwrap(), Header::default()).unwrap();
     old.add(&Record::Losses(Losses::default())).unwrap();
     old.flush().unwrap();
@@ -798,8 +803,8 @@ fn ctracer_keeps_what_it_cannot_write() {
         let show = seen.stderr.lines().find_map(|line| line.strip_prefix("The recording is kept. Show it: "));
         assert!(show.unwrap().starts_with("stage10 show /tmp/"), "{seen:?}");
         let text = sh(&format!("{} 2>&1", show.unwrap()));
-        // The page was too large, but all is in the recording; or the recording is cut where the disk was full, perhaps
-        // between two events.
+        // Either the page was too large, but everything is in the recording; or the recording is cut where the disk
+        // was full, perhaps between two events.
         assert_eq!(text.contains("lives: 50,"), option == "--html", "{text}");
         let is_cut = text.contains("cut short") || text.contains("what was lost is not known");
         assert_eq!(is_cut, option == "--output", "{text}");

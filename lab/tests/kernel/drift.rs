@@ -1,4 +1,4 @@
-//! What the book says of a kernel is what the kernel says.
+//! The book reports what this kernel has.
 
 use common::preflight::release;
 use lab::guest::drift::measure;
@@ -8,12 +8,12 @@ use lab::shared::measure::RELEASE;
 
 use crate::{Case, cases};
 
-pub const CASES: &[Case] = cases![the_book_says_what_this_kernel_says];
+pub const CASES: &[Case] = cases![the_book_matches_this_kernel];
 
-fn the_book_says_what_this_kernel_says() {
+fn the_book_matches_this_kernel() {
     let book = Drift::parse(include_str!("../../../docs/src/kernels.tsv"));
     let series = MATRIX.iter().find(|series| release().starts_with(&format!("{}.", series.name))).unwrap();
-    // A newer package of the same series says the same.
+    // A newer package of the same series has the same.
     let told = |rows: Vec<[String; 3]>| rows.into_iter().filter(|[of, ..]| of != RELEASE).collect::<Vec<_>>();
     let (book, kernel) = (told(book.column(series.name).unwrap()), told(measure().unwrap()));
     let differ: Vec<_> = book.iter().zip(&kernel).filter(|(book, kernel)| book != kernel).collect();

@@ -20,7 +20,7 @@ use nix::unistd::Pid;
 use crate::guest::wait_until;
 use crate::{BOOT_LIMIT, Fleet, Timed};
 
-/// Tests of the driver, which boot guests of their own.
+/// Tests of the driver, which boot their own guests.
 pub fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn()| {
         let name = format!("lab::{name}");
@@ -59,7 +59,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// The driver itself, `cargo lab`, with all the time for a boot that it takes on a machine that is busy.
+/// The driver itself, `cargo lab`, with as much time for a boot as it needs on a busy machine.
 fn lab(arguments: &[&str]) -> Command {
     let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
     let (command, arguments) = arguments.split_first().unwrap();
@@ -96,8 +96,8 @@ fn a_stages_status_and_output_come_back() {
     assert!(stderr.contains("greater than 0"), "{stderr}");
 }
 
-/// Each README's command, run again, prints no trace line of a kind that is not recorded, and all else as it was. On a machine
-/// that is busy, what happens within a time may need a longer one.
+/// Runs each README's command again. It must print no kind of trace line that is not recorded, and everything else as
+/// recorded. On a busy machine, what happens within a given time may need a longer run.
 fn the_recorded_outputs_look_like_what_the_stages_print() {
     let workbook = Workbook::read().unwrap();
     let machine = Machine { limit: BOOT_LIMIT, ..Machine::new(&workbook, DEFAULT).unwrap() };
@@ -160,12 +160,12 @@ fn a_closed_pipe_ends_the_stage() {
     assert_eq!((status, stdout.lines().count()), (0, 3), "{stdout}");
 }
 
-/// Types into a shell in the lab, which must end by itself, and gives its exit status, stdout and stderr.
+/// Types into a shell in the lab, which must end on its own, and returns its exit status, stdout and stderr.
 fn type_into_a_shell(text: &str) -> (i32, String, String) {
     let mut shell = lab(&["shell"]);
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = shell.spawn().unwrap();
-    // Held open: at its end the shell would end, too.
+    // Held open, because the shell would end at the end of its input.
     let mut input = child.stdin.take().unwrap();
     input.write_all(text.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -180,7 +180,7 @@ fn a_shell_ends_with_its_input() {
 }
 
 fn a_shell_runs_what_is_typed() {
-    // The shell must end although it leaves a program behind that has its terminal open.
+    // The shell must end even if it leaves a program behind that has its terminal open.
     let (status, text, _) = type_into_a_shell("sleep 1000 & echo $((6*7)); stty size; tty; exit 5\n");
     assert_eq!(status, 5, "{text}");
     for expected in ["This is a real kernel", "\n42\r\n", "\n24 80\r\n", "/dev/pts/0"] {
@@ -199,7 +199,7 @@ fn a_file_that_is_no_kernel() {
     let text = error(&["run", "01", "--kernel", "/bin/sh"]);
     assert!(text.contains("/bin/sh is no kernel for x86") && text.contains("HdrS"), "{text}");
 
-    // A header that looks right, and nothing behind it.
+    // A header that looks right, and nothing after it.
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut bytes = vec![0; 4096];
     bytes[0x1f1] = 1;
@@ -218,7 +218,7 @@ fn a_kernel_that_panics_at_boot() {
 }
 
 fn a_guest_that_hangs_at_boot() {
-    // How far it comes within a time depends on the machine.
+    // How far it gets within a given time depends on the machine.
     for limit in ["5", "20", "80", "320"] {
         // Its first process does nothing.
         let text = error(&["run", "01", "--boot-limit", limit, "--append", "rdinit=/bin/sleep -- 1000"]);
@@ -243,7 +243,7 @@ fn a_kernel_that_finds_no_disks() {
     assert!(text.contains("CONFIG_BLK_DEV_NVME=y"), "{text}");
 }
 
-/// A PATH with all that Cargo needs, but without the emulator.
+/// A PATH with everything that Cargo needs, but without the emulator.
 fn no_qemu() {
     let folder = tempfile::tempdir().unwrap();
     for tool in ["clang", "ldd", "busybox", "mke2fs", "setpriv", "cc", "ld", "ar", "sh", "rustc", "cargo"] {
@@ -259,7 +259,7 @@ fn no_qemu() {
     assert!(text.contains("apt install qemu-system-x86"), "{text}");
 }
 
-/// One that was built without seccomp says so, and is started once more.
+/// An emulator that was built without seccomp reports that, and the lab starts it once more.
 fn a_qemu_without_a_sandbox() {
     let folder = tempfile::tempdir().unwrap();
     let (qemu, log) = (folder.path().join(QEMU.name), folder.path().join("log"));
@@ -279,7 +279,7 @@ fn a_qemu_without_a_sandbox() {
 }
 
 fn no_room() {
-    // Any file system is too small for the guest's disks if it has no free blocks, as procfs has none.
+    // Any file system without free blocks is too small for the guest's disks, and procfs has none.
     let (status, _, text) = finish(lab(&["run", "01"]).env("TMPDIR", "/proc"));
     assert_eq!(status, 1, "{text}");
     assert!(text.contains("there is no room for the guest's disks"), "{text}");
@@ -294,7 +294,7 @@ fn a_comma_in_the_folder_for_the_guests_files() {
 }
 
 fn ctrl_c_while_booting() {
-    // A guest that would take its time.
+    // A guest that boots slowly.
     let child = lab(&["run", "01", "--append", "rdinit=/bin/sleep -- 1000"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -337,14 +337,14 @@ fn when_the_lab_is_killed_the_emulator_ends() {
     child.kill().unwrap();
     child.wait().unwrap();
     wait_until("the emulator is gone", || !is_alive(emulator));
-    // Its files are left, and the next one clears them.
+    // Its files stay, and the next lab removes them.
     let left = || folder.path().read_dir().unwrap().count();
     assert_eq!(left(), 1);
     finish(lab(&["run", "01", "--", "--duration", "0.1"]).env("TMPDIR", folder.path()));
     assert_eq!(left(), 0);
 }
 
-/// The process id of the emulator that a lab has started, once it has.
+/// The process ID of the emulator that a lab has started, as soon as it has.
 fn emulator_of(lab: u32) -> u32 {
     let mut emulator = None;
     wait_until("the lab has started an emulator", || {
@@ -354,7 +354,7 @@ fn emulator_of(lab: u32) -> u32 {
     emulator.unwrap()
 }
 
-/// The processes that a process has started, and what the kernel says of each.
+/// The processes that a process has started, and the kernel's status of each.
 fn children(parent: u32) -> impl Iterator<Item = (u32, String)> {
     fs::read_dir("/proc").unwrap().flatten().filter_map(move |entry| {
         let pid = entry.file_name().to_str()?.parse::<u32>().ok()?;

@@ -1,4 +1,4 @@
-//! What the examples print is the truth.
+//! What the examples print is true.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -28,7 +28,7 @@ fn truth<'a>(done: impl IntoIterator<Item = &'a Done>) -> Histogram {
     done.into_iter().map(one).sum()
 }
 
-/// On both sides of the buckets' borders, two processes at the same time, and more than one interval.
+/// Sizes on both sides of the buckets' boundaries, two processes at the same time, and more than one interval.
 fn bitehist_and_bitesize_put_each_size_into_its_bucket() {
     quiet();
     let [hist, size] = ["bitehist", "bitesize"].map(|name| Running::start(&[name, "0.1"]).unwrap());
@@ -39,7 +39,7 @@ fn bitehist_and_bitesize_put_each_size_into_its_bucket() {
     let large = prepare("write /dev/part --size 65536 --threads 2 --count 20");
     done.extend([small, large].map(|child| thread::spawn(|| go(child))).map(|io| io.join().unwrap()));
     let hist = end(hist);
-    // More than a request takes: one bio, but several requests.
+    // More than fits into a request: one bio, but several requests.
     done.push(io("write /dev/scratch --size 1048576 --count 3"));
     let size = end(size);
 
@@ -81,7 +81,7 @@ fn bitehist_and_bitesize_end_in_every_way() {
     // A closed pipe.
     let (status, stdout, stderr) = run("bitesize 0.02 | head -n 3 | tail -n 1");
     assert_eq!((status, &*stdout, &*stderr), (0, "No I/O.\n", "Tracing. Ctrl-C to end.\n"));
-    // Nobody to look at.
+    // No process to look at.
     let (status, stdout, stderr) = run("bitesize --pid 99999999");
     assert_eq!((status, &*stdout), (1, ""));
     assert!(stderr.contains("there is no process 99999999"), "{stderr}");

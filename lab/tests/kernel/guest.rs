@@ -1,4 +1,4 @@
-//! Help for cases: what a guest offers.
+//! Helpers for cases: what a guest offers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,12 +17,12 @@ use libbpf_rs::query::ProgInfoIter;
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::Signal;
 
-/// Unmounts ext4, so that no I/O happens but the case's own.
+/// Unmounts ext4, so there is no I/O but the case's own.
 pub fn quiet() {
     unmount_fs().unwrap();
 }
 
-/// Mounts ext4, so that it and the kernel write when a case asks for it, and not after so many seconds.
+/// Mounts ext4, so it and the kernel write when a case asks for it, and not after some seconds.
 pub fn with_ext4() {
     let mounts = || fs::read_to_string("/proc/mounts").unwrap();
     if !mounts().contains(&format!(" {FS_MOUNT} ext4 ")) {
@@ -35,7 +35,7 @@ pub fn with_ext4() {
     }
 }
 
-/// Runs a shell command that must succeed and gives its stdout.
+/// Runs a shell command that must succeed, and returns its stdout.
 pub fn sh(command: &str) -> String {
     let output = Command::new("sh").args(["-c", command]).output().unwrap();
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
@@ -47,13 +47,13 @@ pub fn io(arguments: &str) -> Done {
     lab::guest::running::io(&arguments.split(' ').collect::<Vec<_>>()).unwrap()
 }
 
-/// What a stage printed while `io` ran; ended by Ctrl-C.
+/// What a stage printed while `io` ran, until Ctrl-C.
 pub fn watch(stage: &str, arguments: &str) -> (Observation, Done) {
     watch_while(stage, || io(arguments))
 }
 
-/// As [`watch`], of a stage that counts exactly. If it reports that the kernel did not show it some calls, the case begins anew;
-/// see [`Missed`].
+/// Like [`watch`], for a stage that counts exactly. If it reports that the kernel did not show it some calls, the
+/// case starts over; see [`Missed`].
 pub fn watch_exact(stage: &str, arguments: &str) -> (Observation, Done) {
     let (seen, done) = watch(stage, arguments);
     if truth::missed(&seen).is_some_and(|missed| missed > 0) {
@@ -63,7 +63,7 @@ pub fn watch_exact(stage: &str, arguments: &str) -> (Observation, Done) {
     (seen, done)
 }
 
-/// What a stage printed while something was done; ended by Ctrl-C.
+/// What a stage printed while `work` ran, until Ctrl-C.
 pub fn watch_while<T>(stage: &str, work: impl FnOnce() -> T) -> (Observation, T) {
     let stage = Running::start(&[stage]).unwrap();
     let done = work();
@@ -73,14 +73,15 @@ pub fn watch_while<T>(stage: &str, work: impl FnOnce() -> T) -> (Observation, T)
     (seen, done)
 }
 
-/// Why a case that compares exact counts begins anew: the program said that the kernel had not shown it some calls.
+/// Why a case that compares exact counts starts over: the program reported that the kernel had not shown it some
+/// calls.
 pub struct Missed;
 
-/// Ends a program that counts exactly, and gives what it printed.
+/// Ends a program that counts exactly, and returns what it printed.
 ///
-/// A kernel does not run a program within itself; nor does it run that of a kprobe or of `tracepoint/...` within another of
-/// these. So it skips an interrupt that comes in the middle of one, and a preemptible kernel, as 7.2 is, another task as well. It
-/// counts these calls and the program tells them; then the case begins anew.
+/// A kernel does not run a program inside itself, nor a kprobe's or `tracepoint/...` program inside another one of
+/// these. So it skips the program for an interrupt that comes in the middle of one. A preemptible kernel such as 7.2
+/// also skips it for another task. It counts these calls, and the program reports them; then the case starts over.
 pub fn end_exact(stage: Running) -> Observation {
     let seen = stage.end(Signal::SIGINT).unwrap();
     assert!(seen.status.success(), "{seen:?}");
@@ -91,19 +92,19 @@ pub fn end_exact(stage: Running) -> Observation {
     seen
 }
 
-/// Ids of all BPF programs that are loaded.
+/// IDs of all loaded BPF programs.
 pub fn programs() -> BTreeSet<u32> {
     ProgInfoIter::default().map(|info| info.id).collect()
 }
 
-/// Names of the private trace pipes that exist.
+/// Names of the existing private trace pipes.
 pub fn instances() -> Vec<String> {
     let entries = fs::read_dir("/sys/kernel/tracing/instances").unwrap().flatten();
     entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
-/// Waits for something that happens a little later, such as the kernel freeing a program. How much later depends on the
-/// machine; the limit is there only so that what never happens has a name.
+/// Waits for something that happens a little later, such as the kernel freeing a program. How much later depends on
+/// the machine. The limit only exists so that an event that never happens gets reported.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     const LIMIT: Duration = Duration::from_secs(300);
     let start = Instant::now();
@@ -113,20 +114,20 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// What each of so many I/Os was, done here one after the other. No program can truly see one take longer than the time around
-/// it, which [`around`] gives.
+/// Does I/Os here, one after the other, and returns what each was. No program can truthfully report one as longer
+/// than the time around it, which [`around`] returns.
 pub fn one_by_one(arguments: &str, count: usize) -> Vec<Done> {
     let io = Io::try_parse_from(["io"].into_iter().chain(arguments.split(' ')).chain(["--count", "1"]));
     let io = io.unwrap();
     (0..count).map(|_| io.run().unwrap()).collect()
 }
 
-/// The time in ns from before the first I/O to after the last one, by the clock of who waited for them.
+/// The time in ns from before the first I/O to after the last one, by the clock of the task that waited for them.
 pub fn around(done: &Done) -> u64 {
     done.last_ns - done.first_ns
 }
 
-/// The numbers of the stages that this guest has.
+/// The numbers of the stages in this guest.
 pub fn stages() -> Vec<u32> {
     let names =
         fs::read_dir("/bin").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -136,7 +137,7 @@ pub fn stages() -> Vec<u32> {
     numbers
 }
 
-/// A shell command that is run at the end, also of a case that fails.
+/// A shell command that runs at the end, even if the case fails.
 pub struct AtEnd(pub &'static str);
 
 impl Drop for AtEnd {

@@ -1,4 +1,4 @@
-//! The examples that print events print each once.
+//! The examples that print events print each event once.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -21,13 +21,13 @@ pub const CASES: &[Case] = cases![
     bigreads_sees_reads_while_others_wait,
 ];
 
-/// Processes and threads that the kernel has made since boot, its own threads among them.
+/// Processes and threads that the kernel has created since boot, including its own threads.
 fn forks() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     stat.lines().find_map(|line| line.strip_prefix("processes ")).unwrap().parse().unwrap()
 }
 
-/// Starts processes, one after the other, and gives the id of the process that did it, and how many other processes and
+/// Starts processes, one after the other. Returns the ID of the process that did it, and how many other processes and
 /// threads began meanwhile.
 fn fork(count: u64) -> (u32, u64) {
     let before = forks();
@@ -48,7 +48,7 @@ fn hellos<'a>(seen: &'a Observation, message: &str) -> Vec<(&'a str, u32)> {
     seen.stdout.lines().filter_map(row).collect()
 }
 
-/// What an example says at its end: events received and not sent.
+/// The counts that an example reports at its end: events received and not sent.
 fn counts(seen: &Observation) -> [u64; 2] {
     let last = seen.stdout.lines().last().unwrap();
     let counts = last.strip_prefix("Events received: ").and_then(|rest| rest.split_once(", not sent: "));
@@ -81,7 +81,7 @@ fn hello_perf_output_has_each_process_once() {
     }
 }
 
-/// The reader stands still, and there is room for 85 events for each CPU in the one buffer, for 102 in the other.
+/// The reader is stopped, and the buffer of each CPU has room for 85 events in one case, and for 102 in the other.
 fn hello_perf_output_counts_what_it_could_not_send() {
     const FORKS: u64 = 224;
     for (argv, message) in CHANNELS {
@@ -94,7 +94,7 @@ fn hello_perf_output_counts_what_it_could_not_send() {
         let received = hellos(&seen, message).iter().filter(|(_, pid)| *pid == parent).count() as u64;
         let [_, not_sent] = counts(&seen);
         assert!(received > 0 && not_sent > 0, "{}", seen.stdout);
-        // What others started may have found no room, too: as a rule, nobody did.
+        // Processes that others started may not have found room either, but usually there are none.
         assert!((FORKS..=FORKS + others).contains(&(received + not_sent)), "{others}: {}", seen.stdout);
     }
 }
@@ -121,7 +121,7 @@ fn hello_clone_has_each_process_once() {
 
 const MIB: usize = 1 << 20;
 
-/// Reads so many bytes at a time.
+/// Reads with these sizes.
 fn read(sizes: &[usize]) {
     let mut zeros = File::open("/dev/zero").unwrap();
     for size in sizes {
@@ -129,7 +129,7 @@ fn read(sizes: &[usize]) {
     }
 }
 
-/// The sizes of the reads of this process that were printed.
+/// The sizes of this process's reads that were printed.
 fn sizes(seen: &Observation) -> Vec<usize> {
     let row = |line: &str| {
         let cells: Vec<_> = line.split_whitespace().collect();
@@ -160,7 +160,7 @@ fn bigreads_has_each_large_read_once() {
     let messages: Vec<_> = own.map(|line| line.message).collect();
     let expected = ["READ: 1048576 bytes", "READ: 2097152 bytes"];
     if release().starts_with("5.10.") {
-        // There the two threads that wait for the example's output are enough to blind a kretprobe now and then.
+        // There, the two threads that wait for the example's output are sometimes enough to blind a kretprobe.
         assert!(messages.iter().all(|message| expected.contains(message)), "{}", seen.stdout);
     } else {
         assert_eq!(messages, expected, "{}", seen.stdout);
@@ -192,7 +192,7 @@ impl Drop for Waiting {
     }
 }
 
-/// A kretprobe has room for a few calls that have not returned yet, and is blind to others.
+/// A kretprobe has room for a few calls that have not returned yet, and does not see others.
 fn bigreads_sees_reads_while_others_wait() {
     let (seen, _waiting) = watch_while("bigreads", || {
         let waiting = Waiting::new(16);

@@ -1,4 +1,4 @@
-//! The examples that show latencies: each I/O is counted once, in the bucket of what its disk takes, and under its name.
+//! The examples that show latencies count each I/O once, in the bucket for its disk's latency, and under its name.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,12 +24,12 @@ pub const CASES: &[Case] = cases![
     biolatency_has_each_request_in_its_bucket,
     biolatency_shows_how_long_requests_wait,
     biolatency_names_the_kinds_of_io,
-    biolatency_tells_when_the_kernel_keeps_no_time,
+    biolatency_reports_that_the_kernel_keeps_no_time,
     biolatency_looks_at_one_disk_only,
     tracex3_has_each_request_in_its_place,
 ];
 
-/// What biolatency counted of the requests of one disk and one kind.
+/// What biolatency counted for the requests of one disk and one kind.
 #[derive(Clone, Debug, Default)]
 struct Latency {
     count: u64,
@@ -44,7 +44,7 @@ fn start(arguments: &str) -> Running {
     Running::start(&["biolatency"].into_iter().chain(arguments.split(' ')).collect::<Vec<_>>()).unwrap()
 }
 
-/// Ends a biolatency with `-j` and adds its intervals up, by disk and flags.
+/// Ends a biolatency with `-j` and adds up its intervals, by disk and flags.
 fn end(stage: Running) -> (Kinds, String) {
     let seen = end_exact(stage);
     let mut kinds = Kinds::new();
@@ -64,7 +64,8 @@ fn end(stage: Running) -> (Kinds, String) {
     for latency in kinds.values() {
         let Latency { count, total, buckets } = latency;
         assert_eq!(buckets.values().sum::<u64>(), *count, "{kinds:?}");
-        // The sum, which is counted for itself, is one that these buckets can have. It is rounded in each interval.
+        // The sum is counted separately, and must be possible with these buckets. It is rounded down in each
+        // interval.
         let least: u64 = buckets.iter().map(|(from, count)| from * count).sum();
         let most: u64 = buckets.iter().map(|(from, count)| (from * 2).max(2) * count).sum();
         assert!(*total + intervals >= least && *total <= most, "{kinds:?}");
@@ -76,7 +77,7 @@ fn name(device: &Path) -> String {
     fs::canonicalize(device).unwrap().file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-/// Each I/O that ended within a time with the queue did so without it, too.
+/// Each I/O that ended within a time including the queue also did so without it.
 fn assert_no_shorter(queued: &Kinds, without: &Kinds) {
     for (kind, queued) in queued {
         let without = &without[kind];
@@ -90,8 +91,9 @@ fn assert_no_shorter(queued: &Kinds, without: &Kinds) {
     }
 }
 
-/// Checks buckets, by their smallest value, against the time around each of the I/Os: as many, none in a bucket before the
-/// disk's, and as late as these times allow. On a machine with nothing else to do they allow the disk's bucket only.
+/// Compares buckets, by their smallest value, with the time around each of the I/Os. There must be as many, none in a
+/// bucket before the disk's, and none later than these times allow. On an idle machine, they allow only the disk's
+/// bucket.
 fn assert_possible(buckets: &BTreeMap<u64, u64>, disk: u64, took: &[u64]) {
     let from = |from: u64| buckets.range(from..).map(|(_, count)| count).sum::<u64>();
     assert_eq!((from(0), from(disk)), (took.len() as u64, took.len() as u64), "{buckets:?}");
@@ -101,17 +103,17 @@ fn assert_possible(buckets: &BTreeMap<u64, u64>, disk: u64, took: &[u64]) {
     }
 }
 
-/// Three disks that take 2, 20 and 200 ms, at the same time; all options together, several intervals.
+/// Three disks that take 2, 20 and 200 ms, at the same time; all options together, and several intervals.
 fn biolatency_has_each_request_in_its_bucket() {
     // Time in ms, reads and writes.
     const DISKS: [(u64, usize); 3] = [(2, 20), (20, 8), (200, 2)];
     quiet();
     let disks = DISKS.map(|(ms, _)| NullBlk::new(&format!("takes{ms}"), Duration::from_millis(ms)).unwrap());
     let without = start("-FDmej 0.3");
-    // Attached later, so that its programs see an end after the others.
+    // Attached later, so its programs see an end after the others.
     let queued = start("-QFDmej");
     let before = disk_reads_and_writes().unwrap();
-    // How many ms each I/O took at most.
+    // The most ms that each I/O can have taken.
     let took: BTreeMap<_, _> = thread::scope(|scope| {
         let mut ios = Vec::new();
         for (disk, (ms, count)) in disks.iter().zip(DISKS) {
@@ -140,7 +142,7 @@ fn biolatency_has_each_request_in_its_bucket() {
             let found = without.iter().find(|((disk, flags), _)| *disk == name && flags.ends_with(kind));
             let (_, Latency { total, buckets, .. }) = found.unwrap_or_else(|| panic!("{name}: {without:?}"));
             assert_possible(buckets, 1 << ms.ilog2(), took);
-            // The sum is one of numbers rounded down.
+            // The sum of numbers that were rounded down.
             let most = took.iter().sum::<u64>() + took.len() as u64;
             assert!((ms * took.len() as u64..=most).contains(total), "{name}, {kind}, {took:?}: {without:?}");
         }
@@ -148,8 +150,9 @@ fn biolatency_has_each_request_in_its_bucket() {
     assert_no_shorter(&queued, &without);
 }
 
-/// A disk that takes one request at a time, and eight readers: the last of them waits for the seven others. Not writers:
-/// mq-deadline makes them wait for a request, and what is before a request `-Q` does not see.
+/// A disk that takes one request at a time, and eight readers, so the last one waits for the other seven. We don't
+/// use writers, because mq-deadline makes them wait for a request, and `-Q` does not see what happens before a
+/// request exists.
 fn biolatency_shows_how_long_requests_wait() {
     const READERS: u64 = 8;
     quiet();
@@ -163,7 +166,7 @@ fn biolatency_shows_how_long_requests_wait() {
         let (without, queued) = (start("-mej"), start("-Qmej"));
         let stat = queue(device, "../stat")?;
         let reads = || fs::read_to_string(&stat).unwrap().split_whitespace().next().unwrap().to_owned();
-        // The kernel has looked for partitions.
+        // At this point, the kernel has already looked for partitions.
         let before = reads();
         let is_first = || reads() == before;
         let (all_wait, took) = thread::scope(|scope| {
@@ -177,14 +180,14 @@ fn biolatency_shows_how_long_requests_wait() {
             };
             let ios: Vec<_> = (0..READERS).map(|nth| scope.spawn(reader(nth))).collect();
             let readers: Vec<_> = readers.iter().take(ios.len()).collect();
-            // 17 is pread64(2) on x86-64. What else a task waits for is told by another number, or none.
+            // 17 is pread64(2) on x86-64. If a task waits for something else, there is another number, or none.
             let waits = |reader: &Pid| {
-                let told = fs::read_to_string(format!("/proc/self/task/{reader}/syscall"));
-                told.is_ok_and(|told| told.starts_with("17 "))
+                let call = fs::read_to_string(format!("/proc/self/task/{reader}/syscall"));
+                call.is_ok_and(|call| call.starts_with("17 "))
             };
             let all_wait = || readers.iter().all(waits);
             wait_until("all wait", || all_wait() || !is_first());
-            // If none has come to its end by now, all are behind the first one in the queue.
+            // If none has ended by now, all of them wait for the first one in the queue.
             let all_wait = all_wait() && is_first();
             (all_wait, ios.into_iter().map(|io| io.join().unwrap()).collect::<Vec<_>>())
         });
@@ -202,18 +205,18 @@ fn biolatency_shows_how_long_requests_wait() {
         - took.iter().map(|done| done.first_ns).min().unwrap();
     let [all, each] = [all, took.iter().map(around).sum()].map(|ns| ns / 1_000_000 + READERS);
     assert!((READERS * ms..=all).contains(&without.total), "{all} ms: {without:?}");
-    // The second waits for the first, the third for two, and so on; and the first takes its own time.
+    // The second waits for the first, the third for two, and so on, and the first takes its own time.
     let least = ms * (READERS * (READERS - 1) / 2 + 1);
     assert!((least..=each).contains(&queued.total), "{least} to {each} ms: {queued:?}");
 }
 
-/// What the kernel's own `rwbs` says of each request that had bytes, beside what biolatency calls it.
+/// The kernel's own `rwbs` for each request that had bytes, compared with biolatency's name for it.
 fn biolatency_names_the_kinds_of_io() {
     const TRACE: &str = "/sys/kernel/tracing/instances/kinds";
     with_ext4();
     let direct = |count: u64| io(&format!("write /mnt/direct --count {count}"));
     let cold = || io("read-cold /mnt/cold --count 64");
-    // Makes the files.
+    // Create the files.
     let _: [Done; 2] = [direct(4), cold()];
     evict("/mnt/cold").unwrap();
     let _trace =
@@ -239,7 +242,7 @@ fn biolatency_names_the_kinds_of_io() {
             *truth.entry(rwbs.to_owned()).or_default() += 1;
         }
     }
-    // The letters of a name's parts; what has no letter is not told there.
+    // The letters for the parts of a name. `rwbs` does not show parts without a letter.
     let rwbs = |flags: &str| {
         let letter = |part: &str, letter: &'static str| if flags.contains(part) { letter } else { "" };
         let operation = &flags[flags.rfind('-').map_or(0, |last| last + 1)..][..1];
@@ -257,12 +260,12 @@ fn biolatency_names_the_kinds_of_io() {
     for name in ["Sync-Write", "ReadAhead-Read"] {
         assert!(count(name) > 0, "{name}: {kinds:?}");
     }
-    // The block that ends a transaction goes past the disk's cache. It is metadata from 6.12 on.
+    // The block that ends a transaction bypasses the disk's cache. It is metadata since 6.12.
     assert!(kinds.keys().any(|(_, flags)| flags.contains("ForcedUnitAccess-")), "{kinds:?}");
 }
 
-/// Before `block_io_start`, `-Q` rests on a time that the kernel keeps for its own statistics.
-fn biolatency_tells_when_the_kernel_keeps_no_time() {
+/// Before `block_io_start` existed, `-Q` relied on a time that the kernel keeps for its own statistics.
+fn biolatency_reports_that_the_kernel_keeps_no_time() {
     quiet();
     let _off = Setting::new(queue("/dev/scratch", "iostats").unwrap(), "0").unwrap();
     let stage = start("-Qj");
@@ -302,7 +305,7 @@ fn cells(stage: Running) -> BTreeMap<u64, u64> {
     cells
 }
 
-/// Disks of 2, 20 and 200 ms at the same time. What is late may be in a later slot, but none is in an earlier one.
+/// Disks of 2, 20 and 200 ms at the same time. A late I/O may be in a later slot, but none is in an earlier one.
 fn tracex3_has_each_request_in_its_place() {
     const DISKS: [(u64, usize); 3] = [(2, 20), (20, 8), (200, 2)];
     quiet();
@@ -311,7 +314,7 @@ fn tracex3_has_each_request_in_its_place() {
         Running::start(&["tracex3", "--json", "--interval", "0.1", "--svg", "/tmp/heatmap.svg"]).unwrap();
     let linear = Running::start(&["tracex3", "--json", "--linear", "1000"]).unwrap();
     let before = disk_reads_and_writes().unwrap();
-    // How many microseconds each write took at most.
+    // The most microseconds that each write can have taken.
     let took: Vec<_> = thread::scope(|scope| {
         let writer = |(disk, (_, count)): (&NullBlk, (u64, usize))| {
             let write = format!("write {}", disk.device.display());

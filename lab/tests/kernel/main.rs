@@ -1,11 +1,10 @@
-//! Tests on real kernels: each kernel of the matrix is booted once, and each case is a named test on each of them.
+//! Tests on real kernels. Each kernel of the matrix boots once, and each case is a named test on each of them.
 //!
-//! This one binary is both sides. On the host it boots the guests; in a guest, started as
-//! `kernel-tests --in-guest CASE`, it runs the case there. A case is a function that panics if the kernel tells
-//! something else than the truth.
+//! This one binary is both sides. On the host, it boots the guests; in a guest, started as `kernel-tests --in-guest
+//! CASE`, it runs the case. A case is a function that panics if a program does not report the truth.
 //!
-//! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1` the long cases run too.
-//! At the end the slowest cases are printed; with `LAB_TIMES=1` all, with the time that each took.
+//! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1`, the long cases
+//! run, too. At the end, it prints the slowest cases; with `LAB_TIMES=1`, all cases with the time that each took.
 
 mod channels;
 mod claims;
@@ -43,7 +42,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::guest::Missed;
 
-/// A case: runs in a guest and panics if something is not as it should be.
+/// A case: runs in a guest, and panics if something is wrong.
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
@@ -65,14 +64,14 @@ const CASES: [&[Case]; 15] = [
     split::CASES,
 ];
 
-/// The cases that run on the oldest kernel and on the newest, and with `LAB_SOAK=1` on those between, too: how programs begin and
-/// end, what they refuse, variants of stages, and what is the same on all kernels. What proves a number that a stage prints is
-/// none of these.
+/// The cases that run on the oldest and the newest kernel, and with `LAB_SOAK=1` also on those between: how programs
+/// begin and end, what they refuse, variants of stages, and whatever is the same on all kernels. Cases that prove a
+/// number that a stage prints are not among these.
 const OUTER: &[&[&str]] = &[
     ctracer::OUTER,
     &[
         "stage03_forgets_nothing_in_6000_writes",
-        "stages_tell_the_truth_on_ext4",
+        "stages_are_right_on_ext4",
         "stages_see_their_own_lines_only",
         "two_runs_of_a_stage_see_each_others_lines",
         "shared_pipe_gives_everybodys_lines",
@@ -84,7 +83,7 @@ const OUTER: &[&[&str]] = &[
         "what_came_before_ctrl_c_is_printed",
         "a_stage_ends_in_the_middle_of_a_flood",
         "stage06_gives_no_names_when_the_kernel_hides_addresses",
-        "stage06_is_not_told_when_places_are_used_again",
+        "stage06_does_not_notice_when_places_are_reused",
         "stage06_tells_of_a_stack_that_is_cut",
         "stage06_has_no_stack_before_the_first_io",
         "stage07_needs_no_iostats",
@@ -112,8 +111,8 @@ const OUTER: &[&[&str]] = &[
     ],
 ];
 
-/// The cases that run on the default kernel only, and with `LAB_SOAK=1` on all: errors that a program finds without asking the
-/// kernel, or that every kernel gives in the same way, and what a filter in a program leaves out.
+/// The cases that run only on the default kernel, and with `LAB_SOAK=1` on all: errors that a program finds without
+/// asking the kernel, or that every kernel reports in the same way, and what a filter in a program leaves out.
 const ONCE: &[&str] = &[
     "verbose_shows_libbpfs_log",
     "without_root",
@@ -130,29 +129,29 @@ const ONCE: &[&str] = &[
     "lockdown_at_run_time",
     "stage09_says_what_it_cannot_look_at",
     "bitehist_and_bitesize_end_in_every_way",
-    "scenario_tells_what_cannot_be_read",
+    "scenario_explains_what_it_cannot_read",
     "ctracer_filters",
     "ctracer_traces_other_classes",
-    "ctracer_tells_what_is_wrong",
+    "ctracer_explains_its_errors",
     "ctracer_keeps_what_it_cannot_write",
     "lockdown_at_boot",
 ];
 
-/// Makes cases of functions, named after them.
+/// Makes cases from functions, and names them after the functions.
 #[macro_export]
 macro_rules! cases {
     ($($case:path),* $(,)?) => { &[$((stringify!($case), $case as fn())),*] };
 }
 
-/// How long one case may take in a guest. No case comes near it: a machine that is busy makes them slow, and only one that
-/// waits for something that never happens is to end here.
+/// How long one case may take in a guest. No case comes close. A busy machine makes cases slow, but only one that
+/// waits for something that never happens should end here.
 const LIMIT: Duration = Duration::from_secs(1200);
-/// How long one of the long ones may take.
+/// How long one of the long cases may take.
 const SOAK_LIMIT: Duration = Duration::from_secs(7200);
-/// How long a guest may take to boot, however busy the machine is.
+/// How long a guest may take to boot, even on a very busy machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(600);
-/// How often a case is tried in which the kernel did not show some calls, see [`Missed`]: on a machine that is busy more comes
-/// between.
+/// How often we try a case in which the kernel did not show some calls, see [`Missed`]. On a busy machine, that
+/// happens more often.
 const TRIES: usize = 30;
 
 fn main() -> ExitCode {
@@ -164,7 +163,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one case here, in the guest.
+/// Runs one case in this guest.
 fn in_guest(name: &str) -> ExitCode {
     let special = [stages::SOAK, pagecache::SOAK, ctracer::SOAK, situations::SPECIAL];
     let mut all = CASES.iter().chain(&special).copied().flatten();
@@ -204,7 +203,7 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         };
         MATRIX.iter().enumerate().filter(move |(nth, _)| is_soak || is_here(*nth))
     };
-    // Case by case and not kernel by kernel, so that tests that run at the same time use different guests.
+    // Case by case and not kernel by kernel, so tests that run at the same time use different guests.
     for (case, _) in cases() {
         for (nth, series) in kernels(case) {
             let fleet = fleet.clone();
@@ -218,10 +217,10 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let vmlinux =
         move || fleet.with(nth, &timed, |guest| vmlinux::is_like_the_kernels(guest).map_err(failed));
     trials.push(Trial::test(name, vmlinux));
-    // These leave the kernel unusable, so each has a guest of its own.
+    // These leave the kernel unusable, so each has its own guest.
     for (case, _) in situations::SPECIAL {
         let is_at_boot = case.ends_with("at_boot");
-        // What a kernel that was booted so says, it says at run time, too: one is enough.
+        // A kernel that was booted in this way reports the same at run time, so one case is enough.
         for (_, series) in kernels(case).filter(|(_, series)| !is_at_boot || series.name == DEFAULT) {
             let append = if is_at_boot { "lockdown=confidentiality" } else { "" };
             let name = format!("{}::{case}", series.name);
@@ -234,8 +233,8 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         }
     }
     let mut arguments = arguments.clone();
-    // An emulated guest takes a whole CPU while it works, but about a third of the time it waits: for a disk that takes its
-    // time, or for RCU. So there is one for each kernel of the matrix also on two CPUs; and there is memory for six.
+    // An emulated guest uses a whole CPU while it works, but about a third of the time it waits for a slow disk or
+    // for RCU. So even on two CPUs we run a guest for each kernel of the matrix; and there is memory for six.
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
     arguments.test_threads.get_or_insert(cpus.clamp(MATRIX.len(), 6));
     let conclusion = libtest_mimic::run(&arguments, trials);
@@ -243,10 +242,10 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     conclusion.exit_code()
 }
 
-/// How long each case took, without the time in which it waited for its guest, and each boot.
+/// How long each case took, without the wait for its guest, and how long each boot took.
 static TIMES: Mutex<Vec<(Duration, String)>> = Mutex::new(Vec::new());
 
-/// Notes how long something takes, also if it panics.
+/// Records how long something takes, even if it panics.
 struct Timed(String, Instant);
 
 impl Timed {
@@ -262,7 +261,7 @@ impl Drop for Timed {
     }
 }
 
-/// Prints the ten slowest cases; all of them with `LAB_TIMES=1`.
+/// Prints the ten slowest cases, or all of them with `LAB_TIMES=1`.
 fn print_slowest() {
     let mut times = std::mem::take(&mut *TIMES.lock().unwrap_or_else(PoisonError::into_inner));
     let shown = if std::env::var_os("LAB_TIMES").is_some() { times.len() } else { times.len().min(10) };
@@ -288,15 +287,15 @@ impl Fleet {
         Self { guests: Default::default(), boot }
     }
 
-    /// Gives the guest to a test. It is used again after a test that failed; one that broke answers no more. If the test
-    /// panics here, on the host, its guest ends, and the next one gets a new guest.
+    /// Gives the guest to a test. After a test fails, the guest is used again, because a broken guest would not
+    /// answer. If the test panics here, on the host, its guest ends, and the next test gets a new one.
     fn with(
         &self,
         nth: usize,
         name: &str,
         test: impl FnOnce(&mut Vm) -> Result<(), Failed>,
     ) -> Result<(), Failed> {
-        // A test takes the guest out, so what a panic leaves is an empty slot.
+        // A test takes the guest out of its slot, so a panic leaves an empty slot.
         let mut slot = self.guests[nth].lock().unwrap_or_else(PoisonError::into_inner);
         let mut guest = match slot.take() {
             Some(guest) => guest,
@@ -330,7 +329,7 @@ fn check(guest: &mut Vm, case: &str) -> Result<()> {
     Err(common::Error::new("the case failed in the guest").evidence(said))
 }
 
-/// Boots a kernel of the matrix with all that the cases need.
+/// Boots a kernel of the matrix with everything that the cases need.
 fn boot(kernel: &str, append: &str) -> Result<Vm> {
     let workbook = Workbook::read()?;
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;

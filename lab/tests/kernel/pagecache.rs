@@ -1,4 +1,4 @@
-//! Stages 08 and 09 count the pages that reads touch, and those that are added to the page cache.
+//! Stages 08 and 09 count the pages that reads touch, and the pages that are added to the page cache.
 
 use std::fs;
 use std::io::Write;
@@ -43,7 +43,7 @@ const SMALL: &str = "/mnt/small";
 /// One of 1,000 pages, or 4,096 times 1,000 bytes.
 const THOUSAND: &str = "/mnt/thousand";
 
-/// Makes the files, on an ext4 that is at rest.
+/// Creates the files, on an idle ext4.
 pub fn files() {
     with_ext4();
     io(&format!("read {LARGE} --count 2000"));
@@ -52,7 +52,7 @@ pub fn files() {
     io(&format!("read {THOUSAND} --count 4096 --size 1000"));
 }
 
-/// How much of the file is in the page cache before.
+/// How much of the file is in the page cache at the start.
 #[derive(Clone, Copy, PartialEq)]
 enum Cache {
     Cold,
@@ -62,8 +62,8 @@ enum Cache {
 }
 use Cache::{Cold, Half, Warm};
 
-/// A workload and what is true of it: pages that reads touch, hits, misses, pages added beyond these; and pages that the
-/// disk read, where that is not misses and pages beyond.
+/// A workload and the truth about it: pages that reads touch, hits, misses, pages added beyond these; and pages that
+/// the disk read, if that is not the sum of the last two.
 struct Row {
     what: &'static str,
     file: &'static str,
@@ -81,11 +81,12 @@ const fn row(
     Row { what, file, cache, io, truth, disk: None }
 }
 
-/// The rows for this kernel. Read-ahead is what differs between kernels: 7.2 reads less ahead of a sequential reader.
+/// The rows for this kernel. Only read-ahead differs between kernels: 7.2 reads less ahead for a sequential reader.
 fn rows() -> Vec<Row> {
     let seven = release().starts_with("7.");
-    // 4,096 reads, of which those that begin in the last 999 bytes of a page touch two. A page's border falls into a
-    // read unless it is a multiple of 1,000 bytes, which it is at every 125th page: (1000 - 1) - (1000 / 125 - 1).
+    // 4,096 reads. A read touches two pages if it begins in the last 999 bytes of a page. A page boundary falls into
+    // a read unless it is a multiple of 1,000 bytes, which is the case at every 125th page: (1000 - 1) - (1000 / 125
+    // - 1).
     let crossing = 999 - 7;
     vec![
         row("24 bytes, cold", (SMALL, Cold, "read --count 1 --size 24"), [1, 0, 1, 0]),
@@ -120,7 +121,7 @@ fn rows() -> Vec<Row> {
 }
 
 impl Row {
-    /// Brings the page cache into the state that the row begins with. The setting holds as long as it is kept.
+    /// Brings the page cache into the row's initial state. The setting holds until it is dropped.
     fn prepare(&self) -> Option<Setting> {
         let half = self.cache == Half;
         let no_read_ahead =
@@ -140,11 +141,11 @@ impl Row {
         format!("{kind} {} {options}", self.file)
     }
 
-    /// Compares what a stage saw with the truth, and with what the disk says.
+    /// Compares what a stage saw with the truth, and with the disk's own count.
     fn compare(&self, seen: &Observation, done: &Done) {
         let counts @ [_, _, miss, beyond] = page_cache(seen).unwrap();
         assert_eq!(counts, self.truth, "{}: {}", self.what, seen.stdout);
-        // The disk reads whole blocks, of 1 KiB here.
+        // The disk reads whole blocks, which are 1 KiB here.
         let disk = self.disk.unwrap_or(miss + beyond);
         assert_eq!(done.read_bytes.div_ceil(4096), disk, "{}: what the disk says", self.what);
     }
@@ -159,8 +160,8 @@ fn stage08_counts_what_each_workload_does() {
     }
 }
 
-/// Four readers at once. On a preemptible kernel, as 7.2 is, the kernel does not run the program for a task that comes
-/// while it has taken the CPU from another in the middle of it; the report counts these calls, and each read one page.
+/// Four readers at once. A preemptible kernel such as 7.2 can switch tasks in the middle of the program, and then
+/// does not run it for the next task. The report counts these calls, and each of them read one page.
 fn four_readers(reads: u64) {
     files();
     let per_thread = reads / 4;
@@ -194,7 +195,8 @@ fn stage08_prints_a_line_for_each_call() {
     assert_eq!(messages, ["mm_filemap_add_to_page_cache (pages=1)", &read], "{}", seen.stdout);
 }
 
-/// Starts a shell that becomes `io` with these arguments, with a process id that is known before, once it is told.
+/// Starts a shell that becomes `io` with these arguments when it gets a line of input. So its process ID is known in
+/// advance.
 pub fn prepare(arguments: &str) -> Child {
     let script = format!("read go; exec io {arguments}");
     Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
@@ -205,7 +207,7 @@ pub fn go(mut child: Child) -> Done {
     String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap().parse().unwrap()
 }
 
-/// Two processes with four threads each read different files, and one of them is looked at.
+/// Two processes with four threads each read different files, and the stage watches one of them.
 fn stage09_counts_one_process_with_its_threads() {
     files();
     evict(LARGE).unwrap();
@@ -223,7 +225,7 @@ fn stage09_counts_one_process_with_its_threads() {
     // The process has ended, and so does the stage.
     let seen = stage.wait().unwrap();
     assert!(seen.status.success() && seen.stderr.contains(&format!("Process {pid} has ended.")), "{seen:?}");
-    // Calls are missed before the filter, so these are everybody's.
+    // Calls are missed before the filter, so these may be anybody's.
     let missed = truth::missed(&seen).unwrap_or(0);
     let [total, hit, miss, beyond] = page_cache(&seen).unwrap();
     assert!(total <= 256 && total + missed >= 256, "{}", seen.stdout);
@@ -234,7 +236,7 @@ fn stage09_counts_one_process_with_its_threads() {
     assert!(seen.stdout.contains(&format!("{rule}\nFiltered PID : {pid}\n[Total ")), "{}", seen.stdout);
 }
 
-/// A child is a process of its own.
+/// A child is a separate process.
 fn stage09_does_not_count_a_child() {
     files();
     evict(SMALL).unwrap();
@@ -245,9 +247,9 @@ fn stage09_does_not_count_a_child() {
     assert_eq!(page_cache(&seen).unwrap(), [1, 1, 0, 0], "{}", seen.stdout);
 }
 
-/// Each workload, as a command that the stage starts: everything from its first read on is counted. The guest's programs
-/// are in memory (tmpfs), so starting one reads nothing through the page cache.
-/// Of a third of stage 08's workloads, since the programs are the same but for the filter.
+/// Each workload, as a command that the stage starts, and counts from its first read on. The guest's programs are in
+/// memory (tmpfs), so starting one reads nothing through the page cache. We use a third of stage 08's workloads,
+/// because the programs differ only in the filter.
 fn stage09_counts_a_command() {
     files();
     for row in rows().iter().step_by(3) {
@@ -269,7 +271,7 @@ fn stage09_gives_its_commands_status() {
         assert_eq!(seen.status.code(), Some(status), "{script}: {seen:?}");
         assert!(seen.stdout.contains("Nothing was read through the page cache."), "{}", seen.stdout);
     }
-    // A command that goes on ends with the stage.
+    // A command that still runs ends with the stage.
     let seen =
         Running::start(&["stage09", "--duration", "0.5", "--", "sleep", "1000"]).unwrap().wait().unwrap();
     assert_eq!(seen.status.code(), Some(0), "{seen:?}");
@@ -304,8 +306,8 @@ fn nothing_was_read_before_the_first_read() {
     assert!(seen.stdout.starts_with(&nothing), "{}", seen.stdout);
 }
 
-/// The first exercise: a kretprobe has so many slots for calls that have not returned yet, and misses all others. Sixteen
-/// readers wait for a slow disk at the same time.
+/// The first exercise: a kretprobe has a limited number of slots for calls that have not returned yet, and misses all
+/// others. Sixteen readers wait for a slow disk at the same time.
 fn stage08_exercise_a_kretprobe_has_slots() {
     quiet();
     let (kretprobe, slots) = if older() { ("stage08-kretprobe-older", 2) } else { ("stage08-kretprobe", 10) };
@@ -327,13 +329,13 @@ fn stage08_exercise_a_kretprobe_has_slots() {
         .unwrap();
         let (total, missed) = (page_cache(&seen).unwrap()[0], truth::missed(&seen));
         assert!(missed.is_none_or(|missed| total + missed == 16), "{stage}: {}", seen.stdout);
-        // On a preemptible kernel fexit may miss one, too, when so many return at once.
+        // On a preemptible kernel, fexit may miss one, too, when so many return together.
         let may_miss = stage == "stage08" && release().starts_with("7.");
         assert!(total == seen_of_16 || may_miss, "{stage}: {}", seen.stdout);
     }
 }
 
-/// The second exercise: `read()` has left the slides' function since 5.10.
+/// The second exercise: since 5.10, `read()` no longer calls the function from the slides.
 fn stage08_exercise_the_slides_probe_sees_no_read() {
     files();
     for cold in [true, false] {
@@ -343,14 +345,13 @@ fn stage08_exercise_the_slides_probe_sees_no_read() {
         let returns: Vec<_> =
             lines.iter().filter(|line| line.pid == done.pid).map(|line| line.message).collect();
         let misses = returns.iter().filter(|message| message.ends_with("(retval=0x0)")).count();
-        // A cold page is looked up again when it has come: by the slides' reckoning that is a hit.
+        // A cold page is looked up again after it was read. The slides' program counts that as a hit.
         let truth = if older() { (256 + usize::from(cold), usize::from(cold)) } else { (0, 0) };
         assert_eq!((returns.len(), misses), truth, "cold: {cold}, {returns:?}");
     }
 }
 
-/// The third exercise: busybox's `cat` copies with sendfile(2), which has a function of its own on newer
-/// kernels.
+/// The third exercise: busybox's `cat` copies with sendfile(2), which has its own function on newer kernels.
 fn stage08_exercise_sendfile_goes_another_way() {
     files();
     let newer = !older() && !release().starts_with("6.1.");
@@ -360,7 +361,7 @@ fn stage08_exercise_sendfile_goes_another_way() {
         let truth = match (cold, newer) {
             (true, true) => [0, 0, 0, 256],
             (false, true) => [0, 0, 0, 0],
-            // 5.10 adds the page behind the end of the file when it is read to its end.
+            // 5.10 adds the page after the end of the file when somebody reads up to the end.
             (true, false) => [256, 0, 256, u64::from(older())],
             (false, false) => [256, 256, 0, 0],
         };

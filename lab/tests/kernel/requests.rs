@@ -36,8 +36,8 @@ pub const CASES: &[Case] = cases![
     stage07_has_nothing_before_the_first_io,
 ];
 
-/// Counts flushes that were submitted for themselves, without data to write: `blkdev_issue_flush()`. The disks' counters
-/// have each of them as a write.
+/// Counts flushes that were submitted on their own, without data to write: `blkdev_issue_flush()`. The disks'
+/// counters count each of them as a write.
 struct EmptyFlushes;
 
 impl EmptyFlushes {
@@ -63,14 +63,14 @@ impl Drop for EmptyFlushes {
     }
 }
 
-/// How many reads and how many writes of a disk are on their way.
+/// How many reads and how many writes of a disk are in flight.
 pub fn in_flight(device: &str) -> [u64; 2] {
     let counts = fs::read_to_string(queue(device, "../inflight").unwrap()).unwrap();
     let counts: Vec<_> = counts.split_whitespace().map(|count| count.parse().unwrap()).collect();
     counts.try_into().unwrap()
 }
 
-/// What stage 07 said of something, and how many reads and writes of data the disks counted meanwhile.
+/// What stage 07 printed, and how many reads and writes of data the disks counted meanwhile.
 struct Seen {
     seen: Observation,
     started: usize,
@@ -80,7 +80,7 @@ struct Seen {
     ios: u64,
 }
 
-/// Watches with a stage 07, as it is or changed.
+/// Watches with stage 07 or a variant of it.
 fn watch_requests(stage: &str, work: impl FnOnce()) -> Seen {
     sh("sync");
     let flushes = EmptyFlushes::new();
@@ -114,7 +114,7 @@ fn stage07_times_each_direct_write_once() {
     let seen = watch_requests("stage07", || drop(io("write /dev/scratch --count 64")));
     seen.is_complete();
     assert_eq!((seen.started, seen.completed, seen.ios), (64, 64, 64), "{}", seen.seen.stdout);
-    // Without a flush or a part: start, completion and duration of one request after the other.
+    // Without flushes and partial completions: start, completion and duration of one request after the other.
     let events = truth::events(&seen.seen).unwrap();
     for (nth, lines) in events.chunks(3).enumerate() {
         let [(_, Event::Start { rq }), (_, Event::Complete { rq: completed }), (_, Event::Duration { .. })] =
@@ -149,7 +149,7 @@ fn stage07_counts_the_parts_of_a_split_write() {
     );
 }
 
-/// Checks what was seen of I/O with flushes: the stage sees them start and complete, and counts none.
+/// Checks the output for I/O with flushes: the stage sees them start and complete, but does not count them.
 fn with_flushes(seen: &Seen) {
     seen.is_complete();
     assert!(seen.started as u64 > seen.ios, "no flush was started: {}", seen.seen.stdout);
@@ -181,7 +181,7 @@ fn stage07_needs_no_iostats() {
     drop(off);
     assert_eq!((seen.ios, seen.durations.len()), (0, 64), "{}", seen.seen.stdout);
 
-    // 07.1: back to a function, as in 2019.
+    // 07.1 uses a function again, as in 2019.
     if release().starts_with("5.10") {
         let error = lab::guest::running::Running::start(&["stage07-function"]).unwrap_err().to_string();
         assert!(error.contains("this kernel has no function blk_account_io_completion.part.0"), "{error}");
@@ -196,7 +196,7 @@ fn stage07_needs_no_iostats() {
 
 fn stage07_counts_with_each_scheduler() {
     quiet();
-    // Built in on 5.10 and 6.1: then there is no module to load.
+    // Built in on 5.10 and 6.1, so there is no module to load.
     sh("modprobe mq-deadline || true");
     for scheduler in ["none", "mq-deadline"] {
         let _setting = Setting::new(queue("/dev/scratch", "scheduler").unwrap(), scheduler).unwrap();
@@ -207,7 +207,7 @@ fn stage07_counts_with_each_scheduler() {
     }
 }
 
-/// What a disk has read and written by its own counters.
+/// What a disk has read and written, by its own counters.
 fn ios_of(device: &str) -> u64 {
     let stat = queue(device, "").unwrap().with_file_name("stat");
     let stat = fs::read_to_string(stat).unwrap();
@@ -215,7 +215,7 @@ fn ios_of(device: &str) -> u64 {
     count(0) + count(4)
 }
 
-/// A loop device has a queue of requests and a driver of its own, which writes to the file.
+/// A loop device has its own request queue and its own driver, which writes to the file.
 fn stage07_counts_the_requests_of_a_loop_device() {
     quiet();
     sh("modprobe loop && dd if=/dev/zero of=/tmp/loop bs=1M count=1 && losetup /dev/loop0 /tmp/loop");
@@ -227,7 +227,7 @@ fn stage07_counts_the_requests_of_a_loop_device() {
     assert_eq!((seen.started, seen.completed, seen.is_complete().ios), (32, 32, 32), "{}", seen.seen.stdout);
 }
 
-/// It passes each bio on: both disks count it, and there is one request, of the disk below.
+/// device-mapper passes each bio on: both disks count it, but there is only one request, for the disk below.
 fn stage07_sees_only_the_disk_below_a_device_mapper_disk() {
     quiet();
     let below = fs::canonicalize(RAW_DEVICE).unwrap();
@@ -243,7 +243,7 @@ fn stage07_sees_only_the_disk_below_a_device_mapper_disk() {
     assert_eq!((open, dropped, unmatched), (0, 0, Some(0)));
 }
 
-/// The kernel's emulated SCSI disk, with options; it is called `/dev/sdX`.
+/// The kernel's emulated SCSI disk, with options; its name is `/dev/sdX`.
 struct ScsiDebug(PathBuf);
 
 impl ScsiDebug {
@@ -289,7 +289,7 @@ fn stage07_counts_a_request_that_fails_in_part_once() {
     assert!(seen.completed > 5, "no completion of a part: {}", seen.seen.stdout);
 }
 
-/// A host that is busy with every fifth command: the kernel starts the request again later.
+/// A host that reports every fifth command as busy, so the kernel starts the request again later.
 fn stage07_counts_a_request_that_is_started_twice_once() {
     quiet();
     let disk = ScsiDebug::new("opts=0x8000 every_nth=5");
@@ -298,7 +298,7 @@ fn stage07_counts_a_request_that_is_started_twice_once() {
     assert!(seen.started as u64 > seen.ios, "the disk was never busy: {}", seen.seen.stdout);
 }
 
-/// Four requests that were started before the stage was, and end while it looks.
+/// Four requests that started before the stage, and end while it watches.
 fn stage07_counts_ends_without_a_start() {
     quiet();
     let seen = long_enough(Duration::from_secs(3), |time| {
@@ -308,7 +308,7 @@ fn stage07_counts_ends_without_a_start() {
         let write = format!("write {device} --threads 4 --count 1");
         let writer = thread::spawn(move || io(&write));
         let writes = || in_flight(&device)[1] == 4;
-        // On a machine that is busy the first may end before the last begins, or before the stage is attached.
+        // On a busy machine, the first may end before the last begins, or before the stage is attached.
         wait_until("four writes are in flight", || writes() || writer.is_finished());
         let mut are_in_flight = false;
         let seen = watch_requests("stage07", || {
@@ -328,7 +328,7 @@ fn stage07_counts_ends_without_a_start() {
     assert_eq!((open, dropped, unmatched), (0, 0, Some(4)));
 }
 
-/// Several disks, tasks and kinds of I/O at once. When all I/O is done nothing is left in the map.
+/// Several disks, tasks and kinds of I/O at once. When all I/O is done, nothing is left in the map.
 fn stage07_keeps_its_books_under_a_mixed_load() {
     with_ext4();
     let fast = NullBlk::new("fast", Duration::from_millis(1)).unwrap();

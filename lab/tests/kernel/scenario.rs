@@ -1,4 +1,4 @@
-//! page_cache_scenario shows what the two reads do, and leaves ftrace as it was.
+//! page_cache_scenario shows what the two reads do, and restores ftrace.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ pub const CASES: &[Case] = cases![
     scenario_shows_a_miss_and_a_hit,
     scenario_measures_a_disk_that_takes_20_ms,
     scenario_reads_from_the_disk_when_it_is_cold,
-    scenario_tells_what_cannot_be_read,
+    scenario_explains_what_it_cannot_read,
     scenario_refuses_a_tracer_that_is_in_use,
     scenario_leaves_ftrace_as_it_was,
     scenario_keeps_its_instance_beside_another_container,
@@ -37,7 +37,7 @@ struct Row {
     count: u64,
 }
 
-/// What was printed of one read: how long it took without the tracer, and its graph with the notes below the calls.
+/// The output for one read: how long it took without the tracer, and its graph with the notes below the calls.
 #[derive(Debug, Default)]
 struct Read {
     us: f64,
@@ -73,7 +73,7 @@ fn run(arguments: &[&str]) -> Output {
     Command::new("page_cache_scenario").args(arguments).output().unwrap()
 }
 
-/// The cold and the warm read, and the rest that was printed.
+/// The cold and the warm read, and the rest of the output.
 fn reads(arguments: &[&str]) -> [Read; 2] {
     let output = run(arguments);
     let (stdout, stderr) =
@@ -89,8 +89,8 @@ fn reads(arguments: &[&str]) -> [Read; 2] {
     }
     let [cold, warm] = &reads;
     assert_eq!((&*cold.rows[0].name, &*warm.rows[0].name), ("vfs_read", "vfs_read"), "{stdout}");
-    // What an interrupt calls, which comes when the disk has read. How these names begin: a read itself may call
-    // bio_alloc_irq_cache_splice().
+    // Calls of an interrupt, which comes when the disk has read. We compare the beginnings of names, because a read
+    // itself may call bio_alloc_irq_cache_splice().
     for foreign in
         ["irq_e", "sysvec_", "common_interrupt", "nvme_irq", "nvme_complete", "blk_mq_complete", "bio_endio"]
     {
@@ -113,7 +113,7 @@ fn scenario_shows_a_miss_and_a_hit() {
     assert_eq!(cold.notes["page cache miss, page allocated"], [miss()]);
     assert_eq!(cold.notes["I/O submitted to the disk"], ["submit_bio"]);
     assert_eq!(warm.notes.keys().collect::<Vec<_>>(), ["looks into the page cache"]);
-    // Deeper than that are only the calls on the way to a note.
+    // Deeper rows are only calls that lead to a note.
     let noted: Vec<_> = cold.notes.values().flatten().collect();
     for (row, next) in cold.rows.iter().zip(cold.rows.iter().skip(1).map(Some).chain([None])) {
         let leads = next.is_some_and(|next| next.depth > row.depth);
@@ -121,19 +121,19 @@ fn scenario_shows_a_miss_and_a_hit() {
     }
 }
 
-/// How long the reads take: the cold one no less than the disk, and all together no longer than the program.
+/// How long the reads take: the cold one at least as long as the disk, and all together no longer than the program.
 fn scenario_measures_a_disk_that_takes_20_ms() {
     quiet();
     let disk = NullBlk::new("scenario", Duration::from_millis(20)).unwrap();
     let start = Instant::now();
     let [cold, warm] = reads(&["--file", disk.device.to_str().unwrap(), "--bytes", "4096"]);
     let took = start.elapsed().as_secs_f64() * 1e6;
-    // What is printed is the middle of three: two are as long at least.
+    // The output shows the middle one of three, so two take at least as long.
     assert!(cold.us >= 20_000.0 && warm.us > 0.0, "{cold:?} {warm:?}");
     assert!(2.0 * (cold.us + warm.us) <= took, "{took} us: {cold:?} {warm:?}");
 }
 
-/// The disk's own count: one cold read with the tracer and three without, and no I/O of the warm ones.
+/// The disk's own count: one cold read with the tracer and three without, and no I/O for the warm ones.
 fn scenario_reads_from_the_disk_when_it_is_cold() {
     quiet();
     let stat = queue(RAW_DEVICE, "../stat").unwrap();
@@ -143,14 +143,14 @@ fn scenario_reads_from_the_disk_when_it_is_cold() {
     };
     let before = count();
     let [cold, warm] = reads(&["--file", RAW_DEVICE, "--bytes", "4096", "--depth", "50"]);
-    // The disk counts an I/O a little after it has told that it is done.
+    // The disk counts an I/O a little after it reports the completion.
     wait_until("all I/Os are counted", || count() - before >= 4 * cold.calls("submit_bio"));
     assert_eq!(count() - before, 4 * cold.calls("submit_bio"), "{cold:?}");
     assert_eq!((cold.calls("submit_bio"), warm.calls("submit_bio")), (1, 0));
     assert_eq!((cold.calls("blk_mq_submit_bio"), warm.calls("blk_mq_submit_bio")), (1, 0), "and all below");
 }
 
-fn scenario_tells_what_cannot_be_read() {
+fn scenario_explains_what_it_cannot_read() {
     let _end = AtEnd("rm -f /tmp/data /tmp/empty /tmp/pipe /tmp/tracers");
     sh("echo data > /tmp/data && touch /tmp/empty && mkfifo /tmp/pipe && echo nop > /tmp/tracers");
     for (file, told) in [
@@ -184,7 +184,7 @@ fn error(command: &mut Command, arguments: &[&str]) -> String {
     text
 }
 
-/// The settings of ftrace that others may use, too. A buffer that nobody has used yet may have grown.
+/// The settings of ftrace that others may use, too. An unused buffer may have grown.
 fn settings() -> BTreeMap<String, String> {
     let files = [
         "current_tracer",
@@ -212,7 +212,7 @@ fn scenario_refuses_a_tracer_that_is_in_use() {
     assert!(text.contains(&format!("{TRACEFS}/max_graph_depth: 3\n")), "{text}");
     assert_eq!((settings(), instances()), (before, vec![]));
 
-    // Another tracer, which needs no function of the kernel to be changed, in the buffer that all have in common.
+    // Another tracer, which does not change any function of the kernel, in the global buffer.
     sh(&format!(
         "echo 0 > {TRACEFS}/max_graph_depth; echo blk > {TRACEFS}/current_tracer; echo 0 > {TRACEFS}/tracing_on"
     ));
@@ -240,7 +240,7 @@ fn is_on() -> bool {
     })
 }
 
-/// However it ends, also in the middle of a read that takes long.
+/// However it ends, even in the middle of a read that takes long.
 fn scenario_leaves_ftrace_as_it_was() {
     quiet();
     let before = settings();
@@ -253,9 +253,9 @@ fn scenario_leaves_ftrace_as_it_was() {
             wait_until("the tracer is on", || is_on() || child.try_wait().unwrap().is_some());
             let _ = kill(Pid::from_raw(child.id() as i32), signal);
             let output = child.wait_with_output().unwrap();
-            // Of a run that was killed, the process that reads clears up, when it has read.
+            // If the run was killed, its reading process cleans up after its read.
             wait_until("ftrace is as it was", || (settings(), instances()) == (before.clone(), vec![]));
-            // On a machine that is busy it may have read all that it wants to by then.
+            // On a busy machine, it may have finished all its reads by then.
             if output.status.success() {
                 return Ok(None);
             }
@@ -271,7 +271,7 @@ fn scenario_leaves_ftrace_as_it_was() {
     }
 }
 
-/// In a container with a /proc of its own, no process has the id of this run, which holds no pipe of its instance open.
+/// In a container with its own /proc, no process has this run's ID, and none holds a pipe of its instance open.
 fn scenario_keeps_its_instance_beside_another_container() {
     quiet();
     if !has_instances() {

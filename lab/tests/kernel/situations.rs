@@ -1,4 +1,4 @@
-//! Bad situations: each is one clear error with cause, evidence and fix, and leaves nothing behind.
+//! Bad situations: each gives one clear error with cause, evidence and fix, and leaves nothing behind.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -31,10 +31,10 @@ pub const CASES: &[Case] = cases![
     verbose_shows_libbpfs_log,
 ];
 
-/// Cases that leave the kernel locked down, or begin so.
+/// Cases that lock the kernel down, or start with a kernel that is locked down.
 pub const SPECIAL: &[Case] = cases![lockdown_at_run_time, lockdown_at_boot];
 
-/// Runs a command that must fail with an error, gives the error, and checks that nothing is left.
+/// Runs a command that must fail with an error, returns the error, and checks that nothing is left.
 fn error(command: &mut Command) -> String {
     let before = programs();
     let output = command.output().unwrap();
@@ -49,7 +49,7 @@ fn error(command: &mut Command) -> String {
     stderr
 }
 
-/// A stage with a part of /sys hidden from it.
+/// A stage that can't see a part of /sys.
 fn with_hidden(place: &str, stage: &str) -> Command {
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", &format!("mount -t tmpfs hidden {place} && exec {stage}")]);
@@ -64,7 +64,7 @@ fn without_root() {
     );
 }
 
-/// Root in a plain container: user id 0, but none of the capabilities that matter.
+/// Root in a plain container: user ID 0, but without the capabilities that matter.
 fn without_capabilities() {
     let text = error(Command::new("setpriv").args(["--bounding-set", "-all", "--inh-caps=-all", "stage03"]));
     assert!(text.contains("CAP_SYS_ADMIN no, CAP_PERFMON no, CAP_BPF no"), "{text}");
@@ -96,7 +96,7 @@ fn without_tracefs_it_is_mounted() {
 fn looking_mounts_nothing() {
     quiet();
     sh("umount /sys/kernel/tracing");
-    // The kernel would mount it there as soon as anybody looks.
+    // The kernel would mount it there at the first access.
     sh("mount -t debugfs debugfs /sys/kernel/debug");
     let sections =
         ["kprobe/submit_bio", "fentry/bio_endio", "tp_btf/block_rq_complete", "tracer/function_graph"];
@@ -139,7 +139,7 @@ fn a_function_that_cannot_be_probed() {
     assert!(text.starts_with("__blk_mq_end_request cannot be probed on this kernel\n"), "{text}");
 }
 
-/// The end point of the 2019 tutorial's stage 07: gone on 5.10, in parts later.
+/// The end point of stage 07 in the 2019 tutorial: missing on 5.10, and split into parts later.
 fn a_function_of_which_only_parts_exist() {
     let text = Need::Kprobe("blk_account_io_completion".into()).check().unwrap_err().to_string();
     let parts = "change the program's SEC() line to kprobe/blk_account_io_completion.part.0";
@@ -147,7 +147,7 @@ fn a_function_of_which_only_parts_exist() {
     assert!(text.starts_with("this kernel has no function blk_account_io_completion"), "{text}");
 }
 
-/// libbpf finds out, when it loads or attaches them; the reader is told the same as by a check.
+/// libbpf finds out when it loads or attaches them. The reader gets the same error as from a check.
 fn programs_whose_function_is_missing() {
     for (function, programs) in [
         ("generic_make_request", ["stage01-gone", "stage02-gone"]),
@@ -166,7 +166,7 @@ fn programs_whose_function_is_missing() {
     assert!(text.contains("fexit generic_make_request: this kernel has no function"), "{text}");
 }
 
-/// Of functions that may stand for each other, what became of each is told.
+/// If any of several functions would do, the error lists what is wrong with each.
 fn none_of_several_functions() {
     let one_of = |names: [&str; 2]| Need::OneOf(names.map(|name| Need::Fexit(name.to_owned())).into());
     let text = one_of(["generic_make_request", "__blk_mq_end_request"]).check().unwrap_err().to_string();
@@ -181,7 +181,7 @@ fn none_of_several_functions() {
     assert_eq!(one_of(["generic_make_request", "submit_bio"]).check(), Ok(()));
 }
 
-/// It is explained as for a kprobe.
+/// The error is the same as for a kprobe.
 fn fentry_of_a_function_that_cannot_be_probed() {
     for name in ["generic_make_request", "__blk_mq_end_request"] {
         let kprobe = Need::Kprobe(name.into()).check().unwrap_err();
@@ -194,7 +194,7 @@ fn fentry_of_a_function_that_cannot_be_probed() {
     assert_eq!(text.contains(parts), !common::preflight::release().starts_with("5.10"), "{text}");
 }
 
-/// `kprobe.multi` since Linux 5.18, `kprobe.session` since 6.10.
+/// `kprobe.multi` exists since Linux 5.18, `kprobe.session` since 6.10.
 fn kinds_of_probes_that_came_later() {
     let release = common::preflight::release();
     let is_there = |need: Need, on: [&str; 2]| {
@@ -202,7 +202,7 @@ fn kinds_of_probes_that_came_later() {
         assert_eq!(found.is_ok(), on.iter().any(|series| release.starts_with(series)), "{found:?}");
         found.err().map(|error| error.to_string()).unwrap_or_default()
     };
-    // 6.1 could, but Debian builds it without CONFIG_FPROBE.
+    // 6.1 has it, but Debian builds it without CONFIG_FPROBE.
     let text = is_there(Need::KprobeMulti(Some("submit_bio".into())), ["6.12.", "7.2."]);
     assert!(text.is_empty() || text.starts_with("this kernel has no kprobe.multi\n"), "{text}");
     let text = is_there(Need::KprobeSession(Some("submit_bio".into())), ["6.12.", "7.2."]);
@@ -217,7 +217,7 @@ fn a_tracepoint_that_does_not_exist() {
     assert!(text.contains(&format!("there is no /sys/kernel/tracing/events/{name}")), "{text}");
 }
 
-/// `--load FILE [--verbose]`: loads an object as a stage does, so that a refusal looks as it does there.
+/// `--load FILE [--verbose]`: loads an object as a stage does, so a refusal looks the same.
 pub fn load(arguments: &[String]) -> ExitCode {
     common::libbpf_log::capture(arguments.len() > 1);
     let loaded = ObjectBuilder::default().open_file(&arguments[0]).and_then(|open| open.load());

@@ -1,4 +1,4 @@
-//! A bio that was split ends when the last of its pieces does, whichever that is.
+//! A bio that was split ends when the last of its pieces ends, whichever that is.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![stages_count_durations_that_end_before_the_last_piece];
 
-/// What the pieces take. So different that no hiccup of the emulation changes which ends last.
+/// How long the pieces take. The times differ so much that no hiccup of the emulation changes which one ends last.
 pub const PIECES: [Duration; 3] =
     [Duration::from_millis(1), Duration::from_millis(100), Duration::from_millis(300)];
 
-/// Runs something for disks on which a bio of this many bytes at sector 0 is split into three, one for each of [`PIECES`]; on
-/// each disk another one ends last.
+/// Runs something for disks on which a bio of this many bytes at sector 0 is split into three, one for each of
+/// [`PIECES`]. On each disk, a different piece ends last.
 pub fn with_split(mut run: impl FnMut(&str, u64)) {
     const SECTORS: u64 = 8;
     let [fast, middle, slow] =
@@ -28,7 +28,8 @@ pub fn with_split(mut run: impl FnMut(&str, u64)) {
     }
 }
 
-/// The writer is woken when the last piece has ended. A stage may see an earlier end only; then it counts that.
+/// The kernel wakes the writer when the last piece has ended. A stage may see only an earlier end, and then it counts
+/// that.
 fn stages_count_durations_that_end_before_the_last_piece() {
     quiet();
     // What 04 and 05 do at an end is what 06 does.

@@ -20,27 +20,28 @@ pub const CASES: &[Case] = cases![
     stage06_shows_what_the_kernels_own_tracer_shows,
     stage06_names_the_module_of_a_function,
     stage06_gives_no_names_when_the_kernel_hides_addresses,
-    stage06_tells_of_stacks_that_collide,
-    stage06_is_not_told_when_places_are_used_again,
+    stage06_reports_stacks_that_collide,
+    stage06_does_not_notice_when_places_are_reused,
     stage06_tells_of_a_stack_that_is_cut,
     stage06_has_no_stack_before_the_first_io,
 ];
 
-/// A function of a path and the kernels that have it, by the start of their release; all if that is empty.
+/// A function on a path, and the kernels that have it, by the start of their release; all if that is empty.
 type Step = (&'static str, &'static str);
 
-/// Whether the stack holds the steps that this kernel has, in this order, the outermost first.
+/// Whether the stack contains the steps that this kernel has, in this order, outermost first.
 fn follows(stack: &[&str], steps: &[Step]) -> bool {
     let mut steps = steps.iter().filter(|(_, kernel)| release().starts_with(kernel)).peekable();
     for function in stack {
-        // The compiler's own part or variant of a function is called after it.
+        // A part or variant that the compiler made of a function has its name and a suffix.
         let name = function.split(['(', '.']).next();
         steps.next_if(|(step, _)| Some(*step) == name);
     }
     steps.next().is_none()
 }
 
-/// Checks that the reported stack is one of these paths, from the kernel's entry to `submit_bio()`, and gives it.
+/// Checks that the reported stack follows one of these paths, from the kernel's entry to `submit_bio()`, and returns
+/// it.
 fn check<'a>(seen: &'a Observation, paths: &[&[Step]]) -> Vec<&'a str> {
     truth::slowest(seen).unwrap();
     let stack = stack(seen);
@@ -100,7 +101,7 @@ const PAGE: Step = ("__block_write_full_page", "5.10");
 const PAGE_6_1: Step = ("__block_write_full_page", "6.1.");
 const FOLIO: Step = ("__block_write_full_folio", "6.12");
 
-/// `sync` of a dirty file writes its data, the journal and the file system's metadata, each on a path of its own.
+/// `sync` of a dirty file writes its data, the journal and the file system's metadata, each on a different path.
 fn stage06_shows_a_path_of_sync() {
     with_ext4();
     io("sync /mnt/dirty --count 64");
@@ -113,7 +114,7 @@ fn stage06_shows_a_path_of_sync() {
                 ("wb_workfn", ""),
                 ("writeback_sb_inodes", ""),
                 ("do_writepages", ""),
-                // Then ext4_io_submit() or another, which may end with a jump and so leave no frame.
+                // Then ext4_io_submit() or another one, which may end with a jump and then leaves no frame.
                 ("ext4_writepages", ""),
                 ("submit_bio", ""),
             ],
@@ -134,13 +135,13 @@ fn stage06_shows_a_path_of_sync() {
                 ("submit_bio", ""),
             ],
             &[("ksys_sync", ""), ("do_writepages", ""), PAGE, PAGE_6_1, FOLIO, ("submit_bio", "")],
-            // Nothing was left to be committed.
+            // Nothing was left to commit.
             &[("ksys_sync", ""), ("blkdev_issue_flush", ""), ("submit_bio", "")],
         ],
     );
 }
 
-/// Truth from outside: a kprobe event of ftrace with the trigger `stacktrace`, which the kernel prints itself.
+/// An independent truth: an ftrace kprobe event with the trigger `stacktrace`, which the kernel prints itself.
 fn stage06_shows_what_the_kernels_own_tracer_shows() {
     quiet();
     let tracing = "/sys/kernel/tracing";
@@ -155,7 +156,7 @@ fn stage06_shows_what_the_kernels_own_tracer_shows() {
     let (seen, _) = watch("stage06", "write /dev/scratch --count 4");
     let trace = fs::read_to_string(format!("{tracing}/trace")).unwrap();
     drop(off);
-    // The innermost first, below what the probe itself called.
+    // Innermost first. Skip what the probe itself called.
     let stacks: BTreeSet<Vec<String>> = trace
         .split("<stack trace>")
         .skip(1)
@@ -196,8 +197,8 @@ fn stage06_gives_no_names_when_the_kernel_hides_addresses() {
     assert!(seen.stdout.contains(reason), "{}", seen.stdout);
 }
 
-/// A map with one place: the first stack has it.
-fn stage06_tells_of_stacks_that_collide() {
+/// A map with room for one stack: the first one gets it.
+fn stage06_reports_stacks_that_collide() {
     quiet();
     let seen = long_enough(Duration::from_millis(500), |time| {
         let disk = NullBlk::new("slow", time)?;
@@ -206,7 +207,7 @@ fn stage06_tells_of_stacks_that_collide() {
             io(&format!("read-cold {} --count 1", disk.device.display()));
             writes
         });
-        // On a machine that is busy one of the writes may take longer than the read.
+        // On a busy machine, one of the writes may take longer than the read.
         let is_the_read = truth::slowest(&seen)?.start > writes.last_ns;
         Ok(is_the_read.then_some(seen))
     })
@@ -222,8 +223,8 @@ fn stage06_tells_of_stacks_that_collide() {
     );
 }
 
-/// As the README says: with BPF_F_REUSE_STACKID a stack takes the place of another, and nobody is told.
-fn stage06_is_not_told_when_places_are_used_again() {
+/// As the README explains: with BPF_F_REUSE_STACKID, one stack replaces another without a notice.
+fn stage06_does_not_notice_when_places_are_reused() {
     with_ext4();
     let (seen, _) = watch("stage06-reuse", "sync /mnt/dirty --count 64");
     assert!(seen.stdout.contains("\nStacks not recorded: 0\n"), "{}", seen.stdout);

@@ -1,4 +1,4 @@
-//! What the stages print is the truth.
+//! What the stages print is true.
 
 use std::fs::File;
 use std::io::Read;
@@ -35,7 +35,7 @@ pub const CASES: &[Case] = cases![
     stage03_counts_what_finds_no_room,
     stage04_finds_the_slowest_of_two_disks,
     stage05_reports_the_sector_that_was_written,
-    stages_tell_the_truth_on_ext4,
+    stages_are_right_on_ext4,
     stages_see_their_own_lines_only,
     two_runs_of_a_stage_see_each_others_lines,
     shared_pipe_gives_everybodys_lines,
@@ -63,7 +63,7 @@ fn ends(events: &[(Line<'_>, Event)]) -> usize {
     events.iter().filter(|(_, event)| matches!(event, Event::End { .. })).count()
 }
 
-/// Checks what is printed of `count` writes to a disk that nobody else uses: exactly these lines, in order.
+/// Checks the output for `count` writes to a disk that nobody else uses: exactly these lines, in order.
 fn check_alone(number: u32, count: usize) {
     quiet();
     let (seen, done) = watch(&format!("stage{number:02}"), &format!("write /dev/scratch --count {count}"));
@@ -80,7 +80,7 @@ fn check_alone(number: u32, count: usize) {
     assert!(times.is_sorted(), "{}", seen.stdout);
     assert!(times.iter().all(|ns| (done.first_ns..=done.last_ns).contains(ns)), "{}", seen.stdout);
     let task = |(line, event): &(Line<'_>, Event)| match event {
-        // The kernel learns a task's name when it is first scheduled away; until then it prints <...>.
+        // The kernel records a task's name when it first switches away from the task; until then it prints <...>.
         Event::Submit { .. } => ["io", "<...>"].contains(&line.task) && line.pid == done.pid,
         _ => true,
     };
@@ -99,7 +99,7 @@ fn stage03_prints_durations_that_are_end_minus_start() {
     check_alone(3, 64);
 }
 
-/// What a stage shows.
+/// The subject of a stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Subject {
     Bios,
@@ -108,7 +108,7 @@ pub enum Subject {
     Tool,
 }
 
-/// The stages with these subjects. It fails if there is a stage of which nobody has said what it shows, and so what proves it.
+/// The stages with these subjects. Panics if a stage has no subject here, because then no case tests it.
 pub fn stages_of(subjects: &[Subject]) -> Vec<u32> {
     let subject = |number| match number {
         1..=6 => Subject::Bios,
@@ -122,8 +122,8 @@ pub fn stages_of(subjects: &[Subject]) -> Vec<u32> {
     all.into_iter().filter(|number| subjects.contains(&subject(*number))).collect()
 }
 
-/// The same while a file system's journal writes too.
-fn stages_tell_the_truth_on_ext4() {
+/// The same while a file system's journal also writes.
+fn stages_are_right_on_ext4() {
     with_ext4();
     io("write /mnt/file --count 16");
     io("sync /mnt/dirty");
@@ -142,8 +142,8 @@ fn stage03_measures_a_disk_that_takes_20_ms() {
     check_durations(&durations(&truth::events(&seen).unwrap()), COMPLETION, &writes);
 }
 
-/// Checks the durations of I/Os that were done one by one: none is shorter than the disk takes, and none longer than the time
-/// around that very I/O.
+/// Checks the durations of I/Os that were done one by one: none is shorter than the disk takes, and none is longer
+/// than the time around that very I/O.
 pub fn check_durations(durations: &[u64], disk: Duration, done: &[Done]) {
     assert_eq!(durations.len(), done.len(), "{durations:?} {done:?}");
     for (duration, done) in durations.iter().zip(done) {
@@ -152,7 +152,7 @@ pub fn check_durations(durations: &[u64], disk: Duration, done: &[Done]) {
     }
 }
 
-/// As many as there is room for in the stage's trace pipe, and again when it has printed them.
+/// As many as fit into the stage's trace pipe, and again when the stage has printed them.
 fn many_in_a_row(count: u64) {
     const AT_ONCE: u64 = 10_000;
     quiet();
@@ -183,8 +183,8 @@ fn soak_stage03_200000_writes() {
     }
 }
 
-/// The kernel drops some calls of `bio_endio` that interrupt another kprobe program. The stage can't know them, but it
-/// must not lose count.
+/// The kernel drops some calls of `bio_endio` that interrupt another kprobe program. The stage can't see them, but
+/// its counts must still add up.
 fn many_at_once(threads: u64, count: u64) {
     quiet();
     let (seen, done) = watch("stage03", &format!("write /dev/scratch --threads {threads} --count {count}"));
@@ -196,15 +196,15 @@ fn many_at_once(threads: u64, count: u64) {
     assert_eq!(dropped, 0);
     assert_eq!(ended, completed, "an end without a start");
     match missed {
-        // Every I/O calls each function once, so what was not shown is what was missed.
+        // Every I/O calls each function once, so the calls that were not shown are the ones that were missed.
         Some(missed) => assert_eq!(2 * done.count - submitted - ended, missed),
         None => assert!(submitted <= done.count && ended <= done.count),
     }
     println!("{submitted} submitted, {completed} completed, {open} open, missed {missed:?}");
 }
 
-/// A fast disk with many writers and a slow one with one: the slowest bio is the slow disk's, and it is the longest of
-/// all durations that the same run printed, from whichever CPU.
+/// A fast disk with many writers and a slow one with one writer: the slowest bio is the slow disk's, and it is the
+/// longest of all durations that the same run printed, on any CPU.
 fn slowest_of_two_disks(writes: u64) {
     const FAST: Duration = Duration::from_micros(100);
     quiet();
@@ -216,7 +216,7 @@ fn slowest_of_two_disks(writes: u64) {
         io(&format!("write {} --size 512 --threads 4 --count {}", fast_disk.device.display(), writes / 4));
         let slow_done = slow_writer.join().unwrap();
         let seen = stage.end(Signal::SIGINT)?;
-        // On a machine that is busy a write to the fast disk may take as long.
+        // On a busy machine, a write to the fast disk may take as long.
         let events = truth::events(&seen)?;
         let long = durations(&events).into_iter().filter(|ns| Duration::from_nanos(*ns) >= slow).count();
         Ok((long <= 5).then_some((seen, slow, slow_done)))
@@ -241,8 +241,8 @@ fn stage04_finds_the_slowest_of_two_disks() {
     slowest_of_two_disks(5_000);
 }
 
-/// On a disk and on a partition, where it is the partition's own: the block layer adds the partition's start after
-/// `submit_bio()` was called.
+/// On a disk and on a partition, where the sector is relative to the partition: the block layer adds the partition's
+/// start after the call of `submit_bio()`.
 fn stage05_reports_the_sector_that_was_written() {
     quiet();
     for device in ["/dev/scratch", "/dev/part"] {
@@ -303,13 +303,13 @@ fn before_the_first_io_there_is_nothing_to_report() {
     }
 }
 
-/// Empties the common trace buffer and makes it as large as it is once a person has traced something: a BPF program
-/// that switches its event on leaves it at the few KiB that it has after boot.
+/// Empties the global trace buffer, and makes it as large as it is after a person has traced something. A BPF program
+/// that enables its event leaves the buffer at the few KiB that it has after boot.
 fn fresh_common_buffer() {
     sh("echo 1408 > /sys/kernel/tracing/buffer_size_kb; echo > /sys/kernel/tracing/trace");
 }
 
-/// Collects what the common trace pipe gives, until it gave so many lines.
+/// Reads the global trace pipe until it has returned this many lines.
 fn read_common_pipe(lines: usize) -> (mpsc::Sender<()>, thread::JoinHandle<String>) {
     let mut pipe = File::open("/sys/kernel/tracing/trace_pipe").unwrap();
     let (sender, ready) = mpsc::channel();
@@ -373,13 +373,13 @@ fn shared_pipe_gives_everybodys_lines() {
     assert_eq!(instances().len(), 1, "only the private run has a pipe of its own");
     io("write /dev/scratch --count 8");
     let [private, shared] = [private.end(Signal::SIGINT).unwrap(), shared.wait().unwrap()];
-    // Both stages print at submit_bio, with the same text.
+    // Both stages print in submit_bio, with the same text.
     assert_eq!(count(&shared.stdout, "submit_bio() called: "), 16, "{}", shared.stdout);
     assert_eq!(count(&shared.stdout, "bio_endio() called: "), 8, "{}", shared.stdout);
     assert_eq!(private.lines().len(), 16, "the shared pipe's reader took nothing from the private one");
 }
 
-/// Older kernels let two programs read the common pipe, and each line goes to one of them; newer ones refuse the second.
+/// Some kernels let two programs read the global pipe, and each line goes to one of them; others refuse the second.
 fn shared_pipe_has_one_reader_or_each_line_one() {
     const WRITES: usize = 64;
     quiet();
@@ -389,7 +389,8 @@ fn shared_pipe_has_one_reader_or_each_line_one() {
         Ok(second) => {
             assert!(common::preflight::release().starts_with("7."), "the older ones of the matrix refuse");
             io(&format!("write /dev/scratch --count {WRITES}"));
-            // Both print at each call. Who ends does not read on for long, so that they have to be read by then.
+            // Both print at each call. A stage that ends does not read much longer, so all lines must have been read
+            // by then.
             wait_until("all lines are read", || first.lines() + second.lines() >= 2 * WRITES);
             let seen = [first, second].map(|stage| stage.end(Signal::SIGINT).unwrap().lines().len());
             assert_eq!(seen.iter().sum::<usize>(), 2 * WRITES, "{seen:?}");
@@ -420,7 +421,7 @@ enum End {
 const ENDS: [End; 5] =
     [End::Signal(Signal::SIGINT), End::Signal(Signal::SIGTERM), End::Duration, End::Lines, End::ClosedPipe];
 
-/// Stages 01 and 07 in each way, those between in one or two; all of them in each way is a part of the soak.
+/// Stages 01 and 07 end in each way, those between in one or two; the soak ends all of them in each way.
 fn every_way_to_end_leaves_nothing_behind() {
     for number in stages_of(&[Subject::Bios, Subject::Requests]) {
         for (nth, end) in ENDS.into_iter().enumerate() {
@@ -486,25 +487,25 @@ fn a_closed_pipe_ends_a_stage_without_io() {
     let before = programs();
     let stage =
         Running::spawn(Command::new("sh").args(["-c", "stage02 | true"]).stdout(Stdio::piped())).unwrap();
-    // No write ever fails, since there is nothing to write: only poll() tells that nobody reads.
+    // No write ever fails, because there is nothing to write. Only poll() shows that the reader is gone.
     stage.wait().unwrap();
     nothing_is_left(&before, "closed pipe");
 }
 
-/// The end must not come before the lines that are in the pipe already.
+/// The stage must not end before it has printed the lines that are already in the pipe.
 fn what_came_before_ctrl_c_is_printed() {
     quiet();
     let stage = Running::start(&["stage03"]).unwrap();
     kill(stage.pid(), Signal::SIGSTOP).unwrap();
     io("write /dev/scratch --count 100");
-    // Both wait for the stage now: the lines in its pipe, and the signal.
+    // Now both wait for the stage: the lines in its pipe, and the signal.
     kill(stage.pid(), Signal::SIGINT).unwrap();
     let seen = stage.end(Signal::SIGCONT).unwrap();
     assert!(seen.status.success(), "{seen:?}");
     assert_eq!(seen.lines().len(), 300);
 }
 
-/// A thread for each CPU that writes without an end until this is dropped, to a disk that takes no time, so that they never wait.
+/// A thread for each CPU that writes to a disk that takes no time, and so never waits, until this is dropped.
 struct Flood {
     stop: Arc<AtomicBool>,
     threads: Vec<thread::JoinHandle<()>>,
@@ -541,18 +542,18 @@ impl Drop for Flood {
     }
 }
 
-/// Lines that never stop coming must not keep a stage from looking at the clock.
+/// An endless stream of lines must not keep a stage from checking the time.
 fn a_stage_ends_in_the_middle_of_a_flood() {
     quiet();
     fresh_common_buffer();
     let before = programs();
     for option in [None, Some("--shared-pipe")] {
-        // Where a time is too short for a flood, nothing keeps the stage from the clock.
+        // If the time is too short for a flood, the case proves nothing.
         let seen = long_enough(Duration::from_secs(1), |time| {
             let seconds = time.as_secs().to_string();
             let stage = ["stage03", "--duration", &seconds].into_iter().chain(option);
             let stage = Running::start(&stage.collect::<Vec<_>>())?;
-            // So that it gets less of the CPUs than the writers, and never catches up with them.
+            // So the stage gets less CPU than the writers, and never catches up with them.
             sh(&format!("renice -n 5 -p {}", stage.pid()));
             let flood = Flood::start();
             // It ends although the flood does not.

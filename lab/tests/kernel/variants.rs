@@ -1,5 +1,5 @@
-//! Stages with a few lines changed, as a learner changes them, to prove what happens then: a map that is too small, or
-//! what an exercise promises.
+//! Stages with a few changed lines, as a learner might change them, to prove what happens then: a map that is too
+//! small, or what an exercise promises.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use lab::workbook::copies::{self, Files};
 struct Variant {
     name: &'static str,
     stage: &'static str,
-    /// A file that takes the source's place, from the stage's folder.
+    /// A file that replaces the source, in the stage's folder.
     source: Option<&'static str>,
     edits: &'static [(&'static str, &'static str)],
 }
 
 const VARIANTS: &[Variant] = &[
-    // Gone since 5.9.
+    // Removed in 5.9.
     Variant {
         name: "stage01-gone",
         stage: "01",
@@ -33,7 +33,8 @@ const VARIANTS: &[Variant] = &[
         source: None,
         edits: &[("SEC(\"fentry/bio_endio\")", "SEC(\"fentry/generic_make_request\")")],
     },
-    // On each of the four kernels it is in kallsyms and in BTF, but it is declared `inline`, which includes `notrace`.
+    // On each of the four kernels it is in kallsyms and in BTF, but it is declared `inline`, which includes
+    // `notrace`.
     Variant {
         name: "stage01-notrace",
         stage: "01",
@@ -73,7 +74,7 @@ const VARIANTS: &[Variant] = &[
         source: None,
         edits: &[("value_size, 64 * sizeof(u64)", "value_size, 4 * sizeof(u64)")],
     },
-    // Stage 06's README tells what is lost then.
+    // Stage 06's README explains what is lost then.
     Variant {
         name: "stage06-reuse",
         stage: "06",
@@ -81,7 +82,7 @@ const VARIANTS: &[Variant] = &[
         edits: &[("max_entries, 16384", "max_entries, 16"), ("&stack_map, 0)", "&stack_map, 1 << 10)")],
     },
     Variant { name: "stage07-function", stage: "07.1", source: None, edits: &[] },
-    // What the chapter on histograms says to try.
+    // The change that the chapter on histograms suggests.
     Variant { name: "stage08-session", stage: "08", source: Some(SESSION), edits: &[] },
     Variant { name: "stage08-slides", stage: "08", source: Some(KRETPROBE), edits: &[] },
     Variant {
@@ -98,12 +99,12 @@ const VARIANTS: &[Variant] = &[
     },
 ];
 
-/// Stage 08's README tells what it sees.
+/// Stage 08's README explains what it sees.
 const KRETPROBE: &str = "exercises/kretprobe.bpf.c";
 /// And this one counts what its fexit programs may miss.
 const SESSION: &str = "exercises/session.bpf.c";
 
-/// Their binaries, built when they are first asked for.
+/// Their binaries, built when they are first needed.
 pub fn binaries(workbook: &Workbook) -> Result<Vec<PathBuf>> {
     static BUILT: OnceLock<Result<Vec<PathBuf>>> = OnceLock::new();
     BUILT
@@ -115,10 +116,10 @@ pub fn binaries(workbook: &Workbook) -> Result<Vec<PathBuf>> {
         .clone()
 }
 
-/// Builds copies of stages by their names, in a folder of their own.
+/// Builds copies of stages by their names, in their own folder.
 pub fn build(workbook: &Workbook, folder: &str, copies: Vec<(String, Files)>) -> Result<Vec<PathBuf>> {
     let root = workbook.target.join(folder);
-    // What an older version of the tests left there.
+    // Copies that an older version of the tests left there.
     for entry in fs::read_dir(&root).into_iter().flatten().flatten() {
         let is_known = copies.iter().any(|(name, _)| entry.file_name() == **name);
         if entry.path().is_dir() && !is_known {

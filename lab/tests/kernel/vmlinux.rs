@@ -1,4 +1,4 @@
-//! `vmlinux.h` has the layout of the kernel that it was made from, as a compiler understands it.
+//! `vmlinux.h` has the layout of the kernel that it was made from, as a compiler sees it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,8 +12,8 @@ use libbpf_rs::HasSize;
 use libbpf_rs::btf::types::{Composite, MemberAttr};
 use libbpf_rs::btf::{Btf, BtfType};
 
-/// Where each member is, in bits, and how long it is if it is a bit field; what is in a struct without a name counts as a
-/// member of the one around it.
+/// The offset of each member in bits, and its length if it is a bit field. Members of a nameless struct count as
+/// members of the struct around it.
 #[derive(Debug, PartialEq)]
 struct Layout {
     bytes: usize,
@@ -52,7 +52,7 @@ impl Layout {
     }
 }
 
-/// The structs and unions that have a name, each kind by itself. A kernel has a few names twice.
+/// The structs and unions that have a name, each kind separately. A kernel has a few names twice.
 fn layouts(btf: &Btf<'_>) -> BTreeMap<(bool, String), Vec<Layout>> {
     let mut found = BTreeMap::<_, Vec<_>>::new();
     let types = (1..btf.len() as u32).filter_map(|id| btf.type_by_id::<BtfType<'_>>(id.into()));
@@ -63,7 +63,7 @@ fn layouts(btf: &Btf<'_>) -> BTreeMap<(bool, String), Vec<Layout>> {
     found
 }
 
-/// Compiles the BPF sources of the workbook and gives the objects.
+/// Compiles the BPF sources of the workbook and returns the objects.
 fn objects(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
     let programs = workbook.programs().filter(|program| program.tracer().is_none());
     let packages = programs.map(|program| program.folder().to_owned());
@@ -75,7 +75,8 @@ fn objects(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
     packages.chain([workbook.root.join("lab/channels")]).map(build).collect()
 }
 
-/// The kernel of `guest` is the one that `vmlinux.h` is made from. It does not panic, since other cases use the guest, too.
+/// `guest` must run the kernel that `vmlinux.h` was made from. This does not panic, because other cases use the
+/// guest, too.
 pub fn is_like_the_kernels(guest: &mut Vm) -> Result<()> {
     let workbook = Workbook::read()?;
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
@@ -85,7 +86,7 @@ pub fn is_like_the_kernels(guest: &mut Vm) -> Result<()> {
     let truth = layouts(&Btf::from_path(&kernel)?);
     let mut compared = BTreeSet::new();
     for object in objects(&workbook, folder.path())? {
-        // What has a kernel's name is not declared by the program itself: vmlinux.h has it already.
+        // A program does not declare types with a kernel's name itself, because vmlinux.h has them already.
         for (name, found) in layouts(&Btf::from_path(&object)?) {
             let Some(truth) = truth.get(&name) else { continue };
             if let Some(found) = found.iter().find(|found| !truth.contains(found)) {

@@ -1,4 +1,4 @@
-//! Four threads at once: each of their I/Os is seen, exactly once, by whatever counts I/O.
+//! Four threads at once: whatever counts I/O sees each of their I/Os exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,7 +24,7 @@ pub const CASES: &[Case] = cases![
     examples_count_each_write_of_four_writers,
 ];
 
-/// Of four threads, all together.
+/// The sum over all four threads.
 const WRITES: usize = 1_000;
 
 fn four_writers() -> String {
@@ -46,7 +46,7 @@ fn stages_time_each_bio_of_four_writers() {
         let (seen, _) = watch_exact(&format!("stage{number:02}"), &four_writers());
         let events = truth::events(&seen).unwrap();
         let (mut in_flight, mut expected) = (BTreeMap::new(), Vec::new());
-        // The pipe gives the lines in the order of their times, but two CPUs may print at the same one.
+        // The pipe returns the lines in the order of their times, but two CPUs may print at the same time.
         let mut starts_and_ends: Vec<_> = events
             .iter()
             .filter_map(|(_, event)| match *event {
@@ -95,7 +95,7 @@ fn stage07_times_each_request_of_four_writers() {
     assert_eq!((open, dropped, unmatched, missed.unwrap_or(0)), (0, 0, Some(0), 0));
 }
 
-/// Where the kernel has sessions: also on 7.2, where fexit may miss some.
+/// Where the kernel has sessions, including 7.2, where fexit may miss some.
 fn stage08_session_counts_each_page_of_four_readers() {
     if !has_fprobe() {
         return;
@@ -107,7 +107,7 @@ fn stage08_session_counts_each_page_of_four_readers() {
     assert_eq!(truth::missed(&seen), Some(0));
 }
 
-/// All have a life, though calls between its ends may be missed.
+/// All have a life, although calls between its ends may be missed.
 fn ctracer_follows_each_bio_of_four_writers() {
     quiet();
     let stage = ctracer::start(&ctracer::SOME);
