@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// The file in `mine` that remembers which checks passed.
 const DONE: &str = "done.txt";
-/// The file in `mine` with the exercise of each hint that was shown.
+/// The file in `mine` that lists the exercise of each hint that was shown.
 const HINTS: &str = "hints.txt";
 
 /// An exercise.
@@ -361,7 +361,7 @@ pub fn verdict(guest: &mut Vm, exercise: &Exercise<'_>, binary: &str) -> Result<
 /// The next hint; after the last one, all of them.
 ///
 /// # Errors
-/// If what was shown before can't be read or written.
+/// If the list of shown hints can't be read or written.
 pub fn next_hint(workbook: &Workbook, exercise: &Exercise<'_>, columns: usize) -> Result<String> {
     let file = workbook.mine.join(HINTS);
     let (id, hints) = (exercise.id(), &exercise.hints);
