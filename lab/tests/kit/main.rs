@@ -43,19 +43,19 @@ macro_rules! tests {
 }
 
 const QUICK: &[(&str, fn())] = tests![
-    the_launcher_has_no_fault_that_shellcheck_finds,
+    shellcheck_finds_no_fault_in_the_launcher,
     the_emulator_is_called_as_it_should_be,
-    what_runs_there_comes_back_as_it_is,
+    output_and_status_come_back_unchanged,
     a_signal_for_the_whole_group_does_not_lose_the_last_words,
     a_check_that_is_interrupted_leaves_nothing,
     a_launcher_that_is_killed_leaves_nothing_running,
     a_machine_that_dies_leaves_the_terminal_as_it_was,
-    what_is_closed_is_as_good_as_empty,
-    bash_has_no_words_of_its_own,
+    closed_files_are_like_empty_ones,
+    bash_prints_nothing_of_its_own,
     a_shells_words_are_passed_on,
-    the_guest_hears_of_a_windows_size,
+    the_guest_gets_a_windows_size,
     another_language_changes_nothing,
-    a_relative_folder_for_scratch_files_will_do,
+    a_relative_folder_for_scratch_files_works,
     the_processor_helps_only_a_guest_of_its_kind,
     an_old_emulator_gets_a_plain_processor,
     a_broken_kvm_is_reported_and_not_tried_again,
@@ -264,7 +264,7 @@ fn within(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-fn the_launcher_has_no_fault_that_shellcheck_finds() {
+fn shellcheck_finds_no_fault_in_the_launcher() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     // Together with its parts, which it sources.
     let mut shellcheck = Command::new("shellcheck");
@@ -288,7 +288,7 @@ fn the_emulator_is_called_as_it_should_be() {
     assert!(!called.contains("lab.stderr"), "{called}");
 }
 
-fn what_runs_there_comes_back_as_it_is() {
+fn output_and_status_come_back_unchanged() {
     let fake = Fake::new(GUEST);
     let text = fake.run(&["run", "03", "--kernel=7.2"]);
     assert!(text.starts_with("out\n--- stderr\n") && text.contains("\nerr\n"), "{text}");
@@ -402,7 +402,7 @@ fn a_machine_that_dies_leaves_the_terminal_as_it_was() {
     assert!(said.contains("panicked\r\n  evidence: Kernel panic - Oops\r\n"), "{said:?}");
 }
 
-fn what_is_closed_is_as_good_as_empty() {
+fn closed_files_are_like_empty_ones() {
     for (close, out) in [("<&-", "out\n"), (">&-", ""), ("<&- >&-", "")] {
         let fake = Fake::new(GUEST);
         let mut shell = fake.other_command("/bin/sh");
@@ -414,7 +414,7 @@ fn what_is_closed_is_as_good_as_empty() {
 }
 
 /// bash is `/bin/sh` on Fedora, Arch and macOS, and likes to report which processes were killed.
-fn bash_has_no_words_of_its_own() {
+fn bash_prints_nothing_of_its_own() {
     let fake = Fake::new(GUEST);
     let launcher = fake.at("kit stick/lab");
     let script = fs::read_to_string(&launcher).unwrap().replacen("#!/bin/sh", "#!/bin/bash", 1);
@@ -427,7 +427,7 @@ fn bash_has_no_words_of_its_own() {
     }
 }
 
-fn the_guest_hears_of_a_windows_size() {
+fn the_guest_gets_a_windows_size() {
     let fake = Fake::new(
         "exec 8<>sizes; echo 'ready 1' >>status; timeout 300 head -n 1 <&8; timeout 300 head -n 1 <&8; echo 'exit 0' >>status",
     );
@@ -473,7 +473,7 @@ fn another_language_changes_nothing() {
     assert!(text.contains("initramfs: FAILED") && text.ends_with("--- status 1"), "{text}");
 }
 
-fn a_relative_folder_for_scratch_files_will_do() {
+fn a_relative_folder_for_scratch_files_works() {
     // And a launcher called from the folder above its own, by somebody who has set CDPATH.
     let fake = Fake::new(GUEST);
     let mut shell = fake.other_command("/bin/sh");
