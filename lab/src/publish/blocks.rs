@@ -1,6 +1,6 @@
-//! Generated blocks, between the comments `NAME:begin SUM` and `NAME:end`; in Markdown, these are `<!-- NAME:begin
-//! SUM -->` and `<!-- NAME:end -->`. SUM is a checksum of the text between them. With it we detect edits by hand, and
-//! don't overwrite them.
+//! Generated blocks, between the comments `NAME:begin SUM` and `NAME:end`. In Markdown, these are
+//! `<!-- NAME:begin SUM -->` and `<!-- NAME:end -->`. SUM is a checksum of the text between them. With it we detect
+//! edits by hand, and don't overwrite them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,7 +21,7 @@ pub fn replace(file: &Path, name: &str, text: &str, force: bool) -> Result<bool>
         let changes = FileDiff { name: file.display().to_string(), items: diff::of_texts(old, text) };
         return Err(Error::new(format!("{}: somebody edited the generated block {name:?}", file.display()))
             .evidence(anstream::adapter::strip_str(&format!(
-                "the command would replace it with:{}",
+                "cargo lab sync would make this change:{}",
                 diff::terminal(&[changes], Extent::Folded)
             )))
             .fix("move your edit to the source of the block; or discard it: cargo lab sync --force"));

@@ -122,8 +122,7 @@ fn is_trace(line: &str) -> bool {
     line.contains(": bpf_trace_printk: ")
 }
 
-/// Shortens long stretches of trace lines: keeps `first` lines of the first one, and from the last one the rest of
-/// the quota.
+/// Shortens each long stretch of trace lines to [`KEPT`] lines: its first ones, as many as `first`, and its last ones.
 fn shorten(text: &str, first: usize) -> String {
     let lines: Vec<_> = text.lines().collect();
     let mut short = Vec::new();

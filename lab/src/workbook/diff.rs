@@ -402,8 +402,8 @@ fn parts(file: &FileDiff, extent: Extent) -> Vec<Part<'_>> {
     parts
 }
 
-/// A patch that turns the files of one stage into those of the other, as returned by [`copies::files`]: `patch -p1 <
-/// PATCH`. It leaves out READMEs and exercises.
+/// A patch that turns the files of one stage into those of the other, as returned by [`copies::files`]. It leaves out
+/// READMEs and exercises. To apply it: `patch -p1 < PATCH`.
 pub fn patch(old: &Files, new: &Files) -> String {
     let mut patch = String::new();
     for ((from, old), (to, new)) in old.iter().zip(new) {

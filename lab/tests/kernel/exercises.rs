@@ -46,8 +46,8 @@ const FAULTS: [(&str, &[&str]); 27] = [
     ("09.2", &["a child of the process reads 64 pages"]),
 ];
 
-/// A test for each solution on the oldest and on the newest kernel, and for each starting point on the newest, because its
-/// fault is in the program and not in the kernel; with `LAB_SOAK=1`, for both on all kernels.
+/// A test for each solution on the oldest and on the newest kernel, and for each starting point on the newest, because
+/// its fault is in the program and not in the kernel. With `LAB_SOAK=1`, both run on all kernels.
 pub fn trials(soak: bool) -> Vec<Trial> {
     let fleet = Arc::new(Fleet::new(boot));
     let workbook = Arc::new(Workbook::read().expect("the workspace can be read"));

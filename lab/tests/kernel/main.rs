@@ -1,7 +1,8 @@
 //! Tests on real kernels. Each kernel of the matrix boots once, and each case is a named test on each of them.
 //!
-//! This one binary is both sides. On the host, it boots the guests; in a guest, started as `kernel-tests --in-guest
-//! CASE`, it runs the case. A case is a function that panics if a program does not report the truth.
+//! This one binary is both sides. On the host, it boots the guests; in a guest, started as
+//! `kernel-tests --in-guest CASE`, it runs the case. A case is a function that panics if a program does not report the
+//! truth.
 //!
 //! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1`, the long cases
 //! run, too. At the end, it prints the slowest cases; with `LAB_TIMES=1`, all cases with the time that each took.
@@ -84,7 +85,7 @@ const OUTER: &[&[&str]] = &[
         "a_stage_ends_in_the_middle_of_a_flood",
         "stage06_gives_no_names_when_the_kernel_hides_addresses",
         "stage06_does_not_notice_when_places_are_reused",
-        "stage06_tells_of_a_stack_that_is_cut",
+        "stage06_reports_a_stack_that_is_cut",
         "stage06_has_no_stack_before_the_first_io",
         "stage07_needs_no_iostats",
         "stage07_counts_with_each_scheduler",
@@ -127,7 +128,7 @@ const ONCE: &[&str] = &[
     "a_tracepoint_that_does_not_exist",
     "a_program_that_the_verifier_refuses",
     "lockdown_at_run_time",
-    "stage09_says_what_it_cannot_look_at",
+    "stage09_explains_what_it_cannot_watch",
     "bitehist_and_bitesize_end_in_every_way",
     "scenario_explains_what_it_cannot_read",
     "ctracer_filters",

@@ -26,7 +26,7 @@ pub const CASES: &[Case] = cases![
     stage09_counts_one_process_with_its_threads,
     stage09_does_not_count_a_child,
     stage09_gives_its_commands_status,
-    stage09_says_what_it_cannot_look_at,
+    stage09_explains_what_it_cannot_watch,
     stage08_exercise_a_kretprobe_has_slots,
     stage08_exercise_the_slides_probe_sees_no_read,
     stage08_exercise_sendfile_goes_another_way,
@@ -279,7 +279,7 @@ fn stage09_gives_its_commands_status() {
     wait_until("the programs are gone", || programs() == before);
 }
 
-fn stage09_says_what_it_cannot_look_at() {
+fn stage09_explains_what_it_cannot_watch() {
     let error = |arguments: &[&str]| {
         let output = Command::new("stage09").args(arguments).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "{arguments:?}");

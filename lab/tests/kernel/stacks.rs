@@ -22,7 +22,7 @@ pub const CASES: &[Case] = cases![
     stage06_gives_no_names_when_the_kernel_hides_addresses,
     stage06_reports_stacks_that_collide,
     stage06_does_not_notice_when_places_are_reused,
-    stage06_tells_of_a_stack_that_is_cut,
+    stage06_reports_a_stack_that_is_cut,
     stage06_has_no_stack_before_the_first_io,
 ];
 
@@ -230,7 +230,7 @@ fn stage06_does_not_notice_when_places_are_reused() {
     assert!(seen.stdout.contains("\nStacks not recorded: 0\n"), "{}", seen.stdout);
 }
 
-fn stage06_tells_of_a_stack_that_is_cut() {
+fn stage06_reports_a_stack_that_is_cut() {
     quiet();
     let (seen, _) = watch("stage06-short", "write /dev/scratch --count 4");
     let stack = stack(&seen);

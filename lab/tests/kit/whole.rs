@@ -1,6 +1,6 @@
 //! Tests of whole kits with the real emulator: their size and bytes, an empty Debian without a network, two consoles,
-//! the build kit. They need root, debootstrap, and a Debian mirror, and take a quarter of an hour: `make
-//! bundle-test`.
+//! the build kit. They need root, debootstrap, and a Debian mirror, and take a quarter of an hour. To run them, type
+//! `make bundle-test`.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
