@@ -148,6 +148,20 @@ boot() {
 	: >"$tmp/words"
 	# Opened for reading, too, so the open does not wait for the machine.
 	exec 5<>"$tmp/in"
+	# If the reader goes away, as `head -3` does, ask the program to end.
+	{
+		stay
+		# Not before the guest has the user's terminal, because the guest asks it for the cursor's position.
+		until [ -e "$tmp/ready" ] || [ -e "$tmp/ended" ] || ! kill -0 $$; do sleep 0.1 || sleep 1; done
+		cat 2>"$tmp/unwritten"
+		printf '\003' >&5
+	} <"$tmp/out" 2>/dev/null &
+	readers=$!
+	note
+	{ stay && exec cat; } <"$tmp/stderr" >&2 &
+	readers="$readers $!"
+	note
+	# After its helpers: if the launcher is killed, only those that are noted are ended with it.
 	{
 		stay
 		machine "$1" <"$tmp/in" >"$tmp/out" 2>"$tmp/words" &
@@ -157,19 +171,6 @@ boot() {
 		echo $? >"$tmp/ended"
 	} 2>/dev/null &
 	machine=$!
-	# If the reader goes away, as `head -3` does, ask the program to end.
-	{
-		stay
-		# Not before the guest has the user's terminal, because the guest asks it for the cursor's position.
-		until [ -e "$tmp/ready" ] || [ -e "$tmp/ended" ]; do sleep 0.1 || sleep 1; done
-		cat 2>"$tmp/unwritten"
-		printf '\003' >&5
-	} <"$tmp/out" 2>/dev/null &
-	readers=$!
-	note
-	{ stay && exec cat; } <"$tmp/stderr" >&2 &
-	readers="$readers $!"
-	note
 	start=$(now)
 	until grep -q '^ready' "$tmp/status"; do
 		# After an internal error of KVM, QEMU goes on forever without running the guest.

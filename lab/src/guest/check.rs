@@ -14,7 +14,7 @@ use nix::unistd::sync;
 use crate::guest::demo;
 use crate::guest::null_blk::{NullBlk, long_enough};
 use crate::guest::running::{Observation, Running, io};
-use crate::guest::system::{Setting, queue};
+use crate::guest::system::{Setting, WithoutFs, queue};
 use crate::guest::truth::{self, Event, durations, events};
 use crate::shared::command::output;
 use crate::shared::disks::{FS_MOUNT, RAW_DEVICE};
@@ -344,6 +344,8 @@ fn fastest(binary: &str) -> Result<String> {
 
 /// The outputs for a small write at sector 800 and for a split one at 2048, if both sectors are right.
 fn sectors(binary: &str) -> Result<Vec<Observation>> {
+    // A slower bio of the journal would be the slowest.
+    let _without = WithoutFs::new()?;
     let mut found = Vec::new();
     for (size, seek) in [(4096, 100), (1 << 20, 1)] {
         let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --count 1 --size {size} --seek {seek}"))?;
@@ -372,6 +374,7 @@ fn sector_in_time(binary: &str) -> Result<String> {
 }
 
 fn size(binary: &str) -> Result<String> {
+    let _without = WithoutFs::new()?;
     for size in [512, 8192, 1 << 20] {
         let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --count 1 --size {size}"))?;
         expect(number(&seen, "Bytes (", ")") == Some(size), format!("no line says: Bytes ({size})"), &seen)?;

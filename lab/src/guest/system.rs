@@ -39,6 +39,27 @@ pub fn unmount_fs() -> Result<()> {
     }
 }
 
+/// The file system is not mounted as long as this lives, so neither it nor its journal does any I/O.
+pub struct WithoutFs(());
+
+impl WithoutFs {
+    /// Unmounts it.
+    ///
+    /// # Errors
+    /// If it is in use.
+    pub fn new() -> Result<Self> {
+        unmount_fs().map(Self)
+    }
+}
+
+impl Drop for WithoutFs {
+    fn drop(&mut self) {
+        if let Err(error) = mount_fs() {
+            eprintln!("warning: {error}");
+        }
+    }
+}
+
 /// Writes everything that is pending, then removes a file from the page cache.
 ///
 /// # Errors

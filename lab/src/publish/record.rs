@@ -165,7 +165,7 @@ pub fn shape(text: &str) -> Shape {
             disk if disk.starts_with("disk = ") => "disk = DISK".to_owned(),
             kind if kind.starts_with("flags = ") => "flags = KIND".to_owned(),
             // So does a heat map's row, after its time.
-            row if row.starts_with("0:0:0 ") => "0:0:0 *".to_owned(),
+            row if row == "0:0:0" || row.starts_with("0:0:0 ") => "0:0:0 *".to_owned(),
             // A histogram's rows depend on what else is going on.
             row if row.contains(" -> ") && row.ends_with('|') => "0 -> 0 : 0 |*|".to_owned(),
             // So does the list of processes that did I/O.
