@@ -172,9 +172,13 @@ boot() {
 	} 2>/dev/null &
 	machine=$!
 	start=$(now)
-	until grep -q '^ready' "$tmp/status"; do
+	while :; do
+		# In this order: once the machine has ended, it has written all of its status.
+		gone=
+		[ ! -e "$tmp/ended" ] || gone=yes
+		! grep -q '^ready' "$tmp/status" || break
+		[ -z "$gone" ] || : >"$tmp/died"
 		# After an internal error of KVM, QEMU goes on forever without running the guest.
-		[ ! -e "$tmp/ended" ] || : >"$tmp/died"
 		if [ -n "$stopped" ] || [ -e "$tmp/died" ] || grep -q '^failed' "$tmp/status" ||
 			[ $(($(now) - start)) -ge "$2" ] || grep -q 'KVM internal error' "$tmp/words"; then
 			kill_machine
