@@ -26,13 +26,16 @@ const PROGRAMS: [&str; 4] =
 const LIBRARIES: [&str; 6] =
     ["libelf.so.1", "libz.so.1", "libzstd.so.1", "libtraceevent.so.1", "libtracefs.so.1", "libc.so.6"];
 
+/// What ctracer may cost at most on each kernel, as a multiple of what trace-cmd costs for the same calls.
+const GOALS: [(&str, f64); 4] = [("5.10", 1.5), ("6.1", 1.5), ("6.12", 1.2), ("7.2", 1.2)];
+
 /// How long a comparison may take in the guest.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// On the host: boots guests, compares the tools there, and writes the tables.
 ///
 /// # Errors
-/// If a package is not available, or a comparison fails in a guest.
+/// If a package is not available, if a comparison fails in a guest, or if ctracer costs more than [`GOALS`].
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
     let [version, trace_cmd] = PACKAGES.map(|name| fetch::unpack_package("sid", name, folder.path()));
@@ -77,10 +80,40 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
         "| kernel | functions called | nothing | trace-cmd {trace_cmd} | ctracer, the ends of a life | ctracer |\n\
          |---|---|---|---|---|---|\n"
     );
+    let mut missed = Vec::new();
     for series in MATRIX {
         let row: String = compare(series.name, Accel::Icount, "calls")?;
         table.extend(row.lines().map(|row| format!("| {} {row}\n", series.name)));
+        let (_, goal) = GOALS.iter().find(|(name, _)| *name == series.name).unwrap_or(&("", f64::INFINITY));
+        missed.extend(ratio(&row).filter(|ratio| ratio > goal).map(|ratio| {
+            format!("{}: {ratio:.2} times as much as trace-cmd, and the goal is {goal}", series.name)
+        }));
     }
     write(COMPARED[2], &table)?;
-    Ok(ExitCode::SUCCESS)
+    if missed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(Error::new("ctracer costs more than it should")
+        .evidence(missed.join("\n"))
+        .fix("find out what an event costs now, and in which commit that changed"))
+}
+
+/// What ctracer adds to a write, as a multiple of what trace-cmd adds, from a row of the table: the functions called,
+/// the write alone, under trace-cmd, with the ends only, under ctracer.
+fn ratio(row: &str) -> Option<f64> {
+    let numbers: Vec<f64> = row.split('|').filter_map(|cell| cell.trim().parse().ok()).collect();
+    let [_, nothing, peer, _, ours] = numbers[..] else { return None };
+    Some((ours - nothing) / (peer - nothing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_of_what_each_tool_adds() {
+        assert_eq!(ratio("| 24 | 100 | 300 | 150 | 340 |\n"), Some(1.2));
+        assert_eq!(ratio("| 24 | 100 |\n"), None);
+        assert!(MATRIX.iter().all(|series| GOALS.iter().any(|(name, _)| *name == series.name)));
+    }
 }
