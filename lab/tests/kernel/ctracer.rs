@@ -36,6 +36,7 @@ pub const CASES: &[Case] = cases![
     ctracer_filters,
     ctracer_loses_nothing,
     ctracer_traces_other_classes,
+    ctracer_sees_a_thread_change_its_name,
     ctracer_ends_in_every_phase,
     ctracer_explains_its_errors,
     ctracer_keeps_what_it_cannot_write,
@@ -50,6 +51,7 @@ pub const OUTER: &[&str] = &[
     "ctracer_finds_what_another_reader_of_the_types_finds",
     "ctracer_nests_as_function_graph_does",
     "ctracer_loses_nothing",
+    "ctracer_sees_a_thread_change_its_name",
     "ctracer_ends_in_every_phase",
     "ctracer_records_what_comes_when_all_is_attached",
     "ctracer_attaches_no_more_than_the_kernel_lets",
@@ -129,8 +131,8 @@ fn start_and_stop(said: &str) -> Killed {
     let mut command = Command::new("stage10");
     let command = command.args(["--output", FILE, "--lines", "3"]).stdout(Stdio::null());
     let mut child = Killed(command.stderr(fs::File::create(said).unwrap()).spawn().unwrap());
-    // The programs at the ends of a life are attached first, each by its own link.
-    let first = if has_fprobe() { 2 } else { 4 };
+    // The programs for a thread's name and for the ends of a life are attached first, each by its own link.
+    let first = if has_session() { 3 } else { 5 };
     while LinkInfoIter::default().count() < before + first {
         assert!(child.0.try_wait().unwrap().is_none(), "it ended");
         thread::yield_now();
@@ -593,6 +595,29 @@ fn ctracer_traces_other_classes() {
     assert!(touched.len() == 1 && touched.is_subset(&looked_at), "{touched:x?} {looked_at:x?}");
 }
 
+/// The programs send a thread's name only once, and again when it changes.
+fn ctracer_sees_a_thread_change_its_name() {
+    quiet();
+    // The shell writes one page when it closes the disk, and then becomes io, which writes three.
+    let (tree, _) =
+        watch(&[], || sh("echo a > /dev/scratch; exec io write --count 3 --size 4096 /dev/scratch"));
+    check(&tree);
+    let mut writers = BTreeMap::<&str, (BTreeSet<u32>, usize)>::new();
+    for life in lives(&tree, "/dev/scratch", "write") {
+        let task = &tree.tasks[tree.calls[life.calls[0]].task];
+        let (tids, count) = writers.entry(&task.comm).or_default();
+        tids.insert(task.tid);
+        *count += 1;
+    }
+    let [(io, (tids, 3)), (shell, (same, 1))] = &writers.into_iter().collect::<Vec<_>>()[..] else {
+        panic!("{:?}", tree.tasks);
+    };
+    assert!(
+        (*io, *shell) == ("io", "sh") && tids == same && tids.len() == 1,
+        "{io} {tids:?} {shell} {same:?}"
+    );
+}
+
 fn ctracer_records_what_comes_when_all_is_attached() {
     quiet();
     let said = "/tmp/ctracer.err";
@@ -626,7 +651,7 @@ fn ctracer_attaches_no_more_than_the_kernel_lets() {
     let _limit = Setting::new("/proc/sys/fs/nr_open", "1024").unwrap();
     let output = Command::new("stage10").args(["--class", "inode", "--duration", "0.1"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    if has_fprobe() {
+    if has_session() {
         // One link holds all of them.
         assert!(output.status.success() && said.contains("Tracing."), "{said}");
     } else {
@@ -652,7 +677,7 @@ fn ctracer_goes_on_without_those_that_the_kernel_refuses() {
     sh("true");
     let seen = stage.end(Signal::SIGINT).unwrap();
     let (tree, said) = (tree(&seen), seen.stderr);
-    let all = has_fprobe();
+    let all = has_session();
     let names: Vec<_> = tree.header.functions.iter().map(|function| &*function.name).collect();
     assert_eq!((names.contains(&bad[0]), names.contains(good)), (all, true), "{names:?}");
     assert!(tree.calls.iter().any(|call| name(&tree, call) == *good), "{said}");
@@ -661,8 +686,8 @@ fn ctracer_goes_on_without_those_that_the_kernel_refuses() {
 }
 
 /// Whether a link can hold all functions.
-pub fn has_fprobe() -> bool {
-    fs::read_to_string("/proc/kallsyms").unwrap().contains(" register_fprobe_ips\n")
+pub fn has_session() -> bool {
+    fs::read_to_string("/proc/kallsyms").unwrap().contains(" bpf_session_is_return\n")
 }
 
 fn ctracer_ends_in_every_phase() {

@@ -9,7 +9,7 @@ use lab::guest::running::Running;
 use lab::guest::truth::{self, Event, durations, histogram, histograms, unpaired};
 use serde_json::Value;
 
-use crate::ctracer::{self, has_fprobe};
+use crate::ctracer::{self, has_session};
 use crate::guest::{Missed, end_exact, io, quiet, watch, watch_exact};
 use crate::pagecache::{LARGE, files};
 use crate::stages::{Subject, stages_of};
@@ -97,7 +97,7 @@ fn stage07_times_each_request_of_four_writers() {
 
 /// Where the kernel has sessions, including 7.2, where fexit may miss some.
 fn stage08_session_counts_each_page_of_four_readers() {
-    if !has_fprobe() {
+    if !has_session() {
         return;
     }
     files();

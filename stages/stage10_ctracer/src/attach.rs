@@ -1,29 +1,28 @@
-//! Attach: one program handles the entries of all functions, another one all their returns.
+//! Attach: probe the entry and the return of all functions.
 //!
-//! If the kernel has fprobe, one link attaches to all functions, and the probe's cookie identifies the function. On
-//! other kernels each function gets a kprobe and a kretprobe. The program then knows an entry by its address. A return
-//! event doesn't say which function it belongs to, so we match it to its entry by stack pointer: both have the same
-//! one.
+//! If the kernel has `kprobe.session`, one link attaches one program to all functions, and the probe's cookie identifies
+//! the function. On other kernels each function gets a kprobe and a kretprobe. The program then knows an entry by its
+//! address. A return event doesn't say which function it belongs to, so we match it to its entry by stack pointer: both
+//! have the same one.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::mem;
 use std::os::fd::{AsRawFd, IntoRawFd};
+use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::thread;
 
 use common::stop::Stop;
 use common::{Error, OrCause, Result, libbpf_log};
 use indicatif::{ProgressBar, ProgressStyle};
-use libbpf_rs::{KprobeMultiOpts, Link, ProgramMut};
+use libbpf_rs::btf::{self, Btf};
+use libbpf_rs::libbpf_sys::{bpf_kprobe_multi_opts, bpf_program__attach_kprobe_multi_opts};
+use libbpf_rs::{AsRawLibbpf, Link, ProgramMut};
+use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use perf_event::Builder;
 use perf_event::events::KProbe;
-
-use crate::find::Names;
-
-/// The offsets of the argument registers in the kernel's `struct pt_regs`, on x86_64: di, si, dx, cx, r8, r9.
-const REGISTERS: [u64; 6] = [112, 104, 96, 88, 72, 64];
 
 /// How many threads detach probes in parallel.
 const THREADS: usize = 16;
@@ -32,19 +31,19 @@ const THREADS: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Target {
     /// Its number in the recording.
-    pub id: u32,
+    pub id: u16,
     /// Its name.
     pub name: String,
-    /// Which of the argument registers holds the object, counted from 0.
+    /// Which of the argument registers holds the object, counted from 0. There are six on x86_64.
     pub register: usize,
     /// Its address in the kernel's code; 0 if the kernel hides it.
     pub address: u64,
 }
 
 impl Target {
-    /// The function's number and the place of its object, in the form that the programs expect.
-    pub fn cookie(&self) -> u64 {
-        u64::from(self.id) | REGISTERS.get(self.register).unwrap_or(&0) << 32
+    /// The function's number and the register of its object, in the form that the programs expect.
+    pub fn cookie(&self) -> u32 {
+        u32::from(self.id) | (self.register as u32) << 16
     }
 }
 
@@ -57,9 +56,10 @@ pub struct Refused {
     pub why: String,
 }
 
-/// Whether one link can attach to all functions on this kernel.
-pub fn has_fprobe(names: &Names) -> bool {
-    names.contains("register_fprobe_ips")
+/// Whether one link can attach to all functions on this kernel: it has `kprobe.session` (Linux 6.10 and newer, with
+/// `CONFIG_FPROBE`).
+pub fn has_session(btf: &Btf<'_>) -> bool {
+    btf.type_by_name::<btf::types::Func<'_>>("bpf_session_is_return").is_some()
 }
 
 /// The probes. Dropping this detaches them.
@@ -91,40 +91,65 @@ impl Drop for Links {
 
 /// Attaches to all functions with one link. If the kernel refuses, tries each half, until we know which functions it
 /// refuses.
-pub fn multi(
-    entries: &ProgramMut<'_>,
-    returns: &ProgramMut<'_>,
+pub fn session(
+    program: &ProgramMut<'_>,
     targets: &[Target],
     links: &mut Links,
     refused: &mut Vec<Refused>,
-) {
+) -> Result<()> {
     if targets.is_empty() {
-        return;
+        return Ok(());
     }
-    let options = |retprobe| KprobeMultiOpts {
-        symbols: targets.iter().map(|target| target.name.clone()).collect(),
-        cookies: targets.iter().map(Target::cookie).collect(),
-        retprobe,
-        ..KprobeMultiOpts::default()
-    };
-    let both = returns
-        .attach_kprobe_multi_with_opts(options(true))
-        .and_then(|first| Ok([first, entries.attach_kprobe_multi_with_opts(options(false))?]));
-    if both.is_err() {
-        // The recording goes on without some functions.
-        libbpf_log::forget();
-    }
-    match (both, targets) {
-        (Ok(both), _) => links.0.extend(both),
+    match (attach_session(program, targets)?, targets) {
+        (Ok(link), _) => links.0.push(link),
         (Err(error), [target]) => {
             refused.push(Refused { name: target.name.clone(), why: error.to_string() });
         }
         (Err(_), _) => {
             let (left, right) = targets.split_at(targets.len() / 2);
-            multi(entries, returns, left, links, refused);
-            multi(entries, returns, right, links, refused);
+            session(program, left, links, refused)?;
+            session(program, right, links, refused)?;
         }
     }
+    Ok(())
+}
+
+/// One link for the entries and the returns of these functions. `libbpf-rs` 0.27 has no `kprobe.session`, so we call
+/// libbpf.
+#[allow(unsafe_code)]
+fn attach_session(program: &ProgramMut<'_>, targets: &[Target]) -> Result<std::result::Result<Link, Errno>> {
+    let names = targets.iter().map(|target| CString::new(target.name.as_str()));
+    let names: Vec<_> =
+        names.collect::<std::result::Result<_, _>>().or_cause("a function's name has a zero byte")?;
+    let symbols: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
+    let cookies: Vec<u64> = targets.iter().map(|target| target.cookie().into()).collect();
+    let options = bpf_kprobe_multi_opts {
+        sz: size_of::<bpf_kprobe_multi_opts>() as u64,
+        syms: symbols.as_ptr().cast_mut(),
+        cookies: cookies.as_ptr(),
+        cnt: targets.len() as u64,
+        session: true,
+        ..bpf_kprobe_multi_opts::default()
+    };
+    // SAFETY: the program is loaded, and all arrays have `cnt` elements and live until the call returns. libbpf copies
+    // what it keeps.
+    let link = unsafe {
+        bpf_program__attach_kprobe_multi_opts(
+            program.as_libbpf_object().as_ptr(),
+            std::ptr::null(),
+            &raw const options,
+        )
+    };
+    Ok(match NonNull::new(link) {
+        // SAFETY: the link is new, and nobody else has it.
+        Some(link) => Ok(unsafe { Link::from_ptr(link) }),
+        None => {
+            let error = Errno::last();
+            // The recording goes on without some functions.
+            libbpf_log::forget();
+            Err(error)
+        }
+    })
 }
 
 /// Attaches to one function after another, until `stop`.

@@ -62,9 +62,8 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Other names to look up. The first is for [`crate::attach::has_fprobe`], the second for `bio_chain_endio_at` in the
-/// programs.
-const MORE_NAMES: [&str; 2] = ["register_fprobe_ips", "bio_chain_endio"];
+/// A name to look up for `bio_chain_endio_at` in the programs.
+const BIO_CHAIN_ENDIO: &str = "bio_chain_endio";
 
 /// What the running kernel knows about some functions.
 #[derive(Debug, Default)]
@@ -195,7 +194,7 @@ pub fn find(
             .evidence("none is in the kernel's types (/sys/kernel/btf/vmlinux)")
             .fix("trace another class: --class request"));
     }
-    let names = names(&found.keys().map(String::as_str).chain(MORE_NAMES).collect())?;
+    let names = names(&found.keys().map(String::as_str).chain([BIO_CHAIN_ENDIO]).collect())?;
     let functions = found.into_values().map(|function| {
         let obstacle = names.obstacle(&function.name, function.register);
         Function { obstacle, ..function }
@@ -514,10 +513,9 @@ mod tests {
 
     fn names(wanted: &HashSet<&str>) -> Result<Names> {
         Ok(Names::parse(
-            "entries\nsingle_entry\nsingle_return [module]\n",
-            "ffffffff81000010 t entries\n0000000000000000 D entries\nffffffff81000020 T single_entry\n\
-             ffffffff81000030 t single_return\nffffffff81000040 t single_return\t[module]\n\
-             ffffffff81000050 t returns.isra.0\n",
+            "session\nsingle_return [module]\n",
+            "ffffffff81000010 t session\n0000000000000000 D session\nffffffff81000020 T single_entry.isra.0\n\
+             ffffffff81000030 t single_return\nffffffff81000040 t single_return\t[module]\n",
             wanted,
         ))
     }
@@ -527,17 +525,17 @@ mod tests {
         let (found, names) = find(&own(), "pt_regs", names).unwrap();
         insta::assert_snapshot!(List { class: "pt_regs", functions: &found });
         let obstacle = |name: &str, register| names.obstacle(name, register);
-        assert_eq!(obstacle("single_entry", 6), Some(Obstacle::OnStack));
+        assert_eq!(obstacle("session", 6), Some(Obstacle::OnStack));
         assert_eq!(obstacle("submit_bio_entry", 1), Some(Obstacle::Inlined));
-        let wanted = HashSet::from(["entries"]);
-        let only_in_kallsyms = Names::parse("", "ffffffff81000010 t entries\n", &wanted);
-        assert_eq!(only_in_kallsyms.obstacle("entries", 1), Some(Obstacle::NotTraceable));
+        let wanted = HashSet::from(["session"]);
+        let only_in_kallsyms = Names::parse("", "ffffffff81000010 t session\n", &wanted);
+        assert_eq!(only_in_kallsyms.obstacle("session", 1), Some(Obstacle::NotTraceable));
     }
 
     #[test]
     fn hidden_addresses_are_none() {
-        let wanted = HashSet::from(["entries", "f"]);
-        assert_eq!(names(&wanted).unwrap().address("entries"), Some(0xffff_ffff_8100_0010));
+        let wanted = HashSet::from(["session", "f"]);
+        assert_eq!(names(&wanted).unwrap().address("session"), Some(0xffff_ffff_8100_0010));
         assert_eq!(Names::parse("f\n", "0000000000000000 T f\n", &wanted).address("f"), None);
     }
 

@@ -7,6 +7,7 @@
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 pub mod attach;
+pub mod events;
 pub mod find;
 pub mod page;
 pub mod record;

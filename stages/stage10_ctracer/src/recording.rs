@@ -1,7 +1,7 @@
 //! The recording: a file to which we append events as they arrive. You can open a file that was cut short, up to the
 //! cut.
 //!
-//! The file begins with the line `ctracer recording 1`, where 1 is the version. Then come [`Record`]s, one after
+//! The file begins with the line `ctracer recording 2`, where 2 is the version. Then come [`Record`]s, one after
 //! another, in postcard's format. The first is a [`Record::Header`]. We never overwrite anything.
 
 use std::env;
@@ -14,9 +14,11 @@ use common::{Error, OrCause, Result};
 use serde::{Deserialize, Serialize};
 use tempfile::TempPath;
 
+use crate::events::Decoder;
+
 const MAGIC: &str = "ctracer recording ";
 /// Increase this with every change that would make older programs misread the file.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// One record in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +33,9 @@ pub enum Record {
     Call(Call),
     /// A function returned.
     Return(Return),
+    /// This many bytes of events follow, as the programs sent them. When we read the file, we make calls, returns and
+    /// threads of them (see [`events`](crate::events)), because that takes longer than to trace one.
+    Events(u64),
     /// What was not recorded. The last such record counts.
     Losses(Losses),
 }
@@ -44,6 +49,8 @@ pub struct Header {
     pub kernel: String,
     /// The functions that were traced. A call refers to its function by index.
     pub functions: Vec<Function>,
+    /// The number of each function in the programs' events.
+    pub ids: Vec<u16>,
     /// What the bits of `bi_opf` mean on this kernel.
     pub flags: Flags,
 }
@@ -112,6 +119,8 @@ pub struct Device {
     pub number: u32,
     /// Such as `nvme0n1`; empty if the device was gone before we looked.
     pub name: String,
+    /// What a bio for it has: this number, and 0; on 5.10 the number of the disk, and that of the partition on it.
+    pub in_bio: (u32, u8),
 }
 
 /// Where and when an event happened.
@@ -268,6 +277,19 @@ impl Writer {
         })
     }
 
+    /// Appends events. They go to the kernel without being copied.
+    ///
+    /// # Errors
+    /// If they can't be written.
+    pub fn events(&mut self, events: &[u8]) -> Result<()> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        self.add(&Record::Events(events.len() as u64))?;
+        self.flush()?;
+        self.file.get_mut().write_all(events).or_cause(CANNOT)
+    }
+
     /// Hands all data to the kernel, so nothing is lost if we are killed.
     ///
     /// # Errors
@@ -328,10 +350,29 @@ impl Recording {
         }
         let mut rest = &rest[1..];
         let (mut records, mut cut) = (Vec::new(), false);
+        let mut decoder = Decoder::default();
         while !rest.is_empty() {
             match postcard::take_from_bytes::<Record>(rest) {
                 Ok((record, after)) => {
-                    records.push(record);
+                    match record {
+                        Record::Events(length) => {
+                            let (events, after) =
+                                after.split_at_checked(length as usize).unwrap_or((after, &[]));
+                            cut = (events.len() as u64) < length;
+                            decoder.decode(events, &mut records, cut)?;
+                            rest = after;
+                            continue;
+                        }
+                        Record::Device(device) => {
+                            decoder.device(&device);
+                            records.push(Record::Device(device));
+                        }
+                        Record::Header(header) if records.is_empty() => {
+                            decoder = Decoder::new(&header.ids);
+                            records.push(Record::Header(header));
+                        }
+                        record => records.push(record),
+                    }
                     rest = after;
                 }
                 Err(postcard::Error::DeserializeUnexpectedEnd) => {
@@ -403,7 +444,7 @@ mod tests {
             path.exists() && std::fs::remove_file(path).is_ok()
         };
         assert!(stays(Some(&file())));
-        assert!(!stays(Some(b"ctracer recording 1\n")) && !stays(None));
+        assert!(!stays(Some(b"ctracer recording 2\n")) && !stays(None));
     }
 
     #[test]
@@ -432,10 +473,31 @@ mod tests {
     }
 
     #[test]
+    fn events_that_are_cut_are_read_up_to_the_cut() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let header = Header { ids: vec![0], ..Header::default() };
+        let mut writer = Writer::new(file.reopen().unwrap(), header).unwrap();
+        let begin = std::fs::read(file.path()).unwrap().len();
+        // Two returns of function 0, which are 32 bytes each.
+        writer.events(&[0; 64]).unwrap();
+        writer.events(&[]).unwrap();
+        let whole = std::fs::read(file.path()).unwrap();
+        for length in begin..=whole.len() {
+            let read = Recording::parse(&whole[..length], "x").unwrap();
+            let events = length.saturating_sub(whole.len() - 64);
+            assert_eq!(
+                (read.records.len(), read.cut),
+                (events / 32, length != begin && length < whole.len()),
+                "{length}"
+            );
+        }
+    }
+
+    #[test]
     fn another_format_is_an_error() {
         let error = |bytes: &[u8]| Recording::parse(bytes, "x").unwrap_err();
         insta::assert_snapshot!(error(b"\x7fELF\n"));
-        insta::assert_snapshot!(error(b"ctracer recording 2\n\x00"));
+        insta::assert_snapshot!(error(b"ctracer recording 1\n\x00"));
         let mut damaged = file();
         let last = damaged.len() - postcard::to_stdvec(&call(4)).unwrap().len();
         damaged[last] = 0x77;

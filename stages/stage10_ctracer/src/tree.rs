@@ -155,7 +155,7 @@ impl Tree {
         let mut events = Vec::new();
         for record in records {
             match record {
-                Record::Header(_) => {}
+                Record::Header(_) | Record::Events(_) => {}
                 Record::Task(task) => {
                     let tid = task.tid;
                     let tasks = &mut self.tasks;

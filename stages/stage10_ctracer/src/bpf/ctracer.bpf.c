@@ -25,7 +25,7 @@ enum phase {
 volatile u32 phase;
 
 #define THREAD_SIZE 16384 /* of x86_64, without KASAN */
-#define UNKNOWN ~0u
+#define UNKNOWN 0xffff /* for a function */
 
 /* Linux 5.10; bi_bdev came with 5.12. */
 struct bio___old {
@@ -37,24 +37,27 @@ enum event_kind {
 	EVENT_RETURN,
 	EVENT_CALL, /* of another class than bio, whose data is not sent */
 	EVENT_BIO_CALL,
+	EVENT_THREAD,
 };
 
-/* What each event begins with. */
+/* What each event begins with. An EVENT_RETURN and an EVENT_CALL have nothing else. */
 struct head {
 	u64 time;
 	u64 sp; /* where on the stack the call is: its entry and its return have the same */
 	u64 value; /* the object's address, or what the function returned */
-	u32 function;
 	u32 tid;
-	u16 cpu;
-	u8 kind;
-	u8 interrupt; /* not on the task's own stack */
-	u32 pid;
+	u16 function;
+	/* The CPU (Linux has at most 8,192), from bit 13 the kind, and in bit 15 whether this is
+	 * not on the thread's own stack. */
+	u16 cpu_kind_interrupt;
 };
 
-struct call {
+/* A thread's name, sent when another thread was here before. */
+struct thread {
 	struct head head;
 	char comm[16];
+	u32 pid;
+	u8 pad[4];
 };
 
 struct bio_data {
@@ -71,12 +74,13 @@ struct bio_data {
 };
 
 struct bio_call {
-	struct call call;
+	struct head head;
 	struct bio_data data;
 };
 
 /* For libbpf-cargo: it makes a Rust type of what a global variable names. */
 struct bio_call *unused_bio_call;
+struct thread *unused_thread;
 
 /* Room for the time that user space takes to come and look. */
 struct {
@@ -92,20 +96,29 @@ struct {
 	__type(value, u64);
 } lost SEC(".maps");
 
-/* Where the object is among a function's arguments: which function it is, and how far into
- * struct pt_regs the argument's register. */
-struct probe_point {
-	u32 function;
-	u32 offset;
-};
-
-/* Probes by their address, where the kernel has no cookies for them. */
+/* The probes' cookies by address, where the kernel keeps none. A cookie is the function's number,
+ * and in its upper half which argument is the object, counted from 0. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* user space knows how many */
 	__type(key, u64);
-	__type(value, struct probe_point);
+	__type(value, u32);
 } probes SEC(".maps");
+
+/* Cookies of functions that were called lately, in their upper halves, with the lower half of the
+ * function's address in the lower. The kernel finds a cookie by a binary search, which takes as
+ * long as the rest of an event. */
+u64 cookies[1024];
+
+/* Who was on each CPU at its last event, and where that thread's stack is. */
+struct seen {
+	u64 task;
+	u64 pid_tgid;
+	u64 stack;
+} seen[512];
+
+/* The threads whose names were sent, by their ids: when each was started. */
+u64 named[1024];
 
 /* --pid: the bios that the process has had in its hands. */
 struct {
@@ -133,26 +146,56 @@ static __always_inline void count_lost(void)
 		__sync_fetch_and_add(count, 1); /* an interrupt may come in between */
 }
 
-static __always_inline bool is_interrupt(u64 sp)
+static __always_inline bool send_thread(u64 pid_tgid, const char *comm)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
+	struct thread *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 
-	return sp - (u64)BPF_CORE_READ(task, stack) >= THREAD_SIZE;
+	if (!event) {
+		count_lost();
+		return false;
+	}
+	event->head.cpu_kind_interrupt = EVENT_THREAD << 13;
+	event->head.tid = pid_tgid;
+	event->pid = pid_tgid >> 32;
+	bpf_probe_read_kernel_str(event->comm, sizeof(event->comm), comm);
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	return true;
 }
 
-static __always_inline void fill(struct head *head, u64 sp, u64 value, u32 function, u8 kind)
+/* The thread that has this CPU. An interrupt in the middle of this finds the same thread. */
+static __always_inline struct seen *current_thread(u32 cpu)
 {
+	struct seen *thread = &seen[cpu % 512];
+	struct task_struct *task = (void *)bpf_get_current_task();
 	u64 pid_tgid = bpf_get_current_pid_tgid();
+	u64 *name, start;
 
+	if (thread->task == (u64)task && thread->pid_tgid == pid_tgid)
+		return thread;
+	thread->stack = (u64)BPF_CORE_READ(task, stack);
+	thread->pid_tgid = pid_tgid;
+	thread->task = (u64)task;
+	name = &named[(u32)pid_tgid % 1024];
+	start = BPF_CORE_READ(task, start_time);
+	if (*name != start && send_thread(pid_tgid, task->comm))
+		*name = start;
+	return thread;
+}
+
+static __always_inline bool is_interrupt(const struct seen *thread, u64 sp)
+{
+	return sp - thread->stack >= THREAD_SIZE;
+}
+
+static __always_inline void fill(struct head *head, const struct seen *thread, u32 cpu, u64 sp,
+				 u64 value, u32 function, u32 kind)
+{
 	head->time = bpf_ktime_get_ns();
 	head->sp = sp;
 	head->value = value;
+	head->tid = thread->pid_tgid;
 	head->function = function;
-	head->tid = pid_tgid;
-	head->pid = pid_tgid >> 32;
-	head->cpu = bpf_get_smp_processor_id();
-	head->kind = kind;
-	head->interrupt = is_interrupt(sp);
+	head->cpu_kind_interrupt = cpu | kind << 13 | is_interrupt(thread, sp) << 15;
 }
 
 /* The disk of a bio; NULL if it has none yet. */
@@ -165,15 +208,20 @@ static __always_inline struct gendisk *disk_of(struct bio *bio)
 
 static __always_inline u32 number_of(struct gendisk *disk)
 {
-	return (u32)BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
+	int numbers[2]; /* major and first_minor are neighbors */
+
+	if (bpf_core_read(numbers, sizeof(numbers), &disk->major))
+		return 0;
+	return (u32)numbers[0] << 20 | numbers[1];
 }
 
 /* A bio is followed from the process's hands on: the kernel ends it in an interrupt, when some
  * other process has the CPU. Other objects, such as inodes, pass through many hands, and we do not
  * know their end: of these, the process's own calls. */
-static __always_inline bool is_of_process(u64 object, u32 function, u64 sp)
+static __always_inline bool is_of_process(u64 object, u32 function, u64 sp,
+					  const struct seen *thread)
 {
-	bool is_own = bpf_get_current_pid_tgid() >> 32 == only_pid && !is_interrupt(sp);
+	bool is_own = thread->pid_tgid >> 32 == only_pid && !is_interrupt(thread, sp);
 	u8 one = 1;
 
 	if (!is_bio)
@@ -185,13 +233,14 @@ static __always_inline bool is_of_process(u64 object, u32 function, u64 sp)
 	return bpf_map_lookup_elem(&own, &object);
 }
 
-static __always_inline bool is_asked_for(u64 object, u32 function, u64 sp)
+static __always_inline bool is_asked_for(u64 object, u32 function, u64 sp,
+					 const struct seen *thread)
 {
 	u8 one = 1;
 
 	if (!only_pid && !only_dev)
 		return true;
-	if ((only_pid && !is_of_process(object, function, sp)) ||
+	if ((only_pid && !is_of_process(object, function, sp, thread)) ||
 	    (only_dev && number_of(disk_of((struct bio *)object)) != only_dev)) {
 		/* The return of the last call there may have been lost. */
 		bpf_map_delete_elem(&told, &sp);
@@ -206,40 +255,64 @@ static __always_inline bool is_asked_for(u64 object, u32 function, u64 sp)
 
 /* How many calls of bio_endio() it takes until a bio ends: it may have pieces that must end, too.
  */
-static __always_inline u32 remaining(struct bio *bio)
+static __always_inline u32 remaining(const struct bio *bio)
 {
-	if (BPF_CORE_READ(bio, bi_flags) >> bio_chain_bit & 1)
-		return BPF_CORE_READ(bio, __bi_remaining.counter);
-	return 1;
+	return bio->bi_flags >> bio_chain_bit & 1 ? bio->__bi_remaining.counter : 1;
 }
 
-static __always_inline void fill_bio(struct bio_data *data, struct bio *bio)
-{
-	data->sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
-	data->bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
-	data->opf = BPF_CORE_READ(bio, bi_opf);
-	data->status = BPF_CORE_READ(bio, bi_status);
-	data->remaining = remaining(bio);
-	data->parent = 0;
-	data->parent_remaining = 0;
-	if (bio_chain_endio_at && (u64)BPF_CORE_READ(bio, bi_end_io) == bio_chain_endio_at) {
-		struct bio *parent = BPF_CORE_READ(bio, bi_private);
+/* From 6.2 on, the kernel lets a program follow an untrusted pointer if it first says of which type
+ * it is; what can't be read is 0. */
+#define CAN_CAST bpf_ksym_exists(bpf_rdonly_cast)
 
-		data->parent = (u64)parent;
-		data->parent_remaining = remaining(parent);
-	}
-	data->partno = 0;
+/* A bio whose members can be read as in C. On older kernels this copies the bio, up to the last
+ * member that we need: one helper call for all members costs little more than a call for one of
+ * them. CO-RE moves the members' offsets for the copy, too. */
+static __always_inline const struct bio *readable(u64 object, u64 copy[16])
+{
+	u64 bytes = bpf_core_field_offset(struct bio, bi_private) + sizeof(void *);
+
+	if (CAN_CAST)
+		return bpf_core_cast((void *)object, struct bio);
+	if (bpf_probe_read_kernel(copy, bytes, (void *)object))
+		__builtin_memset(copy, 0, 16 * sizeof(u64));
+	return (void *)copy;
+}
+
+static __always_inline void fill_bio(struct bio_data *data, u64 object)
+{
+	u64 copy[16];
+	const struct bio *bio = readable(object, copy);
+	u64 parent = 0;
+
+	data->sector = bio->bi_iter.bi_sector;
+	data->bytes = bio->bi_iter.bi_size;
+	data->opf = bio->bi_opf;
+	data->status = bio->bi_status;
+	data->remaining = remaining(bio);
 	if (bpf_core_field_exists(struct bio___old, bi_disk)) {
-		data->dev = number_of(disk_of(bio));
-		data->partno = BPF_CORE_READ((struct bio___old *)bio, bi_partno);
+		data->dev = number_of(((const struct bio___old *)bio)->bi_disk);
+		data->partno = ((const struct bio___old *)bio)->bi_partno;
 	} else {
-		data->dev = BPF_CORE_READ(bio, bi_bdev, bd_dev);
+		data->dev = CAN_CAST ? bio->bi_bdev->bd_dev : BPF_CORE_READ(bio->bi_bdev, bd_dev);
+		data->partno = 0;
 	}
+	if (bio_chain_endio_at && (u64)bio->bi_end_io == bio_chain_endio_at)
+		parent = (u64)bio->bi_private;
+	data->parent = parent;
+	data->parent_remaining = 0;
+	if (parent)
+		data->parent_remaining = remaining(readable(parent, copy));
 }
 
 static __always_inline int called(u64 object, u32 function, u64 sp)
 {
-	if (phase != RECORDING || !is_asked_for(object, function, sp))
+	u32 cpu = bpf_get_smp_processor_id();
+	struct seen *thread;
+
+	if (phase != RECORDING)
+		return 0;
+	thread = current_thread(cpu);
+	if (!is_asked_for(object, function, sp, thread))
 		return 0;
 	/* User space looks again and again: waking it up for each event would cost more than the
 	 * event. */
@@ -250,19 +323,17 @@ static __always_inline int called(u64 object, u32 function, u64 sp)
 			count_lost();
 			return 0;
 		}
-		fill(&event->call.head, sp, object, function, EVENT_BIO_CALL);
-		bpf_get_current_comm(event->call.comm, sizeof(event->call.comm));
-		fill_bio(&event->data, (struct bio *)object);
+		fill(&event->head, thread, cpu, sp, object, function, EVENT_BIO_CALL);
+		fill_bio(&event->data, object);
 		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	} else {
-		struct call *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+		struct head *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 
 		if (!event) {
 			count_lost();
 			return 0;
 		}
-		fill(&event->head, sp, object, function, EVENT_CALL);
-		bpf_get_current_comm(event->comm, sizeof(event->comm));
+		fill(event, thread, cpu, sp, object, function, EVENT_CALL);
 		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	}
 	return 0;
@@ -270,69 +341,101 @@ static __always_inline int called(u64 object, u32 function, u64 sp)
 
 static __always_inline int returned(u64 value, u32 function, u64 sp)
 {
+	u32 cpu = bpf_get_smp_processor_id();
+	struct seen *thread;
 	struct head *event;
 
 	if (phase == ATTACHING)
 		return 0;
 	if ((only_pid || only_dev) && !bpf_map_lookup_elem(&told, &sp))
 		return 0;
+	thread = current_thread(cpu);
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		count_lost();
 		return 0;
 	}
-	fill(event, sp, value, function, EVENT_RETURN);
+	fill(event, thread, cpu, sp, value, function, EVENT_RETURN);
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
+static __always_inline u32 cookie_of(struct pt_regs *ctx, u64 address)
+{
+	volatile u64 *slot = &cookies[address / 16 % 1024]; /* functions begin at multiples of 16 */
+	u64 known = *slot;
+	u32 cookie, *probe;
+
+	if ((u32)known == (u32)address)
+		return known >> 32;
+	if (by_cookie) {
+		cookie = bpf_get_attach_cookie(ctx);
+	} else {
+		probe = bpf_map_lookup_elem(&probes, &address);
+		cookie = probe ? *probe : UNKNOWN;
+	}
+	*slot = (u64)cookie << 32 | (u32)address;
+	return cookie;
+}
+
+/* The argument of a function that is its object. The barriers keep the compiler from choosing an
+ * address first and then reading there: the verifier wants a context's offset to be a constant. */
+static __always_inline u64 argument(struct pt_regs *ctx, u32 nth)
+{
+	u64 object = PT_REGS_PARM1(ctx);
+
+	if (nth == 0)
+		return object;
+	if (nth == 1)
+		object = PT_REGS_PARM2(ctx);
+	barrier_var(object);
+	if (nth == 2)
+		object = PT_REGS_PARM3(ctx);
+	barrier_var(object);
+	if (nth == 3)
+		object = PT_REGS_PARM4(ctx);
+	barrier_var(object);
+	if (nth == 4)
+		object = PT_REGS_PARM5(ctx);
+	barrier_var(object);
+	if (nth == 5)
+		object = PT_REGS_PARM6(ctx);
+	return object;
+}
+
 static __always_inline int entry(struct pt_regs *ctx)
 {
-	u64 object = 0, offset;
-	u32 function;
+	u32 cookie = cookie_of(ctx, by_cookie ? bpf_get_func_ip(ctx) : PT_REGS_IP(ctx));
 
-	if (by_cookie) {
-		u64 cookie = bpf_get_attach_cookie(ctx);
-
-		function = (u32)cookie;
-		offset = cookie >> 32;
-	} else {
-		u64 address = PT_REGS_IP(ctx);
-		struct probe_point *probe = bpf_map_lookup_elem(&probes, &address);
-
-		if (!probe)
-			return 0;
-		function = probe->function;
-		offset = probe->offset;
-	}
-	/* The verifier forbids to follow the context's pointer at an offset that it does not know.
-	 */
-	bpf_probe_read_kernel(&object, sizeof(object), (void *)ctx + (offset & 0xff));
-	return called(object, function, PT_REGS_SP(ctx));
+	if (cookie == UNKNOWN)
+		return 0;
+	return called(argument(ctx, cookie >> 16), cookie & 0xffff, PT_REGS_SP(ctx));
 }
 
 static __always_inline int exit(struct pt_regs *ctx)
 {
-	u32 function = by_cookie ? (u32)bpf_get_attach_cookie(ctx) : UNKNOWN;
+	u32 function = by_cookie ? cookie_of(ctx, bpf_get_func_ip(ctx)) & 0xffff : UNKNOWN;
 
 	return returned(PT_REGS_RC(ctx), function, PT_REGS_SP(ctx) - sizeof(u64));
 }
 
-/* One program for all functions, and one for their returns: here with one link for all ... */
-SEC("?kprobe.multi")
-int entries(struct pt_regs *ctx)
+/* Of the kernel: whether this is the return. Linux 6.10 has it without an argument, 7.0 with one.
+ */
+extern bool bpf_session_is_return(void *ctx) __ksym __weak;
+extern bool bpf_session_is_return___without_ctx(void) __ksym __weak;
+
+/* One program for the entries and the returns of all functions, with a single link ... */
+SEC("?kprobe.session")
+int session(struct pt_regs *ctx)
 {
-	return entry(ctx);
+	bool is_return = bpf_ksym_exists(bpf_session_is_return)
+			     ? bpf_session_is_return(ctx)
+			     : bpf_session_is_return___without_ctx();
+
+	return is_return ? exit(ctx) : entry(ctx);
 }
 
-SEC("?kretprobe.multi")
-int returns(struct pt_regs *ctx)
-{
-	return exit(ctx);
-}
-
-/* ... and here, where the kernel has no such link (5.10; 6.1 without CONFIG_FPROBE), a probe for
- * each. */
+/* ... or, where the kernel has no such link, two programs and two probes for each function. */
 SEC("?kprobe")
 int single_entry(struct pt_regs *ctx)
 {
@@ -383,6 +486,15 @@ SEC("fexit/bio_endio")
 int bio_endio_return(u64 *ctx)
 {
 	return returned(0, bio_endio_id, place(ctx));
+}
+
+/* A thread that gets another name keeps the CPU, so current_thread() would not notice. */
+SEC("tp_btf/task_rename")
+int BPF_PROG(task_rename, struct task_struct *task, const char *comm)
+{
+	if (phase == RECORDING)
+		send_thread((u64)task->tgid << 32 | (u32)task->pid, comm);
+	return 0;
 }
 
 char LICENSE[] SEC("license") = "GPL";

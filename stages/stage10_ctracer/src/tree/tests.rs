@@ -86,7 +86,8 @@ impl Script {
         let functions = NAMES.map(function).to_vec();
         let flags = r#"{"flags":[[2048,"Sync"],[262144,"Preflush"]],"operations":{"0":"Read","1":"Write"}}"#;
         let flags = serde_json::from_str(flags).unwrap();
-        let header = Header { class: "bio".into(), kernel: "6.12.0".into(), functions, flags };
+        let header =
+            Header { class: "bio".into(), kernel: "6.12.0".into(), functions, flags, ..Header::default() };
         Tree::new(Recording { header, records: std::mem::take(&mut self.records), cut: false })
     }
 }
@@ -103,7 +104,11 @@ pub(crate) fn two_writes() -> Tree {
         ..Bio::default()
     };
     let mut script = Script::new();
-    script.records.push(Record::Device(Device { number: 259 << 20 | 1, name: "nvme0n1p1".into() }));
+    script.records.push(Record::Device(Device {
+        number: 259 << 20 | 1,
+        name: "nvme0n1p1".into(),
+        in_bio: (259 << 20 | 1, 0),
+    }));
     script.bio_call(SUBMIT, 1, 0xff11, bio(800)).bio_call(OUTER, 2, 0xff11, bio(800));
     script.both(INNER, 3, 0xff22, Bio { remaining: 1, ..Bio::default() }).ret(OUTER, 2).ret(SUBMIT, 1);
     script.bio_call(SUBMIT, 1, 0xff33, bio(808)).by(8);
