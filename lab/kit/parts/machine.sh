@@ -22,12 +22,12 @@ tell_size() {
 	esac
 }
 
-# qemu:begin b4488237
+# qemu:begin 77960e90
 # Written by `cargo lab sync`: change lab/src/machine/qemu.rs.
 # emulate ACCEL: becomes QEMU, in the folder of the machine's pipes and files.
 emulate() {
 	case $1 in
-	tcg) set -- -smp 2 -accel tcg,thread=single -cpu "$cpu" ;;
+	tcg) set -- -smp 2 -accel tcg,thread=single -cpu "$cpu,-erms,-fsrm" ;;
 	*) set -- -smp 2 -accel "$1" -cpu host ;;
 	esac
 	exec ${session:+setsid} "$qemu" -M q35 -m 1024 "$@" -nodefaults -no-user-config -display none -no-reboot \

@@ -80,7 +80,7 @@ fn an_old_emulator_gets_a_plain_processor() {
         fs::write(emulator, script).unwrap();
         let text = fake.run(&["run", "01"]);
         assert!(text.ends_with("--- status 3"), "{text}");
-        assert!(fake.calls().contains(&format!("-cpu\n{cpu}\n")), "{version}");
+        assert!(fake.calls().contains(&format!("-cpu\n{cpu},-erms,-fsrm\n")), "{version}");
     }
 }
 
@@ -526,7 +526,7 @@ fn the_processor_helps_only_a_guest_of_its_kind() {
         let accel = called.lines().skip_while(|word| *word != "-accel").nth(1);
         assert_eq!(accel, Some(expected), "{system} {processor} {called}");
         assert_eq!(called.matches("-accel").count(), 1);
-        let cpu = if expected.starts_with("tcg") { "max" } else { "host" };
+        let cpu = if expected.starts_with("tcg") { "max,-erms,-fsrm" } else { "host" };
         assert!(called.contains(&format!("-cpu\n{cpu}\n")), "{called}");
     }
 }
