@@ -159,7 +159,7 @@ impl Form {
 
 /// Warns about requests that are in no histogram.
 pub fn warn_uncounted(counts: &types::bss) {
-    let types::bss { dropped, unmatched, uncounted, unstamped } = *counts;
+    let types::bss { dropped, unmatched, uncounted, unstamped, entries: _ } = *counts;
     let warnings = [
         (unmatched, "requests are not counted: they began before tracing started"),
         (dropped, "requests are not counted: too many were in flight"),

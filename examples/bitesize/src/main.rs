@@ -11,7 +11,7 @@ use crate::process::{Processes, interval};
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bitesize.skel.rs"));
 }
-common::record!(bpf::types::process { slots, uid, comm, __pad_196 });
+common::record!(bpf::types::process { slots, comm, uid, __pad_196 });
 mod process;
 
 /// Show the sizes of the block I/O of each process, in KiB, as histograms

@@ -26,6 +26,7 @@ pub const CASES: &[Case] = cases![
     biolatency_names_the_kinds_of_io,
     biolatency_reports_that_the_kernel_keeps_no_time,
     biolatency_looks_at_one_disk_only,
+    biolatency_makes_room_for_more_requests,
     tracex3_has_each_request_in_its_place,
 ];
 
@@ -290,6 +291,31 @@ fn biolatency_looks_at_one_disk_only() {
     }
     let error = Running::start(&["biolatency", "-d", "sdzz9"]).unwrap_err().to_string();
     assert!(error.contains("sdzz9 is not a disk") && error.contains(&scratch), "{error}");
+}
+
+/// More requests than the map has room for: 18 disks with 1,024 requests each. A disk uses all of them if it is slow and
+/// a large write is split.
+fn biolatency_makes_room_for_more_requests() {
+    const EACH: u64 = 1024;
+    quiet();
+    let disk = |nth: usize| {
+        let settings = [("hw_queue_depth", EACH.into())];
+        let disk = NullBlk::with(&format!("deep{nth}"), Duration::from_millis(300), &settings).unwrap();
+        // Without a scheduler, which has requests of its own.
+        for (file, value) in [("scheduler", "none"), ("max_sectors_kb", "4"), ("nomerges", "2")] {
+            fs::write(queue(&disk.device.to_string_lossy(), file).unwrap(), value).unwrap();
+        }
+        disk
+    };
+    let disks: Vec<_> = (0..18).map(disk).collect();
+    let stage = start("-Dj");
+    for disk in &disks {
+        io(&format!("write {} --count 1 --size {}", disk.device.display(), EACH * 4096));
+    }
+    let (kinds, told) = end(stage);
+    let counts: Vec<_> = kinds.values().map(|latency| latency.count).collect();
+    assert_eq!(counts, vec![EACH; disks.len()]);
+    assert!(!told.contains("warning"), "{told}");
 }
 
 /// Rows of a heat map, added up: the smallest latency of a slot in microseconds, and the count.

@@ -130,6 +130,7 @@ const ONCE: &[&str] = &[
     "lockdown_at_run_time",
     "stage09_explains_what_it_cannot_watch",
     "bitehist_and_bitesize_end_in_every_way",
+    "biolatency_makes_room_for_more_requests",
     "scenario_explains_what_it_cannot_read",
     "ctracer_filters",
     "ctracer_traces_other_classes",

@@ -19,7 +19,15 @@ struct request___old {
 	struct gendisk *rq_disk;
 } __attribute__((preserve_access_index));
 
-/* When each request that is under way started, by its address. */
+/* How many requests keep their entry when they end. */
+#define KEPT 8192
+
+/*
+ * When each request started, by its address; 0 after its end. The kernel makes a disk's requests
+ * once, and uses them for one I/O after the other. So an entry stays, and the next start overwrites
+ * it, which costs less than to delete it and insert it again. The other half of the map is for
+ * machines that have more requests.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -51,6 +59,7 @@ struct {
 
 const struct hist empty = {};
 
+u64 entries; /* in start_map */
 u64 dropped; /* starts that found no room in the map */
 u64 unmatched; /* ends whose start we did not see */
 u64 uncounted; /* requests whose histogram found no room in the map */
@@ -71,12 +80,16 @@ static __always_inline u32 dev_of(struct request *rq)
 
 static __always_inline int starts(struct request *rq, u64 start_time)
 {
-	u64 key = (u64)rq;
+	u64 key = (u64)rq, *known = bpf_map_lookup_elem(&start_map, &key);
 
 	/* A request that the driver could not take is issued again: without -Q the later time wins,
 	 * which is the disk's. */
-	if (bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY))
+	if (known)
+		*known = start_time;
+	else if (bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY))
 		__sync_fetch_and_add(&dropped, 1);
+	else
+		__sync_fetch_and_add(&entries, 1);
 	return 0;
 }
 
@@ -115,7 +128,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 		return 0; /* a part of it; the rest is still to come */
 
 	start_time = bpf_map_lookup_elem(&start_map, &address);
-	if (!start_time) {
+	if (!start_time || !*start_time) {
 		/* A flush has no bytes. One that belongs to a write ends under that write's
 		 * address, too. */
 		if (nr_bytes && is_wanted)
@@ -123,7 +136,9 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 		return 0;
 	}
 	duration = end_time - *start_time;
-	bpf_map_delete_elem(&start_map, &address);
+	*start_time = 0;
+	if (entries > KEPT && !bpf_map_delete_elem(&start_map, &address))
+		__sync_fetch_and_add(&entries, -1);
 	if (!nr_bytes || !is_wanted)
 		return 0;
 

@@ -3,6 +3,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "bio.bpf.h"
 #include "log2.bpf.h"
 
 #define REQ_OP_MASK 0xff /* vmlinux.h holds types, but no #define of the kernel */
@@ -12,8 +13,8 @@
 
 struct process {
 	u64 slots[SLOTS];
-	u32 uid;
 	char comm[16]; /* of the thread that was the last to do I/O */
+	u32 uid;
 };
 
 /*
@@ -32,18 +33,38 @@ const volatile u32 only_pid; /* if it is not 0; user space sets it before the pr
 
 u64 dropped; /* I/Os of processes that found no room in the map */
 
+/* Writes down who asks for an I/O. From 5.11 on, the kernel hands out the current task with its
+ * type; the two older helpers take 200 instructions more. */
+static __always_inline void set_who(struct process *process)
+{
+	struct task_struct *task;
+
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf)) {
+		task = bpf_get_current_task_btf();
+		process->uid = task->cred->uid.val;
+		/* 16 characters in two reads. */
+		((u64 *)process->comm)[0] = ((u64 *)task->comm)[0];
+		((u64 *)process->comm)[1] = ((u64 *)task->comm)[1];
+	} else {
+		process->uid = bpf_get_current_uid_gid();
+		bpf_get_current_comm(process->comm, sizeof(process->comm));
+	}
+}
+
 SEC("kprobe/submit_bio")
 int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 {
 	static const struct process empty;
 	u32 slot, pid = bpf_get_current_pid_tgid() >> 32;
-	u32 bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
+	u64 copy[16];
+	const struct bio *readable = readable_bio(bio, copy, bi_iter);
+	u32 bytes = readable->bi_iter.bi_size;
 	struct process *process;
 
 	if (only_pid && pid != only_pid)
 		return 0;
 	/* Flushes have no data, and discards move none. */
-	if ((BPF_CORE_READ(bio, bi_opf) & REQ_OP_MASK) > REQ_OP_WRITE || !bytes)
+	if ((readable->bi_opf & REQ_OP_MASK) > REQ_OP_WRITE || !bytes)
 		return 0;
 
 	process = bpf_map_lookup_elem(&process_map, &pid);
@@ -56,8 +77,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 		__sync_fetch_and_add(&dropped, 1);
 		return 0;
 	}
-	process->uid = bpf_get_current_uid_gid();
-	bpf_get_current_comm(process->comm, sizeof(process->comm));
+	set_who(process);
 	slot = log2_slot(bytes / 1024);
 	/* The verifier wants to know that there is such a slot. */
 	if (slot < SLOTS)

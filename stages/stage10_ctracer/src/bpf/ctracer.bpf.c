@@ -3,6 +3,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include "bio.bpf.h"
 
 /* What the options ask for: user space sets these before the programs are loaded. */
 const volatile bool is_bio; /* the class is struct bio: read its data too */
@@ -260,28 +261,10 @@ static __always_inline u32 remaining(const struct bio *bio)
 	return bio->bi_flags >> bio_chain_bit & 1 ? bio->__bi_remaining.counter : 1;
 }
 
-/* From 6.2 on, the kernel lets a program follow an untrusted pointer if it first says of which type
- * it is; what can't be read is 0. */
-#define CAN_CAST bpf_ksym_exists(bpf_rdonly_cast)
-
-/* A bio whose members can be read as in C. On older kernels this copies the bio, up to the last
- * member that we need: one helper call for all members costs little more than a call for one of
- * them. CO-RE moves the members' offsets for the copy, too. */
-static __always_inline const struct bio *readable(u64 object, u64 copy[16])
-{
-	u64 bytes = bpf_core_field_offset(struct bio, bi_private) + sizeof(void *);
-
-	if (CAN_CAST)
-		return bpf_core_cast((void *)object, struct bio);
-	if (bpf_probe_read_kernel(copy, bytes, (void *)object))
-		__builtin_memset(copy, 0, 16 * sizeof(u64));
-	return (void *)copy;
-}
-
 static __always_inline void fill_bio(struct bio_data *data, u64 object)
 {
 	u64 copy[16];
-	const struct bio *bio = readable(object, copy);
+	const struct bio *bio = readable_bio((void *)object, copy, bi_private);
 	u64 parent = 0;
 
 	data->sector = bio->bi_iter.bi_sector;
@@ -301,7 +284,8 @@ static __always_inline void fill_bio(struct bio_data *data, u64 object)
 	data->parent = parent;
 	data->parent_remaining = 0;
 	if (parent)
-		data->parent_remaining = remaining(readable(parent, copy));
+		data->parent_remaining =
+		    remaining(readable_bio((void *)parent, copy, __bi_remaining));
 }
 
 static __always_inline int called(u64 object, u32 function, u64 sp)
