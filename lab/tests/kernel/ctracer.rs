@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use common::ftrace;
 use lab::guest::running::{Observation, Running};
 use lab::guest::system::Setting;
 use lab::shared::disks::{PART_DEVICE, RAW_DEVICE};
@@ -454,7 +455,9 @@ fn ctracer_nests_as_function_graph_does() {
 /// the whole machine's trace can do this, but no instance.
 fn function_graph(names: &[&str], interrupts: &str) -> Vec<(usize, String)> {
     let at = |file: &str| Path::new("/sys/kernel/tracing").join(file);
-    fs::write(at("set_ftrace_filter"), names.join("\n") + "\n").unwrap();
+    // By their numbers: for each name, the kernel would search all its functions.
+    let list = fs::read_to_string(at("available_filter_functions")).unwrap();
+    fs::write(at("set_ftrace_filter"), ftrace::numbers(&list, |name| names.contains(&name))).unwrap();
     let tracer = Setting::new(at("current_tracer"), "function_graph").unwrap();
     let option = Setting::new(at("options/funcgraph-irqs"), interrupts).unwrap();
     fs::write(at("trace"), "").unwrap();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
 use lab::machine::vm::Vm;
-use lab::measure::vmlinux;
+use lab::measure::{channels, vmlinux};
 use lab::workbook::Workbook;
 use libbpf_rs::HasSize;
 use libbpf_rs::btf::types::{Composite, MemberAttr};
@@ -52,27 +52,40 @@ impl Layout {
     }
 }
 
-/// The structs and unions that have a name, each kind separately. A kernel has a few names twice.
-fn layouts(btf: &Btf<'_>) -> BTreeMap<(bool, String), Vec<Layout>> {
+/// The name of a struct or a union, and which of the two it is.
+type Name = (bool, String);
+
+/// The structs and unions with these names, or all. A kernel has a few names twice.
+fn layouts(btf: &Btf<'_>, names: Option<&BTreeSet<Name>>) -> BTreeMap<Name, Vec<Layout>> {
     let mut found = BTreeMap::<_, Vec<_>>::new();
     let types = (1..btf.len() as u32).filter_map(|id| btf.type_by_id::<BtfType<'_>>(id.into()));
     for (name, composite) in types.filter_map(|ty| Some((ty.name()?, Composite::try_from(ty).ok()?))) {
         let name = (composite.is_struct, name.to_str().unwrap().to_owned());
-        found.entry(name).or_default().push(Layout::of(btf, composite));
+        if names.is_none_or(|names| names.contains(&name)) {
+            found.entry(name).or_default().push(Layout::of(btf, composite));
+        }
     }
     found
 }
 
-/// Compiles the BPF sources of the workbook and returns the objects.
+/// How a BPF object begins: an ELF file of 64 bits, little-endian, ..., relocatable, for the machine BPF.
+const OBJECT: &[u8] = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\xf7\0";
+
+/// Copies the BPF objects out of the workbook's binaries, which contain them, and returns the copies.
 fn objects(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
     let programs = workbook.programs().filter(|program| program.tracer().is_none());
-    let packages = programs.map(|program| program.folder().to_owned());
-    let build = |package: PathBuf| {
-        let out = folder.join(package.file_name().unwrap_or_default());
-        fs::create_dir(&out).or_cause("cannot make a folder")?;
-        common_build::build(&package, &out).map_err(Error::new)
+    let binaries = programs.map(|program| workbook.binaries().join(program.binary()));
+    let copy = |binary: PathBuf| {
+        let bytes = fs::read(&binary).or_cause(format!("cannot read {}", binary.display()))?;
+        let begin = bytes.windows(OBJECT.len()).position(|window| window == OBJECT).ok_or_else(|| {
+            Error::new("a program has no BPF object").evidence(binary.display().to_string())
+        })?;
+        let object = folder.join(binary.file_name().unwrap_or_default()).with_extension("bpf.o");
+        // What follows the object in the binary does no harm.
+        fs::write(&object, &bytes[begin..]).or_cause("cannot write an object")?;
+        Ok(object)
     };
-    packages.chain([workbook.root.join("lab/channels")]).map(build).collect()
+    binaries.chain([channels::binary(workbook)?]).map(copy).collect()
 }
 
 /// `guest` must run the kernel that `vmlinux.h` was made from. This does not panic, because other cases use the
@@ -83,11 +96,17 @@ pub fn is_like_the_kernels(guest: &mut Vm) -> Result<()> {
     let kernel = folder.path().join("btf");
     fs::write(&kernel, vmlinux::btf_of(guest)?).or_cause("cannot write the BTF")?;
 
-    let truth = layouts(&Btf::from_path(&kernel)?);
+    let objects = objects(&workbook, folder.path())?.into_iter().map(|object| {
+        let found = layouts(&Btf::from_path(&object)?, None);
+        Ok((object, found))
+    });
+    let objects: Vec<_> = objects.collect::<Result<_>>()?;
+    let names = objects.iter().flat_map(|(_, found)| found.keys().cloned()).collect();
+    let truth = layouts(&Btf::from_path(&kernel)?, Some(&names));
     let mut compared = BTreeSet::new();
-    for object in objects(&workbook, folder.path())? {
+    for (object, found) in objects {
         // A program does not declare types with a kernel's name itself, because vmlinux.h has them already.
-        for (name, found) in layouts(&Btf::from_path(&object)?) {
+        for (name, found) in found {
             let Some(truth) = truth.get(&name) else { continue };
             if let Some(found) = found.iter().find(|found| !truth.contains(found)) {
                 return Err(Error::new(format!("{} has another layout than in the kernel", name.1))
