@@ -201,3 +201,69 @@ fn a_folder_with_something_else_in_it_is_left_alone() {
     assert!(!output.status.success() && said.contains("is not empty, and it is not a book"), "{said}");
     assert!(temp.path().join("thesis.txt").exists());
 }
+
+/// Words that the pages also use in their everyday sense.
+const EVERYDAY: [&str; 9] = ["Guest", "Hit", "Link", "Load", "Map", "Miss", "Page", "Process", "Stack"];
+
+/// A term's first page in reading order explains it: the glossary names this page, or the page links to the term's
+/// entry or to the page that the glossary names.
+#[test]
+fn a_terms_first_page_explains_it() {
+    let workbook = Workbook::read().unwrap();
+    let read = |path: &str| fs::read_to_string(workbook.root.join("docs/src").join(path)).unwrap();
+    // Each page by its name in the glossary, in the order in which people read. Tables of contents are left out.
+    let programs = workbook.programs().map(|program| {
+        let folder = program.folder().parent().unwrap().file_name().unwrap().display();
+        let text = fs::read_to_string(program.folder().join("README.md")).unwrap();
+        (format!("{folder}/{}.md", program.name()), text)
+    });
+    let (summary, background) = (read("SUMMARY.md"), "# Background");
+    let chapters = summary.split_once(background).unwrap().1.split(['(', ')']);
+    let chapters = chapters.filter(|path| path.ends_with(".md") && *path != "glossary.md");
+    let pages: Vec<_> = programs.chain(chapters.map(|path| (path.to_owned(), read(path)))).collect();
+    let words: Vec<_> = pages.iter().map(|(_, text)| prose(text)).collect();
+
+    let mut wrong = Vec::new();
+    let glossary = read("glossary.md");
+    for entry in glossary.split("\n### ").skip(1) {
+        let (heading, text) = entry.split_once('\n').unwrap();
+        let introduced: Vec<_> =
+            text.split("](").skip(1).map(|rest| rest.split([')', '#']).next().unwrap()).collect();
+        let anchor = heading.to_lowercase().replace([',', ':'], "").replace(' ', "-");
+        for (nth, term) in heading.split(", ").enumerate().filter(|(_, term)| !EVERYDAY.contains(term)) {
+            let term = term.to_lowercase();
+            let forms = [format!(" {term} "), format!(" {term}s "), format!(" {term}es ")];
+            let first = words.iter().position(|words| forms.iter().any(|form| words.contains(form)));
+            let Some((page, text)) = first.map(|first| &pages[first]) else { continue };
+            let links_to =
+                |target: &str| [')', '#'].iter().any(|end| text.contains(&format!("{target}{end}")));
+            let mut introduced = [introduced.first(), introduced.get(nth)].into_iter().flatten();
+            if !links_to(&format!("glossary.md#{anchor}"))
+                && introduced.all(|name| name != page && !links_to(name))
+            {
+                wrong.push(format!("{page} is the first to say {term:?}, and does not explain it"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}\nLink the term there to the glossary.", wrong.join("\n"));
+}
+
+/// The words of a page in lower case, with a blank around each, and other signs. Code and the targets of links are left
+/// out.
+fn prose(markdown: &str) -> String {
+    let mut words = String::new();
+    for text in markdown.split("```").step_by(2).flat_map(|text| text.split('`').step_by(2)) {
+        for (nth, part) in text.split("](").enumerate() {
+            let part = if nth == 0 { part } else { part.split_once(')').map_or("", |(_, rest)| rest) };
+            for letter in part.chars() {
+                match letter {
+                    '-' | '_' => words.push(letter),
+                    _ if letter.is_alphanumeric() => words.extend(letter.to_lowercase()),
+                    _ if letter.is_whitespace() || "[]*".contains(letter) => words.push(' '),
+                    _ => words += " . ",
+                }
+            }
+        }
+    }
+    words.split_whitespace().flat_map(|word| [word, " "]).fold(String::from(" "), |all, word| all + word)
+}
