@@ -73,7 +73,7 @@ enum Command {
         #[arg(long)]
         peek: bool,
     },
-    /// Work on an exercise: start, check, hint, solution, status
+    /// Work on an exercise: start, check, watch, hint, solution, status
     Exercise {
         #[command(subcommand)]
         command: Exercise,
@@ -176,6 +176,13 @@ enum Exercise {
     },
     /// Build your working copy, boot a kernel, and check that the program does what it should
     Check {
+        /// The exercise
+        exercise: String,
+        #[command(flatten)]
+        boot: Boot,
+    },
+    /// Check your working copy now and whenever you save a file, in a guest that stays up; Ctrl-C ends it
+    Watch {
         /// The exercise
         exercise: String,
         #[command(flatten)]
@@ -420,6 +427,14 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             let binaries = workbook.build_tools()?.into_iter().chain([binary]).collect();
             let mut guest = boot.boot_with(&workbook, binaries)?;
             print(&exercise::check(&workbook, &exercise, &mut guest)?)
+        }
+        Exercise::Watch { exercise, boot } => {
+            let exercise = find(&exercise)?;
+            exercise.started(&workbook)?;
+            signals::take_over()?;
+            let mut guest = boot.boot_with(&workbook, workbook.build_tools()?)?;
+            exercise::watch(&workbook, &exercise, &mut guest)?;
+            Ok(ExitCode::SUCCESS)
         }
         Exercise::Hint { exercise } => {
             print(&exercise::next_hint(&workbook, &find(&exercise)?, terminal::columns())?)

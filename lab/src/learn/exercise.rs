@@ -6,13 +6,18 @@
 //! it yourself, starting from its parent.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use common::report::print_text;
 use common::{Error, OrCause, Result};
+use nix::errno::Errno;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
+use crate::host::interrupt;
 use crate::machine::terminal;
 use crate::machine::vm::Vm;
 use crate::workbook::copies::{self, Files};
@@ -332,6 +337,54 @@ pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut Vm) -> Re
     done.insert(id.clone());
     remember(workbook, &done)?;
     Ok(format!("{id} is right: {seen}.\nTo compare with ours: cargo lab diff mine {id}\n"))
+}
+
+/// Checks the learner's program now and whenever a file of it is saved, until Ctrl-C, in a guest that stays up. Prints
+/// what each check says.
+///
+/// # Errors
+/// If the files can't be watched, or if the guest hangs or dies.
+pub fn watch(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut Vm) -> Result<()> {
+    let sources = exercise.started(workbook)?.join("src");
+    let cannot = "cannot watch your files";
+    let saved = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).or_cause(cannot)?;
+    // An editor writes a file, or writes another one and renames it.
+    let changes = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;
+    for folder in [sources.join("bpf"), sources.clone()] {
+        saved.add_watch(&folder, changes).or_cause(cannot)?;
+    }
+    loop {
+        let start = Instant::now();
+        let checked = build(workbook, exercise)
+            .and_then(|binary| guest.install(&binary))
+            .and_then(|()| check(workbook, exercise, guest));
+        if interrupt::check().is_err() {
+            return Ok(());
+        }
+        let said = checked.unwrap_or_else(|error| format!("{error}\n"));
+        let took = start.elapsed().as_secs_f64();
+        print_text(format_args!("{said}\n({took:.1} s) Waiting for you to save a file. Ctrl-C ends this."))?;
+        while !is_saved(&saved, &sources).or_cause(cannot)? {
+            let rested = guest.rest(Duration::from_millis(100));
+            if interrupt::check().is_err() {
+                return Ok(());
+            }
+            rested?;
+        }
+    }
+}
+
+/// Whether one of the sources was saved since the last call. An editor's backups and temporary files do not count.
+fn is_saved(saved: &Inotify, sources: &Path) -> nix::Result<bool> {
+    let events = match saved.read_events() {
+        Err(Errno::EAGAIN) => return Ok(false),
+        events => events?,
+    };
+    let is_source = |name: &OsString| {
+        [sources.join(name), sources.join("bpf").join(name)].iter().any(|path| path.exists())
+            && [".rs", ".c", ".h"].iter().any(|end| name.to_string_lossy().ends_with(end))
+    };
+    Ok(events.iter().any(|event| event.name.as_ref().is_some_and(is_source)))
 }
 
 fn remember(workbook: &Workbook, done: &BTreeSet<String>) -> Result<()> {

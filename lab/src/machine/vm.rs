@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ExitStatus, Stdio};
@@ -23,9 +23,9 @@ use crate::host::tools::{MKE2FS, QEMU, SETPRIV, output};
 use crate::machine::image;
 use crate::machine::kernels::{self, Kernel};
 use crate::machine::line::Line;
-use crate::machine::qemu::{self, CommandLine, DISKS, Disks, Port};
+use crate::machine::qemu::{self, CommandLine, DISKS, Disks, Port, RAW_BYTES};
 use crate::shared::command::lines;
-use crate::shared::disks::{PART_DISK, partition_table};
+use crate::shared::disks::{PART_DISK, RAW_DEVICE, partition_table};
 use crate::shared::files;
 use crate::shared::protocol::{FromGuest, Terminal, ToGuest, receive};
 use crate::workbook::Workbook;
@@ -355,6 +355,50 @@ impl Vm {
                 None => return Err(self.emulator.hang_error(SILENCE)),
             }
         }
+    }
+
+    /// Lets the guest be for a while.
+    ///
+    /// # Errors
+    /// If it dies meanwhile.
+    pub fn rest(&mut self, time: Duration) -> Result<()> {
+        self.next(time).map(drop)
+    }
+
+    /// Puts a program into the guest, in place of one with the same name. It goes through the end of the scratch disk,
+    /// because the serial line would take a minute.
+    ///
+    /// # Errors
+    /// If the program can't be read, or is too large, or if the guest hangs or dies.
+    pub fn install(&mut self, program: &Path) -> Result<()> {
+        const ROOM: u64 = 16 << 20;
+        const BLOCK: u64 = 64 << 10;
+        let name = program.file_name().unwrap_or_default().display();
+        let cannot = || format!("cannot put {name} into the guest");
+        let bytes = fs::read(program).or_cause(cannot())?;
+        let size = bytes.len() as u64;
+        if size > ROOM {
+            return Err(Error::new(cannot()).evidence(format!(
+                "it has {} MiB, and there is room for {} MiB",
+                size >> 20,
+                ROOM >> 20
+            )));
+        }
+        let from = RAW_BYTES - ROOM;
+        let disk = fs::OpenOptions::new().write(true).open(self.emulator.folder.path().join("raw"));
+        disk.and_then(|disk| disk.write_all_at(&bytes, from)).or_cause(cannot())?;
+        // Past the page cache, which may have what was there before.
+        let copy = format!(
+            "dd if={RAW_DEVICE} of=/bin/.new iflag=direct bs={BLOCK} skip={} count={} && \
+             truncate -s {size} /bin/.new && chmod 755 /bin/.new && mv /bin/.new /bin/{name}",
+            from / BLOCK,
+            size.div_ceil(BLOCK)
+        );
+        let copied = self.output(&["sh", "-c", &copy], SILENCE)?;
+        if copied.status != 0 {
+            return Err(Error::new(cannot()).evidence(copied.stderr));
+        }
+        Ok(())
     }
 
     /// A line that describes it.

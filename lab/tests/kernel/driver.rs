@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lab::host::tools::QEMU;
+use lab::learn::exercise;
 use lab::machine::kernels::DEFAULT;
 use lab::machine::vm::Machine;
 use lab::publish::record;
@@ -42,6 +43,7 @@ pub fn trials() -> Vec<Trial> {
             the_recorded_outputs_look_like_what_the_stages_print,
         ),
         trial("a_closed_pipe_ends_the_stage", a_closed_pipe_ends_the_stage),
+        trial("each_saved_file_is_checked", each_saved_file_is_checked),
         trial("a_shell_runs_what_is_typed", a_shell_runs_what_is_typed),
         trial("a_shell_ends_with_its_input", a_shell_ends_with_its_input),
         trial("a_file_that_is_no_kernel", a_file_that_is_no_kernel),
@@ -117,6 +119,45 @@ fn the_recorded_outputs_look_like_what_the_stages_print() {
             assert!(times < 16, "{what}\nprinted {printed:?}\nrecorded {recorded:?}");
         }
     }
+}
+
+/// In one guest: the starting point fails, what does not compile is reported, and the solution passes. Then Ctrl-C.
+fn each_saved_file_is_checked() {
+    let workbook = Workbook::read().unwrap();
+    let mine = workbook.target.join("test-watched");
+    let _ = fs::remove_dir_all(&mine);
+    let lab = |arguments: &[&str]| {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+        lab.arg("exercise").args(arguments).env("LAB_MINE", &mine);
+        lab
+    };
+    assert_eq!(finish(&mut lab(&["start", "03.1"])).0, 0);
+    let limit = BOOT_LIMIT.as_secs().to_string();
+    let mut watch = lab(&["watch", "03.1", "--boot-limit", &limit]);
+    let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut verdict = || {
+        let lines = lines.by_ref().take_while(|line| !line.ends_with("Ctrl-C ends this."));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let begins = |text: String, begin: &str| assert!(text.starts_with(begin), "{text}");
+
+    begins(verdict(), "03.1 is not right yet: ");
+    let exercise = exercise::find(&workbook, "03.1").unwrap();
+    let solution = exercise.solved(&workbook, &exercise.binary()).unwrap();
+    let [(bpf, bpf_text), (main, main_text), ..] = &solution[..] else { panic!("{solution:?}") };
+    let copy = mine.join("03.1");
+    fs::write(copy.join(main), "not Rust").unwrap();
+    begins(verdict(), "your 03.1 does not compile");
+    fs::write(copy.join(bpf), bpf_text).unwrap();
+    begins(verdict(), "your 03.1 does not compile");
+    // As some editors save: they rename another file.
+    fs::write(copy.join("new"), main_text).unwrap();
+    fs::rename(copy.join("new"), copy.join(main)).unwrap();
+    begins(verdict(), "03.1 is right: ");
+
+    kill(Pid::from_raw(watch.id() as i32), Signal::SIGINT).unwrap();
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
 }
 
 fn a_file_that_a_program_writes_comes_out() {
