@@ -179,7 +179,7 @@ pub fn page_cache(seen: &Observation) -> Result<[u64; 4]> {
 /// How many calls the kernel did not show to a stage, according to its report; `None` if this kernel does not count
 /// them.
 pub fn missed(seen: &Observation) -> Option<u64> {
-    seen.stdout.lines().last()?.rsplit_once("calls missed: ")?.1.parse().ok()
+    seen.stdout.lines().rev().find_map(|line| line.rsplit_once("calls missed: ")?.1.parse().ok())
 }
 
 /// The sum of all histograms in a text.

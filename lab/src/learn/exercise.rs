@@ -224,11 +224,15 @@ impl Exercise<'_> {
     }
 }
 
-/// Wraps paragraphs for a terminal.
+/// Wraps paragraphs for a terminal. What is between lines of three backticks is output, and stays as it is.
 pub fn wrap(text: &str, columns: usize) -> String {
     // What is between backticks is to be typed, so it stays on one line.
     const KEPT_SPACE: &str = "\u{a0}";
     let paragraph = |text: &str| {
+        if let Some(output) = text.strip_prefix("```\n").and_then(|text| text.trim_end().strip_suffix("```"))
+        {
+            return output.to_owned();
+        }
         let pieces = text.split('`').enumerate();
         let pieces = pieces
             .map(|(nth, piece)| if nth % 2 == 1 { piece.replace(' ', KEPT_SPACE) } else { piece.to_owned() });
@@ -552,4 +556,15 @@ pub fn save(workbook: &Workbook, exercise: &Exercise<'_>, patch: Patch) -> Resul
     let text = diff::patch(&from, &working_copy(workbook, exercise)?);
     fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))?;
     Ok(format!("{}\n", shown(workbook, &file)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_not_wrapped() {
+        let text = "We\ngot:\n\n```\none\n  two\n```\n\nSee `a b`.";
+        assert_eq!(wrap(text, 80), "We got:\n\none\n  two\n\nSee `a b`.\n");
+    }
 }
