@@ -1,6 +1,7 @@
 //! In the guest: the checks of the exercises. Each runs the learner's program beside a known workload, and decides by
 //! the program's output whether it is right.
 
+use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -234,46 +235,54 @@ fn kprobe_misses(binary: &str) -> Result<String> {
     Ok(format!("16 and 16 for one writer; of {by_fentry} ends of four writers the kprobe saw {by_kprobe}"))
 }
 
-fn nothing_stays(binary: &str) -> Result<String> {
-    let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 200"))?;
-    let (found, left) = (durations(&events(&seen)?).len() as u64, truth::unpaired(&seen)?);
-    expect(
-        (found, left.open, left.dropped) == (done.count, 0, 0),
-        format!(
-            "{} writes ended, so none is open: it printed {found} durations, and {} are open",
-            done.count, left.open
-        ),
-        &seen,
-    )?;
-    // More at the same time than the map has room for, on a disk so slow that all of them are in flight together.
-    let (seen, done) = long_enough(Duration::from_secs(2), |time| {
-        let disk = NullBlk::new(binary, time)?;
-        let (seen, done) =
-            watch(binary, &format!("write {} --threads 100 --count 1", disk.device.display()))?;
-        Ok(are_all_on_their_way(&seen)?.then_some((seen, done)))
-    })?;
-    let (found, left) = (durations(&events(&seen)?).len() as u64, truth::unpaired(&seen)?);
-    expect(
-        found + left.dropped == done.count && left.open == 0 && left.dropped > 0,
-        format!(
-            "of {} writes at the same time {found} have a duration, and the report counts {} as not recorded",
-            done.count, left.dropped
-        ),
-        &seen,
-    )?;
-    Ok(format!(
-        "200 writes, and nothing stayed; of 100 at the same time {found} were timed and {} counted as not recorded",
-        left.dropped
-    ))
-}
+/// How long a bio must take at least, in nanoseconds, to be shown in 03.1.
+const SLOW: u64 = 10_000_000;
 
-/// Whether no bio ended before the last one was submitted.
-fn are_all_on_their_way(seen: &Observation) -> Result<bool> {
-    let events = events(seen)?;
-    let times = |is: fn(&Event) -> Option<u64>| events.iter().filter_map(move |(_, event)| is(event));
-    let last = times(|event| if let Event::Submit { ns, .. } = event { Some(*ns) } else { None }).max();
-    let first = times(|event| if let Event::End { ns, .. } = event { Some(*ns) } else { None }).min();
-    Ok(first.is_none_or(|first| Some(first) > last))
+fn nothing_stays(binary: &str) -> Result<String> {
+    const SLOW_WRITES: u64 = 8;
+    let slow = NullBlk::new(binary, Duration::from_nanos(2 * SLOW))?;
+    let (seen, ()) = watch_while(&[binary], || {
+        io(&["write", RAW_DEVICE, "--count", "200"])?;
+        io(&["write", &slow.device.to_string_lossy(), "--count", &SLOW_WRITES.to_string()]).map(drop)
+    })?;
+    let (events, left) = (events(&seen)?, truth::unpaired(&seen)?);
+    // What each bio took, by its two lines.
+    let (mut starts, mut fast, mut slow) = (HashMap::new(), 0, Vec::new());
+    for (_, event) in &events {
+        match *event {
+            Event::Submit { bio, ns } => drop(starts.insert(bio, ns)),
+            Event::End { bio, ns } => match starts.remove(&bio).map(|start| ns - start) {
+                Some(ns @ SLOW..) => slow.push(ns),
+                Some(_) => fast += 1,
+                None => {}
+            },
+            _ => {}
+        }
+    }
+    expect(
+        (left.open, left.dropped) == (0, 0),
+        format!(
+            "{} writes ended, so none is open: it reports {} as open and {} as not recorded",
+            fast + slow.len(),
+            left.open,
+            left.dropped
+        ),
+        &seen,
+    )?;
+    let mut shown = durations(&events);
+    shown.sort_unstable();
+    slow.sort_unstable();
+    expect(
+        slow.len() as u64 >= SLOW_WRITES && shown == slow,
+        format!("{} bios took 10 ms or longer, and {} durations are shown", slow.len(), shown.len()),
+        &seen,
+    )?;
+    expect(
+        number(&seen, "Not shown: ", "") == Some(fast as u64),
+        format!("no line says: Not shown: {fast}"),
+        &seen,
+    )?;
+    Ok(format!("{} slow bios are shown and {fast} fast ones are not, and none stayed in the map", slow.len()))
 }
 
 fn who_waited(binary: &str) -> Result<String> {
