@@ -2,7 +2,7 @@
 //! the program's output whether it is right.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
@@ -35,7 +35,7 @@ const CHECKS: [(&str, Check); 19] = [
     ("03.2", who_waited),
     ("04.1", average_of_all_cpus),
     ("04.2", fastest),
-    ("05.1", sector_in_time),
+    ("05.1", only_real_sectors),
     ("05.2", size),
     ("06.1", right_stack),
     ("06.2", code_paths),
@@ -384,17 +384,40 @@ fn sectors(binary: &str) -> Result<Vec<Observation>> {
     Ok(found)
 }
 
-fn sector_in_time(binary: &str) -> Result<String> {
-    let mut reported = Vec::new();
-    for seen in sectors(binary)? {
-        let at_end = number(&seen, "Sector at its end (", ")");
-        expect(at_end.is_some(), "no line says: Sector at its end (N)", &seen)?;
-        reported.extend(at_end.map(|sector| sector.to_string()));
-    }
-    Ok(format!(
-        "the writes began at sectors 800 and 2048, and at their ends the field said {}",
-        reported.join(" and ")
-    ))
+fn only_real_sectors(binary: &str) -> Result<String> {
+    const FLUSHES: u64 = 3;
+    let without = WithoutFs::new()?;
+    let (seen, done) = watch_while(&[binary], || {
+        let done = io(&["write", RAW_DEVICE, "--seek", "1280"])?;
+        let disk = File::open(RAW_DEVICE).or_cause("cannot open the disk")?;
+        (0..FLUSHES).try_for_each(|_| disk.sync_all()).or_cause("cannot flush the disk")?;
+        Ok(done)
+    })?;
+    drop(without);
+    let line = format!("Bios in each MiB: [0, 0, 0, 0, 0, {}, 0, 0]", done.count);
+    expect(
+        seen.stdout.lines().any(|found| found == line),
+        format!("all {} writes went to the sixth MiB, but no line says: {line}", done.count),
+        &seen,
+    )?;
+    expect(
+        number(&seen, "Without data: ", "") == Some(FLUSHES),
+        format!("the disk was flushed {FLUSHES} times, but no line says: Without data: {FLUSHES}"),
+        &seen,
+    )?;
+    // Each bio is counted in one of the two.
+    let file = format!("{FS_MOUNT}/{binary}");
+    let (seen, _) = watch(binary, &format!("sync {file}"))?;
+    fs::remove_file(&file).or_cause("cannot remove the file")?;
+    let regions =
+        seen.stdout.lines().find_map(|line| line.strip_prefix("Bios in each MiB: [")?.strip_suffix(']'));
+    let regions = regions.into_iter().flat_map(|regions| regions.split(", "));
+    let counted: u64 = regions.filter_map(|count| count.parse::<u64>().ok()).sum();
+    let counted = counted + number(&seen, "Without data: ", "").unwrap_or_default();
+    let events = events(&seen)?;
+    let all = events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count() as u64;
+    expect(counted == all, format!("{all} bios were submitted, and {counted} are counted"), &seen)?;
+    Ok(format!("{} writes are counted where they went, and {FLUSHES} flushes nowhere", done.count))
 }
 
 fn size(binary: &str) -> Result<String> {

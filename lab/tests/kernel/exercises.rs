@@ -27,7 +27,7 @@ const FAULTS: [(&str, &[&str]); 27] = [
     ("04.1", &["the average of the"]),
     ("04.2", &["no line says: Min latency"]),
     ("05", &["were written at sector"]),
-    ("05.1", &["were written at sector"]),
+    ("05.1", &["all 8 writes went to the sixth MiB"]),
     ("05.2", &["no line says: Bytes (512)"]),
     ("06", &["the slowest bio's stack does not end in submit_bio()"]),
     ("06.1", &["the stack does not end in submit_bio()"]),
