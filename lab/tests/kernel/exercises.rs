@@ -30,7 +30,7 @@ const FAULTS: [(&str, &[&str]); 27] = [
     ("05.1", &["all 8 writes went to the sixth MiB"]),
     ("05.2", &["no line says: Bytes (512)"]),
     ("06", &["the slowest bio's stack does not end in submit_bio()"]),
-    ("06.1", &["the stack does not end in submit_bio()"]),
+    ("06.1", &["io submitted the slowest bio, and not"]),
     ("06.2", &["no line says Code paths: N, bios: N"]),
     ("07", &["no line reports a completed request"]),
     // 5.10 has no such function.
