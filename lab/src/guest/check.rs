@@ -1,7 +1,7 @@
 //! In the guest: the checks of the exercises. Each runs the learner's program beside a known workload, and decides by
 //! the program's output whether it is right.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -15,7 +15,7 @@ use nix::unistd::sync;
 use crate::guest::demo;
 use crate::guest::null_blk::{NullBlk, long_enough};
 use crate::guest::running::{Observation, Running, io};
-use crate::guest::system::{Setting, WithoutFs, queue};
+use crate::guest::system::WithoutFs;
 use crate::guest::truth::{self, Event, durations, events};
 use crate::shared::command::output;
 use crate::shared::disks::{FS_MOUNT, RAW_DEVICE};
@@ -39,7 +39,7 @@ const CHECKS: [(&str, Check); 19] = [
     ("05.2", size),
     ("06.1", who_submitted),
     ("06.2", code_paths),
-    ("07.1", without_iostats),
+    ("07.1", in_flight),
     ("07.2", reads_and_writes),
     ("08.1", pages_touched),
     ("08.2", bytes_read),
@@ -490,21 +490,43 @@ fn code_paths(binary: &str) -> Result<String> {
     Ok(format!("one path for direct writes; {paths} paths with cold reads added, for {bios} bios in total"))
 }
 
-fn without_iostats(binary: &str) -> Result<String> {
-    for iostats in ["1", "0"] {
-        let _setting = Setting::new(queue(RAW_DEVICE, "iostats")?, iostats)?;
-        let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 16"))?;
-        let (found, left) = (durations(&events(&seen)?).len() as u64, truth::unpaired(&seen)?);
-        expect(
-            (found, left.open) == (done.count, 0),
-            format!(
-                "{} requests ended, with iostats={iostats}: {found} durations, {} open",
-                done.count, left.open
-            ),
-            &seen,
-        )?;
-    }
-    Ok("16 of 16, whether the disk keeps statistics or not".to_owned())
+fn in_flight(binary: &str) -> Result<String> {
+    const TOGETHER: usize = 32;
+    let (seen, most) = long_enough(Duration::from_secs(2), |time| {
+        let disk = NullBlk::new(binary, time)?;
+        let device = disk.device.display().to_string();
+        let (seen, without) = watch_while(&[binary], || {
+            let file = format!("{FS_MOUNT}/{binary}");
+            (0..4).try_for_each(|_| io(&["sync", &file, "--count", "1"]).map(drop))?;
+            fs::remove_file(&file).or_cause("cannot remove the file")?;
+            let without = WithoutFs::new()?;
+            // With gaps between them, because the block layer merges neighbors into one request.
+            io(&["write", &device, "--threads", &TOGETHER.to_string(), "--count", "1", "--stride", "2"])?;
+            Ok(without)
+        })?;
+        drop(without);
+        // How many were in flight, by the lines.
+        let (mut now, mut most) = (HashSet::new(), 0);
+        for (_, event) in events(&seen)? {
+            match event {
+                Event::Start { rq } => drop(now.insert(rq)),
+                Event::Complete { rq } => drop(now.remove(&rq)),
+                _ => {}
+            }
+            most = most.max(now.len());
+        }
+        Ok((most >= TOGETHER).then_some((seen, most)))
+    })?;
+    let reported = number(&seen, "Most in flight: ", "");
+    expect(reported.is_some(), "no line says: Most in flight: N", &seen)?;
+    expect(
+        reported == Some(most as u64),
+        format!("{most} requests were in flight together, not {}", reported.unwrap_or_default()),
+        &seen,
+    )?;
+    let left = truth::unpaired(&seen)?;
+    expect(left.open == 0, format!("all requests ended, and {} are open", left.open), &seen)?;
+    Ok(format!("after a few syncs, {most} requests were in flight together, and as many are reported"))
 }
 
 fn reads_and_writes(binary: &str) -> Result<String> {

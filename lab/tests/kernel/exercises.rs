@@ -33,8 +33,7 @@ const FAULTS: [(&str, &[&str]); 27] = [
     ("06.1", &["io submitted the slowest bio, and not"]),
     ("06.2", &["no line says Code paths: N, bios: N"]),
     ("07", &["no line reports a completed request"]),
-    // 5.10 has no such function.
-    ("07.1", &["requests ended, with iostats=0", "ended before it was attached"]),
+    ("07.1", &["requests were in flight together, not 6"]),
     ("07.2", &["no line says Reads: N, writes: N"]),
     ("08", &["this reports no page-cache counts"]),
     ("08.1", &["touch 5088 pages, not 4096"]),

@@ -181,7 +181,7 @@ fn stage07_needs_no_iostats() {
     drop(off);
     assert_eq!((seen.ios, seen.durations.len()), (0, 64), "{}", seen.seen.stdout);
 
-    // 07.1 uses a function again, as in 2019.
+    // With a function at the end, as in 2019.
     if release().starts_with("5.10") {
         let error = lab::guest::running::Running::start(&["stage07-function"]).unwrap_err().to_string();
         assert!(error.contains("this kernel has no function blk_account_io_completion.part.0"), "{error}");

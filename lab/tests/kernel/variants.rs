@@ -81,7 +81,21 @@ const VARIANTS: &[Variant] = &[
         source: None,
         edits: &[("max_entries, 16384", "max_entries, 16"), ("&stack_map, 0)", "&stack_map, 1 << 10)")],
     },
-    Variant { name: "stage07-function", stage: "07.1", source: None, edits: &[] },
+    // The end of the original. Stage 07's README explains what becomes of it.
+    Variant {
+        name: "stage07-function",
+        stage: "07",
+        source: None,
+        edits: &[
+            ("#include <bpf/bpf_helpers.h>", "#include <bpf/bpf_core_read.h>\n#include <bpf/bpf_helpers.h>"),
+            ("SEC(\"tp_btf/block_rq_complete\")", "SEC(\"kprobe/blk_account_io_completion.part.0\")"),
+            (
+                "int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_bytes)",
+                "int BPF_KPROBE(block_rq_complete, struct request *rq, unsigned int nr_bytes)",
+            ),
+            ("nr_bytes < rq->__data_len", "nr_bytes < BPF_CORE_READ(rq, __data_len)"),
+        ],
+    },
     // The change that the chapter on histograms suggests.
     Variant { name: "stage08-session", stage: "08", source: Some(SESSION), edits: &[] },
     Variant { name: "stage08-slides", stage: "08", source: Some(KRETPROBE), edits: &[] },
