@@ -36,7 +36,7 @@ const FAULTS: [(&str, &[&str]); 27] = [
     ("07.1", &["requests were in flight together, not 6"]),
     ("07.2", &["no line says Reads: N, writes: N"]),
     ("08", &["this reports no page-cache counts"]),
-    ("08.1", &["touch 5088 pages, not 4096"]),
+    ("08.1", &["it counts 64 different ones"]),
     ("08.2", &["no line says: Bytes read: 100000"]),
     // Stage 08 takes no command.
     ("09", &["ended before it was attached"]),
