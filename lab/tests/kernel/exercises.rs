@@ -40,7 +40,7 @@ const FAULTS: [(&str, &[&str]); 27] = [
     ("08.2", &["no line says: Bytes read: 100000"]),
     // Stage 08 takes no command.
     ("09", &["ended before it was attached"]),
-    ("09.1", &["four threads read 64 pages each"]),
+    ("09.1", &["64 threads read 8 pages each"]),
     ("09.2", &["a child of the process reads 64 pages"]),
 ];
 
