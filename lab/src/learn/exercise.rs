@@ -301,6 +301,7 @@ pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Resul
     let _ = write!(
         text,
         "\n  cargo lab run --mine {id}           run it\n  cargo lab exercise check {id}       is it right?\n  \
+         cargo lab exercise watch {id}       check it each time that you save\n  \
          cargo lab exercise hint {id}        when you are stuck\n"
     );
     Ok(text)
