@@ -74,7 +74,11 @@ end_helpers() {
 	# shellcheck disable=SC2086 # the ids are words
 	{ kill -9 $ids; wait $ids; } 2>/dev/null
 }
-kill_machine() { [ -e "$tmp/ended" ] || ! pid=$(cat "$tmp/pid" 2>/dev/null) || kill -9 "$pid" 2>/dev/null; }
+kill_machine() {
+	# If the machine was only just started, its process is not noted yet. Then whoever notes it ends it.
+	echo 2>/dev/null >"$tmp/unwanted"
+	[ -e "$tmp/ended" ] || ! pid=$(cat "$tmp/pid" 2>/dev/null) || kill -9 "$pid" 2>/dev/null
+}
 
 # For processes beside this script, which end on their own or together with it. They ignore TERM, because a TERM for
 # the whole group must not cut off the program's last output. They ignore HUP, because the watcher must survive the
@@ -167,6 +171,7 @@ boot() {
 		machine "$1" <"$tmp/in" >"$tmp/out" 2>"$tmp/words" &
 		machine=$!
 		echo "$machine" >"$tmp/pid"
+		[ ! -e "$tmp/unwanted" ] || kill -9 "$machine"
 		wait "$machine"
 		echo $? >"$tmp/ended"
 	} 2>/dev/null &
