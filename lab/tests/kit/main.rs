@@ -343,12 +343,13 @@ fn a_check_that_is_interrupted_leaves_nothing() {
 
 /// Sent by the system when it runs out of memory, or by Ctrl-\ where the launcher is its terminal's first process.
 /// The emulator and the process that reads keys must end, too.
-/// go, too.
 fn a_launcher_that_is_killed_leaves_nothing_running() {
     let leader = |fake: &Fake, terminal: Option<&OwnedFd>, arguments: &[&str]| {
         let copy = || terminal.map_or(Stdio::null(), |terminal| terminal.try_clone().unwrap().into());
-        let mut setsid = fake.other_command("/usr/bin/setsid");
+        // Our caller may ignore Ctrl-\, as a job in the background does, and a shell can't trap what it inherits ignored.
+        let mut setsid = fake.other_command("/usr/bin/env");
         setsid
+            .args(["--default-signal=INT,QUIT", "/usr/bin/setsid"])
             .arg(if terminal.is_some() { "-c" } else { "-w" })
             .arg(fake.at("kit stick/lab"))
             .args(arguments);
