@@ -3,19 +3,23 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::Command;
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::Barrier;
 use std::time::Duration;
+use std::{iter, thread};
 
 use common::{Error, OrCause, Result};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::signal::Signal;
+use nix::sys::stat::{major, minor};
 use nix::unistd::sync;
 
 use crate::guest::demo;
 use crate::guest::null_blk::{NullBlk, long_enough};
 use crate::guest::running::{Observation, Running, io};
-use crate::guest::system::WithoutFs;
+use crate::guest::system::{SecondFs, WithoutFs, evict};
 use crate::guest::truth::{self, Event, durations, events};
 use crate::shared::command::output;
 use crate::shared::disks::{FS_MOUNT, RAW_DEVICE};
@@ -25,7 +29,7 @@ use crate::shared::workload::Done;
 type Check = fn(&str) -> Result<String>;
 
 /// The checks by exercise.
-const CHECKS: [(&str, Check); 19] = [
+const CHECKS: [(&str, Check); 20] = [
     ("01.1", only_io),
     ("01.2", two_doors),
     ("02.1", both_counts),
@@ -45,6 +49,7 @@ const CHECKS: [(&str, Check); 19] = [
     ("08.2", bytes_read),
     ("09.1", to_the_last_thread),
     ("09.2", children),
+    ("09.3", worst_files),
 ];
 
 /// How many lines of a program's output to show as evidence.
@@ -650,6 +655,227 @@ fn children(binary: &str) -> Result<String> {
         &seen,
     )?;
     Ok("64 pages, whether the process itself or its child reads them".to_owned())
+}
+
+/// A file of 09.3: how much of it is in the page cache, and how often a process then reads it.
+struct Known {
+    path: PathBuf,
+    pages: u64,
+    /// In the page cache before the process reads: its first pages.
+    cached: u64,
+    /// How often each page is read.
+    times: u64,
+    /// Reads of its first page beyond these.
+    more: u64,
+}
+
+impl Known {
+    fn new(path: impl Into<PathBuf>, pages: u64, cached: u64, times: u64) -> Result<Self> {
+        let known = Self { path: path.into(), pages, cached, times, more: 0 };
+        let zeros = vec![0; 4096 * pages as usize];
+        fs::write(&known.path, zeros).or_cause(format!("cannot make {}", known.path.display()))?;
+        evict(&known.path)?;
+        read_pages(&known.path, 0..cached)?;
+        Ok(known)
+    }
+
+    fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Its device and inode number, as 09.3 prints them.
+    fn id(&self) -> Result<String> {
+        let file = fs::metadata(&self.path).or_cause(format!("cannot find {}", self.path.display()))?;
+        Ok(format!("{}:{} {}", major(file.dev()), minor(file.dev()), file.ino()))
+    }
+
+    fn misses(&self) -> u64 {
+        self.pages - self.cached
+    }
+
+    fn reads(&self) -> u64 {
+        self.pages * self.times + self.more
+    }
+}
+
+/// Reads pages of a file, one after the other and each with its own call. The kernel doesn't read ahead.
+fn read_pages(path: &Path, pages: impl IntoIterator<Item = u64>) -> Result<()> {
+    let cannot = || format!("cannot read {}", path.display());
+    let file = File::open(path).or_cause(cannot())?;
+    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM).or_cause(cannot())?;
+    let mut page = [0; 4096];
+    pages.into_iter().try_for_each(|nth| file.read_exact_at(&mut page, 4096 * nth)).or_cause(cannot())
+}
+
+/// A line of 09.3, such as `Missed 24 of 80: 259:0 12 orders`.
+struct FileLine<'a> {
+    missed: u64,
+    read: u64,
+    /// `259:0 12`
+    id: String,
+    name: &'a str,
+}
+
+impl<'a> FileLine<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (counts, file) = line.strip_prefix("Missed ")?.split_once(": ")?;
+        let (missed, read) = counts.split_once(" of ")?;
+        let (device, file) = file.split_once(' ')?;
+        let (inode, name) = file.split_once(' ').unwrap_or((file, ""));
+        let (missed, read) = (missed.parse().ok()?, read.parse().ok()?);
+        Some(Self { missed, read, id: format!("{device} {inode}"), name })
+    }
+
+    fn all(seen: &'a Observation) -> Vec<Self> {
+        seen.stdout.lines().filter_map(Self::parse).collect()
+    }
+}
+
+/// Fails unless the lines are those of the files.
+fn expect_files(milestone: u32, files: &[Known], seen: &Observation) -> Result<()> {
+    let lines = FileLine::all(seen);
+    let expect =
+        |right, wrong: String| expect(right, format!("milestone {milestone} of 3 is missing: {wrong}"), seen);
+    let mut ids = HashSet::new();
+    for file in files {
+        let (id, path, misses, reads) = (file.id()?, file.path.display(), file.misses(), file.reads());
+        let of_file: Vec<_> = lines.iter().filter(|line| line.id == id).collect();
+        let begin = format!("Missed {misses} of {reads}: {id}");
+        match of_file[..] {
+            [] => expect(false, format!("no line begins with {begin:?}, which is {path}"))?,
+            [line] => expect(
+                as_many(line.missed, misses, seen) && as_many(line.read, reads, seen),
+                format!(
+                    "the line of {path} should begin with {begin:?}, and not with \"Missed {} of {}\"",
+                    line.missed, line.read
+                ),
+            )?,
+            _ => expect(false, format!("{} lines are of {path}, which is {id}", of_file.len()))?,
+        }
+        ids.insert(id);
+    }
+    let other = lines.iter().find(|line| !ids.contains(&line.id)).map(|line| &line.id);
+    expect(
+        other.is_none(),
+        format!("a line shows {}, which the process did not read", other.map_or("", String::as_str)),
+    )
+}
+
+/// Fails unless the lines are in the order of the misses.
+fn expect_sorted(milestone: u32, seen: &Observation) -> Result<()> {
+    let misses: Vec<_> = FileLine::all(seen).iter().map(|line| line.missed).collect();
+    let wrong = format!(
+        "milestone {milestone} of 3 is missing: the file with the most misses comes first, but the order is {misses:?}"
+    );
+    expect(misses.is_sorted_by(|one, next| one >= next), wrong, seen)
+}
+
+fn worst_files(binary: &str) -> Result<String> {
+    let one = of_four_files(binary)?;
+    Ok(format!("{one}; {}", of_four_threads(binary)?))
+}
+
+/// The first two milestones. The process that reads is this one.
+fn of_four_files(binary: &str) -> Result<String> {
+    let in_mount = |name: &str| Path::new(FS_MOUNT).join(name);
+    let [link, written, passed] = ["orders-2", "written", "passed"].map(in_mount);
+    for old in [&link, &in_mount("orders")] {
+        let _ = fs::remove_file(old);
+    }
+    let orders = Known::new(in_mount("orders"), 40, 16, 2)?;
+    fs::hard_link(&orders.path, &link).or_cause("cannot give a file a second name")?;
+    let _second = SecondFs::new()?;
+    let files = [
+        Known::new(twin(&orders.path)?, 10, 0, 1)?,
+        Known::new(in_mount("prices"), 30, 30, 3)?,
+        orders,
+        Known::new(in_mount("stock"), 60, 0, 1)?,
+    ];
+    let (seen, _) = watch_while(&[binary, &process::id().to_string()], || {
+        for file in &files {
+            for nth in 0..file.times {
+                let is_second = nth > 0 && file.name() == "orders";
+                read_pages(if is_second { &link } else { &file.path }, 0..file.pages)?;
+            }
+        }
+        fs::write(&written, vec![0; 50 * 4096]).or_cause("cannot write a file")?;
+        // This is another process.
+        io(&["read", &passed.to_string_lossy(), "--count", "20"])
+    })?;
+    expect_files(1, &files, &seen)?;
+    for file in &files {
+        let (id, name) = (file.id()?, file.name());
+        let lines = FileLine::all(&seen);
+        let shown = lines.iter().find(|line| line.id == id).map_or("", |line| line.name);
+        let wrong = format!(
+            "milestone 2 of 3 is missing: the line of {id} should end with {name:?}, and not with {shown:?}"
+        );
+        expect(shown == name || name == "orders" && shown == "orders-2", wrong, &seen)?;
+    }
+    expect_sorted(2, &seen)?;
+    let paths = files.iter().map(|file| &file.path).chain([&link, &written, &passed]);
+    paths.into_iter().try_for_each(fs::remove_file).or_cause("cannot remove a file")?;
+    Ok("four files are reported with their misses, also with two names or the same inode number".to_owned())
+}
+
+/// A path on the second file system whose file has the same inode number.
+fn twin(path: &Path) -> Result<PathBuf> {
+    let cannot = "cannot make a file with the same inode number";
+    let inode = fs::metadata(path).or_cause(cannot)?.ino();
+    let second = Path::new(SecondFs::MOUNT);
+    let twin = second.join(path.file_name().unwrap_or_default());
+    for nth in 0..inode {
+        let file = second.join(nth.to_string());
+        if File::create(&file).and_then(|file| file.metadata()).or_cause(cannot)?.ino() == inode {
+            fs::rename(file, &twin).or_cause(cannot)?;
+            return Ok(twin);
+        }
+    }
+    Err(Error::new(cannot).evidence(format!("{} is file {inode}", path.display())))
+}
+
+/// The third milestone.
+fn of_four_threads(binary: &str) -> Result<String> {
+    const THREADS: u64 = 4;
+    const PAGES: u64 = 32;
+    const MORE: u64 = 500;
+    let file = |nth: u64| Known::new(format!("{FS_MOUNT}/table-{nth:02}"), PAGES, nth, THREADS);
+    let mut files = (0..PAGES).map(file).collect::<Result<Vec<_>>>()?;
+    files[0].more = THREADS * MORE;
+    let together = Barrier::new(THREADS as usize);
+    // All threads begin to read a file at the same time.
+    let read = || {
+        let of_file = |file: &Known| {
+            together.wait();
+            read_pages(&file.path, 0..PAGES)
+        };
+        let read = files.iter().map(of_file).fold(Ok(()), Result::and);
+        read.and_then(|()| read_pages(&files[0].path, iter::repeat_n(0, MORE as usize)))
+    };
+    // One less than there are.
+    let worst = (PAGES - 1).to_string();
+    let milestone = |error: Error| {
+        let cause = format!("milestone 3 of 3 is missing: {}", error.cause());
+        error.with_cause(cause)
+    };
+    let (seen, ()) = watch_while(&[binary, &process::id().to_string(), "--worst", &worst], || {
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(read)).collect();
+            let joined = threads.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|_| Err(Error::new("a thread that reads panicked")))
+            });
+            joined.collect()
+        })
+    })
+    .map_err(milestone)?;
+    let shown = FileLine::all(&seen).len();
+    let wrong = format!("--worst {worst} of {PAGES} files shows {shown}");
+    expect(shown == files.len() - 1, wrong, &seen).map_err(milestone)?;
+    expect_sorted(3, &seen)?;
+    // The file with one miss is the last one, so it is left out.
+    expect_files(3, &files[..files.len() - 1], &seen)?;
+    files.iter().map(|file| &file.path).try_for_each(fs::remove_file).or_cause("cannot remove a file")?;
+    Ok(format!("and so are the {worst} worst of {PAGES} files that {THREADS} threads read together"))
 }
 
 #[cfg(test)]

@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::{OrCause, Result};
 use nix::errno::Errno;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::mount::{MsFlags, mount, umount};
 
-use crate::shared::disks::{FS_DEVICE, FS_MOUNT};
+use crate::shared::command::output;
+use crate::shared::disks::{FS_DEVICE, FS_MOUNT, RAW_DEVICE};
 
 /// The environment of every program in the guest.
 pub const ENVIRONMENT: [(&str, &str); 4] =
@@ -56,6 +58,34 @@ impl Drop for WithoutFs {
     fn drop(&mut self) {
         if let Err(error) = mount_fs() {
             eprintln!("warning: {error}");
+        }
+    }
+}
+
+/// A second file system, on the disk that has none, as long as this lives.
+pub struct SecondFs(());
+
+impl SecondFs {
+    /// Where it is mounted.
+    pub const MOUNT: &str = "/tmp/second";
+
+    /// Makes it and mounts it.
+    ///
+    /// # Errors
+    /// If the disk is in use.
+    pub fn new() -> Result<Self> {
+        output(Command::new("mke2fs").arg(RAW_DEVICE))?;
+        fs::create_dir_all(Self::MOUNT).or_cause("cannot make a folder for a file system")?;
+        mount(Some(RAW_DEVICE), Self::MOUNT, Some("ext4"), MsFlags::MS_NOATIME, None::<&str>)
+            .or_cause(format!("cannot mount {RAW_DEVICE}"))?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for SecondFs {
+    fn drop(&mut self) {
+        if let Err(error) = umount(Self::MOUNT) {
+            eprintln!("warning: {} is still mounted: {error}", Self::MOUNT);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{BOOT_LIMIT, Fleet, failed, variants};
 
 /// The fault that the check must find in a starting point, or in a stage that is checked as the next one; any of
 /// these. An exercise that fails for another reason would teach something else.
-const FAULTS: [(&str, &[&str]); 27] = [
+const FAULTS: [(&str, &[&str]); 28] = [
     ("01.1", &["and 16 lines report them"]),
     ("01.2", &["and 0 lines submit_bio(bio=0x"]),
     ("02", &["no bio_endio() for the bio"]),
@@ -42,6 +42,7 @@ const FAULTS: [(&str, &[&str]); 27] = [
     ("09", &["ended before it was attached"]),
     ("09.1", &["64 threads read 8 pages each"]),
     ("09.2", &["a child of the process reads 64 pages"]),
+    ("09.3", &["milestone 1 of 3 is missing: no line begins with"]),
 ];
 
 /// A test for each solution on the oldest and on the newest kernel, and for each starting point on the newest, because
