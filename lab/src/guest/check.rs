@@ -12,7 +12,7 @@ use std::{iter, thread};
 
 use common::{Error, OrCause, Result};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::{major, minor};
 use nix::unistd::sync;
 
@@ -29,7 +29,7 @@ use crate::shared::workload::Done;
 type Check = fn(&str) -> Result<String>;
 
 /// The checks by exercise.
-const CHECKS: [(&str, Check); 20] = [
+const CHECKS: [(&str, Check); 21] = [
     ("01.1", only_io),
     ("01.2", two_doors),
     ("02.1", both_counts),
@@ -43,6 +43,7 @@ const CHECKS: [(&str, Check); 20] = [
     ("05.2", size),
     ("06.1", who_submitted),
     ("06.2", code_paths),
+    ("06.3", records),
     ("07.1", in_flight),
     ("07.2", reads_and_writes),
     ("08.1", different_pages),
@@ -493,6 +494,107 @@ fn code_paths(binary: &str) -> Result<String> {
     expect(bios == all, format!("{all} bios were submitted on a known path, not {bios}"), &seen)?;
     expect(paths > 1, "a direct write and a read of a file take at least two paths", &seen)?;
     Ok(format!("one path for direct writes; {paths} paths with cold reads added, for {bios} bios in total"))
+}
+
+/// Starts the program and stops it while `work` runs. Then it goes on, and Ctrl-C ends it.
+fn watch_stopped<T>(binary: &str, work: impl FnOnce() -> Result<T>) -> Result<(Observation, T)> {
+    let program = Running::start(&[binary])?;
+    let signal = |signal| kill(program.pid(), signal).or_cause("cannot signal the program");
+    signal(Signal::SIGSTOP)?;
+    let done = work();
+    // Else it would never end.
+    signal(Signal::SIGCONT)?;
+    let seen = program.end(Signal::SIGINT)?;
+    succeeded(&seen)?;
+    Ok((seen, done?))
+}
+
+fn records(binary: &str) -> Result<String> {
+    const SLOW: Duration = Duration::from_millis(20);
+    const SECTORS: [u64; 8] = [8, 0, 24, 16, 40, 32, 56, 48];
+    const MANY: u64 = 600;
+    let _without = WithoutFs::new()?;
+    let slow = NullBlk::new(binary, SLOW)?;
+    // From both CPUs in turn; taskset(1) takes a mask of CPUs.
+    let write = |nth: usize| {
+        let (mask, seek) = ((1 + nth % 2).to_string(), (SECTORS[nth] / 8).to_string());
+        let words = ["taskset", &mask, "io", "write", RAW_DEVICE, "--count", "1", "--seek", &seek];
+        output(Command::new(words[0]).args(&words[1..]))
+    };
+    let (seen, _) = watch_stopped(binary, || {
+        (0..SECTORS.len()).try_for_each(|nth| write(nth).map(drop))?;
+        io(&["write", &slow.device.to_string_lossy(), "--count", "1"])
+    })?;
+    let lines = sent(&seen);
+    let times: Vec<_> = lines.iter().map(|(ns, _)| *ns).collect();
+    let sectors: Vec<_> = lines.iter().map(|(_, sector)| *sector).collect();
+    let all = [&SECTORS[..], &[0]].concat();
+    expect(
+        lines.len() == all.len(),
+        format!(
+            "{} writes, and {} lines that begin with: bio 0x... took N ns at sector N",
+            all.len(),
+            lines.len()
+        ),
+        &seen,
+    )?;
+    expect(
+        sectors == all,
+        format!("the writes from both CPUs were, in this order, at the sectors {all:?}, and not {sectors:?}"),
+        &seen,
+    )?;
+    let [.., last] = times[..] else { return Err(Error::new("there are no times")) };
+    expect(
+        u128::from(last) >= SLOW.as_nanos(),
+        format!("the last write took 20 ms or longer, and not {last} ns"),
+        &seen,
+    )?;
+    expect(
+        times.iter().max() == Some(&truth::slowest(&seen)?.duration()),
+        "the slowest bio is not the slowest of the lines",
+        &seen,
+    )?;
+    expect_all_sent(all.len() as u64, &seen)?;
+
+    let (seen, _) = watch_stopped(binary, || io(&["write", RAW_DEVICE, "--count", &MANY.to_string()]))?;
+    let received = expect_all_sent(MANY, &seen)?;
+    expect(
+        received < MANY,
+        format!("all {MANY} records found room, so the ring buffer is larger than 16 KiB"),
+        &seen,
+    )?;
+    Ok(format!(
+        "writes from both CPUs are printed in their order; of {MANY} writes while nobody read, {received} records were \
+         received, and the others are counted"
+    ))
+}
+
+/// The ns and the sector in each line of 06.3.
+fn sent(seen: &Observation) -> Vec<(u64, u64)> {
+    let parse = |line: &str| {
+        let (_, event) = line.strip_prefix("bio 0x")?.split_once(" took ")?;
+        let (ns, sector) = event.split_once(" ns at sector ")?;
+        Some((ns.parse().ok()?, sector.parse().ok()?))
+    };
+    seen.stdout.lines().filter_map(parse).collect()
+}
+
+/// Fails unless the program received each bio's record or counted it as not sent. Returns how many it received.
+fn expect_all_sent(bios: u64, seen: &Observation) -> Result<u64> {
+    let printed = sent(seen).len() as u64;
+    let (received, not_sent) = pair(seen, "Events received", "not sent")?;
+    expect(
+        printed == received && received + not_sent == bios,
+        format!(
+            "{bios} bios ended: {printed} are printed, {received} count as received, {not_sent} as not sent"
+        ),
+        seen,
+    )?;
+    let open = seen.stdout.lines().find_map(|line| {
+        line.strip_prefix("Starts without an end: ")?.split_once(',')?.0.parse::<u64>().ok()
+    });
+    expect(open == Some(0), "each bio has ended, but no line begins with: Starts without an end: 0", seen)?;
+    Ok(received)
 }
 
 fn in_flight(binary: &str) -> Result<String> {

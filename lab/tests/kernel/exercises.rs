@@ -13,7 +13,7 @@ use crate::{BOOT_LIMIT, Fleet, failed, variants};
 
 /// The fault that the check must find in a starting point, or in a stage that is checked as the next one; any of
 /// these. An exercise that fails for another reason would teach something else.
-const FAULTS: [(&str, &[&str]); 28] = [
+const FAULTS: [(&str, &[&str]); 29] = [
     ("01.1", &["and 16 lines report them"]),
     ("01.2", &["and 0 lines submit_bio(bio=0x"]),
     ("02", &["no bio_endio() for the bio"]),
@@ -32,6 +32,7 @@ const FAULTS: [(&str, &[&str]); 28] = [
     ("06", &["the slowest bio's stack does not end in submit_bio()"]),
     ("06.1", &["io submitted the slowest bio, and not"]),
     ("06.2", &["no line says Code paths: N, bios: N"]),
+    ("06.3", &["9 writes, and 0 lines"]),
     ("07", &["no line reports a completed request"]),
     ("07.1", &["requests were in flight together, not 6"]),
     ("07.2", &["no line says Reads: N, writes: N"]),
