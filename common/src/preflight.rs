@@ -43,6 +43,8 @@ pub enum Need {
     Fentry(String),
     /// This function, where a program can attach to the return.
     Fexit(String),
+    /// `fsession`, one program for entry and return like fentry and fexit together; and this function.
+    Fsession(String),
     /// This tracepoint, with or without its group.
     Tracepoint(String),
     /// This ftrace tracer.
@@ -68,6 +70,7 @@ impl fmt::Display for Need {
             Self::KprobeSession(function) => f.write_str(&kind_of("kprobe.session", function)),
             Self::Fentry(function) => write!(f, "fentry {function}"),
             Self::Fexit(function) => write!(f, "fexit {function}"),
+            Self::Fsession(function) => write!(f, "fsession {function}"),
             Self::Tracepoint(name) => write!(f, "tracepoint {name}"),
             Self::Tracer(name) => write!(f, "tracer {name}"),
             Self::OneOf(needs) => {
@@ -189,6 +192,7 @@ impl Need {
             ("kprobe.session", name) => Some(Self::KprobeSession(name)),
             ("fentry", Some(name)) => Some(Self::Fentry(name)),
             ("fexit", Some(name)) => Some(Self::Fexit(name)),
+            ("fsession", Some(name)) => Some(Self::Fsession(name)),
             ("tp_btf" | "raw_tp" | "raw_tracepoint" | "tracepoint" | "tp", Some(name)) => {
                 Some(Self::Tracepoint(name))
             }
@@ -210,7 +214,7 @@ impl Need {
         match self {
             Self::Kprobe(_) => Self::Kprobes.check(),
             Self::Fentry(_) | Self::Fexit(_) => kernel::direct_calls(ARCH, &release()),
-            Self::KprobeMulti(_) | Self::KprobeSession(_) => Ok(()),
+            Self::KprobeMulti(_) | Self::KprobeSession(_) | Self::Fsession(_) => Ok(()),
             Self::OneOf(needs) => one_of(needs, Self::check_quickly),
             _ => self.check(),
         }
@@ -238,11 +242,11 @@ impl Need {
                 with(functions, |all| function(Probe::Kprobe, name, all))
             }
             Self::KprobeMulti(name) => with(functions, |all| {
-                has(all, self, "register_fprobe_ips", "5.18")?;
+                has(all, self, "register_fprobe_ips", "5.18 or newer, built with CONFIG_FPROBE")?;
                 name.as_ref().map_or(Ok(()), |name| function(Probe::Kprobe, name, all))
             }),
             Self::KprobeSession(name) => with(functions, |all| {
-                has(all, self, "bpf_session_is_return", "6.10")?;
+                has(all, self, "bpf_session_is_return", "6.10 or newer, built with CONFIG_FPROBE")?;
                 name.as_ref().map_or(Ok(()), |name| function(Probe::Kprobe, name, all))
             }),
             Self::Fentry(name) => {
@@ -253,6 +257,10 @@ impl Need {
                 kernel::direct_calls(ARCH, &release())?;
                 with(functions, |all| function(Probe::Fexit, name, all))
             }
+            Self::Fsession(name) => with(functions, |all| {
+                has(all, self, "bpf_jit_supports_fsession", "7.0 or newer")?;
+                function(Probe::Fentry, name, all)
+            }),
             Self::Tracepoint(name) => {
                 let found = tracepoint(name, &tracefs::path()?.join("events"));
                 // Some tracepoints are for programs only: they have a symbol, but no event in tracefs.
@@ -350,7 +358,7 @@ fn kprobes(path: &Path) -> Result<()> {
         .fix(format!("boot a kernel built with CONFIG_KPROBE_EVENTS, or: {}", in_the_lab())))
 }
 
-/// Checks for a feature that Linux has since the version `since`, by a function that only such a kernel has.
+/// Checks for a feature of the Linux `since`, such as `7.0 or newer`, by a function that only such a kernel has.
 fn has(functions: &Functions, need: &Need, symbol: &str, since: &str) -> Result<()> {
     if functions.has_symbol(symbol) {
         return Ok(());
@@ -359,7 +367,7 @@ fn has(functions: &Functions, need: &Need, symbol: &str, since: &str) -> Result<
     let kind = kind.split(' ').next().unwrap_or_default();
     Err(Error::new(format!("this kernel has no {kind}"))
         .evidence(format!("{symbol} is not in /proc/kallsyms (kernel {})", release()))
-        .fix(format!("boot Linux {since} or newer, built with CONFIG_FPROBE, or: {}", in_the_lab())))
+        .fix(format!("boot Linux {since}, or: {}", in_the_lab())))
 }
 
 /// How a program is attached to a function.
@@ -522,6 +530,7 @@ mod tests {
             of(&["kprobe.multi/ext4_*", "kretprobe.multi/ext4_*", "kprobe.session/vfs_read"]),
             [Need::KprobeMulti(Some("ext4_*".into())), Need::KprobeSession(Some("vfs_read".into()))]
         );
+        assert_eq!(of(&["fsession/vfs_read"]), [Need::Fsession("vfs_read".into())]);
         // If the section has no name, user space chooses where to attach the program, or runs it.
         assert_eq!(of(&["raw_tp", "fentry", "license"]), []);
         assert_eq!(of(&["kprobe", "kprobe.multi"]), [Need::Kprobes, Need::KprobeMulti(None)]);

@@ -19,7 +19,7 @@ use crate::traced::Traced;
 use crate::tracefs::{self, Instance};
 use crate::{Error, OrCause, Result};
 
-/// Prints the lines of a run's BPF programs, as the trace pipe returns them.
+/// Prints or returns the lines of a run's BPF programs, as the trace pipe has them.
 #[derive(Debug)]
 pub struct TracePipe {
     args: RunArgs,
@@ -111,17 +111,26 @@ impl TracePipe {
         Ok(())
     }
 
-    /// Reads once and prints the lines.
-    fn print_some(&mut self) -> Result<Got> {
-        let wanted = self.args.lines.map_or(u64::MAX, |lines| lines - self.printed);
-        if wanted == 0 {
-            return Ok(Got::Enough);
-        }
+    /// Returns the lines that arrived since the last call, instead of printing them; `None` if there are none.
+    ///
+    /// # Errors
+    /// If the pipe can't be read.
+    pub fn read(&mut self) -> Result<Option<Vec<u8>>> {
+        self.read_some(u64::MAX)
+    }
+
+    /// How many lines were lost so far, because they came faster than they were read.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Reads once, and returns at most `wanted` lines.
+    fn read_some(&mut self, wanted: u64) -> Result<Option<Vec<u8>>> {
         let mut chunk = vec![0; 64 * 1024];
         let read = match self.pipe.read(&mut chunk) {
-            Ok(0) => return Ok(Got::Nothing),
+            Ok(0) => return Ok(None),
             Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Got::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error).or_cause("cannot read the trace pipe"),
         };
         self.rest.extend_from_slice(&chunk[..read]);
@@ -129,6 +138,16 @@ impl TracePipe {
         self.lost += lost;
         self.printed += lines.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.rest = rest;
+        Ok(Some(lines))
+    }
+
+    /// Reads once and prints the lines.
+    fn print_some(&mut self) -> Result<Got> {
+        let wanted = self.args.lines.map_or(u64::MAX, |lines| lines - self.printed);
+        if wanted == 0 {
+            return Ok(Got::Enough);
+        }
+        let Some(lines) = self.read_some(wanted)? else { return Ok(Got::Nothing) };
         match io::stdout().write_all(&lines) {
             Ok(()) if self.args.lines == Some(self.printed) => Ok(Got::Enough),
             Ok(()) => Ok(Got::Lines),
@@ -136,6 +155,12 @@ impl TracePipe {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Got::Enough),
             Err(error) => Err(error).or_cause("cannot print the trace lines"),
         }
+    }
+}
+
+impl AsFd for TracePipe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
     }
 }
 
