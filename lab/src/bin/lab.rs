@@ -17,6 +17,7 @@ use lab::learn::{demo, doctor, exercise, list};
 use lab::machine::kernels::{DEFAULT, MATRIX, Series};
 use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
 use lab::machine::{signals, terminal};
+use lab::measure::ways::Which;
 use lab::measure::{bench, vmlinux};
 use lab::publish::{record, sync};
 use lab::shared::files;
@@ -150,6 +151,19 @@ enum Command {
     /// Measure what an event costs and when it gets lost on its way to user space, and update the book's data
     #[command(hide = true)]
     Channels,
+    /// Measure the ways to count and time bios, and update the book's data
+    #[command(hide = true)]
+    Ways {
+        /// A kernel: 5.10, 6.1, 6.12, 7.2 [default: all four]
+        #[arg(long = "kernel", value_name = "VERSION")]
+        kernels: Vec<String>,
+        /// Measure other people's tools instead, which takes a download of 200 MB
+        #[arg(long, conflicts_with = "ways")]
+        peers: bool,
+        /// Measure only this way, by its name in the book
+        #[arg(long = "way", value_name = "NAME")]
+        ways: Vec<String>,
+    },
     /// Compare stage 08 and biolatency with well-known tools, and update the tables in their READMEs
     #[command(hide = true)]
     Peers,
@@ -357,6 +371,15 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Channels => {
             signals::take_over()?;
             lab::measure::channels::run(&Workbook::read()?)
+        }
+        Command::Ways { kernels, peers, ways } => {
+            signals::take_over()?;
+            let which = match (peers, ways) {
+                (true, _) => Which::Peers,
+                (false, ways) if ways.is_empty() => Which::Ours,
+                (false, ways) => Which::Named(ways),
+            };
+            lab::measure::ways::run(&Workbook::read()?, &kernels, &which)
         }
         Command::Peers => {
             signals::take_over()?;

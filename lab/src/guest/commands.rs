@@ -9,7 +9,7 @@ use common::traced::exit_code;
 use common::{OrCause, Result};
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::guest::{bench, check, demo, drift, kit, peers, running};
+use crate::guest::{bench, check, demo, drift, kit, peers, running, toolbox, ways};
 use crate::shared::workload::Workload;
 
 /// What the lab starts in the guest besides the stages themselves.
@@ -35,6 +35,19 @@ pub enum GuestCommand {
     Peers {
         /// Which comparison to make.
         what: String,
+    },
+    /// Print what the ways to count and time bios cost, or what they count beside four writers
+    Ways {
+        /// `costs` or `writers`.
+        what: String,
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Become one of other projects' tools, which only a guest has that measures them
+    Tool {
+        /// The tool and its arguments.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
     },
     /// Print what this kernel has of the tutorial's probe points
     Drift,
@@ -100,6 +113,11 @@ impl GuestCommand {
             }
             Self::Peers { what } => {
                 print_text(peers::compare(&what)?.join("\n"))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Tool { argv } => match toolbox::become_tool(&argv)? {},
+            Self::Ways { what, names } => {
+                print_text(ways::measure(&what, &names)?.join("\n"))?;
                 Ok(ExitCode::SUCCESS)
             }
             Self::Drift => {

@@ -93,7 +93,8 @@ fn disks(are_empty: bool) -> Result<()> {
     mount_fs()
 }
 
-fn disk_with(serial: &str, part: &str) -> Option<PathBuf> {
+/// The device of the disk with this serial, or of a part of it; `None` if it is not there (yet).
+pub(crate) fn disk_with(serial: &str, part: &str) -> Option<PathBuf> {
     let disks = fs::read_dir("/sys/block").ok()?.flatten();
     let disk = disks.map(|disk| disk.file_name()).find(|disk| {
         let file = Path::new("/sys/block").join(disk).join("device/serial");

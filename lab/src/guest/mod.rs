@@ -13,5 +13,7 @@ pub mod null_blk;
 pub mod peers;
 pub mod running;
 pub mod system;
+pub mod toolbox;
 pub mod truth;
+pub mod ways;
 pub mod workload;

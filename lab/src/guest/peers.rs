@@ -3,22 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use common::histogram::Histogram;
 use common::{Error, OrCause, Result, ftrace, tracefs};
 use libbpf_rs::query::ProgInfoIter;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 use crate::guest::null_blk::NullBlk;
-use crate::guest::running::{Running, io};
+use crate::guest::running::{Running, WRITES, cost_of_writes, io};
 use crate::guest::truth;
 use crate::shared::command::output;
 use crate::shared::disks::FS_MOUNT;
 use crate::shared::measure::{PEER_LOADER, PEER_PAGES};
+use crate::shared::ways::Attached;
 
 /// The comparisons that a guest can make, by the word after `guest peers`.
 const COMPARISONS: [(&str, Comparison); 4] =
@@ -137,15 +136,8 @@ fn costs() -> Result<Vec<String>> {
 /// and writing its file. trace-cmd has ftrace's `function_graph` record the functions that ctracer probes. This is
 /// for a guest like that of [`costs`].
 fn calls() -> Result<Vec<String>> {
-    // Enough writes for each tracer to read its buffer several times, and few enough for the buffer to hold all
-    // events if it falls behind.
-    const WRITES: u64 = 2000;
     let disk = NullBlk::with("fast", Duration::ZERO, &[("irqmode", 0)])?;
-    let device = disk.device.to_string_lossy().into_owned();
-    let write = || -> Result<u64> {
-        let done = io(&["write", &device, "--count", &WRITES.to_string()])?;
-        Ok((done.last_ns - done.first_ns) / WRITES)
-    };
+    let write = || cost_of_writes(&disk.device.to_string_lossy());
 
     let list = output(Command::new("stage10").arg("list"))?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
@@ -193,11 +185,8 @@ fn calls() -> Result<Vec<String>> {
     }
 }
 
-/// For x86_64, as `/proc/PID/syscall` shows it.
-const CLOCK_NANOSLEEP: &str = "230 ";
-
 /// Somebody else's tool, running.
-struct Peer(Child);
+struct Peer(Running);
 
 impl Peer {
     /// Starts a tool and waits until it is attached, which is when it sleeps. `None` if the kernel rejects its
@@ -206,42 +195,23 @@ impl Peer {
         let name = argv[0];
         let mut command = Command::new(format!("/bin/{PEER_LOADER}"));
         command.args(["--library-path", "/bin", &format!("/bin/{name}")]).args(&argv[1..]);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = child.or_cause(format!("cannot start {name}"))?;
-        let deadline = Instant::now() + Duration::from_secs(20);
-        // We don't look at its wchan, which is 0 on 5.10.
-        let syscall = format!("/proc/{}/syscall", child.id());
-        while !fs::read_to_string(&syscall).is_ok_and(|call| call.starts_with(CLOCK_NANOSLEEP)) {
-            if child.try_wait().or_cause(format!("cannot wait for {name}"))?.is_some() {
-                let output = child.wait_with_output().or_cause(format!("cannot wait for {name}"))?;
-                let said = String::from_utf8_lossy(&output.stderr).into_owned();
-                return match said.contains("BPF program load failed") {
-                    true => Ok(None),
-                    false => Err(Error::new(format!("{name} does not run")).evidence(said)),
-                };
-            }
-            if Instant::now() > deadline {
-                let _ = child.kill();
-                return Err(Error::new(format!("{name} does not start to trace")));
-            }
-            thread::sleep(Duration::from_millis(5));
+        match Running::spawn_until(command.stdout(Stdio::piped()), Attached::SLEEPS) {
+            Ok(running) => Ok(Some(Self(running))),
+            Err(error) if error.to_string().contains("BPF program load failed") => Ok(None),
+            Err(error) => Err(error.with_cause(format!("{name} does not run"))),
         }
-        Ok(Some(Self(child)))
     }
 
     /// Sends a signal and returns what it printed.
     fn end(self, signal: Signal) -> Result<String> {
-        kill(Pid::from_raw(self.0.id() as i32), signal).or_cause("cannot signal a peer")?;
-        let output = self.0.wait_with_output().or_cause("cannot wait for a peer")?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        Ok(self.0.end(signal)?.stdout)
     }
 
     /// Waits for its end and returns what it printed. It must still run at this point.
     fn wait(mut self) -> Result<String> {
-        if self.0.try_wait().or_cause("cannot wait for a peer")?.is_some() {
+        if !self.0.is_running()? {
             return Err(Error::new("a peer ended before the workload did"));
         }
-        let output = self.0.wait_with_output().or_cause("cannot wait for a peer")?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        Ok(self.0.wait()?.stdout)
     }
 }

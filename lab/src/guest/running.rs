@@ -1,12 +1,14 @@
 //! In the guest: runs a stage and a workload together.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
@@ -14,10 +16,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::shared::command::lines;
+use crate::shared::ways::Attached;
 use crate::shared::workload::{Done, Workload};
 
 /// The line on stderr with which a stage reports that its programs are attached.
 pub const ATTACHED: &str = "Tracing.";
+
+/// How many writes [`cost_of_writes`] makes: enough for each tracer to read its buffer several times, and few enough for
+/// the buffer to hold all events if it falls behind.
+pub const WRITES: u64 = 2000;
 
 /// A stage or an example that runs in this guest, with its programs attached.
 #[derive(Debug)]
@@ -61,6 +68,14 @@ impl Running {
     /// # Errors
     /// Those of [`Running::start`].
     pub fn spawn(command: &mut Command) -> Result<Self> {
+        Self::spawn_until(command, Attached::Says(ATTACHED))
+    }
+
+    /// Like [`Running::spawn`], for a program that shows in another way that it is attached.
+    ///
+    /// # Errors
+    /// Those of [`Running::start`].
+    pub fn spawn_until(command: &mut Command, attached: Attached) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.stderr(Stdio::piped()).spawn().or_cause(format!("cannot start {name}"))?;
         let (Some(stderr), stdout) = (child.stderr.take(), child.stdout.take()) else {
@@ -68,37 +83,82 @@ impl Running {
         };
         let lines_so_far = Arc::new(AtomicUsize::new(0));
         let counter = lines_so_far.clone();
+        let (said, wait) = mpsc::channel();
+        let said_on_stdout = said.clone();
+        let is_it = move |line: &[u8]| matches!(attached, Attached::Says(begin) if line.starts_with(begin.as_bytes()));
         let stdout = thread::spawn(move || {
             let mut text = Vec::new();
             let mut stdout = stdout.map(BufReader::new);
+            let mut begin = 0;
             // If stderr can't be read, the text lacks it, and the check that looks at the text fails.
             while stdout.as_mut().is_some_and(|stdout| matches!(stdout.read_until(b'\n', &mut text), Ok(1..)))
             {
                 counter.fetch_add(1, Ordering::Relaxed);
+                if is_it(&text[begin..]) {
+                    let _ = said_on_stdout.send(());
+                }
+                begin = text.len();
             }
             String::from_utf8_lossy(&text).into_owned()
         });
-        let (attached, wait) = mpsc::channel();
         let stderr = thread::spawn(move || {
             let mut text = String::new();
             for line in lines(Some(stderr)) {
-                if line.starts_with(ATTACHED) {
-                    let _ = attached.send(());
+                if is_it(line.as_bytes()) {
+                    let _ = said.send(());
                 }
                 text += &line;
                 text.push('\n');
             }
             text
         });
-        let stage = Self { child, stdout, stderr, lines: lines_so_far };
-        match wait.recv() {
-            Ok(()) => Ok(stage),
-            Err(_) => {
-                let seen = stage.wait()?;
-                Err(Error::new(format!("{name} ended before it was attached: {}", seen.status))
-                    .evidence(seen.stderr))
-            }
+        let mut stage = Self { child, stdout, stderr, lines: lines_so_far };
+        let is_attached = match attached {
+            Attached::Says(_) => wait.recv().is_ok(),
+            Attached::SleepsIn(calls) => stage.sleeps(calls)?,
+        };
+        if is_attached {
+            return Ok(stage);
         }
+        let seen = stage.wait()?;
+        Err(Error::new(format!("{name} ended before it was attached: {}", seen.status)).evidence(seen.stderr))
+    }
+
+    /// Waits until the program sleeps in each of these system calls, the first thread in the first. Returns whether it
+    /// does; if not, it has ended.
+    ///
+    /// # Errors
+    /// If it can't be waited for, or does neither in ten minutes.
+    pub fn sleeps(&mut self, calls: &[u32]) -> Result<bool> {
+        // bcc compiles its program, and an emulated processor takes minutes for that.
+        let deadline = Instant::now() + Duration::from_secs(600);
+        let pid = self.pid();
+        // We don't look at its wchan, which is 0 on 5.10.
+        let call = |path: PathBuf| fs::read_to_string(path).ok()?.split_once(' ')?.0.parse::<u32>().ok();
+        loop {
+            let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+            let sleeping: Vec<_> = threads.filter_map(|thread| call(thread.path().join("syscall"))).collect();
+            let first = call(format!("/proc/{pid}/syscall").into());
+            if first == calls.first().copied() && calls.iter().all(|call| sleeping.contains(call)) {
+                return Ok(true);
+            }
+            if !self.is_running()? {
+                return Ok(false);
+            }
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                return Err(Error::new("the program does not start to trace"));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether it has not ended yet.
+    ///
+    /// # Errors
+    /// If the kernel doesn't say.
+    pub fn is_running(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait().or_cause("cannot wait for a program")?.is_none())
     }
 
     /// Its process id.
@@ -137,6 +197,16 @@ impl Running {
 /// If it fails; the error has its stderr.
 pub fn io<S: AsRef<str>>(args: &[S]) -> Result<Done> {
     done(Command::new("io").args(args.iter().map(AsRef::as_ref)))
+}
+
+/// How many ns a direct write to a disk takes. In a guest whose clock counts instructions, and on a disk that completes
+/// immediately, these are instructions.
+///
+/// # Errors
+/// Those of [`io`].
+pub fn cost_of_writes(device: &str) -> Result<u64> {
+    let done = io(&["write", device, "--count", &WRITES.to_string()])?;
+    Ok((done.last_ns - done.first_ns) / WRITES)
 }
 
 fn done(io: &mut Command) -> Result<Done> {

@@ -1,7 +1,7 @@
 //! QEMU's command line in the languages of the room kit's launchers. `cargo lab sync` writes it between its markers
 //! there.
 
-use crate::machine::qemu::{CommandLine, Disks, Port, emulation, hardware};
+use crate::machine::qemu::{CommandLine, Disks, MEMORY, Port, emulation, hardware};
 
 /// How long a line of a launcher may be.
 const WIDTH: usize = 120;
@@ -27,6 +27,8 @@ pub(crate) fn for_sh() -> String {
             ("stderr", Port::File("stderr".as_ref())),
         ],
         disks: Disks::Zeros,
+        memory: MEMORY,
+        tools: None,
         // QEMU may be built without the sandbox, and on macOS and Windows it is.
         sandbox: false,
     };
@@ -60,6 +62,8 @@ pub(crate) fn for_cmd() -> String {
             ("status", Port::Nothing),
         ],
         disks: Disks::Zeros,
+        memory: MEMORY,
+        tools: None,
         // QEMU may be built without the sandbox, and on macOS and Windows it is.
         sandbox: false,
     };

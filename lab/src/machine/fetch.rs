@@ -27,24 +27,43 @@ pub struct Apt {
     security: String,
 }
 
-/// Unpacks a package of a Debian suite and all its dependencies into a folder, and returns its version.
+/// Unpacks packages of a Debian suite and all their dependencies into a folder, and returns the packages' versions.
 ///
 /// # Errors
 /// If this machine has no apt or no Debian mirror, or the mirror has no such package.
-pub fn unpack_package(suite: &str, package: &str, folder: &Path) -> Result<String> {
+pub fn unpack_packages(suite: &str, packages: &[&str], folder: &Path) -> Result<Vec<String>> {
     let apt = Apt::new(None)?;
     apt.look_into(suite)?;
     let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
     fs::create_dir(archives.path().join("partial")).or_cause("cannot make a folder")?;
     let mut download = apt.command("apt-get");
     download.args(["install", "-qq", "--download-only", "--no-install-recommends", "-o"]);
-    output(download.arg(format!("Dir::Cache::archives={}", archives.path().display())).arg(package))?;
-    for archive in files(archives.path(), ".deb")? {
-        output(DPKG_DEB.command()?.arg("-x").arg(archive).arg(folder))?;
-    }
-    let shown = output(apt.command("apt-cache").args(["show", "--no-all-versions", package]))?;
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    Ok(paragraphs(&shown).find_map(|package| field(package, "Version")).unwrap_or_default().to_owned())
+    output(download.arg(format!("Dir::Cache::archives={}", archives.path().display())).args(packages))?;
+    unpack(archives.path(), folder)?;
+    let version = |package: &&str| {
+        let shown = output(apt.command("apt-cache").args(["show", "--no-all-versions", package]))?;
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        Ok(paragraphs(&shown).find_map(|package| field(package, "Version")).unwrap_or_default().to_owned())
+    };
+    packages.iter().map(version).collect()
+}
+
+/// Unpacks exactly these packages of a Debian suite, each `NAME=VERSION`, into a folder, without any dependency.
+///
+/// # Errors
+/// As [`unpack_packages`].
+pub fn unpack_exactly(suite: &str, packages: &[String], folder: &Path) -> Result<()> {
+    let apt = Apt::new(None)?;
+    apt.look_into(suite)?;
+    let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
+    output(apt.command("apt-get").args(["download", "-qq"]).args(packages).current_dir(archives.path()))?;
+    unpack(archives.path(), folder)
+}
+
+fn unpack(archives: &Path, folder: &Path) -> Result<()> {
+    files(archives, ".deb")?
+        .into_iter()
+        .try_for_each(|archive| output(DPKG_DEB.command()?.arg("-x").arg(archive).arg(folder)).map(drop))
 }
 
 /// The files below a folder whose names end in `end`.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::shared::disks::{FS_DISK, PART_DISK, RAW_DISK};
+use crate::shared::disks::{FS_DISK, PART_DISK, RAW_DISK, TOOLS_DISK};
 
 /// Bytes of the disk with the file system. Every disk is sparse: only what the guest writes takes space on the host.
 pub(crate) const FS_BYTES: u64 = 256 << 20;
@@ -13,6 +13,9 @@ pub(crate) const RAW_BYTES: u64 = 64 << 20;
 /// The disks: QEMU's name for each, its serial, its bytes.
 pub(crate) const DISKS: [(&str, &str, u64); 3] =
     [("fs", FS_DISK, FS_BYTES), ("raw", RAW_DISK, RAW_BYTES), ("part", PART_DISK, RAW_BYTES)];
+
+/// MiB of memory that a guest has.
+pub(crate) const MEMORY: u32 = 1024;
 
 /// What QEMU is not allowed to do, in case a guest ever breaks out of its machine: start programs, gain privileges,
 /// or change its share of the machine. It needs none of these.
@@ -33,6 +36,10 @@ pub(crate) struct CommandLine<'a> {
     /// The serial ports, each with its name. The first is the kernel's console.
     pub ports: &'a [(&'a str, Port<'a>)],
     pub disks: Disks<'a>,
+    /// Its memory in MiB.
+    pub memory: u32,
+    /// The image of another disk, which the guest can't write, with the serial [`TOOLS_DISK`].
+    pub tools: Option<&'a Path>,
     /// Whether QEMU restricts itself, see [`SANDBOX`]. A QEMU that was built without seccomp can't.
     pub sandbox: bool,
 }
@@ -85,7 +92,7 @@ impl CommandLine<'_> {
     pub(crate) fn words(&self) -> Vec<String> {
         // We use q35 because under emulation, a guest on the slimmer microvm occasionally hangs ("could not calculate
         // TSC khz").
-        let mut line = words(["-M", "q35", "-m", "1024"]);
+        let mut line = words(["-M", "q35", "-m", &self.memory.to_string()]);
         line.extend_from_slice(self.processors);
         line.extend(words(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]));
         if self.sandbox {
@@ -120,6 +127,11 @@ impl CommandLine<'_> {
             line.extend(words(["-drive", &format!("if=none,id={name},format=raw,{content}")]));
             line.extend(words(["-device", &format!("nvme,serial={serial},drive={name}")]));
         }
+        if let Some(image) = self.tools {
+            let drive = format!("if=none,id=tools,format=raw,readonly=on,file={}", value(image));
+            let device = format!("nvme,serial={TOOLS_DISK},drive=tools");
+            line.extend(words(["-drive", &drive, "-device", &device]));
+        }
         line
     }
 }
@@ -148,6 +160,8 @@ mod tests {
             append: "",
             ports: &[("console", Port::File(&folder.join("console"))), ("second", Port::Pipe(folder))],
             disks: Disks::Files(folder),
+            memory: MEMORY,
+            tools: Some(&folder.join("tools")),
             sandbox: false,
         };
         let line = line.words();
@@ -162,6 +176,7 @@ mod tests {
                 "if=none,id=fs,format=raw,cache=unsafe,file=/tmp/a,, b/fs",
                 "if=none,id=raw,format=raw,cache=unsafe,file=/tmp/a,, b/raw",
                 "if=none,id=part,format=raw,cache=unsafe,file=/tmp/a,, b/part",
+                "if=none,id=tools,format=raw,readonly=on,file=/tmp/a,, b/tools",
             ]
         );
         assert!(line.contains(&"console=ttyS0 panic=-1".to_owned()));

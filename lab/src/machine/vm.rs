@@ -23,7 +23,7 @@ use crate::host::tools::{MKE2FS, QEMU, SETPRIV, output};
 use crate::machine::image;
 use crate::machine::kernels::{self, Kernel};
 use crate::machine::line::Line;
-use crate::machine::qemu::{self, CommandLine, DISKS, Disks, Port, RAW_BYTES};
+use crate::machine::qemu::{self, CommandLine, DISKS, Disks, MEMORY, Port, RAW_BYTES};
 use crate::shared::command::lines;
 use crate::shared::disks::{PART_DISK, RAW_DEVICE, partition_table};
 use crate::shared::files;
@@ -80,8 +80,12 @@ pub struct Machine {
     pub append: String,
     /// How long it may take to boot.
     pub limit: Duration,
+    /// Its memory in MiB.
+    pub memory: u32,
+    /// The image of another disk, which it can't write.
+    pub tools: Option<PathBuf>,
     /// Where to remember whether KVM works here.
-    pub memory: PathBuf,
+    pub verdicts: PathBuf,
 }
 
 /// A running guest, from the host's side; the code that runs inside is in the folder `guest`. Dropping this ends the
@@ -139,7 +143,9 @@ impl Machine {
             accel: Accel::Auto,
             append: String::new(),
             limit: BOOT_LIMIT,
-            memory: workbook.memory(),
+            memory: MEMORY,
+            tools: None,
+            verdicts: workbook.memory(),
         })
     }
 
@@ -158,7 +164,7 @@ impl Machine {
     /// belong to a hypervisor under which a guest hangs forever.
     fn boot_with_the_best(&self) -> Result<Vm> {
         let kvm = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
-        let memory = self.memory.join("kvm");
+        let memory = self.verdicts.join("kvm");
         // A verdict holds only for the host's kernel at that time.
         let verdict = |works| format!("{works} on {}\n", common::preflight::release());
         let known = fs::read_to_string(&memory).unwrap_or_default();
@@ -179,7 +185,7 @@ impl Machine {
             eprintln!("KVM does not work on this machine, so the lab uses emulation from now on.");
         }
         // If we can't save the verdict, we try again next time.
-        let _ = fs::create_dir_all(&self.memory).and_then(|()| fs::write(&memory, verdict(works)));
+        let _ = fs::create_dir_all(&self.verdicts).and_then(|()| fs::write(&memory, verdict(works)));
         Ok(guest)
     }
 
@@ -223,6 +229,8 @@ impl Machine {
             append: &self.append,
             ports: &[("console", Port::File(&at("console"))), ("line", Port::Stdio)],
             disks: Disks::Files(folder.path()),
+            memory: self.memory,
+            tools: self.tools.as_deref(),
             sandbox,
         };
         let mut command = SETPRIV.command()?;

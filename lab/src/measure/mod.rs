@@ -5,4 +5,6 @@ pub mod bench;
 pub mod channels;
 pub mod drift;
 pub mod peers;
+pub mod toolbox;
 pub mod vmlinux;
+pub mod ways;

@@ -40,8 +40,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// If a package is not available, if a comparison fails in a guest, or if a program of ours costs more than its goal.
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
-    let [version, trace_cmd] = PACKAGES.map(|name| fetch::unpack_package("sid", name, folder.path()));
-    let (version, trace_cmd) = (version?, trace_cmd?);
+    let versions = fetch::unpack_packages("sid", &PACKAGES, folder.path())?;
+    let [version, trace_cmd] = &versions[..] else { return Err(Error::new("a tool has no version")) };
     let libraries = folder.path().join("usr/lib/x86_64-linux-gnu");
     let mut peers: Vec<PathBuf> =
         [PEER_LOADER].iter().chain(&LIBRARIES).map(|name| libraries.join(name)).collect();

@@ -39,7 +39,7 @@ pub fn replace(file: &Path, name: &str, text: &str, force: bool) -> Result<bool>
 /// How a comment begins and ends in a file's language.
 fn comment(file: &Path) -> (&'static str, &'static str) {
     match file.extension().and_then(OsStr::to_str) {
-        Some("md") => ("<!-- ", " -->"),
+        Some("md" | "svg") => ("<!-- ", " -->"),
         Some("cmd") => ("rem ", ""),
         _ => ("# ", ""),
     }

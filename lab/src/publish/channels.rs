@@ -6,7 +6,7 @@ use std::path::Path;
 use common::{OrCause, Result};
 use nix::errno::Errno;
 
-use crate::publish::tables::markdown;
+use crate::publish::tables::{markdown, rounded, thousands};
 
 /// The data file, from the top folder.
 pub const DATA: &str = "docs/src/channels.tsv";
@@ -83,7 +83,8 @@ fn tables(rows: &[Row]) -> String {
         let cost = |kernel: &String| {
             let ([awaited, alone, read, ..], [floor, ..]) =
                 (find(kernel, channel)?.numbers, find(kernel, "empty")?.numbers);
-            let [awaited, alone, read] = [awaited - floor, alone - floor, read].map(rounded);
+            let [awaited, alone, read] =
+                [awaited - floor, alone - floor, read].map(|number| rounded(number.max(0) as u64));
             Some(if room.is_empty() { alone } else { format!("{awaited} / {alone} / {read}") })
         };
         let cells = kernels.iter().map(|kernel| cost(kernel).unwrap_or_else(|| "?".to_owned()));
@@ -108,6 +109,7 @@ impl Row {
     /// What became of the events: which can be read, what the program learned, what the reader learned.
     fn outcome(&self) -> [String; 3] {
         let [_, _, _, kept, first, last, count, refused, error, lost] = self.numbers;
+        let thousands = |number: i64| thousands(number as u64);
         let kept = match (first, last) {
             _ if count as u64 == SENT => format!("that they were {}", thousands(count)),
             (0, _) => format!("the first {}", thousands(kept)),
@@ -122,19 +124,6 @@ impl Row {
         };
         let lost = if lost == 0 { "nothing".to_owned() } else { format!("that it lost {}", thousands(lost)) };
         [kept, learned, lost]
-    }
-}
-
-/// Rounds to two digits, because the others change from run to run.
-fn rounded(number: i64) -> String {
-    let unit = 10_i64.pow(number.max(1).ilog10().saturating_sub(1));
-    thousands((number + unit / 2) / unit * unit)
-}
-
-fn thousands(number: i64) -> String {
-    match number {
-        1000.. => format!("{},{:03}", number / 1000, number % 1000),
-        _ => number.to_string(),
     }
 }
 

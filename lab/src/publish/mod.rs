@@ -3,8 +3,10 @@
 
 pub mod blocks;
 pub mod channels;
+mod chart;
 pub mod drift;
 pub mod record;
 pub mod schedule;
 pub mod sync;
 pub mod tables;
+pub mod ways;

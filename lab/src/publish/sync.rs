@@ -9,6 +9,7 @@ use common::{Error, Result};
 use crate::kit::launchers;
 use crate::learn::{doctor, exercise};
 use crate::publish::blocks::{Markers, checksum, replace};
+use crate::publish::ways::Ways;
 use crate::publish::{channels, drift, record, schedule};
 use crate::workbook::copies;
 use crate::workbook::diff::{self, Reading};
@@ -57,6 +58,20 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     add(docs.join("kernel-moved.md"), "kernels", drift::kernels_table(&workbook.root)?);
     add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
     add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
+    let ways = Ways::read(&workbook.root)?;
+    let tables = [
+        ("costs", ways.costs()),
+        ("starts", ways.starts()),
+        ("memory", ways.memory()),
+        ("counts", ways.counts()),
+        ("needs", ways.needs()),
+        ("tools", ways.tools()),
+        ("choice", ways.choice()),
+    ];
+    for (name, table) in tables {
+        add(docs.join("nine-ways.md"), name, table);
+    }
+    add(docs.join("ways.svg"), "chart", ways.chart());
     add(docs.join("instructor.md"), "schedule", schedule::tables(workbook)?);
     add(workbook.root.join("lab/kit/parts/machine.sh"), "qemu", launchers::for_sh());
     add(workbook.root.join("lab/kit/lab.cmd"), "qemu", launchers::for_cmd());

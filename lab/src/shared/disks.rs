@@ -12,6 +12,9 @@ pub const FS_MOUNT: &str = "/mnt";
 /// The guest's name for the disk without a file system, which is for direct writes at known sectors.
 pub const RAW_DEVICE: &str = "/dev/scratch";
 
+/// Serial of the disk with the tools of other projects. Only a guest that measures them has it.
+pub const TOOLS_DISK: &str = "lab-tools";
+
 /// Serial of the disk with a partition.
 pub const PART_DISK: &str = "lab-part";
 /// The guest's name for its only partition, which begins at sector [`PART_START`] of the disk.

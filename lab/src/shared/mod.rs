@@ -7,4 +7,5 @@ pub mod files;
 pub mod kit;
 pub mod measure;
 pub mod protocol;
+pub mod ways;
 pub mod workload;

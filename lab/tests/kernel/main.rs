@@ -26,6 +26,7 @@ mod stacks;
 mod stages;
 mod variants;
 mod vmlinux;
+mod ways;
 mod writers;
 
 use std::panic::catch_unwind;
@@ -47,7 +48,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 15] = [
+const CASES: [&[Case]; 16] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -63,6 +64,7 @@ const CASES: [&[Case]; 15] = [
     writers::CASES,
     claims::CASES,
     split::CASES,
+    ways::CASES,
 ];
 
 /// The cases that run on the oldest and the newest kernel, and with `LAB_SOAK=1` also on those between: how programs
@@ -346,6 +348,7 @@ fn boot(kernel: &str, append: &str) -> Result<Vm> {
         machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
     }
     machine.binaries.push(lab::measure::channels::binary(&workbook)?);
+    machine.binaries.push(lab::measure::ways::binary(&workbook)?);
     machine.binaries.extend(variants::binaries(&workbook)?);
     machine.boot()
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
 use lab::machine::vm::Vm;
-use lab::measure::{channels, vmlinux};
+use lab::measure::{channels, vmlinux, ways};
 use lab::workbook::Workbook;
 use libbpf_rs::HasSize;
 use libbpf_rs::btf::types::{Composite, MemberAttr};
@@ -85,7 +85,7 @@ fn objects(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
         fs::write(&object, &bytes[begin..]).or_cause("cannot write an object")?;
         Ok(object)
     };
-    binaries.chain([channels::binary(workbook)?]).map(copy).collect()
+    binaries.chain([channels::binary(workbook)?, ways::binary(workbook)?]).map(copy).collect()
 }
 
 /// `guest` must run the kernel that `vmlinux.h` was made from. This does not panic, because other cases use the
