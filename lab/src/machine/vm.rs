@@ -16,6 +16,7 @@ use common::{Error, OrCause, Result};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
+use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
 use crate::host::interrupt;
@@ -281,6 +282,12 @@ impl Vm {
     /// The connection to it.
     pub fn line(&self) -> Line {
         self.line.clone()
+    }
+
+    /// How much CPU time its emulator has taken; `None` if it is gone.
+    pub fn cpu_time(&self) -> Option<Duration> {
+        let clock = clock_getcpuclockid(self.emulator.pid).ok()?;
+        clock.now().ok().map(Duration::from)
     }
 
     /// Starts a program. What we send over [`Vm::line`] from here on is for this program.

@@ -246,22 +246,27 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     conclusion.exit_code()
 }
 
-/// How long each case took, without the wait for its guest, and how long each boot took.
-static TIMES: Mutex<Vec<(Duration, String)>> = Mutex::new(Vec::new());
+/// How long each case took, without the wait for its guest, and how long each boot took; and the guest's CPU time,
+/// which does not depend on what else the machine does.
+static TIMES: Mutex<Vec<(Duration, Option<Duration>, String)>> = Mutex::new(Vec::new());
 
 /// Records how long something takes, even if it panics.
-struct Timed(String, Instant);
+struct Timed {
+    name: String,
+    begin: Instant,
+    cpu_time: Option<Duration>,
+}
 
 impl Timed {
     fn start(name: impl Into<String>) -> Self {
-        Self(name.into(), Instant::now())
+        Self { name: name.into(), begin: Instant::now(), cpu_time: None }
     }
 }
 
 impl Drop for Timed {
     fn drop(&mut self) {
         let mut times = TIMES.lock().unwrap_or_else(PoisonError::into_inner);
-        times.push((self.1.elapsed(), std::mem::take(&mut self.0)));
+        times.push((self.begin.elapsed(), self.cpu_time, std::mem::take(&mut self.name)));
     }
 }
 
@@ -271,8 +276,9 @@ fn print_slowest() {
     let shown = if std::env::var_os("LAB_TIMES").is_some() { times.len() } else { times.len().min(10) };
     times.sort_by(|one, other| other.cmp(one));
     println!("The {shown} slowest of {} cases and boots:", times.len());
-    for (time, name) in &times[..shown] {
-        println!("{:7.1} s  {name}", time.as_secs_f64());
+    for (time, cpu_time, name) in &times[..shown] {
+        let cpu_time = cpu_time.map_or(String::new(), |time| format!("{:.1}", time.as_secs_f64()));
+        println!("{:7.1} s, {cpu_time:>6} s of CPU  {name}", time.as_secs_f64());
     }
 }
 
@@ -304,12 +310,16 @@ impl Fleet {
         let mut guest = match slot.take() {
             Some(guest) => guest,
             None => {
-                let _timed = Timed::start(format!("{}, a boot before {name}", MATRIX[nth].name));
-                (self.boot)(MATRIX[nth].name).map_err(failed)?
+                let mut timed = Timed::start(format!("{}, a boot before {name}", MATRIX[nth].name));
+                let guest = (self.boot)(MATRIX[nth].name).map_err(failed)?;
+                timed.cpu_time = guest.cpu_time();
+                guest
             }
         };
-        let timed = Timed::start(name);
+        let mut timed = Timed::start(name);
+        let before = guest.cpu_time();
         let result = test(&mut guest);
+        timed.cpu_time = guest.cpu_time().zip(before).map(|(after, before)| after - before);
         drop(timed);
         if guest.output(&["true"], LIMIT).is_ok() {
             *slot = Some(guest);
