@@ -213,7 +213,10 @@ impl Exercise<'_> {
         let Self { title, goal, start, check, hints, .. } = self;
         let id = self.id();
         let hint = |(hint, nth): (&String, usize)| {
-            format!("<details class=\"hint\">\n<summary>Hint {nth} of {}</summary>\n\n{hint}\n\n</details>\n", hints.len())
+            format!(
+                "<details class=\"hint\">\n<summary>Hint {nth} of {}</summary>\n\n{hint}\n\n</details>\n",
+                hints.len()
+            )
         };
         let hints: String = hints.iter().zip(1..).map(hint).collect();
         format!(

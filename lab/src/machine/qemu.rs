@@ -62,6 +62,9 @@ pub(crate) enum Disks<'a> {
     Zeros,
 }
 
+/// The kernel's command line, for every guest.
+const APPEND: &str = "console=ttyS0 panic=-1 norandmaps";
+
 /// Two processors that QEMU emulates.
 ///
 /// One thread runs both. With a thread for each (`thread=multi`), 1 of 40 boots of 6.12 died on an int3 that the
@@ -99,8 +102,10 @@ impl CommandLine<'_> {
             line.extend(words(["-sandbox", SANDBOX]));
         }
         line.extend(words(["-kernel", self.kernel, "-initrd", self.initramfs]));
-        // On a panic, QEMU ends immediately: panic=-1 asks for a reboot, and -no-reboot refuses it.
-        line.extend(words(["-append", format!("console=ttyS0 panic=-1 {}", self.append).trim_end()]));
+        // On a panic, QEMU ends immediately: panic=-1 asks for a reboot, and -no-reboot refuses it. With norandmaps, a
+        // program has the same addresses each time it starts. QEMU keeps what it has translated by its address, so it
+        // need not translate the program again: to start and end stage 03 takes 0.6 s, and not 0.9 s.
+        line.extend(words(["-append", format!("{APPEND} {}", self.append).trim_end()]));
         for (nth, (name, port)) in self.ports.iter().enumerate() {
             let backend = match port {
                 Port::Nothing => format!("null,id={name}"),
@@ -179,6 +184,6 @@ mod tests {
                 "if=none,id=tools,format=raw,readonly=on,file=/tmp/a,, b/tools",
             ]
         );
-        assert!(line.contains(&"console=ttyS0 panic=-1".to_owned()));
+        assert!(line.contains(&APPEND.to_owned()));
     }
 }
