@@ -21,7 +21,7 @@ pub const CASES: &[Case] = cases![
     ways_that_a_kernel_lacks_are_refused,
 ];
 
-const WRITES: u64 = 1_000;
+const WRITES: u64 = 200;
 
 /// Our ways, and whether this kernel has each.
 fn ours() -> impl Iterator<Item = (&'static Way, bool)> {
