@@ -133,20 +133,21 @@ const LARGER: [(&str, RangeInclusive<usize>); 2] = [("06.3", 5..=50), ("09.3", 5
 #[test]
 fn each_exercise_is_small_and_well_formed() {
     let workbook = Workbook::read().unwrap();
-    for stage in &workbook.stages {
-        let exercises = exercise::of(stage).unwrap();
-        assert!((2..=3).contains(&exercises.len()), "stage {:02} has {}", stage.number, exercises.len());
-        let folders = fs::read_dir(stage.folder.join("exercises")).unwrap().flatten();
+    let stages = workbook.stages.iter().map(|stage| (stage as &dyn Program, 2..=3));
+    let examples = workbook.examples.iter().map(|example| (example as &dyn Program, 0..=1));
+    for (program, count) in stages.chain(examples) {
+        let (exercises, name) = (exercise::of(program).unwrap(), program.name());
+        assert!(count.contains(&exercises.len()), "{name} has {}", exercises.len());
+        let folders = fs::read_dir(program.folder().join("exercises")).into_iter().flatten().flatten();
         let folders = folders.filter(|entry| entry.path().is_dir()).count();
-        assert_eq!(folders, exercises.len(), "stage {:02}: they are numbered from 1 on", stage.number);
+        assert_eq!(folders, exercises.len(), "{name}: they are numbered from 1 on");
         let planted = exercises.iter().filter(|exercise| exercise.folder.join("start.patch").exists());
-        assert!(planted.count() > 0, "stage {:02} has no exercise with a fault in it", stage.number);
+        assert!(planted.count() > 0 || exercises.is_empty(), "{name} has no exercise with a fault in it");
         for exercise in exercises {
             let id = exercise.id();
             // A question, a pointer, and almost the answer.
             assert_eq!(exercise.hints.len(), 3, "{id}");
-            let (start, solved) =
-                (exercise.starting_point(&workbook, "x").unwrap(), exercise.solved(&workbook, "x").unwrap());
+            let (start, solved) = (exercise.starting_point("x").unwrap(), exercise.solved("x").unwrap());
             let pairs = start.iter().zip(&solved);
             let lines: usize = pairs.map(|((_, old), (_, new))| diff::changed(old, new).len()).sum();
             let larger = LARGER.iter().find(|(larger, _)| *larger == id);
@@ -155,18 +156,20 @@ fn each_exercise_is_small_and_well_formed() {
             let folder = tempfile::tempdir_in(workbook.target.clone()).unwrap();
             for (name, files) in [("start", start), ("solved", solved)] {
                 copies::write(&folder.path().join(name), &files).unwrap();
-                let file = |nth: usize| folder.path().join(name).join(&files[nth].0);
                 let style = format!("--style=file:{}", workbook.root.join(".clang-format").display());
-                output(Command::new("clang-format").args([&style, "--dry-run", "-Werror"]).arg(file(0)))
-                    .unwrap_or_else(|error| panic!("{id}, {name}: {error}"));
                 let config = workbook.root.join("rustfmt.toml");
-                output(
-                    Command::new("rustfmt")
-                        .args(["--check", "--edition", "2024", "--config-path"])
-                        .arg(config)
-                        .arg(file(1)),
-                )
-                .unwrap_or_else(|error| panic!("{id}, {name}: {error}"));
+                for (path, _) in files.iter().filter(|(path, _)| path.starts_with("src")) {
+                    let mut format;
+                    if path.extension().is_some_and(|end| end == "c") {
+                        format = Command::new("clang-format");
+                        format.args([&style, "--dry-run", "-Werror"]);
+                    } else {
+                        format = Command::new("rustfmt");
+                        format.args(["--check", "--edition", "2024", "--config-path"]).arg(&config);
+                    }
+                    output(format.arg(folder.path().join(name).join(path)))
+                        .unwrap_or_else(|error| panic!("{id}, {name}: {error}"));
+                }
             }
         }
     }

@@ -182,7 +182,7 @@ enum Command {
 enum Exercise {
     /// Make a working copy for you to change, in the folder `mine`
     Start {
-        /// The exercise, such as 03.1; or a stage, such as 03, to write it yourself
+        /// The exercise, such as 03.1 or bitehist.1; or a stage, such as 03, to write it yourself
         exercise: String,
         /// Discard your working copy and start over; the exercise then no longer counts as done
         #[arg(long)]
@@ -306,7 +306,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let workbook = Workbook::read()?;
             let own = if mine { Some(exercise::find(&workbook, &name)?) } else { None };
             let program = match &own {
-                Some(own) => own.stage,
+                Some(own) => own.program,
                 None => workbook.program(&name)?,
             };
             signals::take_over()?;

@@ -989,9 +989,9 @@ mod tests {
     #[test]
     fn each_exercise_has_a_check_and_each_check_an_exercise() {
         let workbook = Workbook::read().unwrap();
-        let stages = workbook.stages.iter();
+        let programs = workbook.programs();
         let ids: Vec<_> =
-            stages.flat_map(|stage| exercise::of(stage).unwrap()).map(|found| found.id()).collect();
+            programs.flat_map(|program| exercise::of(program).unwrap()).map(|found| found.id()).collect();
         assert_eq!(CHECKS.map(|(id, _)| id).to_vec(), ids);
     }
 }

@@ -1,9 +1,9 @@
 //! Exercises: a working copy to change, a check that runs it on a real kernel, a hint, a solution.
 //!
-//! Exercise 03.1 is the folder `exercises/1` of stage 03. Its `exercise.md` is what the learner reads. `start.patch`
-//! turns the stage into the starting point, if the two differ, and `solution.patch` turns the starting point into the
-//! solution. What the check looks at is in [`crate::guest::check`]. Each stage is also an exercise, called 03: write
-//! it yourself, starting from its parent.
+//! Exercise 03.1 is the folder `exercises/1` of stage 03, and `bitehist.1` that of an example. Its `exercise.md` is what
+//! the learner reads. `start.patch` turns the stage or the example into the starting point, if the two differ, and
+//! `solution.patch` turns the starting point into the solution. What the check looks at is in
+//! [`crate::guest::check`]. Each stage is also an exercise, called 03: write it yourself, starting from its parent.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -33,11 +33,12 @@ const DONE: &str = "done.txt";
 const HINTS: &str = "hints.txt";
 
 /// An exercise.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exercise<'a> {
-    /// Its stage.
-    pub stage: &'a Stage,
-    /// Its number within the stage; 0 for the stage itself.
+    /// Its stage or example.
+    pub program: &'a dyn Program,
+    /// What a learner starts from, before the patch: the program itself, or the parent of a stage to write.
+    origin: &'a dyn Program,
+    /// Its number within the stage or the example; 0 for the stage itself.
     pub number: u32,
     /// Its name.
     pub title: String,
@@ -53,20 +54,20 @@ pub struct Exercise<'a> {
     pub folder: PathBuf,
 }
 
-/// All exercises of a stage, without the stage itself.
+/// All exercises of a stage, without the stage itself, or of an example.
 ///
 /// # Errors
 /// If one is malformed.
-pub fn of(stage: &Stage) -> Result<Vec<Exercise<'_>>> {
+pub fn of(program: &dyn Program) -> Result<Vec<Exercise<'_>>> {
     (1..)
-        .map(|number| read(stage, number))
+        .map(|number| read(program, number))
         .take_while(|read| !matches!(read, Ok(None)))
         .filter_map(Result::transpose)
         .collect()
 }
 
-fn read(stage: &Stage, number: u32) -> Result<Option<Exercise<'_>>> {
-    let folder = stage.folder.join("exercises").join(number.to_string());
+fn read(program: &dyn Program, number: u32) -> Result<Option<Exercise<'_>>> {
+    let folder = program.folder().join("exercises").join(number.to_string());
     if !folder.is_dir() {
         return Ok(None);
     }
@@ -87,28 +88,33 @@ fn read(stage: &Stage, number: u32) -> Result<Option<Exercise<'_>>> {
     };
     let (start, check, hints) = (section("Start")?, section("Check")?, section("Hint")?);
     let hints = hints.split("\n---\n").map(|hint| hint.trim().to_owned()).collect();
-    Ok(Some(Exercise { stage, number, title: title.trim().to_owned(), goal, start, check, hints, folder }))
+    let title = title.trim().to_owned();
+    Ok(Some(Exercise { program, origin: program, number, title, goal, start, check, hints, folder }))
 }
 
-/// Finds the exercise called `03.1`, or the stage itself by its name, as [`Workbook::stage`] does.
+/// Finds the exercise called `03.1` or `bitehist.1`, or the stage itself by its name, as [`Workbook::stage`] does. The
+/// name of an example alone is its first exercise.
 ///
 /// # Errors
 /// If there is none.
 pub fn find<'a>(workbook: &'a Workbook, name: &str) -> Result<Exercise<'a>> {
-    let Some((stage_name, number)) = name.split_once('.') else {
-        return whole_stage(workbook, workbook.stage(name)?);
+    let (program, number) = match name.split_once('.') {
+        Some((program, number)) => (workbook.program(program)?, number),
+        None => match workbook.examples.iter().find(|example| example.name() == name) {
+            Some(example) => (example as &dyn Program, "1"),
+            None => return whole_stage(workbook, workbook.stage(name)?),
+        },
     };
-    let stage = workbook.stage(stage_name)?;
     let found =
-        number.parse().ok().filter(|number| *number > 0).map_or(Ok(None), |number| read(stage, number))?;
+        number.parse().ok().filter(|number| *number > 0).map_or(Ok(None), |number| read(program, number))?;
     let Some(exercise) = found else {
-        let known: Vec<_> = of(stage)?.iter().map(Exercise::id).collect();
+        let known: Vec<_> = of(program)?.iter().map(Exercise::id).collect();
+        let known = match known.is_empty() {
+            true => format!("{} is a tool, and has none", program.binary()),
+            false => format!("the exercises are {}", known.join(", ")),
+        };
         return Err(Error::new(format!("there is no exercise {name}"))
-            .evidence(format!(
-                "stage {:02} has {}",
-                stage.number,
-                if stage.tool { "none: it is a tool".to_owned() } else { known.join(", ") }
-            ))
+            .evidence(known)
             .fix("list them all: cargo lab exercise status"));
     };
     Ok(exercise)
@@ -122,7 +128,8 @@ fn whole_stage<'a>(workbook: &'a Workbook, stage: &'a Stage) -> Result<Exercise<
         )
     })?;
     Ok(Exercise {
-        stage,
+        program: stage,
+        origin: parent,
         number: 0,
         title: format!("Write stage {:02} yourself", stage.number),
         goal: format!("Its question: {}\n\nIt adds {}.", stage.title, stage.adds),
@@ -140,11 +147,11 @@ fn whole_stage<'a>(workbook: &'a Workbook, stage: &'a Stage) -> Result<Exercise<
 }
 
 impl Exercise<'_> {
-    /// `03.1`, or `03` for the stage itself.
+    /// `03.1` or `bitehist.1`, or `03` for the stage itself.
     pub fn id(&self) -> String {
         match self.number {
-            0 => format!("{:02}", self.stage.number),
-            number => format!("{:02}.{number}", self.stage.number),
+            0 => self.program.name(),
+            number => format!("{}.{number}", self.program.name()),
         }
     }
 
@@ -175,15 +182,14 @@ impl Exercise<'_> {
     /// The files that a learner starts with, for a program of this name.
     ///
     /// # Errors
-    /// If a file can't be read, or a patch does not apply to the stage.
-    pub fn starting_point(&self, workbook: &Workbook, name: &str) -> Result<Files> {
-        let stage = if self.number == 0 { workbook.parent(self.stage)? } else { self.stage };
-        let mut files = copies::files(stage)?;
+    /// If a file can't be read, or a patch does not apply.
+    pub fn starting_point(&self, name: &str) -> Result<Files> {
+        let mut files = copies::files(self.origin)?;
         let patch = self.folder.join("start.patch");
         if self.number > 0 && patch.exists() {
             apply(&mut files, &patch)?;
         }
-        copies::rename(&mut files, stage, name);
+        copies::rename(&mut files, self.origin, name);
         Ok(files)
     }
 
@@ -191,13 +197,13 @@ impl Exercise<'_> {
     ///
     /// # Errors
     /// Those of [`Exercise::starting_point`].
-    pub fn solved(&self, workbook: &Workbook, name: &str) -> Result<Files> {
+    pub fn solved(&self, name: &str) -> Result<Files> {
         if self.number == 0 {
-            let mut files = copies::files(self.stage)?;
-            copies::rename(&mut files, self.stage, name);
+            let mut files = copies::files(self.program)?;
+            copies::rename(&mut files, self.program, name);
             return Ok(files);
         }
-        let mut files = self.starting_point(workbook, name)?;
+        let mut files = self.starting_point(name)?;
         apply(&mut files, &self.folder.join("solution.patch"))?;
         Ok(files)
     }
@@ -208,7 +214,7 @@ impl Exercise<'_> {
         wrap(&format!("{} {title}\n\n{goal}\n\n{start}\n\nCheck: {check}", self.id()), columns)
     }
 
-    /// The section for the stage's README.
+    /// The section for the README.
     pub fn markdown(&self) -> String {
         let Self { title, goal, start, check, hints, .. } = self;
         let id = self.id();
@@ -247,7 +253,7 @@ pub fn wrap(text: &str, columns: usize) -> String {
 
 /// Applies a patch to one or more of these files.
 fn apply(files: &mut Files, patch: &Path) -> Result<()> {
-    let cannot = || format!("{} does not fit the stage", patch.display());
+    let cannot = || format!("{} does not fit the original", patch.display());
     let text = fs::read_to_string(patch).or_cause(format!("cannot read {}", patch.display()))?;
     for part in text.split_inclusive('\n').fold(Vec::<String>::new(), |mut parts, line| {
         match parts.last_mut() {
@@ -261,9 +267,8 @@ fn apply(files: &mut Files, patch: &Path) -> Result<()> {
         let name = parsed.modified().and_then(|name| name.strip_prefix("b/")).unwrap_or_default();
         let file = files.iter_mut().find(|(path, _)| path == Path::new(name));
         let Some((_, old)) = file else {
-            return Err(
-                Error::new(cannot()).evidence(format!("it changes {name:?}, which the stage doesn't have"))
-            );
+            return Err(Error::new(cannot())
+                .evidence(format!("it changes {name:?}, which the original doesn't have")));
         };
         *old = diffy::apply(old, &parsed)
             .map_err(|error| Error::new(cannot()).evidence(format!("{name}: {error}")))?;
@@ -286,7 +291,7 @@ pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Resul
                 exercise.id()
             )));
     }
-    let files = exercise.starting_point(workbook, &exercise.binary())?;
+    let files = exercise.starting_point(&exercise.binary())?;
     if folder.exists() {
         fs::remove_dir_all(&folder).or_cause(format!("cannot remove {shown}"))?;
         let mut done = done(workbook)?;
@@ -298,7 +303,7 @@ pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Resul
     let mut text = exercise.text(terminal::columns());
     let id = exercise.id();
     let _ = write!(text, "\nYour working copy:\n");
-    for (path, _) in files.iter().take(2) {
+    for (path, _) in files.iter().filter(|(path, _)| path.starts_with("src")) {
         let _ = writeln!(text, "  {shown}/{}", path.display());
     }
     let _ = write!(
@@ -358,8 +363,8 @@ pub fn watch(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut Vm) -> Re
     let saved = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).or_cause(cannot)?;
     // An editor writes a file, or writes another one and renames it.
     let changes = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;
-    for folder in [sources.join("bpf"), sources.clone()] {
-        saved.add_watch(&folder, changes).or_cause(cannot)?;
+    for folder in [sources.join("bpf"), sources.clone()].iter().filter(|folder| folder.exists()) {
+        saved.add_watch(folder, changes).or_cause(cannot)?;
     }
     loop {
         let start = Instant::now();
@@ -469,22 +474,27 @@ pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
 pub fn status(workbook: &Workbook) -> Result<String> {
     let done = done(workbook)?;
     let (mut text, mut counts, mut next) = (String::new(), (0, 0), None);
+    let mut exercises = Vec::new();
     for stage in &workbook.stages {
         let whole = whole_stage(workbook, stage).ok().filter(|whole| whole.copy(workbook).exists());
-        for exercise in whole.into_iter().chain(of(stage)?) {
-            let id = exercise.id();
-            let state = match (done.contains(&id), exercise.copy(workbook).exists()) {
-                (true, _) => "done",
-                (false, true) => "started",
-                (false, false) => "",
-            };
-            counts.0 += u32::from(state == "done");
-            counts.1 += 1;
-            let line = format!("{id:<5} {state:<8} {}", exercise.title);
-            let _ = writeln!(text, "{}", line.trim_end());
-            if state != "done" {
-                next.get_or_insert(format!("{} {id}", if state.is_empty() { "start" } else { "check" }));
-            }
+        exercises.extend(whole.into_iter().chain(of(stage)?));
+    }
+    let of_examples = workbook.examples.iter().map(|example| of(example)).collect::<Result<Vec<_>>>()?;
+    exercises.extend(of_examples.into_iter().flatten());
+    let width = exercises.iter().map(|exercise| exercise.id().len()).max().unwrap_or_default();
+    for exercise in exercises {
+        let id = exercise.id();
+        let state = match (done.contains(&id), exercise.copy(workbook).exists()) {
+            (true, _) => "done",
+            (false, true) => "started",
+            (false, false) => "",
+        };
+        counts.0 += u32::from(state == "done");
+        counts.1 += 1;
+        let line = format!("{id:<width$} {state:<8} {}", exercise.title);
+        let _ = writeln!(text, "{}", line.trim_end());
+        if state != "done" {
+            next.get_or_insert(format!("{} {id}", if state.is_empty() { "start" } else { "check" }));
         }
     }
     let next = next.map(|next| format!(" Next: cargo lab exercise {next}")).unwrap_or_default();
@@ -499,7 +509,7 @@ pub fn status(workbook: &Workbook) -> Result<String> {
 pub fn solution(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Result<String> {
     let solved = our_solution(workbook, exercise, peek, "exercise solution")?;
     Ok(diff::terminal(
-        &diff::of_files(&exercise.starting_point(workbook, &exercise.binary())?, &solved),
+        &diff::of_files(&exercise.starting_point(&exercise.binary())?, &solved),
         Extent::Folded,
     ))
 }
@@ -516,7 +526,7 @@ pub fn our_solution(
 ) -> Result<Files> {
     let id = exercise.id();
     if exercise.number == 0 || peek || done(workbook)?.contains(&id) {
-        return exercise.solved(workbook, &exercise.binary());
+        return exercise.solved(&exercise.binary());
     }
     Err(Error::new(format!("the check of {id} has not passed yet"))
         .evidence("it is more fun to find out yourself")
@@ -530,14 +540,13 @@ pub fn our_solution(
 /// # Errors
 /// If there is none, or it can't be read.
 pub fn working_copy(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<Files> {
-    let stage = Stage { folder: exercise.started(workbook)?, ..exercise.stage.clone() };
-    copies::files(&stage)
+    copies::files_in(&exercise.started(workbook)?)
 }
 
 /// One of an exercise's patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Patch {
-    /// From the stage to the starting point.
+    /// From the stage or the example to the starting point.
     Start,
     /// From the starting point to the solution.
     Solution,
@@ -550,11 +559,11 @@ pub enum Patch {
 pub fn save(workbook: &Workbook, exercise: &Exercise<'_>, patch: Patch) -> Result<String> {
     let (name, from) = match patch {
         Patch::Start => {
-            let mut files = copies::files(exercise.stage)?;
-            copies::rename(&mut files, exercise.stage, &exercise.binary());
+            let mut files = copies::files(exercise.program)?;
+            copies::rename(&mut files, exercise.program, &exercise.binary());
             ("start.patch", files)
         }
-        Patch::Solution => ("solution.patch", exercise.starting_point(workbook, &exercise.binary())?),
+        Patch::Solution => ("solution.patch", exercise.starting_point(&exercise.binary())?),
     };
     let file = exercise.folder.join(name);
     let text = diff::patch(&from, &working_copy(workbook, exercise)?);

@@ -41,8 +41,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         add(readme.clone(), "lesson", lesson);
         add(readme.clone(), "bookkeeping", bookkeeping);
         add(readme.clone(), "output", format!("```\n{}```\n", record::of(stage)?));
-        let exercises: Vec<_> = exercise::of(stage)?.iter().map(exercise::Exercise::markdown).collect();
-        add(readme, "exercises", exercises.join("\n"));
+        add(readme, "exercises", exercises(stage)?);
     }
     for tool in &workbook.tools {
         let readme = tool.folder.join("README.md");
@@ -50,7 +49,11 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         add(readme, "output", format!("```\n{}```\n", record::of(tool)?));
     }
     for example in &workbook.examples {
-        add(example.folder.join("README.md"), "output", format!("```\n{}```\n", record::of(example)?));
+        let readme = example.folder.join("README.md");
+        add(readme.clone(), "output", format!("```\n{}```\n", record::of(example)?));
+        if example.folder.join("exercises").exists() {
+            add(readme, "exercises", exercises(example)?);
+        }
     }
     add(docs.join("stages.md"), "stages", stages(workbook, |stage| format!("stages/{:02}.md", stage.number)));
     let page = |example: &Example| format!("examples/{}.md", example.name());
@@ -100,6 +103,12 @@ fn examples(workbook: &Workbook, link: impl Fn(&Example) -> String) -> String {
         let _ = writeln!(table, "| [{}]({}) | {title} | {text} |", example.name(), link(example));
     }
     table
+}
+
+/// The exercises of a stage or an example.
+fn exercises(program: &dyn Program) -> Result<String> {
+    let exercises: Vec<_> = exercise::of(program)?.iter().map(exercise::Exercise::markdown).collect();
+    Ok(exercises.join("\n"))
 }
 
 /// What a stage adds, what it probes, and how long a class takes for it.

@@ -1,40 +1,56 @@
-//! Copies of stages that somebody changes: a learner's, and the tests'. They have their own workspace, but the same
-//! dependencies and the same target folder, so building a copy takes no longer than rebuilding the stage.
+//! Copies of stages and examples that somebody changes: a learner's, and the tests'. They have their own workspace, but
+//! the same dependencies and the same target folder, so building a copy takes no longer than rebuilding the original.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{Error, OrCause, Result};
 
-use crate::workbook::{Program, Stage, Workbook};
+use crate::workbook::{Program, Workbook};
 
-/// A stage's files, by their paths in its folder.
+/// The files of a stage or an example, by their paths in its folder.
 pub type Files = Vec<(PathBuf, String)>;
 
-/// The files that make up a stage: its BPF source, its `main.rs`, its build script and its manifest, in this order.
+/// The files that make up a stage or an example; see [`files_in`].
 ///
 /// # Errors
 /// If a file can't be read.
-pub fn files(stage: &Stage) -> Result<Files> {
-    let [bpf, main] = stage.sources()?;
-    let read = |path: PathBuf| {
-        let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
-        Ok((path.strip_prefix(&stage.folder).unwrap_or(&path).to_owned(), text))
-    };
-    [bpf, main, stage.folder.join("build.rs"), stage.folder.join("Cargo.toml")]
-        .into_iter()
-        .map(read)
-        .collect()
+pub fn files(program: &dyn Program) -> Result<Files> {
+    files_in(program.folder())
 }
 
-/// Gives a copy its own name, for the package and the binary. It is not a stage any more.
-pub fn rename(files: &mut Files, stage: &Stage, name: &str) {
+/// The files that make up the program in this folder, in this order: its BPF source if it has one, its `main.rs`, its
+/// build script if it has one, its manifest, and its other modules.
+///
+/// # Errors
+/// If a file can't be read.
+pub fn files_in(folder: &Path) -> Result<Files> {
+    let listed = |sources: &str, end: &str| {
+        let entries = fs::read_dir(folder.join(sources)).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path()).filter(|path| path.to_string_lossy().ends_with(end));
+        paths.collect::<BTreeSet<_>>()
+    };
+    let main = folder.join("src/main.rs");
+    let modules = listed("src", ".rs").into_iter().filter(|path| *path != main);
+    let build = Some(folder.join("build.rs")).filter(|path| path.exists());
+    let bpf = listed("src/bpf", ".bpf.c").into_iter();
+    let paths = bpf.chain([main.clone()]).chain(build).chain([folder.join("Cargo.toml")]).chain(modules);
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
+        Ok((path.strip_prefix(folder).unwrap_or(&path).to_owned(), text))
+    };
+    paths.map(read).collect()
+}
+
+/// Gives a copy its own name, for the package and the binary. It is not a stage or an example any more.
+pub fn rename(files: &mut Files, program: &dyn Program, name: &str) {
     for (path, text) in files {
         if path.ends_with("Cargo.toml") {
             *text = text
-                .replace(stage.package(), name)
-                .replace(&format!("\"{}\"", stage.binary()), &format!("\"{name}\""));
+                .replace(program.package(), name)
+                .replace(&format!("\"{}\"", program.binary()), &format!("\"{name}\""));
         }
     }
 }
@@ -64,8 +80,7 @@ pub fn workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
     let read =
         |name: &str| fs::read_to_string(workbook.root.join(name)).or_cause(format!("cannot read {name}"));
     // Leave out incomplete copies, because Cargo would refuse to build any copy.
-    let is_whole =
-        |path: &Path| ["Cargo.toml", "build.rs", "src/main.rs"].iter().all(|file| path.join(file).exists());
+    let is_whole = |path: &Path| ["Cargo.toml", "src/main.rs"].iter().all(|file| path.join(file).exists());
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut members: Vec<_> = entries
         .filter(|path| is_whole(path))

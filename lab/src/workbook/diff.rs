@@ -14,9 +14,6 @@ use crate::workbook::{Stage, Workbook};
 /// How many unchanged lines to show around a change.
 const CONTEXT: usize = 3;
 
-/// The files of a stage to compare: the ones that people read, the BPF source and `main.rs`.
-const SOURCES: usize = 2;
-
 /// Items with different names count as one renamed item if this share of their text is the same.
 const ALIKE: f32 = 0.4;
 
@@ -179,7 +176,7 @@ pub fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Vec<FileDiff>> {
     Ok(of_files(&old, &new))
 }
 
-/// The sources of two stages or of copies of stages, as returned by [`copies::files`].
+/// The sources of two stages or of copies, as returned by [`copies::files`]: the files that people read.
 pub fn of_files(old: &Files, new: &Files) -> Vec<FileDiff> {
     let file = |((from, old), (to, new)): (&(PathBuf, String), &(PathBuf, String))| FileDiff {
         name: match from == to {
@@ -188,7 +185,7 @@ pub fn of_files(old: &Files, new: &Files) -> Vec<FileDiff> {
         },
         items: of_texts(old, new),
     };
-    old.iter().zip(new).take(SOURCES).map(file).collect()
+    old.iter().zip(new).filter(|(_, (path, _))| path.starts_with("src")).map(file).collect()
 }
 
 /// The items of two texts, matched by name.

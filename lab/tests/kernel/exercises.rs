@@ -46,6 +46,14 @@ const FAULTS: [(&str, &[&str]); 29] = [
     ("09.3", &["milestone 1 of 3 is missing: no line begins with"]),
 ];
 
+/// All exercises, except those to write a stage.
+fn exercises(workbook: &Workbook) -> Vec<Exercise<'_>> {
+    workbook
+        .programs()
+        .flat_map(|program| exercise::of(program).expect("the exercises can be read"))
+        .collect()
+}
+
 /// A test for each solution on the oldest and on the newest kernel, and for each starting point on the newest, because
 /// its fault is in the program and not in the kernel. With `LAB_SOAK=1`, both run on all kernels.
 pub fn trials(soak: bool) -> Vec<Trial> {
@@ -73,15 +81,15 @@ pub fn trials(soak: bool) -> Vec<Trial> {
             })
         }));
     };
-    for stage in &workbook.stages {
-        for exercise in exercise::of(stage).expect("the exercises can be read") {
-            for kernel in faulty {
-                trial(&exercise.id(), "start_fails", *kernel, name(&exercise, "start"), false);
-            }
-            for kernel in &kernels {
-                trial(&exercise.id(), "solution_passes", *kernel, name(&exercise, "solved"), true);
-            }
+    for exercise in exercises(&workbook) {
+        for kernel in faulty {
+            trial(&exercise.id(), "start_fails", *kernel, name(&exercise, "start"), false);
         }
+        for kernel in &kernels {
+            trial(&exercise.id(), "solution_passes", *kernel, name(&exercise, "solved"), true);
+        }
+    }
+    for stage in &workbook.stages {
         // The exercise to write the stage itself: its parent must not pass.
         if let Ok(parent) = workbook.parent(stage) {
             for kernel in faulty {
@@ -104,12 +112,10 @@ fn name(exercise: &Exercise<'_>, what: &str) -> String {
 fn boot(kernel: &str) -> Result<Vm> {
     let workbook = Workbook::read()?;
     let mut copies = Vec::new();
-    for stage in &workbook.stages {
-        for exercise in exercise::of(stage)? {
-            let (start, solved) = (name(&exercise, "start"), name(&exercise, "solved"));
-            copies.push((start.clone(), exercise.starting_point(&workbook, &start)?));
-            copies.push((solved.clone(), exercise.solved(&workbook, &solved)?));
-        }
+    for exercise in exercises(&workbook) {
+        let (start, solved) = (name(&exercise, "start"), name(&exercise, "solved"));
+        copies.push((start.clone(), exercise.starting_point(&start)?));
+        copies.push((solved.clone(), exercise.solved(&solved)?));
     }
     let mut machine = Machine { limit: BOOT_LIMIT, ..Machine::new(&workbook, kernel)? };
     machine.binaries.extend(variants::build(&workbook, "exercises", copies)?);

@@ -148,7 +148,7 @@ pub fn build(workbook: &Workbook, folder: &str, copies: Vec<(String, Files)>) ->
 impl Variant {
     fn files(&self, workbook: &Workbook) -> Result<Files> {
         if self.stage.contains('.') {
-            return exercise::find(workbook, self.stage)?.starting_point(workbook, self.name);
+            return exercise::find(workbook, self.stage)?.starting_point(self.name);
         }
         let stage = workbook.stage(self.stage)?;
         let mut files = copies::files(stage)?;
