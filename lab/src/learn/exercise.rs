@@ -238,17 +238,20 @@ pub fn wrap(text: &str, columns: usize) -> String {
     // What is between backticks is to be typed, so it stays on one line.
     const KEPT_SPACE: &str = "\u{a0}";
     let paragraph = |text: &str| {
-        if let Some(output) = text.strip_prefix("```\n").and_then(|text| text.trim_end().strip_suffix("```"))
-        {
-            return output.to_owned();
-        }
         let pieces = text.split('`').enumerate();
         let pieces = pieces
             .map(|(nth, piece)| if nth % 2 == 1 { piece.replace(' ', KEPT_SPACE) } else { piece.to_owned() });
         let text = pieces.collect::<Vec<_>>().join("`").replace('\n', " ");
         textwrap::fill(&text, columns).replace(KEPT_SPACE, " ") + "\n"
     };
-    text.split("\n\n").map(paragraph).collect::<Vec<_>>().join("\n")
+    let mut parts = Vec::new();
+    for (nth, part) in text.split("```").enumerate() {
+        match nth % 2 {
+            1 => parts.push(part.trim_start_matches('\n').to_owned()),
+            _ => parts.extend(part.trim().split("\n\n").filter(|text| !text.is_empty()).map(paragraph)),
+        }
+    }
+    parts.join("\n")
 }
 
 /// Applies a patch to one or more of these files.
@@ -577,7 +580,7 @@ mod tests {
 
     #[test]
     fn output_is_not_wrapped() {
-        let text = "We\ngot:\n\n```\none\n  two\n```\n\nSee `a b`.";
-        assert_eq!(wrap(text, 80), "We got:\n\none\n  two\n\nSee `a b`.\n");
+        let text = "We\ngot:\n\n```\n one\n\n  two\n```\n\nSee `a b`.";
+        assert_eq!(wrap(text, 80), "We got:\n\n one\n\n  two\n\nSee `a b`.\n");
     }
 }
