@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
@@ -10,11 +11,13 @@ use std::sync::Barrier;
 use std::time::Duration;
 use std::{iter, thread};
 
+use common::histogram::Histogram;
 use common::{Error, OrCause, Result};
+use memmap2::Mmap;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::{major, minor};
-use nix::unistd::sync;
+use nix::unistd::{Pid, gettid, sync};
 
 use crate::guest::demo;
 use crate::guest::null_blk::{NullBlk, long_enough};
@@ -29,7 +32,7 @@ use crate::shared::workload::Done;
 type Check = fn(&str) -> Result<String>;
 
 /// The checks by exercise.
-const CHECKS: [(&str, Check); 21] = [
+const CHECKS: [(&str, Check); 29] = [
     ("01.1", only_io),
     ("01.2", two_doors),
     ("02.1", both_counts),
@@ -51,7 +54,18 @@ const CHECKS: [(&str, Check); 21] = [
     ("09.1", to_the_last_thread),
     ("09.2", children),
     ("09.3", worst_files),
+    ("bigreads.1", failed_reads),
+    ("biolatency.1", only_what_somebody_waits_for),
+    ("bitehist.1", all_data),
+    ("bitesize.1", reads_or_writes),
+    ("hello_clone.1", processes_and_threads),
+    ("hello_perf_output.1", all_losses),
+    ("page_cache_scenario.1", a_first_read_that_misses),
+    ("tracex3.1", half_of_the_requests),
 ];
+
+/// How often to repeat a check in which the kernel did not show some calls, as a preemptible kernel sometimes does.
+const TRIES: usize = 30;
 
 /// How many lines of a program's output to show as evidence.
 const SHOWN: usize = 12;
@@ -81,6 +95,17 @@ fn watch_while<T>(argv: &[&str], work: impl FnOnce() -> Result<T>) -> Result<(Ob
     let seen = program.end(Signal::SIGINT)?;
     succeeded(&seen)?;
     Ok((seen, done))
+}
+
+/// Like [`watch_while`], but tries again if the kernel did not show some calls, which the program reports.
+fn watch_all<T>(argv: &[&str], work: impl Fn() -> Result<T>) -> Result<(Observation, T)> {
+    for _ in 1..TRIES {
+        let (seen, done) = watch_while(argv, &work)?;
+        if !seen.stderr.contains("the kernel did not run the programs for") {
+            return Ok((seen, done));
+        }
+    }
+    watch_while(argv, work)
 }
 
 fn succeeded(seen: &Observation) -> Result<()> {
@@ -978,6 +1003,260 @@ fn of_four_threads(binary: &str) -> Result<String> {
     expect_files(3, &files[..files.len() - 1], &seen)?;
     files.iter().map(|file| &file.path).try_for_each(fs::remove_file).or_cause("cannot remove a file")?;
     Ok(format!("and so are the {worst} worst of {PAGES} files that {THREADS} threads read together"))
+}
+
+fn failed_reads(binary: &str) -> Result<String> {
+    const SIZE: usize = 2 << 20;
+    let read = |path: &str, size: usize| -> Result<io::Result<usize>> {
+        Ok(File::open(path).or_cause(format!("cannot open {path}"))?.read(&mut vec![1; size]))
+    };
+    let (seen, ()) = watch_all(&[binary], || {
+        // A folder can't be read: that is the error EISDIR, 21.
+        let failed = [read("/", SIZE)?, read("/", 64)?];
+        read("/dev/zero", SIZE)?.or_cause("cannot read zeros")?;
+        let is_21 = |read: &io::Result<usize>| {
+            read.as_ref().is_err_and(|error| error.raw_os_error() == Some(21))
+        };
+        match failed.iter().all(is_21) {
+            true => Ok(()),
+            false => Err(Error::new("the kernel reads a folder as if it were a file")),
+        }
+    })?;
+    let pid = process::id();
+    let own = |line: &str| {
+        let cells: Vec<_> = line.split_whitespace().collect();
+        cells.get(1).filter(|cell| cell.parse() == Ok(pid)).map(|_| cells[2..].join(" "))
+    };
+    let mut own: Vec<_> = seen.stdout.lines().filter_map(own).collect();
+    own.sort();
+    expect(
+        own == [SIZE.to_string(), "error 21".to_owned()],
+        format!(
+            "process {pid} asked for 2 MiB twice: it got {SIZE} bytes and error 21, and not {}",
+            own.join(", ")
+        ),
+        &seen,
+    )?;
+    Ok(format!("the read of {SIZE} bytes and the large one that failed with error 21, and no other"))
+}
+
+fn only_what_somebody_waits_for(binary: &str) -> Result<String> {
+    const ALONE: u64 = 3;
+    let _without = WithoutFs::new()?;
+    let disk = File::options().write(true).open(RAW_DEVICE).or_cause("cannot open the disk")?;
+    let writes = || Ok::<_, Error>(truth::disk_reads_and_writes()?.1);
+    let (seen, done) = watch_all(&[binary, "-S", "-F", "-j"], || {
+        let before = writes()?;
+        (0..ALONE).try_for_each(|nth| disk.write_all_at(&[1; 4096], nth << 20)).or_cause("cannot write")?;
+        // The kernel begins to write the pages, but nobody waits for them.
+        posix_fadvise(&disk, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).or_cause("cannot write")?;
+        while writes()? < before + ALONE {
+            thread::yield_now();
+        }
+        io(&["write", RAW_DEVICE])
+    })?;
+    let kinds = seen.stdout.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let kinds: Vec<_> =
+        kinds.flat_map(|interval| interval["latency"].as_array().cloned()).flatten().collect();
+    let flags = |kind: &serde_json::Value| kind["flags"].as_str().unwrap_or_default().to_owned();
+    let (sync, other): (Vec<_>, Vec<_>) = kinds.iter().partition(|kind| flags(kind).contains("Sync"));
+    let other: Vec<_> = other.into_iter().map(flags).collect();
+    expect(other.is_empty(), format!("-S -F shows requests without Sync: {}", other.join(", ")), &seen)?;
+    let count: u64 = sync.iter().filter_map(|kind| kind["count"].as_u64()).sum();
+    expect(
+        count == done.count,
+        format!("io waited for each of its {} writes, and -S counts {count}", done.count),
+        &seen,
+    )?;
+    let warning = format!("warning: {ALONE} requests are not counted: nobody waits for them");
+    expect(seen.stderr.contains(&warning), format!("no line says: {warning}"), &seen)?;
+    Ok(format!("{count} writes that io waited for, and {ALONE} left out that nobody waited for"))
+}
+
+fn all_data(binary: &str) -> Result<String> {
+    const KIB: u64 = 14;
+    let _without = WithoutFs::new()?;
+    let (seen, done) = watch_all(&[binary], || {
+        let small = io(&["write", RAW_DEVICE, "--size", "512", "--count", "7"])?;
+        Ok([small, io(&["write", RAW_DEVICE, "--size", "3584", "--count", "3"])?])
+    })?;
+    let [requests, bytes] =
+        [done.iter().map(|done| done.count).sum(), done.iter().map(|done| done.bytes).sum::<u64>()];
+    expect(
+        truth::histogram(&seen.stdout).count() == requests,
+        format!("the disk got {requests} requests, and the histogram has another number"),
+        &seen,
+    )?;
+    expect(
+        number(&seen, "Data: ", " KiB") == Some(KIB),
+        format!("{bytes} bytes are {KIB} KiB, but no line says: Data: {KIB} KiB"),
+        &seen,
+    )?;
+    Ok(format!("{requests} requests with {KIB} KiB, also if many of them are smaller than 1 KiB"))
+}
+
+fn reads_or_writes(binary: &str) -> Result<String> {
+    let file = format!("{FS_MOUNT}/{binary}");
+    io(&["read-warm", &file, "--count", "64"])?;
+    sync();
+    let (seen, done) = watch_all(&[binary], || {
+        let cold = io(&["read-cold", &file, "--count", "64"])?;
+        Ok([cold, io(&["read-direct", RAW_DEVICE])?, io(&["write", RAW_DEVICE])?])
+    })?;
+    fs::remove_file(&file).or_cause("cannot remove the file")?;
+    let counts = truth::histograms(&seen.stdout);
+    for done in &done {
+        let count = counts.get(&done.pid).map_or(0, Histogram::count);
+        let (reads, writes) = if done.kind == "write" { (0, count) } else { (count, 0) };
+        let mut lines =
+            seen.stdout.lines().skip_while(|line| !line.starts_with(&format!("PID: {} ", done.pid)));
+        let line = format!("Reads: {reads}, writes: {writes}");
+        let found = lines.nth(1).unwrap_or_default();
+        expect(
+            count > 0 && found == line,
+            format!("process {} did {}, so its second line is {line}, and not {found}", done.pid, done.kind),
+            &seen,
+        )?;
+    }
+    Ok("buffered reads, direct reads and direct writes, each kind by its operation".to_owned())
+}
+
+fn processes_and_threads(binary: &str) -> Result<String> {
+    // The main thread starts a thread, and the thread starts a process.
+    let (seen, started) = watch_while(&[binary], || {
+        let thread = thread::spawn(|| output(&mut Command::new("true")).map(|_| gettid()));
+        thread.join().map_err(|_| Error::new("a thread panicked"))?
+    })?;
+    let by = |thread: Pid| -> Vec<&str> {
+        let lines = seen.lines().into_iter().filter(|line| line.pid == thread.as_raw() as u32);
+        lines.filter_map(|line| line.message.strip_prefix("Hello, World! ")).collect()
+    };
+    for (starter, who, what) in [(gettid(), "main", "A new thread"), (started, "other", "A new process")] {
+        let found = by(starter);
+        expect(
+            found == [what],
+            format!(
+                "the {who} thread, {starter}, started {}, and not: {}",
+                what.to_lowercase(),
+                found.join(", ")
+            ),
+            &seen,
+        )?;
+    }
+    Ok("a thread that the main thread started, and a process that the other thread started".to_owned())
+}
+
+fn all_losses(binary: &str) -> Result<String> {
+    const FORKS: u64 = 224;
+    let script = format!("i=0; while [ $i -lt {FORKS} ]; do (:); i=$((i + 1)); done");
+    let mut verdicts = Vec::new();
+    for channel in [&[][..], &["--ringbuf"]] {
+        let program = Running::start(&[&[binary, "--pages", "1"], channel].concat())?;
+        let pid = program.pid();
+        kill(pid, Signal::SIGSTOP).or_cause("cannot stop the program")?;
+        output(Command::new("sh").args(["-c", &script]))?;
+        // It ends as soon as it continues, before another event can follow.
+        kill(pid, Signal::SIGINT).or_cause("cannot signal the program")?;
+        let seen = program.end(Signal::SIGCONT)?;
+        succeeded(&seen)?;
+        let last = seen.stdout.lines().rev().find_map(|line| line.strip_prefix("Events received: "));
+        let counts = last.and_then(|line| {
+            let (received, rest) = line.split_once(", not sent: ")?;
+            let not_sent = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+            Some((received.parse::<u64>().ok()?, not_sent.parse::<u64>().ok()?))
+        });
+        expect(counts.is_some(), "no line says: Events received: N, not sent: N", &seen)?;
+        let (received, not_sent) = counts.unwrap_or_default();
+        // The shell is one more, and the kernel may start threads.
+        expect(
+            (FORKS + 1..2 * FORKS).contains(&(received + not_sent)),
+            format!(
+                "a shell started {FORKS} processes while the program slept; {received} events were received, and \
+                 {not_sent} count as not sent"
+            ),
+            &seen,
+        )?;
+        verdicts.push(format!("{received} received and {not_sent} not sent"));
+    }
+    Ok(format!(
+        "of the events of {FORKS} processes, {}; through the ring buffer, {}",
+        verdicts[0], verdicts[1]
+    ))
+}
+
+fn a_first_read_that_misses(binary: &str) -> Result<String> {
+    const MISS: &str = "page cache miss";
+    let run = |arguments: &[&str]| -> Result<Observation> {
+        let output = Command::new(binary).args(arguments).output().or_cause("cannot start the program")?;
+        let [stdout, stderr] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        Ok(Observation { stdout, stderr, status: output.status })
+    };
+    let seen = run(&[])?;
+    succeeded(&seen)?;
+    let has_miss = |half: fn((&str, &str)) -> bool| {
+        seen.stdout.lines().filter_map(|line| line.split_once(" |")).any(half)
+    };
+    expect(
+        has_miss(|(first, _)| first.contains(MISS)),
+        "the first read of a new file misses no page",
+        &seen,
+    )?;
+    expect(!has_miss(|(_, second)| second.contains(MISS)), "the second read misses a page, too", &seen)?;
+    let file = format!("{FS_MOUNT}/{binary}");
+    io(&["read-warm", &file])?;
+    let (map, byte) = mapped(&file)?;
+    let seen = run(&["--file", &file])?;
+    drop(map);
+    fs::remove_file(&file).or_cause("cannot remove the file")?;
+    expect(
+        !seen.status.success(),
+        format!(
+            "a process has mapped the file with the byte {byte}, so the first read can't miss, but the program succeeds"
+        ),
+        &seen,
+    )?;
+    Ok("a first read that misses and a second that does not, and an error if the first cannot miss"
+        .to_owned())
+}
+
+/// A file in the memory of this process, with its first byte, which brings its page into the process. As long as this
+/// exists, the kernel can't take the page out of the page cache.
+#[allow(unsafe_code)]
+fn mapped(file: &str) -> Result<(Mmap, u8)> {
+    let cannot = || format!("cannot map {file}");
+    // SAFETY: nobody shortens the check's own file.
+    let map = unsafe { Mmap::map(&File::open(file).or_cause(cannot())?) }.or_cause(cannot())?;
+    let first = *map.first().ok_or_else(|| Error::new(cannot()))?;
+    Ok((map, first))
+}
+
+fn half_of_the_requests(binary: &str) -> Result<String> {
+    const US: u64 = 21_000;
+    const HALF: &str = "Half of the requests took ";
+    let _without = WithoutFs::new()?;
+    let disk = NullBlk::new(binary, Duration::from_micros(US))?;
+    let device = disk.device.display().to_string();
+    let half = |arguments: &[&str]| -> Result<(Observation, String)> {
+        let (seen, _) = watch_all(&[&[binary], arguments].concat(), || io(&["write", &device]))?;
+        let half = seen.stdout.lines().find_map(|line| line.strip_prefix(HALF)).map(str::to_owned);
+        expect(half.is_some(), format!("no line says: {HALF}..."), &seen)?;
+        Ok((seen, half.unwrap_or_default()))
+    };
+    let limits: [(&str, &str); 2] = [("10000000", "less than 10000000 us"), ("100", "9500 us or longer")];
+    for (width, right) in limits {
+        let (seen, half) = half(&["--linear", width])?;
+        expect(half == right, format!("each took 21 ms: that is {right}, and not {half}"), &seen)?;
+    }
+    let (seen, half) = half(&[])?;
+    let limit =
+        half.strip_prefix("less than ").and_then(|half| half.strip_suffix(" us")?.parse::<u64>().ok());
+    expect(
+        limit.is_some_and(|limit| limit > US),
+        format!("each took 21 ms or longer, and not {half}"),
+        &seen,
+    )?;
+    Ok(format!("half of the requests took {half}, on a disk that takes 21 ms"))
 }
 
 #[cfg(test)]

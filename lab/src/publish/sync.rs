@@ -51,9 +51,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     for example in &workbook.examples {
         let readme = example.folder.join("README.md");
         add(readme.clone(), "output", format!("```\n{}```\n", record::of(example)?));
-        if example.folder.join("exercises").exists() {
-            add(readme, "exercises", exercises(example)?);
-        }
+        add(readme, "exercises", exercises(example)?);
     }
     add(docs.join("stages.md"), "stages", stages(workbook, |stage| format!("stages/{:02}.md", stage.number)));
     let page = |example: &Example| format!("examples/{}.md", example.name());
