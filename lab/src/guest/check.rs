@@ -1014,9 +1014,8 @@ fn failed_reads(binary: &str) -> Result<String> {
         // A folder can't be read: that is the error EISDIR, 21.
         let failed = [read("/", SIZE)?, read("/", 64)?];
         read("/dev/zero", SIZE)?.or_cause("cannot read zeros")?;
-        let is_21 = |read: &io::Result<usize>| {
-            read.as_ref().is_err_and(|error| error.raw_os_error() == Some(21))
-        };
+        let is_21 =
+            |read: &io::Result<usize>| read.as_ref().is_err_and(|error| error.raw_os_error() == Some(21));
         match failed.iter().all(is_21) {
             true => Ok(()),
             false => Err(Error::new("the kernel reads a folder as if it were a file")),
