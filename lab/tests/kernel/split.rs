@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use lab::guest::device_mapper::Linear;
 use lab::guest::null_blk::NullBlk;
-use lab::guest::running::Running;
 use lab::guest::truth;
-use nix::sys::signal::Signal;
 
-use crate::guest::{io, quiet};
+use crate::guest::{quiet, watch};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![stages_count_durations_that_end_before_the_last_piece];
@@ -35,23 +33,20 @@ pub fn with_split(mut run: impl FnMut(&str, u64)) {
 fn stages_count_durations_that_end_before_the_last_piece() {
     quiet();
     // What 04 and 05 do at an end is what 06 does.
-    let mut too_short = [3, 6].map(|number| (number, 0));
-    with_split(|disk, size| {
-        let stages = too_short.map(|(number, _)| Running::start(&[&format!("stage{number:02}")]).unwrap());
-        let done = io(&format!("write {disk} --count 1 --size {size}"));
-        for (stage, (number, too_short)) in stages.into_iter().zip(&mut too_short) {
-            let seen = stage.end(Signal::SIGINT).unwrap();
+    for number in [3, 6] {
+        let mut too_short = 0;
+        with_split(|disk, size| {
+            let (seen, done) =
+                watch(&format!("stage{number:02}"), &format!("write {disk} --count 1 --size {size}"));
             let events = truth::events(&seen).unwrap();
             let [duration] = truth::durations(&events)[..] else { panic!("{}", seen.stdout) };
             let counted = truth::unpaired(&seen).unwrap().too_short.unwrap();
             let is_too_short = Duration::from_nanos(duration) < PIECES[2];
             assert!(u64::from(is_too_short) <= counted && counted <= 1, "{}", seen.stdout);
             assert!(duration <= done.last_ns - done.first_ns, "{}", seen.stdout);
-            assert!(*number < 4 || truth::slowest(&seen).unwrap().duration() == duration, "{}", seen.stdout);
-            *too_short += counted;
-        }
-    });
-    for (number, too_short) in too_short {
+            assert!(number < 4 || truth::slowest(&seen).unwrap().duration() == duration, "{}", seen.stdout);
+            too_short += counted;
+        });
         assert!(too_short > 0, "stage {number}: a bio whose last piece was not its own ended right");
     }
 }
