@@ -81,6 +81,8 @@ fn searching_finds_a_function() {
     browser.press("/");
     browser.until("document.activeElement.id === 'mdbook-searchbar'");
     browser.call("Input.insertText", json!({ "text": "bio_endio" }));
+    // Inserted text comes without a key, but the page searches when a key is released.
+    browser.press("Shift");
     browser.until("document.querySelector('#mdbook-searchresults a')");
     let results =
         browser.eval("[...document.querySelectorAll('#mdbook-searchresults a')].map((a) => a.pathname)");
