@@ -21,6 +21,7 @@ pub mod libbpf_log;
 pub mod preflight;
 pub mod probe;
 pub mod record;
+pub mod refusal;
 pub mod report;
 pub mod stop;
 pub mod symbols;

@@ -128,7 +128,6 @@ const ONCE: &[&str] = &[
     "a_function_that_cannot_be_probed",
     "none_of_several_functions",
     "a_tracepoint_that_does_not_exist",
-    "a_program_that_the_verifier_refuses",
     "lockdown_at_run_time",
     "stage09_explains_what_it_cannot_watch",
     "bitehist_and_bitesize_end_in_every_way",
@@ -162,7 +161,6 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().collect();
     match &arguments[1..] {
         [flag, case] if flag == "--in-guest" => in_guest(case),
-        [flag, rest @ ..] if flag == "--load" => situations::load(rest),
         _ => on_host(&Arguments::from_args()),
     }
 }
@@ -353,7 +351,7 @@ fn boot(kernel: &str, append: &str) -> Result<Vm> {
     let this = std::env::current_exe().or_cause("cannot find ourselves")?;
     std::fs::copy(this, &ourselves).or_cause("cannot copy ourselves")?;
     machine.binaries.extend([ourselves, SETPRIV.find()?, DMSETUP.find()?]);
-    for name in ["shout", "refused", "nested"] {
+    for name in ["shout", "nested"] {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
     }

@@ -63,6 +63,15 @@ const VARIANTS: &[Variant] = &[
         edits: &[("max_entries, 4096", "max_entries, 1")],
     },
     Variant {
+        name: "stage03-unchecked",
+        stage: "03",
+        source: None,
+        edits: &[(
+            "\tif (!start_time)\n\t\treturn 0; /* it came before us, or it is a part or a copy of another bio */\n",
+            "",
+        )],
+    },
+    Variant {
         name: "stage06-one",
         stage: "06",
         source: None,

@@ -1,0 +1,432 @@
+//! The mistakes that we recognize, as data. To add one, add an entry here, and a case to `lab/clinic`.
+//!
+//! The names in braces stand for what the message says, and for these:
+//!
+//! | name | stands for |
+//! |---|---|
+//! | `register` | the number of the register |
+//! | `variable` | the pointer's name in backticks, or *the pointer in R6* |
+//! | `name` | the pointer's name, or `pointer` |
+//! | `line` | *line 54*, or *this line* |
+//! | `helper` | the helper that the refused instruction calls |
+//! | `room` | how many bytes there are from the stack offset of the message to the stack's end |
+
+/// A mistake.
+#[derive(Debug)]
+pub struct Kind {
+    /// Its name. The case of the clinic has the same.
+    pub name: &'static str,
+    /// The number of the case.
+    pub case: Option<&'static str>,
+    /// What the verifier or libbpf says, line by line. See [`crate::refusal::pattern`].
+    pub says: &'static [&'static str],
+    /// What else must be true.
+    pub given: Option<Given>,
+    /// The verifier finds it after it has followed all paths, so the last source line of its log has nothing to do with
+    /// it.
+    pub is_everywhere: bool,
+    /// What is wrong, as the end of a sentence.
+    pub cause: &'static str,
+    /// Why the kernel refuses that, in one or two sentences.
+    pub why: &'static str,
+    /// What to do.
+    pub cure: &'static str,
+}
+
+/// What only the rest of the log shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// The path reserves a record of a ring buffer.
+    Reserved,
+    /// The refused instruction submits or discards a record, and so does an earlier one on the path.
+    ReleasedTwice,
+    /// The register pointed into a record of a ring buffer that has been submitted or discarded.
+    Released,
+    /// The refused instruction is in a function that is not static.
+    Global,
+    /// An access that begins on the stack ends beyond it.
+    Overrun,
+}
+
+/// What most kinds have in common.
+const KIND: Kind =
+    Kind { name: "", case: None, says: &[], given: None, is_everywhere: false, cause: "", why: "", cure: "" };
+
+/// What we answer to everything else.
+pub const UNKNOWN: Kind = Kind {
+    name: "unknown",
+    cause: "we do not know its words",
+    why: "The workbook has no explanation for this message, so read the last lines of the log yourself.",
+    cure: "run it again with --verbose, and read the verifier's log from its end",
+    ..KIND
+};
+
+/// All kinds. Of several that match, the first one counts.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "null-test",
+        case: Some("01"),
+        says: &[
+            "R{register} invalid mem access 'map_value_or_null'",
+            "R{register} type=map_value_or_null expected={expected}",
+            "R{register} pointer arithmetic on map_value_or_null prohibited, null-check it first",
+        ],
+        cause: "{variable} may be NULL",
+        why: "A lookup returns NULL if the map does not have the key, and {line} uses the pointer without a test.",
+        cure: "test the pointer between the lookup and {line}:\n    if (!{name})\n            return 0;",
+        ..KIND
+    },
+    Kind {
+        name: "null-test",
+        case: Some("01"),
+        says: &[
+            "R{register} invalid mem access 'ringbuf_mem_or_null'",
+            "R{register} invalid mem access 'alloc_mem_or_null'",
+            "R{register} invalid mem access 'mem_or_null'",
+        ],
+        given: Some(Given::Reserved),
+        cause: "{variable} may be NULL",
+        why: "bpf_ringbuf_reserve() returns NULL if the ring buffer is full, and {line} uses the pointer without a test.",
+        cure: "test the pointer between bpf_ringbuf_reserve() and {line}:\n    if (!{name})\n            return 0;",
+        ..KIND
+    },
+    Kind {
+        name: "record-released-twice",
+        case: Some("12"),
+        says: &["R{register} type=inv expected={expected}", "R{register} type=scalar expected={expected}"],
+        given: Some(Given::ReleasedTwice),
+        cause: "a path submits or discards a record twice",
+        why: "After bpf_ringbuf_submit() or bpf_ringbuf_discard(), the record is no longer yours, and {line} gives it back once more.",
+        cure: "on each path, submit or discard the record once: return after the first, or use else",
+        ..KIND
+    },
+    Kind {
+        name: "record-used-after",
+        case: Some("11"),
+        says: &["R{register} invalid mem access 'inv'", "R{register} invalid mem access 'scalar'"],
+        given: Some(Given::Released),
+        cause: "{variable} is used after it was submitted or discarded",
+        why: "bpf_ringbuf_submit() and bpf_ringbuf_discard() give the record back. From then on, its reader or another event may have the memory.",
+        cure: "read everything that you need before you submit or discard the record",
+        ..KIND
+    },
+    Kind {
+        name: "kernel-pointer",
+        case: Some("02"),
+        says: &["R{register} invalid mem access 'inv'", "R{register} invalid mem access 'scalar'"],
+        cause: "to the verifier, {variable} is a number and not a pointer",
+        why: "The verifier does not know what is at this address, whatever type it has in C. The arguments of a kprobe are \
+              such numbers, and so is each pointer that bpf_probe_read_kernel() copied.",
+        cure: "copy the field with BPF_CORE_READ({name}, FIELD); or use fentry or tp_btf, whose arguments the verifier knows",
+        ..KIND
+    },
+    Kind {
+        name: "value-size",
+        case: Some("03"),
+        says: &["invalid access to map value, value_size={size} off={offset} size={length}\n\
+             R{register} min value is outside of the allowed memory range"],
+        cause: "{line} reaches beyond the value of a map",
+        why: "The value has {size} bytes, and {line} uses {length} bytes from byte {offset} on. (Global variables are the \
+              value of a map, too.)",
+        cure: "set the map's __type(value, ...) to the type that you use, or use only what the value has",
+        ..KIND
+    },
+    Kind {
+        name: "array-index",
+        case: Some("04"),
+        says: &["invalid access to map value, value_size={size} off={offset} size={length}\n\
+             R{register} max value is outside of the allowed memory range"],
+        cause: "the index in {line} may be too large",
+        why: "For the largest number that the index can be, {line} uses {length} bytes from byte {offset} on, and there are \
+              only {size} bytes. (Global variables are the value of a map, too.)",
+        cure: "compare the index with the array's length before you use it: if (index < LENGTH)",
+        ..KIND
+    },
+    Kind {
+        name: "array-index",
+        case: Some("04"),
+        says: &[
+            "R{register} unbounded memory access, make sure to bounds check any such access",
+            "R{register} unbounded memory access, make sure to bounds check any array access into a map",
+            "R{register} min value is negative, either use unsigned index or do a if (index >=0) check.",
+            "math between map_value pointer and register with unbounded min value is not allowed",
+        ],
+        cause: "nothing limits the index in {line}",
+        why: "The verifier follows every value that the index can have, and some of them are outside of the array.",
+        cure: "use an unsigned index, and compare it with the array's length before you use it: if (index < LENGTH)",
+        ..KIND
+    },
+    Kind {
+        name: "buffer-too-small",
+        case: Some("05"),
+        says: &[
+            "invalid indirect access to stack R{register} off={offset} size={length}",
+            "invalid write to stack R{register} off={offset} size={length}",
+            "invalid read from stack R{register} off={offset} size={length}",
+            "invalid stack type R{register} off={offset} access_size={length}",
+        ],
+        given: Some(Given::Overrun),
+        cause: "{helper}() would use memory beyond a variable on the stack",
+        why: "R{register} points to the stack, {room} bytes before its end, and the size in this call is {length}.",
+        cure: "pass the size of the buffer itself, sizeof(BUFFER), or make the buffer larger",
+        ..KIND
+    },
+    Kind {
+        name: "stack-uninitialized",
+        says: &[
+            "invalid indirect read from stack R{register} off {offset}+{byte} size {length}",
+            "invalid indirect read from stack off {offset}+{byte} size {length}",
+            "invalid read from stack R{register} off {offset}+{byte} size {length}",
+            "invalid read from stack off {offset}+{byte} size {length}",
+        ],
+        cause: "part of a variable on the stack has no value yet",
+        why: "Of the {length} bytes that {line} reads, byte {byte} was never written. It may be the space that the compiler \
+              leaves between two fields of a struct.",
+        cure: "clear the variable before you fill it: __builtin_memset(&VARIABLE, 0, sizeof(VARIABLE))",
+        ..KIND
+    },
+    Kind {
+        name: "endless-loop",
+        case: Some("06"),
+        says: &["infinite loop detected at insn {instruction}"],
+        cause: "a loop may never end",
+        why: "The verifier came to the same instruction twice and knew the same about all registers, so nothing that it can \
+              see brings the loop to an end.",
+        cure: "count the rounds, and limit them with a constant: for (int i = 0; i < 32 && ...; i++)",
+        ..KIND
+    },
+    Kind {
+        name: "too-complex",
+        says: &[
+            "BPF program is too large. Processed {count} insn",
+            "The sequence of {count} jumps is too complex to analyze.",
+            "The sequence of {count} jumps is too complex.",
+        ],
+        is_everywhere: true,
+        cause: "it has too many paths to follow them all",
+        why: "The verifier follows every path and each round of every loop, and gives up after a million instructions.",
+        cure: "make loops shorter, or use bpf_loop() (Linux 5.17), whose body the verifier looks at only once",
+        ..KIND
+    },
+    Kind {
+        name: "stack-size",
+        case: Some("07"),
+        says: &["combined stack size of {calls} calls is {size}. Too large"],
+        is_everywhere: true,
+        cause: "its functions need too much stack together",
+        why: "{calls} functions that call each other need {size} bytes, and there are 512 for all of them.",
+        cure: "keep the largest variable in a per-CPU array with one entry instead of on the stack, or make it smaller",
+        ..KIND
+    },
+    Kind {
+        name: "record-not-released",
+        case: Some("08"),
+        says: &["Unreleased reference id={id} alloc_insn={instruction}"],
+        given: Some(Given::Reserved),
+        cause: "a path to the end neither submits nor discards {variable}",
+        why: "A record that bpf_ringbuf_reserve() gave you blocks the ring buffer until you submit or discard it, so every \
+              path must do one of the two.",
+        cure: "discard it on the path that ends without an event: bpf_ringbuf_discard({name}, 0);",
+        ..KIND
+    },
+    Kind {
+        name: "helper-not-allowed",
+        case: Some("09"),
+        says: &["unknown func {helper}#{number}", "program of this type cannot use helper {helper}#{number}"],
+        cause: "a program of this type may not call {helper}()",
+        why: "Each type of program has its own list of helpers, and this kernel's list for the type that SEC() names does \
+              not have {helper}().",
+        cure: "read in the helper's documentation which types may call it, and use one of these, or another helper",
+        ..KIND
+    },
+    Kind {
+        name: "helper-missing",
+        case: Some("20"),
+        says: &["invalid func unknown#{number}"],
+        cause: "this kernel has no helper with the number {number}",
+        why: "Newer kernels have more helpers, and the number of this one is larger than any that this kernel has.",
+        cure: "use a helper that all your kernels have, or ask before you call: bpf_core_enum_value_exists()",
+        ..KIND
+    },
+    Kind {
+        name: "gpl-only",
+        case: Some("10"),
+        says: &["cannot call GPL-restricted function from non-GPL compatible program"],
+        cause: "its license does not permit {helper}()",
+        why: "The kernel lets only programs under a license that is compatible with the GPL call {helper}(), and reads the \
+              license from the section \"license\".",
+        cure: "if you may, change it: char LICENSE[] SEC(\"license\") = \"GPL\"; or \"Dual MIT/GPL\", \"Dual BSD/GPL\"",
+        ..KIND
+    },
+    Kind {
+        name: "field-missing",
+        case: Some("22"),
+        says: &["failed to resolve CO-RE relocation <{what}> [{id}] {field} ({_})"],
+        cause: "this kernel has no {field}",
+        why: "libbpf looked for it in the kernel's types, didn't find it, and made the instruction invalid. The verifier \
+              came to this instruction.",
+        cure: "ask before you use it: if (bpf_core_field_exists(...)); or bpf_core_type_exists(...) for a type",
+        ..KIND
+    },
+    Kind {
+        name: "function-missing",
+        case: Some("21"),
+        says: &["prog '{program}': failed to find kernel BTF type ID of '{function}': {error}"],
+        cause: "this kernel has no function {function}() that {program} could attach to",
+        why: "A program for fentry, fexit or tp_btf needs the function's types. If the compiler inlined the function, or \
+              this kernel does not have it, there are none.",
+        cure: "look for a function that is there: grep ' PART_OF_ITS_NAME' /proc/kallsyms",
+        ..KIND
+    },
+    Kind {
+        name: "map-type-missing",
+        case: Some("24"),
+        says: &["map '{map}': failed to create: {error}EINVAL{_}"],
+        cause: "this kernel cannot make the map {map}",
+        why: "Either the kernel does not know this type of map yet, or the type does not permit the map's sizes or flags.",
+        cure: "compare the map's type, key_size, value_size, max_entries and map_flags with the documentation of the type",
+        ..KIND
+    },
+    Kind {
+        name: "kernel-types-missing",
+        says: &[
+            "kernel BTF is missing at '{path}', was CONFIG_DEBUG_INFO_BTF enabled?",
+            "failed to find valid kernel BTF",
+        ],
+        cause: "this kernel has no type information (BTF)",
+        why: "CO-RE, fentry and tp_btf need the kernel's types.",
+        cure: "boot a kernel built with CONFIG_DEBUG_INFO_BTF, as all large distributions do",
+        ..KIND
+    },
+    Kind {
+        name: "global-function",
+        case: Some("25"),
+        says: &[
+            "Arg#{argument} type PTR in {function}() is not supported yet.",
+            "R{register} invalid mem access 'mem_or_null'",
+        ],
+        given: Some(Given::Global),
+        cause: "a function that is not static uses a pointer that may be NULL",
+        why: "The verifier checks a function that is not static only once, for every argument that its types permit, and a pointer may be NULL. (Linux 5.10 permits no pointers at all.)",
+        cure: "test the pointer in the function, or make the function static: then the verifier checks it at each call",
+        ..KIND
+    },
+    Kind {
+        name: "kernel-write",
+        case: Some("14"),
+        says: &["only read is supported"],
+        cause: "{line} writes to the kernel's memory",
+        why: "A tracing program may read what belongs to the kernel, and the verifier knows these pointers, but it may change only its own maps and stack.",
+        cure: "keep the value in a map or a variable of your own; to change what the kernel does, a tracing program is the wrong tool",
+        ..KIND
+    },
+    Kind {
+        name: "helper-argument",
+        case: Some("15"),
+        says: &["R{register} type={type} expected={expected}"],
+        cause: "argument {register} of {helper}() is not what it expects",
+        why: "{helper}() expects a pointer to memory that the verifier knows, such as your stack or the value of a map. Here it gets `{type}`; `inv` or `scalar` is a number.",
+        cure: "put the value into a variable, and pass the variable's address: &key",
+        ..KIND
+    },
+    Kind {
+        name: "pointer-arithmetic",
+        case: Some("16"),
+        says: &[
+            "R{register} pointer arithmetic with {operator} operator prohibited",
+            "R{register} bitwise operator {operator} on pointer",
+            "R{register} 32-bit pointer arithmetic prohibited",
+        ],
+        cause: "{line} calculates with a pointer as if it were a number",
+        why: "The verifier keeps track of what a pointer points to, so it permits only to add and subtract. After any other operation, the result would point anywhere.",
+        cure: "copy the pointer as a number first: bpf_probe_read_kernel(&number, sizeof(number), &ctx[0])",
+        ..KIND
+    },
+    Kind {
+        name: "argument-missing",
+        case: Some("13"),
+        says: &["func '{function}' doesn't have {nth}-th argument"],
+        cause: "{function}() has fewer arguments than {program} names",
+        why: "The arguments of an fentry, fexit or tp_btf program are those of the kernel's function, and this kernel's {function}() does not have so many.",
+        cure: "name only the arguments that it has: compare its declaration in the sources of your kernels",
+        ..KIND
+    },
+    Kind {
+        name: "spin-lock",
+        case: Some("17"),
+        says: &["tracing progs cannot use bpf_spin_lock yet"],
+        is_everywhere: true,
+        cause: "a tracing program may not take a bpf_spin_lock",
+        why: "A tracing program can interrupt another program that holds the lock, and would wait forever.",
+        cure: "keep one value for each CPU in a per-CPU map, and let user space combine them; or count with __sync_fetch_and_add()",
+        ..KIND
+    },
+    Kind {
+        name: "size-unbounded",
+        case: Some("18"),
+        says: &[
+            "R{register} min value is negative, either use unsigned or 'var &= const'",
+            "R{register} unbounded memory access, use 'var &= const' or 'if (var < const)'",
+        ],
+        cause: "nothing limits the size that {line} passes to {helper}()",
+        why: "The verifier must know the largest value of the size, and that the buffer has as many bytes. In R{register}, it knows no limit.",
+        cure: "limit the size to that of the buffer before the call: if (size > sizeof(BUFFER)) size = sizeof(BUFFER);",
+        ..KIND
+    },
+    Kind {
+        name: "read-only",
+        case: Some("19"),
+        says: &["write into map forbidden, value_size={size} off={offset} size={length}"],
+        cause: "{line} writes to a variable that is read-only",
+        why: "A const variable is in a map that nobody can change after the program was loaded, not even the program.",
+        cure: "leave out const if the program is to change the variable",
+        ..KIND
+    },
+    Kind {
+        name: "kfunc-missing",
+        case: Some("23"),
+        says: &["extern (func ksym) '{function}': not found in kernel or module BTFs"],
+        cause: "this kernel has no function {function}() for BPF programs",
+        why: "{function}() is a kfunc: a function of the kernel that programs may call. Each kernel has other kfuncs, and they can change with every release.",
+        cure: "declare it __weak, and ask before you call it: if ({function})",
+        ..KIND
+    },
+    Kind {
+        name: "misaligned",
+        says: &[
+            "misaligned stack access off {offset} size {size}",
+            "misaligned value access off {offset} size {size}",
+            "misaligned access off {offset} size {size}",
+        ],
+        cause: "{line} uses {size} bytes at an address that is no multiple of {size}",
+        why: "On the stack, a number must be where its size divides its address, on every architecture.",
+        cure: "use a struct, in which the compiler puts every field in the right place, with the largest fields first",
+        ..KIND
+    },
+    Kind {
+        name: "return-value",
+        case: Some("26"),
+        says: &[
+            "At program exit the register R0 has value {value} should have been in {range}",
+            "At program exit the register R0 has {value} should have been in {range}",
+        ],
+        cause: "it returns a number that a program of this type may not return",
+        why: "The return value means something to whoever calls the program. For an fentry or fexit program, only 0 is permitted.",
+        cure: "return 0",
+        ..KIND
+    },
+    Kind {
+        name: "recursion",
+        case: Some("27"),
+        says: &[
+            "back-edge from insn {from} to {to}",
+            "recursive call from {function}() to {other}()",
+            "the call stack of {calls} frames is too deep !",
+        ],
+        is_everywhere: true,
+        cause: "a function calls itself, or calls are nested too deeply",
+        why: "The stack of a BPF program has 512 bytes and 8 functions, so the verifier must know before how deep the calls go.",
+        cure: "turn the recursion into a loop with a limit",
+        ..KIND
+    },
+];

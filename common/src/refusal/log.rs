@@ -1,0 +1,261 @@
+//! The verifier's log, taken apart: the instructions on the path that it refused, their source lines, and its words.
+
+use crate::refusal::object::{Location, Object};
+
+/// What libbpf puts around the verifier's log.
+const BEGINS: &str = ": -- BEGIN PROG LOAD LOG --";
+const ENDS: &str = "-- END PROG LOAD LOG --";
+
+/// A source line in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The line, without the space around it.
+    pub text: String,
+    /// Where it is, if the kernel says so.
+    location: Option<Location>,
+    /// The first instruction that follows it in the log.
+    instruction: Option<u64>,
+}
+
+/// An instruction on the path.
+#[derive(Debug)]
+struct Step<'a> {
+    instruction: u64,
+    /// The rest of its line: the instruction itself, and what the verifier knows about the registers then.
+    text: &'a str,
+    /// The number of its source line in the log.
+    source: Option<usize>,
+    /// It is a branch, and the verifier has come back to it for the other side.
+    is_done: bool,
+}
+
+/// A verifier's log.
+#[derive(Debug)]
+pub struct Log<'a> {
+    /// The program.
+    pub program: &'a str,
+    /// All its lines.
+    lines: Vec<&'a str>,
+    /// Its source lines, in the order in which they appear.
+    sources: Vec<Source>,
+    /// The path that the verifier refused.
+    path: Vec<Step<'a>>,
+    /// Its last lines: what it refused.
+    pub words: Vec<&'a str>,
+}
+
+impl<'a> Log<'a> {
+    /// Finds the verifier's log in libbpf's warnings. If there are several, the last one counts, because libbpf gave up
+    /// at that program.
+    pub fn parse(warnings: &'a str) -> Option<Self> {
+        let (before, log) = warnings.rsplit_once(BEGINS)?;
+        let (_, program) = before.rsplit_once("prog '")?;
+        let (log, _) = log.split_once(ENDS)?;
+        let mut log = Self {
+            program: program.trim_end_matches('\''),
+            lines: log.lines().filter(|line| !line.trim().is_empty()).collect(),
+            sources: Vec::new(),
+            path: Vec::new(),
+            words: Vec::new(),
+        };
+        for line in log.lines.clone() {
+            log.add(line);
+        }
+        Some(log)
+    }
+
+    fn add(&mut self, line: &'a str) {
+        if let Some(source) = line.strip_prefix("; ") {
+            self.words.clear();
+            let source = Source::parse(source);
+            if !source.text.is_empty() {
+                self.sources.push(source);
+            }
+        } else if let Some((instruction, text)) = instruction(line) {
+            self.words.clear();
+            let source = self.sources.len().checked_sub(1);
+            if let Some(last) = self.sources.last_mut() {
+                last.instruction.get_or_insert(instruction);
+            }
+            self.path.push(Step { instruction, text, source, is_done: false });
+        } else if let Some((from, _)) = line.strip_prefix("from ").and_then(|line| line.split_once(" to ")) {
+            self.words.clear();
+            // The verifier follows one side of a branch to its end, and comes back to the last branch for the other.
+            let is_branch = |step: &Step<'_>| step.instruction.to_string() == from && !step.is_done;
+            if let Some(at) = self.path.iter().rposition(is_branch) {
+                self.path.truncate(at + 1);
+                self.path[at].is_done = true;
+            }
+        } else if is_state(line) {
+            self.words.clear();
+        } else if !is_noise(line) {
+            self.words.push(line.trim());
+        }
+    }
+
+    /// Where a source line is. Older kernels print only its text, and then we look into the object.
+    pub fn location(&self, source: &Source, object: Option<&Object>) -> Option<Location> {
+        let found = || object?.locate(self.program, source.instruction, &source.text).cloned();
+        source.location.clone().or_else(found)
+    }
+
+    /// The texts of the source lines.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.sources.iter().map(|source| &*source.text)
+    }
+
+    /// The source line at which the verifier stopped.
+    pub fn source(&self) -> Option<&Source> {
+        self.sources.last()
+    }
+
+    /// The last branches on the path, each with the source line where the path continues. If a loop repeats a branch,
+    /// only the last time counts.
+    pub fn branches(&self) -> Vec<(&Source, &Source)> {
+        const MOST: usize = 4;
+        let mut branches: Vec<(&Source, &Source)> = Vec::new();
+        let mut after: Option<&Source> = None;
+        let mut next: Option<&Source> = None;
+        for step in self.path.iter().rev() {
+            let Some(source) = step.source.and_then(|nth| self.sources.get(nth)) else { continue };
+            if after.is_some_and(|after| after.text != source.text) {
+                next = after;
+            }
+            after = Some(source);
+            let is_new = |next: &Source| {
+                branches.iter().all(|(from, to)| (&from.text, &to.text) != (&source.text, &next.text))
+            };
+            if step.text.starts_with("if ")
+                && let Some(next) = next
+                && is_new(next)
+            {
+                branches.push((source, next));
+            }
+            if branches.len() == MOST {
+                break;
+            }
+        }
+        branches.reverse();
+        branches
+    }
+
+    /// The last instruction on the path.
+    pub fn last_instruction(&self) -> Option<&'a str> {
+        self.path.last().map(|step| step.text)
+    }
+
+    /// The last lines before the verifier's words.
+    pub fn end(&self) -> &[&'a str] {
+        const LINES: usize = 8;
+        let until = self.lines.iter().rposition(|line| instruction(line).is_some()).map_or(0, |at| at + 1);
+        &self.lines[until.saturating_sub(LINES)..until]
+    }
+
+    /// Whether the path calls this helper.
+    pub fn calls(&self, helper: &str) -> bool {
+        self.path.iter().any(|step| {
+            step.text.strip_prefix("call ").is_some_and(|call| call.split('#').next() == Some(helper))
+        })
+    }
+
+    /// The source line of the only call of one of these helpers on the path, with the helper's name.
+    pub fn only_call(&self, helpers: &[&'static str]) -> Option<(&'static str, &Source)> {
+        let called = self.path.iter().filter_map(|step| {
+            let name = step.text.strip_prefix("call ")?.split('#').next()?;
+            Some((*helpers.iter().find(|helper| **helper == name)?, self.sources.get(step.source?)?))
+        });
+        let mut called: Vec<_> = called.collect();
+        called.dedup();
+        <[_; 1]>::try_from(called).ok().map(|[call]| call)
+    }
+
+    /// Whether the verifier stopped in a function that it checks on its own.
+    pub fn validates_a_function(&self) -> bool {
+        let check = |line: &&&str| line.starts_with("Validating ") || line.starts_with("Func#");
+        self.lines.iter().rfind(check).is_some_and(|line| line.starts_with("Validating "))
+    }
+
+    /// Whether the path submits or discards a record, and ends with doing so again.
+    pub fn releases_twice(&self) -> bool {
+        let releases = self.path.iter().filter(|step| is_release(step.text));
+        self.last_instruction().is_some_and(is_release) && releases.count() > 1
+    }
+
+    /// Whether a register, such as `6`, pointed into a record of a ring buffer when that was submitted or discarded.
+    pub fn was_released(&self, register: &str) -> bool {
+        let Some(at) = self.lines.iter().rposition(|line| is_release(line)) else { return false };
+        let (before, after) = self.lines.split_at(at);
+        let is_record = |line: &&str| {
+            ["mem", "ringbuf_mem", "alloc_mem"].iter().any(|kind| {
+                ["", "_w", "_r", "_rw"]
+                    .iter()
+                    .any(|mark| line.contains(&format!("R{register}{mark}={kind}(")))
+            })
+        };
+        let is_assigned = |line: &&str| line.contains(&format!(") r{register} = "));
+        before.iter().any(is_record) && !after.iter().any(is_assigned)
+    }
+}
+
+impl Source {
+    /// A source line as the kernel prints it; since 6.9, ` @ FILE:LINE` follows it.
+    fn parse(line: &str) -> Self {
+        let located = line.rsplit_once(" @ ").and_then(|(text, place)| {
+            let (file, line) = place.rsplit_once(':')?;
+            Some((text, Location { file: file.to_owned(), line: line.parse().ok()? }))
+        });
+        match located {
+            Some((text, location)) => {
+                Self { text: text.trim().to_owned(), location: Some(location), instruction: None }
+            }
+            None => Self { text: line.trim().to_owned(), location: None, instruction: None },
+        }
+    }
+}
+
+/// The number and the text of an instruction: `16: (79) r1 = *(u64 *)(r0 +0)`.
+fn instruction(line: &str) -> Option<(u64, &str)> {
+    let (number, rest) = line.split_once(": (")?;
+    let (_, text) = rest.split_once(") ")?;
+    Some((number.trim().parse().ok()?, text))
+}
+
+/// Whether an instruction submits or discards a record of a ring buffer.
+fn is_release(text: &str) -> bool {
+    ["call bpf_ringbuf_submit#", "call bpf_ringbuf_discard#"].iter().any(|release| text.contains(release))
+}
+
+/// Whether a line shows what the verifier knows about registers, such as `0: R1=ctx() R10=fp0`.
+fn is_state(line: &str) -> bool {
+    let state = line.split_once(": ").filter(|(number, _)| number.parse::<u64>().is_ok());
+    let state = state.map_or(line, |(_, state)| state).trim_start();
+    let register = state.strip_prefix('R').and_then(|rest| rest.split('=').next());
+    let is_register = register.is_some_and(|name| {
+        name.trim_end_matches(|c: char| c == '_' || c.is_ascii_lowercase()).parse::<u8>().is_ok()
+    });
+    (is_register && state.contains('=')) || state.starts_with("frame") || state.starts_with("fp-")
+}
+
+/// Whether a line is about how the verifier worked, and not about what it refused.
+fn is_noise(line: &str) -> bool {
+    const BEGINS: [&str; 17] = [
+        "processed ",
+        "func#",
+        "reg type unsupported for arg#",
+        "Validating ",
+        "arg#",
+        "Unrecognized arg#",
+        "last_idx ",
+        "regs=",
+        "parent ",
+        "mark_precise",
+        "propagating ",
+        "caller:",
+        "callee:",
+        "returning from callee:",
+        "to caller at ",
+        "verification time ",
+        "stack depth ",
+    ];
+    BEGINS.iter().any(|begin| line.trim_start().starts_with(begin)) || line.contains(" has btf_id ")
+}
