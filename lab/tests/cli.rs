@@ -28,6 +28,7 @@ fn help() {
     insta::assert_snapshot!(lab(&["--help"]));
     insta::assert_snapshot!("help_run", lab(&["run", "--help"]));
     insta::assert_snapshot!("help_exercise", lab(&["exercise", "--help"]));
+    insta::assert_snapshot!("help_clinic", lab(&["clinic", "--help"]));
     insta::assert_snapshot!("help_diff", lab(&["diff", "--help"]));
     insta::assert_snapshot!("help_kernels", lab(&["kernels", "--help"]));
     insta::assert_snapshot!("help_io", run(Command::new(env!("CARGO_BIN_EXE_io")).args(["write", "--help"])));
@@ -76,6 +77,26 @@ fn what_does_not_exist_is_an_error() {
     insta::assert_snapshot!("unknown_stages_exercise", lab(&["exercise", "start", "42.1"]));
     insta::assert_snapshot!("unknown_diff", lab(&["diff", "01", "42"]));
     insta::assert_snapshot!("unknown_series", lab(&["kernels", "--fetch", "4.19"]));
+}
+
+#[test]
+fn a_case_of_the_clinic() {
+    let mine = tempfile::tempdir().unwrap();
+    let lab = |arguments: &[&str]| {
+        let text = run(Command::new(env!("CARGO_BIN_EXE_lab")).args(arguments).env("LAB_MINE", mine.path()));
+        text.replace(&mine.path().display().to_string(), "mine")
+    };
+    insta::assert_snapshot!("clinic_check_before_start", lab(&["clinic", "check", "01"]));
+    insta::assert_snapshot!("clinic_start", lab(&["clinic", "start", "01"]));
+    assert!(mine.path().join("clinic-01/latency.bpf.c").exists());
+    insta::assert_snapshot!("clinic_start_twice", lab(&["clinic", "start", "1"]));
+    insta::assert_snapshot!("clinic_list", lab(&["clinic", "list"]));
+    insta::assert_snapshot!("clinic_show", lab(&["clinic", "show", "01", "--kernel", "5.10"]));
+    insta::assert_snapshot!("clinic_hint", lab(&["clinic", "hint", "01"]));
+    insta::assert_snapshot!("clinic_solution", lab(&["clinic", "solution", "01"]));
+    insta::assert_snapshot!("clinic_peek", lab(&["clinic", "solution", "01", "--peek"]));
+    insta::assert_snapshot!("unknown_case", lab(&["clinic", "show", "99"]));
+    insta::assert_snapshot!("clinic_accepted", lab(&["clinic", "show", "24", "--kernel", "7.2"]));
 }
 
 #[test]

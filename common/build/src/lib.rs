@@ -47,11 +47,6 @@ pub fn skeleton() {
 /// Says what is missing and how to get it, or quotes the compiler.
 pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
     let source = source(&package.join("src/bpf"))?;
-    let include = vmlinux()?;
-    let clang = clang()?;
-
-    let stem = source.file_name().and_then(|name| name.to_str()).unwrap_or_default().replace(".bpf.c", "");
-    let object = out.join(format!("{stem}.bpf.o"));
     // The object's debug info names the source files, without the folders of the person who compiled it. Clang opens
     // the files by these names to copy their lines, so the names must be right relative to the package's folder, in
     // which build scripts run.
@@ -61,8 +56,25 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
         let folders = [package, Path::new(env!("CARGO_MANIFEST_DIR"))];
         names.extend(folders.map(|folder| format!("-ffile-prefix-map={}/=", folder.display())));
     }
+    with_names(&source, out, &names)
+}
+
+/// Compiles a BPF source that is not in a crate to `NAME.bpf.o` in `out`, and returns the object's path.
+///
+/// # Errors
+/// Those of [`build`].
+pub fn compile(source: &Path, out: &Path) -> Result<PathBuf, String> {
+    with_names(source, out, &[])
+}
+
+fn with_names(source: &Path, out: &Path, names: &[String]) -> Result<PathBuf, String> {
+    let include = vmlinux()?;
+    let clang = clang()?;
+
+    let stem = source.file_name().and_then(|name| name.to_str()).unwrap_or_default().replace(".bpf.c", "");
+    let object = out.join(format!("{stem}.bpf.o"));
     SkeletonBuilder::new()
-        .source(&source)
+        .source(source)
         .obj(&object)
         .clang(clang)
         .clang_args(
@@ -82,7 +94,7 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
             .chain(names.iter().map(OsStr::new)),
         )
         .build_and_generate(out.join(format!("{stem}.skel.rs")))
-        .map_err(|error| clangs_message(&format!("{error:#}"), &source).to_owned())?;
+        .map_err(|error| clangs_message(&format!("{error:#}"), source).to_owned())?;
     Ok(object)
 }
 

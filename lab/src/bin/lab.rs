@@ -13,7 +13,7 @@ use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 
 use lab::kit::bundle::{self, KitOptions};
-use lab::learn::{demo, doctor, exercise, list};
+use lab::learn::{clinic, demo, doctor, exercise, list};
 use lab::machine::kernels::{DEFAULT, MATRIX, Series};
 use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
 use lab::machine::{signals, terminal};
@@ -78,6 +78,11 @@ enum Command {
     Exercise {
         #[command(subcommand)]
         command: Exercise,
+    },
+    /// Cure programs that the kernel refuses: list, show, start, check, hint, solution
+    Clinic {
+        #[command(subcommand)]
+        command: Clinic,
     },
     /// Run a stage or an example in a guest, with I/O for it to see, until you press Ctrl-C
     Run {
@@ -228,6 +233,53 @@ enum Exercise {
     },
 }
 
+#[derive(Subcommand)]
+enum Clinic {
+    /// List all cases, and how far you are with each
+    #[command(alias = "status")]
+    List,
+    /// Read about a case: the program, what the kernel says, how to read that, and the rule behind it
+    Show {
+        /// The case, such as 03
+        case: String,
+        /// The kernel whose log to show [default: the newest that refuses the program]
+        #[arg(long, value_parser = MATRIX.map(|series| series.name))]
+        kernel: Option<String>,
+    },
+    /// Copy the program into the folder `mine`, where you can cure it
+    Start {
+        /// The case, such as 03
+        case: String,
+        /// Discard your working copy and start over
+        #[arg(long)]
+        again: bool,
+    },
+    /// Load your program on all four kernels, and check that it counts right there
+    Check {
+        /// The case, such as 03
+        case: String,
+    },
+    /// Show the next hint
+    Hint {
+        /// The case, such as 03
+        case: String,
+    },
+    /// Show our cure
+    Solution {
+        /// The case, such as 03
+        case: String,
+        /// Show it even if the check has not passed
+        #[arg(long)]
+        peek: bool,
+    },
+    /// Boot each kernel, and record what it says about the cases
+    #[command(hide = true)]
+    Record {
+        /// The case, such as 03 [default: all cases]
+        case: Option<String>,
+    },
+}
+
 #[derive(Args)]
 struct Boot {
     /// The kernel: 5.10, 6.1, 6.12, 7.2, or the path of a bzImage
@@ -302,6 +354,7 @@ fn run(command: Command) -> Result<ExitCode> {
             print(&text)
         }
         Command::Exercise { command } => work_on(command),
+        Command::Clinic { command } => cure(command),
         Command::Run { program: name, mine, boot, io, arguments } => {
             let workbook = Workbook::read()?;
             let own = if mine { Some(exercise::find(&workbook, &name)?) } else { None };
@@ -468,6 +521,29 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
         Exercise::Status => print(&exercise::status(&workbook)?),
         Exercise::Save { exercise, patch } => print(&exercise::save(&workbook, &find(&exercise)?, patch)?),
     }
+}
+
+fn cure(command: Clinic) -> Result<ExitCode> {
+    let workbook = Workbook::read()?;
+    let find = |number: &str| clinic::find(&workbook, number);
+    match command {
+        Clinic::List => return print(&clinic::list(&workbook)?),
+        Clinic::Show { case, kernel } => {
+            return print(&clinic::show(&find(&case)?, kernel.as_deref(), terminal::columns())?);
+        }
+        Clinic::Start { case, again } => return print(&clinic::start(&workbook, &find(&case)?, again)?),
+        Clinic::Hint { case } => return print(&clinic::hint(&workbook, &find(&case)?, terminal::columns())?),
+        Clinic::Solution { case, peek } => return print(&clinic::solution(&workbook, &find(&case)?, peek)?),
+        Clinic::Check { case } => {
+            signals::take_over()?;
+            clinic::check(&workbook, &find(&case)?)?;
+        }
+        Clinic::Record { case } => {
+            signals::take_over()?;
+            clinic::record(&workbook, case.as_deref())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints in color to a terminal whose user wants color: see <https://no-color.org>.

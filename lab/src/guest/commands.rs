@@ -1,6 +1,7 @@
 //! The program `guest`, as the lab and people call it in the guest: `guest beside`, `guest demo`, and so on.
 
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
@@ -8,8 +9,9 @@ use common::report::print_text;
 use common::traced::exit_code;
 use common::{OrCause, Result};
 use nix::sys::signal::{SigSet, Signal};
+use serde::Serialize;
 
-use crate::guest::{bench, check, demo, drift, kit, peers, running, toolbox, ways};
+use crate::guest::{bench, check, clinic, demo, drift, kit, peers, running, toolbox, ways};
 use crate::shared::workload::Workload;
 
 /// What the lab starts in the guest besides the stages themselves.
@@ -83,6 +85,16 @@ pub enum GuestCommand {
         /// The learner's program.
         binary: String,
     },
+    /// Load compiled BPF programs, and print as JSON what the kernel says about each
+    Refused {
+        /// Their files.
+        objects: Vec<PathBuf>,
+    },
+    /// Load a compiled BPF program, check what it counts, and print the verdict as JSON
+    Cured {
+        /// Its file.
+        object: PathBuf,
+    },
 }
 
 impl GuestCommand {
@@ -134,12 +146,15 @@ impl GuestCommand {
                 Err(Command::new(&argv[0]).args(&argv[1..]).exec())
                     .or_cause(format!("cannot start {}", argv[0]))
             }
-            Self::Check { exercise, binary } => {
-                // The lab waits for a verdict at the other end of the serial line.
-                let verdict = serde_json::to_string(&check::run(&exercise, &binary));
-                print_text(verdict.or_cause("cannot write the verdict as JSON")?)?;
-                Ok(ExitCode::SUCCESS)
-            }
+            Self::Check { exercise, binary } => print_json(&check::run(&exercise, &binary)),
+            Self::Refused { objects } => print_json(&clinic::logs(&objects)?),
+            Self::Cured { object } => print_json(&clinic::check(&object)),
         }
     }
+}
+
+/// Prints what the lab waits for at the other end of the serial line.
+fn print_json(value: &impl Serialize) -> Result<ExitCode> {
+    print_text(serde_json::to_string(value).or_cause("cannot write JSON")?)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod check;
+pub mod clinic;
 pub mod commands;
 pub mod demo;
 pub mod device_mapper;

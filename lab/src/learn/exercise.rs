@@ -319,7 +319,7 @@ pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Resul
 }
 
 /// A path as the learner would type it.
-fn shown(workbook: &Workbook, path: &Path) -> String {
+pub fn shown(workbook: &Workbook, path: &Path) -> String {
     path.strip_prefix(&workbook.root).unwrap_or(path).display().to_string()
 }
 
@@ -403,7 +403,11 @@ fn is_saved(saved: &Inotify, sources: &Path) -> nix::Result<bool> {
     Ok(events.iter().any(|event| event.name.as_ref().is_some_and(is_source)))
 }
 
-fn remember(workbook: &Workbook, done: &BTreeSet<String>) -> Result<()> {
+/// Writes the file from which [`done`] reads.
+///
+/// # Errors
+/// If it can't be written.
+pub fn remember(workbook: &Workbook, done: &BTreeSet<String>) -> Result<()> {
     let ids: String = done.iter().map(|id| format!("{id}\n")).collect();
     let file = workbook.mine.join(DONE);
     fs::write(&file, format!("# The exercises whose check has passed.\n{ids}"))
@@ -432,8 +436,22 @@ pub fn verdict(guest: &mut Vm, exercise: &Exercise<'_>, binary: &str) -> Result<
 /// # Errors
 /// If the list of shown hints can't be read or written.
 pub fn next_hint(workbook: &Workbook, exercise: &Exercise<'_>, columns: usize) -> Result<String> {
+    let id = exercise.id();
+    next_of(workbook, &id, &exercise.hints, &format!("cargo lab exercise solution {id} --peek"), columns)
+}
+
+/// The next of these hints for an exercise or a case of the clinic; after the last one, all of them.
+///
+/// # Errors
+/// Those of [`next_hint`].
+pub fn next_of(
+    workbook: &Workbook,
+    id: &str,
+    hints: &[String],
+    solution: &str,
+    columns: usize,
+) -> Result<String> {
     let file = workbook.mine.join(HINTS);
-    let (id, hints) = (exercise.id(), &exercise.hints);
     let mut shown = match fs::read_to_string(&file) {
         Ok(text) => text.lines().map(str::to_owned).collect::<Vec<_>>(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -446,10 +464,9 @@ pub fn next_hint(workbook: &Workbook, exercise: &Exercise<'_>, columns: usize) -
     };
     if before >= hints.len() {
         let all: Vec<_> = (0..hints.len()).map(text).collect();
-        let more = format!("These are all. Our solution: cargo lab exercise solution {id} --peek\n");
-        return Ok(format!("{}\n{more}", all.join("\n")));
+        return Ok(format!("{}\nThese are all. Our solution: {solution}\n", all.join("\n")));
     }
-    shown.push(id.clone());
+    shown.push(id.to_owned());
     let lines: String = shown.iter().map(|line| format!("{line}\n")).collect();
     let written = fs::create_dir_all(&workbook.mine).and_then(|()| fs::write(&file, lines));
     written.or_cause(format!("cannot write {}", file.display()))?;

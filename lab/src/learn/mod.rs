@@ -1,6 +1,7 @@
-//! What a learner calls: exercises, the doctor, the demo, lists.
+//! What a learner calls: exercises, the clinic, the doctor, the demo, lists.
 //! May import `host`, `machine`, `shared`, `workbook`.
 
+pub mod clinic;
 pub mod demo;
 pub mod doctor;
 pub mod exercise;

@@ -9,6 +9,7 @@
 
 mod channels;
 mod claims;
+mod clinic;
 mod ctracer;
 mod drift;
 mod driver;
@@ -190,6 +191,7 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let soak: &[&[Case]] = if is_soak { &[stages::SOAK, pagecache::SOAK, ctracer::SOAK] } else { &[] };
     let mut trials = driver::trials();
     trials.extend(exercises::trials(is_soak));
+    trials.extend(clinic::trials());
     let cases = || CASES.iter().chain(soak).copied().flatten();
     for named in OUTER.iter().copied().flatten().chain(ONCE) {
         let is_case = cases().chain(situations::SPECIAL).any(|(case, _)| case == named);

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+u64 bytes; /* bytes of all bios */
+
+SEC("kprobe/submit_bio")
+int BPF_KPROBE(submit_bio_entry, struct bio *bio)
+{
+	u32 size;
+
+	bpf_core_read(&size, sizeof(bio->bi_iter), &bio->bi_iter.bi_size);
+	bytes += size;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

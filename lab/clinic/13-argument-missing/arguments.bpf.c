@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+u64 bios;
+
+SEC("fentry/submit_bio")
+int BPF_PROG(submit_bio_entry, struct bio *bio, u32 flags)
+{
+	bpf_printk("flags %x", flags);
+	__sync_fetch_and_add(&bios, 1);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

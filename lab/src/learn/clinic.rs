@@ -1,0 +1,399 @@
+//! The verifier clinic: programs that the kernel refuses, each with what four kernels say about it, and its cure.
+//!
+//! Case 01 is a folder `lab/clinic/01-KIND`. KIND is what the recognizer calls the mistake, see [`common::refusal`]. In
+//! the folder are a BPF program, `cure.patch`, `case.md`, and `logs`, which [`record`] writes. A kernel without a log
+//! accepts the program.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use common::refusal::{self, Refusal};
+use common::report::print_text;
+use common::{Error, OrCause, Result};
+
+use crate::host::tools::output;
+use crate::learn::exercise::{self, shown};
+use crate::machine::kernels::MATRIX;
+use crate::machine::terminal;
+use crate::machine::vm::{Machine, Vm};
+use crate::workbook::Workbook;
+
+/// How long it may take to load programs. The kernel looks at a million instructions before it gives up.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// A case.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its number and its name, such as `01-null-test`.
+    pub name: String,
+    folder: PathBuf,
+    /// The name of the program's file.
+    pub file: String,
+    /// The program that is refused.
+    pub source: String,
+    /// The mistake in a few words.
+    pub title: String,
+    /// The mistake in a few sentences.
+    pub mistake: String,
+    /// How to read the log, the rule, and the cures, in Markdown.
+    pub text: String,
+}
+
+/// All cases, in the order in which learners meet them.
+///
+/// # Errors
+/// If one can't be read.
+pub fn cases(workbook: &Workbook) -> Result<Vec<Case>> {
+    let root = workbook.root.join("lab/clinic");
+    let entries = fs::read_dir(&root).or_cause(format!("cannot read {}", root.display()))?;
+    let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.join("cure.patch").exists());
+    let mut cases = folders.map(Case::read).collect::<Result<Vec<_>>>()?;
+    cases.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(cases)
+}
+
+impl Case {
+    fn read(folder: PathBuf) -> Result<Self> {
+        let cannot = || format!("cannot read {}", folder.display());
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let files = fs::read_dir(&folder).or_cause(cannot())?;
+        let file = files.flatten().map(|entry| name(&entry.path())).find(|file| file.ends_with(".bpf.c"));
+        let file = file.ok_or_else(|| Error::new(cannot()).evidence("it has no BPF program"))?;
+        let source = fs::read_to_string(folder.join(&file)).or_cause(cannot())?;
+        let text = fs::read_to_string(folder.join("case.md")).or_cause(cannot())?;
+        let (title, text) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let (mistake, text) = text.split_once("\n## ").unwrap_or((text, ""));
+        Ok(Self {
+            name: name(&folder),
+            title: title.trim_start_matches("# ").to_owned(),
+            mistake: mistake.trim().to_owned(),
+            text: format!("## {}", text.trim()),
+            file,
+            source,
+            folder,
+        })
+    }
+
+    /// Its number, such as `01`.
+    pub fn number(&self) -> &str {
+        self.name.split('-').next().unwrap_or_default()
+    }
+
+    /// The kind of its mistake, such as `null-test`.
+    pub fn kind(&self) -> &str {
+        self.name.split_once('-').map_or("", |(_, kind)| kind)
+    }
+
+    /// The cure, as a patch.
+    ///
+    /// # Errors
+    /// If it can't be read.
+    pub fn cure(&self) -> Result<String> {
+        fs::read_to_string(self.folder.join("cure.patch")).or_cause(format!("{} has no cure", self.name))
+    }
+
+    /// The cured program.
+    ///
+    /// # Errors
+    /// If the patch does not fit.
+    pub fn cured(&self) -> Result<String> {
+        let cannot = || format!("the cure of {} does not fit its program", self.name);
+        let patch = self.cure()?;
+        let patch = diffy::Patch::from_str(&patch).or_cause(cannot())?;
+        diffy::apply(&self.source, &patch).or_cause(cannot())
+    }
+
+    /// What a kernel of the matrix says about the program; `None` if it accepts the program.
+    pub fn log(&self, kernel: &str) -> Option<String> {
+        fs::read_to_string(self.log_file(kernel)).ok()
+    }
+
+    /// The explanation of what a kernel says; `None` if it accepts the program.
+    pub fn refusal(&self, kernel: &str) -> Option<Refusal> {
+        refusal::explain(&self.log(kernel)?, &[])
+    }
+
+    /// The kernels that refuse the program, from the oldest to the newest.
+    fn refused_by(&self) -> Vec<&'static str> {
+        MATRIX.iter().map(|series| series.name).filter(|kernel| self.log_file(kernel).exists()).collect()
+    }
+
+    fn kernel(&self) -> Option<&'static str> {
+        self.refused_by().last().copied()
+    }
+
+    /// What each kernel says, in a few words.
+    pub fn words(&self) -> Vec<(&'static str, String)> {
+        let words = |kernel| match self.refusal(kernel) {
+            Some(refusal) => refusal.words.join("\n"),
+            None => "accepts it".to_owned(),
+        };
+        MATRIX.iter().map(|series| (series.name, words(series.name))).collect()
+    }
+
+    /// What `mine` calls it.
+    fn id(&self) -> String {
+        format!("clinic-{}", self.number())
+    }
+
+    /// The learner's working copy.
+    fn copy(&self, workbook: &Workbook) -> PathBuf {
+        workbook.mine.join(self.id()).join(&self.file)
+    }
+
+    fn started(&self, workbook: &Workbook) -> Result<String> {
+        let copy = self.copy(workbook);
+        fs::read_to_string(&copy).map_err(|error| {
+            Error::new(format!("there is no working copy of case {} yet", self.number()))
+                .evidence(format!("{}: {error}", shown(workbook, &copy)))
+                .fix(format!("make one: cargo lab clinic start {}", self.number()))
+        })
+    }
+
+    fn log_file(&self, kernel: &str) -> PathBuf {
+        self.folder.join("logs").join(format!("{kernel}.log"))
+    }
+}
+
+/// Compiles programs.
+#[derive(Debug)]
+pub struct Compiler {
+    program: PathBuf,
+    /// Where the objects are.
+    folder: PathBuf,
+}
+
+impl Compiler {
+    /// Builds the program that compiles.
+    ///
+    /// # Errors
+    /// If it does not compile itself.
+    pub fn new(workbook: &Workbook) -> Result<Self> {
+        let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+        output(cargo.current_dir(&workbook.root).args(["build", "--quiet", "--package", "clinic"]))?;
+        Ok(Self { program: workbook.binaries().join("clinic"), folder: workbook.memory().join("clinic") })
+    }
+
+    /// Compiles a program, and returns the file of its object, which is called `NAME.bpf.o`.
+    ///
+    /// # Errors
+    /// If it doesn't compile; with the compiler's message.
+    pub fn compile(&self, name: &str, file: &str, source: &str) -> Result<PathBuf> {
+        let folder = self.folder.join(name);
+        let cannot = || format!("cannot compile {file}");
+        fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join(file), source)).or_cause(cannot())?;
+        let mut clinic = Command::new(&self.program);
+        let done = clinic.arg(folder.join(file)).arg(&folder).output().or_cause(cannot())?;
+        if !done.status.success() {
+            return Err(Error::new(format!("{file} does not compile"))
+                .evidence(String::from_utf8_lossy(&done.stderr)));
+        }
+        let object = self.folder.join(format!("{name}.bpf.o"));
+        fs::rename(folder.join(file).with_extension("o"), &object).or_cause(cannot())?;
+        Ok(object)
+    }
+}
+
+/// What a guest's kernel says about each of these objects, which the guest has; `None` if it accepts the object.
+///
+/// # Errors
+/// If the guest can't load them.
+pub fn logs(guest: &mut Vm, objects: &[PathBuf]) -> Result<Vec<Option<String>>> {
+    let names = objects.iter().map(|object| in_guest(object));
+    let argv: Vec<_> = ["guest", "refused"].map(str::to_owned).into_iter().chain(names).collect();
+    let said = guest.output(&argv.iter().map(String::as_str).collect::<Vec<_>>(), LIMIT)?;
+    serde_json::from_slice(&said.stdout).map_err(|_| {
+        Error::new("the guest could not load the programs")
+            .evidence(format!("exit status {}\n{}", said.status, said.stderr))
+    })
+}
+
+/// Checks that a guest's kernel loads an object, and that it counts right. Returns what it counted.
+///
+/// # Errors
+/// If not; with the explanation.
+pub fn verdict(guest: &mut Vm, object: &Path) -> Result<String> {
+    let said = guest.output(&["guest", "cured", &in_guest(object)], LIMIT)?;
+    serde_json::from_slice(&said.stdout)
+        .map_err(|_| Error::new("the check did not finish").evidence(&said.stderr))?
+}
+
+/// Where a guest has a file that is one of its `binaries`.
+fn in_guest(object: &Path) -> String {
+    format!("/bin/{}", object.file_name().unwrap_or_default().display())
+}
+
+/// The case of this number.
+///
+/// # Errors
+/// If there is none.
+pub fn find(workbook: &Workbook, number: &str) -> Result<Case> {
+    let mut cases = cases(workbook)?;
+    let last = cases.last().map(|case| case.number().to_owned()).unwrap_or_default();
+    let is_it = |case: &Case| case.number().trim_start_matches('0') == number.trim_start_matches('0');
+    let found = cases.iter().position(is_it).map(|nth| cases.swap_remove(nth));
+    found.ok_or_else(|| {
+        Error::new(format!("the clinic has no case {number}"))
+            .evidence(format!("it has 01 to {last}"))
+            .fix("list them all: cargo lab clinic list")
+    })
+}
+
+/// All cases, and how far the learner is with each.
+///
+/// # Errors
+/// If they can't be read.
+pub fn list(workbook: &Workbook) -> Result<String> {
+    let (cases, done) = (cases(workbook)?, exercise::done(workbook)?);
+    let mut text = String::new();
+    for case in &cases {
+        let state = match (done.contains(&case.id()), case.copy(workbook).exists()) {
+            (true, _) => "done",
+            (false, true) => "started",
+            (false, false) => "",
+        };
+        let _ = writeln!(text, "{:<4} {state:<8} {}", case.number(), case.title);
+    }
+    let count = cases.iter().filter(|case| done.contains(&case.id())).count();
+    let _ = write!(text, "\n{count} of {} done. To read one: cargo lab clinic show 01\n", cases.len());
+    Ok(text)
+}
+
+/// The page of a case for a terminal, with the log of this kernel or else of the newest that refuses the program.
+///
+/// # Errors
+/// If this kernel has no log, because it accepts the program.
+pub fn show(case: &Case, kernel: Option<&str>, columns: usize) -> Result<String> {
+    let number = case.number();
+    let kernel = kernel.or_else(|| case.kernel()).unwrap_or_default();
+    let log = case.log(kernel).ok_or_else(|| {
+        Error::new(format!("there is no log of Linux {kernel} for case {number}"))
+            .evidence("these kernels refuse the program: ".to_owned() + &case.refused_by().join(", "))
+            .fix(format!("see the log of the newest of them: cargo lab clinic show {number}"))
+    })?;
+    let mut text = format!("{number} {}\n\n{}\n", case.title, exercise::wrap(&case.mistake, columns));
+    let _ = write!(text, "{}\nLinux {kernel} says:\n\n{log}\n", case.source);
+    if let Some(refusal) = case.refusal(kernel) {
+        let _ = write!(text, "The workbook explains:\n\n{}\n\n", Error::from(refusal));
+    }
+    let _ = writeln!(text, "{}", exercise::wrap(&case.text.replace("## ", ""), columns));
+    for (kernel, words) in case.words() {
+        let _ = writeln!(text, "Linux {kernel}: {}", words.replace('\n', "; "));
+    }
+    let _ = write!(text, "\nTo cure it yourself: cargo lab clinic start {number}\n");
+    Ok(text)
+}
+
+/// Makes the learner's working copy.
+///
+/// # Errors
+/// If there is one already and `again` is not set, or it can't be written.
+pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
+    let (copy, number) = (case.copy(workbook), case.number());
+    let shown = shown(workbook, &copy);
+    if copy.exists() && !again {
+        return Err(Error::new(format!("you have started case {number} already"))
+            .evidence(format!("{shown} is there"))
+            .fix(format!(
+                "continue with it, or discard it and start over: cargo lab clinic start {number} --again"
+            )));
+    }
+    let folder = copy.parent().unwrap_or(&copy);
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&copy, &case.source));
+    written.or_cause(format!("cannot write {shown}"))?;
+    if again {
+        let mut done = exercise::done(workbook)?;
+        done.remove(&case.id());
+        exercise::remember(workbook, &done)?;
+    }
+    Ok(format!(
+        "{number} {}\n\n{}\nYour working copy:\n  {shown}\n\n  cargo lab clinic check {number}       \
+         does each kernel accept it, and does it count right?\n  cargo lab clinic hint {number}        \
+         when you are stuck\n",
+        case.title,
+        exercise::wrap(&case.mistake, terminal::columns())
+    ))
+}
+
+/// Loads the learner's program on each kernel of the matrix, checks what it counts, and remembers a success. Prints
+/// what each kernel says.
+///
+/// # Errors
+/// If a kernel refuses the program, or if it counts something else.
+pub fn check(workbook: &Workbook, case: &Case) -> Result<()> {
+    let object = Compiler::new(workbook)?.compile(&case.id(), &case.file, &case.started(workbook)?)?;
+    for series in MATRIX {
+        let mut machine = Machine::with(workbook, series.name, workbook.build_tools()?)?;
+        machine.binaries.push(object.clone());
+        let seen = verdict(&mut machine.boot()?, &object).map_err(|error| {
+            let cause = format!("on Linux {}: {}", series.name, error.cause());
+            error.with_cause(cause)
+        })?;
+        print_text(format_args!("Linux {}: right, it counts {seen}", series.name))?;
+    }
+    let mut done = exercise::done(workbook)?;
+    done.insert(case.id());
+    exercise::remember(workbook, &done)?;
+    print_text(format_args!("To compare with ours: cargo lab clinic solution {}", case.number()))
+}
+
+/// The next hint: first why the kernel refuses the program, then what to do, then the cures of the case's page.
+///
+/// # Errors
+/// Those of [`exercise::next_of`].
+pub fn hint(workbook: &Workbook, case: &Case, columns: usize) -> Result<String> {
+    let refusal = case.kernel().and_then(|kernel| case.refusal(kernel));
+    let cures = case.text.split("## Cures").nth(1).unwrap_or_default().trim().to_owned();
+    let hints: Vec<_> =
+        refusal.into_iter().flat_map(|refusal| [refusal.why, refusal.cure]).chain([cures]).collect();
+    let solution = format!("cargo lab clinic solution {} --peek", case.number());
+    exercise::next_of(workbook, &case.id(), &hints, &solution, columns)
+}
+
+/// Our cure, for learners who have passed the check or want to peek.
+///
+/// # Errors
+/// If neither is the case.
+pub fn solution(workbook: &Workbook, case: &Case, peek: bool) -> Result<String> {
+    if peek || exercise::done(workbook)?.contains(&case.id()) {
+        return case.cure();
+    }
+    let number = case.number();
+    Err(Error::new(format!("the check of case {number} has not passed yet"))
+        .evidence("it is more fun to find out yourself")
+        .fix(format!(
+            "get a hint: cargo lab clinic hint {number}; or see it anyway: cargo lab clinic solution {number} --peek"
+        )))
+}
+
+/// Records what each kernel of the matrix says about each case, or about the case of this number.
+///
+/// # Errors
+/// If a guest fails, or a file can't be written.
+pub fn record(workbook: &Workbook, number: Option<&str>) -> Result<()> {
+    let mut cases = cases(workbook)?;
+    cases.retain(|case| number.is_none_or(|number| case.number() == number));
+    let compiler = Compiler::new(workbook)?;
+    let compile = |case: &Case| compiler.compile(&case.name, &case.file, &case.source);
+    let objects = cases.iter().map(compile).collect::<Result<Vec<_>>>()?;
+    for series in MATRIX {
+        eprintln!("Booting Linux {} ...", series.name);
+        let mut machine = Machine::with(workbook, series.name, workbook.build_tools()?)?;
+        machine.binaries.extend(objects.iter().cloned());
+        let logs = logs(&mut machine.boot()?, &objects)?;
+        for (case, log) in cases.iter().zip(logs) {
+            let file = case.log_file(series.name);
+            let cannot = || format!("cannot write {}", file.display());
+            fs::create_dir_all(case.folder.join("logs")).or_cause(cannot())?;
+            match log {
+                Some(log) => fs::write(&file, log).or_cause(cannot())?,
+                None if file.exists() => fs::remove_file(&file).or_cause(cannot())?,
+                None => {}
+            }
+        }
+    }
+    Ok(())
+}

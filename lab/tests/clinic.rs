@@ -1,0 +1,47 @@
+//! Checks that each refusal is recognized and explained, from the logs that four kernels left. Needs clang, but no
+//! kernel.
+
+use std::fmt::Write;
+use std::fs;
+
+use common::refusal::{Object, explain};
+use lab::learn::clinic::{self, Case};
+use lab::machine::kernels::MATRIX;
+use lab::workbook::Workbook;
+
+/// The compiled program of a case.
+fn object(case: &Case) -> Object {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join(&case.file);
+    fs::write(&source, &case.source).unwrap();
+    Object::parse(&fs::read(common_build::compile(&source, folder.path()).unwrap()).unwrap()).unwrap()
+}
+
+#[test]
+fn each_log_is_recognized_and_explained() {
+    for case in clinic::cases(&Workbook::read().unwrap()).unwrap() {
+        let object = object(&case);
+        // Kernels that lead to the same explanation, and the explanation.
+        let mut explained: Vec<(Vec<&str>, String)> = Vec::new();
+        for series in MATRIX {
+            let text = match case.log(series.name) {
+                Some(log) => {
+                    let refusal = explain(&log, std::slice::from_ref(&object)).unwrap();
+                    let seen = (refusal.case, refusal.kind);
+                    assert_eq!(seen, (Some(case.number()), case.kind()), "on {}:\n{log}", series.name);
+                    common::Error::from(refusal).to_string()
+                }
+                None => "accepted".to_owned(),
+            };
+            match explained.iter_mut().find(|(_, other)| *other == text) {
+                Some((kernels, _)) => kernels.push(series.name),
+                None => explained.push((vec![series.name], text)),
+            }
+        }
+        let shown = explained.into_iter().fold(String::new(), |mut shown, (kernels, text)| {
+            let _ = writeln!(shown, "{}:\n{text}\n", kernels.join(", "));
+            shown
+        });
+        insta::assert_snapshot!(case.name.clone(), shown);
+    }
+}
