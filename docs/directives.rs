@@ -6,6 +6,7 @@
 //! | `{{#readme 03 How it works}}` | the section with that heading |
 //! | `{{#notes 03}}` | the notes for instructors of stage 03 |
 //! | `{{#output 03}}` | the recorded output of stage 03 |
+//! | `{{#case 03}}` | the page of case 03 of the verifier clinic; `table` is a table of all cases |
 //! | `{{#item 03 bio_endio_entry}}` | that item of stage 03's BPF source |
 //! | `{{#item 03 main.rs main}}` | that item of another source of stage 03 |
 //! | `{{#item common/src/args.rs RunArgs}}` | that item of a file below the top folder, or below docs/src |
@@ -14,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
+use lab::learn::clinic;
 use lab::publish::record;
 use lab::workbook::diff;
 use lab::workbook::{Program, Stage, Workbook};
@@ -65,6 +67,8 @@ fn one(workbook: &Workbook, chapter: &Path, words: &[&str]) -> Result<String> {
         }
         ["notes", stage] => notes(workbook, chapter, workbook.stage(stage)?),
         ["output", stage] => Ok(fenced("text", record::of(workbook.stage(stage)?)?.trim_matches('\n'))),
+        ["case", "table"] => clinic::table(workbook),
+        ["case", number] => clinic::find(workbook, number)?.markdown(),
         ["item", path, name] if path.contains('/') => item(&below(workbook, path)?, path, name),
         ["item", stage, name] => {
             let stage = workbook.stage(stage)?;

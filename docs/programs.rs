@@ -1,7 +1,8 @@
-//! What we give to mdBook: the chapters, and a page for every stage and every example.
+//! What we give to mdBook: the chapters, and a page for every stage, every example and every case of the clinic.
 
 use std::path::{Path, PathBuf};
 
+use lab::learn::clinic::{self, Case};
 use lab::workbook::{Program, Workbook};
 use mdbook_preprocessor::book::{Book, BookItem, Chapter, SectionNumber};
 use mdbook_preprocessor::errors::Result;
@@ -37,14 +38,7 @@ impl Programs {
             Ok(_) => format!("{name} {}", program.title().split_inclusive('?').next().unwrap_or_default()),
             Err(_) => name.clone(),
         };
-        let parents = parent.parent_names.iter().chain([&parent.name]).cloned().collect();
-        let content = format!("{{{{#readme {name}}}}}\n");
-        let mut page = Chapter::new(&title, content, page_of(program), parents);
-        page.source_path = None;
-        // The depth of this number is the page's depth in the table of contents.
-        let above = parent.number.as_deref().cloned().unwrap_or_default();
-        page.number = Some(SectionNumber::new([above, vec![nth]].concat()));
-        page
+        below(parent, nth, &title, page_of(program), format!("{{{{#readme {name}}}}}\n"))
     }
 
     fn filled_in(&self, chapter: &Path, text: &str) -> common::Result<String> {
@@ -56,12 +50,24 @@ impl Programs {
     }
 }
 
+/// A page below a chapter.
+fn below(parent: &Chapter, nth: u32, title: &str, path: PathBuf, content: String) -> Chapter {
+    let parents = parent.parent_names.iter().chain([&parent.name]).cloned().collect();
+    let mut page = Chapter::new(title, content, path, parents);
+    page.source_path = None;
+    // The depth of this number is the page's depth in the table of contents.
+    let above = parent.number.as_deref().cloned().unwrap_or_default();
+    page.number = Some(SectionNumber::new([above, vec![nth]].concat()));
+    page
+}
+
 impl Preprocessor for Programs {
     fn name(&self) -> &str {
         "programs"
     }
 
     fn run(&self, _: &PreprocessorContext, mut book: Book) -> Result<Book> {
+        let cases = clinic::cases(&self.workbook)?;
         let mut result = Ok(());
         book.for_each_mut(|item| {
             let BookItem::Chapter(chapter) = item else { return };
@@ -73,6 +79,13 @@ impl Preprocessor for Programs {
                     self.workbook.programs().filter(|program| page_of(*program).starts_with(folder));
                 let pages = programs.zip(1..).map(|(program, nth)| self.page(program, nth, chapter));
                 chapter.sub_items = pages.map(BookItem::Chapter).collect();
+            } else if *path == Path::new("clinic.md") {
+                let page = |(case, nth): (&Case, u32)| {
+                    let (number, title) = (case.number(), format!("{} {}", case.number(), case.title));
+                    let path = format!("clinic/{number}.md").into();
+                    below(chapter, nth, &title, path, format!("{{{{#case {number}}}}}\n"))
+                };
+                chapter.sub_items = cases.iter().zip(1..).map(page).map(BookItem::Chapter).collect();
             }
         });
         book.for_each_chapter_mut(|chapter| {

@@ -24,6 +24,9 @@ use crate::workbook::Workbook;
 /// How long it may take to load programs. The kernel looks at a million instructions before it gives up.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// What we write instead of a kernel's words if it accepts a program.
+const ACCEPTED: &str = "accepts it";
+
 /// A case.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -129,7 +132,7 @@ impl Case {
     pub fn words(&self) -> Vec<(&'static str, String)> {
         let words = |kernel| match self.refusal(kernel) {
             Some(refusal) => refusal.words.join("\n"),
-            None => "accepts it".to_owned(),
+            None => ACCEPTED.to_owned(),
         };
         MATRIX.iter().map(|series| (series.name, words(series.name))).collect()
     }
@@ -287,6 +290,69 @@ pub fn show(case: &Case, kernel: Option<&str>, columns: usize) -> Result<String>
     Ok(text)
 }
 
+impl Case {
+    /// The page of the book.
+    ///
+    /// # Errors
+    /// If the cure can't be read.
+    pub fn markdown(&self) -> Result<String> {
+        let number = self.number();
+        let mut text = format!(
+            "# {number} {}\n\n{}\n\n```c\n{}```\n\nTo cure it yourself, type `cargo lab clinic start {number}`.\n\n",
+            self.title, self.mistake, self.source
+        );
+        text += "| kernel | what it says |\n|---|---|\n";
+        for (kernel, words) in self.words() {
+            let words = match words.as_str() {
+                ACCEPTED => words,
+                words => format!("`{}`", words.replace('\n', "`<br>`").replace('|', "\\|")),
+            };
+            let _ = writeln!(text, "| {kernel} | {words} |");
+        }
+        let _ = writeln!(text, "\n{}\n", self.text.replacen("## Log", "## How to read the log", 1));
+        text += &folded("Our cure", "diff", &self.cure()?);
+        for kernel in self.refused_by().into_iter().rev() {
+            let log = self.log(kernel).unwrap_or_default();
+            text += &folded(&format!("The log of Linux {kernel}"), "text", &log);
+        }
+        if let Some(refusal) = self.kernel().and_then(|kernel| self.refusal(kernel)) {
+            let explained = Error::from(refusal).to_string();
+            text += &folded("What the workbook prints", "text", &(explained + "\n"));
+        }
+        Ok(text)
+    }
+}
+
+/// A part of a page that a reader opens.
+fn folded(title: &str, language: &str, code: &str) -> String {
+    format!("<details>\n<summary>{title}</summary>\n\n```{language}\n{code}```\n\n</details>\n\n")
+}
+
+/// The table of all cases in Markdown, with the last words of the newest kernel that refuses each.
+///
+/// # Errors
+/// If they can't be read.
+pub fn table(workbook: &Workbook) -> Result<String> {
+    let heads = MATRIX.map(|series| series.name);
+    let mut text = format!("| case | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
+    for case in cases(workbook)? {
+        let number = case.number();
+        let _ = write!(text, "| [{number} {}](clinic/{number}.md) |", case.title);
+        let mut before = String::new();
+        for (_, words) in case.words() {
+            let first: String = words.lines().last().unwrap_or_default().chars().take(44).collect();
+            let _ = match first.as_str() {
+                ACCEPTED => write!(text, " {first} |"),
+                _ if first == before => write!(text, " same |"),
+                _ => write!(text, " `{}` |", first.trim_end().replace('|', "\\|")),
+            };
+            before = first;
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
 /// Makes the learner's working copy.
 ///
 /// # Errors
@@ -324,7 +390,8 @@ pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
 /// # Errors
 /// If a kernel refuses the program, or if it counts something else.
 pub fn check(workbook: &Workbook, case: &Case) -> Result<()> {
-    let object = Compiler::new(workbook)?.compile(&case.id(), &case.file, &case.started(workbook)?)?;
+    let source = case.started(workbook)?;
+    let object = Compiler::new(workbook)?.compile(&case.id(), &case.file, &source)?;
     for series in MATRIX {
         let mut machine = Machine::with(workbook, series.name, workbook.build_tools()?)?;
         machine.binaries.push(object.clone());
