@@ -21,7 +21,7 @@ use nix::unistd::Pid;
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::guest::kit;
-use crate::guest::system::{ENVIRONMENT, mount_fs};
+use crate::guest::system::{ENVIRONMENT, RCU_EXPEDITED, mount_fs};
 use crate::shared::disks::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK};
 use crate::shared::files::{self, FOLDER};
 use crate::shared::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
@@ -50,6 +50,8 @@ pub fn run() -> Result<ExitCode> {
         }
     }
     let _ = fs::write("/proc/sys/kernel/hostname", "lab");
+    // To start and end stage 03 takes 0.3 s with it, and 0.5 s without. On 5.10, stage 10 takes 4 s instead of 8 s.
+    let _ = fs::write(RCU_EXPEDITED, "1");
     match kit::Request::read() {
         Some(request) => kit::serve(&request, disks(true))?,
         None => serve(disks(false).err().map(|error| error.to_string()))?,

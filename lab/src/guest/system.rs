@@ -16,6 +16,10 @@ use crate::shared::disks::{FS_DEVICE, FS_MOUNT, RAW_DEVICE};
 pub const ENVIRONMENT: [(&str, &str); 4] =
     [("PATH", "/bin"), ("HOME", "/root"), ("TERM", "dumb"), ("PS1", "lab:\\w# ")];
 
+/// Whether to wait less for RCU: 0 or 1. Before the kernel takes a probe away, it waits until no CPU can be running it.
+/// It can wait for each CPU's next clock ticks, or interrupt the CPU.
+pub const RCU_EXPEDITED: &str = "/sys/kernel/rcu_expedited";
+
 /// In the guest: mounts the disk with the file system. The options keep ext4 from background I/O that a learner did
 /// not ask for: it does not write its inode tables, read its block bitmaps ahead, or record when a file was read.
 ///

@@ -104,7 +104,7 @@ impl CommandLine<'_> {
         line.extend(words(["-kernel", self.kernel, "-initrd", self.initramfs]));
         // On a panic, QEMU ends immediately: panic=-1 asks for a reboot, and -no-reboot refuses it. With norandmaps, a
         // program has the same addresses each time it starts. QEMU keeps what it has translated by its address, so it
-        // need not translate the program again: to start and end stage 03 takes 0.6 s, and not 0.9 s.
+        // need not translate the program again: to start and end stage 03 takes a third less time.
         line.extend(words(["-append", format!("{APPEND} {}", self.append).trim_end()]));
         for (nth, (name, port)) in self.ports.iter().enumerate() {
             let backend = match port {
