@@ -83,7 +83,8 @@ impl Preprocessor for Programs {
                 let page = |(case, nth): (&Case, u32)| {
                     let (number, title) = (case.number(), format!("{} {}", case.number(), case.title));
                     let path = format!("clinic/{number}.md").into();
-                    below(chapter, nth, &title, path, format!("{{{{#case {number}}}}}\n"))
+                    let present = format!("[Present this case](../present.html#case-{number})");
+                    below(chapter, nth, &title, path, format!("{{{{#case {number}}}}}\n\n{present}\n"))
                 };
                 chapter.sub_items = cases.iter().zip(1..).map(page).map(BookItem::Chapter).collect();
             }

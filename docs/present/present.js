@@ -1,5 +1,6 @@
 "use strict";
-// What is shown: a stage and a step of it. Step 0 is the stage's title, and each further one an item that changed.
+// What is shown: a stage, or a case of the clinic, and a step of it. Step 0 is its title. Each further step of a stage is
+// an item that changed.
 const stages = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 // An item of more lines is folded: unchanged lines are shown only if they are so near a change.
@@ -12,14 +13,13 @@ function element(tag, name, ...children) {
   made.append(...children);
   return made;
 }
-const two = (number) => String(number).padStart(2, "0");
-const address = (stage, step) => "#" + two(stage.number) + "/" + step;
+const address = (stage, step) => "#" + stage.id + "/" + step;
 
 // The address is the state: whoever reloads, goes back or sends it sees the same.
 function read() {
-  const [number, nth] = location.hash.slice(1).split("/").map(Number);
-  stage = stages.find((stage) => stage.number === number) || stages[0];
-  step = Math.min(Math.max(nth || 0, 0), stage.steps.length);
+  const [id, nth] = location.hash.slice(1).split("/");
+  stage = stages.find((stage) => stage.id === id) || stages[0];
+  step = Math.min(Math.max(Number(nth) || 0, 0), stage.steps.length);
   all = false;
   show();
 }
@@ -33,23 +33,22 @@ function move(by) {
 }
 
 function show() {
-  document.title = two(stage.number) + " " + stage.title;
-  byId("stage").value = stage.number;
-  byId("about").replaceChildren(element("b", "", stage.title), " ", element("span", "", "adds " + stage.adds));
+  document.title = stage.id + " " + stage.title;
+  byId("stage").value = stage.id;
+  byId("about").replaceChildren(element("b", "", stage.title), " ", element("span", "", stage.adds || ""));
   byId("about").style.visibility = step ? "visible" : "hidden";
   byId("count").textContent = step + " / " + stage.steps.length;
-  byId("page").href = "stages/" + two(stage.number) + ".html";
+  byId("page").href = stage.page;
   byId("view").replaceChildren(...(step ? change(stage.steps[step - 1]) : title()));
   fit();
-  const first = document.querySelector(".new, .gone");
+  const first = document.querySelector(".mark, .new, .gone");
   window.scrollTo(0, 0);
   if (first && first.getBoundingClientRect().bottom > innerHeight) first.scrollIntoView({ block: "center" });
 }
 
-const place = (step) => step.file + (step.part === "bookkeeping" ? ", bookkeeping" : "");
+const place = (step) => step.file + (step.part === "lesson" ? "" : ", " + step.part);
 
 function title() {
-  const since = stage.parent ? "What changes from stage " + two(stage.parent) : "The first program, item by item";
   const steps = stage.steps.map((step, nth) => {
     const link = element("a", "", element("code", "", step.item));
     link.href = address(stage, nth + 1);
@@ -57,9 +56,9 @@ function title() {
   });
   const kept = stage.kept.length ? [element("p", "kept", "As before: " + stage.kept.join(", "))] : [];
   return [
-    element("h1", "", "Stage " + two(stage.number) + ": " + stage.title),
-    element("p", "idea", "Adds " + stage.adds + "."),
-    element("h2", "", since),
+    element("h1", "", stage.name + ": " + stage.title),
+    element("p", "idea", stage.idea),
+    element("h2", "", stage.parts),
     element("ul", "", ...steps),
     ...kept,
   ];
@@ -67,21 +66,22 @@ function title() {
 
 function change(step) {
   const lines = step.lines;
-  const whole = all || lines.length <= LONG;
+  const has = (kind) => lines.some(([other]) => other === kind);
+  const whole = all || lines.length <= LONG || lines.every(([kind]) => kind === "same");
   const near = (nth) => lines.slice(Math.max(nth - CONTEXT, 0), nth + CONTEXT + 1).some(([kind]) => kind !== "same");
   const code = element("div", "code");
   for (let nth = 0; nth < lines.length; nth++) {
     let end = nth;
     while (!whole && end < lines.length && !near(end)) end++;
     if (end > nth + 1) {
-      code.append(element("div", "fold", end - nth + " lines as before"));
+      code.append(element("div", "fold", end - nth + (has("mark") ? " more lines" : " lines as before")));
       nth = end - 1;
       continue;
     }
     const [kind, pieces] = lines[nth];
     const mixed = pieces.some(([changed]) => !changed);
     const line = element("div", kind, ...pieces.map(([changed, text]) => element("span", changed && mixed ? "word" : "", text)));
-    line.dataset.sign = { same: "", new: "+", gone: "\u2212" }[kind];
+    line.dataset.sign = { same: "", mark: "\u2192", new: "+", gone: "\u2212" }[kind];
     if (!pieces.length) line.append("\u200b");
     code.append(line);
   }
@@ -126,7 +126,7 @@ const keys = {
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
   if (event.target.closest("select") || (event.target.closest("button, a") && event.key === " ")) return;
-  const chosen = stages.find((stage) => String(stage.number) === event.key);
+  const chosen = stages.find((stage) => stage.id === "0" + event.key);
   const act = chosen ? () => go(chosen, 0) : Object.hasOwn(keys, event.key) && keys[event.key];
   if (!act) return;
   event.preventDefault();
@@ -143,13 +143,13 @@ addEventListener("touchend", (event) => {
 }, { passive: true });
 
 for (const stage of stages) {
-  const option = element("option", "", two(stage.number));
-  option.value = stage.number;
+  const option = element("option", "", stage.id.replace("-", " "));
+  option.value = stage.id;
   byId("stage").append(option);
 }
 byId("stage").addEventListener("change", (event) => {
   event.target.blur();
-  go(stages.find((stage) => stage.number === Number(event.target.value)), 0);
+  go(stages.find((stage) => stage.id === event.target.value), 0);
 });
 byId("next").addEventListener("click", () => move(1));
 byId("back").addEventListener("click", () => move(-1));

@@ -5,6 +5,7 @@ mod chromium;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lab::learn::clinic;
 use lab::workbook::diff::{self, Item, Kind, Reading};
 use lab::workbook::{Stage, Workbook};
 use serde::Deserialize;
@@ -213,6 +214,65 @@ fn the_view_for_a_projector_shows_every_change() {
 }
 
 #[test]
+fn the_view_for_a_projector_shows_every_case() {
+    let (book, mut browser) = (Book::build(), Chromium::start());
+    let workbook = Workbook::read().unwrap();
+    browser.size(WIDE.0, WIDE.1);
+    browser.open(&book.page("present.html"), "#case-01/0");
+    for case in clinic::cases(&workbook).unwrap() {
+        let refusal = case.refusal(case.kernel().unwrap()).unwrap();
+        let refused = refusal.place.filter(|place| place.location.is_some()).map(|place| place.source);
+        let cure = case.cure().unwrap();
+        let of_cure = |sign| {
+            let is_sign =
+                |line: &&str| line.starts_with(sign) && !line.starts_with("---") && !line.starts_with("+++");
+            let lines = cure.lines().filter(is_sign).map(|line| line[1..].to_owned());
+            lines.filter(|line| !line.is_empty()).collect::<Vec<_>>()
+        };
+        let (gone, new) = (of_cure('-'), of_cure('+'));
+        let (mut seen_gone, mut seen_new) = (Vec::new(), Vec::new());
+        let steps = browser
+            .eval(&format!("stages.find((stage) => stage.id === 'case-{}').steps.length", case.number()));
+        for step in 0..=steps.as_u64().unwrap() {
+            let hash = format!("#case-{}/{step}", case.number());
+            browser.eval(&format!("location.hash = '{hash}'"));
+            browser.until(&format!(
+                "document.getElementById('count').textContent.startsWith('{step} /')
+                    && document.title.startsWith('case-{} ')",
+                case.number()
+            ));
+            let mut lines = |kind: &str| -> Vec<String> {
+                let lines = format!(
+                    "[...document.querySelectorAll('.code .{kind}')].map((line) => line.textContent.replace('\\u200b', ''))"
+                );
+                Vec::deserialize(browser.eval(&lines)).unwrap()
+            };
+            match step {
+                0 => {}
+                1 => {
+                    let marked: Vec<_> = lines("mark").iter().map(|line| line.trim().to_owned()).collect();
+                    assert_eq!(marked, refused.iter().cloned().collect::<Vec<_>>(), "{hash}");
+                }
+                2 => assert!(!lines("mark").is_empty(), "{hash}"),
+                _ => {
+                    seen_gone.extend(lines("gone"));
+                    seen_new.extend(lines("new"));
+                }
+            }
+            for (width, height) in [PHONE, WIDE] {
+                browser.size(width, height);
+                browser.until(&format!("innerWidth === {width}"));
+                assert_eq!(browser.eval(NO_SIDEWAYS), true, "{hash}, {width} px");
+            }
+        }
+        seen_gone.retain(|line| !line.is_empty());
+        seen_new.retain(|line| !line.is_empty());
+        assert_eq!((seen_gone, seen_new), (gone, new), "case {}", case.number());
+    }
+    assert_eq!(browser.wrong(), [""; 0]);
+}
+
+#[test]
 fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
     let (book, mut browser) = (Book::build(), Chromium::start());
     let workbook = Workbook::read().unwrap();
@@ -242,9 +302,12 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
 
     // The picker has every stage.
     let options =
-        browser.eval("[...document.querySelectorAll('#stage option')].map((option) => Number(option.value))");
-    assert_eq!(options, json!(workbook.stages.iter().map(|stage| stage.number).collect::<Vec<_>>()));
-    browser.eval("{ const stage = document.getElementById('stage'); stage.value = 7; stage.dispatchEvent(new Event('change')); }");
+        browser.eval("[...document.querySelectorAll('#stage option')].map((option) => option.value)");
+    let stages = workbook.stages.iter().map(|stage| format!("{:02}", stage.number));
+    let cases = clinic::cases(&workbook).unwrap();
+    let cases = cases.iter().map(|case| format!("case-{}", case.number()));
+    assert_eq!(options, json!(stages.chain(cases).collect::<Vec<_>>()));
+    browser.eval("{ const stage = document.getElementById('stage'); stage.value = '07'; stage.dispatchEvent(new Event('change')); }");
     shows(&mut browser, 7, 0);
 
     // Larger, dark, help.

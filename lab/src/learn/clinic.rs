@@ -124,7 +124,8 @@ impl Case {
         MATRIX.iter().map(|series| series.name).filter(|kernel| self.log_file(kernel).exists()).collect()
     }
 
-    fn kernel(&self) -> Option<&'static str> {
+    /// The newest kernel of the matrix that refuses the program.
+    pub fn kernel(&self) -> Option<&'static str> {
         self.refused_by().last().copied()
     }
 
