@@ -17,6 +17,9 @@ use common::{Error, OrCause, Result};
 use lab::workbook::Workbook;
 use mdbook_driver::MDBook;
 use mdbook_driver::config::Config;
+use stage10_ctracer::recording::Recording;
+use stage10_ctracer::tree::Tree;
+use stage10_ctracer::view;
 
 use crate::programs::Programs;
 
@@ -62,5 +65,9 @@ fn build(workbook: Workbook, folder: &Path) -> Result<()> {
     book.with_preprocessor(Programs::new(workbook));
     book.build().map_err(said)?;
     let page = folder.join("present.html");
-    fs::write(&page, present).or_cause(format!("cannot write {}", page.display()))
+    fs::write(&page, present).or_cause(format!("cannot write {}", page.display()))?;
+    // The page that stage 10 makes of a recording. `cargo lab record 10` makes the recording.
+    let ctracer = view::html(&Tree::new(Recording::read(&docs.join("src/ctracer.rec"))?))?;
+    let page = folder.join("ctracer.html");
+    fs::write(&page, ctracer).or_cause(format!("cannot write {}", page.display()))
 }

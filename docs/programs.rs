@@ -102,16 +102,18 @@ impl Preprocessor for Programs {
     }
 }
 
-/// A stage's page, with a link to the view for a projector below the heading of its change, if it has one.
+/// A stage's page, with links to what only the book has: the view for a projector, below the heading of the stage's
+/// change; and the page of a recording, below its picture.
 fn presented(path: &Path, text: &str) -> String {
-    if !text.contains("<!-- lesson:begin") {
-        return text.to_owned();
-    }
     let number = path.file_stem().unwrap_or_default().display();
-    let link = format!("\n[Present this diff](../present.html#{number})\n");
-    text.split_inclusive('\n')
-        .flat_map(|line| [line, if line.starts_with("## The change") { &link } else { "" }])
-        .collect()
+    let present = format!("\n[Present this diff](../present.html#{number})\n");
+    let has_diff = text.contains("<!-- lesson:begin");
+    let link = |line: &str| match line {
+        _ if has_diff && line.starts_with("## The change") => present.clone(),
+        _ if line.contains("/ctracer.png)") => "\n[Open this page](../ctracer.html)\n".to_owned(),
+        _ => String::new(),
+    };
+    text.split_inclusive('\n').map(|line| line.to_owned() + &link(line)).collect()
 }
 
 /// Removes blank lines from inline SVG, because Markdown ends a block of HTML at a blank line.

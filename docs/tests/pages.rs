@@ -8,6 +8,7 @@ use std::process::Command;
 
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer};
+use lab::learn::clinic;
 use lab::workbook::Workbook;
 
 /// The parts of a page's tags that we check.
@@ -100,7 +101,12 @@ fn every_link_leads_somewhere_and_nothing_comes_from_the_network() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "html"))
         .map(|path| (path.clone(), parse(&fs::read_to_string(folder.join(path)).unwrap())))
         .collect();
-    let stages = Workbook::read().unwrap().stages;
+    let workbook = Workbook::read().unwrap();
+    let cases = clinic::cases(&workbook).unwrap();
+    let stages = workbook.stages;
+    let presented: Vec<_> = stages.iter().map(|stage| format!("{:02}", stage.number)).collect();
+    let presented =
+        [presented, cases.iter().map(|case| format!("case-{}", case.number())).collect()].concat();
     let mut wrong = Vec::new();
     for (path, page) in &pages {
         let mut seen = BTreeSet::new();
@@ -125,10 +131,10 @@ fn every_link_leads_somewhere_and_nothing_comes_from_the_network() {
             if !files.contains(&target) {
                 wrong.push(format!("{at} leads nowhere"));
             } else if target == Path::new("present.html") {
-                // Its script knows the stages.
-                let number: Option<u32> = fragment.split('/').next().and_then(|number| number.parse().ok());
-                if !fragment.is_empty() && !stages.iter().any(|stage| Some(stage.number) == number) {
-                    wrong.push(format!("{at} leads to no stage"));
+                // Its script knows the stages and the cases.
+                let id = fragment.split('/').next().unwrap_or_default();
+                if !fragment.is_empty() && !presented.iter().any(|known| known == id) {
+                    wrong.push(format!("{at} leads to nothing that it presents"));
                 }
             } else if !fragment.is_empty() && !pages[&target].ids.iter().any(|id| id == fragment) {
                 wrong.push(format!("{at} leads to no such place of the page"));

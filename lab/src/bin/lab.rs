@@ -19,7 +19,7 @@ use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
 use lab::machine::{signals, terminal};
 use lab::measure::ways::Which;
 use lab::measure::{bench, vmlinux};
-use lab::publish::{record, sync};
+use lab::publish::{ctracer, record, sync};
 use lab::shared::files;
 use lab::shared::protocol::ToGuest;
 use lab::shared::workload::Workload;
@@ -111,7 +111,8 @@ enum Command {
         #[arg(long, conflicts_with = "check")]
         force: bool,
     },
-    /// Run stages and examples as their READMEs show, and record what they print; all of them if you name none
+    /// Run stages and examples as their READMEs show, and record what they print; all of them if you name none. For
+    /// stage 10, also record the book's page of ctracer, and take a picture of it
     Record {
         /// The stages, such as 03, and examples, such as bitehist
         #[arg(value_name = "STAGE or EXAMPLE")]
@@ -388,6 +389,9 @@ fn run(command: Command) -> Result<ExitCode> {
             for program in if named.is_empty() { workbook.programs().collect() } else { named } {
                 // Each program gets a fresh guest, as a reader's does.
                 record::record(&mut boot.boot(&workbook)?, program)?;
+                if program.name() == ctracer::STAGE {
+                    ctracer::save(&mut boot.boot(&workbook)?, &workbook)?;
+                }
             }
             print(&sync::write(&workbook, false)?)
         }

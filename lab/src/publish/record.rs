@@ -47,10 +47,21 @@ impl Run {
 pub fn capture(guest: &mut Vm, program: &dyn Program, times: u32) -> Result<String> {
     let mut run = command(program)?;
     lengthen(&mut run.arguments, times);
-    let argv = program.argv(&program.binary(), run.io.as_ref(), &run.arguments);
+    let endless = run.is_endless(program);
+    beside(guest, program, run.io.as_ref(), &run.arguments, endless)
+}
+
+/// Runs a program beside I/O, and returns everything that it prints to stdout. An `endless` one gets a Ctrl-C.
+pub(crate) fn beside(
+    guest: &mut Vm,
+    program: &dyn Program,
+    io: Option<&Workload>,
+    arguments: &[String],
+    endless: bool,
+) -> Result<String> {
+    let argv = program.argv(&program.binary(), io, arguments);
     guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
     let line = guest.line();
-    let endless = run.is_endless(program);
     let (mut stdout, mut stderr, mut ended) = (Vec::new(), Vec::new(), false);
     let status = guest.finish(Some(LIMIT), |stream, bytes| {
         match stream {

@@ -45,6 +45,14 @@ pub struct ShowArgs {
     pub perfetto: Option<PathBuf>,
 }
 
+/// The page of a recording.
+///
+/// # Errors
+/// If it can't be written as JSON.
+pub fn html(tree: &Tree) -> Result<String> {
+    Ok(page::html(&json(&json::View::of(tree))?))
+}
+
 impl ShowArgs {
     /// Checks before the recording that we can show it with these options and write all files. Changes no file.
     ///
@@ -90,7 +98,7 @@ impl ShowArgs {
         }
         let tree = Tree::new(recording);
         if let Some(file) = &self.html {
-            write(file, &page::html(&json(&json::View::of(&tree))?))?;
+            write(file, &html(&tree)?)?;
         }
         if let Some(file) = &self.perfetto {
             write(file, &perfetto::trace(&tree)?)?;

@@ -1,0 +1,66 @@
+//! The recording of stage 10 that the book shows as a page, and a picture of this page for the stage's README.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+use common::{Error, OrCause, Result};
+use nix::unistd::geteuid;
+
+use crate::machine::vm::Vm;
+use crate::publish::record;
+use crate::shared::command::output;
+use crate::shared::workload::Workload;
+use crate::workbook::Workbook;
+
+/// The stage's name.
+pub const STAGE: &str = "10";
+
+/// The recording, in `docs/src`.
+const RECORDING: &str = "ctracer.rec";
+
+/// The picture, in `docs/src`.
+const PICTURE: &str = "ctracer.png";
+
+/// Reads and writes by several tasks: `io`, ext4's journal, and a worker that writes the page cache.
+const IO: &str = "sync";
+
+/// Makes a recording and its picture.
+///
+/// # Errors
+/// If the stage fails, or there is no Chromium.
+pub fn save(guest: &mut Vm, workbook: &Workbook) -> Result<()> {
+    let stage = workbook.program(STAGE)?;
+    let arguments = ["--duration", "1", "--output", RECORDING].map(str::to_owned);
+    let io = Workload::Io(vec![IO.to_owned()]);
+    record::beside(guest, stage, Some(&io), &arguments, false)?;
+    let folder = workbook.root.join("docs/src");
+    guest.fetch(vec![RECORDING.to_owned()], &folder)?;
+    let scratch = tempfile::tempdir().or_cause("cannot make a folder for the page")?;
+    let page = scratch.path().join("ctracer.html");
+    let mut show = Command::new(workbook.binaries().join(stage.binary()));
+    output(show.arg("show").arg(folder.join(RECORDING)).arg("--html").arg(&page))?;
+    picture(&page, &folder.join(PICTURE))
+}
+
+/// Lets Chromium take a picture of a page.
+fn picture(page: &Path, file: &Path) -> Result<()> {
+    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+    let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
+    let chromium = names.iter().find(is_there).ok_or_else(|| {
+        Error::new("there is no Chromium to take a picture of ctracer's page")
+            .fix("install it: make setup-test")
+    })?;
+    let mut chromium = Command::new(chromium);
+    // Chromium refuses to run as root in its sandbox.
+    chromium.args(geteuid().is_root().then_some("--no-sandbox"));
+    chromium.args([
+        "--headless",
+        "--hide-scrollbars",
+        "--window-size=1200,720",
+        "--virtual-time-budget=5000",
+    ]);
+    let mut option = OsString::from("--screenshot=");
+    option.push(file);
+    output(chromium.arg(option).arg(page)).map(drop)
+}
