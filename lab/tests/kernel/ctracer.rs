@@ -49,7 +49,6 @@ pub const CASES: &[Case] = cases![
 /// The oldest kernel attaches functions one by one, and the newest has a link for all of them. Those between have
 /// nothing new.
 pub const OUTER: &[&str] = &[
-    "ctracer_finds_what_another_reader_of_the_types_finds",
     "ctracer_nests_as_function_graph_does",
     "ctracer_loses_nothing",
     "ctracer_sees_a_thread_change_its_name",

@@ -74,7 +74,7 @@ const CASES: [&[Case]; 16] = [
 const OUTER: &[&[&str]] = &[
     ctracer::OUTER,
     &[
-        "stage03_forgets_nothing_in_6000_writes",
+        "stage03_accounts_for_what_four_threads_did",
         "stages_are_right_on_ext4",
         "stages_see_their_own_lines_only",
         "two_runs_of_a_stage_see_each_others_lines",
@@ -85,7 +85,6 @@ const OUTER: &[&[&str]] = &[
         "after_kill_the_next_run_clears_up",
         "a_closed_pipe_ends_a_stage_without_io",
         "what_came_before_ctrl_c_is_printed",
-        "a_stage_ends_in_the_middle_of_a_flood",
         "stage06_gives_no_names_when_the_kernel_hides_addresses",
         "stage06_does_not_notice_when_places_are_reused",
         "stage06_reports_a_stack_that_is_cut",
@@ -101,6 +100,7 @@ const OUTER: &[&[&str]] = &[
         "stage08_exercise_the_slides_probe_sees_no_read",
         "stage08_exercise_sendfile_goes_another_way",
         "a_function_of_which_only_parts_exist",
+        "fentry_of_a_function_that_cannot_be_probed",
         "programs_whose_function_is_missing",
         "bitesize_counts_the_processes_that_it_is_asked_for",
         "biolatency_looks_at_one_disk_only",
@@ -109,14 +109,14 @@ const OUTER: &[&[&str]] = &[
         "bigreads_has_each_large_read_once",
         "bigreads_sees_reads_while_others_wait",
         "scenario_refuses_a_tracer_that_is_in_use",
-        "scenario_leaves_ftrace_as_it_was",
         "scenario_measures_a_disk_that_takes_20_ms",
         "scenario_keeps_its_instance_beside_another_container",
     ],
 ];
 
 /// The cases that run only on the default kernel, and with `LAB_SOAK=1` on all: errors that a program finds without
-/// asking the kernel, or that every kernel reports in the same way, and what a filter in a program leaves out.
+/// asking the kernel, or that every kernel reports in the same way, what a filter in a program leaves out, and heavy cases
+/// whose subject is the program rather than the kernel.
 const ONCE: &[&str] = &[
     "verbose_shows_libbpfs_log",
     "without_root",
@@ -139,6 +139,10 @@ const ONCE: &[&str] = &[
     "ctracer_explains_its_errors",
     "ctracer_keeps_what_it_cannot_write",
     "lockdown_at_boot",
+    "stage03_forgets_nothing_in_6000_writes",
+    "a_stage_ends_in_the_middle_of_a_flood",
+    "scenario_leaves_ftrace_as_it_was",
+    "ctracer_finds_what_another_reader_of_the_types_finds",
 ];
 
 /// Makes cases from functions, and names them after the functions.

@@ -238,7 +238,7 @@ fn slowest_of_two_disks(writes: u64) {
 }
 
 fn stage04_finds_the_slowest_of_two_disks() {
-    slowest_of_two_disks(5_000);
+    slowest_of_two_disks(2_000);
 }
 
 /// On a disk and on a partition, where the sector is relative to the partition: the block layer adds the partition's
