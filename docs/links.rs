@@ -86,6 +86,12 @@ fn page(workbook: &Workbook, path: &Path) -> Page {
         return Page::Book("start.md".into());
     }
     let at = workbook.root.join(path);
+    if let Ok(case) = path.strip_prefix("lab/clinic")
+        && at.exists()
+    {
+        let number = case.to_string_lossy().split('-').next().unwrap_or_default().to_owned();
+        return Page::Book(format!("clinic/{number}.md").into());
+    }
     let mut programs = workbook.programs();
     match programs.find(|program| at == program.folder() || at == program.folder().join("README.md")) {
         Some(program) => Page::Book(page_of(program)),
