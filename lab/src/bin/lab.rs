@@ -259,6 +259,9 @@ enum Clinic {
     Check {
         /// The case, such as 03
         case: String,
+        /// Print a line of JSON for each kernel, with the explanation if it refuses the program
+        #[arg(long)]
+        json: bool,
     },
     /// Show the next hint
     Hint {
@@ -538,9 +541,14 @@ fn cure(command: Clinic) -> Result<ExitCode> {
         Clinic::Start { case, again } => return print(&clinic::start(&workbook, &find(&case)?, again)?),
         Clinic::Hint { case } => return print(&clinic::hint(&workbook, &find(&case)?, terminal::columns())?),
         Clinic::Solution { case, peek } => return print(&clinic::solution(&workbook, &find(&case)?, peek)?),
-        Clinic::Check { case } => {
+        Clinic::Check { case, json: false } => {
             signals::take_over()?;
             clinic::check(&workbook, &find(&case)?)?;
+        }
+        Clinic::Check { case, json: true } => {
+            signals::take_over()?;
+            let is_right = clinic::check_as_json(&workbook, &find(&case)?)?;
+            return Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Clinic::Record { case } => {
             signals::take_over()?;

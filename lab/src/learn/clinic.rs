@@ -8,11 +8,13 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::slice;
 use std::time::Duration;
 
-use common::refusal::{self, Refusal};
+use common::refusal::{self, Object, Refusal};
 use common::report::print_text;
 use common::{Error, OrCause, Result};
+use serde::Serialize;
 
 use crate::host::tools::output;
 use crate::learn::exercise::{self, shown};
@@ -406,6 +408,47 @@ pub fn check(workbook: &Workbook, case: &Case) -> Result<()> {
     done.insert(case.id());
     exercise::remember(workbook, &done)?;
     print_text(format_args!("To compare with ours: cargo lab clinic solution {}", case.number()))
+}
+
+/// What a kernel makes of a program.
+#[derive(Debug, Serialize)]
+struct Checked<'a> {
+    kernel: &'a str,
+    /// What it counted, such as `40 bios`, if that is right.
+    counted: Option<String>,
+    /// Why the kernel refuses the program.
+    refusal: Option<Refusal>,
+    /// What else is wrong.
+    error: Option<Error>,
+}
+
+/// The same as [`check`], but prints a line of JSON for each kernel, and remembers nothing. Returns whether the program is
+/// right on all of them.
+///
+/// # Errors
+/// If a guest fails.
+pub fn check_as_json(workbook: &Workbook, case: &Case) -> Result<bool> {
+    let source = case.started(workbook)?;
+    let object = Compiler::new(workbook)?.compile(&case.id(), &case.file, &source)?;
+    let parsed: Vec<_> =
+        Object::parse(&fs::read(&object).or_cause("cannot read the object")?).into_iter().collect();
+    let mut is_right = true;
+    for series in MATRIX {
+        let mut machine = Machine::with(workbook, series.name, workbook.build_tools()?)?;
+        machine.binaries.push(object.clone());
+        let mut guest = machine.boot()?;
+        let log = logs(&mut guest, slice::from_ref(&object))?.pop().flatten();
+        let refusal = log.and_then(|log| refusal::explain(&log, &parsed));
+        let (counted, error) = match (&refusal, verdict(&mut guest, &object)) {
+            (None, Ok(counted)) => (Some(counted), None),
+            (None, Err(error)) => (None, Some(error)),
+            (Some(_), _) => (None, None),
+        };
+        is_right &= counted.is_some();
+        let checked = Checked { kernel: series.name, counted, refusal, error };
+        print_text(format_args!("{}", serde_json::to_string(&checked).or_cause("cannot write JSON")?))?;
+    }
+    Ok(is_right)
 }
 
 /// The next hint: first why the kernel refuses the program, then what to do, then the cures of the case's page.
