@@ -56,7 +56,11 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
         let folders = [package, Path::new(env!("CARGO_MANIFEST_DIR"))];
         names.extend(folders.map(|folder| format!("-ffile-prefix-map={}/=", folder.display())));
     }
-    with_names(&source, out, &names)
+    let object = object(&source, out);
+    builder(&source, &object, &names)?
+        .build_and_generate(object.to_string_lossy().replace(".bpf.o", ".skel.rs"))
+        .map_err(|error| clangs_message(&format!("{error:#}"), &source).to_owned())?;
+    Ok(object)
 }
 
 /// Compiles a BPF source that is not in a crate to `NAME.bpf.o` in `out`, and returns the object's path.
@@ -64,38 +68,40 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
 /// # Errors
 /// Those of [`build`].
 pub fn compile(source: &Path, out: &Path) -> Result<PathBuf, String> {
-    with_names(source, out, &[])
-}
-
-fn with_names(source: &Path, out: &Path, names: &[String]) -> Result<PathBuf, String> {
-    let include = vmlinux()?;
-    let clang = clang()?;
-
-    let stem = source.file_name().and_then(|name| name.to_str()).unwrap_or_default().replace(".bpf.c", "");
-    let object = out.join(format!("{stem}.bpf.o"));
-    SkeletonBuilder::new()
-        .source(source)
-        .obj(&object)
-        .clang(clang)
-        .clang_args(
-            [
-                OsStr::new("-I"),
-                include.as_os_str(),
-                "-I".as_ref(),
-                HEADERS.as_ref(),
-                // By default, newer clangs emit atomic instructions, which Linux 5.10 refuses to load.
-                "-mcpu=v2".as_ref(),
-                "-Wall".as_ref(),
-                "-Werror".as_ref(),
-                // You may comment out a line to see what happens, and that must still compile.
-                "-Wno-unused-variable".as_ref(),
-            ]
-            .into_iter()
-            .chain(names.iter().map(OsStr::new)),
-        )
-        .build_and_generate(out.join(format!("{stem}.skel.rs")))
+    let object = object(source, out);
+    builder(source, &object, &[])?
+        .build()
         .map_err(|error| clangs_message(&format!("{error:#}"), source).to_owned())?;
     Ok(object)
+}
+
+/// The object's file.
+fn object(source: &Path, out: &Path) -> PathBuf {
+    let stem = source.file_name().and_then(|name| name.to_str()).unwrap_or_default().replace(".bpf.c", "");
+    out.join(format!("{stem}.bpf.o"))
+}
+
+fn builder(source: &Path, object: &Path, names: &[String]) -> Result<SkeletonBuilder, String> {
+    let include = vmlinux()?;
+    let clang = clang()?;
+    let mut builder = SkeletonBuilder::new();
+    builder.source(source).obj(object).clang(clang).clang_args(
+        [
+            OsStr::new("-I"),
+            include.as_os_str(),
+            "-I".as_ref(),
+            HEADERS.as_ref(),
+            // By default, newer clangs emit atomic instructions, which Linux 5.10 refuses to load.
+            "-mcpu=v2".as_ref(),
+            "-Wall".as_ref(),
+            "-Werror".as_ref(),
+            // You may comment out a line to see what happens, and that must still compile.
+            "-Wno-unused-variable".as_ref(),
+        ]
+        .into_iter()
+        .chain(names.iter().map(OsStr::new)),
+    );
+    Ok(builder)
 }
 
 /// Clang's message from `SOURCE:LINE` on, without the command line that libbpf-cargo puts before it.

@@ -22,15 +22,27 @@ pub struct Kind {
     pub says: &'static [&'static str],
     /// What else must be true.
     pub given: Option<Given>,
-    /// The verifier finds it after it has followed all paths, so the last source line of its log has nothing to do with
-    /// it.
-    pub is_everywhere: bool,
+    /// Which source line it is about.
+    pub at: At,
     /// What is wrong, as the end of a sentence.
     pub cause: &'static str,
     /// Why the kernel refuses that, in one or two sentences.
     pub why: &'static str,
     /// What to do.
     pub cure: &'static str,
+    /// How the source changes, if everything in braces is known: lines that begin with `+`, `-` or a space.
+    pub change: &'static str,
+}
+
+/// Which source line a mistake is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// The last one of the log.
+    End,
+    /// None: the verifier finds it before or after it follows the paths.
+    Nowhere,
+    /// The one that has the field's name. The compiler may have moved the instruction.
+    Field,
 }
 
 /// What only the rest of the log shows.
@@ -40,17 +52,58 @@ pub enum Given {
     Reserved,
     /// The refused instruction submits or discards a record, and so does an earlier one on the path.
     ReleasedTwice,
-    /// The register pointed into a record of a ring buffer that has been submitted or discarded.
+    /// The register holds what a lookup or a reservation returned.
+    LookedUp,
+    /// It holds what a reservation returned, and a record has been submitted or discarded.
     Released,
+    /// The refused instruction writes to memory.
+    Writes,
     /// The refused instruction is in a function that is not static.
     Global,
     /// An access that begins on the stack ends beyond it.
     Overrun,
+    /// The refused instruction calls a helper for maps with keys.
+    ForMap,
+    /// An access begins before the stack.
+    Underrun,
 }
 
 /// What most kinds have in common.
-const KIND: Kind =
-    Kind { name: "", case: None, says: &[], given: None, is_everywhere: false, cause: "", why: "", cure: "" };
+const KIND: Kind = Kind {
+    name: "",
+    case: None,
+    says: &[],
+    given: None,
+    at: At::End,
+    cause: "",
+    why: "",
+    cure: "",
+    change: "",
+};
+
+/// A number, where a pointer is needed to read or write memory.
+const NUMBER: &[&str] = &["R{register} invalid mem access 'inv'", "R{register} invalid mem access 'scalar'"];
+
+/// A number, where a helper needs a pointer.
+const NUMBER_FOR_HELPER: &[&str] =
+    &["R{register} type=inv expected={expected}", "R{register} type=scalar expected={expected}"];
+
+/// An access that is not on the stack.
+const ON_STACK: &[&str] = &[
+    "invalid indirect access to stack R{register} off={offset} size={length}",
+    "invalid write to stack R{register} off={offset} size={length}",
+    "invalid read from stack R{register} off={offset} size={length}",
+    "invalid stack R{register} off={offset} size={length}",
+    "invalid stack type R{register} off={offset} access_size={length}",
+];
+
+/// What is the same for a function that is not static on all kernels.
+const GLOBAL: Kind = Kind {
+    cause: "a function that is not static uses a pointer that may be NULL",
+    why: "The verifier checks a function that is not static only once, for every argument that its types permit, and a pointer may be NULL. (Linux 5.10 permits no pointers at all.)",
+    cure: "test the pointer in the function, or make the function static: then the verifier checks it at each call",
+    ..KIND
+};
 
 /// What we answer to everything else.
 pub const UNKNOWN: Kind = Kind {
@@ -73,7 +126,8 @@ pub const KINDS: &[Kind] = &[
         ],
         cause: "{variable} may be NULL",
         why: "A lookup returns NULL if the map does not have the key, and {line} uses the pointer without a test.",
-        cure: "test the pointer between the lookup and {line}:\n    if (!{name})\n            return 0;",
+        cure: "test the pointer between the lookup and {line}, for example:",
+        change: " {?lookup}\n+if (!{?name})\n+        return 0;",
         ..KIND
     },
     Kind {
@@ -81,19 +135,26 @@ pub const KINDS: &[Kind] = &[
         case: Some("01"),
         says: &[
             "R{register} invalid mem access 'ringbuf_mem_or_null'",
+            "R{register} type=ringbuf_mem_or_null expected={expected}",
+            "R{register} pointer arithmetic on ringbuf_mem_or_null prohibited, null-check it first",
             "R{register} invalid mem access 'alloc_mem_or_null'",
+            "R{register} type=alloc_mem_or_null expected={expected}",
+            "R{register} pointer arithmetic on alloc_mem_or_null prohibited, null-check it first",
             "R{register} invalid mem access 'mem_or_null'",
+            "R{register} type=mem_or_null expected={expected}",
+            "R{register} pointer arithmetic on mem_or_null prohibited, null-check it first",
         ],
         given: Some(Given::Reserved),
         cause: "{variable} may be NULL",
         why: "bpf_ringbuf_reserve() returns NULL if the ring buffer is full, and {line} uses the pointer without a test.",
-        cure: "test the pointer between bpf_ringbuf_reserve() and {line}:\n    if (!{name})\n            return 0;",
+        cure: "test the pointer between bpf_ringbuf_reserve() and {line}, for example:",
+        change: " {?lookup}\n+if (!{?name})\n+        return 0;",
         ..KIND
     },
     Kind {
         name: "record-released-twice",
         case: Some("12"),
-        says: &["R{register} type=inv expected={expected}", "R{register} type=scalar expected={expected}"],
+        says: NUMBER_FOR_HELPER,
         given: Some(Given::ReleasedTwice),
         cause: "a path submits or discards a record twice",
         why: "After bpf_ringbuf_submit() or bpf_ringbuf_discard(), the record is no longer yours, and {line} gives it back once more.",
@@ -103,7 +164,18 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "record-used-after",
         case: Some("11"),
-        says: &["R{register} invalid mem access 'inv'", "R{register} invalid mem access 'scalar'"],
+        says: NUMBER,
+        given: Some(Given::Released),
+        cause: "{variable} is used after it was submitted or discarded",
+        why: "bpf_ringbuf_submit() and bpf_ringbuf_discard() give the record back. From then on, its reader or another event may have the memory.",
+        cure: "read everything that you need before you submit or discard the record",
+        change: "+{?line}\n {?release}\n-{?line}",
+        ..KIND
+    },
+    Kind {
+        name: "record-used-after",
+        case: Some("11"),
+        says: NUMBER_FOR_HELPER,
         given: Some(Given::Released),
         cause: "{variable} is used after it was submitted or discarded",
         why: "bpf_ringbuf_submit() and bpf_ringbuf_discard() give the record back. From then on, its reader or another event may have the memory.",
@@ -111,20 +183,107 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "null-test",
+        case: Some("01"),
+        says: NUMBER,
+        given: Some(Given::LookedUp),
+        cause: "{variable} is NULL here",
+        why: "{line} uses the pointer on the path on which it was found to be NULL, so the test is the wrong way round, or does not return.",
+        cure: "leave the program on that path: if (!{name}) return 0;",
+        ..KIND
+    },
+    Kind {
+        name: "null-test",
+        case: Some("01"),
+        says: NUMBER_FOR_HELPER,
+        given: Some(Given::LookedUp),
+        cause: "{variable} is NULL here",
+        why: "{line} uses the pointer on the path on which it was found to be NULL, so the test is the wrong way round, or does not return.",
+        cure: "leave the program on that path: if (!{name}) return 0;",
+        ..KIND
+    },
+    Kind {
         name: "kernel-pointer",
         case: Some("02"),
-        says: &["R{register} invalid mem access 'inv'", "R{register} invalid mem access 'scalar'"],
+        says: NUMBER,
+        given: Some(Given::Writes),
+        cause: "to the verifier, {variable} is a number and not a pointer",
+        why: "The verifier does not know what is at this address, whatever type it has in C, so it lets nobody write there. The arguments of a kprobe are such numbers.",
+        cure: "keep the value in a map or a variable of your own: a tracing program can't change the kernel",
+        ..KIND
+    },
+    Kind {
+        name: "kernel-pointer",
+        case: Some("02"),
+        says: NUMBER,
         cause: "to the verifier, {variable} is a number and not a pointer",
         why: "The verifier does not know what is at this address, whatever type it has in C. The arguments of a kprobe are \
               such numbers, and so is each pointer that bpf_probe_read_kernel() copied.",
         cure: "copy the field with BPF_CORE_READ({name}, FIELD); or use fentry or tp_btf, whose arguments the verifier knows",
+        change: "-{?line}\n+{?read}",
+        ..KIND
+    },
+    Kind {
+        name: "global-function",
+        case: Some("25"),
+        says: &["R{register} invalid mem access 'mem_or_null'"],
+        given: Some(Given::Global),
+        ..GLOBAL
+    },
+    Kind {
+        name: "null-test",
+        case: Some("01"),
+        says: &[
+            "R{register} invalid mem access '{type}_or_null_{struct}'",
+            "R{register} invalid mem access '{type}_or_null'",
+            "R{register} pointer arithmetic on {type}_or_null_{struct} prohibited, null-check it first",
+            "R{register} pointer arithmetic on {type}_or_null prohibited, null-check it first",
+            "R{register} type={type}_or_null_ expected={expected}",
+            "R{register} type={type}_or_null expected={expected}",
+            "Possibly NULL pointer passed to helper arg{argument}",
+            "Possibly NULL pointer passed to helper R{register}",
+            "Possibly NULL pointer passed to trusted arg{argument}",
+            "Possibly NULL pointer passed to trusted R{register}",
+        ],
+        cause: "{variable} may be NULL",
+        why: "The function that returned the pointer may return NULL, and {line} uses it without a test.",
+        cure: "test the pointer before {line}: if (!POINTER) return 0;",
+        ..KIND
+    },
+    Kind {
+        name: "map-helper",
+        case: Some("30"),
+        says: &["invalid zero-sized read", "R{register} invalid zero-sized read: u64=[0,0]"],
+        given: Some(Given::ForMap),
+        cause: "{helper}() does not work with this type of map",
+        why: "The key or the value of this map has no bytes, as that of a ring buffer, so there is nothing that the helper could read.",
+        cure: "use the helpers of the map's type, such as bpf_ringbuf_output() for a ring buffer, or another type",
+        ..KIND
+    },
+    Kind {
+        name: "size-unbounded",
+        case: Some("18"),
+        says: &[
+            "R{register} invalid zero-sized read: u64=[0,{most}]",
+            "R{register} invalid zero-sized read",
+            "invalid zero-sized read",
+            "invalid indirect access to stack R{register} off={offset} size=0",
+            "invalid access to map value, value_size={value} off={offset} size=0\n\
+             R{register} min value is outside of the allowed memory range",
+        ],
+        cause: "the size that {line} passes to {helper}() may be 0",
+        why: "The helper needs at least one byte, and the verifier knows values of the size that are 0.",
+        cure: "test the size before the call: if (!size) return 0;",
         ..KIND
     },
     Kind {
         name: "value-size",
         case: Some("03"),
-        says: &["invalid access to map value, value_size={size} off={offset} size={length}\n\
-             R{register} min value is outside of the allowed memory range"],
+        says: &[
+            "invalid access to map value, value_size={size} off={offset} size={length}\n\
+             R{register} min value is outside of the allowed memory range",
+            "invalid access to map value pointer, value_size={size} off={offset}",
+        ],
         cause: "{line} reaches beyond the value of a map",
         why: "The value has {size} bytes, and {line} uses {length} bytes from byte {offset} on. (Global variables are the \
               value of a map, too.)",
@@ -132,10 +291,34 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "value-size",
+        case: Some("03"),
+        says: &["invalid access to memory, mem_size={size} off={offset} size={length}\n\
+             R{register} min value is outside of the allowed memory range"],
+        cause: "{line} reaches beyond the end of its memory",
+        why: "The memory has {size} bytes, as a record of a ring buffer has as many as you reserve, and {line} uses {length} bytes \
+              from byte {offset} on.",
+        cure: "reserve as many bytes as you use: sizeof() of the same type",
+        ..KIND
+    },
+    Kind {
+        name: "value-size",
+        case: Some("03"),
+        says: &["R{register} min value is outside of the allowed memory range"],
+        cause: "{line} reaches beyond the end of its memory",
+        why: "Every access must be inside of the memory that the pointer leads to.",
+        cure: "use the same type where the memory is declared and where you use it",
+        ..KIND
+    },
+    Kind {
         name: "array-index",
         case: Some("04"),
-        says: &["invalid access to map value, value_size={size} off={offset} size={length}\n\
-             R{register} max value is outside of the allowed memory range"],
+        says: &[
+            "invalid access to map value, value_size={size} off={offset} size={length}\n\
+             R{register} max value is outside of the allowed memory range",
+            "invalid access to memory, mem_size={size} off={offset} size={length}\n\
+             R{register} max value is outside of the allowed memory range",
+        ],
         cause: "the index in {line} may be too large",
         why: "For the largest number that the index can be, {line} uses {length} bytes from byte {offset} on, and there are \
               only {size} bytes. (Global variables are the value of a map, too.)",
@@ -149,7 +332,14 @@ pub const KINDS: &[Kind] = &[
             "R{register} unbounded memory access, make sure to bounds check any such access",
             "R{register} unbounded memory access, make sure to bounds check any array access into a map",
             "R{register} min value is negative, either use unsigned index or do a if (index >=0) check.",
-            "math between map_value pointer and register with unbounded min value is not allowed",
+            "R{register} max value is outside of the allowed memory range",
+            "math between {type} pointer and register with unbounded min value is not allowed",
+            "math between {type} pointer and {number} is not allowed",
+            "value {number} makes {type} pointer be out of bounds",
+            "{type} pointer offset {number} is not allowed",
+            "invalid unbounded variable-offset {access} stack R{register}",
+            "invalid variable-offset {access} stack R{register} var_off={offset} size={length}",
+            "invalid variable-offset {access} stack R{register} var_off={var} off={offset} size={length}",
         ],
         cause: "nothing limits the index in {line}",
         why: "The verifier follows every value that the index can have, and some of them are outside of the array.",
@@ -159,16 +349,21 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "buffer-too-small",
         case: Some("05"),
-        says: &[
-            "invalid indirect access to stack R{register} off={offset} size={length}",
-            "invalid write to stack R{register} off={offset} size={length}",
-            "invalid read from stack R{register} off={offset} size={length}",
-            "invalid stack type R{register} off={offset} access_size={length}",
-        ],
+        says: ON_STACK,
         given: Some(Given::Overrun),
         cause: "{helper}() would use memory beyond a variable on the stack",
         why: "R{register} points to the stack, {room} bytes before its end, and the size in this call is {length}.",
         cure: "pass the size of the buffer itself, sizeof(BUFFER), or make the buffer larger",
+        ..KIND
+    },
+    Kind {
+        name: "stack-size",
+        case: Some("07"),
+        says: ON_STACK,
+        given: Some(Given::Underrun),
+        cause: "{line} uses more stack than there is",
+        why: "A program has 512 bytes of stack, and this address is below them.",
+        cure: "keep the largest variable in a per-CPU array with one entry instead of on the stack, or make it smaller",
         ..KIND
     },
     Kind {
@@ -183,6 +378,16 @@ pub const KINDS: &[Kind] = &[
         why: "Of the {length} bytes that {line} reads, byte {byte} was never written. It may be the space that the compiler \
               leaves between two fields of a struct.",
         cure: "clear the variable before you fill it: __builtin_memset(&VARIABLE, 0, sizeof(VARIABLE))",
+        change: "+__builtin_memset(&{?argument}, 0, sizeof({?argument}));\n {?source}",
+        ..KIND
+    },
+    Kind {
+        name: "no-value",
+        says: &["R{register} !read_ok"],
+        cause: "{line} uses a variable that has no value",
+        why: "On this path, nothing was written to register {register}. R0 is the return value, and R1 to R5 are the arguments \
+              of a call.",
+        cure: "give the variable a value, or return one at the end of the program",
         ..KIND
     },
     Kind {
@@ -197,24 +402,28 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "too-complex",
+        case: Some("31"),
         says: &[
             "BPF program is too large. Processed {count} insn",
             "The sequence of {count} jumps is too complex to analyze.",
             "The sequence of {count} jumps is too complex.",
         ],
-        is_everywhere: true,
         cause: "it has too many paths to follow them all",
-        why: "The verifier follows every path and each round of every loop, and gives up after a million instructions.",
-        cure: "make loops shorter, or use bpf_loop() (Linux 5.17), whose body the verifier looks at only once",
+        why: "The verifier follows every path and each round of every loop. It gives up after a million instructions, or when \
+              8192 branches wait for their other side. When it gave up, it was at {line}.",
+        cure: "make loops shorter, or use bpf_loop() (Linux 5.17), whose body the verifier looks at only a few times",
         ..KIND
     },
     Kind {
         name: "stack-size",
         case: Some("07"),
-        says: &["combined stack size of {calls} calls is {size}. Too large"],
-        is_everywhere: true,
+        says: &[
+            "combined stack size of {calls} calls is {size}. Too large",
+            "stack size of subprog {calls} is {size}. Too large",
+        ],
+        at: At::Nowhere,
         cause: "its functions need too much stack together",
-        why: "{calls} functions that call each other need {size} bytes, and there are 512 for all of them.",
+        why: "Functions that call each other share 512 bytes, and these need {size}.",
         cure: "keep the largest variable in a per-CPU array with one entry instead of on the stack, or make it smaller",
         ..KIND
     },
@@ -224,15 +433,33 @@ pub const KINDS: &[Kind] = &[
         says: &["Unreleased reference id={id} alloc_insn={instruction}"],
         given: Some(Given::Reserved),
         cause: "a path to the end neither submits nor discards {variable}",
-        why: "A record that bpf_ringbuf_reserve() gave you blocks the ring buffer until you submit or discard it, so every \
-              path must do one of the two.",
+        why: "The record of {reserved} blocks the ring buffer until you submit or discard it, so every path from there must do \
+              one of the two.",
         cure: "discard it on the path that ends without an event: bpf_ringbuf_discard({name}, 0);",
+        change: "+bpf_ringbuf_discard({?reserve}, 0);\n {?return}",
+        ..KIND
+    },
+    Kind {
+        name: "reference-not-released",
+        says: &["Unreleased reference id={id} alloc_insn={instruction}"],
+        cause: "a path to the end does not give back what {reserved} acquired",
+        why: "Some functions return a reference, which keeps a part of the kernel alive. Every path must give it back.",
+        cure: "call the function that releases it, such as bpf_task_release(), on every path",
         ..KIND
     },
     Kind {
         name: "helper-not-allowed",
         case: Some("09"),
-        says: &["unknown func {helper}#{number}", "program of this type cannot use helper {helper}#{number}"],
+        says: &[
+            "unknown func {helper}#{number}",
+            "program of this type cannot use helper {helper}#{number}",
+            "sleepable helper {helper}#{number} in {where}",
+            "helper call might sleep in a non-sleepable prog",
+            "helper call is not allowed in probe",
+            "func {helper}#{number} not supported for program type {type}",
+            "func {helper}#{number} supported only for {types} programs",
+            "calling kernel function {helper} is not allowed",
+        ],
         cause: "a program of this type may not call {helper}()",
         why: "Each type of program has its own list of helpers, and this kernel's list for the type that SEC() names does \
               not have {helper}().",
@@ -251,9 +478,22 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "gpl-only",
         case: Some("10"),
-        says: &["cannot call GPL-restricted function from non-GPL compatible program"],
+        says: &[
+            "cannot call GPL-restricted function from non-GPL compatible program",
+            "cannot call kernel function from non-GPL compatible program",
+        ],
         cause: "its license does not permit {helper}()",
         why: "The kernel lets only programs under a license that is compatible with the GPL call {helper}(), and reads the \
+              license from the section \"license\".",
+        cure: "if you may, change it: char LICENSE[] SEC(\"license\") = \"GPL\"; or \"Dual MIT/GPL\", \"Dual BSD/GPL\"",
+        ..KIND
+    },
+    Kind {
+        name: "gpl-only",
+        case: Some("10"),
+        says: &["Cannot access kernel '{struct}' from non-GPL compatible program"],
+        cause: "its license does not permit to read {struct}",
+        why: "The kernel lets only programs under a license that is compatible with the GPL follow its pointers, and reads the \
               license from the section \"license\".",
         cure: "if you may, change it: char LICENSE[] SEC(\"license\") = \"GPL\"; or \"Dual MIT/GPL\", \"Dual BSD/GPL\"",
         ..KIND
@@ -262,6 +502,7 @@ pub const KINDS: &[Kind] = &[
         name: "field-missing",
         case: Some("22"),
         says: &["failed to resolve CO-RE relocation <{what}> [{id}] {field} ({_})"],
+        at: At::Field,
         cause: "this kernel has no {field}",
         why: "libbpf looked for it in the kernel's types, didn't find it, and made the instruction invalid. The verifier \
               came to this instruction.",
@@ -276,6 +517,38 @@ pub const KINDS: &[Kind] = &[
         why: "A program for fentry, fexit or tp_btf needs the function's types. If the compiler inlined the function, or \
               this kernel does not have it, there are none.",
         cure: "look for a function that is there: grep ' PART_OF_ITS_NAME' /proc/kallsyms",
+        ..KIND
+    },
+    Kind {
+        name: "section-unknown",
+        case: Some("33"),
+        says: &["prog '{program}': missing BPF prog type, check ELF section name '{section}'"],
+        cause: "libbpf does not know what SEC(\"{section}\") means",
+        why: "The name in SEC() decides of which type {program} is, and where it attaches. libbpf knows no type that begins \
+              like this.",
+        cure: "correct the name: SEC(\"kprobe/FUNCTION\"), SEC(\"fentry/FUNCTION\"), SEC(\"tp_btf/EVENT\") and so on",
+        ..KIND
+    },
+    Kind {
+        name: "memory-limit",
+        says: &["Failed to bump RLIMIT_MEMLOCK (err = {error}), you might need to do it explicitly!"],
+        cause: "this process may not lock enough memory for its maps",
+        why: "Before Linux 5.11, the memory of maps counts against the limit on locked memory. libbpf raises that limit, but \
+              was not permitted to.",
+        cure: "run it as root with all capabilities, or raise the limit first: ulimit -l unlimited",
+        ..KIND
+    },
+    Kind {
+        name: "map-too-large",
+        case: Some("32"),
+        says: &[
+            "map '{map}': failed to create: {error}E2BIG{_}",
+            "map '{map}': failed to create: {error}ENOMEM{_}",
+        ],
+        cause: "the map {map} is too large",
+        why: "Either its value or its number of entries is more than this type of map permits, or there is not so much memory. \
+              A value in a per-CPU map has at most 32 KiB.",
+        cure: "make __type(value, ...) or max_entries smaller",
         ..KIND
     },
     Kind {
@@ -301,29 +574,85 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "global-function",
         case: Some("25"),
-        says: &[
-            "Arg#{argument} type PTR in {function}() is not supported yet.",
-            "R{register} invalid mem access 'mem_or_null'",
-        ],
+        says: &["Arg#{argument} type {type} in {function}() is not supported yet."],
         given: Some(Given::Global),
-        cause: "a function that is not static uses a pointer that may be NULL",
-        why: "The verifier checks a function that is not static only once, for every argument that its types permit, and a pointer may be NULL. (Linux 5.10 permits no pointers at all.)",
-        cure: "test the pointer in the function, or make the function static: then the verifier checks it at each call",
+        ..GLOBAL
+    },
+    Kind {
+        name: "global-function",
+        case: Some("25"),
+        says: &[
+            "Caller passes invalid args into func#{number} ('{function}')",
+            "Caller passes invalid args into func#{number}",
+        ],
+        cause: "{line} passes something that a function that is not static may not get",
+        why: "The verifier checks a function that is not static only once, for every argument that its types permit. So it wants memory of the argument's size, and not a number or a pointer to something else.",
+        cure: "make the function static: then the verifier checks it at each call",
         ..KIND
     },
     Kind {
         name: "kernel-write",
         case: Some("14"),
-        says: &["only read is supported"],
+        says: &[
+            "only read is supported",
+            "only read from {type} is supported",
+            "Writes through BTF pointers are not allowed",
+            "R{register} cannot write into {type}",
+        ],
         cause: "{line} writes to the kernel's memory",
         why: "A tracing program may read what belongs to the kernel, and the verifier knows these pointers, but it may change only its own maps and stack.",
         cure: "keep the value in a map or a variable of your own; to change what the kernel does, a tracing program is the wrong tool",
         ..KIND
     },
     Kind {
+        name: "struct-access",
+        says: &[
+            "access beyond {struct} at off {offset} size {length}",
+            "access beyond the end of member {member} (mend:{end}) in {struct} with off {offset} size {length}",
+            "cannot access ptr member {member} with moff {start} in {struct} with off {offset} size {length}",
+            "{struct} doesn't have field at offset {offset}",
+            "R{register} is ptr_{struct} invalid negative access: off={offset}",
+            "R{register} is ptr_{struct} invalid variable offset: off={offset}, var_off={var}",
+        ],
+        cause: "{line} reads something that is not one field of the kernel's {struct}",
+        why: "The verifier knows the kernel's types, and lets a program read one field at a time, inside of the struct.",
+        cure: "read the field by its name; copy several bytes with bpf_probe_read_kernel()",
+        ..KIND
+    },
+    Kind {
+        name: "map-helper",
+        case: Some("30"),
+        says: &["cannot pass map_type {type} into func {helper}#{number}"],
+        cause: "{helper}() does not work with this type of map",
+        why: "Each type of map has its own helpers. The map that {line} passes is of type number {type}, as in enum bpf_map_type.",
+        cure: "use the helpers of the map's type, such as bpf_ringbuf_output() for a ring buffer, or another type",
+        ..KIND
+    },
+    Kind {
         name: "helper-argument",
         case: Some("15"),
-        says: &["R{register} type={type} expected={expected}"],
+        says: &["R{register} type={type} expected=ctx"],
+        cause: "argument {register} of {helper}() is not the program's context",
+        why: "{helper}() wants the argument with which the kernel called the program, unchanged.",
+        cure: "pass ctx, which BPF_KPROBE() and BPF_PROG() declare",
+        ..KIND
+    },
+    Kind {
+        name: "helper-argument",
+        case: Some("15"),
+        says: &["R{register} type={type} expected=map_ptr"],
+        cause: "argument {register} of {helper}() is not a map",
+        why: "{helper}() wants the address of a map's declaration in SEC(\".maps\").",
+        cure: "pass the map: &MAP",
+        ..KIND
+    },
+    Kind {
+        name: "helper-argument",
+        case: Some("15"),
+        says: &[
+            "R{register} type={type} expected={expected}",
+            "R{register} is of type {type} but {expected} is expected",
+        ],
         cause: "argument {register} of {helper}() is not what it expects",
         why: "{helper}() expects a pointer to memory that the verifier knows, such as your stack or the value of a map. Here it gets `{type}`; `inv` or `scalar` is a number.",
         cure: "put the value into a variable, and pass the variable's address: &key",
@@ -334,8 +663,13 @@ pub const KINDS: &[Kind] = &[
         case: Some("16"),
         says: &[
             "R{register} pointer arithmetic with {operator} operator prohibited",
-            "R{register} bitwise operator {operator} on pointer",
+            "R{register} bitwise operator {operator} on pointer prohibited",
             "R{register} 32-bit pointer arithmetic prohibited",
+            "R{register} pointer {operator} pointer prohibited",
+            "R{register} pointer arithmetic on {type} prohibited",
+            "R{register} pointer arithmetic prohibited",
+            "R{register} subtraction from stack pointer prohibited",
+            "R{register} tried to subtract pointer from scalar",
         ],
         cause: "{line} calculates with a pointer as if it were a number",
         why: "The verifier keeps track of what a pointer points to, so it permits only to add and subtract. After any other operation, the result would point anywhere.",
@@ -352,10 +686,25 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "context-access",
+        case: Some("29"),
+        says: &[
+            "invalid bpf_context access off={offset} size={length}",
+            "dereference of modified {type} ptr R{register} off={offset} disallowed",
+            "variable {type} access var_off={offset} disallowed",
+            "func '{function}' offset {offset} is not multiple of 8",
+        ],
+        cause: "{line} uses the program's context as something that it is not",
+        why: "What the context has depends on the type in SEC(): the CPU's registers for a kprobe, 8 bytes for each argument \
+              for fentry, fexit and tp_btf, and the event's fields for a tracepoint. It is read at constant offsets, and nobody may write to it.",
+        cure: "use the macro that belongs to SEC(): BPF_KPROBE for kprobe, BPF_PROG for fentry, fexit and tp_btf",
+        ..KIND
+    },
+    Kind {
         name: "spin-lock",
         case: Some("17"),
         says: &["tracing progs cannot use bpf_spin_lock yet"],
-        is_everywhere: true,
+        at: At::Nowhere,
         cause: "a tracing program may not take a bpf_spin_lock",
         why: "A tracing program can interrupt another program that holds the lock, and would wait forever.",
         cure: "keep one value for each CPU in a per-CPU map, and let user space combine them; or count with __sync_fetch_and_add()",
@@ -367,6 +716,7 @@ pub const KINDS: &[Kind] = &[
         says: &[
             "R{register} min value is negative, either use unsigned or 'var &= const'",
             "R{register} unbounded memory access, use 'var &= const' or 'if (var < const)'",
+            "R{register} unbounded size, use 'var &= const' or 'if (var < const)'",
         ],
         cause: "nothing limits the size that {line} passes to {helper}()",
         why: "The verifier must know the largest value of the size, and that the buffer has as many bytes. In R{register}, it knows no limit.",
@@ -376,7 +726,10 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "read-only",
         case: Some("19"),
-        says: &["write into map forbidden, value_size={size} off={offset} size={length}"],
+        says: &[
+            "write into map forbidden, value_size={size} off={offset} size={length}",
+            "write into map forbidden",
+        ],
         cause: "{line} writes to a variable that is read-only",
         why: "A const variable is in a map that nobody can change after the program was loaded, not even the program.",
         cure: "leave out const if the program is to change the variable",
@@ -392,12 +745,44 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
-        name: "misaligned",
+        name: "kfunc-missing",
+        case: Some("23"),
+        says: &["kfunc '{function}' is referenced but wasn't resolved"],
+        cause: "this kernel has no function {function}() for BPF programs",
+        why: "{function}() is a kfunc: a function of the kernel that programs may call. It is declared __weak, so libbpf left the call out, but the verifier came to it.",
+        cure: "ask before you call it: if (bpf_ksym_exists({function}))",
+        ..KIND
+    },
+    Kind {
+        name: "kfunc-changed",
+        says: &["extern (func ksym) '{function}': func_proto [{id}] incompatible with {where} [{other}]"],
+        cause: "this kernel's {function}() has other arguments than the program declares",
+        why: "{function}() is a kfunc: a function of the kernel that programs may call. These can change with every release.",
+        cure: "declare each form under its own name, {function}___old, as __weak, and ask which one exists",
+        ..KIND
+    },
+    Kind {
+        name: "instruction-missing",
+        case: Some("34"),
         says: &[
-            "misaligned stack access off {offset} size {size}",
-            "misaligned value access off {offset} size {size}",
-            "misaligned access off {offset} size {size}",
+            "BPF_STX uses reserved fields",
+            "BPF_LDX uses reserved fields",
+            "BPF_MOV uses reserved fields",
+            "BPF_ALU uses reserved fields",
+            "BPF_JMP/JMP32 uses reserved fields",
+            "BPF_ATOMIC uses invalid atomic opcode {code}",
+            "unknown opcode {code}",
         ],
+        at: At::Nowhere,
+        cause: "it has an instruction that this kernel does not know",
+        why: "The compiler chose an instruction of a newer kernel. Linux 5.10, for example, can add to memory atomically, but not return the old value: that came with 5.12.",
+        cure: "compile for older kernels, clang -mcpu=v2, and don't use what __sync_fetch_and_add() returns",
+        ..KIND
+    },
+    Kind {
+        name: "misaligned",
+        case: Some("28"),
+        says: &["misaligned {kind}access off {offset} size {size}"],
         cause: "{line} uses {size} bytes at an address that is no multiple of {size}",
         why: "On the stack, a number must be where its size divides its address, on every architecture.",
         cure: "use a struct, in which the compiler puts every field in the right place, with the largest fields first",
@@ -409,10 +794,13 @@ pub const KINDS: &[Kind] = &[
         says: &[
             "At program exit the register R0 has value {value} should have been in {range}",
             "At program exit the register R0 has {value} should have been in {range}",
+            "At program exit the register R0 is not a known value ({type})",
+            "R0 leaks addr as return value",
         ],
         cause: "it returns a number that a program of this type may not return",
         why: "The return value means something to whoever calls the program. For an fentry or fexit program, only 0 is permitted.",
         cure: "return 0",
+        change: "-{?return}\n+return 0;",
         ..KIND
     },
     Kind {
@@ -422,8 +810,9 @@ pub const KINDS: &[Kind] = &[
             "back-edge from insn {from} to {to}",
             "recursive call from {function}() to {other}()",
             "the call stack of {calls} frames is too deep !",
+            "the call stack of {calls} frames is too deep",
         ],
-        is_everywhere: true,
+        at: At::Nowhere,
         cause: "a function calls itself, or calls are nested too deeply",
         why: "The stack of a BPF program has 512 bytes and 8 functions, so the verifier must know before how deep the calls go.",
         cure: "turn the recursion into a loop with a limit",

@@ -139,6 +139,44 @@ impl<'a> Log<'a> {
         branches
     }
 
+    /// The call whose return value a register of the refused instruction holds, such as `7`: what is called, and the
+    /// source line.
+    pub fn origin(&self, register: &str) -> Option<(&'a str, &Source)> {
+        let mut held = format!("r{register}");
+        // How many functions that were called, and have returned, we are in.
+        let mut inside = 0;
+        for step in self.path.iter().rev().skip(1) {
+            let text = step.text.split(';').next().unwrap_or_default().trim();
+            let is_function = text.starts_with("call pc");
+            match text.split_once(" = ") {
+                _ if text == "exit" => inside += 1,
+                _ if inside > 0 => inside -= i32::from(is_function),
+                _ if held == "r0" && text.starts_with("call ") && !is_function => {
+                    let name = text["call ".len()..].split('#').next()?;
+                    return Some((name, self.sources.get(step.source?)?));
+                }
+                // Before this, the value was in another register or on the stack.
+                Some((to, from)) if to == held => held = from.to_owned(),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The source line of the instruction with this number on the path.
+    pub fn source_of(&self, instruction: &str) -> Option<&Source> {
+        let step = self.path.iter().rev().find(|step| step.instruction.to_string() == instruction)?;
+        self.sources.get(step.source?)
+    }
+
+    /// The source line of the last call of one of these helpers before the refused instruction.
+    pub fn last_call(&self, helpers: &[&str]) -> Option<&Source> {
+        let before = &self.path[..self.path.len().checked_sub(1)?];
+        let step =
+            before.iter().rfind(|step| called(step.text).is_some_and(|name| helpers.contains(&name)))?;
+        self.sources.get(step.source?)
+    }
+
     /// The last instruction on the path.
     pub fn last_instruction(&self) -> Option<&'a str> {
         self.path.last().map(|step| step.text)
@@ -153,15 +191,13 @@ impl<'a> Log<'a> {
 
     /// Whether the path calls this helper.
     pub fn calls(&self, helper: &str) -> bool {
-        self.path.iter().any(|step| {
-            step.text.strip_prefix("call ").is_some_and(|call| call.split('#').next() == Some(helper))
-        })
+        self.path.iter().any(|step| called(step.text) == Some(helper))
     }
 
     /// The source line of the only call of one of these helpers on the path, with the helper's name.
     pub fn only_call(&self, helpers: &[&'static str]) -> Option<(&'static str, &Source)> {
         let called = self.path.iter().filter_map(|step| {
-            let name = step.text.strip_prefix("call ")?.split('#').next()?;
+            let name = called(step.text)?;
             Some((*helpers.iter().find(|helper| **helper == name)?, self.sources.get(step.source?)?))
         });
         let mut called: Vec<_> = called.collect();
@@ -179,21 +215,6 @@ impl<'a> Log<'a> {
     pub fn releases_twice(&self) -> bool {
         let releases = self.path.iter().filter(|step| is_release(step.text));
         self.last_instruction().is_some_and(is_release) && releases.count() > 1
-    }
-
-    /// Whether a register, such as `6`, pointed into a record of a ring buffer when that was submitted or discarded.
-    pub fn was_released(&self, register: &str) -> bool {
-        let Some(at) = self.lines.iter().rposition(|line| is_release(line)) else { return false };
-        let (before, after) = self.lines.split_at(at);
-        let is_record = |line: &&str| {
-            ["mem", "ringbuf_mem", "alloc_mem"].iter().any(|kind| {
-                ["", "_w", "_r", "_rw"]
-                    .iter()
-                    .any(|mark| line.contains(&format!("R{register}{mark}={kind}(")))
-            })
-        };
-        let is_assigned = |line: &&str| line.contains(&format!(") r{register} = "));
-        before.iter().any(is_record) && !after.iter().any(is_assigned)
     }
 }
 
@@ -218,6 +239,11 @@ fn instruction(line: &str) -> Option<(u64, &str)> {
     let (number, rest) = line.split_once(": (")?;
     let (_, text) = rest.split_once(") ")?;
     Some((number.trim().parse().ok()?, text))
+}
+
+/// The name of the helper that an instruction calls.
+pub fn called(text: &str) -> Option<&str> {
+    text.strip_prefix("call ")?.split('#').next()
 }
 
 /// Whether an instruction submits or discards a record of a ring buffer.

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::Error;
-use crate::refusal::kinds::{Given, KINDS, Kind, UNKNOWN};
-use crate::refusal::log::{Log, Source};
+use crate::refusal::kinds::{At, Given, KINDS, Kind, UNKNOWN};
+use crate::refusal::log::{Log, Source, called};
 pub use crate::refusal::object::{Location, Object};
 use crate::refusal::pattern::{Values, fill, matches};
 
@@ -39,6 +39,8 @@ pub struct Refusal {
     pub why: String,
     /// What to do.
     pub cure: String,
+    /// How the source changes, where we can derive that: lines that begin with `+`, `-` or a space.
+    pub change: Option<String>,
     /// The number of the clinic's case.
     pub case: Option<&'static str>,
 }
@@ -68,8 +70,12 @@ pub fn explain(warnings: &str, objects: &[Object]) -> Option<Refusal> {
         |source: &Source| Place { location: log.location(source, object), source: source.text.clone() };
     let found = recognize(&log.words, |given, values| is_given(given, values, &log));
     let (kind, words, mut values) = found.unwrap_or_else(|| (&UNKNOWN, words_of(&log), Values::new()));
-    let refused = log.source().filter(|_| !kind.is_everywhere).map(place);
-    add_values(&mut values, &log, refused.as_ref());
+    let refused = match kind.at {
+        At::Nowhere => None,
+        At::End => log.source().map(place),
+        At::Field => named(&values, &log, object).or_else(|| log.source().map(place)),
+    };
+    add_values(&mut values, &log, object, refused.as_ref());
     let path = log.branches().into_iter().map(|(from, to)| [place(from), place(to)]);
     let path = if refused.is_some() { path.collect() } else { Vec::new() };
     let refusal = Refusal::new(kind, Some(log.program.to_owned()), words, &values);
@@ -94,16 +100,33 @@ fn recognize(
 
 fn is_given(given: Given, values: &Values, log: &Log<'_>) -> bool {
     let number = |name: &str| values.get(name)?.parse::<i64>().ok();
+    let origin = values.get("register").and_then(|register| log.origin(register));
+    let came_from = |helpers: &[&str]| origin.is_some_and(|(helper, _)| helpers.contains(&helper));
     match given {
         Given::Reserved => log.calls(RESERVE),
-        Given::Released => values.get("register").is_some_and(|register| log.was_released(register)),
+        Given::LookedUp => came_from(&[LOOKUP, RESERVE]),
+        Given::Released => came_from(&[RESERVE]) && log.last_call(&RELEASE).is_some(),
+        Given::Writes => log.last_instruction().is_some_and(|text| text.starts_with('*')),
         Given::ReleasedTwice => log.releases_twice(),
         Given::Global => log.validates_a_function(),
         Given::Overrun => number("offset").zip(number("length")).is_some_and(|(at, long)| at + long > 0),
+        Given::ForMap => {
+            log.last_instruction().and_then(called).is_some_and(|helper| helper.starts_with("bpf_map_"))
+        }
+        Given::Underrun => number("offset").is_some_and(|at| at < -512),
     }
 }
 
+const LOOKUP: &str = "bpf_map_lookup_elem";
 const RESERVE: &str = "bpf_ringbuf_reserve";
+const RELEASE: [&str; 2] = ["bpf_ringbuf_submit", "bpf_ringbuf_discard"];
+
+/// The line that has the name of a field, such as `struct request.rq_disk`.
+fn named(values: &Values, log: &Log<'_>, object: Option<&Object>) -> Option<Place> {
+    let field = values.get("field")?.rsplit('.').next()?;
+    let (source, location) = object?.line_with(log.program, field.split('[').next()?)?;
+    Some(Place { location: Some(location.clone()), source: source.to_owned() })
+}
 
 /// For a message that we don't know: the last lines of the log, with the message.
 fn words_of(log: &Log<'_>) -> Vec<String> {
@@ -126,29 +149,87 @@ fn object_of<'a>(log: &Log<'_>, objects: &'a [Object]) -> Option<&'a Object> {
 }
 
 /// Adds the values that are not in the message itself.
-fn add_values(values: &mut Values, log: &Log<'_>, place: Option<&Place>) {
-    let line =
-        place.and_then(|place| place.location.as_ref()).map(|location| format!("line {}", location.line));
-    let register = values.get("register").map(|number| format!("the pointer in R{number}"));
-    // If there is only one pointer that the line can be about, we know its name. Otherwise we don't guess.
-    let name = place.and_then(|place| only_pointer(&place.source)).or_else(|| {
-        let (_, source) = log.only_call(&["bpf_map_lookup_elem", RESERVE])?;
-        assigned(&source.text)
-    });
-    let helper = log.last_instruction().and_then(|text| text.strip_prefix("call ")?.split('#').next());
+fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place: Option<&Place>) {
+    let line_of = |location: Option<Location>| location.map(|location| format!("line {}", location.line));
+    let line = line_of(place.and_then(|place| place.location.clone()));
+    let source = place.map(|place| &*place.source);
+    let register = values.get("register").cloned();
+    // The register's value may come from a lookup. Otherwise, if there is only one pointer that the line can be about, we
+    // know its name. If not, we don't guess.
+    let origin = register.as_ref().and_then(|register| log.origin(register));
+    let lookup = origin.filter(|(helper, _)| [LOOKUP, RESERVE].contains(helper));
+    let only = log.only_call(&[LOOKUP, RESERVE]);
+    let name = lookup.and_then(|(helper, source)| assigned(&source.text, helper));
+    let name = name.or_else(|| only_pointer(source?));
+    let name = name.or_else(|| only.and_then(|(helper, source)| assigned(&source.text, helper)));
+    let lookup = lookup.or(only).filter(|(helper, source)| assigned(&source.text, helper) == name);
+    let helper = log.last_instruction().and_then(called);
     let room = values.get("offset").and_then(|offset| offset.strip_prefix('-')).map(str::to_owned);
-    let variable = name.map(|name| format!("`{name}`")).or(register);
-    let mut add = |name: &str, value: Option<String>| {
+    let variable = name.map(|name| format!("`{name}`"));
+    let variable = variable.or_else(|| Some(format!("the pointer in R{}", register.as_ref()?)));
+    let reserved = values.get("instruction").and_then(|number| log.source_of(number));
+    let reserved_at = reserved.and_then(|source| line_of(log.location(source, object)));
+    let argument = register.as_ref().zip(helper).zip(source);
+    let argument = argument.and_then(|((register, helper), source)| address(source, helper, register));
+    let statement = |source: &str| source.ends_with(';').then(|| source.to_owned());
+    let released = log.last_call(&RELEASE).and_then(|source| statement(&source.text));
+    let found = [
+        ("line", line.or_else(|| Some("this line".to_owned()))),
+        ("variable", variable.or_else(|| Some("the pointer".to_owned()))),
+        ("name", name.or(Some("pointer")).map(str::to_owned)),
+        ("helper", helper.or(Some("the helper")).map(str::to_owned)),
+        ("room", room),
+        ("reserved", reserved_at.or_else(|| Some("the call".to_owned()))),
+        ("program", Some(log.program.to_owned())),
+        // In a change of the source, everything must be known.
+        ("?name", name.map(str::to_owned)),
+        ("?lookup", lookup.and_then(|(_, source)| statement(&source.text))),
+        ("?reserve", reserved.and_then(|source| assigned(&source.text, RESERVE)).map(str::to_owned)),
+        ("?source", source.map(str::to_owned)),
+        ("?line", source.and_then(statement)),
+        ("?return", source.and_then(statement).filter(|source| source.starts_with("return "))),
+        ("?read", source.and_then(statement).and_then(|source| with_core_read(&source))),
+        ("?argument", argument.map(str::to_owned)),
+        ("?release", released.filter(|released| Some(&**released) != source)),
+        ("?index", source.and_then(index).map(str::to_owned)),
+    ];
+    for (name, value) in found {
         if let Some(value) = value {
             values.entry(name.to_owned()).or_insert(value);
         }
-    };
-    add("line", line.or_else(|| Some("this line".to_owned())));
-    add("variable", variable.or_else(|| Some("the pointer".to_owned())));
-    add("name", name.or(Some("pointer")).map(str::to_owned));
-    add("helper", helper.or(Some("the helper")).map(str::to_owned));
-    add("room", room);
-    add("program", Some(log.program.to_owned()));
+    }
+}
+
+/// The variable whose address a source line passes to a helper as the argument of this number.
+fn address<'a>(source: &'a str, helper: &str, number: &str) -> Option<&'a str> {
+    let (_, arguments) = source.split_once(&format!("{helper}("))?;
+    let nth = number.parse::<usize>().ok()?.checked_sub(1)?;
+    let variable = arguments.split([',', ')']).nth(nth)?.trim().strip_prefix('&')?;
+    variable.chars().all(is_of_word).then_some(variable)
+}
+
+/// The variable in the only index of a source line.
+fn index(source: &str) -> Option<&str> {
+    let (_, rest) = source.split_once('[')?;
+    let (index, rest) = rest.split_once(']')?;
+    (!rest.contains('[') && index.chars().all(is_of_word) && word_before(index).is_some()).then_some(index)
+}
+
+/// A statement that reads `bio->bi_iter.bi_size`, with `BPF_CORE_READ(bio, bi_iter.bi_size)` instead.
+fn with_core_read(source: &str) -> Option<String> {
+    let (before, after) = source.split_once("->")?;
+    let pointer = word_before(before)?;
+    let end = after.find(|c: char| !is_of_word(c) && c != '.' && c != '-' && c != '>')?;
+    let (path, rest) = after.split_at(end);
+    let is_read = !rest.contains("->") && !before.contains('&') && !path.ends_with('-');
+    let is_written =
+        ["=", "+", "-", "["].iter().any(|next| rest.trim_start().starts_with(next)) && !before.contains('=');
+    let read = format!("BPF_CORE_READ({pointer}, {})", path.replace("->", ", "));
+    (is_read && !is_written).then(|| format!("{}{read}{rest}", &before[..before.len() - pointer.len()]))
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 /// The name of the only variable through which a source line reads or writes.
@@ -173,10 +254,10 @@ fn only_pointer(source: &str) -> Option<&str> {
     if names.len() == 1 { names.pop_first() } else { None }
 }
 
-/// The name of the variable to which a source line assigns.
-fn assigned(source: &str) -> Option<&str> {
-    let (left, _) = source.split_once(" = ")?;
-    word_before(left)
+/// The name of the variable to which a source line assigns what a helper returns.
+fn assigned<'a>(source: &'a str, helper: &str) -> Option<&'a str> {
+    let (left, _) = source.split_once(helper)?;
+    word_before(left.trim_end().strip_suffix('=')?.trim_end())
 }
 
 /// The name at the end of a text.
@@ -198,6 +279,8 @@ impl Refusal {
             cause: fill(kind.cause, values),
             why: fill(kind.why, values),
             cure: fill(kind.cure, values),
+            change: Some(fill(kind.change, values))
+                .filter(|change| !change.is_empty() && !change.contains("{?")),
             case: kind.case,
         }
     }
@@ -238,10 +321,11 @@ impl From<Refusal> for Error {
             let step = |[from, to]: &[Place; 2]| format!("    {}  ->  {}", from.short(), to.short());
             evidence.extend(refusal.path.iter().map(step));
         }
+        let change = refusal.change.map(|change| format!("\n    {}", change.replace('\n', "\n    ")));
         let more = refusal.case.map(|case| format!("\nto read more: cargo lab clinic show {case}"));
         let who = if refusal.is_verifiers { "the kernel's verifier refused a BPF program: " } else { "" };
         Self::new(format!("{who}{}", refusal.cause))
             .evidence(evidence.join("\n"))
-            .fix(refusal.cure + &more.unwrap_or_default())
+            .fix(refusal.cure + &change.unwrap_or_default() + &more.unwrap_or_default())
     }
 }

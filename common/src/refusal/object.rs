@@ -123,10 +123,26 @@ impl Object {
         (line.text == text).then_some(&line.location)
     }
 
+    /// The line of a program that has this word; none if several have it. Lines that only ask whether something exists don't
+    /// count.
+    pub fn line_with(&self, program: &str, word: &str) -> Option<(&str, &Location)> {
+        let lines = self.lines.get(self.section(program)?)?.iter();
+        let has_it = |line: &&Line| has_word(&line.text, word) && !line.text.contains("_exists(");
+        let mut found: Vec<_> = lines.filter(has_it).map(|line| (&*line.text, &line.location)).collect();
+        found.sort();
+        found.dedup();
+        <[_; 1]>::try_from(found).ok().map(|[line]| line)
+    }
+
     /// How many of these source lines the object has.
     pub fn count<'a>(&self, texts: impl Iterator<Item = &'a str>) -> usize {
         texts.filter(|text| self.lines.values().flatten().any(|line| line.text == *text)).count()
     }
+}
+
+/// Whether a text has this word, and not only a longer one.
+fn has_word(text: &str, word: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|other| other == word)
 }
 
 /// How a 64-bit little-endian ELF file begins.
