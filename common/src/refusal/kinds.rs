@@ -43,6 +43,10 @@ pub enum At {
     Nowhere,
     /// The one that has the field's name. The compiler may have moved the instruction.
     Field,
+    /// The one that returns. If the compiler made one end of several, the program's head.
+    Return,
+    /// The first one of the function that the message names.
+    Function,
 }
 
 /// What only the rest of the log shows.
@@ -56,6 +60,10 @@ pub enum Given {
     LookedUp,
     /// It holds what a reservation returned, and a record has been submitted or discarded.
     Released,
+    /// It holds a small constant: the compiler knows that the pointer is NULL.
+    Null,
+    /// An index was added to the register.
+    Indexed,
     /// The refused instruction writes to memory.
     Writes,
     /// The refused instruction is in a function that is not static.
@@ -96,6 +104,15 @@ const ON_STACK: &[&str] = &[
     "invalid stack R{register} off={offset} size={length}",
     "invalid stack type R{register} off={offset} access_size={length}",
 ];
+
+/// What is the same for each wrong use of the context.
+const CONTEXT: Kind = Kind {
+    cause: "{line} uses the program's context as something that it is not",
+    why: "What the context has depends on the type in SEC(): the CPU's registers for a kprobe, 8 bytes for each argument \
+          for fentry, fexit and tp_btf, and the event's fields for a tracepoint. It is read at constant offsets, and nobody may write to it.",
+    cure: "use the macro that belongs to SEC(): BPF_KPROBE for kprobe, BPF_PROG for fentry, fexit and tp_btf",
+    ..KIND
+};
 
 /// What is the same for a function that is not static on all kernels.
 const GLOBAL: Kind = Kind {
@@ -203,6 +220,16 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "null-test",
+        case: Some("01"),
+        says: NUMBER,
+        given: Some(Given::Null),
+        cause: "a pointer is NULL here",
+        why: "The compiler found out that the pointer in {line} can only be NULL there, so the test before it is the wrong way round, or does not return.",
+        cure: "leave the program on the path on which the pointer is NULL: if (!POINTER) return 0;",
+        ..KIND
+    },
+    Kind {
         name: "kernel-pointer",
         case: Some("02"),
         says: NUMBER,
@@ -226,7 +253,11 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "global-function",
         case: Some("25"),
-        says: &["R{register} invalid mem access 'mem_or_null'"],
+        says: &[
+            "R{register} invalid mem access 'mem_or_null'",
+            "R{register} type=mem_or_null expected={expected}",
+            "R{register} pointer arithmetic on mem_or_null prohibited, null-check it first",
+        ],
         given: Some(Given::Global),
         ..GLOBAL
     },
@@ -274,6 +305,31 @@ pub const KINDS: &[Kind] = &[
         cause: "the size that {line} passes to {helper}() may be 0",
         why: "The helper needs at least one byte, and the verifier knows values of the size that are 0.",
         cure: "test the size before the call: if (!size) return 0;",
+        ..KIND
+    },
+    Kind {
+        name: "context-access",
+        case: Some("29"),
+        says: &[
+            "invalid access to context, ctx_size={size} off={offset} size={length}",
+            "BPF_{operation} stores into R{register} ctx is not allowed",
+        ],
+        ..CONTEXT
+    },
+    Kind {
+        name: "array-index",
+        case: Some("04"),
+        says: &[
+            "invalid access to map value, value_size={size} off={offset} size={length}\n\
+             R{register} min value is outside of the allowed memory range",
+            "invalid access to memory, mem_size={size} off={offset} size={length}\n\
+             R{register} min value is outside of the allowed memory range",
+        ],
+        given: Some(Given::Indexed),
+        cause: "the index in {line} is too large",
+        why: "On this path, {line} uses {length} bytes from byte {offset} on, and there are only {size} bytes. (Global \
+              variables are the value of a map, too.)",
+        cure: "compare the index with the array's length before you use it: if (index < LENGTH)",
         ..KIND
     },
     Kind {
@@ -576,7 +632,21 @@ pub const KINDS: &[Kind] = &[
         case: Some("25"),
         says: &["Arg#{argument} type {type} in {function}() is not supported yet."],
         given: Some(Given::Global),
+        at: At::Function,
         ..GLOBAL
+    },
+    Kind {
+        name: "global-function",
+        case: Some("25"),
+        says: &[
+            "Global function {function}() doesn't return scalar. Only those are supported.",
+            "Global function {function}() return value not void or scalar. Only those are supported.",
+        ],
+        at: At::Function,
+        cause: "{function}() is not static, and does not return a number",
+        why: "The verifier checks a function that is not static only once, and older kernels want it to return a number.",
+        cure: "make the function static: then the verifier checks it at each call",
+        ..KIND
     },
     Kind {
         name: "global-function",
@@ -597,6 +667,7 @@ pub const KINDS: &[Kind] = &[
             "only read is supported",
             "only read from {type} is supported",
             "Writes through BTF pointers are not allowed",
+            "BPF_{operation} stores into R{register} {type} is not allowed",
             "R{register} cannot write into {type}",
         ],
         cause: "{line} writes to the kernel's memory",
@@ -652,6 +723,7 @@ pub const KINDS: &[Kind] = &[
         says: &[
             "R{register} type={type} expected={expected}",
             "R{register} is of type {type} but {expected} is expected",
+            "{helper}() may write into memory pointed by R{register} type={type}",
         ],
         cause: "argument {register} of {helper}() is not what it expects",
         why: "{helper}() expects a pointer to memory that the verifier knows, such as your stack or the value of a map. Here it gets `{type}`; `inv` or `scalar` is a number.",
@@ -690,14 +762,22 @@ pub const KINDS: &[Kind] = &[
         case: Some("29"),
         says: &[
             "invalid bpf_context access off={offset} size={length}",
-            "dereference of modified {type} ptr R{register} off={offset} disallowed",
-            "variable {type} access var_off={offset} disallowed",
+            "dereference of modified ctx ptr R{register} off={offset} disallowed",
+            "variable ctx access var_off={offset} disallowed",
             "func '{function}' offset {offset} is not multiple of 8",
         ],
-        cause: "{line} uses the program's context as something that it is not",
-        why: "What the context has depends on the type in SEC(): the CPU's registers for a kprobe, 8 bytes for each argument \
-              for fentry, fexit and tp_btf, and the event's fields for a tracepoint. It is read at constant offsets, and nobody may write to it.",
-        cure: "use the macro that belongs to SEC(): BPF_KPROBE for kprobe, BPF_PROG for fentry, fexit and tp_btf",
+        ..CONTEXT
+    },
+    Kind {
+        name: "helper-argument",
+        case: Some("15"),
+        says: &[
+            "dereference of modified {type} ptr R{register} off={offset} disallowed",
+            "R{register} must have zero offset when passed to release func or trusted arg to kfunc",
+        ],
+        cause: "argument {register} of {helper}() points into something, and not to its beginning",
+        why: "{helper}() wants the pointer as another helper returned it, without an offset.",
+        cure: "pass the pointer itself, and not the address of a field",
         ..KIND
     },
     Kind {
@@ -717,6 +797,8 @@ pub const KINDS: &[Kind] = &[
             "R{register} min value is negative, either use unsigned or 'var &= const'",
             "R{register} unbounded memory access, use 'var &= const' or 'if (var < const)'",
             "R{register} unbounded size, use 'var &= const' or 'if (var < const)'",
+            "R{register} is not a known constant'",
+            "R{register} memory size {number} is too large",
         ],
         cause: "nothing limits the size that {line} passes to {helper}()",
         why: "The verifier must know the largest value of the size, and that the buffer has as many bytes. In R{register}, it knows no limit.",
@@ -797,6 +879,7 @@ pub const KINDS: &[Kind] = &[
             "At program exit the register R0 is not a known value ({type})",
             "R0 leaks addr as return value",
         ],
+        at: At::Return,
         cause: "it returns a number that a program of this type may not return",
         why: "The return value means something to whoever calls the program. For an fentry or fexit program, only 0 is permitted.",
         cure: "return 0",

@@ -142,6 +142,27 @@ impl<'a> Log<'a> {
     /// The call whose return value a register of the refused instruction holds, such as `7`: what is called, and the
     /// source line.
     pub fn origin(&self, register: &str) -> Option<(&'a str, &Source)> {
+        self.trace(register).ok()
+    }
+
+    /// Whether a register of the refused instruction holds a constant that is too small for a pointer.
+    pub fn is_null(&self, register: &str) -> bool {
+        const FIELDS: u64 = 4096;
+        self.trace(register).err().and_then(|held| held.parse::<u64>().ok()).is_some_and(|held| held < FIELDS)
+    }
+
+    /// Whether a number that is in a register was added to a register of the refused instruction.
+    pub fn is_indexed(&self, register: &str) -> bool {
+        let (add, set) = (format!("r{register} += r"), format!("r{register} = "));
+        let mut steps = self.path.iter().rev().skip(1);
+        steps
+            .find(|step| step.text.starts_with(&add) || step.text.starts_with(&set))
+            .is_some_and(|step| step.text.starts_with(&add))
+    }
+
+    /// The call that a register's value comes from; otherwise the register, the place on the stack, or the constant that
+    /// it comes from, as far as the path shows it.
+    fn trace(&self, register: &str) -> Result<(&'a str, &Source), String> {
         let mut held = format!("r{register}");
         // How many functions that were called, and have returned, we are in.
         let mut inside = 0;
@@ -152,15 +173,33 @@ impl<'a> Log<'a> {
                 _ if text == "exit" => inside += 1,
                 _ if inside > 0 => inside -= i32::from(is_function),
                 _ if held == "r0" && text.starts_with("call ") && !is_function => {
-                    let name = text["call ".len()..].split('#').next()?;
-                    return Some((name, self.sources.get(step.source?)?));
+                    let source = step.source.and_then(|nth| self.sources.get(nth));
+                    return called(text).zip(source).ok_or(held);
                 }
                 // Before this, the value was in another register or on the stack.
                 Some((to, from)) if to == held => held = from.to_owned(),
                 _ => {}
             }
         }
-        None
+        Err(held)
+    }
+
+    /// The source line that returns, as far as the path shows it: that of the return value, of the end, or the program's
+    /// head.
+    pub fn returning(&self) -> Option<&Source> {
+        let is_value =
+            |step: &&Step<'_>| ["r0 = ", "w0 = ", "call "].iter().any(|new| step.text.starts_with(new));
+        let value = self.path.iter().rfind(is_value)?;
+        let of_value = self.sources.get(value.source?)?;
+        let returns =
+            |source: &&Source| source.text.starts_with("return") || source.text.contains(" return ");
+        let from_call = self.origin("0").map(|(_, source)| source);
+        from_call
+            .or_else(|| Some(of_value).filter(returns))
+            .or_else(|| self.source().filter(returns))
+            .or_else(|| {
+                self.sources.iter().find(|source| source.text.contains(&format!("({},", self.program)))
+            })
     }
 
     /// The source line of the instruction with this number on the path.

@@ -68,12 +68,20 @@ pub fn explain(warnings: &str, objects: &[Object]) -> Option<Refusal> {
     let object = object_of(&log, objects);
     let place =
         |source: &Source| Place { location: log.location(source, object), source: source.text.clone() };
-    let found = recognize(&log.words, |given, values| is_given(given, values, &log));
+    let found = recognize(&log.words, |given, values| is_given(given, values, &log, object));
     let (kind, words, mut values) = found.unwrap_or_else(|| (&UNKNOWN, words_of(&log), Values::new()));
     let refused = match kind.at {
         At::Nowhere => None,
         At::End => log.source().map(place),
         At::Field => named(&values, &log, object).or_else(|| log.source().map(place)),
+        At::Return => log.returning().map(place).or_else(|| {
+            let (source, location) = object?.line_with(log.program, log.program)?;
+            Some(Place { location: Some(location.clone()), source: source.to_owned() })
+        }),
+        At::Function => values.get("function").and_then(|name| {
+            let (source, location) = object?.line_at(name, 0)?;
+            Some(Place { location: Some(location.clone()), source: source.to_owned() })
+        }),
     };
     add_values(&mut values, &log, object, refused.as_ref());
     let path = log.branches().into_iter().map(|(from, to)| [place(from), place(to)]);
@@ -98,14 +106,28 @@ fn recognize(
     })
 }
 
-fn is_given(given: Given, values: &Values, log: &Log<'_>) -> bool {
+fn is_given(given: Given, values: &Values, log: &Log<'_>, object: Option<&Object>) -> bool {
     let number = |name: &str| values.get(name)?.parse::<i64>().ok();
     let origin = values.get("register").and_then(|register| log.origin(register));
     let came_from = |helpers: &[&str]| origin.is_some_and(|(helper, _)| helpers.contains(&helper));
     match given {
-        Given::Reserved => log.calls(RESERVE),
+        Given::Reserved => {
+            let source = values.get("instruction").and_then(|number| made_at(number, log, object));
+            log.calls(RESERVE) || source.is_some_and(|place| place.source.contains(RESERVE))
+        }
         Given::LookedUp => came_from(&[LOOKUP, RESERVE]),
-        Given::Released => came_from(&[RESERVE]) && log.last_call(&RELEASE).is_some(),
+        Given::Released => log.last_call(&RELEASE).is_some_and(|released| {
+            // The path of a long log is cut.
+            let record = first_argument(&released.text);
+            let is_named = |source: &Source| record.is_some_and(|name| source.text.contains(name));
+            came_from(&[RESERVE]) || (!came_from(&[LOOKUP]) && log.source().is_some_and(is_named))
+        }),
+        Given::Null => values.get("register").is_some_and(|register| log.is_null(register)),
+        // If not even the first element fits, the index is not what is wrong.
+        Given::Indexed => {
+            let fits = number("size").zip(number("length")).is_some_and(|(size, length)| size >= length);
+            fits && values.get("register").is_some_and(|register| log.is_indexed(register))
+        }
         Given::Writes => log.last_instruction().is_some_and(|text| text.starts_with('*')),
         Given::ReleasedTwice => log.releases_twice(),
         Given::Global => log.validates_a_function(),
@@ -120,6 +142,15 @@ fn is_given(given: Given, values: &Values, log: &Log<'_>) -> bool {
 const LOOKUP: &str = "bpf_map_lookup_elem";
 const RESERVE: &str = "bpf_ringbuf_reserve";
 const RELEASE: [&str; 2] = ["bpf_ringbuf_submit", "bpf_ringbuf_discard"];
+
+/// The line that an instruction belongs to. A long log may not have it.
+fn made_at(instruction: &str, log: &Log<'_>, object: Option<&Object>) -> Option<Place> {
+    if let Some(source) = log.source_of(instruction) {
+        return Some(Place { location: log.location(source, object), source: source.text.clone() });
+    }
+    let (source, location) = object?.line_at(log.program, instruction.parse().ok()?)?;
+    Some(Place { location: Some(location.clone()), source: source.to_owned() })
+}
 
 /// The line that has the name of a field, such as `struct request.rq_disk`.
 fn named(values: &Values, log: &Log<'_>, object: Option<&Object>) -> Option<Place> {
@@ -167,8 +198,8 @@ fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place
     let room = values.get("offset").and_then(|offset| offset.strip_prefix('-')).map(str::to_owned);
     let variable = name.map(|name| format!("`{name}`"));
     let variable = variable.or_else(|| Some(format!("the pointer in R{}", register.as_ref()?)));
-    let reserved = values.get("instruction").and_then(|number| log.source_of(number));
-    let reserved_at = reserved.and_then(|source| line_of(log.location(source, object)));
+    let reserved = values.get("instruction").and_then(|number| made_at(number, log, object));
+    let reserved_at = reserved.as_ref().and_then(|place| line_of(place.location.clone()));
     let argument = register.as_ref().zip(helper).zip(source);
     let argument = argument.and_then(|((register, helper), source)| address(source, helper, register));
     let statement = |source: &str| source.ends_with(';').then(|| source.to_owned());
@@ -184,7 +215,7 @@ fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place
         // In a change of the source, everything must be known.
         ("?name", name.map(str::to_owned)),
         ("?lookup", lookup.and_then(|(_, source)| statement(&source.text))),
-        ("?reserve", reserved.and_then(|source| assigned(&source.text, RESERVE)).map(str::to_owned)),
+        ("?reserve", reserved.as_ref().and_then(|place| assigned(&place.source, RESERVE)).map(str::to_owned)),
         ("?source", source.map(str::to_owned)),
         ("?line", source.and_then(statement)),
         ("?return", source.and_then(statement).filter(|source| source.starts_with("return "))),
@@ -198,6 +229,12 @@ fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place
             values.entry(name.to_owned()).or_insert(value);
         }
     }
+}
+
+/// The first argument of the first call in a source line.
+fn first_argument(source: &str) -> Option<&str> {
+    let (_, arguments) = source.split_once('(')?;
+    Some(arguments.split([',', ')']).next()?.trim())
 }
 
 /// The variable whose address a source line passes to a helper as the argument of this number.

@@ -116,11 +116,16 @@ impl Object {
         if let [location] = locations[..] {
             return Some(location);
         }
+        let (source, location) = self.line_at(program, instruction?)?;
+        (source == text).then_some(location)
+    }
+
+    /// The line that one of a program's instructions belongs to.
+    pub fn line_at(&self, program: &str, instruction: u64) -> Option<(&str, &Location)> {
         let function = self.functions.get(program)?;
-        let instruction = instruction?;
         let before = |line: &&Line| line.instruction <= function.begin + instruction;
         let line = self.lines.get(&function.section)?.iter().rfind(before)?;
-        (line.text == text).then_some(&line.location)
+        Some((&line.text, &line.location))
     }
 
     /// The line of a program that has this word; none if several have it. Lines that only ask whether something exists don't

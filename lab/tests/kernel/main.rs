@@ -18,6 +18,8 @@ mod exercises;
 mod guest;
 mod hello;
 mod latency;
+mod mutants;
+mod mutations;
 mod pagecache;
 mod requests;
 mod scenario;
@@ -196,6 +198,9 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let mut trials = driver::trials();
     trials.extend(exercises::trials(is_soak));
     trials.extend(clinic::trials());
+    if is_soak {
+        trials.extend(mutants::trials());
+    }
     let cases = || CASES.iter().chain(soak).copied().flatten();
     for named in OUTER.iter().copied().flatten().chain(ONCE) {
         let is_case = cases().chain(situations::SPECIAL).any(|(case, _)| case == named);
