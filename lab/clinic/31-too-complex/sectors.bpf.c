@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define SECTORS 10000
+
+/* The sectors that were written lately. User space keeps the list. */
+struct recent {
+	u64 sectors[SECTORS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct recent);
+} recent_map SEC(".maps");
+
+u64 bios;
+
+SEC("fentry/submit_bio")
+int BPF_PROG(submit_bio_entry, struct bio *bio)
+{
+	u64 sector = bio->bi_iter.bi_sector;
+	struct recent *recent;
+	u32 first = 0;
+	bool is_known = false;
+
+	recent = bpf_map_lookup_elem(&recent_map, &first);
+	if (!recent)
+		return 0;
+	for (u32 nth = 0; nth < SECTORS; nth++)
+		if (recent->sectors[nth] == sector)
+			is_known = true;
+	if (is_known)
+		bpf_printk("sector %llu again", sector);
+	__sync_fetch_and_add(&bios, 1);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";
