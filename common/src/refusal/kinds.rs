@@ -335,11 +335,8 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "value-size",
         case: Some("03"),
-        says: &[
-            "invalid access to map value, value_size={size} off={offset} size={length}\n\
-             R{register} min value is outside of the allowed memory range",
-            "invalid access to map value pointer, value_size={size} off={offset}",
-        ],
+        says: &["invalid access to map value, value_size={size} off={offset} size={length}\n\
+             R{register} min value is outside of the allowed memory range"],
         cause: "{line} reaches beyond the value of a map",
         why: "The value has {size} bytes, and {line} uses {length} bytes from byte {offset} on. (Global variables are the \
               value of a map, too.)",
@@ -360,7 +357,10 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "value-size",
         case: Some("03"),
-        says: &["R{register} min value is outside of the allowed memory range"],
+        says: &[
+            "invalid access to map value pointer, value_size={size} off={offset}",
+            "R{register} min value is outside of the allowed memory range",
+        ],
         cause: "{line} reaches beyond the end of its memory",
         why: "Every access must be inside of the memory that the pointer leads to.",
         cure: "use the same type where the memory is declared and where you use it",

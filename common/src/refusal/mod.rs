@@ -366,3 +366,40 @@ impl From<Refusal> for Error {
             .fix(refusal.cure + &change.unwrap_or_default() + &more.unwrap_or_default())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_explanation_names_only_what_is_known() {
+        let mut missing = Vec::new();
+        let known = ["register", "variable", "name", "line", "helper", "room", "reserved", "program"];
+        for kind in KINDS {
+            for says in kind.says {
+                let filled = matches(says, says).unwrap();
+                let is_known = |name: &str| known.contains(&name) || filled.contains_key(name);
+                for text in [kind.cause, kind.why, kind.cure] {
+                    for name in text.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
+                        if !is_known(name) {
+                            missing.push(format!("{}: {name} is not in {says:?}", kind.name));
+                        }
+                    }
+                }
+            }
+        }
+        assert!(missing.is_empty(), "{missing:#?}");
+    }
+
+    #[test]
+    fn a_read_becomes_a_call_of_the_macro() {
+        let with = |source| with_core_read(source);
+        let expected = "u64 size = BPF_CORE_READ(bio, bi_iter.bi_size);";
+        assert_eq!(with("u64 size = bio->bi_iter.bi_size;").as_deref(), Some(expected));
+        let expected = "dev = BPF_CORE_READ(bio, bi_bdev, bd_dev);";
+        assert_eq!(with("dev = bio->bi_bdev->bd_dev;").as_deref(), Some(expected));
+        for written in ["bio->bi_flags = 0;", "bio->bi_flags++;", "f(&bio->bi_iter);"] {
+            assert_eq!(with(written), None, "{written}");
+        }
+    }
+}
