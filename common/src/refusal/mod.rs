@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::refusal::kinds::{At, Given, KINDS, Kind, UNKNOWN};
 use crate::refusal::log::{Log, Source, called};
-pub use crate::refusal::object::{Location, Object};
+pub use crate::refusal::object::{Access, Location, Object};
 use crate::refusal::pattern::{Values, fill, matches};
 
 /// Why a program was refused.

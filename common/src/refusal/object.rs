@@ -1,5 +1,6 @@
-//! A compiled BPF object, as far as it connects instructions with source lines: the ELF file's functions, and the line
-//! information in `.BTF.ext`. Kernels before 6.9 print a source line without its file and number, so we look it up.
+//! A compiled BPF object, as far as it connects instructions with source lines and with the kernel's types: the ELF file's
+//! functions, and what `.BTF.ext` records about instructions. Kernels before 6.9 print a source line without its file and
+//! number, so we look it up.
 
 use std::collections::BTreeMap;
 
@@ -32,12 +33,22 @@ struct Function {
     begin: u64,
 }
 
+/// A member of a kernel structure that a program reads: libbpf corrects its offset when it loads the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The structure's number in the object's BTF.
+    pub structure: u32,
+    /// The way to the member: the index of a member, then the index of a member of that member, and so on.
+    pub path: Vec<u32>,
+}
+
 /// A compiled BPF object.
 #[derive(Debug, Default)]
 pub struct Object {
     functions: BTreeMap<String, Function>,
     /// By section.
     lines: BTreeMap<String, Vec<Line>>,
+    accesses: Vec<Access>,
 }
 
 /// The length of an instruction.
@@ -77,11 +88,7 @@ impl Object {
         let btf = named(".BTF")?;
         let strings = btf.from(u64::from(btf.u32(4)?) + u64::from(btf.u32(16)?))?;
         let ext = named(".BTF.ext")?;
-        let infos = ext.part(u64::from(ext.u32(4)?) + u64::from(ext.u32(16)?), ext.u32(20)?.into())?;
-        let size = u64::from(infos.u32(0)?);
-        let mut rest = infos.from(4)?;
-        while !rest.0.is_empty() {
-            let length = u64::from(rest.u32(4)?) * size;
+        for (section, infos) in records(ext, LINES)? {
             let line = |record: Bytes<'_>| {
                 let file = strings.text(record.u32(4)?)?;
                 let file = file.rsplit('/').next().unwrap_or_default().to_owned();
@@ -89,16 +96,34 @@ impl Object {
                 let text = strings.text(record.u32(8)?)?.trim().to_owned();
                 Some(Line { instruction: u64::from(record.u32(0)?) / INSTRUCTION, location, text })
             };
-            let lines: Option<Vec<_>> = rest.part(8, length)?.records(size as usize).map(line).collect();
-            object.lines.insert(strings.text(rest.u32(0)?)?, lines?);
-            rest = rest.from(8 + length)?;
+            let lines: Option<Vec<_>> = infos.map(line).collect();
+            object.lines.insert(strings.text(section)?, lines?);
+        }
+        for record in records(ext, RELOCATIONS)?.into_iter().flat_map(|(_, infos)| infos) {
+            if record.u32(12)? == FIELD_OFFSET {
+                // The first number is for arrays of the structure itself.
+                let path = strings.text(record.u32(8)?)?;
+                let path: Option<Vec<_>> = path.split(':').skip(1).map(|index| index.parse().ok()).collect();
+                object.accesses.push(Access { structure: record.u32(4)?, path: path? });
+            }
         }
         Some(object)
     }
 
-    /// The objects that a program contains, as their skeletons do.
+    /// The objects that a program contains, as their skeletons do, each with its bytes and what follows them.
+    pub fn find(program: &[u8]) -> impl Iterator<Item = (&[u8], Self)> {
+        let begins = memmem::find_iter(program, MAGIC).map(|at| &program[at..]);
+        begins.filter_map(|bytes| Some((bytes, Self::parse(bytes)?)))
+    }
+
+    /// The same without the bytes.
     pub fn find_all(program: &[u8]) -> Vec<Self> {
-        memmem::find_iter(program, MAGIC).filter_map(|at| Self::parse(&program[at..])).collect()
+        Self::find(program).map(|(_, object)| object).collect()
+    }
+
+    /// The members of kernel structures that its programs read through CO-RE.
+    pub fn accesses(&self) -> &[Access] {
+        &self.accesses
     }
 
     /// The section of a program, such as `kprobe/submit_bio`.
@@ -148,6 +173,26 @@ impl Object {
 /// Whether a text has this word, and not only a longer one.
 fn has_word(text: &str, word: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|other| other == word)
+}
+
+/// Where the header of `.BTF.ext` says where the source lines are, and where the relocations of CO-RE are.
+const LINES: u64 = 16;
+const RELOCATIONS: u64 = 24;
+/// The kind of relocation that is for reading a member: `BPF_CORE_FIELD_BYTE_OFFSET`.
+const FIELD_OFFSET: u32 = 0;
+
+/// The records of one kind in `.BTF.ext`: for each section of instructions, its name and its records.
+fn records(ext: Bytes<'_>, kind: u64) -> Option<Vec<(u32, impl Iterator<Item = Bytes<'_>>)>> {
+    let infos = ext.part(u64::from(ext.u32(4)?) + u64::from(ext.u32(kind)?), ext.u32(kind + 4)?.into())?;
+    let mut found = Vec::new();
+    let Some(size) = infos.u32(0) else { return Some(found) };
+    let mut rest = infos.from(4)?;
+    while !rest.0.is_empty() {
+        let length = u64::from(rest.u32(4)?) * u64::from(size);
+        found.push((rest.u32(0)?, rest.part(8, length)?.records(size as usize)));
+        rest = rest.from(8 + length)?;
+    }
+    Some(found)
 }
 
 /// How a 64-bit little-endian ELF file begins.

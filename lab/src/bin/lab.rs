@@ -13,7 +13,7 @@ use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 
 use lab::kit::bundle::{self, KitOptions};
-use lab::learn::{clinic, demo, doctor, exercise, list};
+use lab::learn::{clinic, demo, doctor, exercise, list, types};
 use lab::machine::kernels::{DEFAULT, MATRIX, Series};
 use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
 use lab::machine::{signals, terminal};
@@ -144,6 +144,18 @@ enum Command {
         /// Make no kit, but verify this one: boot each of its kernels, and run every stage and example once
         #[arg(long, value_name = "DIR", conflicts_with_all = ["kernels", "out", "with_sources"])]
         verify: Option<PathBuf>,
+    },
+    /// Show a kernel's type on all kernels side by side, and which programs read its members
+    Types {
+        /// A struct, union or enum, such as bio or req_op [default: list the types that our programs read]
+        #[arg(value_name = "TYPE")]
+        names: Vec<String>,
+        /// A kernel: 5.10, 6.1, 6.12, 7.2, or the path of a bzImage [default: all four]
+        #[arg(long = "kernel", value_name = "VERSION or PATH")]
+        kernels: Vec<String>,
+        /// Update the book's data
+        #[arg(long, hide = true, conflicts_with_all = ["names", "kernels"])]
+        record: bool,
     },
     /// Find out what moved in a kernel: where the tutorial's probe points are, and how often they are called
     Drift {
@@ -419,6 +431,20 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Bundle { kernels, out, with_sources, verify: None } => {
             signals::take_over()?;
             bundle::make(&Workbook::read()?, &KitOptions { kernels, out, with_sources })
+        }
+        Command::Types { record: true, .. } => {
+            let workbook = Workbook::read()?;
+            lab::publish::types::record(&workbook)?;
+            print(&sync::write(&workbook, false)?)
+        }
+        Command::Types { names, kernels, .. } => {
+            let workbook = Workbook::read()?;
+            if names.is_empty() {
+                return print(&types::read_types(&workbook)?);
+            }
+            let all = MATRIX.map(|series| series.name.to_owned());
+            let kernels = if kernels.is_empty() { &all[..] } else { &kernels };
+            print(&types::Types::look(&workbook, kernels, &names)?.terminal())
         }
         Command::Drift { kernels } => {
             signals::take_over()?;

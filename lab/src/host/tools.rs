@@ -46,8 +46,13 @@ pub const DMSETUP: Tool =
 /// The compiler for BPF.
 pub const CLANG: Tool = Tool { name: "clang", package: "clang", purpose: "compiles the BPF programs" };
 
-/// Compresses the room kit's initramfs. Kernels unpack zstd's output much faster than xz's.
+/// Compresses the room kit's initramfs. Kernels unpack zstd's output much faster than xz's. Also unpacks a kernel's image
+/// to read its types.
 pub const ZSTD: Tool = Tool { name: "zstd", package: "zstd", purpose: "compresses the room kit" };
+/// Unpacks a kernel's image to read its types.
+pub const LZ4: Tool = Tool { name: "lz4", package: "lz4", purpose: "unpacks the images of older kernels" };
+/// The same.
+pub const GZIP: Tool = Tool { name: "gzip", package: "gzip", purpose: "unpacks kernel images" };
 /// Packs sources.
 pub const GIT: Tool = Tool { name: "git", package: "git", purpose: "collects the room kit's sources" };
 /// Packs the build kit.

@@ -61,17 +61,23 @@ fn locked_kernels(found: &[(&Locked, Result<Option<Kernel>>)]) -> String {
     text
 }
 
-/// Makes each column as wide as its widest cell.
 fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut lines = vec![head.map(str::to_owned)];
     lines.extend(rows);
-    let width = |column: usize| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<_> = (0..N).map(width).collect();
-    let line = |cells: &[String; N]| {
+    aligned(&lines)
+}
+
+/// Lines of cells, with each column as wide as its widest cell.
+pub(crate) fn aligned(lines: &[impl AsRef<[String]>]) -> String {
+    let columns = lines.first().map_or(0, |cells| cells.as_ref().len());
+    let width =
+        |column: usize| lines.iter().map(|cells| cells.as_ref()[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    let line = |cells: &[String]| {
         let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };
-    lines.iter().map(line).collect()
+    lines.iter().map(|cells| line(cells.as_ref())).collect()
 }
 
 #[cfg(test)]

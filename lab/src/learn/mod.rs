@@ -1,4 +1,4 @@
-//! What a learner calls: exercises, the clinic, the doctor, the demo, lists.
+//! What a learner calls: exercises, the clinic, the doctor, the demo, lists, the kernel's types.
 //! May import `host`, `machine`, `shared`, `workbook`.
 
 pub mod clinic;
@@ -6,3 +6,4 @@ pub mod demo;
 pub mod doctor;
 pub mod exercise;
 pub mod list;
+pub mod types;

@@ -1,6 +1,7 @@
 //! The emulated machine, from your side: kernels and their lock, the guest's image, QEMU, and the line to the guest.
 //! May import `host`, `shared`, `workbook`.
 
+pub mod btf;
 pub mod fetch;
 pub mod image;
 pub mod kernels;

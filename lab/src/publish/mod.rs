@@ -10,4 +10,5 @@ pub mod record;
 pub mod schedule;
 pub mod sync;
 pub mod tables;
+pub mod types;
 pub mod ways;

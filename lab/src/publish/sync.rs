@@ -10,7 +10,7 @@ use crate::kit::launchers;
 use crate::learn::{doctor, exercise};
 use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::ways::Ways;
-use crate::publish::{channels, drift, record, schedule};
+use crate::publish::{channels, drift, record, schedule, types};
 use crate::workbook::copies;
 use crate::workbook::diff::{self, Reading};
 use crate::workbook::{Example, Program, Stage, Workbook};
@@ -73,6 +73,16 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         add(docs.join("nine-ways.md"), name, table);
     }
     add(docs.join("ways.svg"), "chart", ways.chart());
+    let recorded = types::recorded(&workbook.root)?;
+    for (block, name) in [
+        ("bio", "struct bio"),
+        ("bvec_iter", "struct bvec_iter"),
+        ("request", "struct request"),
+        ("operations", "enum req_op"),
+        ("flags", "enum req_flag_bits"),
+    ] {
+        add(docs.join("kernel-types.md"), block, types::table(&recorded, name)?);
+    }
     add(docs.join("instructor.md"), "schedule", schedule::tables(workbook)?);
     add(workbook.root.join("lab/kit/parts/machine.sh"), "qemu", launchers::for_sh());
     add(workbook.root.join("lab/kit/lab.cmd"), "qemu", launchers::for_cmd());
