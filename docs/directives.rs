@@ -6,6 +6,7 @@
 //! | `{{#readme 03 How it works}}` | the section with that heading |
 //! | `{{#notes 03}}` | the notes for instructors of stage 03 |
 //! | `{{#output 03}}` | the recorded output of stage 03 |
+//! | `{{#transcript load}}` | the recorded commands of that name and what they print |
 //! | `{{#case 03}}` | the page of case 03 of the verifier clinic; `table` is a table of all cases |
 //! | `{{#item 03 bio_endio_entry}}` | that item of stage 03's BPF source |
 //! | `{{#item 03 main.rs main}}` | that item of another source of stage 03 |
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
 use lab::learn::clinic;
-use lab::publish::record;
+use lab::publish::{record, transcripts};
 use lab::workbook::diff;
 use lab::workbook::{Program, Stage, Workbook};
 use mdbook_markdown::pulldown_cmark::{Event, Tag};
@@ -67,6 +68,7 @@ fn one(workbook: &Workbook, chapter: &Path, words: &[&str]) -> Result<String> {
         }
         ["notes", stage] => notes(workbook, chapter, workbook.stage(stage)?),
         ["output", stage] => Ok(fenced("text", record::of(workbook.stage(stage)?)?.trim_matches('\n'))),
+        ["transcript", name] => Ok(fenced("console", &transcripts::of(&workbook.root, name)?)),
         ["case", "table"] => clinic::table(workbook),
         ["case", number] => clinic::find(workbook, number)?.markdown(),
         ["item", path, name] if path.contains('/') => item(&below(workbook, path)?, path, name),
@@ -154,7 +156,7 @@ fn item(path: &Path, whose: &str, name: &str) -> Result<String> {
 }
 
 fn fenced(language: &str, text: &str) -> String {
-    format!("```{language}\n{text}\n```\n")
+    format!("```{language}\n{}\n```\n", text.trim_end_matches('\n'))
 }
 
 fn below(workbook: &Workbook, path: &str) -> Result<PathBuf> {

@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 
+use lab::host::tools::BPFTOOL;
 use lab::kit::bundle::{self, KitOptions};
 use lab::learn::{clinic, demo, doctor, exercise, list, types};
 use lab::machine::kernels::{DEFAULT, MATRIX, Series};
@@ -182,6 +183,9 @@ enum Command {
         #[arg(long = "way", value_name = "NAME")]
         ways: Vec<String>,
     },
+    /// Record what bpftool, strace and the compiler's tools print about our programs, for the book
+    #[command(hide = true)]
+    Transcripts,
     /// Compare stage 08 and biolatency with well-known tools, and update the tables in their READMEs
     #[command(hide = true)]
     Peers,
@@ -413,7 +417,8 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Shell { boot } => {
             let workbook = Workbook::read()?;
             signals::take_over()?;
-            let mut guest = boot.boot(&workbook)?;
+            let binaries = workbook.build()?.into_iter().chain(BPFTOOL.find()).collect();
+            let mut guest = boot.boot_with(&workbook, binaries)?;
             let raw = terminal::Raw::new()?;
             guest.start(&["sh"], Some(terminal::for_guest()))?;
             terminal::pass_keys(guest.line());
@@ -466,6 +471,11 @@ fn run(command: Command) -> Result<ExitCode> {
                 (false, ways) => Which::Named(ways),
             };
             lab::measure::ways::run(&Workbook::read()?, &kernels, &which)
+        }
+        Command::Transcripts => {
+            signals::take_over()?;
+            lab::publish::transcripts::record(&Workbook::read()?)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Peers => {
             signals::take_over()?;

@@ -1,5 +1,6 @@
 //! The program `guest`, as the lab and people call it in the guest: `guest beside`, `guest demo`, and so on.
 
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -7,7 +8,8 @@ use std::process::{Command, ExitCode};
 use clap::Parser;
 use common::report::print_text;
 use common::traced::exit_code;
-use common::{OrCause, Result};
+use common::{Error, OrCause, Result};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use nix::sys::signal::{SigSet, Signal};
 use serde::Serialize;
 
@@ -53,6 +55,11 @@ pub enum GuestCommand {
     },
     /// Print what this kernel has of the tutorial's probe points
     Drift,
+    /// Write the processor's instructions that the kernel made of a loaded BPF program
+    Jited {
+        /// The program's name, which the kernel cuts after 15 characters.
+        name: String,
+    },
     /// Run a stage or an example briefly and check what it prints; in a room kit's guest all of them, if you name
     /// none
     Demo {
@@ -135,6 +142,14 @@ impl GuestCommand {
             Self::Drift => {
                 let rows = drift::measure()?.into_iter().map(|row| row.join("\t"));
                 print_text(rows.collect::<Vec<_>>().join("\n"))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Jited { name } => {
+                let options = ProgInfoQueryOptions::default().include_jited_prog_insns(true);
+                let mut programs = ProgInfoIter::with_query_opts(options);
+                let program = programs.find(|program| program.name.to_string_lossy() == name);
+                let program = program.ok_or_else(|| Error::new(format!("there is no program {name}")))?;
+                std::io::stdout().write_all(&program.jited_prog_insns).or_cause("cannot write")?;
                 Ok(ExitCode::SUCCESS)
             }
             Self::Demo { program } => {

@@ -43,6 +43,9 @@ pub const SETPRIV: Tool =
 /// Makes disks from parts of other disks, in the guest of the tests.
 pub const DMSETUP: Tool =
     Tool { name: "dmsetup", package: "dmsetup", purpose: "makes disks from parts of other disks" };
+/// Shows loaded BPF programs and maps. The guest of `cargo lab shell` has it if this machine has it.
+pub const BPFTOOL: Tool =
+    Tool { name: "bpftool", package: "bpftool", purpose: "shows loaded BPF programs and maps" };
 /// The compiler for BPF.
 pub const CLANG: Tool = Tool { name: "clang", package: "clang", purpose: "compiles the BPF programs" };
 

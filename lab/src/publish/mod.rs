@@ -10,5 +10,6 @@ pub mod record;
 pub mod schedule;
 pub mod sync;
 pub mod tables;
+pub mod transcripts;
 pub mod types;
 pub mod ways;
