@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Counts how often the driver starts a request, at the function that the tutorial of 2019 first probed. */
+/* Counts the requests that the driver starts, where the tutorial of 2019 first looked. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 
