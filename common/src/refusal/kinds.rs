@@ -74,6 +74,9 @@ pub enum Given {
     ForMap,
     /// An access begins before the stack.
     Underrun,
+    /// libbpf could not raise the limit on locked memory. Without CAP_BPF that happens, too, on kernels that have no such
+    /// limit.
+    LimitStays,
 }
 
 /// What most kinds have in common.
@@ -587,10 +590,11 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "memory-limit",
-        says: &["Failed to bump RLIMIT_MEMLOCK (err = {error}), you might need to do it explicitly!"],
-        cause: "this process may not lock enough memory for its maps",
-        why: "Before Linux 5.11, the memory of maps counts against the limit on locked memory. libbpf raises that limit, but \
-              was not permitted to.",
+        says: &["map '{map}': failed to create: {error}EPERM{_}"],
+        given: Some(Given::LimitStays),
+        cause: "this process may not lock enough memory for the map {map}",
+        why: "Before Linux 5.11, the memory of maps counts against the limit on locked memory. libbpf tries to raise that \
+              limit, but was not permitted to.",
         cure: "run it as root with all capabilities, or raise the limit first: ulimit -l unlimited",
         ..KIND
     },

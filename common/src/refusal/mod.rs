@@ -61,7 +61,9 @@ pub struct Place {
 pub fn explain(warnings: &str, objects: &[Object]) -> Option<Refusal> {
     let Some(log) = Log::parse(warnings) else {
         let lines: Vec<_> = warnings.lines().map(|line| line.trim_start_matches("libbpf: ")).collect();
-        let (kind, words, values) = recognize(&lines, |_, _| false)?;
+        let limit_stays = || lines.iter().any(|line| line.starts_with("Failed to bump RLIMIT_MEMLOCK"));
+        let (kind, words, values) =
+            recognize(&lines, |given, _| matches!(given, Given::LimitStays) && limit_stays())?;
         let program = values.get("program").cloned();
         return Some(Refusal::new(kind, program, words, &values));
     };
@@ -136,6 +138,8 @@ fn is_given(given: Given, values: &Values, log: &Log<'_>, object: Option<&Object
             log.last_instruction().and_then(called).is_some_and(|helper| helper.starts_with("bpf_map_"))
         }
         Given::Underrun => number("offset").is_some_and(|at| at < -512),
+        // The verifier has nothing to do with it.
+        Given::LimitStays => false,
     }
 }
 

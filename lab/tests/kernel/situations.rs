@@ -13,6 +13,7 @@ use crate::{Case, cases};
 pub const CASES: &[Case] = cases![
     without_root,
     without_capabilities,
+    without_locked_memory,
     without_btf,
     without_kprobes,
     without_tracefs_it_is_mounted,
@@ -69,6 +70,26 @@ fn without_capabilities() {
     assert!(text.contains("CAP_SYS_ADMIN no, CAP_PERFMON no, CAP_BPF no"), "{text}");
     assert!(!text.contains("ulimit"), "libbpf's guess is wrong here: {text}");
     assert!(text.contains("cargo lab run 03"), "{text}");
+}
+
+/// A process that may trace, but may not raise its limit on locked memory.
+fn without_locked_memory() {
+    let limited = |arguments: &str| {
+        let limit = format!("ulimit -l 64 && exec stage03 {arguments}");
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set", "-sys_resource", "sh", "-c", &limit]);
+        command
+    };
+    if common::preflight::release().starts_with("5.10.") {
+        let text = error(&mut limited(""));
+        let cause = "Error: this process may not lock enough memory for the map start_map\n";
+        assert!(text.starts_with(cause), "{text}");
+        assert!(text.contains("map 'start_map': failed to create: -EPERM"), "{text}");
+        assert!(text.contains("ulimit -l unlimited"), "{text}");
+    } else {
+        let output = limited("--duration 0.1").output().unwrap();
+        assert!(output.status.success(), "5.11 removed the limit: {output:?}");
+    }
 }
 
 fn without_btf() {
@@ -225,7 +246,7 @@ fn a_program_that_the_verifier_refuses() {
     assert!(lines[1].starts_with("evidence: in bio_endio_entry, bio_trace.bpf.c line "), "{text}");
     assert!(lines[2].contains("end_time - *start_time"), "{text}");
     assert!(lines[3].ends_with(" invalid mem access 'map_value_or_null'"), "{text}");
-    assert!(lines.contains(&"if (!start_time)"), "the cure: {text}");
+    assert!(lines.contains(&"+if (!start_time)"), "the cure: {text}");
     assert!(lines.ends_with(&["to read more: cargo lab clinic show 01"]), "{text}");
     assert!(!text.contains("processed"), "the log itself is for --verbose: {text}");
 
