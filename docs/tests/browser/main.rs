@@ -91,6 +91,19 @@ fn the_page_of_a_recording_is_in_the_book() {
 }
 
 #[test]
+fn the_sidebar_lists_the_cases_only_in_the_clinic() {
+    let (book, mut browser) = (Book::build(), Chromium::start());
+    browser.size(WIDE.0, WIDE.1);
+    let cases = "[...document.querySelectorAll('.sidebar a[href*=\"clinic/\"]')].filter((a) => a.checkVisibility()).length";
+    let all = clinic::cases(&Workbook::read().unwrap()).unwrap().len();
+    for (page, shown) in [("index.html", 0), ("clinic.html", all), ("clinic/05.html", all)] {
+        browser.open(&book.page(page), "");
+        browser.until("document.querySelector('.sidebar a.active')");
+        assert_eq!(browser.eval(cases), shown, "{page}");
+    }
+}
+
+#[test]
 fn searching_finds_a_function() {
     let (book, mut browser) = (Book::build(), Chromium::start());
     browser.open(&book.page("stages/01.html"), "");
