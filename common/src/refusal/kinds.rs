@@ -470,7 +470,7 @@ pub const KINDS: &[Kind] = &[
         cause: "it has too many paths to follow them all",
         why: "The verifier follows every path and each round of every loop. It gives up after a million instructions, or when \
               8192 branches wait for their other side. When it gave up, it was at {line}.",
-        cure: "make loops shorter, or use bpf_loop() (Linux 5.17), whose body the verifier looks at only a few times",
+        cure: "give each loop a small constant limit, or use bpf_loop() (Linux 5.17), whose body the verifier looks at only a few times",
         ..KIND
     },
     Kind {
@@ -586,6 +586,23 @@ pub const KINDS: &[Kind] = &[
         why: "The name in SEC() decides of which type {program} is, and where it attaches. libbpf knows no type that begins \
               like this.",
         cure: "correct the name: SEC(\"kprobe/FUNCTION\"), SEC(\"fentry/FUNCTION\"), SEC(\"tp_btf/EVENT\") and so on",
+        ..KIND
+    },
+    Kind {
+        name: "extern-missing",
+        says: &["failed to find BTF for extern '{name}' [{id}] section: {error}"],
+        cause: "{name} is declared as extern, but a BPF program cannot get at it",
+        why: "The kernel has no C library. A program can call its own functions, the helpers of <bpf/bpf_helpers.h>, and kfuncs, \
+              whose declarations end in __ksym.",
+        cure: "write a static function that does the same, or use a helper: they are listed in man 7 bpf-helpers",
+        ..KIND
+    },
+    Kind {
+        name: "map-static",
+        says: &["map '{map}': unsupported map linkage static."],
+        cause: "the map {map} is static",
+        why: "libbpf and user space find a map by its name, so the name must be visible outside of the file.",
+        cure: "leave out static before the struct",
         ..KIND
     },
     Kind {
@@ -800,13 +817,24 @@ pub const KINDS: &[Kind] = &[
         says: &[
             "R{register} min value is negative, either use unsigned or 'var &= const'",
             "R{register} unbounded memory access, use 'var &= const' or 'if (var < const)'",
-            "R{register} unbounded size, use 'var &= const' or 'if (var < const)'",
-            "R{register} is not a known constant'",
             "R{register} memory size {number} is too large",
         ],
         cause: "nothing limits the size that {line} passes to {helper}()",
         why: "The verifier must know the largest value of the size, and that the buffer has as many bytes. In R{register}, it knows no limit.",
         cure: "limit the size to that of the buffer before the call: if (size > sizeof(BUFFER)) size = sizeof(BUFFER);",
+        ..KIND
+    },
+    Kind {
+        name: "size-unbounded",
+        case: Some("18"),
+        says: &[
+            "R{register} unbounded size, use 'var &= const' or 'if (var < const)'",
+            "R{register} is not a known constant'",
+        ],
+        cause: "the size that {line} passes to {helper}() is not a constant",
+        why: "{helper}() needs a size that is the same in every call. In R{register}, the verifier does not know a single value, \
+              and a limit is not enough.",
+        cure: "reserve as much as the largest record needs, or send the record with bpf_ringbuf_output(), whose size may vary",
         ..KIND
     },
     Kind {
@@ -888,6 +916,32 @@ pub const KINDS: &[Kind] = &[
         why: "The return value means something to whoever calls the program. For an fentry or fexit program, only 0 is permitted.",
         cure: "return 0",
         change: "-{?return}\n+return 0;",
+        ..KIND
+    },
+    Kind {
+        name: "no-exit",
+        says: &["last insn is not an exit or jmp"],
+        at: At::Nowhere,
+        cause: "the end of {program} is missing",
+        why: "A program must end in `exit`. The compiler leaves out what can never run, and it may think so if the program \
+              does something that C does not define, such as reading through a pointer that is always NULL.",
+        cure: "look for such a line, and for a function that ends without a return",
+        ..KIND
+    },
+    Kind {
+        name: "pointer-untrusted",
+        says: &[
+            "R{register} must be a rcu pointer",
+            "R{register} must be referenced or trusted",
+            "R{register} must be referenced",
+            "R{register} pointer type STRUCT {struct} must point to scalar, or struct with scalar",
+            "arg#{argument} pointer type STRUCT {struct} must point to scalar, or struct with scalar",
+        ],
+        cause: "{line} passes a pointer that the verifier does not trust",
+        why: "A kfunc takes only pointers that are valid for sure. That is true of a tp_btf program's arguments, and of what some \
+              functions return. It is not true of a number, of an fentry program's argument, or of a pointer read from the \
+              kernel's memory.",
+        cure: "pass a pointer that the kernel vouches for, such as what bpf_get_current_task_btf() returns, or use tp_btf",
         ..KIND
     },
     Kind {

@@ -88,7 +88,8 @@ impl<'a> Log<'a> {
             }
         } else if is_state(line) {
             self.words.clear();
-        } else if !is_noise(line) {
+        } else if !(is_noise(line) || self.path.is_empty() && line.starts_with("arg#")) {
+            // Before the first instruction, the lines about arguments are no refusal.
             self.words.push(line.trim());
         }
     }
@@ -303,12 +304,11 @@ fn is_state(line: &str) -> bool {
 
 /// Whether a line is about how the verifier worked, and not about what it refused.
 fn is_noise(line: &str) -> bool {
-    const BEGINS: [&str; 17] = [
+    const BEGINS: [&str; 16] = [
         "processed ",
         "func#",
         "reg type unsupported for arg#",
         "Validating ",
-        "arg#",
         "Unrecognized arg#",
         "last_idx ",
         "regs=",

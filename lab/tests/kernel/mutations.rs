@@ -67,6 +67,7 @@ const RULES: &[Rule] = &[
     ("more arguments", "argument-missing", more_arguments),
     ("map without entries", "map-type-missing", without_entries),
     ("map too large", "map-too-large", map_too_large),
+    ("map made static", "map-static", static_map),
     ("map of another type", "map-helper", other_map),
     ("field's test always true", "field-missing", field_always),
     ("field's test always false", "field-missing", field_never),
@@ -155,6 +156,18 @@ const INSERTED: &[Inserted] = &[
     Inserted {
         is_somewhere: false,
         ..inserted("kfunc-missing", ALL, "extern int bpf_no_such(void) __ksym; bpf_no_such();")
+    },
+    Inserted {
+        is_somewhere: false,
+        ..inserted(
+            "extern-missing",
+            ALL,
+            "extern int atoi(const char *text); bpf_printk(\"%d\", atoi(\"1\"));",
+        )
+    },
+    Inserted {
+        is_somewhere: false,
+        ..inserted("no-exit", ALL, "if (bpf_ktime_get_ns()) __builtin_unreachable();")
     },
     Inserted {
         added: "__noinline int deeper(int n) { volatile int one = 1; return n ? deeper(n - 1) + one : 0; }",
@@ -809,6 +822,11 @@ fn map_too_large(source: &Source<'_>, at: usize) -> Vec<Edit> {
     let is_it = source.map(at).is_some_and(|map| ["HASH", "ARRAY", "PERCPU_ARRAY"].contains(&&*map.kind));
     let edit = Edit::new(at, line.replacen(value, "char[1 << 30]", 1), Vec::new());
     if is_it { vec![edit] } else { Vec::new() }
+}
+
+fn static_map(source: &Source<'_>, at: usize) -> Vec<Edit> {
+    let is_it = source.lines[at] == "struct {" && source.map(at + 1).is_some();
+    if is_it { vec![Edit::new(at, "static struct {".to_owned(), Vec::new())] } else { Vec::new() }
 }
 
 fn other_map(source: &Source<'_>, at: usize) -> Vec<Edit> {
