@@ -32,6 +32,7 @@ mod vmlinux;
 mod ways;
 mod writers;
 
+use std::collections::BTreeMap;
 use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -195,12 +196,11 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "")));
     let is_soak = std::env::var_os("LAB_SOAK").is_some();
     let soak: &[&[Case]] = if is_soak { &[stages::SOAK, pagecache::SOAK, ctracer::SOAK] } else { &[] };
-    let mut trials = driver::trials();
-    trials.extend(exercises::trials(is_soak));
-    trials.extend(clinic::trials());
+    let mut suites = vec![driver::trials(), exercises::trials(is_soak), clinic::trials()];
     if is_soak {
-        trials.extend(mutants::trials());
+        suites.push(mutants::trials());
     }
+    let mut trials = Vec::new();
     let cases = || CASES.iter().chain(soak).copied().flatten();
     for named in OUTER.iter().copied().flatten().chain(ONCE) {
         let is_case = cases().chain(situations::SPECIAL).any(|(case, _)| case == named);
@@ -216,7 +216,6 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         };
         MATRIX.iter().enumerate().filter(move |(nth, _)| is_soak || is_here(*nth))
     };
-    // Case by case and not kernel by kernel, so tests that run at the same time use different guests.
     for (case, _) in cases() {
         for (nth, series) in kernels(case) {
             let fleet = fleet.clone();
@@ -245,14 +244,34 @@ fn on_host(arguments: &Arguments) -> ExitCode {
             trials.push(Trial::test(name, move || run().map_err(failed)));
         }
     }
+    suites.push(trials);
     let mut arguments = arguments.clone();
     // An emulated guest uses a whole CPU while it works, but about a third of the time it waits for a slow disk or
-    // for RCU. So even on two CPUs we run a guest for each kernel of the matrix; and there is memory for six.
-    let cpus = std::thread::available_parallelism().map_or(2, usize::from);
-    arguments.test_threads.get_or_insert(cpus.clamp(MATRIX.len(), 6));
-    let conclusion = libtest_mimic::run(&arguments, trials);
+    // for RCU. And two tests may want the same guest. So even on two CPUs we run six tests at a time.
+    arguments.test_threads.get_or_insert(6);
+    let conclusion = libtest_mimic::run(&arguments, mixed(suites));
     print_slowest();
     conclusion.exit_code()
+}
+
+/// Mixes the tests of all suites and kernels evenly, so those that run at the same time use different guests.
+fn mixed(suites: Vec<Vec<Trial>>) -> Vec<Trial> {
+    let mut lanes: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (suite, trials) in suites.into_iter().enumerate() {
+        for trial in trials {
+            let kernel = trial.name().split("::").next().unwrap_or_default().to_owned();
+            lanes.entry((suite, kernel)).or_default().push(trial);
+        }
+    }
+    let mut all: Vec<_> = lanes
+        .into_values()
+        .flat_map(|lane| {
+            let length = lane.len() as f64;
+            lane.into_iter().enumerate().map(move |(nth, trial)| ((nth as f64 + 0.5) / length, trial))
+        })
+        .collect();
+    all.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    all.into_iter().map(|(_, trial)| trial).collect()
 }
 
 /// How long each case took, without the wait for its guest, and how long each boot took; and the guest's CPU time,
