@@ -594,7 +594,7 @@ pub const KINDS: &[Kind] = &[
         cause: "{name} is declared as extern, but a BPF program cannot get at it",
         why: "The kernel has no C library. A program can call its own functions, the helpers of <bpf/bpf_helpers.h>, and kfuncs, \
               whose declarations end in __ksym.",
-        cure: "write a static function that does the same, or use a helper: they are listed in man 7 bpf-helpers",
+        cure: "write a static function that does the same, or use a helper; man 7 bpf-helpers lists them",
         ..KIND
     },
     Kind {
