@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use lab::workbook::{Program, Stage, Workbook, copies, diff};
@@ -299,34 +300,126 @@ fn a_checkout_with_a_blank_in_its_name_needs_another_target_folder() {
     assert_eq!(setup("/tmp/out"), "status: 0");
 }
 
-/// Every error that the book explains is in the sources.
-#[test]
-fn the_book_explains_errors_in_their_own_words() {
-    let root = Workbook::read().unwrap().root;
-    let mut sources = fs::read_to_string(root.join("lab/setup")).unwrap();
-    let mut folders = ["common/src", "common/build/src", "lab/src"].map(|folder| root.join(folder)).to_vec();
+/// The sources of a folder and of those below it, without their tests.
+fn sources(folder: &Path, is_source: fn(&Path) -> bool) -> String {
+    let (mut text, mut folders) = (String::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|end| end == "rs") {
-                sources += &fs::read_to_string(path).unwrap();
+            } else if is_source(&path) {
+                let source = fs::read_to_string(path).unwrap();
+                text += source.split("#[cfg(test)]").next().unwrap();
             }
         }
     }
     // A long string is split in the source.
-    let sources: String = sources.split("\\\n").map(str::trim_start).collect();
+    text.split("\\\n").map(str::trim_start).collect()
+}
+
+fn is_rust(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "rs")
+}
+
+/// The errors in the first column of the book's tables, except for those of other programs.
+fn explained(root: &Path) -> Vec<String> {
     let chapter = fs::read_to_string(root.join("docs/src/troubleshooting.md")).unwrap();
     let (ours, _) = chapter.split_once("## What others say").unwrap();
-    let mut seen = 0;
-    for line in ours.lines() {
-        let Some(text) = line.strip_prefix("| `").and_then(|rest| rest.split('`').next()) else { continue };
-        for part in text.split("...").map(|part| part.trim_matches([' ', ':'])).filter(|part| part.len() > 2)
-        {
+    let cells = ours.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    cells.flat_map(|cell| cell.split('`').step_by(2)).map(str::to_owned).collect()
+}
+
+/// The parts of an error that are the same in each case.
+fn fixed(text: &str) -> impl Iterator<Item = &str> {
+    text.split("...").map(|part| part.trim_matches([' ', ':'])).filter(|part| part.len() > 2)
+}
+
+/// Every error that the book explains is in the sources.
+#[test]
+fn the_book_explains_errors_in_their_own_words() {
+    let root = Workbook::read().unwrap().root;
+    let folders =
+        ["common/src", "common/build/src", "lab/src"].map(|folder| sources(&root.join(folder), is_rust));
+    let scripts =
+        fs::read_to_string(root.join("lab/setup")).unwrap() + &sources(&root.join("lab/kit"), |_| true);
+    let sources = folders.concat() + &scripts;
+    let explained = explained(&root);
+    for text in &explained {
+        for part in fixed(text) {
             assert!(sources.contains(part), "nobody says {part:?}, of {text:?}");
         }
-        seen += 1;
     }
-    assert!(seen > 30, "{seen}");
+    assert!(explained.len() > 60, "{}", explained.len());
+}
+
+/// Every error that somebody can meet before a stage's first line is in the book's tables.
+#[test]
+fn the_book_explains_every_error_before_the_first_line() {
+    /// Errors of the lab itself, of a command that nobody needs for a first line, or of somebody's own kernel.
+    const NOT_EXPLAINED: [&str; 18] = [
+        "the emulator refuses a sandbox that nobody asked for",
+        "the emulator has no pipes",
+        "the guest's first message is not the expected one",
+        "the program did not end within ... s",
+        "a thread that wrote to the guest panicked",
+        "interrupted",
+        "no package is locked for kernel ...",
+        "cannot read the types of the kernel ...",
+        "... is there, but some of its dependencies are missing",
+        "apt-get did not download ...",
+        "no kernel ... was found",
+        "... holds no kernel image",
+        "there is no running machine to attach to",
+        "somebody is already attached to the machine",
+        "--kernel needs a version",
+        "... takes no arguments",
+        "there is no command ...",
+        "cannot write what the program printed",
+    ];
+    let root = Workbook::read().unwrap().root;
+    let rust: String =
+        ["machine", "host"].map(|folder| sources(&root.join("lab/src").join(folder), is_rust)).concat();
+    let kit = sources(&root.join("lab/kit"), |path| !path.ends_with("README.md"));
+    let setup = fs::read_to_string(root.join("lab/setup")).unwrap();
+    let text = |source: &str, begin: &str, end: char| -> Vec<String> {
+        let found = source.split(begin).skip(1).filter_map(|rest| rest.split(end).next());
+        found.map(placeholders).filter(|text| fixed(text).next().is_some()).collect()
+    };
+    let said = [
+        text(&rust, "Error::new(\"", '"'),
+        text(&rust, "Error::new(format!(\"", '"'),
+        text(&rust, "Error::new(\n                \"", '"'),
+        text(&kit, "fail \"", '"'),
+        text(&kit, "echo Error: ", '\n'),
+        text(&setup, "\tError: ", '\n'),
+    ];
+    assert!(said.iter().all(|said| !said.is_empty()), "{said:?}");
+    let explained = explained(&root);
+    for said in said.iter().flatten().filter(|said| !NOT_EXPLAINED.contains(&said.as_str())) {
+        let is_it =
+            |text: &&String| fixed(text).next().is_some() && fixed(text).all(|part| said.contains(part));
+        assert!(explained.iter().any(|text| is_it(&text)), "the book doesn't explain {said:?}");
+    }
+}
+
+/// A message with dots where a program puts a name: `{name}` in Rust, `$name` in a shell, `%NAME%` in Windows.
+fn placeholders(message: &str) -> String {
+    let mut text = String::new();
+    let mut letters = message.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '{' => {
+                while letters.next().is_some_and(|next| next != '}') {}
+                text += "...";
+            }
+            '$' | '%' => {
+                while letters.next_if(|next| next.is_alphanumeric() || *next == '_').is_some() {}
+                letters.next_if_eq(&'%');
+                text += "...";
+            }
+            other => text.push(other),
+        }
+    }
+    text
 }
