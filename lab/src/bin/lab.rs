@@ -14,7 +14,7 @@ use common::{Error, OrCause, Result};
 
 use lab::host::tools::BPFTOOL;
 use lab::kit::bundle::{self, KitOptions};
-use lab::learn::{clinic, demo, doctor, exercise, list, types};
+use lab::learn::{clinic, demo, doctor, exercise, list, plan, rehearse, types};
 use lab::machine::kernels::{DEFAULT, MATRIX, Series};
 use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
 use lab::machine::{signals, terminal};
@@ -130,6 +130,15 @@ enum Command {
     Demo {
         #[command(flatten)]
         boot: Boot,
+    },
+    /// Try a plan for a class: run every command in it, solve every exercise, and compare the times with the plan
+    Rehearse {
+        /// How many minutes the plan has: 90, 180 or 240 [default: all plans]
+        #[arg(value_name = "MINUTES")]
+        minutes: Option<u32>,
+        /// Save the times, with which a test compares the plans
+        #[arg(long, hide = true)]
+        record: bool,
     },
     /// Make the room kit: a folder for a USB stick, with which a laptop needs nothing but QEMU
     Bundle {
@@ -431,6 +440,15 @@ fn run(command: Command) -> Result<ExitCode> {
             signals::take_over()?;
             let mut guest = boot.boot(&workbook)?;
             demo::run(&mut guest, &workbook)
+        }
+        Command::Rehearse { minutes, record } => {
+            let workbook = Workbook::read()?;
+            let plans = match minutes {
+                Some(minutes) => vec![plan::find(&workbook, minutes)?],
+                None => plan::all(&workbook)?,
+            };
+            signals::take_over()?;
+            rehearse::run(&workbook, &plans, record)
         }
         Command::Bundle { verify: Some(folder), .. } => bundle::verify(&folder),
         Command::Bundle { kernels, out, with_sources, verify: None } => {

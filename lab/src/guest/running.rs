@@ -15,12 +15,9 @@ use common::{Error, OrCause, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::shared::command::lines;
+use crate::shared::command::{ATTACHED, lines};
 use crate::shared::ways::Attached;
 use crate::shared::workload::{Done, Workload};
-
-/// The line on stderr with which a stage reports that its programs are attached.
-pub const ATTACHED: &str = "Tracing.";
 
 /// How many writes [`cost_of_writes`] makes: enough for each tracer to read its buffer several times, and few enough for
 /// the buffer to hold all events if it falls behind.

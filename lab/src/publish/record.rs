@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use crate::machine::vm::{Stream, Vm};
 use crate::shared::protocol::ToGuest;
 use crate::shared::workload::Workload;
-use crate::workbook::Program;
+use crate::workbook::{Program, Workbook};
 
 /// How long a program may run: usually a few seconds, but longer on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -25,7 +25,7 @@ const KEPT: usize = 6;
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
 struct Run {
-    _program: String,
+    program: String,
     #[arg(long)]
     io: Option<Workload>,
     #[arg(last = true)]
@@ -79,6 +79,18 @@ pub(crate) fn beside(
         return Err(Error::new(format!("{} failed with {status}", program.binary())).evidence(said));
     }
     Ok(String::from_utf8_lossy(&stdout).into_owned())
+}
+
+/// Runs a command as it is typed, such as `cargo lab run 03`, and returns everything that the program prints to stdout.
+///
+/// # Errors
+/// If it is no such command, or the program fails.
+pub fn typed(guest: &mut Vm, workbook: &Workbook, line: &str) -> Result<String> {
+    let none = || Error::new(format!("{line:?} is not cargo lab run"));
+    let words = shlex::split(line.strip_prefix("cargo lab run ").ok_or_else(none)?).ok_or_else(none)?;
+    let run = Run::try_parse_from(words).or_cause(line.to_owned())?;
+    let program = workbook.program(&run.program)?;
+    beside(guest, program, run.io.as_ref(), &run.arguments, run.is_endless(program))
 }
 
 /// Makes a run `times` as long: `--duration 2`, or the first number of `[INTERVAL [COUNT]]`.

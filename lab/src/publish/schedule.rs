@@ -1,89 +1,129 @@
-//! Schedules for a class, computed from the minutes that each stage takes.
+//! The plans of a class as tables.
 
 use std::fmt::Write;
 
 use common::Result;
 
+use crate::learn::plan::{self, Kind, Plan, Slot};
 use crate::workbook::Workbook;
 
-/// A class: its length in minutes, the stages that fit, and when there is a break.
-struct Class {
-    minutes: u32,
-    stages: &'static [u32],
-    /// After this stage.
-    pause: Option<u32>,
-}
-
-/// `docs/src/instructor.md` explains which stages are left out.
-const CLASSES: [Class; 3] = [
-    Class { minutes: 90, stages: &[1, 2, 3, 8], pause: None },
-    Class { minutes: 120, stages: &[1, 2, 3, 7, 8], pause: None },
-    Class { minutes: 180, stages: &[1, 2, 3, 4, 5, 6, 7, 8], pause: Some(4) },
-];
-
-/// How long it takes until everybody's lab runs.
-const ARRIVAL: u32 = 10;
-/// The length of a break.
-const PAUSE: u32 = 10;
-
-/// The schedules as tables, one below the other.
+/// What the plans have: a row for each.
 ///
 /// # Errors
-/// If there is no such stage.
-pub fn tables(workbook: &Workbook) -> Result<String> {
-    let mut text = String::new();
-    for class in CLASSES {
-        let mut now = 0;
-        let mut row = |what: &str, minutes: u32, text: &mut String| {
-            let _ = writeln!(text, "| {}:{:02} | {what} | {minutes} |", now / 60, now % 60);
-            now += minutes;
+/// If the plans can't be read.
+pub fn overview(workbook: &Workbook) -> Result<String> {
+    let mut text =
+        "| plan | stages | theory | runs | exercises | checkpoints and breaks |\n|---|---|---|---|---|---|\n"
+            .to_owned();
+    for plan in plan::all(workbook)? {
+        let minutes = |kinds: &[Kind]| -> u32 {
+            plan.slots.iter().filter(|slot| kinds.contains(&slot.kind)).map(|slot| slot.minutes).sum()
         };
-        let _ = write!(text, "**{} minutes**\n\n| at | what | minutes |\n|---|---|---|\n", class.minutes);
-        row("everybody's lab runs: `make demo`", ARRIVAL, &mut text);
-        for number in class.stages {
-            let stage = workbook.stage(&number.to_string())?;
-            let what = format!("[{number:02}](stages/{number:02}.md) {}", stage.title);
-            row(&what, stage.minutes, &mut text);
-            if class.pause == Some(*number) {
-                row("a break", PAUSE, &mut text);
-            }
-        }
-        row("exercises and questions", minutes_left(workbook, &class)?, &mut text);
-        text.push('\n');
+        let stages = plan.slots.iter().filter(|slot| workbook.stage(&slot.name).is_ok());
+        let stages: Vec<_> = stages.map(|slot| slot.name.as_str()).collect();
+        let _ = writeln!(
+            text,
+            "| [{0} minutes](plans.md#{0}-minutes) | {1} | {2} | {3} | {4} | {5} |",
+            plan.minutes,
+            stages.join(", "),
+            minutes(&[Kind::Theory]),
+            minutes(&[Kind::Run]),
+            minutes(&[Kind::Exercise]),
+            minutes(&[Kind::Checkpoint, Kind::Break])
+        );
     }
-    text.truncate(text.trim_end().len());
-    text.push('\n');
     Ok(text)
 }
 
-/// The minutes that no stage takes.
-fn minutes_left(workbook: &Workbook, class: &Class) -> Result<u32> {
-    let stages = class.stages.iter().map(|number| Ok(workbook.stage(&number.to_string())?.minutes));
-    let taken = stages.sum::<Result<u32>>()? + ARRIVAL + class.pause.map_or(0, |_| PAUSE);
-    Ok(class.minutes.saturating_sub(taken))
+/// The plans, minute by minute, one below the other.
+///
+/// # Errors
+/// If the plans can't be read.
+pub fn tables(workbook: &Workbook) -> Result<String> {
+    let tables: String = plan::all(workbook)?.iter().map(|plan| table(workbook, plan) + "\n").collect();
+    Ok(format!(
+        "{tables}## How the minutes are counted\n\nEach slot is at least as long as its commands take on two processors without KVM, plus \
+         the time to say its text,\n{} words a minute, or to read it, {}. An exercise has ten minutes or more. A test adds up the \
+         slots.\n",
+        plan::SPOKEN,
+        plan::READ
+    ))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_class_has_time_left_and_no_stage_without_its_parent() {
-        let workbook = Workbook::read().unwrap();
-        for class in CLASSES {
-            assert!(
-                minutes_left(&workbook, &class).unwrap() >= 5,
-                "{} minutes are not enough",
-                class.minutes
-            );
-            for number in class.stages {
-                let parent = workbook.stage(&number.to_string()).unwrap().parent;
-                assert!(
-                    parent.is_none_or(|parent| class.stages.contains(&parent)),
-                    "{number} in {}",
-                    class.minutes
-                );
-            }
-        }
+fn table(workbook: &Workbook, plan: &Plan) -> String {
+    let mut text = format!(
+        "## {} minutes\n\nThis plan {}.\n\n| at | min | | what | type |\n|---|---|---|---|---|\n",
+        plan.minutes, plan.why
+    );
+    for slot in &plan.slots {
+        let commands: Vec<_> = slot.commands.iter().map(|command| format!("`{command}`")).collect();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} |",
+            clock(slot.at),
+            slot.minutes,
+            format!("{:?}", slot.kind).to_lowercase(),
+            what(workbook, plan, slot),
+            commands.join("<br>")
+        );
     }
+    text += "\n**Cut first**, of what is still to come and in this order:\n\n";
+    for (group, nth) in plan.cut.iter().zip(1..) {
+        let _ = writeln!(text, "{nth}. {}", saved(plan, group));
+    }
+    text
+}
+
+fn clock(minutes: u32) -> String {
+    format!("{}:{:02}", minutes / 60, minutes % 60)
+}
+
+fn what(workbook: &Workbook, plan: &Plan, slot: &Slot) -> String {
+    let link = |section: &plan::Section| format!("[{}]({})", section.title, section.link);
+    match slot.kind {
+        Kind::Run if workbook.stage(&slot.name).is_ok() => {
+            format!("**[{0}](stages/{0}.md)** {1}", slot.name, slot.title)
+        }
+        Kind::Theory | Kind::Run => {
+            // The title leads to the page, if the plan names more than sections of it.
+            let (title, sections) = match slot.text.split_first() {
+                Some((page, rest)) if !page.link.contains('#') => {
+                    (format!("[{}]({})", slot.title, page.link), rest)
+                }
+                _ => (slot.title.clone(), &slot.text[..]),
+            };
+            let sections: Vec<_> = sections.iter().map(link).collect();
+            let colon = if sections.is_empty() { "" } else { ": " };
+            format!("**{title}**{colon}{}", sections.join("; "))
+        }
+        Kind::Exercise => {
+            let page = slot.text.first().map(|section| section.link.as_str()).unwrap_or_default();
+            let next = slot.next.as_ref().map(|next| format!("; when done: {next}")).unwrap_or_default();
+            format!("**[{}]({page})** {}{next}", slot.name, slot.title)
+        }
+        Kind::Checkpoint => {
+            format!(
+                "**{}.** If fewer than two thirds have, show the solution and skip {}",
+                slot.title,
+                saved(plan, &slot.skip)
+            )
+        }
+        Kind::Break => slot.title.clone(),
+    }
+}
+
+/// Slots to leave out, and what that saves.
+fn saved(plan: &Plan, names: &[String]) -> String {
+    let slots: Vec<_> = plan.slots.iter().filter(|slot| names.contains(&slot.name)).collect();
+    let minutes: u32 = slots.iter().map(|slot| slot.minutes).sum();
+    let call = |slot: &&Slot| match slot.kind {
+        Kind::Theory => format!("*{}*", slot.title),
+        _ => slot.name.clone(),
+    };
+    let names: Vec<_> = slots.iter().map(call).collect();
+    let names = match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.join(""),
+    };
+    format!("{names} ({minutes} minutes)")
 }

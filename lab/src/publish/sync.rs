@@ -83,7 +83,8 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     ] {
         add(docs.join("kernel-types.md"), block, types::table(&recorded, name)?);
     }
-    add(docs.join("instructor.md"), "schedule", schedule::tables(workbook)?);
+    add(docs.join("instructor.md"), "schedule", schedule::overview(workbook)?);
+    add(docs.join("plans.md"), "plans", schedule::tables(workbook)?);
     add(workbook.root.join("lab/kit/parts/machine.sh"), "qemu", launchers::for_sh());
     add(workbook.root.join("lab/kit/lab.cmd"), "qemu", launchers::for_cmd());
     for name in COMPARED {

@@ -5,6 +5,9 @@ use std::process::{Command, Output};
 
 use common::{Error, OrCause, Result};
 
+/// The line on stderr with which a stage reports that its programs are attached.
+pub const ATTACHED: &str = "Tracing.";
+
 /// The lines that a child prints, as they come, from our end of a pipe.
 pub fn lines(pipe: Option<impl Read>) -> impl Iterator<Item = String> {
     pipe.map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(std::io::Result::ok)

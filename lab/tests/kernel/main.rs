@@ -21,6 +21,7 @@ mod latency;
 mod mutants;
 mod mutations;
 mod pagecache;
+mod plans;
 mod requests;
 mod scenario;
 mod situations;
@@ -196,7 +197,8 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "")));
     let is_soak = std::env::var_os("LAB_SOAK").is_some();
     let soak: &[&[Case]] = if is_soak { &[stages::SOAK, pagecache::SOAK, ctracer::SOAK] } else { &[] };
-    let mut suites = vec![driver::trials(), exercises::trials(is_soak), clinic::trials()];
+    let mut suites =
+        vec![driver::trials(), exercises::trials(is_soak), clinic::trials(), plans::trials(is_soak)];
     if is_soak {
         suites.push(mutants::trials());
     }
