@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use lab::learn::plan;
 use lab::workbook::{Program, Stage, Workbook, copies, diff};
 
 /// Runs a command and returns its exit status, stdout and stderr as one text.
@@ -422,4 +423,37 @@ fn placeholders(message: &str) -> String {
         }
     }
     text
+}
+
+/// One instructor, so many people; the lengths of the plans; and the first command, with a clone and with the room kit.
+#[test]
+fn the_pages_agree_about_a_class() {
+    let workbook = Workbook::read().unwrap();
+    let chapters = fs::read_dir(workbook.root.join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
+    let chapters = chapters.filter(|path| path.extension().is_some_and(|end| end == "md"));
+    let tops = ["README.md", "lab/kit/README.md"].map(|name| workbook.root.join(name));
+    let mut seen = 0;
+    for page in tops.iter().cloned().chain(chapters) {
+        let text = fs::read_to_string(&page).unwrap();
+        let words: Vec<_> = text.split_whitespace().collect();
+        let is_who = |word: &str| {
+            ["people", "laptops", "attendees"].contains(&word.trim_matches(['.', ',', ';', ':']))
+        };
+        for pair in words.windows(2).filter(|pair| is_who(pair[1])) {
+            let is_number = ["twenty-five", "thirty", "forty", "fifty"].contains(&&*pair[0].to_lowercase())
+                || pair[0].parse::<u32>().is_ok();
+            assert!(!is_number || pair[0] == "25", "{}: {pair:?}", page.display());
+            seen += u32::from(is_number);
+        }
+    }
+    assert!(seen >= 2, "{seen}");
+
+    let plans = plan::all(&workbook).unwrap();
+    let minutes: Vec<_> = plans.iter().map(|plan| plan.minutes.to_string()).collect();
+    let (last, rest) = minutes.split_last().unwrap();
+    let [readme, kit] = tops.map(|page| fs::read_to_string(page).unwrap());
+    assert!(readme.contains(&format!("plans of {} and {last} minutes", rest.join(", "))), "{minutes:?}");
+    assert!(plans.iter().all(|plan| plan.slots[0].commands == ["make demo"]));
+    assert!(readme.contains("make demo ") && !readme.contains("./lab demo"));
+    assert!(kit.contains("./lab demo ") && !kit.contains("make demo"));
 }

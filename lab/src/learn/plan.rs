@@ -441,6 +441,25 @@ mod tests {
     }
 
     #[test]
+    fn a_pair_without_a_compiler_has_something_to_do() {
+        let (workbook, plans) = plans();
+        for slot in plans.iter().flat_map(|plan| &plan.slots).filter(|slot| slot.kind == Kind::Exercise) {
+            let (stage, _) = slot.name.split_once('.').unwrap();
+            assert!(section(&workbook, &format!("stages/{stage}.md#look-closer")).is_ok(), "{stage}");
+        }
+    }
+
+    /// The projector view reads it in this form.
+    #[test]
+    fn a_plan_can_be_serialized() {
+        let (_, plans) = plans();
+        let plan = serde_json::to_value(&plans[0]).unwrap();
+        let slot = &plan["slots"][4];
+        assert_eq!((&slot["kind"], &slot["passed"]), (&"checkpoint".into(), &"01.1".into()), "{slot}");
+        assert_eq!((&slot["at"], &slot["minutes"], &plan["minutes"]), (&40.into(), &2.into(), &90.into()));
+    }
+
+    #[test]
     fn a_section_is_what_people_hear() {
         let (workbook, _) = plans();
         assert_eq!(anchor("What a program's type decides"), "what-a-programs-type-decides");
