@@ -1,5 +1,5 @@
-//! The plans of a class, minute by minute. They are in `docs/plans/plans.toml`, which explains the format. The times
-//! that their commands take are in `times.tsv` beside it. `cargo lab rehearse --record` measures these.
+//! The plans of a class, minute by minute. They are in `docs/plans/plans.json`, and the README beside it explains the
+//! format. The times that their commands take are in `times.tsv`, and `cargo lab rehearse --record` measures these.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::learn::exercise;
 use crate::workbook::{Program, Stage, Workbook};
 
 /// The plans, and the measured times, from the top folder.
-const PLANS: &str = "docs/plans/plans.toml";
+const PLANS: &str = "docs/plans/plans.json";
 const TIMES: &str = "docs/plans/times.tsv";
 
 /// How many words an instructor says in a minute. Speakers of English say about 150, and people who present in a
@@ -172,7 +172,7 @@ pub fn all(workbook: &Workbook) -> Result<Vec<Plan>> {
     let path = workbook.root.join(PLANS);
     let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
     let malformed = |error| Error::new(format!("{} is malformed", path.display())).evidence(error);
-    let Plans { slot: described, plan: written } = toml::from_str(&text).map_err(malformed)?;
+    let Plans { slot: described, plan: written } = serde_json::from_str(&text).map_err(malformed)?;
     let times = times(workbook)?;
     let plan = |written: Written| {
         let mut at = 0;

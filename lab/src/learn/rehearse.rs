@@ -48,7 +48,7 @@ pub fn run(workbook: &Workbook, plans: &[Plan], record: bool) -> Result<ExitCode
     if bad > 0 {
         return Err(Error::new(format!("{bad} slots failed or are too short"))
             .evidence("the rows of the table that say so")
-            .fix("change docs/plans/plans.toml; or use a faster laptop, or one on which nothing else runs"));
+            .fix("change docs/plans/plans.json; or use a faster laptop, or one on which nothing else runs"));
     }
     Ok(ExitCode::SUCCESS)
 }
