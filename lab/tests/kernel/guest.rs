@@ -73,8 +73,8 @@ pub fn watch_while<T>(stage: &str, work: impl FnOnce() -> T) -> (Observation, T)
     (seen, done)
 }
 
-/// Why a case that compares exact counts starts over: the program reported that the kernel had not shown it some
-/// calls.
+/// Why a case starts over: the program reported that the kernel had not shown it some calls, or the kernel did in
+/// another order what the case needs in this one.
 pub struct Missed;
 
 /// Ends a program that counts exactly, and returns what it printed.
