@@ -6,6 +6,7 @@
 mod directives;
 mod links;
 mod present;
+mod print;
 mod programs;
 
 use std::fs;
@@ -29,15 +30,24 @@ use crate::programs::Programs;
 struct Args {
     /// The folder to write it to, whose old content is replaced [default: target/book]
     folder: Option<PathBuf>,
+    /// Make PDFs of the book and the handouts instead; by default in target/print
+    #[arg(long)]
+    print: bool,
 }
 
 fn main() -> Result<()> {
     let args = Args::parse();
     let workbook = Workbook::read()?;
-    let folder = args.folder.unwrap_or_else(|| workbook.target.join("book"));
+    let folder =
+        args.folder.unwrap_or_else(|| workbook.target.join(if args.print { "print" } else { "book" }));
     let folder = std::path::absolute(&folder).or_cause("cannot find out the folder's absolute path")?;
+    if args.print {
+        let book = tempfile::tempdir().or_cause("cannot make a folder for the book")?;
+        build(&workbook, book.path(), true)?;
+        return print::all(&workbook, book.path(), &folder);
+    }
     check_replaceable(&folder)?;
-    build(workbook, &folder)?;
+    build(&workbook, &folder, false)?;
     print_text(folder.join("index.html").display())?;
     Ok(())
 }
@@ -52,7 +62,7 @@ fn check_replaceable(folder: &Path) -> Result<()> {
         .fix("name a new or an empty folder"))
 }
 
-fn build(workbook: Workbook, folder: &Path) -> Result<()> {
+fn build(workbook: &Workbook, folder: &Path, print: bool) -> Result<()> {
     let docs = workbook.root.join("docs");
     let said = |error: mdbook_driver::errors::Error| match error.downcast::<Error>() {
         Ok(ours) => ours,
@@ -60,9 +70,10 @@ fn build(workbook: Workbook, folder: &Path) -> Result<()> {
     };
     let mut config = Config::from_disk(docs.join("book.toml")).map_err(said)?;
     config.build.build_dir = folder.to_owned();
+    config.set("output.html.print.enable", print).map_err(said)?;
     let mut book = MDBook::load_with_config(&docs, config).map_err(said)?;
-    let present = present::page(&workbook)?;
-    book.with_preprocessor(Programs::new(workbook));
+    let present = present::page(workbook)?;
+    book.with_preprocessor(Programs::new(workbook.clone()));
     book.build().map_err(said)?;
     let page = folder.join("present.html");
     fs::write(&page, present).or_cause(format!("cannot write {}", page.display()))?;

@@ -93,7 +93,10 @@ fn one(workbook: &Workbook, chapter: &Path, words: &[&str]) -> Result<String> {
 }
 
 /// A README, or the section with one of its headings, with links that work in the book and with the code that it names.
-fn readme(workbook: &Workbook, chapter: &Path, folder: &Path, heading: &[&str]) -> Result<String> {
+///
+/// # Errors
+/// If there is no such heading, or a link of the README leads nowhere.
+pub fn readme(workbook: &Workbook, chapter: &Path, folder: &Path, heading: &[&str]) -> Result<String> {
     let path = folder.join("README.md");
     let text = read(&path)?;
     let text = if heading.is_empty() { &text } else { section(&text, &heading.join(" "))? };

@@ -4,11 +4,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Error, OrCause, Result};
-use nix::unistd::geteuid;
+use common::{OrCause, Result};
 
 use crate::machine::vm::Vm;
-use crate::publish::record;
+use crate::publish::{chromium, record};
 use crate::shared::command::output;
 use crate::shared::workload::Workload;
 use crate::workbook::Workbook;
@@ -45,21 +44,8 @@ pub fn save(guest: &mut Vm, workbook: &Workbook) -> Result<()> {
 
 /// Lets Chromium take a picture of a page.
 fn picture(page: &Path, file: &Path) -> Result<()> {
-    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-    let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
-    let chromium = names.iter().find(is_there).ok_or_else(|| {
-        Error::new("there is no Chromium to take a picture of ctracer's page")
-            .fix("install it: make setup-test")
-    })?;
-    let mut chromium = Command::new(chromium);
-    // Chromium refuses to run as root in its sandbox.
-    chromium.args(geteuid().is_root().then_some("--no-sandbox"));
-    chromium.args([
-        "--headless",
-        "--hide-scrollbars",
-        "--window-size=1200,720",
-        "--virtual-time-budget=5000",
-    ]);
+    let mut chromium = chromium::headless()?;
+    chromium.args(["--hide-scrollbars", "--window-size=1200,720", "--virtual-time-budget=5000"]);
     let mut option = OsString::from("--screenshot=");
     option.push(file);
     output(chromium.arg(option).arg(page)).map(drop)

@@ -4,6 +4,7 @@
 pub mod blocks;
 pub mod channels;
 mod chart;
+pub mod chromium;
 pub mod ctracer;
 pub mod drift;
 pub mod record;
