@@ -470,7 +470,8 @@ pub const KINDS: &[Kind] = &[
         cause: "it has too many paths to follow them all",
         why: "The verifier follows every path and each round of every loop. It gives up after a million instructions, or when \
               8192 branches wait for their other side. When it gave up, it was at {line}.",
-        cure: "give each loop a small constant limit, or use bpf_loop() (Linux 5.17), whose body the verifier looks at only a few times",
+        cure: "do without a long loop: look a value up in a hash map, give the loop a small constant limit, or use bpf_loop() \
+               (Linux 5.17), whose body the verifier looks at only a few times",
         ..KIND
     },
     Kind {

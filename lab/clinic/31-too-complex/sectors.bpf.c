@@ -5,9 +5,10 @@
 
 #define SECTORS 10000
 
-/* The sectors that were written lately. User space keeps the list. */
+/* The last sectors, in a ring: the next one replaces the oldest. */
 struct recent {
 	u64 sectors[SECTORS];
+	u32 next;
 };
 
 struct {
@@ -17,7 +18,8 @@ struct {
 	__type(value, struct recent);
 } recent_map SEC(".maps");
 
-u64 bios;
+/* Bios at a sector that was there before. */
+u64 repeats;
 
 SEC("fentry/submit_bio")
 int BPF_PROG(submit_bio_entry, struct bio *bio)
@@ -34,8 +36,9 @@ int BPF_PROG(submit_bio_entry, struct bio *bio)
 		if (recent->sectors[nth] == sector)
 			is_known = true;
 	if (is_known)
-		bpf_printk("sector %llu again", sector);
-	__sync_fetch_and_add(&bios, 1);
+		__sync_fetch_and_add(&repeats, 1);
+	else
+		recent->sectors[recent->next++ % SECTORS] = sector;
 	return 0;
 }
 

@@ -271,6 +271,9 @@ enum Clinic {
         /// The kernel whose log to show [default: the newest that refuses the program]
         #[arg(long, value_parser = MATRIX.map(|series| series.name))]
         kernel: Option<String>,
+        /// Show only the program and the log, and find out yourself what is wrong
+        #[arg(long)]
+        log: bool,
     },
     /// Copy the program into the folder `mine`, where you can cure it
     Start {
@@ -280,7 +283,7 @@ enum Clinic {
         #[arg(long)]
         again: bool,
     },
-    /// Load your program on all four kernels, and check that it counts right there
+    /// Load your program on each kernel of the lab, and check that it counts right there
     Check {
         /// The case, such as 03
         case: String,
@@ -589,8 +592,8 @@ fn cure(command: Clinic) -> Result<ExitCode> {
     let find = |number: &str| clinic::find(&workbook, number);
     match command {
         Clinic::List => return print(&clinic::list(&workbook)?),
-        Clinic::Show { case, kernel } => {
-            return print(&clinic::show(&find(&case)?, kernel.as_deref(), terminal::columns())?);
+        Clinic::Show { case, kernel, log } => {
+            return print(&clinic::show(&find(&case)?, kernel.as_deref(), log, terminal::columns())?);
         }
         Clinic::Start { case, again } => return print(&clinic::start(&workbook, &find(&case)?, again)?),
         Clinic::Hint { case } => return print(&clinic::hint(&workbook, &find(&case)?, terminal::columns())?),

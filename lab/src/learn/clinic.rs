@@ -121,6 +121,11 @@ impl Case {
         refusal::explain(&self.log(kernel)?, &[])
     }
 
+    /// The explanation as text, without its last line, which leads here.
+    fn explanation(&self, kernel: &str) -> Option<String> {
+        self.refusal(kernel).map(|refusal| Error::from(Refusal { case: None, ..refusal }).to_string())
+    }
+
     /// The kernels that refuse the program, from the oldest to the newest.
     fn refused_by(&self) -> Vec<&'static str> {
         MATRIX.iter().map(|series| series.name).filter(|kernel| self.log_file(kernel).exists()).collect()
@@ -150,13 +155,15 @@ impl Case {
         workbook.mine.join(self.id()).join(&self.file)
     }
 
-    fn started(&self, workbook: &Workbook) -> Result<String> {
+    /// The object of the learner's working copy.
+    fn compiled(&self, workbook: &Workbook) -> Result<PathBuf> {
         let copy = self.copy(workbook);
-        fs::read_to_string(&copy).map_err(|error| {
-            Error::new(format!("there is no working copy of case {} yet", self.number()))
-                .evidence(format!("{}: {error}", shown(workbook, &copy)))
-                .fix(format!("make one: cargo lab clinic start {}", self.number()))
-        })
+        if !copy.exists() {
+            return Err(Error::new(format!("there is no working copy of case {} yet", self.number()))
+                .evidence(format!("there is no {}", shown(workbook, &copy)))
+                .fix(format!("make one: cargo lab clinic start {}", self.number())));
+        }
+        Compiler::new(workbook)?.compile_file(&self.id(), &copy)
     }
 
     fn log_file(&self, kernel: &str) -> PathBuf {
@@ -189,12 +196,20 @@ impl Compiler {
     /// If it doesn't compile; with the compiler's message.
     pub fn compile(&self, name: &str, file: &str, source: &str) -> Result<PathBuf> {
         let folder = self.folder.join(name);
-        let cannot = || format!("cannot compile {file}");
+        let cannot = || format!("cannot write {file}");
         fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join(file), source)).or_cause(cannot())?;
-        let mut clinic = Command::new(&self.program);
-        let done = clinic.arg(folder.join(file)).arg(&folder).output().or_cause(cannot())?;
+        self.compile_file(name, &folder.join(file))
+    }
+
+    /// The same for a program that is in a file.
+    fn compile_file(&self, name: &str, source: &Path) -> Result<PathBuf> {
+        let file = source.file_name().unwrap_or_default();
+        let cannot = || format!("cannot compile {}", file.display());
+        let folder = self.folder.join(name);
+        fs::create_dir_all(&folder).or_cause(cannot())?;
+        let done = Command::new(&self.program).arg(source).arg(&folder).output().or_cause(cannot())?;
         if !done.status.success() {
-            return Err(Error::new(format!("{file} does not compile"))
+            return Err(Error::new(format!("{} does not compile", file.display()))
                 .evidence(String::from_utf8_lossy(&done.stderr)));
         }
         let object = self.folder.join(format!("{name}.bpf.o"));
@@ -268,11 +283,12 @@ pub fn list(workbook: &Workbook) -> Result<String> {
     Ok(text)
 }
 
-/// The page of a case for a terminal, with the log of this kernel or else of the newest that refuses the program.
+/// The page of a case for a terminal, with the log of this kernel or else of the newest that refuses the program. With
+/// `log_only`, it ends after the log.
 ///
 /// # Errors
 /// If this kernel has no log, because it accepts the program.
-pub fn show(case: &Case, kernel: Option<&str>, columns: usize) -> Result<String> {
+pub fn show(case: &Case, kernel: Option<&str>, log_only: bool, columns: usize) -> Result<String> {
     let number = case.number();
     let kernel = kernel.or_else(|| case.kernel()).unwrap_or_default();
     let log = case.log(kernel).ok_or_else(|| {
@@ -282,8 +298,11 @@ pub fn show(case: &Case, kernel: Option<&str>, columns: usize) -> Result<String>
     })?;
     let mut text = format!("{number} {}\n\n{}\n", case.title, exercise::wrap(&case.mistake, columns));
     let _ = write!(text, "{}\nLinux {kernel} says:\n\n{log}\n", case.source);
-    if let Some(refusal) = case.refusal(kernel) {
-        let _ = write!(text, "The workbook explains:\n\n{}\n\n", Error::from(refusal));
+    if log_only {
+        return Ok(text);
+    }
+    if let Some(explanation) = case.explanation(kernel) {
+        let _ = write!(text, "The workbook explains:\n\n{explanation}\n\n");
     }
     let _ = writeln!(text, "{}", exercise::wrap(&case.text.replace("## ", ""), columns));
     for (kernel, words) in case.words() {
@@ -318,9 +337,8 @@ impl Case {
             let log = self.log(kernel).unwrap_or_default();
             text += &folded(&format!("The log of Linux {kernel}"), "text", &log);
         }
-        if let Some(refusal) = self.kernel().and_then(|kernel| self.refusal(kernel)) {
-            let explained = Error::from(refusal).to_string();
-            text += &folded("What the workbook prints", "text", &(explained + "\n"));
+        if let Some(explanation) = self.kernel().and_then(|kernel| self.explanation(kernel)) {
+            text += &folded("What the workbook prints", "text", &(explanation + "\n"));
         }
         Ok(text)
     }
@@ -391,18 +409,27 @@ pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
 /// what each kernel says.
 ///
 /// # Errors
-/// If a kernel refuses the program, or if it counts something else.
+/// If a kernel refuses the program, or if it counts something else. The explanation is that of the oldest such kernel.
 pub fn check(workbook: &Workbook, case: &Case) -> Result<()> {
-    let source = case.started(workbook)?;
-    let object = Compiler::new(workbook)?.compile(&case.id(), &case.file, &source)?;
+    let object = case.compiled(workbook)?;
+    let mut wrong = None;
     for series in MATRIX {
+        eprintln!("Booting Linux {} ...", series.name);
         let mut machine = Machine::with(workbook, series.name, workbook.build_tools()?)?;
         machine.binaries.push(object.clone());
-        let seen = verdict(&mut machine.boot()?, &object).map_err(|error| {
-            let cause = format!("on Linux {}: {}", series.name, error.cause());
-            error.with_cause(cause)
-        })?;
-        print_text(format_args!("Linux {}: right, it counts {seen}", series.name))?;
+        match verdict(&mut machine.boot()?, &object) {
+            Ok(seen) => print_text(format_args!("Linux {}: right, it counts {seen}", series.name))?,
+            Err(error) => {
+                print_text(format_args!("Linux {}: {}", series.name, error.cause()))?;
+                wrong.get_or_insert_with(|| {
+                    let cause = format!("on Linux {}: {}", series.name, error.cause());
+                    error.with_cause(cause)
+                });
+            }
+        }
+    }
+    if let Some(error) = wrong {
+        return Err(error);
     }
     let mut done = exercise::done(workbook)?;
     done.insert(case.id());
@@ -428,8 +455,7 @@ struct Checked<'a> {
 /// # Errors
 /// If a guest fails.
 pub fn check_as_json(workbook: &Workbook, case: &Case) -> Result<bool> {
-    let source = case.started(workbook)?;
-    let object = Compiler::new(workbook)?.compile(&case.id(), &case.file, &source)?;
+    let object = case.compiled(workbook)?;
     let parsed: Vec<_> =
         Object::parse(&fs::read(&object).or_cause("cannot read the object")?).into_iter().collect();
     let mut is_right = true;
@@ -451,15 +477,14 @@ pub fn check_as_json(workbook: &Workbook, case: &Case) -> Result<bool> {
     Ok(is_right)
 }
 
-/// The next hint: first why the kernel refuses the program, then what to do, then the cures of the case's page.
+/// The next hint. The learner has seen the explanation, so these are the sections of the case's page: how to read the
+/// log, the rule, and the cures.
 ///
 /// # Errors
 /// Those of [`exercise::next_of`].
 pub fn hint(workbook: &Workbook, case: &Case, columns: usize) -> Result<String> {
-    let refusal = case.kernel().and_then(|kernel| case.refusal(kernel));
-    let cures = case.text.split("## Cures").nth(1).unwrap_or_default().trim().to_owned();
-    let hints: Vec<_> =
-        refusal.into_iter().flat_map(|refusal| [refusal.why, refusal.cure]).chain([cures]).collect();
+    let sections = case.text.split("## ").skip(1).filter_map(|section| section.split_once('\n'));
+    let hints: Vec<_> = sections.map(|(_, text)| text.trim().to_owned()).collect();
     let solution = format!("cargo lab clinic solution {} --peek", case.number());
     exercise::next_of(workbook, &case.id(), &hints, &solution, columns)
 }
