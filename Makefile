@@ -8,7 +8,7 @@ FROM   ?=
 TO     ?= 02
 DRIVER := $(or $(CARGO_TARGET_DIR),target)/debug/lab
 
-.PHONY: help setup setup-test driver kernel kernels build demo test soak lint diff run lab docs print bundle bundle-test bench-lab compare-peers vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels build demo test soak lint diff run lab docs present print bundle bundle-test bench-lab compare-peers vmlinux clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -50,6 +50,9 @@ lab: build kernel ## Open a root shell in the lab: make lab [KERNEL=7.2]
 
 docs: setup ## Build the book into target/book (open index.html there)
 	@cargo run --quiet --package book
+
+present: ## Check and bundle the scripts of the projector's view (needs npm)
+	cd docs/present && npm ci && npm run build
 
 print: setup-test ## Make PDFs of the book, the exercises, the plans, the glossary and a seat card in target/print
 	@cargo run --quiet --package book -- --print

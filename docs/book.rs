@@ -8,6 +8,7 @@ mod links;
 mod present;
 mod print;
 mod programs;
+mod slides;
 
 use std::fs;
 use std::path::{Path, PathBuf};

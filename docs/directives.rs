@@ -104,15 +104,31 @@ pub fn readme(workbook: &Workbook, chapter: &Path, folder: &Path, heading: &[&st
     expand(workbook, chapter, &links::rewrite(workbook, folder, chapter, text)?)
 }
 
-/// The notes for instructors, which are folded in the README.
+/// The notes for instructors, with links that work in the book.
 fn notes(workbook: &Workbook, chapter: &Path, stage: &Stage) -> Result<String> {
+    let folder = stage.folder.strip_prefix(&workbook.root).unwrap_or(&stage.folder);
+    links::rewrite(workbook, folder, chapter, &notes_of(stage)?)
+}
+
+/// The notes for instructors, which are folded in the README.
+///
+/// # Errors
+/// If there are none.
+pub fn notes_of(stage: &Stage) -> Result<String> {
     let text = read(&stage.folder.join("README.md"))?;
     let notes = text.split_once("<summary>Instructor notes</summary>");
     let notes = notes.and_then(|(_, rest)| rest.split_once("</details>"));
     let (notes, _) =
         notes.ok_or_else(|| Error::new(format!("stage {:02} has no notes for instructors", stage.number)))?;
-    let folder = stage.folder.strip_prefix(&workbook.root).unwrap_or(&stage.folder);
-    links::rewrite(workbook, folder, chapter, notes.trim())
+    Ok(notes.trim().to_owned())
+}
+
+/// The section with this heading of a stage's README.
+///
+/// # Errors
+/// If there is none.
+pub fn section_of(stage: &Stage, heading: &str) -> Result<String> {
+    section(&read(&stage.folder.join("README.md"))?, heading).map(str::to_owned)
 }
 
 /// The text below a heading, up to the next heading of the same rank.

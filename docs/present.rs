@@ -1,43 +1,167 @@
-//! The view for a projector: what each stage changes, one item at a time, and each case of the verifier clinic in three
-//! steps. It is a single file that needs nothing else.
+//! The view for a projector: slides, what each stage changes, one item at a time, and each case of the verifier clinic
+//! in three steps. It is a single file that needs nothing else. Its scripts and its style are in `docs/present`.
 
-use common::Result;
+use std::collections::BTreeSet;
+use std::fs;
+
+use common::{OrCause, Result};
 use lab::learn::clinic::{self, Case};
+use lab::learn::{exercise, plan};
+use lab::publish::record;
 use lab::workbook::diff::{self, FileDiff, Item, Kind, Reading};
-use lab::workbook::{Stage, Workbook};
+use lab::workbook::{Program, Stage, Workbook};
+use mdbook_markdown::pulldown_cmark::{Event, Tag, TagEnd, html};
+use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use serde_json::{Value, json};
+
+use crate::directives;
+use crate::slides::{self, Slide};
+
+/// How long a class works on an exercise that is in no plan.
+const MINUTES: u32 = 15;
 
 /// The page.
 ///
 /// # Errors
 /// If a source can't be read.
 pub fn page(workbook: &Workbook) -> Result<String> {
-    let stages = workbook.stages.iter().map(|stage| of_stage(workbook, stage));
-    let cases = clinic::cases(workbook)?;
-    let lessons = stages.chain(cases.iter().map(of_case)).collect::<Result<Vec<_>>>()?;
+    let slides = slides::all(&workbook.root)?;
+    let plans = plan::all(workbook)?;
+    let longest = plans.iter().max_by_key(|plan| plan.minutes).map_or(&[][..], |plan| &plan.slots);
+    let theory = |id: &str| slides.iter().find(|part| part.id == id && !part.title.is_empty());
+    let mut parts = Vec::new();
+    let mut stages = workbook.stages.iter().peekable();
+    // In the order of the longest plan, so that an instructor only goes on. It leaves out some stages.
+    for slot in longest {
+        let number = slot.name.parse::<u32>().ok();
+        while let Some(stage) = stages.next_if(|stage| Some(stage.number) <= number) {
+            parts.push(of_stage(workbook, &slides, &plans, stage)?);
+        }
+        parts.extend(theory(&slot.name).map(of_theory));
+    }
+    for stage in stages {
+        parts.push(of_stage(workbook, &slides, &plans, stage)?);
+    }
+    let is_planned = |part: &&slides::Part| longest.iter().any(|slot| slot.name == part.id);
+    parts.extend(slides.iter().filter(|part| !part.title.is_empty() && !is_planned(part)).map(of_theory));
+    for case in clinic::cases(workbook)? {
+        parts.push(of_case(&case)?);
+    }
+    let files: BTreeSet<_> =
+        slides.iter().flat_map(|part| &part.slides).map(|slide| &slide.picture).collect();
+    let picture = |file: &&String| {
+        let path = workbook.root.join("docs/src").join(file);
+        let svg = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
+        Ok(((*file).clone(), Value::from(svg)))
+    };
+    let pictures = files.iter().map(picture).collect::<Result<serde_json::Map<_, _>>>()?;
+    let data = json!({ "parts": parts, "pictures": pictures, "plans": plans.iter().map(of_plan).collect::<Vec<_>>() });
     // The end tag of a script in our data would end our own script.
-    let data = Value::from(lessons).to_string().replace('<', "\\u003c");
+    let data = data.to_string().replace('<', "\\u003c");
     Ok(include_str!("present/present.html")
         .replace("{{css}}", include_str!("present/present.css").trim_end())
         .replace("{{js}}", include_str!("present/present.js").trim_end())
         .replace("{{data}}", &data))
 }
 
-fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Value> {
+/// What the presenter's clock needs of a plan.
+fn of_plan(plan: &plan::Plan) -> Value {
+    let slot = |slot: &plan::Slot| json!({ "name": slot.name, "title": slot.title, "at": slot.at, "minutes": slot.minutes });
+    json!({ "minutes": plan.minutes, "slots": plan.slots.iter().map(slot).collect::<Vec<_>>() })
+}
+
+fn of_theory(part: &slides::Part) -> Value {
+    json!({
+        "id": part.id,
+        "name": "",
+        "title": part.title,
+        "page": part.slides.first().map_or("index.html".to_owned(), |slide| page_of(&slide.link)),
+        "idea": "",
+        "parts": "Pictures",
+        "steps": part.slides.iter().flat_map(of_slide).collect::<Vec<_>>(),
+        "kept": [],
+    })
+}
+
+/// Where the book has a section: `load.html#open` for `load.md#open`.
+fn page_of(link: &str) -> String {
+    link.replacen(".md", ".html", 1)
+}
+
+fn of_slide(slide: &Slide) -> Vec<Value> {
+    let step = |(nth, step): (usize, &slides::Step)| {
+        let seen: Vec<_> = match step.area {
+            Some(_) => slide.steps[..=nth].iter().filter_map(|step| step.area).collect(),
+            None => Vec::new(),
+        };
+        json!({
+            "kind": "picture", "title": slide.title, "picture": slide.picture, "page": page_of(&slide.link),
+            "seen": seen, "caption": step.caption.replace('`', ""), "say": slide.say.replace('`', ""),
+            "ask": asked(&slide.ask),
+        })
+    };
+    slide.steps.iter().enumerate().map(step).collect()
+}
+
+fn asked(questions: &[[String; 2]]) -> Vec<Value> {
+    let plain = |text: &str| text.replace('`', "");
+    questions
+        .iter()
+        .map(|[question, answer]| json!({ "question": plain(question), "answer": plain(answer) }))
+        .collect()
+}
+
+/// The run, the picture, the difference, questions and the exercises.
+fn of_stage(
+    workbook: &Workbook,
+    slides: &[slides::Part],
+    plans: &[plan::Plan],
+    stage: &Stage,
+) -> Result<Value> {
     let files = diff::of_stage(workbook, stage)?;
     let lesson = workbook.parent(stage).map_or_else(|_| Vec::new(), |parent| workbook.lesson(parent, stage));
     let Reading { lesson, bookkeeping } = Reading::of(&files, &lesson);
-    let steps = |files: &[FileDiff], part: &str| -> Vec<Value> {
+    let number = format!("{:02}", stage.number);
+    let change = plain(&explanation(&directives::section_of(stage, "The change")?));
+    let steps = |files: &[FileDiff], part: &str, say: &str| -> Vec<Value> {
         let items = files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
         // Comments are not part of the lesson.
-        items.filter(|(_, item)| item.is_changed_code()).map(|(file, item)| step(file, item, part)).collect()
+        items
+            .filter(|(_, item)| item.is_changed_code())
+            .map(|(file, item)| step(file, item, part, say))
+            .collect()
     };
     // In the first stage, everything is the lesson.
     let rest = if stage.parent.is_some() { "bookkeeping" } else { "lesson" };
-    let steps = [steps(&lesson, "lesson"), steps(&bookkeeping, rest)].concat();
+    let say_rest =
+        if stage.parent.is_some() { "This is bookkeeping: counters, options, the report." } else { &change };
+    let changes = [steps(&lesson, "lesson", &change), steps(&bookkeeping, rest, say_rest)].concat();
     let items = files.iter().flat_map(|file| &file.items);
     let kept = items.filter(|item| !item.is_changed()).map(|item| item.name.as_str());
-    let number = format!("{:02}", stage.number);
+    let notes = directives::notes_of(stage)?;
+    let slides: Vec<_> =
+        slides.iter().filter(|part| part.id == number).flat_map(|part| &part.slides).collect();
+    let mut questions: Vec<_> = slides.iter().flat_map(|slide| slide.ask.clone()).collect();
+    questions.extend(questions_in(&plain(&notes)));
+    let exercises = exercise::of(stage)?.into_iter().filter(|exercise| exercise.number > 0);
+    let exercises = exercises.map(|exercise| {
+        let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == exercise.id());
+        json!({
+            "kind": "exercise", "id": exercise.id(), "title": exercise.title,
+            "text": html_of(&format!("{}\n\n`cargo lab exercise start {}`", exercise.goal, exercise.id())),
+            "minutes": slot.map_or(MINUTES, |slot| slot.minutes),
+            "hints": exercise.hints.iter().map(|hint| plain(hint)).collect::<Vec<_>>(),
+            "say": plain(&format!("{}\n\n{}", exercise.start, exercise.check)), "ask": [],
+        })
+    });
+    let mut all = vec![run(workbook, stage, &plain(&notes))?];
+    all.extend(slides.iter().flat_map(|slide| of_slide(slide)));
+    all.extend(changes);
+    all.push(json!({
+        "kind": "questions", "title": "Questions", "ask": asked(&questions),
+        "say": "Wait for answers before you give one.",
+    }));
+    all.extend(exercises);
     Ok(json!({
         "id": number,
         "name": format!("Stage {number}"),
@@ -46,12 +170,92 @@ fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Value> {
         "idea": format!("Adds {}.", stage.adds),
         "adds": format!("adds {}", stage.adds),
         "parts": match stage.parent {
-            Some(parent) => format!("What changes from stage {parent:02}"),
-            None => "The first program, item by item".to_owned(),
+            Some(parent) => format!("Run it, see the picture, and see what changes from stage {parent:02}"),
+            None => "Run it, see the picture, and read the first program".to_owned(),
         },
-        "steps": steps,
+        "steps": all,
         "kept": kept.collect::<Vec<_>>(),
     }))
+}
+
+/// The recorded run. Marked are the lines with a word that its parent does not print.
+fn run(workbook: &Workbook, stage: &Stage, notes: &str) -> Result<Value> {
+    let output = record::of(stage)?;
+    let before = workbook.parent(stage).map_or_else(|_| Ok(output.clone()), |parent| record::of(parent))?;
+    let known: BTreeSet<_> = words(&before).collect();
+    let line = |line: &str| {
+        let is_new = words(line).any(|word| !known.contains(word));
+        json!([if is_new { "mark" } else { "same" }, [[false, line]]])
+    };
+    Ok(json!({
+        "kind": "code", "file": format!("cargo lab run {}", stage.name()), "item": "what it prints", "part": "run",
+        "lines": output.trim_matches('\n').lines().map(line).collect::<Vec<_>>(), "say": notes, "ask": [],
+    }))
+}
+
+/// The words of an output, without numbers, and without names such as that in `bio=0xff...`.
+fn words(output: &str) -> impl Iterator<Item = &str> {
+    let is_end = |c: char| !c.is_alphanumeric() && c != '_';
+    let named = output.split_inclusive(is_end).filter(|word| !word.ends_with('='));
+    named
+        .map(move |word| word.trim_end_matches(is_end))
+        .filter(|word| !word.is_empty() && !word.contains(|c: char| c.is_numeric()))
+}
+
+/// A section without its code and its generated blocks.
+fn explanation(section: &str) -> String {
+    let mut is_inside = false;
+    let mut text = String::new();
+    for line in section.lines() {
+        let begins = line.starts_with("<!-- ") && line.contains(":begin ");
+        is_inside |= begins;
+        if !is_inside {
+            text.push_str(line);
+            text.push('\n');
+        }
+        is_inside &= !line.contains(":end -->");
+    }
+    text
+}
+
+/// Markdown as plain text, a line for each paragraph, without code blocks.
+fn plain(markdown: &str) -> String {
+    let mut text = String::new();
+    let mut is_code = false;
+    for event in new_cmark_parser(markdown, &MarkdownOptions::default()) {
+        match event {
+            Event::Start(Tag::CodeBlock(_)) => is_code = true,
+            Event::End(TagEnd::CodeBlock) => is_code = false,
+            Event::Text(part) | Event::Code(part) if !is_code => text.push_str(&part),
+            Event::SoftBreak => text.push(' '),
+            Event::End(TagEnd::Paragraph | TagEnd::Item) => text.push('\n'),
+            _ => {}
+        }
+    }
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join("\n")
+}
+
+/// Markdown as HTML, without links: the projector shows one page.
+fn html_of(markdown: &str) -> String {
+    let events = new_cmark_parser(markdown, &MarkdownOptions::default());
+    let is_link =
+        |event: &Event<'_>| matches!(event, Event::Start(Tag::Link { .. }) | Event::End(TagEnd::Link));
+    let mut text = String::new();
+    html::push_html(&mut text, events.filter(|event| !is_link(event)));
+    text
+}
+
+/// The questions in an instructor's notes, which have the answer in parentheses.
+fn questions_in(notes: &str) -> Vec<[String; 2]> {
+    let question = |line: &str| {
+        let (_, asked) = line.split_once("Ask: ")?;
+        let (question, answer) = asked.split_once("? (")?;
+        let (answer, _) = answer.rsplit_once(')')?;
+        let (first, rest) = question.split_at_checked(1)?;
+        Some([format!("{}{rest}?", first.to_uppercase()), answer.to_owned()])
+    };
+    notes.lines().filter_map(question).collect()
 }
 
 /// The program, what the newest kernel that refuses it says, and the cure. The line that is refused, and the words of
@@ -68,15 +272,16 @@ fn of_case(case: &Case) -> Result<Value> {
         };
         text.lines().enumerate().map(line).collect()
     };
+    let say = plain(&case.text);
     let mut steps = vec![
-        json!({ "file": case.file, "item": "the program", "part": "lesson",
+        json!({ "kind": "code", "file": case.file, "item": "the program", "part": "lesson", "say": say, "ask": [],
             "lines": lines(&case.source, &|nth, _| Some(nth) == refused) }),
-        json!({ "file": format!("Linux {kernel}"), "item": "what the kernel says", "part": "lesson",
-            "lines": lines(&log, &|_, line| words.iter().any(|words| line.contains(words.as_str()))) }),
+        json!({ "kind": "code", "file": format!("Linux {kernel}"), "item": "what the kernel says", "part": "lesson",
+            "say": say, "ask": [], "lines": lines(&log, &|_, line| words.iter().any(|words| line.contains(words.as_str()))) }),
     ];
     let file = FileDiff { name: case.file.clone(), items: diff::of_texts(&case.source, &case.cured()?) };
     let changed = file.items.iter().filter(|item| item.is_changed());
-    steps.extend(changed.map(|item| step(&file, item, "the cure")));
+    steps.extend(changed.map(|item| step(&file, item, "the cure", &say)));
     Ok(json!({
         "id": format!("case-{}", case.number()),
         "name": format!("Case {}", case.number()),
@@ -89,7 +294,7 @@ fn of_case(case: &Case) -> Result<Value> {
     }))
 }
 
-fn step(file: &FileDiff, item: &Item, part: &str) -> Value {
+fn step(file: &FileDiff, item: &Item, part: &str, say: &str) -> Value {
     let line = |line: &diff::Line| {
         let kind = match line.kind {
             Kind::Same => "same",
@@ -99,5 +304,7 @@ fn step(file: &FileDiff, item: &Item, part: &str) -> Value {
         json!([kind, line.pieces])
     };
     let lines: Vec<_> = item.lines.iter().map(line).collect();
-    json!({ "file": file.name, "item": item.name, "part": part, "lines": lines })
+    json!({
+        "kind": "code", "file": file.name, "item": item.name, "part": part, "lines": lines, "say": say, "ask": [],
+    })
 }

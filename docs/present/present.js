@@ -1,159 +1,445 @@
+// npm run build made this from 6e5abf06
 "use strict";
-// What is shown: a stage, or a case of the clinic, and a step of it. Step 0 is its title. Each further step of a stage is
-// an item that changed.
-const stages = JSON.parse(document.getElementById("data").textContent);
-const byId = (id) => document.getElementById(id);
-// An item of more lines is folded: unchanged lines are shown only if they are so near a change.
-const LONG = 24, CONTEXT = 3;
-let stage = stages[0], step = 0, all = false, zoom = 1;
-
-function element(tag, name, ...children) {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
-  made.append(...children);
-  return made;
-}
-const address = (stage, step) => "#" + stage.id + "/" + step;
-
-// The address is the state: whoever reloads, goes back or sends it sees the same.
-function read() {
-  const [id, nth] = location.hash.slice(1).split("/");
-  stage = stages.find((stage) => stage.id === id) || stages[0];
-  step = Math.min(Math.max(Number(nth) || 0, 0), stage.steps.length);
-  all = false;
-  show();
-}
-function go(stage, step) {
-  location.replace(address(stage, step));
-}
-function move(by) {
-  const other = stages[stages.indexOf(stage) + by];
-  if (step + by >= 0 && step + by <= stage.steps.length) go(stage, step + by);
-  else if (other) go(other, by > 0 ? 0 : other.steps.length);
-}
-
-function show() {
-  document.title = stage.id + " " + stage.title;
-  byId("stage").value = stage.id;
-  byId("about").replaceChildren(element("b", "", stage.title), " ", element("span", "", stage.adds || ""));
-  byId("about").style.visibility = step ? "visible" : "hidden";
-  byId("count").textContent = step + " / " + stage.steps.length;
-  byId("page").href = stage.page;
-  byId("view").replaceChildren(...(step ? change(stage.steps[step - 1]) : title()));
-  fit();
-  const first = document.querySelector(".mark, .new, .gone");
-  window.scrollTo(0, 0);
-  if (first && first.getBoundingClientRect().bottom > innerHeight) first.scrollIntoView({ block: "center" });
-}
-
-const place = (step) => step.file + (step.part === "lesson" ? "" : ", " + step.part);
-
-function title() {
-  const steps = stage.steps.map((step, nth) => {
-    const link = element("a", "", element("code", "", step.item));
-    link.href = address(stage, nth + 1);
-    return element("li", step.part, link, element("span", "file", place(step)));
-  });
-  const kept = stage.kept.length ? [element("p", "kept", "As before: " + stage.kept.join(", "))] : [];
-  return [
-    element("h1", "", stage.name + ": " + stage.title),
-    element("p", "idea", stage.idea),
-    element("h2", "", stage.parts),
-    element("ul", "", ...steps),
-    ...kept,
-  ];
-}
-
-function change(step) {
-  const lines = step.lines;
-  const has = (kind) => lines.some(([other]) => other === kind);
-  const whole = all || lines.length <= LONG || lines.every(([kind]) => kind === "same");
-  const near = (nth) => lines.slice(Math.max(nth - CONTEXT, 0), nth + CONTEXT + 1).some(([kind]) => kind !== "same");
-  const code = element("div", "code");
-  for (let nth = 0; nth < lines.length; nth++) {
-    let end = nth;
-    while (!whole && end < lines.length && !near(end)) end++;
-    if (end > nth + 1) {
-      code.append(element("div", "fold", end - nth + (has("mark") ? " more lines" : " lines as before")));
-      nth = end - 1;
-      continue;
-    }
-    const [kind, pieces] = lines[nth];
-    const mixed = pieces.some(([changed]) => !changed);
-    const line = element("div", kind, ...pieces.map(([changed, text]) => element("span", changed && mixed ? "word" : "", text)));
-    line.dataset.sign = { same: "", mark: "\u2192", new: "+", gone: "\u2212" }[kind];
-    if (!pieces.length) line.append("\u200b");
-    code.append(line);
+(() => {
+  // data.ts
+  var byId = (id) => {
+    const found = document.getElementById(id);
+    if (!found) throw new Error(`the page has no element ${id}`);
+    return found;
+  };
+  var data = JSON.parse(byId("data").textContent ?? "");
+  function element(tag, name = "", ...children) {
+    const made = document.createElement(tag);
+    if (name) made.className = name;
+    made.append(...children);
+    return made;
   }
-  return [element("h2", step.part, element("code", "item", step.item), element("span", "file", place(step))), code];
-}
+  function link(href, ...children) {
+    const made = document.createElement("a");
+    made.href = href;
+    made.append(...children);
+    return made;
+  }
 
-// The largest letters in which the item fits the window, within what can be read and what looks well. Lines that are
-// still too long wrap, and the page scrolls down.
-function fit() {
-  const code = document.querySelector(".code");
-  if (!code) return;
-  const tab = Number(getComputedStyle(code).tabSize);
-  const columns = (line) => [...line.textContent].reduce((at, c) => (c === "\t" ? at + tab - (at % tab) : at + 1), 8);
-  const widest = Math.max(...[...code.children].map(columns));
-  const height = innerHeight - code.getBoundingClientRect().top - scrollY - document.querySelector("nav").offsetHeight - 16;
-  const fits = Math.min(code.clientWidth / (widest * 0.61), height / (code.children.length * 1.4));
-  const least = Math.max(innerWidth * 0.012, 12), most = Math.max(innerWidth * 0.028, 14);
-  code.style.fontSize = Math.min(Math.max(fits, least), most) * zoom + "px";
-}
+  // clock.ts
+  var Clock = class {
+    passed = 0;
+    since = null;
+    get elapsed() {
+      return this.passed + (this.since === null ? 0 : Date.now() - this.since);
+    }
+    get runs() {
+      return this.since !== null;
+    }
+    toggle() {
+      this.passed = this.elapsed;
+      this.since = this.runs ? null : Date.now();
+    }
+    reset() {
+      this.passed = 0;
+      this.since = null;
+    }
+    /** What a reload needs. */
+    save() {
+      return JSON.stringify([this.passed, this.since]);
+    }
+    restore(saved) {
+      if (saved) [this.passed, this.since] = JSON.parse(saved);
+    }
+  };
+  function minutes(time) {
+    const seconds = Math.round(Math.abs(time) / 1e3);
+    return `${time < 0 ? "\u2212" : ""}${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+  }
+  function slotOf(plan, name) {
+    return plan.slots.find((slot2) => slot2.name === name);
+  }
+  function behind(slot2, elapsed) {
+    if (elapsed < slot2.at) return elapsed - slot2.at;
+    return Math.max(elapsed - (slot2.at + slot2.minutes), 0);
+  }
+  function standing(plan, name, elapsed) {
+    const slot2 = slotOf(plan, name);
+    if (!slot2) return "This is not in the plan.";
+    const late = Math.round(behind(slot2, elapsed));
+    const when = `planned from ${slot2.at} to ${slot2.at + slot2.minutes} min`;
+    if (late > 0) return `${late} min behind; ${when}`;
+    if (late < 0) return `${-late} min ahead; ${when}`;
+    return `on time; ${when}`;
+  }
+  function listPlans() {
+    for (const plan of data.plans) {
+      const option = element("option", "", `${plan.minutes} minutes`);
+      option.value = String(plan.minutes);
+      byId("plan").append(option);
+    }
+  }
 
-function theme(name) {
-  document.documentElement.dataset.theme = name;
-  try { localStorage.setItem("present-theme", name); } catch { /* then it is not remembered */ }
-}
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const system = () => (dark.matches ? "dark" : "light");
-let remembered = null;
-try { remembered = localStorage.getItem("present-theme"); } catch { /* as above */ }
-document.documentElement.dataset.theme = remembered || system();
-dark.addEventListener("change", () => { document.documentElement.dataset.theme = system(); });
+  // view.ts
+  var LONG = 24;
+  var CONTEXT = 3;
+  var place = (step2) => step2.file + (step2.part === "lesson" ? "" : `, ${step2.part}`);
+  function nameOf(step2) {
+    switch (step2.kind) {
+      case "code":
+        return step2.item;
+      case "picture":
+        return step2.title;
+      case "questions":
+        return step2.title;
+      case "exercise":
+        return `${step2.id} ${step2.title}`;
+    }
+  }
+  function title(part2) {
+    const steps = part2.steps.map((step2, nth) => {
+      const name = step2.kind === "code" ? element("code", "", step2.item) : nameOf(step2);
+      const shown = link(`#${part2.id}/${nth + 1}`, name);
+      const where = step2.kind === "code" ? place(step2) : "";
+      return element("li", step2.kind === "code" ? step2.part : step2.kind, shown, element("span", "file", where));
+    });
+    const isNew = (_, nth) => {
+      const [step2, before] = [part2.steps[nth], part2.steps[nth - 1]];
+      return !(step2.kind === "picture" && before?.kind === "picture" && step2.title === before.title);
+    };
+    const kept = part2.kept.length ? [element("p", "kept", `As before: ${part2.kept.join(", ")}`)] : [];
+    return [
+      element("h1", "", part2.name ? `${part2.name}: ${part2.title}` : part2.title),
+      element("p", "idea", part2.idea),
+      element("h2", "", part2.parts),
+      element("ul", "", ...steps.filter(isNew)),
+      ...kept
+    ];
+  }
+  function code(step2, all2) {
+    const lines = step2.lines;
+    const has = (kind) => lines.some(([other2]) => other2 === kind);
+    const whole = all2 || lines.length <= LONG || lines.every(([kind]) => kind === "same");
+    const near = (nth) => lines.slice(Math.max(nth - CONTEXT, 0), nth + CONTEXT + 1).some(([kind]) => kind !== "same");
+    const shown = element("div", "code");
+    for (let nth = 0; nth < lines.length; nth++) {
+      let end = nth;
+      while (!whole && end < lines.length && !near(end)) end++;
+      if (end > nth + 1) {
+        const fold = `${end - nth}${has("mark") ? " more lines" : " lines as before"}`;
+        shown.append(element("div", "fold", fold));
+        nth = end - 1;
+        continue;
+      }
+      const [kind, pieces] = lines[nth];
+      const mixed = pieces.some(([changed2]) => !changed2);
+      const words = pieces.map(([changed2, text]) => element("span", changed2 && mixed ? "word" : "", text));
+      const line = element("div", kind, ...words);
+      line.dataset.sign = { same: "", mark: "\u2192", new: "+", gone: "\u2212" }[kind];
+      if (!pieces.length) line.append("\u200B");
+      shown.append(line);
+    }
+    const heading = element("h2", step2.part, element("code", "item", step2.item), element("span", "file", place(step2)));
+    return [heading, shown];
+  }
+  var stood = { picture: "", transform: "" };
+  function picture(step2) {
+    const card = element("div", "picture");
+    card.innerHTML = data.pictures[step2.picture];
+    if (stood.picture === step2.picture) card.style.transform = stood.transform;
+    const svg = card.querySelector("svg");
+    svg?.removeAttribute("style");
+    if (svg && step2.seen.length) {
+      const { width, height } = svg.viewBox.baseVal;
+      const cover = document.createElementNS("http://www.w3.org/2000/svg", "path");
+      const holes = step2.seen.map(([x, y, w, h]) => `M${x} ${y}h${w}v${h}h${-w}z`);
+      cover.setAttribute("d", `M0 0h${width}v${height}h${-width}z${holes.join("")}`);
+      cover.setAttribute("fill-rule", "evenodd");
+      cover.setAttribute("class", "cover");
+      svg.append(cover);
+    }
+    return [element("h2", "", step2.title), element("div", "frame", card), element("p", "caption", step2.caption)];
+  }
+  function frame(step2) {
+    const box = document.querySelector(".frame");
+    const card = document.querySelector(".frame .picture");
+    const svg = card?.querySelector("svg");
+    if (!box || !card || !svg) return;
+    const { width, height } = svg.viewBox.baseVal;
+    const scale = box.clientWidth / width;
+    const [, y, , h] = step2.seen.at(-1) ?? [0, 0, width, height];
+    const most = Math.max(height * scale - box.clientHeight, 0);
+    const top = Math.min(Math.max((y + h / 2) * scale - box.clientHeight / 2, 0), most);
+    card.style.transform = `translateY(${-top}px)`;
+    stood = { picture: step2.picture, transform: card.style.transform };
+  }
+  function questions(step2) {
+    const asked = step2.ask.map(({ question }) => element("p", "question", question));
+    return [element("h2", "", step2.title), ...asked];
+  }
+  function exercise(step2) {
+    const text = element("div", "text");
+    text.innerHTML = step2.text;
+    const clock2 = element("p", "timer");
+    clock2.id = "timer";
+    const heading = element("h2", "", `Exercise ${step2.id}: ${step2.title}`);
+    return [heading, text, clock2];
+  }
 
-const keys = {
-  ArrowRight: () => move(1), PageDown: () => move(1), " ": () => move(1),
-  ArrowLeft: () => move(-1), PageUp: () => move(-1),
-  Home: () => go(stage, 0), End: () => go(stage, stage.steps.length),
-  a: () => { all = !all; show(); },
-  "+": () => { zoom *= 1.1; fit(); }, "=": () => { zoom *= 1.1; fit(); }, "-": () => { zoom /= 1.1; fit(); },
-  d: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
-  f: () => (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()).catch(() => {}),
-  "?": () => byId("keys").showModal(),
-};
-addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
-  if (event.target.closest("select") || (event.target.closest("button, a") && event.key === " ")) return;
-  const chosen = stages.find((stage) => stage.id === "0" + event.key);
-  const act = chosen ? () => go(chosen, 0) : Object.hasOwn(keys, event.key) && keys[event.key];
-  if (!act) return;
-  event.preventDefault();
-  act();
-});
+  // presenter.ts
+  var isPresenter = window.name === "presenter";
+  var clock = new Clock();
+  var CLOCK = "present-clock";
+  var slot = "";
+  function presenter(part2, step2, parts2) {
+    const at = part2.steps[step2 - 1];
+    slot = at?.kind === "exercise" ? at.id : part2.id;
+    const following = part2.steps[step2];
+    const after = parts2[parts2.indexOf(part2) + 1];
+    const inPart = following?.kind === "picture" ? following.caption : following && nameOf(following);
+    const next2 = inPart ?? (after ? `${after.name} ${after.title}` : "the end");
+    const asked = (at?.ask ?? []).map(
+      ({ question, answer }) => element("div", "ask", element("p", "question", question), element("p", "answer", answer))
+    );
+    const stuck = at?.kind === "exercise" ? at.hints.map((hint) => element("p", "hint", hint)) : [];
+    byId("notes-now").textContent = at ? nameOf(at) : part2.title;
+    byId("notes-next").textContent = next2;
+    byId("notes-say").textContent = at ? at.say : part2.idea;
+    byId("notes-ask").replaceChildren(...asked);
+    byId("notes-stuck").replaceChildren(...stuck.length ? [element("h2", "", "If they are stuck")] : [], ...stuck);
+    tick();
+  }
+  function tick() {
+    const plan = data.plans.find((plan2) => String(plan2.minutes) === byId("plan").value);
+    byId("clock").textContent = minutes(clock.elapsed);
+    byId("standing").textContent = plan ? standing(plan, slot, clock.elapsed / 6e4) : "";
+    byId("start").textContent = clock.runs ? "pause" : "start";
+  }
+  function changed() {
+    try {
+      sessionStorage.setItem(CLOCK, clock.save());
+    } catch {
+    }
+    tick();
+  }
+  if (isPresenter) {
+    document.body.classList.add("presenter");
+    listPlans();
+    try {
+      clock.restore(sessionStorage.getItem(CLOCK));
+    } catch {
+    }
+    byId("start").addEventListener("click", () => {
+      clock.toggle();
+      changed();
+    });
+    byId("reset").addEventListener("click", () => {
+      clock.reset();
+      changed();
+    });
+    byId("plan").addEventListener("change", tick);
+    setInterval(tick, 500);
+  }
 
-let touched = null;
-addEventListener("touchstart", (event) => { touched = event.touches.length === 1 ? event.touches[0] : null; }, { passive: true });
-addEventListener("touchend", (event) => {
-  if (!touched) return;
-  const end = event.changedTouches[0];
-  const across = end.clientX - touched.clientX, down = end.clientY - touched.clientY;
-  if (Math.abs(across) > 60 && Math.abs(across) > 2 * Math.abs(down)) move(across < 0 ? 1 : -1);
-}, { passive: true });
-
-for (const stage of stages) {
-  const option = element("option", "", stage.id.replace("-", " "));
-  option.value = stage.id;
-  byId("stage").append(option);
-}
-byId("stage").addEventListener("change", (event) => {
-  event.target.blur();
-  go(stages.find((stage) => stage.id === event.target.value), 0);
-});
-byId("next").addEventListener("click", () => move(1));
-byId("back").addEventListener("click", () => move(-1));
-byId("help").addEventListener("click", keys["?"]);
-addEventListener("hashchange", read);
-addEventListener("resize", fit);
-read();
+  // deck.ts
+  var parts = data.parts;
+  var part = parts[0];
+  var step = 0;
+  var all = false;
+  var zoom = 1;
+  var address = (part2, step2) => `#${part2.id}/${step2}`;
+  var now = () => part.steps[step - 1];
+  function read() {
+    const [id, nth] = location.hash.slice(1).split("/");
+    part = parts.find((part2) => part2.id === id) ?? parts[0];
+    step = Math.min(Math.max(Number(nth) || 0, 0), part.steps.length);
+    all = false;
+    show();
+    tell();
+  }
+  function go(part2, step2) {
+    location.replace(address(part2, step2));
+  }
+  function move(by) {
+    const other2 = parts[parts.indexOf(part) + by];
+    if (step + by >= 0 && step + by <= part.steps.length) go(part, step + by);
+    else if (other2) go(other2, by > 0 ? 0 : other2.steps.length);
+  }
+  var other = isPresenter ? window.opener : null;
+  function tell() {
+    other?.postMessage({ deck: location.hash || address(part, step) }, "*");
+  }
+  addEventListener("message", ({ data: said, source }) => {
+    if (typeof said !== "object" || !said?.deck) return;
+    other = source;
+    if (said.deck === "hello") tell();
+    else if (said.deck !== location.hash) location.replace(said.deck);
+  });
+  if (isPresenter) {
+    const hello = () => other?.postMessage({ deck: "hello" }, "*");
+    hello();
+    setInterval(hello, 1e3);
+  }
+  function open() {
+    if (isPresenter) return;
+    other = window.open(location.href, "presenter", "popup,width=1100,height=800");
+  }
+  var timer = new Clock();
+  var timed;
+  function tick2() {
+    const at = now();
+    const shown = document.getElementById("timer");
+    if (!shown || at?.kind !== "exercise") return;
+    const left = at.minutes * 6e4 - timer.elapsed;
+    shown.textContent = minutes(left);
+    shown.classList.toggle("runs", timer.runs);
+    shown.classList.toggle("over", left < 0);
+  }
+  setInterval(tick2, 250);
+  function view() {
+    const at = now();
+    switch (at?.kind) {
+      case "code":
+        return code(at, all);
+      case "picture":
+        return picture(at);
+      case "questions":
+        return questions(at);
+      case "exercise":
+        return exercise(at);
+      default:
+        return title(part);
+    }
+  }
+  function show() {
+    const at = now();
+    document.title = `${part.id} ${part.title}`;
+    byId("stage").value = part.id;
+    byId("about").replaceChildren(element("b", "", part.title), " ", element("span", "", part.adds ?? ""));
+    byId("about").style.visibility = step ? "visible" : "hidden";
+    byId("count").textContent = `${step} / ${part.steps.length}`;
+    byId("page").href = at?.kind === "picture" ? at.page : part.page;
+    byId("view").replaceChildren(...view());
+    byId("view").className = `at-${at?.kind ?? "title"}`;
+    if (at?.kind === "exercise" && at !== timed) {
+      timed = at;
+      timer.reset();
+    }
+    tick2();
+    fit();
+    if (isPresenter) presenter(part, step, parts);
+    const first = document.querySelector(".mark, .new, .gone");
+    window.scrollTo(0, 0);
+    if (first && first.getBoundingClientRect().bottom > innerHeight) first.scrollIntoView({ block: "center" });
+  }
+  function fit() {
+    const at = now();
+    if (at?.kind === "picture") frame(at);
+    const shown = document.querySelector(".code");
+    if (!shown) return;
+    const tab = Number(getComputedStyle(shown).tabSize);
+    const columns = (line) => [...line.textContent ?? ""].reduce((at2, c) => c === "	" ? at2 + tab - at2 % tab : at2 + 1, 8);
+    const widest = Math.max(...[...shown.children].map(columns));
+    const nav = document.querySelector("nav")?.offsetHeight ?? 0;
+    const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
+    const fits = Math.min(shown.clientWidth / (widest * 0.61), height / (shown.children.length * 1.4));
+    const least = Math.max(innerWidth * 0.0157, 12);
+    const most = Math.max(innerWidth * 0.028, 14);
+    shown.style.fontSize = `${Math.min(Math.max(fits, least), most) * zoom}px`;
+  }
+  function theme(name) {
+    document.documentElement.dataset.theme = name;
+    try {
+      localStorage.setItem("present-theme", name);
+    } catch {
+    }
+  }
+  var dark = matchMedia("(prefers-color-scheme: dark)");
+  var system = () => dark.matches ? "dark" : "light";
+  var remembered = null;
+  try {
+    remembered = localStorage.getItem("present-theme");
+  } catch {
+  }
+  document.documentElement.dataset.theme = remembered ?? system();
+  dark.addEventListener("change", () => {
+    document.documentElement.dataset.theme = system();
+  });
+  function enlarge(by) {
+    zoom *= by;
+    fit();
+  }
+  function fullscreen() {
+    const done = document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen();
+    done.catch(() => {
+    });
+  }
+  var next = () => move(1);
+  var back = () => move(-1);
+  var help = () => byId("keys").showModal();
+  var keys = {
+    ArrowRight: next,
+    PageDown: next,
+    " ": next,
+    ArrowLeft: back,
+    PageUp: back,
+    Home: () => go(part, 0),
+    End: () => go(part, part.steps.length),
+    a: () => {
+      all = !all;
+      show();
+    },
+    t: () => {
+      timer.toggle();
+      tick2();
+    },
+    p: open,
+    "+": () => enlarge(1.1),
+    "=": () => enlarge(1.1),
+    "-": () => enlarge(1 / 1.1),
+    d: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
+    f: fullscreen,
+    "?": help
+  };
+  addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
+    const at = event.target;
+    if (at.closest("select") || at.closest("button, a") && event.key === " ") return;
+    const chosen = parts.find((part2) => part2.id === `0${event.key}`);
+    const act = chosen ? () => go(chosen, 0) : Object.hasOwn(keys, event.key) && keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+  var touched = null;
+  addEventListener(
+    "touchstart",
+    (event) => {
+      touched = event.touches.length === 1 ? event.touches[0] : null;
+    },
+    { passive: true }
+  );
+  addEventListener(
+    "touchend",
+    (event) => {
+      if (!touched) return;
+      const end = event.changedTouches[0];
+      const across = end.clientX - touched.clientX;
+      const down = end.clientY - touched.clientY;
+      if (Math.abs(across) > 60 && Math.abs(across) > 2 * Math.abs(down)) move(across < 0 ? 1 : -1);
+    },
+    { passive: true }
+  );
+  for (const part2 of parts) {
+    const option = element("option", "", part2.name || part2.title);
+    option.value = part2.id;
+    byId("stage").append(option);
+  }
+  byId("stage").addEventListener("change", (event) => {
+    const select = event.target;
+    select.blur();
+    go(parts.find((part2) => part2.id === select.value) ?? parts[0], 0);
+  });
+  byId("next").addEventListener("click", next);
+  byId("back").addEventListener("click", back);
+  byId("help").addEventListener("click", help);
+  byId("notes").addEventListener("click", open);
+  addEventListener("hashchange", read);
+  addEventListener("resize", fit);
+  read();
+})();

@@ -10,6 +10,7 @@ use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer};
 use lab::learn::clinic;
 use lab::workbook::Workbook;
+use sha2::{Digest, Sha256};
 
 /// The parts of a page's tags that we check.
 #[derive(Default)]
@@ -272,4 +273,24 @@ fn prose(markdown: &str) -> String {
         }
     }
     words.split_whitespace().flat_map(|word| [word, " "]).fold(String::from(" "), |all, word| all + word)
+}
+
+/// `npm run build` writes the checksum of the sources into the first line of the bundle.
+#[test]
+fn the_projectors_scripts_are_built() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("present");
+    let mut sources: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    sources.retain(|path| path.extension().is_some_and(|extension| extension == "ts"));
+    sources.sort();
+    let mut hash = Sha256::new();
+    for source in &sources {
+        hash.update(fs::read(source).unwrap());
+    }
+    let hash: String = hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let bundle = fs::read_to_string(folder.join("present.js")).unwrap();
+    let first = bundle.lines().next().unwrap();
+    assert!(
+        first.ends_with(&hash),
+        "present.js is older than its sources: {first:?}, now {hash}; fix: make present"
+    );
 }

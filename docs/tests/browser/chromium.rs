@@ -45,6 +45,8 @@ impl Chromium {
                 "--no-first-run",
                 "--disable-gpu",
             ])
+            // We go through hundreds of addresses faster than a person can.
+            .arg("--disable-ipc-flooding-protection")
             .args(["--disable-background-networking", "--disable-component-update", "--disable-extensions"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .stdin(Stdio::piped())
@@ -77,10 +79,45 @@ impl Chromium {
         let attached =
             browser.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
         browser.session = attached["sessionId"].as_str().unwrap().to_owned();
-        for domain in ["Page", "Runtime", "Network", "Log"] {
-            browser.call(&format!("{domain}.enable"), json!({}));
-        }
+        browser.enable();
         browser
+    }
+
+    fn enable(&mut self) {
+        for domain in ["Page", "Runtime", "Network", "Log"] {
+            self.call(&format!("{domain}.enable"), json!({}));
+        }
+    }
+
+    /// Does something in the other one of two windows, which a page has opened.
+    pub fn in_other_window(&mut self, act: impl FnOnce(&mut Self)) {
+        let ours = std::mem::take(&mut self.session);
+        let ours_target = self.target_of(&ours);
+        let deadline = Instant::now() + LIMIT;
+        let other = loop {
+            let targets = self.call("Target.getTargets", json!({}));
+            let mut pages = targets["targetInfos"].as_array().unwrap().iter();
+            let is_other = |target: &&Value| {
+                let url = target["url"].as_str().unwrap_or_default();
+                target["type"] == "page" && url.starts_with("file:") && target["targetId"] != ours_target
+            };
+            if let Some(target) = pages.find(is_other) {
+                break target["targetId"].clone();
+            }
+            assert!(Instant::now() < deadline, "there is no other window");
+        };
+        let attached = self.call("Target.attachToTarget", json!({ "targetId": other, "flatten": true }));
+        self.session = attached["sessionId"].as_str().unwrap().to_owned();
+        self.enable();
+        act(self);
+        self.session = ours;
+    }
+
+    fn target_of(&mut self, session: &str) -> Value {
+        self.session = session.to_owned();
+        let target = self.call("Target.getTargetInfo", json!({}))["targetInfo"]["targetId"].clone();
+        self.session.clear();
+        target
     }
 
     /// Calls a method and returns its result.

@@ -196,9 +196,21 @@ fn shows(browser: &mut Chromium, stage: u32, step: usize) {
     browser.until(&format!(
         "location.hash === '#{stage:02}/{step}' && document.title.startsWith('{stage:02} ')
             && document.getElementById('count').textContent.startsWith('{step} /')
-            && document.querySelector({step} ? '.item' : 'h1')"
+            && document.querySelector({step} ? 'h2' : 'h1')"
     ));
 }
+
+/// The number of a stage's first change among its steps: the run and the pictures come before.
+fn first_change(browser: &mut Chromium, stage: u32) -> usize {
+    let first = format!(
+        "{PARTS}.find((part) => part.id === '{stage:02}').steps
+            .findIndex((step) => step.kind === 'code' && step.part !== 'run')"
+    );
+    browser.eval(&first).as_u64().unwrap() as usize + 1
+}
+
+/// What the page shows.
+const PARTS: &str = "JSON.parse(document.getElementById('data').textContent).parts";
 
 #[test]
 fn the_view_for_a_projector_shows_every_change() {
@@ -214,17 +226,17 @@ fn the_view_for_a_projector_shows_every_change() {
     })";
     for stage in &workbook.stages {
         let number = format!("{:02}", stage.number);
-        if stage.number < 10 {
-            browser.press(&stage.number.to_string());
-        }
+        browser.eval(&format!("location.hash = '#{number}/0'"));
         shows(&mut browser, stage.number, 0);
         let title = browser.eval("document.querySelector('main').textContent");
         for told in [&stage.title, &stage.adds] {
             assert!(title.as_str().unwrap().contains(told.as_str()), "{title}");
         }
+        let first = first_change(&mut browser, stage.number);
+        browser.eval(&format!("location.hash = '#{number}/{}'", first - 1));
         for (nth, change) in changes(&workbook, stage).iter().enumerate() {
             browser.press(["ArrowRight", "PageDown", " "][nth % 3]);
-            shows(&mut browser, stage.number, nth + 1);
+            shows(&mut browser, stage.number, first + nth);
             assert_eq!(Change::deserialize(browser.eval(shown)).unwrap(), *change, "stage {number}");
             let item = &change.item;
             for (width, height) in [PHONE, WIDE] {
@@ -235,8 +247,6 @@ fn the_view_for_a_projector_shows_every_change() {
                 assert_eq!(browser.eval(cut), false, "stage {number}, {item}, {width} px: a line is cut");
             }
         }
-        // The next stage follows the last change.
-        browser.press("ArrowRight");
     }
     assert_eq!(browser.wrong(), [""; 0]);
 }
@@ -260,7 +270,7 @@ fn the_view_for_a_projector_shows_every_case() {
         let (gone, new) = (of_cure('-'), of_cure('+'));
         let (mut seen_gone, mut seen_new) = (Vec::new(), Vec::new());
         let steps = browser
-            .eval(&format!("stages.find((stage) => stage.id === 'case-{}').steps.length", case.number()));
+            .eval(&format!("{PARTS}.find((part) => part.id === 'case-{}').steps.length", case.number()));
         for step in 0..=steps.as_u64().unwrap() {
             let hash = format!("#case-{}/{step}", case.number());
             browser.eval(&format!("location.hash = '{hash}'"));
@@ -304,9 +314,10 @@ fn the_view_for_a_projector_shows_every_case() {
 fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
     let (book, mut browser) = (Book::build(), Chromium::start());
     let workbook = Workbook::read().unwrap();
-    let last = changes(&workbook, workbook.stage("03").unwrap()).len();
     browser.scheme("light");
     browser.open(&book.page("present.html"), "#03/2");
+    let last = "JSON.parse(document.getElementById('data').textContent).parts.find((part) => part.id === '03').steps.length";
+    let last = browser.eval(last).as_u64().unwrap() as usize;
     let second = browser.eval("document.querySelector('main').textContent");
     browser.press("End");
     shows(&mut browser, 3, last);
@@ -326,7 +337,10 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
     browser.press("ArrowLeft");
     shows(&mut browser, 3, 0);
     browser.press("ArrowLeft");
-    shows(&mut browser, 2, changes(&workbook, workbook.stage("02").unwrap()).len());
+    // Before the first step comes the last one of the part before.
+    browser.until("location.hash.startsWith('#02/') && !location.hash.endsWith('/0')");
+    browser.press("3");
+    shows(&mut browser, 3, 0);
 
     // The picker has every stage.
     let options =
@@ -334,13 +348,17 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
     let stages = workbook.stages.iter().map(|stage| format!("{:02}", stage.number));
     let cases = clinic::cases(&workbook).unwrap();
     let cases = cases.iter().map(|case| format!("case-{}", case.number()));
-    assert_eq!(options, json!(stages.chain(cases).collect::<Vec<_>>()));
+    let options: Vec<_> = options.as_array().unwrap().iter().filter_map(|option| option.as_str()).collect();
+    for part in stages.chain(cases) {
+        assert!(options.contains(&part.as_str()), "{part} is not in {options:?}");
+    }
     browser.eval("{ const stage = document.getElementById('stage'); stage.value = '07'; stage.dispatchEvent(new Event('change')); }");
     shows(&mut browser, 7, 0);
 
     // Larger, dark, help.
-    browser.press("ArrowRight");
-    shows(&mut browser, 7, 1);
+    let first = first_change(&mut browser, 7);
+    browser.eval(&format!("location.hash = '#07/{first}'"));
+    shows(&mut browser, 7, first);
     let size = "parseFloat(document.querySelector('.code').style.fontSize)";
     let before = browser.eval(size).as_f64().unwrap();
     browser.press("+");
@@ -354,6 +372,12 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
     browser.press("Escape");
     browser.until("!document.getElementById('keys').open");
 
+    // A picture that is higher than the window moves up.
+    browser.eval("location.hash = '#bpf/5'");
+    browser.until("document.querySelector('.frame .picture')?.getBoundingClientRect().top < 0");
+    browser.eval(&format!("location.hash = '#07/{first}'"));
+    shows(&mut browser, 7, first);
+
     // A finger moves from right to left.
     browser.size(PHONE.0, PHONE.1);
     browser.until("innerWidth === 390");
@@ -364,6 +388,94 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
     ] {
         browser.call("Input.dispatchTouchEvent", json!({ "type": kind, "touchPoints": points }));
     }
-    shows(&mut browser, 7, 2);
+    shows(&mut browser, 7, first + 1);
+    assert_eq!(browser.wrong(), [""; 0]);
+}
+
+/// Everything that an instructor projects at 1280 x 720.
+#[test]
+fn every_step_can_be_read_from_the_last_row() {
+    let (book, mut browser) = (Book::build(), Chromium::start());
+    browser.size(1280, 720);
+    let still = json!({ "name": "prefers-reduced-motion", "value": "reduce" });
+    browser.call("Emulation.setEmulatedMedia", json!({ "features": [still] }));
+    browser.open(&book.page("present.html"), "");
+    // Letters of at least this many pixels, 40 to a window's height. Those of a picture may be a little smaller.
+    let wrong = browser.eval(&format!(
+        "(async () => {{
+            const wrong = [];
+            const seen = (text) => {{
+                const box = text.getBoundingClientRect(), frame = document.querySelector('.frame').getBoundingClientRect();
+                return box.top >= frame.top && box.bottom <= frame.bottom;
+            }};
+            for (const part of {PARTS}) for (let nth = 1; nth <= part.steps.length; nth++) {{
+                const step = part.steps[nth - 1], at = part.id + '/' + nth;
+                location.hash = at;
+                await new Promise((done) => addEventListener('hashchange', done, {{ once: true }}));
+                const main = document.querySelector('main');
+                if (!step.say) wrong.push(at + ' has no notes');
+                if (main.scrollWidth > main.clientWidth) wrong.push(at + ' scrolls sideways');
+                for (const line of main.querySelectorAll('.code div, .caption, .question, .text p'))
+                    if (parseFloat(getComputedStyle(line).fontSize) < 18) {{ wrong.push(at + ': small letters'); break; }}
+                if (step.kind !== 'picture') continue;
+                const svg = main.querySelector('svg'), scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+                const small = [...svg.querySelectorAll('text')].filter(
+                    (text) => seen(text) && parseFloat(getComputedStyle(text).fontSize) * scale < 17);
+                if (small.length) wrong.push(at + ': small letters: ' + small[0].textContent);
+                const [x, y, w, h] = step.seen.at(-1) ?? [0, 0, svg.viewBox.baseVal.width, svg.viewBox.baseVal.height], top = svg.getBoundingClientRect().top;
+                const middle = top + (y + h / 2) * scale, frame = document.querySelector('.frame').getBoundingClientRect();
+                if (middle < frame.top || middle > frame.bottom) wrong.push(at + ': its subject is outside the window');
+                const caption = main.querySelector('.caption').getBoundingClientRect();
+                if (caption.bottom > innerHeight) wrong.push(at + ': its sentence is below the window');
+            }}
+            return wrong;
+        }})()"
+    ));
+    assert_eq!(wrong, json!([]));
+    assert_eq!(browser.wrong(), [""; 0]);
+    // Every picture's link leads to a section of the book.
+    let links = browser.eval(&format!(
+        "[...new Set({PARTS}.flatMap((part) => part.steps.map((step) => step.page ?? part.page)))]"
+    ));
+    for link in links.as_array().unwrap() {
+        let (page, anchor) = link.as_str().unwrap().split_once('#').unwrap_or((link.as_str().unwrap(), ""));
+        let html = std::fs::read_to_string(book.page(page)).unwrap_or_else(|error| panic!("{link}: {error}"));
+        assert!(anchor.is_empty() || html.contains(&format!("id=\"{anchor}\"")), "{link} leads nowhere");
+    }
+}
+
+#[test]
+fn the_presenters_window_stays_in_step() {
+    let (book, mut browser) = (Book::build(), Chromium::start());
+    browser.open(&book.page("present.html"), "#03/1");
+    shows(&mut browser, 3, 1);
+    browser.press("p");
+    browser.in_other_window(|other| {
+        other.until("document.body.classList.contains('presenter') && location.hash === '#03/1'");
+        other.press("ArrowRight");
+    });
+    browser.until("location.hash === '#03/2'");
+    browser.press("ArrowRight");
+    // Whoever is reloaded finds the other.
+    browser.loading(|browser| _ = browser.call("Page.reload", json!({})));
+    browser.in_other_window(|other| {
+        other.until("location.hash === '#03/3'");
+        other.loading(|other| _ = other.call("Page.reload", json!({})));
+        other.until("document.getElementById('notes-say').textContent.includes('address')");
+        other.press("End");
+        other.until("document.getElementById('notes-stuck').textContent.includes('which moment')");
+    });
+    browser.until("document.querySelector('#timer')?.textContent === '15:00'");
+    browser.in_other_window(|other| {
+        other.until("document.getElementById('notes-ask').children.length === 0");
+        // 03 is planned from 0:56 to 1:06.
+        other.eval("location.hash = '#03/1'");
+        for (minutes, standing) in [(50, "6 min ahead"), (60, "on time"), (70, "4 min behind")] {
+            other.eval(&format!("sessionStorage.setItem('present-clock', '[{}, null]')", minutes * 60_000));
+            other.loading(|other| _ = other.call("Page.reload", json!({})));
+            other.eval("{ const plan = document.getElementById('plan'); plan.value = '180'; plan.dispatchEvent(new Event('change')); }");
+            other.until(&format!("document.getElementById('standing').textContent.startsWith('{standing}; planned from 56 to 66')"));
+        }
+    });
     assert_eq!(browser.wrong(), [""; 0]);
 }

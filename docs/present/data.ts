@@ -1,0 +1,111 @@
+// What the page shows. docs/present.rs writes it.
+
+export type Rect = [x: number, y: number, width: number, height: number];
+
+/** A line of code: whether it is new, and its pieces, of which some have changed. */
+export type Line = [kind: "same" | "mark" | "new" | "gone", pieces: [changed: boolean, text: string][]];
+
+interface Shown {
+  /** What the presenter says, in a few sentences. */
+  say: string;
+  /** What the presenter asks. */
+  ask: { question: string; answer: string }[];
+}
+
+/** An item of a program, or what it prints. */
+export interface Code extends Shown {
+  kind: "code";
+  file: string;
+  item: string;
+  part: string;
+  lines: Line[];
+}
+
+/** A picture, as far as the presenter has come. */
+export interface Picture extends Shown {
+  kind: "picture";
+  title: string;
+  /** The name of its file. */
+  picture: string;
+  /** The parts that have been shown; the last of them is the subject. Empty: all of it. */
+  seen: Rect[];
+  caption: string;
+  /** The section of the book. */
+  page: string;
+}
+
+/** Questions to the class. */
+export interface Questions extends Shown {
+  kind: "questions";
+  title: string;
+}
+
+/** An exercise, with a clock. */
+export interface Exercise extends Shown {
+  kind: "exercise";
+  id: string;
+  title: string;
+  /** Paragraphs of HTML. */
+  text: string;
+  minutes: number;
+  hints: string[];
+}
+
+export type Step = Code | Picture | Questions | Exercise;
+
+/** A stage, a case of the clinic, or a part of the theory. */
+export interface Part {
+  id: string;
+  /** How it is called before its title: "Stage 03". */
+  name: string;
+  title: string;
+  /** Its page in the book. */
+  page: string;
+  idea: string;
+  adds?: string;
+  /** The heading above the steps. */
+  parts: string;
+  steps: Step[];
+  kept: string[];
+}
+
+export interface Slot {
+  name: string;
+  title: string;
+  at: number;
+  minutes: number;
+}
+
+export interface Plan {
+  minutes: number;
+  slots: Slot[];
+}
+
+export interface Data {
+  parts: Part[];
+  /** The pictures, as SVG, by the names of their files. */
+  pictures: Record<string, string>;
+  plans: Plan[];
+}
+
+export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`the page has no element ${id}`);
+  return found as T;
+};
+
+export const data: Data = JSON.parse(byId("data").textContent ?? "");
+
+export function element(tag: string, name = "", ...children: (Node | string)[]): HTMLElement {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  made.append(...children);
+  return made;
+}
+
+export function link(href: string, ...children: (Node | string)[]): HTMLAnchorElement {
+  const made = document.createElement("a");
+  made.href = href;
+  made.append(...children);
+  return made;
+}

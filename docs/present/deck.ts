@@ -1,0 +1,247 @@
+// What an instructor projects, and in a second window what only the instructor sees. The two windows tell each other
+// where they are.
+
+import { Clock, minutes } from "./clock";
+import { byId, data, element, type Part, type Step } from "./data";
+import { isPresenter, presenter } from "./presenter";
+import { code, exercise, frame, picture, questions, title } from "./view";
+
+const parts = data.parts;
+// Where we are: a part and a step of it. Step 0 is its title.
+let part = parts[0];
+let step = 0;
+let all = false;
+let zoom = 1;
+
+const address = (part: Part, step: number) => `#${part.id}/${step}`;
+const now = (): Step | undefined => part.steps[step - 1];
+
+// The address is the state: whoever reloads, goes back or sends it sees the same.
+function read(): void {
+  const [id, nth] = location.hash.slice(1).split("/");
+  part = parts.find((part) => part.id === id) ?? parts[0];
+  step = Math.min(Math.max(Number(nth) || 0, 0), part.steps.length);
+  all = false;
+  show();
+  tell();
+}
+
+function go(part: Part, step: number): void {
+  location.replace(address(part, step));
+}
+
+function move(by: 1 | -1): void {
+  const other = parts[parts.indexOf(part) + by];
+  if (step + by >= 0 && step + by <= part.steps.length) go(part, step + by);
+  else if (other) go(other, by > 0 ? 0 : other.steps.length);
+}
+
+// The other window. A window keeps its opener when it is reloaded, and says hello to it; so an opener that is reloaded
+// finds its window again. Pages of the file system may not look into each other, but they may send messages.
+let other: Window | null = isPresenter ? window.opener : null;
+
+function tell(): void {
+  other?.postMessage({ deck: location.hash || address(part, step) }, "*");
+}
+
+addEventListener("message", ({ data: said, source }) => {
+  if (typeof said !== "object" || !said?.deck) return;
+  other = source as Window;
+  if (said.deck === "hello") tell();
+  else if (said.deck !== location.hash) location.replace(said.deck);
+});
+
+if (isPresenter) {
+  const hello = () => other?.postMessage({ deck: "hello" }, "*");
+  hello();
+  setInterval(hello, 1000);
+}
+
+function open(): void {
+  if (isPresenter) return;
+  other = window.open(location.href, "presenter", "popup,width=1100,height=800");
+}
+
+// The clock of an exercise.
+const timer = new Clock();
+let timed: Step | undefined;
+
+function tick(): void {
+  const at = now();
+  const shown = document.getElementById("timer");
+  if (!shown || at?.kind !== "exercise") return;
+  const left = at.minutes * 60_000 - timer.elapsed;
+  shown.textContent = minutes(left);
+  shown.classList.toggle("runs", timer.runs);
+  shown.classList.toggle("over", left < 0);
+}
+
+setInterval(tick, 250);
+
+function view(): HTMLElement[] {
+  const at = now();
+  switch (at?.kind) {
+    case "code":
+      return code(at, all);
+    case "picture":
+      return picture(at);
+    case "questions":
+      return questions(at);
+    case "exercise":
+      return exercise(at);
+    default:
+      return title(part);
+  }
+}
+
+function show(): void {
+  const at = now();
+  document.title = `${part.id} ${part.title}`;
+  byId<HTMLSelectElement>("stage").value = part.id;
+  byId("about").replaceChildren(element("b", "", part.title), " ", element("span", "", part.adds ?? ""));
+  byId("about").style.visibility = step ? "visible" : "hidden";
+  byId("count").textContent = `${step} / ${part.steps.length}`;
+  byId<HTMLAnchorElement>("page").href = at?.kind === "picture" ? at.page : part.page;
+  byId("view").replaceChildren(...view());
+  byId("view").className = `at-${at?.kind ?? "title"}`;
+  if (at?.kind === "exercise" && at !== timed) {
+    timed = at;
+    timer.reset();
+  }
+  tick();
+  fit();
+  if (isPresenter) presenter(part, step, parts);
+  const first = document.querySelector(".mark, .new, .gone");
+  window.scrollTo(0, 0);
+  if (first && first.getBoundingClientRect().bottom > innerHeight) first.scrollIntoView({ block: "center" });
+}
+
+// The largest letters in which the item fits the window, within what can be read and what looks well. Lines that are
+// still too long wrap, and the page scrolls down.
+function fit(): void {
+  const at = now();
+  if (at?.kind === "picture") frame(at);
+  const shown = document.querySelector<HTMLElement>(".code");
+  if (!shown) return;
+  const tab = Number(getComputedStyle(shown).tabSize);
+  const columns = (line: Element) =>
+    [...(line.textContent ?? "")].reduce((at, c) => (c === "\t" ? at + tab - (at % tab) : at + 1), 8);
+  const widest = Math.max(...[...shown.children].map(columns));
+  const nav = document.querySelector("nav")?.offsetHeight ?? 0;
+  const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
+  const fits = Math.min(shown.clientWidth / (widest * 0.61), height / (shown.children.length * 1.4));
+  const least = Math.max(innerWidth * 0.0157, 12);
+  const most = Math.max(innerWidth * 0.028, 14);
+  shown.style.fontSize = `${Math.min(Math.max(fits, least), most) * zoom}px`;
+}
+
+function theme(name: string): void {
+  document.documentElement.dataset.theme = name;
+  try {
+    localStorage.setItem("present-theme", name);
+  } catch {
+    // Then it is not remembered.
+  }
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const system = () => (dark.matches ? "dark" : "light");
+let remembered: string | null = null;
+try {
+  remembered = localStorage.getItem("present-theme");
+} catch {
+  // As above.
+}
+document.documentElement.dataset.theme = remembered ?? system();
+dark.addEventListener("change", () => {
+  document.documentElement.dataset.theme = system();
+});
+
+function enlarge(by: number): void {
+  zoom *= by;
+  fit();
+}
+
+function fullscreen(): void {
+  const done = document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen();
+  done.catch(() => {
+    // Then the window stays as it is.
+  });
+}
+
+const next = () => move(1);
+const back = () => move(-1);
+const help = () => byId<HTMLDialogElement>("keys").showModal();
+const keys: Record<string, () => void> = {
+  ArrowRight: next,
+  PageDown: next,
+  " ": next,
+  ArrowLeft: back,
+  PageUp: back,
+  Home: () => go(part, 0),
+  End: () => go(part, part.steps.length),
+  a: () => {
+    all = !all;
+    show();
+  },
+  t: () => {
+    timer.toggle();
+    tick();
+  },
+  p: open,
+  "+": () => enlarge(1.1),
+  "=": () => enlarge(1.1),
+  "-": () => enlarge(1 / 1.1),
+  d: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
+  f: fullscreen,
+  "?": help,
+};
+
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || byId<HTMLDialogElement>("keys").open) return;
+  const at = event.target as Element;
+  if (at.closest("select") || (at.closest("button, a") && event.key === " ")) return;
+  const chosen = parts.find((part) => part.id === `0${event.key}`);
+  const act = chosen ? () => go(chosen, 0) : Object.hasOwn(keys, event.key) && keys[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+let touched: Touch | null = null;
+addEventListener(
+  "touchstart",
+  (event) => {
+    touched = event.touches.length === 1 ? event.touches[0] : null;
+  },
+  { passive: true },
+);
+addEventListener(
+  "touchend",
+  (event) => {
+    if (!touched) return;
+    const end = event.changedTouches[0];
+    const across = end.clientX - touched.clientX;
+    const down = end.clientY - touched.clientY;
+    if (Math.abs(across) > 60 && Math.abs(across) > 2 * Math.abs(down)) move(across < 0 ? 1 : -1);
+  },
+  { passive: true },
+);
+
+for (const part of parts) {
+  const option = element("option", "", part.name || part.title) as HTMLOptionElement;
+  option.value = part.id;
+  byId("stage").append(option);
+}
+byId("stage").addEventListener("change", (event) => {
+  const select = event.target as HTMLSelectElement;
+  select.blur();
+  go(parts.find((part) => part.id === select.value) ?? parts[0], 0);
+});
+byId("next").addEventListener("click", next);
+byId("back").addEventListener("click", back);
+byId("help").addEventListener("click", help);
+byId("notes").addEventListener("click", open);
+addEventListener("hashchange", read);
+addEventListener("resize", fit);
+read();

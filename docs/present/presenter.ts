@@ -1,0 +1,68 @@
+// What only the instructor sees: where we are and what comes next, what to say and to ask, and the plan's clock.
+
+import { Clock, listPlans, minutes, standing } from "./clock";
+import { byId, data, element, type Part, type Step } from "./data";
+import { nameOf } from "./view";
+
+/** Whether this is the instructor's window. A window keeps its name when it is reloaded. */
+export const isPresenter = window.name === "presenter";
+
+const clock = new Clock();
+const CLOCK = "present-clock";
+let slot = "";
+
+/** Shows the notes of a step. */
+export function presenter(part: Part, step: number, parts: Part[]): void {
+  const at: Step | undefined = part.steps[step - 1];
+  slot = at?.kind === "exercise" ? at.id : part.id;
+  const following = part.steps[step];
+  const after = parts[parts.indexOf(part) + 1];
+  const inPart = following?.kind === "picture" ? following.caption : following && nameOf(following);
+  const next = inPart ?? (after ? `${after.name} ${after.title}` : "the end");
+  const asked = (at?.ask ?? []).map(({ question, answer }) =>
+    element("div", "ask", element("p", "question", question), element("p", "answer", answer)),
+  );
+  const stuck = at?.kind === "exercise" ? at.hints.map((hint) => element("p", "hint", hint)) : [];
+  byId("notes-now").textContent = at ? nameOf(at) : part.title;
+  byId("notes-next").textContent = next;
+  byId("notes-say").textContent = at ? at.say : part.idea;
+  byId("notes-ask").replaceChildren(...asked);
+  byId("notes-stuck").replaceChildren(...(stuck.length ? [element("h2", "", "If they are stuck")] : []), ...stuck);
+  tick();
+}
+
+function tick(): void {
+  const plan = data.plans.find((plan) => String(plan.minutes) === byId<HTMLSelectElement>("plan").value);
+  byId("clock").textContent = minutes(clock.elapsed);
+  byId("standing").textContent = plan ? standing(plan, slot, clock.elapsed / 60_000) : "";
+  byId("start").textContent = clock.runs ? "pause" : "start";
+}
+
+function changed(): void {
+  try {
+    sessionStorage.setItem(CLOCK, clock.save());
+  } catch {
+    // Then a reload begins anew.
+  }
+  tick();
+}
+
+if (isPresenter) {
+  document.body.classList.add("presenter");
+  listPlans();
+  try {
+    clock.restore(sessionStorage.getItem(CLOCK));
+  } catch {
+    // As above.
+  }
+  byId("start").addEventListener("click", () => {
+    clock.toggle();
+    changed();
+  });
+  byId("reset").addEventListener("click", () => {
+    clock.reset();
+    changed();
+  });
+  byId("plan").addEventListener("change", tick);
+  setInterval(tick, 500);
+}

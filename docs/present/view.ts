@@ -1,0 +1,137 @@
+// How a step looks.
+
+import {
+  type Code,
+  data,
+  type Exercise,
+  element,
+  link,
+  type Part,
+  type Picture,
+  type Questions,
+  type Step,
+} from "./data";
+
+// An item of more lines is folded: unchanged lines are shown only if they are so near a change.
+const LONG = 24;
+const CONTEXT = 3;
+
+const place = (step: Code) => step.file + (step.part === "lesson" ? "" : `, ${step.part}`);
+
+/** What a step is called in a list. */
+export function nameOf(step: Step): string {
+  switch (step.kind) {
+    case "code":
+      return step.item;
+    case "picture":
+      return step.title;
+    case "questions":
+      return step.title;
+    case "exercise":
+      return `${step.id} ${step.title}`;
+  }
+}
+
+/** The first page of a part: its idea, and its steps. */
+export function title(part: Part): HTMLElement[] {
+  const steps = part.steps.map((step, nth) => {
+    const name = step.kind === "code" ? element("code", "", step.item) : nameOf(step);
+    const shown = link(`#${part.id}/${nth + 1}`, name);
+    const where = step.kind === "code" ? place(step) : "";
+    return element("li", step.kind === "code" ? step.part : step.kind, shown, element("span", "file", where));
+  });
+  // The views of one picture are one entry.
+  const isNew = (_: HTMLElement, nth: number) => {
+    const [step, before] = [part.steps[nth], part.steps[nth - 1]];
+    return !(step.kind === "picture" && before?.kind === "picture" && step.title === before.title);
+  };
+  const kept = part.kept.length ? [element("p", "kept", `As before: ${part.kept.join(", ")}`)] : [];
+  return [
+    element("h1", "", part.name ? `${part.name}: ${part.title}` : part.title),
+    element("p", "idea", part.idea),
+    element("h2", "", part.parts),
+    element("ul", "", ...steps.filter(isNew)),
+    ...kept,
+  ];
+}
+
+/** An item of a program; `all` shows the lines far from a change, too. */
+export function code(step: Code, all: boolean): HTMLElement[] {
+  const lines = step.lines;
+  const has = (kind: string) => lines.some(([other]) => other === kind);
+  const whole = all || lines.length <= LONG || lines.every(([kind]) => kind === "same");
+  const near = (nth: number) =>
+    lines.slice(Math.max(nth - CONTEXT, 0), nth + CONTEXT + 1).some(([kind]) => kind !== "same");
+  const shown = element("div", "code");
+  for (let nth = 0; nth < lines.length; nth++) {
+    let end = nth;
+    while (!whole && end < lines.length && !near(end)) end++;
+    if (end > nth + 1) {
+      const fold = `${end - nth}${has("mark") ? " more lines" : " lines as before"}`;
+      shown.append(element("div", "fold", fold));
+      nth = end - 1;
+      continue;
+    }
+    const [kind, pieces] = lines[nth];
+    const mixed = pieces.some(([changed]) => !changed);
+    const words = pieces.map(([changed, text]) => element("span", changed && mixed ? "word" : "", text));
+    const line = element("div", kind, ...words);
+    line.dataset.sign = { same: "", mark: "\u2192", new: "+", gone: "\u2212" }[kind];
+    if (!pieces.length) line.append("\u200b");
+    shown.append(line);
+  }
+  const heading = element("h2", step.part, element("code", "item", step.item), element("span", "file", place(step)));
+  return [heading, shown];
+}
+
+// Where the picture stood at the step before, to move on from there.
+let stood = { picture: "", transform: "" };
+
+/** A picture as wide as the window. What has not come yet is covered. */
+export function picture(step: Picture): HTMLElement[] {
+  const card = element("div", "picture");
+  card.innerHTML = data.pictures[step.picture];
+  if (stood.picture === step.picture) card.style.transform = stood.transform;
+  const svg = card.querySelector("svg");
+  // Some pictures have a style for the book's page.
+  svg?.removeAttribute("style");
+  if (svg && step.seen.length) {
+    const { width, height } = svg.viewBox.baseVal;
+    const cover = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    const holes = step.seen.map(([x, y, w, h]) => `M${x} ${y}h${w}v${h}h${-w}z`);
+    cover.setAttribute("d", `M0 0h${width}v${height}h${-width}z${holes.join("")}`);
+    cover.setAttribute("fill-rule", "evenodd");
+    cover.setAttribute("class", "cover");
+    svg.append(cover);
+  }
+  return [element("h2", "", step.title), element("div", "frame", card), element("p", "caption", step.caption)];
+}
+
+/** Moves a picture that is higher than the window, so that what it shows now is in the middle. */
+export function frame(step: Picture): void {
+  const box = document.querySelector<HTMLElement>(".frame");
+  const card = document.querySelector<HTMLElement>(".frame .picture");
+  const svg = card?.querySelector("svg");
+  if (!box || !card || !svg) return;
+  const { width, height } = svg.viewBox.baseVal;
+  const scale = box.clientWidth / width;
+  const [, y, , h] = step.seen.at(-1) ?? [0, 0, width, height];
+  const most = Math.max(height * scale - box.clientHeight, 0);
+  const top = Math.min(Math.max((y + h / 2) * scale - box.clientHeight / 2, 0), most);
+  card.style.transform = `translateY(${-top}px)`;
+  stood = { picture: step.picture, transform: card.style.transform };
+}
+
+export function questions(step: Questions): HTMLElement[] {
+  const asked = step.ask.map(({ question }) => element("p", "question", question));
+  return [element("h2", "", step.title), ...asked];
+}
+
+export function exercise(step: Exercise): HTMLElement[] {
+  const text = element("div", "text");
+  text.innerHTML = step.text;
+  const clock = element("p", "timer");
+  clock.id = "timer";
+  const heading = element("h2", "", `Exercise ${step.id}: ${step.title}`);
+  return [heading, text, clock];
+}

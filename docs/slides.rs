@@ -1,0 +1,145 @@
+//! The slides of the projector's view: pictures of the book, which build up step by step. `docs/slides/README.md`
+//! explains the format.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Error, OrCause, Result};
+
+/// Some slides that belong together: a part of the theory, or those of a stage.
+#[derive(Debug, Default)]
+pub struct Part {
+    /// The slot in the plans, such as `bpf`, or the stage, such as `03`.
+    pub id: String,
+    /// Its title.
+    pub title: String,
+    /// Its slides.
+    pub slides: Vec<Slide>,
+}
+
+/// A picture, and what to say about it.
+#[derive(Debug, Default)]
+pub struct Slide {
+    /// Its title.
+    pub title: String,
+    /// The picture's file in `docs/src`.
+    pub picture: String,
+    /// The section of the book, such as `load.md#build-from-c-to-an-object`.
+    pub link: String,
+    /// What is shown, step by step.
+    pub steps: Vec<Step>,
+    /// What the presenter says.
+    pub say: String,
+    /// What the presenter asks, with the answer to expect.
+    pub ask: Vec<[String; 2]>,
+}
+
+/// What a step uncovers.
+#[derive(Debug)]
+pub struct Step {
+    /// From the left, from the top, width and height, in the picture's own units; or everything.
+    pub area: Option<[f64; 4]>,
+    /// The sentence below the picture.
+    pub caption: String,
+}
+
+/// All parts of all files in `docs/slides`.
+///
+/// # Errors
+/// If a line can't be understood, or a slide lacks something.
+pub fn all(root: &Path) -> Result<Vec<Part>> {
+    let folder = root.join("docs/slides");
+    let cannot = || format!("cannot read {}", folder.display());
+    let entries = fs::read_dir(&folder).or_cause(cannot())?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|file| !file.ends_with("README.md"));
+    files.sort();
+    let mut parts = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).or_cause(cannot())?;
+        let wrong = |error: Error| {
+            Error::new(format!("{} has a wrong slide", file.display()))
+                .evidence(error)
+                .fix("docs/slides/README.md explains the format")
+        };
+        parts.extend(parse(&text).map_err(wrong)?);
+    }
+    Ok(parts)
+}
+
+fn parse(text: &str) -> Result<Vec<Part>> {
+    let mut parts: Vec<Part> = Vec::new();
+    for block in text.split("\n\n").map(str::trim).filter(|block| !block.is_empty()) {
+        if let Some(heading) = block.strip_prefix("# ") {
+            let (id, title) = heading.split_once(": ").unwrap_or((heading, ""));
+            parts.push(Part { id: id.to_owned(), title: title.to_owned(), slides: Vec::new() });
+            continue;
+        }
+        let part = parts.last_mut().ok_or_else(|| wrong("it begins without a part", block))?;
+        if let Some(title) = block.strip_prefix("## ") {
+            part.slides.push(Slide { title: title.to_owned(), ..Slide::default() });
+            continue;
+        }
+        let slide = part.slides.last_mut().ok_or_else(|| wrong("a part begins without a slide", block))?;
+        let line = block.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(say) = line.strip_prefix("Say: ") {
+            slide.say = say.to_owned();
+        } else if let Some(asked) = line.strip_prefix("Ask: ") {
+            let (question, answer) =
+                asked.split_once(" Answer: ").ok_or_else(|| wrong("no answer", block))?;
+            slide.ask.push([question.to_owned(), answer.to_owned()]);
+        } else if let Some(picture) = line.strip_prefix("![](") {
+            let (picture, link) = picture.split_once(") ").ok_or_else(|| wrong("no link", block))?;
+            slide.picture = picture.to_owned();
+            let link = link.split_once("](").and_then(|(_, link)| link.strip_suffix(')'));
+            slide.link = link.ok_or_else(|| wrong("no link", block))?.to_owned();
+        } else {
+            for line in block.split("\n- ").map(|line| line.trim_start_matches("- ")) {
+                slide.steps.push(step(line)?);
+            }
+        }
+    }
+    for slide in parts.iter().flat_map(|part| &part.slides) {
+        let has_all = !slide.picture.is_empty() && !slide.steps.is_empty() && !slide.say.is_empty();
+        if !has_all || slide.ask.is_empty() {
+            return Err(Error::new("a slide lacks its picture, its steps, what to say, or a question")
+                .evidence(&slide.title));
+        }
+    }
+    Ok(parts)
+}
+
+fn step(line: &str) -> Result<Step> {
+    let (area, caption) = line.split_once(": ").ok_or_else(|| wrong("a step without a sentence", line))?;
+    let numbers: Vec<f64> = area.split_whitespace().map_while(|number| number.parse().ok()).collect();
+    let area = match (<[f64; 4]>::try_from(numbers), area) {
+        (Ok(area), _) => Some(area),
+        (Err(_), "all") => None,
+        _ => return Err(wrong("a step needs four numbers, or the word all", line)),
+    };
+    Ok(Step { area, caption: caption.split_whitespace().collect::<Vec<_>>().join(" ") })
+}
+
+fn wrong(what: &str, block: &str) -> Error {
+    Error::new(what).evidence(block)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slide_needs_everything() {
+        let whole = "# bpf: BPF\n\n## A\n\n![](a.svg) [A](a.md#a)\n\n- 0 0 9 9: One.\n- all: Two.\n\nSay: S.\n\n\
+                     Ask: Q? Answer: A.\n";
+        let parts = parse(whole).unwrap();
+        let slide = &parts[0].slides[0];
+        assert_eq!((parts[0].id.as_str(), slide.link.as_str()), ("bpf", "a.md#a"));
+        assert_eq!(slide.steps[0].area, Some([0.0, 0.0, 9.0, 9.0]));
+        assert_eq!((slide.steps[1].area, slide.steps[1].caption.as_str()), (None, "Two."));
+        for lacking in ["Say: S.\n", "Ask: Q? Answer: A.", "- 0 0 9 9: One.\n- all: Two.\n"] {
+            parse(&whole.replace(lacking, "")).unwrap_err();
+        }
+        parse(&whole.replace("0 0 9 9", "0 0 9")).unwrap_err();
+    }
+}
