@@ -30,7 +30,7 @@ const SIZES: [&str; 2] = ["A4", "Letter"];
 /// If a source can't be read, or there is no Chromium.
 pub fn all(workbook: &Workbook, book: &Path, folder: &Path) -> Result<()> {
     let handouts = [
-        ("seat-card", include_str!("print/seat-card.md").to_owned()),
+        ("seat-card", chapter(workbook, "seat-card.md")?),
         ("glossary", glossary(workbook)?),
         ("exercises", exercises(workbook)?),
         ("plans", plans(workbook)?),
@@ -55,6 +55,11 @@ pub fn all(workbook: &Workbook, book: &Path, folder: &Path) -> Result<()> {
         print_text(folder.display())?;
     }
     Ok(())
+}
+
+fn chapter(workbook: &Workbook, file: &str) -> Result<String> {
+    let path = workbook.root.join("docs/src").join(file);
+    fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))
 }
 
 /// A page for Chromium. Links lead nowhere on paper, so only their text stays.
@@ -90,8 +95,7 @@ fn unbroken(code: &str) -> Vec<Event<'static>> {
 
 /// The glossary, a paragraph for each entry, without the links at its end.
 fn glossary(workbook: &Workbook) -> Result<String> {
-    let path = workbook.root.join("docs/src/glossary.md");
-    let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
+    let text = chapter(workbook, "glossary.md")?;
     let entries = text.split("\n### ").skip(1).map(|entry| {
         let (term, meaning) = entry.trim_end().split_once('\n').unwrap_or((entry, ""));
         format!("\n**{term}:** {}\n", without_last_links(meaning))
@@ -136,8 +140,7 @@ fn without_details(text: &str) -> String {
 
 /// The plans, each with its own heading.
 fn plans(workbook: &Workbook) -> Result<String> {
-    let path = workbook.root.join("docs/src/plans.md");
-    let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
+    let text = chapter(workbook, "plans.md")?;
     let plans = text
         .split("\n## ")
         .filter(|section| section.lines().next().is_some_and(|heading| heading.ends_with(" minutes")));
