@@ -30,7 +30,7 @@ pub fn page(workbook: &Workbook) -> Result<String> {
     let longest = plans.iter().max_by_key(|plan| plan.minutes).map_or(&[][..], |plan| &plan.slots);
     let theory = |id: &str| slides.iter().find(|part| part.id == id && !part.title.is_empty());
     let mut parts = Vec::new();
-    let mut stages = workbook.stages.iter().peekable();
+    let mut stages = workbook.stages.iter().chain(&workbook.tools).peekable();
     // In the order of the longest plan, so that an instructor only goes on. It leaves out some stages.
     for slot in longest {
         let number = slot.name.parse::<u32>().ok();
@@ -122,7 +122,10 @@ fn of_stage(
     let lesson = workbook.parent(stage).map_or_else(|_| Vec::new(), |parent| workbook.lesson(parent, stage));
     let Reading { lesson, bookkeeping } = Reading::of(&files, &lesson);
     let number = format!("{:02}", stage.number);
-    let change = plain(&explanation(&directives::section_of(stage, "The change")?));
+    // A tool is not compared with another stage.
+    let is_tool = workbook.tools.iter().any(|tool| tool.number == stage.number);
+    let section = if is_tool { "The idea" } else { "The change" };
+    let change = plain(&explanation(&directives::section_of(stage, section)?));
     let steps = |files: &[FileDiff], part: &str, say: &str| -> Vec<Value> {
         let items = files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
         // Comments are not part of the lesson.
@@ -156,7 +159,7 @@ fn of_stage(
     });
     let mut all = vec![run(workbook, stage, &plain(&notes))?];
     all.extend(slides.iter().flat_map(|slide| of_slide(slide)));
-    all.extend(changes);
+    all.extend(changes.into_iter().filter(|_| !is_tool));
     all.push(json!({
         "kind": "questions", "title": "Questions", "ask": asked(&questions),
         "say": "Wait for answers before you give one.",
@@ -170,11 +173,12 @@ fn of_stage(
         "idea": format!("Adds {}.", stage.adds),
         "adds": format!("adds {}", stage.adds),
         "parts": match stage.parent {
+            _ if is_tool => "Run it, and see the picture".to_owned(),
             Some(parent) => format!("Run it, see the picture, and see what changes from stage {parent:02}"),
             None => "Run it, see the picture, and read the first program".to_owned(),
         },
         "steps": all,
-        "kept": kept.collect::<Vec<_>>(),
+        "kept": kept.filter(|_| !is_tool).collect::<Vec<_>>(),
     }))
 }
 
@@ -183,7 +187,12 @@ fn run(workbook: &Workbook, stage: &Stage, notes: &str) -> Result<Value> {
     let output = record::of(stage)?;
     let before = workbook.parent(stage).map_or_else(|_| Ok(output.clone()), |parent| record::of(parent))?;
     let known: BTreeSet<_> = words(&before).collect();
+    // Fewer columns make larger letters.
+    let indents =
+        output.lines().map(|line| line.len() - line.trim_start().len()).filter(|indent| *indent > 0);
+    let indent = " ".repeat(indents.min().unwrap_or(0));
     let line = |line: &str| {
+        let line = line.strip_prefix(&indent).unwrap_or(line);
         let is_new = words(line).any(|word| !known.contains(word));
         json!([if is_new { "mark" } else { "same" }, [[false, line]]])
     };
@@ -193,10 +202,13 @@ fn run(workbook: &Workbook, stage: &Stage, notes: &str) -> Result<Value> {
     }))
 }
 
-/// The words of an output, without numbers, and without names such as that in `bio=0xff...`.
+/// The words that a program prints, without the task in front of them, without numbers, and without names such as that in
+/// `bio=0xff...`.
 fn words(output: &str) -> impl Iterator<Item = &str> {
     let is_end = |c: char| !c.is_alphanumeric() && c != '_';
-    let named = output.split_inclusive(is_end).filter(|word| !word.ends_with('='));
+    let texts =
+        output.lines().map(|line| line.split_once("bpf_trace_printk:").map_or(line, |(_, text)| text));
+    let named = texts.flat_map(move |text| text.split_inclusive(is_end)).filter(|word| !word.ends_with('='));
     named
         .map(move |word| word.trim_end_matches(is_end))
         .filter(|word| !word.is_empty() && !word.contains(|c: char| c.is_numeric()))

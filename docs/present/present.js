@@ -1,4 +1,4 @@
-// npm run build made this from 6e5abf06
+// npm run build made this from b8b0d845
 "use strict";
 (() => {
   // data.ts
@@ -78,7 +78,7 @@
   // view.ts
   var LONG = 24;
   var CONTEXT = 3;
-  var place = (step2) => step2.file + (step2.part === "lesson" ? "" : `, ${step2.part}`);
+  var place = (step2) => step2.file + (["lesson", "run"].includes(step2.part) ? "" : `, ${step2.part}`);
   function nameOf(step2) {
     switch (step2.kind) {
       case "code":
@@ -137,6 +137,11 @@
     const heading = element("h2", step2.part, element("code", "item", step2.item), element("span", "file", place(step2)));
     return [heading, shown];
   }
+  function svgElement(tag, attributes) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    return made;
+  }
   var stood = { picture: "", transform: "" };
   function picture(step2) {
     const card = element("div", "picture");
@@ -146,12 +151,14 @@
     svg?.removeAttribute("style");
     if (svg && step2.seen.length) {
       const { width, height } = svg.viewBox.baseVal;
-      const cover = document.createElementNS("http://www.w3.org/2000/svg", "path");
-      const holes = step2.seen.map(([x, y, w, h]) => `M${x} ${y}h${w}v${h}h${-w}z`);
-      cover.setAttribute("d", `M0 0h${width}v${height}h${-width}z${holes.join("")}`);
-      cover.setAttribute("fill-rule", "evenodd");
-      cover.setAttribute("class", "cover");
-      svg.append(cover);
+      const all2 = { width: String(width), height: String(height) };
+      const mask = svgElement("mask", { id: "seen" });
+      mask.append(svgElement("rect", { ...all2, fill: "white" }));
+      for (const [x, y, w, h] of step2.seen) {
+        const area = { x: String(x), y: String(y), width: String(w), height: String(h) };
+        mask.append(svgElement("rect", { ...area, fill: "black" }));
+      }
+      svg.append(mask, svgElement("rect", { ...all2, mask: "url(#seen)", class: "cover" }));
     }
     return [element("h2", "", step2.title), element("div", "frame", card), element("p", "caption", step2.caption)];
   }

@@ -16,7 +16,7 @@ import {
 const LONG = 24;
 const CONTEXT = 3;
 
-const place = (step: Code) => step.file + (step.part === "lesson" ? "" : `, ${step.part}`);
+const place = (step: Code) => step.file + (["lesson", "run"].includes(step.part) ? "" : `, ${step.part}`);
 
 /** What a step is called in a list. */
 export function nameOf(step: Step): string {
@@ -84,6 +84,12 @@ export function code(step: Code, all: boolean): HTMLElement[] {
   return [heading, shown];
 }
 
+function svgElement(tag: string, attributes: Record<string, string>): SVGElement {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
 // Where the picture stood at the step before, to move on from there.
 let stood = { picture: "", transform: "" };
 
@@ -97,12 +103,14 @@ export function picture(step: Picture): HTMLElement[] {
   svg?.removeAttribute("style");
   if (svg && step.seen.length) {
     const { width, height } = svg.viewBox.baseVal;
-    const cover = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    const holes = step.seen.map(([x, y, w, h]) => `M${x} ${y}h${w}v${h}h${-w}z`);
-    cover.setAttribute("d", `M0 0h${width}v${height}h${-width}z${holes.join("")}`);
-    cover.setAttribute("fill-rule", "evenodd");
-    cover.setAttribute("class", "cover");
-    svg.append(cover);
+    const all = { width: String(width), height: String(height) };
+    const mask = svgElement("mask", { id: "seen" });
+    mask.append(svgElement("rect", { ...all, fill: "white" }));
+    for (const [x, y, w, h] of step.seen) {
+      const area = { x: String(x), y: String(y), width: String(w), height: String(h) };
+      mask.append(svgElement("rect", { ...area, fill: "black" }));
+    }
+    svg.append(mask, svgElement("rect", { ...all, mask: "url(#seen)", class: "cover" }));
   }
   return [element("h2", "", step.title), element("div", "frame", card), element("p", "caption", step.caption)];
 }
