@@ -125,20 +125,18 @@ fn of_stage(
     // A tool is not compared with another stage.
     let is_tool = workbook.tools.iter().any(|tool| tool.number == stage.number);
     let section = if is_tool { "The idea" } else { "The change" };
-    let change = plain(&explanation(&directives::section_of(stage, section)?));
-    let steps = |files: &[FileDiff], part: &str, say: &str| -> Vec<Value> {
+    let change = paragraphs(&explanation(&directives::section_of(stage, section)?));
+    let steps = |files: &[FileDiff], part: &str| -> Vec<Value> {
         let items = files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
         // Comments are not part of the lesson.
         items
             .filter(|(_, item)| item.is_changed_code())
-            .map(|(file, item)| step(file, item, part, say))
+            .map(|(file, item)| step(file, item, part, &about(item, &change)))
             .collect()
     };
     // In the first stage, everything is the lesson.
     let rest = if stage.parent.is_some() { "bookkeeping" } else { "lesson" };
-    let say_rest =
-        if stage.parent.is_some() { "This is bookkeeping: counters, options, the report." } else { &change };
-    let changes = [steps(&lesson, "lesson", &change), steps(&bookkeeping, rest, say_rest)].concat();
+    let changes = [steps(&lesson, "lesson"), steps(&bookkeeping, rest)].concat();
     let items = files.iter().flat_map(|file| &file.items);
     let kept = items.filter(|item| !item.is_changed()).map(|item| item.name.as_str());
     let notes = directives::notes_of(stage)?;
@@ -180,6 +178,50 @@ fn of_stage(
         "steps": all,
         "kept": kept.filter(|_| !is_tool).collect::<Vec<_>>(),
     }))
+}
+
+/// A paragraph as plain text, and the code that it names.
+type Paragraph = (String, Vec<String>);
+
+/// The paragraphs of an explanation.
+fn paragraphs(markdown: &str) -> Vec<Paragraph> {
+    let mut paragraphs = vec![Paragraph::default()];
+    for event in new_cmark_parser(markdown, &MarkdownOptions::default()) {
+        let Some((text, code)) = paragraphs.last_mut() else { break };
+        match event {
+            Event::Text(part) => text.push_str(&part),
+            Event::Code(part) => {
+                text.push_str(&part);
+                code.push(part.trim_end_matches("()").to_owned());
+            }
+            Event::SoftBreak => text.push(' '),
+            Event::Start(Tag::Paragraph | Tag::Item) if !text.is_empty() => {
+                paragraphs.push(Paragraph::default());
+            }
+            _ => {}
+        }
+    }
+    paragraphs
+}
+
+/// What the page says about an item: the paragraphs that name it, or else the one that names most of what it changes.
+fn about(item: &Item, explanation: &[Paragraph]) -> String {
+    const MOST: usize = 2;
+    if ["use", "bpf", "#include"].contains(&&*item.name) {
+        return "Imports: nothing to explain.".to_owned();
+    }
+    let is_named =
+        |(_, code): &&Paragraph| item.name.split([',', ' ']).any(|name| code.iter().any(|code| code == name));
+    let named: Vec<_> =
+        explanation.iter().filter(is_named).take(MOST).map(|(text, _)| text.as_str()).collect();
+    if !named.is_empty() {
+        return named.join("\n");
+    }
+    let changed: String =
+        item.lines.iter().filter(|line| line.kind != Kind::Same).map(diff::Line::text).collect();
+    let count = |(_, code): &&Paragraph| code.iter().filter(|code| changed.contains(code.as_str())).count();
+    // Of several, the first.
+    explanation.iter().rev().max_by_key(count).map_or_else(String::new, |(text, _)| text.clone())
 }
 
 /// The recorded run. Marked are the lines with a word that its parent does not print.
