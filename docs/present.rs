@@ -204,24 +204,21 @@ fn paragraphs(markdown: &str) -> Vec<Paragraph> {
     paragraphs
 }
 
-/// What the page says about an item: the paragraphs that name it, or else the one that names most of what it changes.
+/// What the page says about an item: the first paragraph that names it, and the one that names most of what it changes.
 fn about(item: &Item, explanation: &[Paragraph]) -> String {
-    const MOST: usize = 2;
     if ["use", "bpf", "#include"].contains(&&*item.name) {
         return "Imports: nothing to explain.".to_owned();
-    }
-    let is_named =
-        |(_, code): &&Paragraph| item.name.split([',', ' ']).any(|name| code.iter().any(|code| code == name));
-    let named: Vec<_> =
-        explanation.iter().filter(is_named).take(MOST).map(|(text, _)| text.as_str()).collect();
-    if !named.is_empty() {
-        return named.join("\n");
     }
     let changed: String =
         item.lines.iter().filter(|line| line.kind != Kind::Same).map(diff::Line::text).collect();
     let count = |(_, code): &&Paragraph| code.iter().filter(|code| changed.contains(code.as_str())).count();
     // Of several, the first.
-    explanation.iter().rev().max_by_key(count).map_or_else(String::new, |(text, _)| text.clone())
+    let best = explanation.iter().rev().max_by_key(count);
+    let names: Vec<_> = item.name.split([',', ' ']).collect();
+    let named = explanation.iter().find(|(_, code)| code.iter().any(|code| names.contains(&code.as_str())));
+    let named = named.filter(|named| Some(*named) != best);
+    let told: Vec<_> = named.into_iter().chain(best).map(|(text, _)| text.as_str()).collect();
+    told.join("\n")
 }
 
 /// The recorded run. Marked are the lines with a word that its parent does not print.
