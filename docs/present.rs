@@ -1,6 +1,7 @@
 //! The view for a projector: slides, what each stage changes, one item at a time, and each case of the verifier clinic
 //! in three steps. It is a single file that needs nothing else. Its scripts and its style are in `docs/present`.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -204,21 +205,24 @@ fn paragraphs(markdown: &str) -> Vec<Paragraph> {
     paragraphs
 }
 
-/// What the page says about an item: the first paragraph that names it, and the one that names most of what it changes.
+/// What the page says about an item: the first paragraph that names it, and the two that name most of what it changes.
 fn about(item: &Item, explanation: &[Paragraph]) -> String {
     if ["use", "bpf", "#include"].contains(&&*item.name) {
         return "Imports: nothing to explain.".to_owned();
     }
     let changed: String =
         item.lines.iter().filter(|line| line.kind != Kind::Same).map(diff::Line::text).collect();
-    let count = |(_, code): &&Paragraph| code.iter().filter(|code| changed.contains(code.as_str())).count();
-    // Of several, the first.
-    let best = explanation.iter().rev().max_by_key(count);
+    let count = |code: &[String]| code.iter().filter(|code| changed.contains(code.as_str())).count();
     let names: Vec<_> = item.name.split([',', ' ']).collect();
-    let named = explanation.iter().find(|(_, code)| code.iter().any(|code| names.contains(&code.as_str())));
-    let named = named.filter(|named| Some(*named) != best);
-    let told: Vec<_> = named.into_iter().chain(best).map(|(text, _)| text.as_str()).collect();
-    told.join("\n")
+    let is_named = |code: &[String]| code.iter().any(|code| names.contains(&code.as_str()));
+    let mut by_count: Vec<_> = explanation.iter().enumerate().collect();
+    by_count.sort_by_key(|(_, (_, code))| Reverse(count(code)));
+    let mut told: Vec<_> = by_count.into_iter().take(2).filter(|(_, (_, code))| count(code) > 0).collect();
+    told.extend(explanation.iter().enumerate().find(|(_, (_, code))| is_named(code)));
+    told.sort_by_key(|(nth, _)| *nth);
+    told.dedup_by_key(|(nth, _)| *nth);
+    let told: Vec<_> = told.into_iter().map(|(_, (text, _))| text.as_str()).collect();
+    if told.is_empty() { "The page says nothing about this change.".to_owned() } else { told.join("\n") }
 }
 
 /// The recorded run. Marked are the lines with a word that its parent does not print.
