@@ -184,7 +184,11 @@ fn below(workbook: &Workbook, path: &str) -> Result<PathBuf> {
     found.ok_or_else(|| Error::new(format!("there is no file {path}")))
 }
 
-fn read(path: &Path) -> Result<String> {
+/// The text of a file.
+///
+/// # Errors
+/// If it can't be read.
+pub fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).or_cause(format!("cannot read {}", path.display()))
 }
 

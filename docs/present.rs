@@ -164,6 +164,7 @@ fn of_stage(
         "say": "Wait for answers before you give one.",
     }));
     all.extend(exercises);
+    all.extend(cases_of(workbook, stage)?);
     Ok(json!({
         "id": number,
         "name": format!("Stage {number}"),
@@ -179,6 +180,21 @@ fn of_stage(
         "steps": all,
         "kept": kept.filter(|_| !is_tool).collect::<Vec<_>>(),
     }))
+}
+
+/// The cases of the clinic to which the stage's page links.
+fn cases_of(workbook: &Workbook, stage: &Stage) -> Result<Vec<Value>> {
+    let readme = directives::read(&stage.folder.join("README.md"))?;
+    let numbers: BTreeSet<_> =
+        readme.split("/clinic/").skip(1).filter_map(|rest| rest.split('-').next()).collect();
+    let case = |number: &&str| {
+        let case = clinic::find(workbook, number)?;
+        Ok(json!({
+            "kind": "case", "id": format!("case-{}", case.number()), "title": case.title,
+            "text": html_of(&case.mistake), "say": plain(&case.text), "ask": [],
+        }))
+    };
+    numbers.iter().map(case).collect()
 }
 
 /// A paragraph as plain text, and the code that it names.

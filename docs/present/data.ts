@@ -51,7 +51,17 @@ export interface Exercise extends Shown {
   hints: string[];
 }
 
-export type Step = Code | Picture | Questions | Exercise;
+/** A case of the clinic that fits the stage. */
+export interface Case extends Shown {
+  kind: "case";
+  /** The part that shows it. */
+  id: string;
+  title: string;
+  /** Paragraphs of HTML. */
+  text: string;
+}
+
+export type Step = Code | Picture | Questions | Exercise | Case;
 
 /** A stage, a case of the clinic, or a part of the theory. */
 export interface Part {

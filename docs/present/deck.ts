@@ -4,7 +4,7 @@
 import { Clock, minutes } from "./clock";
 import { byId, data, element, type Part, type Step } from "./data";
 import { isPresenter, presenter } from "./presenter";
-import { code, exercise, frame, picture, questions, title } from "./view";
+import { clinicCase, code, exercise, frame, picture, questions, title } from "./view";
 
 const parts = data.parts;
 // Where we are: a part and a step of it. Step 0 is its title.
@@ -23,7 +23,8 @@ function read(): void {
   step = Math.min(Math.max(Number(nth) || 0, 0), part.steps.length);
   all = false;
   show();
-  tell();
+  if (location.hash !== sent) tell();
+  sent = "";
 }
 
 function go(part: Part, step: number): void {
@@ -39,6 +40,8 @@ function move(by: 1 | -1): void {
 // The other window. A window keeps its opener when it is reloaded, and says hello to it; so an opener that is reloaded
 // finds its window again. Pages of the file system may not look into each other, but they may send messages.
 let other: Window | null = isPresenter ? window.opener : null;
+// Where the other window has sent us. It need not hear of it again: an answer that comes late would send it back.
+let sent = "";
 
 function tell(): void {
   other?.postMessage({ deck: location.hash || address(part, step) }, "*");
@@ -48,7 +51,10 @@ addEventListener("message", ({ data: said, source }) => {
   if (typeof said !== "object" || !said?.deck) return;
   other = source as Window;
   if (said.deck === "hello") tell();
-  else if (said.deck !== location.hash) location.replace(said.deck);
+  else if (said.deck !== location.hash) {
+    sent = said.deck;
+    location.replace(sent);
+  }
 });
 
 if (isPresenter) {
@@ -89,6 +95,8 @@ function view(): HTMLElement[] {
       return questions(at);
     case "exercise":
       return exercise(at);
+    case "case":
+      return clinicCase(at);
     default:
       return title(part);
   }

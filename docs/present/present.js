@@ -1,4 +1,4 @@
-// npm run build made this from b8b0d845
+// npm run build made this from b8b47d93
 "use strict";
 (() => {
   // data.ts
@@ -87,6 +87,8 @@
         return step2.title;
       case "questions":
         return step2.title;
+      case "case":
+        return `The verifier clinic: ${step2.title}`;
       case "exercise":
         return `${step2.id} ${step2.title}`;
     }
@@ -179,6 +181,11 @@
     const asked = step2.ask.map(({ question }) => element("p", "question", question));
     return [element("h2", "", step2.title), ...asked];
   }
+  function clinicCase(step2) {
+    const text = element("div", "text");
+    text.innerHTML = step2.text;
+    return [element("h2", "", nameOf(step2)), text, element("p", "question", link(`#${step2.id}/1`, "the program"))];
+  }
   function exercise(step2) {
     const text = element("div", "text");
     text.innerHTML = step2.text;
@@ -257,7 +264,8 @@
     step = Math.min(Math.max(Number(nth) || 0, 0), part.steps.length);
     all = false;
     show();
-    tell();
+    if (location.hash !== sent) tell();
+    sent = "";
   }
   function go(part2, step2) {
     location.replace(address(part2, step2));
@@ -268,6 +276,7 @@
     else if (other2) go(other2, by > 0 ? 0 : other2.steps.length);
   }
   var other = isPresenter ? window.opener : null;
+  var sent = "";
   function tell() {
     other?.postMessage({ deck: location.hash || address(part, step) }, "*");
   }
@@ -275,7 +284,10 @@
     if (typeof said !== "object" || !said?.deck) return;
     other = source;
     if (said.deck === "hello") tell();
-    else if (said.deck !== location.hash) location.replace(said.deck);
+    else if (said.deck !== location.hash) {
+      sent = said.deck;
+      location.replace(sent);
+    }
   });
   if (isPresenter) {
     const hello = () => other?.postMessage({ deck: "hello" }, "*");
@@ -309,6 +321,8 @@
         return questions(at);
       case "exercise":
         return exercise(at);
+      case "case":
+        return clinicCase(at);
       default:
         return title(part);
     }

@@ -1,6 +1,7 @@
 // How a step looks.
 
 import {
+  type Case,
   type Code,
   data,
   type Exercise,
@@ -27,6 +28,8 @@ export function nameOf(step: Step): string {
       return step.title;
     case "questions":
       return step.title;
+    case "case":
+      return `The verifier clinic: ${step.title}`;
     case "exercise":
       return `${step.id} ${step.title}`;
   }
@@ -133,6 +136,13 @@ export function frame(step: Picture): void {
 export function questions(step: Questions): HTMLElement[] {
   const asked = step.ask.map(({ question }) => element("p", "question", question));
   return [element("h2", "", step.title), ...asked];
+}
+
+/** A case, and the way to it. Who has seen it comes back with the list of parts, or with the browser's back. */
+export function clinicCase(step: Case): HTMLElement[] {
+  const text = element("div", "text");
+  text.innerHTML = step.text;
+  return [element("h2", "", nameOf(step)), text, element("p", "question", link(`#${step.id}/1`, "the program"))];
 }
 
 export function exercise(step: Exercise): HTMLElement[] {
