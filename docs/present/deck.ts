@@ -16,19 +16,26 @@ let zoom = 1;
 const address = (part: Part, step: number) => `#${part.id}/${step}`;
 const now = (): Step | undefined => part.steps[step - 1];
 
-// The address is the state: whoever reloads, goes back or sends it sees the same.
-function read(): void {
-  const [id, nth] = location.hash.slice(1).split("/");
-  part = parts.find((part) => part.id === id) ?? parts[0];
-  step = Math.min(Math.max(Number(nth) || 0, 0), part.steps.length);
-  all = false;
-  show();
-  if (location.hash !== sent) tell();
-  sent = "";
+// The address names the step: whoever reloads or sends it sees the same.
+function named(address: string): [Part, number] {
+  const [id, nth] = address.slice(1).split("/");
+  const part = parts.find((part) => part.id === id) ?? parts[0];
+  return [part, Math.min(Math.max(Number(nth) || 0, 0), part.steps.length)];
 }
 
-function go(part: Part, step: number): void {
+function arrive(at: Part, nth: number): void {
+  part = at;
+  step = nth;
+  all = false;
   location.replace(address(part, step));
+  show();
+}
+
+// We are there at once, not when the browser reports the new address: two quick presses are two steps.
+function go(to: Part, nth: number): void {
+  moved = performance.timeOrigin + performance.now();
+  arrive(to, nth);
+  tell();
 }
 
 function move(by: 1 | -1): void {
@@ -37,31 +44,25 @@ function move(by: 1 | -1): void {
   else if (other) go(other, by > 0 ? 0 : other.steps.length);
 }
 
-// The other window. A window keeps its opener when it is reloaded, and says hello to it; so an opener that is reloaded
-// finds its window again. Pages of the file system may not look into each other, but they may send messages.
+// The other window. A window keeps its opener when it is reloaded, and writes to it every second; so an opener that is
+// reloaded finds its window again. Pages of the file system may not look into each other, but they may send messages.
 let other: Window | null = isPresenter ? window.opener : null;
-// Where the other window has sent us. It need not hear of it again: an answer that comes late would send it back.
-let sent = "";
+// When we came here: milliseconds since 1970, in both windows by the same clock. 0: we were loaded here.
+let moved = 0;
 
 function tell(): void {
-  other?.postMessage({ deck: location.hash || address(part, step) }, "*");
+  other?.postMessage({ deck: address(part, step), moved }, "*");
 }
 
+// The latest move counts in both windows, so a message that comes late moves nobody back.
 addEventListener("message", ({ data: said, source }) => {
-  if (typeof said !== "object" || !said?.deck) return;
+  if (typeof said?.deck !== "string" || typeof said.moved !== "number") return;
   other = source as Window;
-  if (said.deck === "hello") tell();
-  else if (said.deck !== location.hash) {
-    sent = said.deck;
-    location.replace(sent);
-  }
+  if (said.moved > moved) {
+    moved = said.moved;
+    arrive(...named(said.deck));
+  } else if (said.moved < moved) tell();
 });
-
-if (isPresenter) {
-  const hello = () => other?.postMessage({ deck: "hello" }, "*");
-  hello();
-  setInterval(hello, 1000);
-}
 
 function open(): void {
   if (isPresenter) return;
@@ -250,6 +251,12 @@ byId("next").addEventListener("click", next);
 byId("back").addEventListener("click", back);
 byId("help").addEventListener("click", help);
 byId("notes").addEventListener("click", open);
-addEventListener("hashchange", read);
+addEventListener("hashchange", () => {
+  if (location.hash !== address(part, step)) go(...named(location.hash));
+});
 addEventListener("resize", fit);
-read();
+arrive(...named(location.hash));
+if (isPresenter) {
+  tell();
+  setInterval(tell, 1000);
+}

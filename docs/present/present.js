@@ -1,4 +1,4 @@
-// npm run build made this from b8b47d93
+// npm run build made this from 35469482
 "use strict";
 (() => {
   // data.ts
@@ -258,17 +258,22 @@
   var zoom = 1;
   var address = (part2, step2) => `#${part2.id}/${step2}`;
   var now = () => part.steps[step - 1];
-  function read() {
-    const [id, nth] = location.hash.slice(1).split("/");
-    part = parts.find((part2) => part2.id === id) ?? parts[0];
-    step = Math.min(Math.max(Number(nth) || 0, 0), part.steps.length);
-    all = false;
-    show();
-    if (location.hash !== sent) tell();
-    sent = "";
+  function named(address2) {
+    const [id, nth] = address2.slice(1).split("/");
+    const part2 = parts.find((part3) => part3.id === id) ?? parts[0];
+    return [part2, Math.min(Math.max(Number(nth) || 0, 0), part2.steps.length)];
   }
-  function go(part2, step2) {
-    location.replace(address(part2, step2));
+  function arrive(at, nth) {
+    part = at;
+    step = nth;
+    all = false;
+    location.replace(address(part, step));
+    show();
+  }
+  function go(to, nth) {
+    moved = performance.timeOrigin + performance.now();
+    arrive(to, nth);
+    tell();
   }
   function move(by) {
     const other2 = parts[parts.indexOf(part) + by];
@@ -276,24 +281,18 @@
     else if (other2) go(other2, by > 0 ? 0 : other2.steps.length);
   }
   var other = isPresenter ? window.opener : null;
-  var sent = "";
+  var moved = 0;
   function tell() {
-    other?.postMessage({ deck: location.hash || address(part, step) }, "*");
+    other?.postMessage({ deck: address(part, step), moved }, "*");
   }
   addEventListener("message", ({ data: said, source }) => {
-    if (typeof said !== "object" || !said?.deck) return;
+    if (typeof said?.deck !== "string" || typeof said.moved !== "number") return;
     other = source;
-    if (said.deck === "hello") tell();
-    else if (said.deck !== location.hash) {
-      sent = said.deck;
-      location.replace(sent);
-    }
+    if (said.moved > moved) {
+      moved = said.moved;
+      arrive(...named(said.deck));
+    } else if (said.moved < moved) tell();
   });
-  if (isPresenter) {
-    const hello = () => other?.postMessage({ deck: "hello" }, "*");
-    hello();
-    setInterval(hello, 1e3);
-  }
   function open() {
     if (isPresenter) return;
     other = window.open(location.href, "presenter", "popup,width=1100,height=800");
@@ -460,7 +459,13 @@
   byId("back").addEventListener("click", back);
   byId("help").addEventListener("click", help);
   byId("notes").addEventListener("click", open);
-  addEventListener("hashchange", read);
+  addEventListener("hashchange", () => {
+    if (location.hash !== address(part, step)) go(...named(location.hash));
+  });
   addEventListener("resize", fit);
-  read();
+  arrive(...named(location.hash));
+  if (isPresenter) {
+    tell();
+    setInterval(tell, 1e3);
+  }
 })();

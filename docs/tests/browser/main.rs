@@ -462,13 +462,27 @@ fn the_presenters_window_stays_in_step() {
         other.until("location.hash === '#03/3'");
         other.loading(|other| _ = other.call("Page.reload", json!({})));
         other.until("document.getElementById('notes-say').textContent.includes('address')");
-        // The last step is a case of the clinic, and an exercise comes before it.
-        other.press("End");
-        other.press("PageUp");
+        // The last step is a case of the clinic, and an exercise comes before it. Two presses at once are two steps.
+        other.eval(
+            "for (const key of ['End', 'PageUp'])
+                document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))",
+        );
         other.until("document.getElementById('notes-stuck').textContent.includes('which moment')");
     });
     browser.until("document.querySelector('#timer')?.textContent === '15:00'");
+    // A message that comes late, after a move in this window, moves nobody back.
+    browser
+        .eval("{ window.visited = []; addEventListener('hashchange', () => visited.push(location.hash)); }");
     browser.in_other_window(|other| {
+        for (deck, moved) in [("#03/1", "Date.now() - 60000"), ("#03/12", "Date.now() + 1")] {
+            other.eval(&format!("opener.postMessage({{ deck: '{deck}', moved: {moved} }}, '*')"));
+        }
+    });
+    browser.until("visited.at(-1) === '#03/12'");
+    assert_eq!(browser.eval("visited.join()"), "#03/12");
+    browser.in_other_window(|other| {
+        other.until("location.hash === '#03/12'");
+        other.press("ArrowRight");
         other.until("document.getElementById('notes-ask').children.length === 0");
         // 03 is planned from 0:56 to 1:06.
         other.eval("location.hash = '#03/1'");
