@@ -8,7 +8,7 @@ use std::fs;
 use common::{OrCause, Result};
 use lab::learn::clinic::{self, Case};
 use lab::learn::{exercise, plan};
-use lab::publish::record;
+use lab::publish::{record, schedule};
 use lab::workbook::diff::{self, FileDiff, Item, Kind, Reading};
 use lab::workbook::{Program, Stage, Workbook};
 use mdbook_markdown::pulldown_cmark::{Event, Tag, TagEnd, html};
@@ -30,7 +30,7 @@ pub fn page(workbook: &Workbook) -> Result<String> {
     let plans = plan::all(workbook)?;
     let longest = plans.iter().max_by_key(|plan| plan.minutes).map_or(&[][..], |plan| &plan.slots);
     let theory = |id: &str| slides.iter().find(|part| part.id == id && !part.title.is_empty());
-    let mut parts = Vec::new();
+    let (mut parts, mut breaks) = (Vec::new(), 0);
     let mut stages = workbook.stages.iter().chain(&workbook.tools).peekable();
     // In the order of the longest plan, so that an instructor only goes on. It leaves out some stages.
     for slot in longest {
@@ -38,18 +38,23 @@ pub fn page(workbook: &Workbook) -> Result<String> {
         while let Some(stage) = stages.next_if(|stage| Some(stage.number) <= number) {
             parts.push(of_stage(workbook, &slides, &plans, stage)?);
         }
-        parts.extend(theory(&slot.name).map(of_theory));
+        parts.extend(theory(&slot.name).map(|part| of_theory(part, &slot.commands)));
+        if slot.kind == plan::Kind::Break {
+            breaks += 1;
+            parts.push(of_break(slot, breaks));
+        }
     }
     for stage in stages {
         parts.push(of_stage(workbook, &slides, &plans, stage)?);
     }
     let is_planned = |part: &&slides::Part| longest.iter().any(|slot| slot.name == part.id);
-    parts.extend(slides.iter().filter(|part| !part.title.is_empty() && !is_planned(part)).map(of_theory));
+    let unplanned = slides.iter().filter(|part| !part.title.is_empty() && !is_planned(part));
+    parts.extend(unplanned.map(|part| of_theory(part, &[])));
     for case in clinic::cases(workbook)? {
         parts.push(of_case(&case)?);
     }
-    let files: BTreeSet<_> =
-        slides.iter().flat_map(|part| &part.slides).map(|slide| &slide.picture).collect();
+    let slides = slides.iter().flat_map(|part| &part.slides);
+    let files: BTreeSet<_> = slides.map(|slide| &slide.picture).filter(|file| !file.is_empty()).collect();
     let picture = |file: &&String| {
         let path = workbook.root.join("docs/src").join(file);
         let svg = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
@@ -67,18 +72,80 @@ pub fn page(workbook: &Workbook) -> Result<String> {
 
 /// What the presenter's clock needs of a plan.
 fn of_plan(plan: &plan::Plan) -> Value {
-    let slot = |slot: &plan::Slot| json!({ "name": slot.name, "title": slot.title, "at": slot.at, "minutes": slot.minutes });
-    json!({ "minutes": plan.minutes, "slots": plan.slots.iter().map(slot).collect::<Vec<_>>() })
+    let mut breaks = 0;
+    let mut slot = |slot: &plan::Slot| {
+        let name = match &slot.passed {
+            Some(exercise) => checkpoint_name(exercise),
+            None if slot.kind == plan::Kind::Break => {
+                breaks += 1;
+                break_name(breaks)
+            }
+            None => slot.name.clone(),
+        };
+        json!({ "name": name, "title": slot.title, "at": slot.at, "minutes": slot.minutes })
+    };
+    json!({ "minutes": plan.minutes, "slots": plan.slots.iter().map(&mut slot).collect::<Vec<_>>() })
 }
 
-fn of_theory(part: &slides::Part) -> Value {
+/// What the deck calls the place where everyone has passed an exercise.
+fn checkpoint_name(exercise: &str) -> String {
+    format!("passed-{exercise}")
+}
+
+/// What the deck calls the first, second, ... break.
+fn break_name(nth: u32) -> String {
+    format!("break-{nth}")
+}
+
+/// A text, with a clock unless it takes no minutes.
+fn text(id: &str, title: &str, markdown: &str, minutes: u32, say: &str) -> Value {
+    json!({
+        "kind": "text", "id": id, "title": title, "text": html_of(markdown), "minutes": minutes, "say": say, "ask": [],
+    })
+}
+
+fn of_break(slot: &plan::Slot, nth: u32) -> Value {
+    let name = break_name(nth);
+    json!({
+        "id": name, "name": "", "title": slot.title, "page": "instructor.html", "idea": "", "parts": "", "kept": [],
+        "steps": [text(&name, &slot.title, "", slot.minutes, "Press t: the clock shows when we go on.")],
+    })
+}
+
+/// Counts who has passed an exercise, if a plan does.
+fn checkpoint(plans: &[plan::Plan], id: &str) -> Option<Value> {
+    let slots = plans.iter().flat_map(|plan| plan.slots.iter().map(move |slot| (plan, slot)));
+    let say: Vec<_> = slots
+        .filter(|(_, slot)| slot.passed.as_deref() == Some(id))
+        .map(|(plan, slot)| {
+            let to_do = plain(&schedule::what_if_behind(plan, slot));
+            format!("The plan of {} minutes: {}", plan.minutes, to_do.trim_end())
+        })
+        .collect();
+    let shown =
+        format!("Raise your hand if this command says that your program is right:\n\n`{}`", check_of(id));
+    let title = format!("Who has passed {id}?");
+    (!say.is_empty()).then(|| text(&checkpoint_name(id), &title, &shown, 0, &say.join("\n")))
+}
+
+fn check_of(id: &str) -> String {
+    format!("cargo lab exercise check {id}")
+}
+
+/// What everybody types, in a sentence for the presenter.
+fn to_type(commands: &[String]) -> String {
+    if commands.is_empty() { String::new() } else { format!("Type: {}", commands.join(", then ")) }
+}
+
+fn of_theory(part: &slides::Part, commands: &[String]) -> Value {
     json!({
         "id": part.id,
         "name": "",
         "title": part.title,
         "page": part.slides.first().map_or("index.html".to_owned(), |slide| page_of(&slide.link)),
-        "idea": "",
-        "parts": "Pictures",
+        // A text says itself what to type.
+        "idea": if part.slides.iter().any(|slide| slide.picture.is_empty()) { String::new() } else { to_type(commands) },
+        "parts": "",
         "steps": part.slides.iter().flat_map(of_slide).collect::<Vec<_>>(),
         "kept": [],
     })
@@ -90,6 +157,12 @@ fn page_of(link: &str) -> String {
 }
 
 fn of_slide(slide: &Slide) -> Vec<Value> {
+    if slide.picture.is_empty() {
+        let mut shown = text("lab", &slide.title, &slide.text, 0, &slide.say.replace('`', ""));
+        shown["ask"] = asked(&slide.ask).into();
+        shown["page"] = page_of(&slide.link).into();
+        return vec![shown];
+    }
     let step = |(nth, step): (usize, &slides::Step)| {
         let seen: Vec<_> = match step.area {
             Some(_) => slide.steps[..=nth].iter().filter_map(|step| step.area).collect(),
@@ -146,17 +219,21 @@ fn of_stage(
     let mut questions: Vec<_> = slides.iter().flat_map(|slide| slide.ask.clone()).collect();
     questions.extend(questions_in(&plain(&notes)));
     let exercises = exercise::of(stage)?.into_iter().filter(|exercise| exercise.number > 0);
-    let exercises = exercises.map(|exercise| {
+    let exercises = exercises.flat_map(|exercise| {
         let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == exercise.id());
-        json!({
+        let shown = json!({
             "kind": "exercise", "id": exercise.id(), "title": exercise.title,
             "text": html_of(&format!("{}\n\n`cargo lab exercise start {}`", exercise.goal, exercise.id())),
             "minutes": slot.map_or(MINUTES, |slot| slot.minutes),
             "hints": exercise.hints.iter().map(|hint| plain(hint)).collect::<Vec<_>>(),
             "say": plain(&format!("{}\n\n{}", exercise.start, exercise.check)), "ask": [],
-        })
+        });
+        [Some(shown), checkpoint(plans, &exercise.id())].into_iter().flatten()
     });
-    let mut all = vec![run(workbook, stage, &plain(&notes))?];
+    let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == number);
+    let commands = slot.map_or(&[][..], |slot| &slot.commands);
+    let say = format!("{}\n{}", to_type(commands), plain(&notes));
+    let mut all = vec![run(workbook, stage, say.trim_start())?];
     all.extend(slides.iter().flat_map(|slide| of_slide(slide)));
     all.extend(changes.into_iter().filter(|_| !is_tool));
     all.push(json!({
@@ -289,7 +366,7 @@ fn explanation(section: &str) -> String {
     text
 }
 
-/// Markdown as plain text, a line for each paragraph, without code blocks.
+/// Markdown as plain text, a line for each paragraph, without code blocks. A heading stands before its first paragraph.
 fn plain(markdown: &str) -> String {
     let mut text = String::new();
     let mut is_code = false;
@@ -299,6 +376,9 @@ fn plain(markdown: &str) -> String {
             Event::End(TagEnd::CodeBlock) => is_code = false,
             Event::Text(part) | Event::Code(part) if !is_code => text.push_str(&part),
             Event::SoftBreak => text.push(' '),
+            Event::End(TagEnd::Heading(_)) => text.push_str(": "),
+            Event::Start(Tag::Emphasis) => text.push('“'),
+            Event::End(TagEnd::Emphasis) => text.push('”'),
             Event::End(TagEnd::Paragraph | TagEnd::Item) => text.push('\n'),
             _ => {}
         }

@@ -17,13 +17,15 @@ pub struct Part {
     pub slides: Vec<Slide>,
 }
 
-/// A picture, and what to say about it.
+/// A picture or a text, and what to say about it.
 #[derive(Debug, Default)]
 pub struct Slide {
     /// Its title.
     pub title: String,
-    /// The picture's file in `docs/src`.
+    /// The picture's file in `docs/src`. Empty: the slide has a text.
     pub picture: String,
+    /// What a slide without a picture shows, in Markdown.
+    pub text: String,
     /// The section of the book, such as `load.md#build-from-c-to-an-object`.
     pub link: String,
     /// What is shown, step by step.
@@ -84,12 +86,17 @@ fn parse(text: &str) -> Result<Vec<Part>> {
         let line = block.split_whitespace().collect::<Vec<_>>().join(" ");
         if let Some(say) = line.strip_prefix("Say: ") {
             slide.say = say.to_owned();
+        } else if let Some(text) = line.strip_prefix("Show: ") {
+            slide.text = text.to_owned();
         } else if let Some(asked) = line.strip_prefix("Ask: ") {
             let (question, answer) =
                 asked.split_once(" Answer: ").ok_or_else(|| wrong("no answer", block))?;
             slide.ask.push([question.to_owned(), answer.to_owned()]);
-        } else if let Some(picture) = line.strip_prefix("![](") {
-            let (picture, link) = picture.split_once(") ").ok_or_else(|| wrong("no link", block))?;
+        } else if line.starts_with('[') || line.starts_with('!') {
+            let (picture, link) = match line.strip_prefix("![](") {
+                Some(picture) => picture.split_once(") ").ok_or_else(|| wrong("no link", block))?,
+                None => ("", line.as_str()),
+            };
             slide.picture = picture.to_owned();
             let link = link.split_once("](").and_then(|(_, link)| link.strip_suffix(')'));
             slide.link = link.ok_or_else(|| wrong("no link", block))?.to_owned();
@@ -100,8 +107,11 @@ fn parse(text: &str) -> Result<Vec<Part>> {
         }
     }
     for slide in parts.iter().flat_map(|part| &part.slides) {
-        let has_all = !slide.picture.is_empty() && !slide.steps.is_empty() && !slide.say.is_empty();
-        if !has_all || slide.ask.is_empty() {
+        // Either a picture with steps, or a text.
+        let [has_picture, has_steps, has_text] =
+            [!slide.picture.is_empty(), !slide.steps.is_empty(), !slide.text.is_empty()];
+        let shows = has_picture == has_steps && has_picture != has_text && !slide.link.is_empty();
+        if !shows || slide.say.is_empty() || slide.ask.is_empty() {
             return Err(Error::new("a slide lacks its picture, its steps, what to say, or a question")
                 .evidence(&slide.title));
         }
@@ -141,5 +151,9 @@ mod tests {
             parse(&whole.replace(lacking, "")).unwrap_err();
         }
         parse(&whole.replace("0 0 9 9", "0 0 9")).unwrap_err();
+        let steps = "- 0 0 9 9: One.\n- all: Two.";
+        parse(&whole.replace(steps, "Show: Two.")).unwrap_err();
+        let text = parse(&whole.replace(steps, "Show: Two.").replace("![](a.svg) ", "")).unwrap();
+        assert_eq!((text[0].slides[0].text.as_str(), text[0].slides[0].link.as_str()), ("Two.", "a.md#a"));
     }
 }

@@ -51,6 +51,20 @@ export interface Exercise extends Shown {
   hints: string[];
 }
 
+/** A text: what to type, a checkpoint, a break. */
+export interface Text extends Shown {
+  kind: "text";
+  /** The slot of the plans. */
+  id: string;
+  title: string;
+  /** Paragraphs of HTML. */
+  text: string;
+  /** For the clock; 0: none. */
+  minutes: number;
+  /** The section of the book. */
+  page?: string;
+}
+
 /** A case of the clinic that fits the stage. */
 export interface Case extends Shown {
   kind: "case";
@@ -61,7 +75,7 @@ export interface Case extends Shown {
   text: string;
 }
 
-export type Step = Code | Picture | Questions | Exercise | Case;
+export type Step = Code | Picture | Questions | Exercise | Text | Case;
 
 /** A stage, a case of the clinic, or a part of the theory. */
 export interface Part {

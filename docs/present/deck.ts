@@ -4,7 +4,7 @@
 import { Clock, minutes } from "./clock";
 import { byId, data, element, type Part, type Step } from "./data";
 import { isPresenter, presenter } from "./presenter";
-import { clinicCase, code, exercise, frame, picture, questions, title } from "./view";
+import { clinicCase, code, frame, picture, questions, text, title } from "./view";
 
 const parts = data.parts;
 // Where we are: a part and a step of it. Step 0 is its title.
@@ -69,14 +69,14 @@ function open(): void {
   other = window.open(location.href, "presenter", "popup,width=1100,height=800");
 }
 
-// The clock of an exercise.
+// The clock of an exercise or of a break.
 const timer = new Clock();
 let timed: Step | undefined;
 
 function tick(): void {
   const at = now();
   const shown = document.getElementById("timer");
-  if (!shown || at?.kind !== "exercise") return;
+  if (!shown || !at || !("minutes" in at)) return;
   const left = at.minutes * 60_000 - timer.elapsed;
   shown.textContent = minutes(left);
   shown.classList.toggle("runs", timer.runs);
@@ -95,7 +95,8 @@ function view(): HTMLElement[] {
     case "questions":
       return questions(at);
     case "exercise":
-      return exercise(at);
+    case "text":
+      return text(at);
     case "case":
       return clinicCase(at);
     default:
@@ -110,10 +111,11 @@ function show(): void {
   byId("about").replaceChildren(element("b", "", part.title), " ", element("span", "", part.adds ?? ""));
   byId("about").style.visibility = step ? "visible" : "hidden";
   byId("count").textContent = `${step} / ${part.steps.length}`;
-  byId<HTMLAnchorElement>("page").href = at?.kind === "picture" ? at.page : part.page;
+  byId<HTMLAnchorElement>("page").href =
+    at?.kind === "picture" || at?.kind === "text" ? (at.page ?? part.page) : part.page;
   byId("view").replaceChildren(...view());
   byId("view").className = `at-${at?.kind ?? "title"}`;
-  if (at?.kind === "exercise" && at !== timed) {
+  if (at && "minutes" in at && at.minutes && at !== timed) {
     timed = at;
     timer.reset();
   }

@@ -1,4 +1,4 @@
-// npm run build made this from 35469482
+// npm run build made this from 4291bbf8
 "use strict";
 (() => {
   // data.ts
@@ -87,6 +87,8 @@
         return step2.title;
       case "questions":
         return step2.title;
+      case "text":
+        return step2.title;
       case "case":
         return `The verifier clinic: ${step2.title}`;
       case "exercise":
@@ -108,7 +110,7 @@
     return [
       element("h1", "", part2.name ? `${part2.name}: ${part2.title}` : part2.title),
       element("p", "idea", part2.idea),
-      element("h2", "", part2.parts),
+      ...part2.parts ? [element("h2", "", part2.parts)] : [],
       element("ul", "", ...steps.filter(isNew)),
       ...kept
     ];
@@ -130,7 +132,7 @@
       }
       const [kind, pieces] = lines[nth];
       const mixed = pieces.some(([changed2]) => !changed2);
-      const words = pieces.map(([changed2, text]) => element("span", changed2 && mixed ? "word" : "", text));
+      const words = pieces.map(([changed2, text2]) => element("span", changed2 && mixed ? "word" : "", text2));
       const line = element("div", kind, ...words);
       line.dataset.sign = { same: "", mark: "\u2192", new: "+", gone: "\u2212" }[kind];
       if (!pieces.length) line.append("\u200B");
@@ -182,17 +184,17 @@
     return [element("h2", "", step2.title), ...asked];
   }
   function clinicCase(step2) {
-    const text = element("div", "text");
-    text.innerHTML = step2.text;
-    return [element("h2", "", nameOf(step2)), text, element("p", "question", link(`#${step2.id}/1`, "the program"))];
+    const text2 = element("div", "text");
+    text2.innerHTML = step2.text;
+    return [element("h2", "", nameOf(step2)), text2, element("p", "question", link(`#${step2.id}/1`, "the program"))];
   }
-  function exercise(step2) {
-    const text = element("div", "text");
-    text.innerHTML = step2.text;
+  function text(step2) {
+    const text2 = element("div", "text");
+    text2.innerHTML = step2.text;
     const clock2 = element("p", "timer");
     clock2.id = "timer";
-    const heading = element("h2", "", `Exercise ${step2.id}: ${step2.title}`);
-    return [heading, text, clock2];
+    const heading = step2.kind === "exercise" ? `Exercise ${step2.id}: ${step2.title}` : step2.title;
+    return [element("h2", "", heading), text2, ...step2.minutes ? [clock2] : []];
   }
 
   // presenter.ts
@@ -202,7 +204,7 @@
   var slot = "";
   function presenter(part2, step2, parts2) {
     const at = part2.steps[step2 - 1];
-    slot = at?.kind === "exercise" ? at.id : part2.id;
+    slot = at?.kind === "exercise" || at?.kind === "text" ? at.id : part2.id;
     const following = part2.steps[step2];
     const after = parts2[parts2.indexOf(part2) + 1];
     const inPart = following?.kind === "picture" ? following.caption : following && nameOf(following);
@@ -302,7 +304,7 @@
   function tick2() {
     const at = now();
     const shown = document.getElementById("timer");
-    if (!shown || at?.kind !== "exercise") return;
+    if (!shown || !at || !("minutes" in at)) return;
     const left = at.minutes * 6e4 - timer.elapsed;
     shown.textContent = minutes(left);
     shown.classList.toggle("runs", timer.runs);
@@ -319,7 +321,8 @@
       case "questions":
         return questions(at);
       case "exercise":
-        return exercise(at);
+      case "text":
+        return text(at);
       case "case":
         return clinicCase(at);
       default:
@@ -333,10 +336,10 @@
     byId("about").replaceChildren(element("b", "", part.title), " ", element("span", "", part.adds ?? ""));
     byId("about").style.visibility = step ? "visible" : "hidden";
     byId("count").textContent = `${step} / ${part.steps.length}`;
-    byId("page").href = at?.kind === "picture" ? at.page : part.page;
+    byId("page").href = at?.kind === "picture" || at?.kind === "text" ? at.page ?? part.page : part.page;
     byId("view").replaceChildren(...view());
     byId("view").className = `at-${at?.kind ?? "title"}`;
-    if (at?.kind === "exercise" && at !== timed) {
+    if (at && "minutes" in at && at.minutes && at !== timed) {
       timed = at;
       timer.reset();
     }

@@ -14,7 +14,7 @@ let slot = "";
 /** Shows the notes of a step. */
 export function presenter(part: Part, step: number, parts: Part[]): void {
   const at: Step | undefined = part.steps[step - 1];
-  slot = at?.kind === "exercise" ? at.id : part.id;
+  slot = at?.kind === "exercise" || at?.kind === "text" ? at.id : part.id;
   const following = part.steps[step];
   const after = parts[parts.indexOf(part) + 1];
   const inPart = following?.kind === "picture" ? following.caption : following && nameOf(following);

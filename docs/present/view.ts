@@ -11,6 +11,7 @@ import {
   type Picture,
   type Questions,
   type Step,
+  type Text,
 } from "./data";
 
 // An item of more lines is folded: unchanged lines are shown only if they are so near a change.
@@ -27,6 +28,8 @@ export function nameOf(step: Step): string {
     case "picture":
       return step.title;
     case "questions":
+      return step.title;
+    case "text":
       return step.title;
     case "case":
       return `The verifier clinic: ${step.title}`;
@@ -52,7 +55,7 @@ export function title(part: Part): HTMLElement[] {
   return [
     element("h1", "", part.name ? `${part.name}: ${part.title}` : part.title),
     element("p", "idea", part.idea),
-    element("h2", "", part.parts),
+    ...(part.parts ? [element("h2", "", part.parts)] : []),
     element("ul", "", ...steps.filter(isNew)),
     ...kept,
   ];
@@ -145,11 +148,12 @@ export function clinicCase(step: Case): HTMLElement[] {
   return [element("h2", "", nameOf(step)), text, element("p", "question", link(`#${step.id}/1`, "the program"))];
 }
 
-export function exercise(step: Exercise): HTMLElement[] {
+/** An exercise or a text, with a clock if it has minutes. */
+export function text(step: Exercise | Text): HTMLElement[] {
   const text = element("div", "text");
   text.innerHTML = step.text;
   const clock = element("p", "timer");
   clock.id = "timer";
-  const heading = element("h2", "", `Exercise ${step.id}: ${step.title}`);
-  return [heading, text, clock];
+  const heading = step.kind === "exercise" ? `Exercise ${step.id}: ${step.title}` : step.title;
+  return [element("h2", "", heading), text, ...(step.minutes ? [clock] : [])];
 }

@@ -433,6 +433,13 @@ fn every_step_can_be_read_from_the_last_row() {
     ));
     assert_eq!(wrong, json!([]));
     assert_eq!(browser.wrong(), [""; 0]);
+    // Every minute of every plan has something to show.
+    let missing = browser.eval(&format!(
+        "JSON.parse(document.getElementById('data').textContent).plans.flatMap((plan) => plan.slots)
+            .map((slot) => slot.name)
+            .filter((name) => !{PARTS}.some((part) => part.id === name || part.steps.some((step) => step.id === name)))"
+    ));
+    assert_eq!(missing, json!([]));
     // Every picture's link leads to a section of the book.
     let links = browser.eval(&format!(
         "[...new Set({PARTS}.flatMap((part) => part.steps.map((step) => step.page ?? part.page)))]"

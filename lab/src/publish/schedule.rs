@@ -102,14 +102,15 @@ fn what(workbook: &Workbook, plan: &Plan, slot: &Slot) -> String {
             format!("**[{}]({page})** {}{next}", slot.name, slot.title)
         }
         Kind::Checkpoint => {
-            format!(
-                "**{}.** If fewer than two thirds have, show the solution and skip {}",
-                slot.title,
-                saved(plan, &slot.skip)
-            )
+            format!("**{}.** {}", slot.title, what_if_behind(plan, slot))
         }
         Kind::Break => slot.title.clone(),
     }
+}
+
+/// For a checkpoint: what to do if few have come along.
+pub fn what_if_behind(plan: &Plan, slot: &Slot) -> String {
+    format!("If fewer than two thirds have, show the solution and skip {}", saved(plan, &slot.skip))
 }
 
 /// Slots to leave out, and what that saves.
