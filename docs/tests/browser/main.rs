@@ -200,6 +200,22 @@ fn shows(browser: &mut Chromium, stage: u32, step: usize) {
     ));
 }
 
+/// Goes to a step of a stage by its address, and waits until it is shown: the page hears of a new address later than
+/// of a key that is pressed after it.
+fn visit(browser: &mut Chromium, stage: u32, step: usize) {
+    browser.eval(&format!("location.hash = '#{stage:02}/{step}'"));
+    shows(browser, stage, step);
+}
+
+/// Gives the window another size, and waits until the page has fitted its letters.
+fn resize(browser: &mut Chromium, (width, height): (u32, u32)) {
+    let fitted = "new Promise((done) => addEventListener('resize', done, { once: true }))";
+    // A value, so that this call does not wait for the promise.
+    browser.eval(&format!("window.fitted = {fitted}, 0"));
+    browser.size(width, height);
+    browser.eval("fitted.then(() => true)");
+}
+
 /// The number of a stage's first change among its steps: the run and the pictures come before.
 fn first_change(browser: &mut Chromium, stage: u32) -> usize {
     let first = format!(
@@ -226,22 +242,21 @@ fn the_view_for_a_projector_shows_every_change() {
     })";
     for stage in &workbook.stages {
         let number = format!("{:02}", stage.number);
-        browser.eval(&format!("location.hash = '#{number}/0'"));
-        shows(&mut browser, stage.number, 0);
+        visit(&mut browser, stage.number, 0);
         let title = browser.eval("document.querySelector('main').textContent");
         for told in [&stage.title, &stage.adds] {
             assert!(title.as_str().unwrap().contains(told.as_str()), "{title}");
         }
         let first = first_change(&mut browser, stage.number);
-        browser.eval(&format!("location.hash = '#{number}/{}'", first - 1));
+        visit(&mut browser, stage.number, first - 1);
         for (nth, change) in changes(&workbook, stage).iter().enumerate() {
             browser.press(["ArrowRight", "PageDown", " "][nth % 3]);
             shows(&mut browser, stage.number, first + nth);
             assert_eq!(Change::deserialize(browser.eval(shown)).unwrap(), *change, "stage {number}");
             let item = &change.item;
-            for (width, height) in [PHONE, WIDE] {
-                browser.size(width, height);
-                browser.until(&format!("innerWidth === {width}"));
+            for size in [PHONE, WIDE] {
+                resize(&mut browser, size);
+                let width = size.0;
                 assert_eq!(browser.eval(NO_SIDEWAYS), true, "stage {number}, {item}, {width} px");
                 let cut = "[...document.querySelectorAll('.code div')].some((line) => line.scrollWidth > line.clientWidth)";
                 assert_eq!(browser.eval(cut), false, "stage {number}, {item}, {width} px: a line is cut");
@@ -297,10 +312,9 @@ fn the_view_for_a_projector_shows_every_case() {
                     seen_new.extend(lines("new"));
                 }
             }
-            for (width, height) in [PHONE, WIDE] {
-                browser.size(width, height);
-                browser.until(&format!("innerWidth === {width}"));
-                assert_eq!(browser.eval(NO_SIDEWAYS), true, "{hash}, {width} px");
+            for size in [PHONE, WIDE] {
+                resize(&mut browser, size);
+                assert_eq!(browser.eval(NO_SIDEWAYS), true, "{hash}, {} px", size.0);
             }
         }
         seen_gone.retain(|line| !line.is_empty());
@@ -357,8 +371,7 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
 
     // Larger, dark, help.
     let first = first_change(&mut browser, 7);
-    browser.eval(&format!("location.hash = '#07/{first}'"));
-    shows(&mut browser, 7, first);
+    visit(&mut browser, 7, first);
     let size = "parseFloat(document.querySelector('.code').style.fontSize)";
     let before = browser.eval(size).as_f64().unwrap();
     browser.press("+");
@@ -375,12 +388,10 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
     // A picture that is higher than the window moves up.
     browser.eval("location.hash = '#bpf/5'");
     browser.until("document.querySelector('.frame .picture')?.getBoundingClientRect().top < 0");
-    browser.eval(&format!("location.hash = '#07/{first}'"));
-    shows(&mut browser, 7, first);
+    visit(&mut browser, 7, first);
 
     // A finger moves from right to left.
-    browser.size(PHONE.0, PHONE.1);
-    browser.until("innerWidth === 390");
+    resize(&mut browser, PHONE);
     for (kind, points) in [
         ("touchStart", json!([{ "x": 300, "y": 300 }])),
         ("touchMove", json!([{ "x": 100, "y": 300 }])),
@@ -492,7 +503,7 @@ fn the_presenters_window_stays_in_step() {
         other.press("ArrowRight");
         other.until("document.getElementById('notes-ask').children.length === 0");
         // 03 is planned from 0:56 to 1:06.
-        other.eval("location.hash = '#03/1'");
+        visit(other, 3, 1);
         for (minutes, standing) in [(50, "6 min ahead"), (60, "on time"), (70, "4 min behind")] {
             other.eval(&format!("sessionStorage.setItem('present-clock', '[{}, null]')", minutes * 60_000));
             other.loading(|other| _ = other.call("Page.reload", json!({})));
