@@ -3,5 +3,7 @@
 use clap::Parser;
 
 fn main() -> common::Result<()> {
-    common::report::print_text(lab::shared::workload::Io::parse().run()?)
+    let done = lab::shared::workload::Io::parse().run()?;
+    lab::guest::workload::wait_for_threads()?;
+    common::report::print_text(done)
 }

@@ -84,6 +84,21 @@ impl Io {
     }
 }
 
+/// Waits until this thread is the only one of its process.
+///
+/// The end of a thread is visible to `join()` before it is to a probe at `sched_process_exit`. A process that ended in
+/// between would have no thread left, as far as the kernel's count goes, while a probe has yet to see one of them.
+///
+/// # Errors
+/// If the kernel doesn't list the threads.
+pub fn wait_for_threads() -> Result<()> {
+    let threads = || std::fs::read_dir("/proc/self/task").or_cause("cannot list the threads");
+    while threads()?.count() > 1 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
 /// The clock of `bpf_ktime_get_ns()`.
 fn now() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| Duration::from(time).as_nanos() as u64)
