@@ -8,10 +8,10 @@ FROM   ?=
 TO     ?= 02
 DRIVER := $(or $(CARGO_TARGET_DIR),target)/debug/lab
 
-.PHONY: help setup setup-test driver kernel kernels build demo test soak lint diff run lab docs present print bundle bundle-test bench-lab compare-peers vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels arm64 build demo test soak lint diff run lab docs present print bundle bundle-test bench-lab compare-peers vmlinux clean
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 setup: ## Install what is missing (apt on Debian and Ubuntu)
 	@lab/setup
@@ -62,6 +62,11 @@ bundle: kernels ## Make the room kit for USB sticks: make bundle [ARGS="--kernel
 
 bundle-test: setup-test build kernels ## Test the room kit in an empty Debian without a network (root, 20 minutes)
 	LAB_SOAK=1 cargo test --package lab --test kit
+
+arm64: driver ## Prepare guests of arm64: cargo lab run 03 --arch arm64
+	@lab/setup arm64
+	@cargo lab build --arch arm64
+	@$(DRIVER) kernels --arch arm64 --fetch 5.10 6.1 6.12 7.2
 
 bench-lab: build kernels ## Measure the lab against its budgets on this machine
 	@cargo lab bench

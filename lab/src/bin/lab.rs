@@ -17,10 +17,11 @@ use lab::kit::bundle::{self, KitOptions};
 use lab::learn::{clinic, demo, doctor, exercise, list, plan, rehearse, types};
 use lab::machine::kernels::{DEFAULT, MATRIX, Series};
 use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
-use lab::machine::{signals, terminal};
+use lab::machine::{cross, signals, terminal};
 use lab::measure::ways::Which;
 use lab::measure::{bench, vmlinux};
 use lab::publish::{ctracer, record, sync};
+use lab::shared::arch::Arch;
 use lab::shared::files;
 use lab::shared::protocol::ToGuest;
 use lab::shared::workload::Workload;
@@ -58,6 +59,19 @@ enum Command {
         /// The Debian archive to fetch from: a mirror, or a date in a snapshot archive [default: the mirror that this
         /// machine's apt uses]
         #[arg(long, value_name = "URL", requires = "fetch")]
+        mirror: Option<String>,
+        /// The architecture of the kernels: x86_64 or arm64
+        #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
+        arch: Arch,
+    },
+    /// Compile all stages and examples, also for guests of another architecture
+    Build {
+        /// The guests' architecture: x86_64 or arm64. The first time for another one than this machine's, the lab
+        /// downloads a compiler of 150 MB
+        #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
+        arch: Arch,
+        /// The Debian mirror with that compiler [default: the mirror that this machine's apt uses]
+        #[arg(long, value_name = "URL")]
         mirror: Option<String>,
     },
     /// Show what a stage changes in its parent, or what differs between two stages
@@ -314,9 +328,12 @@ enum Clinic {
 
 #[derive(Args)]
 struct Boot {
-    /// The kernel: 5.10, 6.1, 6.12, 7.2, or the path of a bzImage
+    /// The kernel: 5.10, 6.1, 6.12, 7.2, or the path of a kernel's image
     #[arg(long, value_name = "VERSION or PATH", default_value = DEFAULT)]
     kernel: String,
+    /// The guest's architecture: x86_64 or arm64
+    #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
+    arch: Arch,
     /// How to run the guest's instructions
     #[arg(long, value_enum, default_value_t, hide = true)]
     accel: Accel,
@@ -329,6 +346,11 @@ struct Boot {
 }
 
 impl Boot {
+    /// The workbook, to be built for the guest's architecture.
+    fn workbook(&self) -> Result<Workbook> {
+        cross::for_arch(Workbook::read()?, self.arch, None)
+    }
+
     fn machine(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Machine> {
         let limit = Duration::from_secs(self.boot_limit);
         let machine = Machine::with(workbook, &self.kernel, binaries)?;
@@ -341,7 +363,8 @@ impl Boot {
 
     fn boot_with(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Vm> {
         let machine = self.machine(workbook, binaries)?;
-        eprintln!("Booting Linux {} ...", self.kernel);
+        let other = if self.arch == Arch::HERE { String::new() } else { format!(" on {}", self.arch) };
+        eprintln!("Booting Linux {}{other} ...", self.kernel);
         let guest = machine.boot()?;
         eprintln!("{}", guest.describe());
         Ok(guest)
@@ -363,8 +386,16 @@ fn run(command: Command) -> Result<ExitCode> {
             print(&format!("{}\n{examples}", list::stages(workbook.all_stages())))
         }
         Command::Doctor { program } => doctor::run(&Workbook::read()?, program.as_deref()),
-        Command::Kernels { fetch: None, .. } => print(&list::kernels()?),
-        Command::Kernels { fetch: Some(names), newer, mirror } => fetch(&names, newer, mirror.as_deref()),
+        Command::Kernels { fetch: None, arch, .. } => print(&list::kernels(arch)?),
+        Command::Kernels { fetch: Some(names), newer, mirror, arch } => {
+            fetch(arch, &names, newer, mirror.as_deref())
+        }
+        Command::Build { arch, mirror } => {
+            signals::take_over()?;
+            let workbook = cross::for_arch(Workbook::read()?, arch, mirror.as_deref())?;
+            workbook.build()?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Diff { stages, full, patch, peek } => {
             let workbook = Workbook::read()?;
             let names: Vec<_> = stages.iter().map(String::as_str).collect();
@@ -388,7 +419,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Exercise { command } => work_on(command),
         Command::Clinic { command } => cure(command),
         Command::Run { program: name, mine, boot, io, arguments } => {
-            let workbook = Workbook::read()?;
+            let workbook = boot.workbook()?;
             let own = if mine { Some(exercise::find(&workbook, &name)?) } else { None };
             let program = match &own {
                 Some(own) => own.program,
@@ -401,7 +432,10 @@ fn run(command: Command) -> Result<ExitCode> {
                 binaries.push(exercise::build(&workbook, own)?);
                 binary = own.binary();
             }
-            if let Some(status) = options_status(&workbook.binaries().join(&binary), &arguments)? {
+            // This machine can't start a program for another architecture.
+            if boot.arch == Arch::HERE
+                && let Some(status) = options_status(&workbook.binaries().join(&binary), &arguments)?
+            {
                 return Ok(status);
             }
             let mut guest = boot.boot_with(&workbook, binaries)?;
@@ -427,9 +461,10 @@ fn run(command: Command) -> Result<ExitCode> {
             print(&sync::write(&workbook, false)?)
         }
         Command::Shell { boot } => {
-            let workbook = Workbook::read()?;
+            let workbook = boot.workbook()?;
             signals::take_over()?;
-            let binaries = workbook.build()?.into_iter().chain(BPFTOOL.find()).collect();
+            let bpftool = BPFTOOL.find().ok().filter(|_| boot.arch == Arch::HERE);
+            let binaries = workbook.build()?.into_iter().chain(bpftool).collect();
             let mut guest = boot.boot_with(&workbook, binaries)?;
             let raw = terminal::Raw::new()?;
             guest.start(&["sh"], Some(terminal::for_guest()))?;
@@ -439,7 +474,7 @@ fn run(command: Command) -> Result<ExitCode> {
             status
         }
         Command::Demo { boot } => {
-            let workbook = Workbook::read()?;
+            let workbook = boot.workbook()?;
             signals::take_over()?;
             let mut guest = boot.boot(&workbook)?;
             demo::run(&mut guest, &workbook)
@@ -505,7 +540,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Vmlinux { this_machine: true, .. } => vmlinux::of_this_machine(&Workbook::read()?),
         Command::Vmlinux { this_machine: false, boot } => {
             signals::take_over()?;
-            let workbook = Workbook::read()?;
+            let workbook = boot.workbook()?;
             // The workbook's BPF programs need not compile with the current header.
             let tools = workbook.build_tools()?;
             vmlinux::of_guest(&mut boot.boot_with(&workbook, tools)?, &workbook)
@@ -556,7 +591,10 @@ fn options_status(binary: &Path, arguments: &[String]) -> Result<Option<ExitCode
 }
 
 fn work_on(command: Exercise) -> Result<ExitCode> {
-    let workbook = Workbook::read()?;
+    let workbook = match &command {
+        Exercise::Check { boot, .. } | Exercise::Watch { boot, .. } => boot.workbook()?,
+        _ => Workbook::read()?,
+    };
     let find = |name: &str| exercise::find(&workbook, name);
     match command {
         Exercise::Start { exercise, again } => print(&exercise::start(&workbook, &find(&exercise)?, again)?),
@@ -625,18 +663,18 @@ fn print(text: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn fetch(names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode> {
-    let all = MATRIX.map(|series| series.name.to_owned());
+fn fetch(arch: Arch, names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode> {
+    let all: Vec<_> = Series::all(arch).iter().map(|series| series.name.to_owned()).collect();
     for name in if names.is_empty() { &all[..] } else { names } {
-        let series = Series::of(name).ok_or_else(|| {
+        let series = Series::of(arch, name).ok_or_else(|| {
             Error::new(format!("the workbook doesn't use a kernel {name}"))
                 .evidence(format!("it uses {}", all.join(", ")))
                 .fix("name one of these; you can run your own kernel without fetching it: cargo lab run --kernel PATH")
         })?;
         if newer {
-            series.newer(mirror)?
+            series.newer(arch, mirror)?
         } else {
-            series.fetch(mirror)?
+            series.fetch(arch, mirror)?
         };
     }
     Ok(ExitCode::SUCCESS)

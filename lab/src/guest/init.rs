@@ -26,8 +26,9 @@ use crate::shared::disks::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK,
 use crate::shared::files::{self, FOLDER};
 use crate::shared::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
 
-/// The line to the lab: the second serial port. The first one is the kernel's console.
-const LINE: &str = "/dev/ttyS1";
+/// The line to the lab: the second serial port. The first one is the kernel's console, and on arm64 it is of another
+/// kind, with another name.
+const LINE: &str = if cfg!(target_arch = "aarch64") { "/dev/ttyS0" } else { "/dev/ttyS1" };
 
 /// Mounts the usual file systems, names the disks, and does what the lab or a room kit's launcher asks for.
 ///

@@ -24,6 +24,9 @@ pub struct Tool {
 /// The emulator.
 pub const QEMU: Tool =
     Tool { name: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "emulates the guest's machine" };
+/// The emulator of arm64.
+pub const QEMU_ARM: Tool =
+    Tool { name: "qemu-system-aarch64", package: "qemu-system-arm", purpose: "emulates the guest's machine" };
 /// The guest's shell and small programs.
 pub const BUSYBOX: Tool =
     Tool { name: "busybox", package: "busybox-static", purpose: "the guest's shell and small programs" };
@@ -37,6 +40,9 @@ pub const XZ: Tool = Tool { name: "xz", package: "xz-utils", purpose: "unpacks k
 /// Computes in which order modules are loaded.
 pub const DEPMOD: Tool =
     Tool { name: "depmod", package: "kmod", purpose: "finds out which modules need which" };
+/// Finds the libraries of programs for another architecture.
+pub const READELF: Tool =
+    Tool { name: "readelf", package: "binutils", purpose: "finds the libraries that a program needs" };
 /// Ends the emulator when the lab is killed.
 pub const SETPRIV: Tool =
     Tool { name: "setpriv", package: "util-linux", purpose: "ends the emulator when the lab is killed" };
@@ -81,8 +87,17 @@ impl Tool {
         folders.map(|folder| folder.join(self.name)).find(|file| file.is_file()).ok_or_else(|| {
             Error::new(format!("{} is missing ({})", self.name, self.purpose))
                 .evidence(format!("it is not in PATH: {}", path.to_string_lossy()))
-                .fix(format!("install it: make setup (Debian, Ubuntu: apt install {})", self.package))
+                .fix(format!(
+                    "install it: {} (Debian, Ubuntu: apt install {})",
+                    self.installer(),
+                    self.package
+                ))
         })
+    }
+
+    /// The command that installs it.
+    fn installer(self) -> &'static str {
+        if self == QEMU_ARM { "make arm64" } else { "make setup" }
     }
 
     /// The program as a command.

@@ -17,6 +17,7 @@ use crate::kit::licenses;
 use crate::machine::image;
 use crate::machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use crate::machine::qemu::FS_BYTES;
+use crate::shared::arch::Arch;
 use crate::shared::kit;
 use crate::workbook::{Program, Workbook};
 
@@ -60,7 +61,7 @@ offline = true
 /// # Errors
 /// If a kernel is not here, the workbook does not compile, a tool is missing, or a file can't be written.
 pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
-    let kernels = chosen(&options.kernels)?.into_iter().map(|series| kernels::find(series.name));
+    let kernels = chosen(&options.kernels)?.into_iter().map(|series| kernels::find(Arch::HERE, series.name));
     let kernels = kernels.collect::<Result<Vec<_>>>()?;
     let out = options.out.clone().unwrap_or_else(|| workbook.target.join("room-kit"));
     // We are about to replace this folder, so make sure that it is a kit. Other folders have SHA256SUMS, too.
@@ -120,7 +121,7 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
 
 /// The kernels of these names, or all. A kit gets only kernels that are tested, and each only once.
 fn chosen(names: &[String]) -> Result<Vec<Series>> {
-    if let Some(other) = names.iter().find(|name| Series::of(name).is_none()) {
+    if let Some(other) = names.iter().find(|name| Series::of(Arch::HERE, name).is_none()) {
         return Err(Error::new(format!("a kit can't include a kernel {other}"))
             .evidence("a kit needs a kernel's modules, and the lab has those of its own kernels only")
             .fix(format!("name one of {}", MATRIX.map(|series| series.name).join(", "))));
@@ -215,6 +216,7 @@ impl Kit {
         let content = image::Content {
             kernels: self.kernels.iter().collect(),
             binaries,
+            cross: None,
             profile: include_str!("../../kit/profile"),
             files: vec![
                 ("etc/motd", programs.into_bytes()),

@@ -2,6 +2,7 @@
 //! there.
 
 use crate::machine::qemu::{CommandLine, Disks, MEMORY, Port, emulation, hardware};
+use crate::shared::arch::Arch;
 
 /// How long a line of a launcher may be.
 const WIDTH: usize = 120;
@@ -14,6 +15,7 @@ fn append(request: &str) -> String {
 /// A function for `lab/kit/parts/machine.sh`.
 pub(crate) fn for_sh() -> String {
     let line = CommandLine {
+        arch: Arch::X86,
         processors: &["$@".to_owned()],
         kernel: "$kit/kernels/$kernel.bzImage",
         initramfs: "$kit/initramfs",
@@ -51,6 +53,7 @@ pub(crate) fn for_sh() -> String {
 /// The command for `lab/kit/lab.cmd`.
 pub(crate) fn for_cmd() -> String {
     let line = CommandLine {
+        arch: Arch::X86,
         processors: &emulation("max"),
         kernel: r"%KIT%kernels\%KERNEL%.bzImage",
         initramfs: "%KIT%initramfs",

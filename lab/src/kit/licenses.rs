@@ -40,7 +40,7 @@ pub fn text(workbook: &Workbook, kernels: &[Kernel], files: &[PathBuf]) -> Resul
     let lock = Lock::read()?;
     for kernel in kernels {
         let Some(package) = &kernel.package else { continue };
-        let source = lock.kernel(&kernel.name)?.source.source_package();
+        let source = lock.kernel(kernel.arch, &kernel.name)?.source.source_package();
         let _ = writeln!(
             text,
             "  {source} {}  kernels/{}.bzImage and its modules: GPL-2.0",

@@ -10,6 +10,7 @@ use common::{Error, OrCause, Result, tracefs};
 use crate::host::tools;
 use crate::machine::kernels::{self, DEFAULT, MATRIX};
 use crate::machine::vm;
+use crate::shared::arch::Arch;
 use crate::workbook::{Program, Workbook};
 
 /// One thing that we looked for: its name and what we found.
@@ -48,13 +49,13 @@ pub fn run(workbook: &Workbook, program: Option<&str>) -> Result<ExitCode> {
 
 fn for_the_lab(workbook: &Workbook) -> Vec<Finding> {
     // Nobody needs to fetch a kernel that is here.
-    let fetch = if kernels::find(DEFAULT).is_ok() { &[] } else { &tools::TO_FETCH[..] };
+    let fetch = if kernels::find(Arch::HERE, DEFAULT).is_ok() { &[] } else { &tools::TO_FETCH[..] };
     let look = |tool: &tools::Tool| tool.find().map(|path| format!("{} ({})", tool.purpose, path.display()));
     let tools = tools::TO_RUN.iter().chain(fetch);
     let mut findings: Vec<Finding> = tools.map(|tool| (tool.name.to_owned(), look(tool))).collect();
     for series in MATRIX {
         let name = format!("kernel {}", series.name);
-        let found = kernels::find(series.name);
+        let found = kernels::find(Arch::HERE, series.name);
         // Only the default kernel is required.
         if found.is_ok() || series.name == DEFAULT {
             let release =

@@ -2,8 +2,9 @@
 
 use common::Result;
 
-use crate::machine::kernels::{self, DEFAULT, Kernel, MATRIX};
+use crate::machine::kernels::{self, DEFAULT, Kernel, Series};
 use crate::machine::lock::{self, Lock, Locked, Source};
+use crate::shared::arch::Arch;
 use crate::workbook::{Example, Program, Stage};
 
 /// The stages: number, minutes, parent, title, what each adds.
@@ -31,9 +32,9 @@ pub fn examples(examples: &[Example]) -> String {
 ///
 /// # Errors
 /// If the lock can't be read, or lacks a kernel of the matrix.
-pub fn kernels() -> Result<String> {
+pub fn kernels(arch: Arch) -> Result<String> {
     let lock = Lock::read()?;
-    let locked = MATRIX.into_iter().map(|series| Ok((lock.kernel(series.name)?, series)));
+    let locked = Series::all(arch).into_iter().map(|series| Ok((lock.kernel(arch, series.name)?, series)));
     let found =
         locked.map(|found: Result<_>| found.map(|(locked, series)| (locked, series.verified(locked))));
     let table = locked_kernels(&found.collect::<Result<Vec<_>>>()?);
@@ -43,12 +44,12 @@ pub fn kernels() -> Result<String> {
 /// A row for each locked kernel, and after the table what is wrong with the ones that are here.
 fn locked_kernels(found: &[(&Locked, Result<Option<Kernel>>)]) -> String {
     let row = |(locked, found): &(&Locked, Result<Option<Kernel>>)| {
-        let Source { series, package, archives, .. } = &locked.source;
+        let Source { series, arch, package, archives, .. } = &locked.source;
         let default = if series == DEFAULT { " (default)" } else { "" };
         let bytes: u64 = archives.iter().map(|archive| archive.sum.size).sum();
         let here = match found {
             Ok(Some(_)) => "verified".to_owned(),
-            Ok(None) => format!("not here: cargo lab kernels --fetch {series}"),
+            Ok(None) => format!("not here: cargo lab kernels --fetch {series}{}", arch.option()),
             Err(_) => "not usable, see below".to_owned(),
         };
         let size = format!("{:.1} MB", bytes as f64 / 1e6);
@@ -109,7 +110,11 @@ mod tests {
             };
             let archives = vec![archive("linux-binary", 13_717_736), archive("linux-modules", 23_451_956)];
             let (series, suite) = (series.into(), "sid".into());
-            Locked { source: Source { series, package, suite, archives }, vmlinuz: sum(1), modules: sum(2) }
+            Locked {
+                source: Source { series, arch: Arch::HERE, package, suite, archives },
+                vmlinuz: sum(1),
+                modules: sum(2),
+            }
         };
         let kernels = ["6.1", DEFAULT].map(locked);
         let damaged = Error::new("the kernel 6.1 is damaged").evidence("1 byte").fix("fetch it again");

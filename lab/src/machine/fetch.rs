@@ -11,6 +11,7 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::host::folders::cache;
 use crate::host::tools::{DPKG_DEB, output, watch};
 use crate::machine::lock::{self, Archive, Package, Source, Sum};
+use crate::shared::arch::Arch;
 
 /// Debian's keys, with which apt verifies that an index is Debian's.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -23,6 +24,7 @@ const APT_HELPER: &str = "/usr/lib/apt/apt-helper";
 pub struct Apt {
     _lock: Flock<fs::File>,
     folder: PathBuf,
+    architectures: Vec<Arch>,
     main: String,
     security: String,
 }
@@ -32,8 +34,8 @@ pub struct Apt {
 /// # Errors
 /// If this machine has no apt or no Debian mirror, or the mirror has no such package.
 pub fn unpack_packages(suite: &str, packages: &[&str], folder: &Path) -> Result<Vec<String>> {
-    let apt = Apt::new(None)?;
-    apt.look_into(suite)?;
+    let apt = Apt::new(&[Arch::HERE], None)?;
+    apt.look_into(&[suite])?;
     let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
     fs::create_dir(archives.path().join("partial")).or_cause("cannot make a folder")?;
     let mut download = apt.command("apt-get");
@@ -53,8 +55,8 @@ pub fn unpack_packages(suite: &str, packages: &[&str], folder: &Path) -> Result<
 /// # Errors
 /// As [`unpack_packages`].
 pub fn unpack_exactly(suite: &str, packages: &[String], folder: &Path) -> Result<()> {
-    let apt = Apt::new(None)?;
-    apt.look_into(suite)?;
+    let apt = Apt::new(&[Arch::HERE], None)?;
+    apt.look_into(&[suite])?;
     let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
     output(apt.command("apt-get").args(["download", "-qq"]).args(packages).current_dir(archives.path()))?;
     unpack(archives.path(), folder)
@@ -82,16 +84,17 @@ pub(crate) fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
 }
 
 impl Apt {
-    /// Sets up apt with this Debian archive, or else with this machine's mirror. Waits while another lab uses it.
+    /// Sets up apt for packages of these architectures, with this Debian archive, or else with this machine's mirror.
+    /// Waits while another lab uses it.
     ///
     /// # Errors
     /// If this machine has no apt, or if no archive is named and apt knows no Debian mirror.
-    pub fn new(mirror: Option<&str>) -> Result<Self> {
-        Self::within(&cache()?.join("apt"), mirror)
+    pub fn new(architectures: &[Arch], mirror: Option<&str>) -> Result<Self> {
+        Self::within(&cache()?.join("apt"), architectures, mirror)
     }
 
     /// Like [`Apt::new`], but keeps everything in this folder.
-    pub(crate) fn within(folder: &Path, mirror: Option<&str>) -> Result<Self> {
+    pub(crate) fn within(folder: &Path, architectures: &[Arch], mirror: Option<&str>) -> Result<Self> {
         if !Path::new(APT_HELPER).exists() {
             return Err(Error::new(
                 "the kernels of the matrix are Debian packages, and this machine has no apt to fetch them",
@@ -116,8 +119,10 @@ impl Apt {
         let lock = fs::File::create(folder.join("lock")).or_cause("cannot make a lock for apt's folder")?;
         let lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| error);
         let lock = lock.or_cause("cannot lock apt's folder")?;
-        fs::write(folder.join("apt.conf"), settings(folder)).or_cause("cannot write apt's settings")?;
-        Ok(Self { _lock: lock, folder: folder.to_owned(), main, security })
+        fs::write(folder.join("apt.conf"), settings(folder, architectures))
+            .or_cause("cannot write apt's settings")?;
+        let architectures = architectures.to_vec();
+        Ok(Self { _lock: lock, folder: folder.to_owned(), architectures, main, security })
     }
 
     fn command(&self, program: &str) -> Command {
@@ -126,20 +131,58 @@ impl Apt {
         command
     }
 
+    /// Unpacks packages of these suites into a folder: those of `whole`, each with everything that it depends on as far
+    /// as `is_needed` says so of a name and an architecture, and those of `alone` without their dependencies. Returns
+    /// the packages, each `NAME:ARCHITECTURE=VERSION`.
+    ///
+    /// # Errors
+    /// If the mirror lacks a package.
+    pub(crate) fn unpack_needed(
+        &self,
+        suites: &[&str],
+        whole: &[String],
+        alone: &[String],
+        is_needed: impl Fn(&str, &str) -> bool,
+        folder: &Path,
+    ) -> Result<Vec<String>> {
+        self.look_into(suites)?;
+        let mut list = self.command("apt-get");
+        list.args(["install", "-qq", "--no-install-recommends", "--print-uris"]).args(whole);
+        let uris = output(&mut list)?;
+        let uris = String::from_utf8_lossy(&uris.stdout).into_owned();
+        let mut packages: Vec<_> = uris.lines().filter_map(|line| package(line, &is_needed)).collect();
+        packages.sort();
+        let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
+        let mut download = self.command("apt-get");
+        output(download.args(["download", "-qq"]).args(&packages).args(alone).current_dir(archives.path()))?;
+        unpack(archives.path(), folder)?;
+        let version = |name: &String| {
+            let shown = self.show(std::slice::from_ref(name))?.unwrap_or_default();
+            let version = paragraphs(&shown).find_map(|package| field(package, "Version"));
+            Ok(format!("{name}:{}={}", Arch::HERE.debian(), version.unwrap_or_default()))
+        };
+        packages.extend(alone.iter().map(version).collect::<Result<Vec<_>>>()?);
+        Ok(packages)
+    }
+
     /// The archive that has this suite.
     fn mirror(&self, suite: &str) -> &str {
         if suite.ends_with("-security") { &self.security } else { &self.main }
     }
 
-    /// Loads apt's lists for this suite.
-    fn look_into(&self, suite: &str) -> Result<()> {
+    /// Loads apt's lists for these suites.
+    fn look_into(&self, suites: &[&str]) -> Result<()> {
         if !Path::new(KEYRING).exists() {
             return Err(Error::new("Debian's keys, which verify the packages, are missing")
                 .evidence(format!("{KEYRING} is missing"))
                 .fix("make setup (Ubuntu: apt install debian-archive-keyring)"));
         }
-        let source = format!("deb [arch=amd64 signed-by={KEYRING}] {} {suite} main\n", self.mirror(suite));
-        fs::write(self.folder.join("sources.list"), source).or_cause("cannot write apt's sources")?;
+        let architectures = self.architectures.iter().map(|arch| arch.debian()).collect::<Vec<_>>().join(",");
+        let source = |suite: &&str| {
+            format!("deb [arch={architectures} signed-by={KEYRING}] {} {suite} main\n", self.mirror(suite))
+        };
+        fs::write(self.folder.join("sources.list"), suites.iter().map(source).collect::<String>())
+            .or_cause("cannot write apt's sources")?;
         output(self.command("apt-get").args(["update", "-qq", "--error-on=any"])).map(drop)
     }
 
@@ -150,14 +193,14 @@ impl Apt {
         Ok(shown.status.success().then(|| String::from_utf8_lossy(&shown.stdout).into_owned()))
     }
 
-    /// The newest cloud kernel of a series in this suite.
+    /// The newest kernel of a series in this suite.
     ///
     /// # Errors
     /// If the suite can't be read.
-    pub fn newest(&self, suite: &str, series: &str) -> Result<Option<Source>> {
+    pub fn newest(&self, suite: &str, arch: Arch, series: &str) -> Result<Option<Source>> {
         eprintln!("Looking for kernel {series} in Debian's {suite} ...");
-        self.look_into(suite)?;
-        let pattern = format!(r"^linux-image-{}\.[0-9].*-cloud-amd64$", series.replace('.', r"\."));
+        self.look_into(&[suite])?;
+        let pattern = pattern(arch, series);
         let names = output(self.command("apt-cache").args(["search", "--names-only", &pattern]))?;
         let names = String::from_utf8_lossy(&names.stdout).into_owned();
         let names: Vec<_> =
@@ -173,7 +216,8 @@ impl Apt {
                     "try again later, or name another mirror: cargo lab kernels --fetch --newer --mirror URL",
                 )
         })?;
-        Ok(Some(Source { series: series.to_owned(), package, suite: suite.to_owned(), archives }))
+        let (series, suite) = (series.to_owned(), suite.to_owned());
+        Ok(Some(Source { series, arch, package, suite, archives }))
     }
 
     /// Downloads exactly the archives that a kernel's source names, except those that an earlier run downloaded
@@ -206,7 +250,7 @@ impl Apt {
         let suites =
             [&*source.suite].into_iter().chain(suites.iter().copied().filter(|s| *s != source.suite));
         for suite in suites {
-            let newest = match self.newest(suite, &source.series) {
+            let newest = match self.newest(suite, source.arch, &source.series) {
                 Ok(newest) => newest,
                 Err(error) => {
                     tried.push(format!("{suite}: {}", words(&error)));
@@ -320,8 +364,10 @@ fn unavailable(
 }
 
 /// apt's settings, which keep everything in our folder.
-fn settings(folder: &Path) -> String {
+fn settings(folder: &Path, architectures: &[Arch]) -> String {
     let folder = folder.display();
+    let main = architectures.first().unwrap_or(&Arch::HERE).debian();
+    let all: String = architectures.iter().map(|arch| format!("\"{}\"; ", arch.debian())).collect();
     format!(
         r#"// Written by `cargo lab kernels`.
 Dir::State "{folder}";
@@ -330,8 +376,8 @@ Dir::State::status "/dev/null";
 Dir::Cache "{folder}";
 Dir::Etc::sourcelist "{folder}/sources.list";
 Dir::Etc::sourceparts "-";
-APT::Architecture "amd64";
-APT::Architectures {{ "amd64"; }};
+APT::Architecture "{main}";
+APT::Architectures {{ {all}}};
 APT::Get::List-Cleanup "false";
 // As root, apt would download as the user _apt, who can't write to our folder.
 APT::Sandbox::User "";
@@ -445,6 +491,25 @@ fn archives(shown: &str) -> Option<Vec<Archive>> {
     paragraphs(shown).map(archive).collect()
 }
 
+/// `NAME:ARCHITECTURE=VERSION` of a line that `apt-get --print-uris` printed, such as `'URI' a_1%3a2_arm64.deb 17 SUM`,
+/// if we need this package.
+fn package(line: &str, is_needed: impl Fn(&str, &str) -> bool) -> Option<String> {
+    let [name, version, rest] = line.split(' ').nth(1)?.split('_').collect::<Vec<_>>().try_into().ok()?;
+    let architecture = rest.strip_suffix(".deb")?;
+    // apt writes the colon of an epoch as in an address. A package for all architectures is as good as one of ours.
+    let version = version.replace("%3a", ":");
+    is_needed(name, architecture).then(|| format!("{name}:{architecture}={version}"))
+}
+
+/// What the packages of a series are called, as a pattern for `apt-cache search`.
+pub(crate) fn pattern(arch: Arch, series: &str) -> String {
+    let (version, flavor) = match series.split_once('-') {
+        Some((version, pages)) => (version, format!("{}-{pages}", arch.debian())),
+        None => (series, format!("cloud-{}", arch.debian())),
+    };
+    format!(r"^linux-image-{}\.[0-9].*-{flavor}$", version.replace('.', r"\."))
+}
+
 /// The numbers in a version, which order the releases of a series.
 pub(crate) fn numbers(version: &str) -> Vec<u64> {
     version.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
@@ -464,6 +529,21 @@ mod tests {
         let (package, downloads) = newest(&format!("{new}\n{old}")).unwrap();
         assert_eq!(package.release, "6.12.117+deb12-cloud-amd64");
         assert_eq!(downloads, ["linux-image-6.12.117+deb12-cloud-amd64=6.12.117-1~deb12u1"]);
+    }
+
+    #[test]
+    fn packages_are_found_in_apts_list() {
+        let line = "'https://mirror/pool/a/a_1.deb' a_1%3a2-3+b1_arm64.deb 17 SHA256:00ff";
+        assert_eq!(package(line, |_, _| true).as_deref(), Some("a:arm64=1:2-3+b1"));
+        assert_eq!(package(line, |name, arch| (name, arch) != ("a", "arm64")), None);
+        assert_eq!(package("E: none", |_, _| true), None);
+    }
+
+    #[test]
+    fn a_series_has_a_package_for_each_architecture() {
+        assert_eq!(pattern(Arch::X86, "6.12"), r"^linux-image-6\.12\.[0-9].*-cloud-amd64$");
+        assert_eq!(pattern(Arch::Arm, "7.2"), r"^linux-image-7\.2\.[0-9].*-cloud-arm64$");
+        assert_eq!(pattern(Arch::Arm, "7.2-16k"), r"^linux-image-7\.2\.[0-9].*-arm64-16k$");
     }
 
     #[test]
@@ -527,7 +607,8 @@ mod tests {
         let path = format!("pool/main/l/linux/linux-binary-{release}_7.2.13-1_amd64.deb");
         let archive = Archive { package: format!("linux-binary-{release}"), path, sum: Sum::of(b"archive") };
         let archives = vec![archive.clone()];
-        let source = Source { series: "7.2".into(), package, suite: "sid".into(), archives };
+        let (series, suite) = ("7.2".into(), "sid".into());
+        let source = Source { series, arch: Arch::X86, package, suite, archives };
         let error = Error::new("apt-helper failed with exit status: 100")
             .evidence("E: Failed to fetch https://mirror/x.deb  404  Not Found\nE: Download Failed");
         assert_eq!(words(&error), "Failed to fetch https://mirror/x.deb  404  Not Found");

@@ -6,11 +6,13 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{OrCause, Result};
+use common::{Error, OrCause, Result};
 use cpio::newc::{Builder, ModeFileType, trailer};
 
-use crate::host::tools::{BUSYBOX, output};
+use crate::host::tools::{BUSYBOX, READELF, output};
+use crate::machine::cross;
 use crate::machine::kernels::Kernel;
+use crate::workbook::Cross;
 
 /// Modules of the kernel's package that the guest can load, with all their dependencies: disks whose timing and
 /// errors we control, disks backed by a file or by other disks, an I/O scheduler, and a file system whose functions
@@ -25,6 +27,8 @@ pub struct Content<'a> {
     pub kernels: Vec<&'a Kernel>,
     /// The programs in its `PATH`, besides busybox. The one called `guest` is its first process.
     pub binaries: Vec<PathBuf>,
+    /// Where its libraries and busybox are, if it is of another architecture than this machine.
+    pub cross: Option<&'a Cross>,
     /// The profile that its shell reads when it starts.
     pub profile: &'a str,
     /// More files: their paths in the guest, and their content.
@@ -37,7 +41,7 @@ pub struct Content<'a> {
 /// If a file can't be read or the image can't be written.
 pub fn write(image: &Path, content: &Content) -> Result<()> {
     let cannot = || format!("cannot write the guest's image {}", image.display());
-    let busybox = BUSYBOX.find()?;
+    let busybox = content.cross.map_or_else(|| BUSYBOX.find(), cross::busybox)?;
     let file = fs::File::create(image).or_cause(cannot())?;
     let mut archive = Archive { out: BufWriter::new(file), folders: BTreeSet::new(), inode: 0 };
 
@@ -49,11 +53,16 @@ pub fn write(image: &Path, content: &Content) -> Result<()> {
         let name = program.file_name().unwrap_or_default();
         archive.copy(program, &Path::new("bin").join(name))?;
     }
-    for library in libraries(&programs)? {
-        archive.copy(&library, library.strip_prefix("/").unwrap_or(&library))?;
+    let libraries = match content.cross {
+        None => libraries(&programs)?.into_iter().map(|file| (file.clone(), file)).collect(),
+        Some(cross) => {
+            libraries_below(&cross.root, &format!("{}-linux-gnu", cross.arch.machine()), &programs)?
+        }
+    };
+    for (file, place) in libraries {
+        archive.copy(&file, place.strip_prefix("/").unwrap_or(&place))?;
     }
-    let applets = output(Command::new(&busybox).arg("--list"))?;
-    for applet in String::from_utf8_lossy(&applets.stdout).lines() {
+    for applet in applets(&fs::read(&busybox).or_cause(format!("cannot read {}", busybox.display()))?) {
         // A real program takes precedence over busybox's.
         if programs.iter().all(|program| program.file_name() != Some(applet.as_ref())) {
             archive.link("busybox", &Path::new("bin").join(applet)).or_cause(cannot())?;
@@ -114,6 +123,54 @@ pub fn libraries(programs: &[&PathBuf]) -> Result<BTreeSet<PathBuf>> {
         libraries.extend(paths.lines().filter_map(path).filter(|path| path.is_absolute()));
     }
     Ok(libraries)
+}
+
+/// The shared libraries and the loader that programs of another architecture need: each file below `root`, and its
+/// place in the guest. `debian` is Debian's name for their folders. ldd can't be used, because it starts the programs.
+fn libraries_below(root: &Path, debian: &str, programs: &[&PathBuf]) -> Result<BTreeSet<(PathBuf, PathBuf)>> {
+    let mut found = BTreeSet::new();
+    let mut left: Vec<_> = programs.iter().map(|program| (*program).clone()).collect();
+    while let Some(file) = left.pop() {
+        for name in needed(&file)? {
+            let library = library(root, debian, &name)?;
+            let place = Path::new("/").join(library.strip_prefix(root).unwrap_or(&library));
+            if found.insert((library.clone(), place)) {
+                left.push(library);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The names of the libraries that a program or a library needs itself, and the path of a program's loader.
+fn needed(file: &Path) -> Result<Vec<String>> {
+    let shown = output(READELF.command()?.args(["--wide", "--dynamic", "--program-headers"]).arg(file))?;
+    // [Requesting program interpreter: PATH], and (NEEDED) Shared library: [NAME].
+    let name = |line: &str| {
+        let begin =
+            ["program interpreter: ", "Shared library: ["].iter().find_map(|begin| line.split_once(begin));
+        begin.and_then(|(_, rest)| rest.split(']').next()).map(str::to_owned)
+    };
+    Ok(String::from_utf8_lossy(&shown.stdout).lines().filter_map(name).collect())
+}
+
+/// The library of this name, or the loader of this path, below a root folder of Debian.
+fn library(root: &Path, debian: &str, name: &str) -> Result<PathBuf> {
+    let places = ["", "lib", "usr/lib"].map(|place| root.join(place));
+    let folders = places.iter().flat_map(|place| [place.clone(), place.join(debian)]);
+    let mut files = folders.map(|folder| folder.join(name.trim_start_matches('/')));
+    files.find(|file| file.is_file()).ok_or_else(|| {
+        Error::new(format!("the library {name} is missing for the guest's architecture"))
+            .evidence(format!("{} does not have it", root.display()))
+            .fix(format!("remove this folder, and the lab makes it again: rm -r {}", root.display()))
+    })
+}
+
+/// The names of busybox's programs. Its file has them one after the other, each with a zero at its end; the first is `[`.
+fn applets(busybox: &[u8]) -> Vec<&str> {
+    let begin = memchr::memmem::find(busybox, b"\0[\0[[\0").map_or(busybox.len(), |at| at + 1);
+    let names = busybox[begin..].split(|byte| *byte == 0).map_while(|name| std::str::from_utf8(name).ok());
+    names.take_while(|name| !name.is_empty()).collect()
 }
 
 /// The files of modules and of all their dependencies, from the lines `FILE: NEEDED...` of `modules.dep`.
@@ -188,6 +245,29 @@ mod tests {
         assert_eq!(files.len(), 2);
         assert!(files[0].ends_with("null_blk.ko") && files[1].ends_with("configfs.ko"));
         assert!(closure(dep, &["nvme"]).is_empty(), "what is built in has no file");
+    }
+
+    #[test]
+    fn busybox_contains_the_names_of_its_programs() {
+        let busybox = BUSYBOX.find().unwrap();
+        let listed = output(Command::new(&busybox).arg("--list")).unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        assert_eq!(applets(&fs::read(busybox).unwrap()), listed.lines().collect::<Vec<_>>());
+        assert!(applets(b"no such list").is_empty());
+    }
+
+    #[test]
+    fn libraries_are_found_without_starting_a_program() {
+        let program = std::env::current_exe().unwrap();
+        let debian = format!("{}-linux-gnu", std::env::consts::ARCH);
+        let found = libraries_below(Path::new("/"), &debian, &[&program]).unwrap();
+        let names = |files: &mut dyn Iterator<Item = &PathBuf>| {
+            files.map(|file| file.file_name().unwrap().to_owned()).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(
+            names(&mut found.iter().map(|(file, _)| file)),
+            names(&mut libraries(&[&program]).unwrap().iter())
+        );
     }
 
     #[test]

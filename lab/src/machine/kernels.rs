@@ -13,8 +13,9 @@ use common::{Error, OrCause, Result};
 
 use crate::host::folders::cache;
 use crate::host::tools::{DEPMOD, DPKG_DEB, XZ, output};
-use crate::machine::fetch::{Apt, files, numbers};
+use crate::machine::fetch::{Apt, files, numbers, pattern};
 use crate::machine::lock::{self, Lock, Locked, Package, Source, Sum};
+use crate::shared::arch::Arch;
 
 /// One series of kernels in the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,13 @@ pub const MATRIX: [Series; 4] = [
     Series { name: "6.1", suites: &["bookworm-security", "bookworm"] },
     Series { name: "6.12", suites: &["bookworm-security", "trixie-security", "trixie"] },
     Series { name: "7.2", suites: &["sid", "forky"] },
+];
+
+/// Kernels whose pages have 16 KiB. There are such kernels only for arm64, where a processor may have pages of 4, 16 or
+/// 64 KiB.
+pub const LARGE_PAGES: [Series; 2] = [
+    Series { name: "6.12-16k", suites: &["bookworm-security", "trixie-security", "trixie"] },
+    Series { name: "7.2-16k", suites: &["sid", "forky"] },
 ];
 
 /// The kernel to boot if the user names none, and the one that `vmlinux.h` is generated from.
@@ -53,7 +61,9 @@ const MODULES: &str = "modules.sha256";
 pub struct Kernel {
     /// Its series, or its path as the user gave it.
     pub name: String,
-    /// The bzImage.
+    /// The architecture that it is for.
+    pub arch: Arch,
+    /// Its image.
     pub image: PathBuf,
     /// The folder `lib/modules/RELEASE` of its modules, with `modules.dep`.
     pub modules: Option<PathBuf>,
@@ -72,7 +82,7 @@ impl Kernel {
         let path = self.modules.as_deref().unwrap_or(Path::new("")).join(file);
         let bytes = fs::read(&path).or_cause(format!("cannot read {}", path.display()))?;
         if self.package.is_some() {
-            is_listed(&self.name, &path, self.sums.get(file), &Sum::of(&bytes))?;
+            is_listed(self.arch, &self.name, &path, self.sums.get(file), &Sum::of(&bytes))?;
         }
         Ok(bytes)
     }
@@ -88,13 +98,21 @@ enum Extent {
 }
 
 impl Series {
-    /// The series of this name.
-    pub fn of(name: &str) -> Option<Self> {
-        MATRIX.into_iter().find(|series| series.name == name)
+    /// All series of an architecture.
+    pub fn all(arch: Arch) -> Vec<Self> {
+        let large: &[Self] = if arch == Arch::Arm { &LARGE_PAGES } else { &[] };
+        [&MATRIX[..], large].concat()
     }
 
-    fn folder(self) -> Result<PathBuf> {
-        Ok(folder()?.join(self.name))
+    /// The series of this name.
+    pub fn of(arch: Arch, name: &str) -> Option<Self> {
+        Self::all(arch).into_iter().find(|series| series.name == name)
+    }
+
+    fn folder(self, arch: Arch) -> Result<PathBuf> {
+        // Those of x86_64 were the only ones once, so their folders have no name of an architecture.
+        let above = if arch == Arch::X86 { folder()? } else { folder()?.join(arch.name()) };
+        Ok(above.join(self.name))
     }
 
     /// The kernel of this series that is here, if any, after comparing every byte with the lock.
@@ -102,57 +120,55 @@ impl Series {
     /// # Errors
     /// If it is damaged, or not the locked one.
     pub fn verified(self, locked: &Locked) -> Result<Option<Kernel>> {
-        look(locked, &self.folder()?, Extent::All)
+        look(locked, &self.folder(locked.source.arch)?, Extent::All)
     }
 
     /// Fetches the locked kernel of this series, unless it is here already.
     ///
     /// # Errors
     /// If this machine has no apt or no Debian mirror, or the mirror does not have this kernel.
-    pub fn fetch(self, mirror: Option<&str>) -> Result<Kernel> {
+    pub fn fetch(self, arch: Arch, mirror: Option<&str>) -> Result<Kernel> {
         let lock = Lock::read()?;
-        let locked = lock.kernel(self.name)?;
+        let locked = lock.kernel(arch, self.name)?;
         match self.verified(locked) {
             Ok(Some(kernel)) => return Ok(kernel),
             Ok(None) => {}
             Err(error) => eprintln!("{}; fetching the locked one ...", error.cause()),
         }
-        let apt = Apt::new(mirror)?;
+        let apt = Apt::new(&[arch], mirror)?;
         // Another lab may have fetched it while we waited for apt.
         if let Ok(Some(kernel)) = self.verified(locked) {
             return Ok(kernel);
         }
-        fetch(locked, self.suites, &apt, &self.folder()?)
+        fetch(locked, self.suites, &apt, &self.folder(arch)?)
     }
 
     /// Looks for a newer kernel of this series. If there is one, fetches it and locks it instead.
     ///
     /// # Errors
     /// If this machine has no apt or no Debian mirror, or the mirror has no such kernel.
-    pub fn newer(self, mirror: Option<&str>) -> Result<Kernel> {
+    pub fn newer(self, arch: Arch, mirror: Option<&str>) -> Result<Kernel> {
         // Only one lab at a time has apt's folder, so only one rewrites the lock.
-        let apt = Apt::new(mirror)?;
+        let apt = Apt::new(&[arch], mirror)?;
         let mut lock = Lock::read_or_new()?;
-        let found = self.newest(&apt)?;
-        let before = lock.kernel(self.name).map(|locked| locked.source.package.version.clone());
-        if let Ok(before) = &before
-            && numbers(&found.package.version) <= numbers(before)
-        {
-            eprintln!(
-                "There is no newer kernel {}: {} has {}, and the lock has {before}.",
-                self.name, found.suite, found.package.version
-            );
+        let before = lock.kernel(arch, self.name).map(|locked| locked.source.package.version.clone());
+        let is_newer = |found: &Source| match &before {
+            Ok(before) => numbers(&found.package.version) > numbers(before),
+            Err(_) => true,
+        };
+        let Some((found, archives)) = self.newest(arch, &apt, is_newer)? else {
+            eprintln!("There is no newer kernel {} than the locked one.", self.name);
             drop(apt);
-            return self.fetch(mirror);
-        }
-        let archives = apt.archives(&found, self.suites)?;
-        let folder = self.folder()?;
+            return self.fetch(arch, mirror);
+        };
+        let folder = self.folder(arch)?;
         let work = work_beside(&folder)?;
         let made = unpack(&found.package, &archives, work.path())?;
         let sum =
             |name| Sum::of_file(&made.join(name)).or_cause(format!("cannot read what was unpacked: {name}"));
         let locked = Locked { source: found, vmlinuz: sum(IMAGE)?, modules: sum(MODULES)? };
-        lock.replace(locked.clone(), &MATRIX.map(|series| series.name));
+        let of = |arch| Self::all(arch).into_iter().map(move |series| (arch, series.name));
+        lock.replace(locked.clone(), &of(Arch::X86).chain(of(Arch::Arm)).collect::<Vec<_>>());
         lock.write()?;
         put(&made, &folder, work.path(), &archives)?;
         let now = &locked.source.package.version;
@@ -163,16 +179,26 @@ impl Series {
             ),
             Err(_) => eprintln!("Kernel {} is now locked at {now}.", self.name),
         }
-        look(&locked, &folder, Extent::All)?.ok_or_else(|| not_here(self.name, &folder))
+        look(&locked, &folder, Extent::All)?.ok_or_else(|| not_here(arch, self.name, &folder))
     }
 
-    /// The newest kernel of this series in its suites.
-    fn newest(self, apt: &Apt) -> Result<Source> {
+    /// The newest kernel of this series in the first of its suites that has it, and its archives; `None` if that is not
+    /// newer. A suite may list a kernel whose archive is gone, so then we ask the next suite.
+    fn newest(
+        self,
+        arch: Arch,
+        apt: &Apt,
+        is_newer: impl Fn(&Source) -> bool,
+    ) -> Result<Option<(Source, Vec<PathBuf>)>> {
         let mut looked = Vec::new();
         for suite in self.suites {
-            match apt.newest(suite, self.name) {
-                Ok(Some(found)) => return Ok(found),
-                Ok(None) => looked.push(format!("{suite}: no linux-image-{}.*-cloud-amd64", self.name)),
+            match apt.newest(suite, arch, self.name) {
+                Ok(Some(found)) if !is_newer(&found) => return Ok(None),
+                Ok(Some(found)) => match apt.archives(&found, &[]) {
+                    Ok(archives) => return Ok(Some((found, archives))),
+                    Err(error) => looked.push(format!("{suite}: {error}")),
+                },
+                Ok(None) => looked.push(format!("{suite}: no package {}", pattern(arch, self.name))),
                 Err(error) => looked.push(format!("{suite}: {error}")),
             }
         }
@@ -203,7 +229,7 @@ fn fetch(locked: &Locked, suites: &[&str], apt: &Apt, folder: &Path) -> Result<K
     })?;
     put(&made, folder, work.path(), &archives)?;
     eprintln!("Kernel {series} is here: {}", locked.source.package.release);
-    look(locked, folder, Extent::ToBoot)?.ok_or_else(|| not_here(series, folder))
+    look(locked, folder, Extent::ToBoot)?.ok_or_else(|| not_here(locked.source.arch, series, folder))
 }
 
 /// A folder to unpack into, next to the kernel's own folder: when it is complete, we move it there.
@@ -287,8 +313,8 @@ fn list(folder: &Path, release: &str) -> Result<String> {
 /// # Errors
 /// If it has another kernel, or is damaged.
 fn look(locked: &Locked, folder: &Path, extent: Extent) -> Result<Option<Kernel>> {
-    let Source { series, package, .. } = &locked.source;
-    let damaged = |evidence: String| damaged(series, evidence);
+    let Source { series, arch, package, .. } = &locked.source;
+    let damaged = |evidence: String| damaged(*arch, series, evidence);
     let about = folder.join(PACKAGE);
     let found = match fs::read(&about) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -307,7 +333,7 @@ fn look(locked: &Locked, folder: &Path, extent: Extent) -> Result<Option<Kernel>
                 package.name,
                 package.version
             ))
-            .fix(format!("fetch the locked one: cargo lab kernels --fetch {series}")));
+            .fix(format!("fetch the locked one: cargo lab kernels --fetch {series}{}", arch.option())));
     }
     let image = folder.join(IMAGE);
     if let Some(evidence) = locked.vmlinuz.differs(&image, Sum::of_file(&image)) {
@@ -321,11 +347,12 @@ fn look(locked: &Locked, folder: &Path, extent: Extent) -> Result<Option<Kernel>
             let path = modules.join(file);
             let found =
                 Sum::of_file(&path).map_err(|error| damaged(format!("{}: {error}", path.display())))?;
-            is_listed(series, &path, Some(sum), &found)?;
+            is_listed(*arch, series, &path, Some(sum), &found)?;
         }
     }
     Ok(Some(Kernel {
         name: series.clone(),
+        arch: locked.source.arch,
         image,
         modules: Some(modules),
         package: Some(package.clone()),
@@ -383,51 +410,77 @@ fn dependencies(path: &Path, sums: &BTreeMap<PathBuf, String>) -> Result<(), Str
 }
 
 /// Compares a module with the list.
-fn is_listed(kernel: &str, path: &Path, listed: Option<&String>, found: &Sum) -> Result<()> {
+fn is_listed(arch: Arch, kernel: &str, path: &Path, listed: Option<&String>, found: &Sum) -> Result<()> {
     if listed == Some(&found.sha256) {
         return Ok(());
     }
     let expected = listed.map_or("no such module", String::as_str);
-    Err(damaged(kernel, format!("{} has SHA-256 {}\nexpected: {expected}", path.display(), found.sha256)))
+    Err(damaged(
+        arch,
+        kernel,
+        format!("{} has SHA-256 {}\nexpected: {expected}", path.display(), found.sha256),
+    ))
 }
 
-fn damaged(series: &str, evidence: String) -> Error {
+fn damaged(arch: Arch, series: &str, evidence: String) -> Error {
     Error::new(format!("the kernel {series} is damaged: it is not what {} names", lock::NAME))
         .evidence(evidence)
-        .fix(format!("fetch it again: cargo lab kernels --fetch {series}"))
+        .fix(format!("fetch it again: cargo lab kernels --fetch {series}{}", arch.option()))
 }
 
-fn not_here(series: &str, folder: &Path) -> Error {
+fn not_here(arch: Arch, series: &str, folder: &Path) -> Error {
     Error::new(format!("the kernel {series} is not here yet"))
         .evidence(format!("{} is missing", folder.display()))
-        .fix(format!("fetch it: cargo lab kernels --fetch {series}"))
+        .fix(format!("fetch it: cargo lab kernels --fetch {series}{}", arch.option()))
 }
 
-/// The kernel of this name: a series of the matrix, which must be here and match the lock, or the path of a bzImage.
+/// The kernel of this name: a series of the matrix, which must be here and match the lock, or the path of an image.
 ///
 /// # Errors
-/// If it is neither, is not here, does not match the lock, or is not a kernel.
-pub fn find(name: &str) -> Result<Kernel> {
-    if let Some(series) = Series::of(name) {
-        let (lock, folder) = (Lock::read()?, series.folder()?);
-        let found = look(lock.kernel(name)?, &folder, Extent::ToBoot)?;
-        return found.ok_or_else(|| not_here(name, &folder));
+/// If it is neither, is not here, does not match the lock, or is not a kernel of this architecture.
+pub fn find(arch: Arch, name: &str) -> Result<Kernel> {
+    if let Some(series) = Series::of(arch, name) {
+        let (lock, folder) = (Lock::read()?, series.folder(arch)?);
+        let found = look(lock.kernel(arch, name)?, &folder, Extent::ToBoot)?;
+        return found.ok_or_else(|| not_here(arch, name, &folder));
     }
     let image = PathBuf::from(name);
-    let known = MATRIX.map(|series| series.name).join(", ");
+    let known = Series::all(arch).iter().map(|series| series.name).collect::<Vec<_>>().join(", ");
     if !image.is_file() {
         return Err(Error::new(format!("there is no kernel {name}"))
             .evidence(format!("it is not a file, and not one of {known}"))
-            .fix(format!("name one of these, such as --kernel {DEFAULT}, or the path of a bzImage")));
+            .fix(format!("name one of these, such as --kernel {DEFAULT}, or the path of a kernel's image")));
     }
-    let start = fs::read(&image).or_cause(format!("cannot read {name}"))?;
-    // The x86 boot protocol, Documentation/arch/x86/boot.rst: the header's magic number.
-    if start.get(0x202..0x206) != Some(b"HdrS") {
-        return Err(Error::new(format!("{name} is no kernel for x86"))
-            .evidence("a bzImage has HdrS at byte 0x202, but this file doesn't")
-            .fix("name a bzImage that has NVMe and ext4 built in"));
+    let bytes = fs::read(&image).or_cause(format!("cannot read {name}"))?;
+    match architecture(&bytes) {
+        Some(found) if found == arch => {}
+        Some(found) => {
+            return Err(Error::new(format!("{name} is a kernel for {found}, and the guest is {arch}"))
+                .evidence(format!("its header is that of {found}"))
+                .fix(format!(
+                    "boot a guest of that architecture: --arch {found}; or name a kernel for {arch}"
+                )));
+        }
+        None => {
+            return Err(Error::new(format!("{name} is no kernel for {arch}"))
+                .evidence(match arch {
+                    Arch::X86 => "a bzImage has HdrS at byte 0x202, but this file doesn't",
+                    Arch::Arm => "an Image has ARM and the byte 0x64 at byte 0x38, but this file doesn't",
+                })
+                .fix("name the image of a kernel that has NVMe and ext4 built in"));
+        }
     }
-    Ok(Kernel { name: name.to_owned(), image, modules: None, package: None, sums: BTreeMap::new() })
+    Ok(Kernel { name: name.to_owned(), arch, image, modules: None, package: None, sums: BTreeMap::new() })
+}
+
+/// For which architecture a kernel's image is.
+fn architecture(image: &[u8]) -> Option<Arch> {
+    // Documentation/arch/x86/boot.rst and Documentation/arch/arm64/booting.rst: the headers' magic numbers.
+    match () {
+        () if image.get(0x202..0x206) == Some(b"HdrS") => Some(Arch::X86),
+        () if image.get(0x38..0x3c) == Some(b"ARM\x64") => Some(Arch::Arm),
+        () => None,
+    }
 }
 
 #[cfg(test)]
@@ -440,17 +493,22 @@ mod tests {
     #[test]
     fn every_series_of_the_matrix_is_locked_and_no_other() {
         let lock = Lock::read().unwrap();
-        let locked: Vec<_> = lock.kernels.iter().map(|locked| &*locked.source.series).collect();
-        assert_eq!(locked, MATRIX.map(|series| series.name));
-        for (locked, series) in lock.kernels.iter().zip(MATRIX) {
+        let all = [Arch::X86, Arch::Arm]
+            .map(|arch| Series::all(arch).into_iter().map(move |series| (arch, series)));
+        let all: Vec<_> = all.into_iter().flatten().collect();
+        let locked: Vec<_> =
+            lock.kernels.iter().map(|locked| (locked.source.arch, &*locked.source.series)).collect();
+        assert_eq!(locked, all.iter().map(|(arch, series)| (*arch, series.name)).collect::<Vec<_>>());
+        for (locked, (arch, series)) in lock.kernels.iter().zip(all) {
             let source = &locked.source;
-            assert!(source.package.version.starts_with(&format!("{}.", series.name)), "{source:?}");
+            let version = series.name.trim_end_matches("-16k");
+            assert!(source.package.version.starts_with(&format!("{version}.")), "{source:?}");
             assert!(series.suites.contains(&&*source.suite), "{source:?}");
             assert!(!source.archives.is_empty(), "{source:?}");
             for archive in &source.archives {
                 assert!(archive.package.ends_with(&source.package.release), "{archive:?}");
                 assert!(
-                    archive.path.ends_with(&format!("_{}_amd64.deb", source.package.version)),
+                    archive.path.ends_with(&format!("_{}_{}.deb", source.package.version, arch.debian())),
                     "{archive:?}"
                 );
             }
@@ -475,7 +533,8 @@ mod tests {
             let archives = vec![Archive { package: name.clone(), path, sum }];
             let package = Package { name, version: "9.9.1-1".into(), release: RELEASE.into() };
             let list = format!("{}  lib/modules/{RELEASE}/{MODULE}\n", Sum::of(b"module").sha256);
-            let source = Source { series: "9.9".into(), package, suite: "sid".into(), archives };
+            let source =
+                Source { series: "9.9".into(), arch: Arch::X86, package, suite: "sid".into(), archives };
             let (vmlinuz, modules) = (Sum::of(b"kernel"), Sum::of(list.as_bytes()));
             Self { folder, locked: Locked { source, vmlinuz, modules } }
         }
@@ -497,7 +556,7 @@ mod tests {
 
         fn fetch(&self) -> Result<Kernel> {
             let mirror = format!("copy:{}", self.folder.path().display());
-            let apt = Apt::within(&self.at("cache/apt"), Some(&mirror)).unwrap();
+            let apt = Apt::within(&self.at("cache/apt"), &[Arch::X86], Some(&mirror)).unwrap();
             fetch(&self.locked, &[], &apt, &self.kernel())
         }
 
@@ -636,10 +695,17 @@ mod tests {
 
     #[test]
     fn a_kernel_is_known_by_its_header() {
-        insta::assert_snapshot!(find("7.99").unwrap_err());
+        insta::assert_snapshot!(find(Arch::X86, "7.99").unwrap_err());
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "no kernel").unwrap();
-        let error = find(file.path().to_str().unwrap()).unwrap_err().to_string();
-        assert!(error.contains("HdrS"), "{error}");
+        let complaint = |arch| find(arch, file.path().to_str().unwrap()).unwrap_err().to_string();
+        assert!(complaint(Arch::X86).contains("HdrS"));
+        assert!(complaint(Arch::Arm).contains("0x38"));
+        let mut image = vec![0; 0x210];
+        image[0x38..0x3c].copy_from_slice(b"ARM\x64");
+        fs::write(file.path(), image).unwrap();
+        let error = complaint(Arch::X86);
+        assert!(error.contains("is a kernel for arm64, and the guest is x86_64"), "{error}");
+        assert!(error.contains("--arch arm64"), "{error}");
     }
 }

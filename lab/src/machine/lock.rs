@@ -12,6 +12,8 @@ use common::{Error, OrCause, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::shared::arch::Arch;
+
 /// The lock's path in the workbook, for messages.
 pub const NAME: &str = "lab/kernels.lock.json";
 
@@ -27,7 +29,7 @@ const ABOUT: &str = "written by `cargo lab kernels --fetch --newer`; see CONTRIB
 pub struct Lock {
     /// Which command wrote it.
     about: String,
-    /// One for each series of the matrix, in the same order.
+    /// One for each series of the matrix, in the same order, first those of x86_64.
     pub kernels: Vec<Locked>,
 }
 
@@ -37,7 +39,7 @@ pub struct Locked {
     /// Its packages.
     #[serde(flatten)]
     pub source: Source,
-    /// The bzImage.
+    /// The kernel's image.
     pub vmlinuz: Sum,
     /// The file `modules.sha256`, which lists the checksum of every module.
     #[serde(rename = "modules.sha256")]
@@ -49,6 +51,8 @@ pub struct Locked {
 pub struct Source {
     /// The kernel's series, such as `6.12`.
     pub series: String,
+    /// The architecture that it is for.
+    pub arch: Arch,
     /// Its package.
     pub package: Package,
     /// The Debian suite that had it.
@@ -64,7 +68,8 @@ impl Source {
     /// signatures.
     pub fn source_package(&self) -> String {
         let folder = self.archives.first().and_then(|archive| archive.path.rsplit('/').nth(1));
-        folder.unwrap_or("linux").replace("-signed", "").trim_end_matches("-amd64").to_owned()
+        let name = folder.unwrap_or("linux").replace("-signed", "");
+        name.trim_end_matches(self.arch.debian()).trim_end_matches('-').to_owned()
     }
 }
 
@@ -132,25 +137,33 @@ impl Lock {
         Ok(lock)
     }
 
+    /// The kernels of an architecture.
+    pub fn of(&self, arch: Arch) -> impl Iterator<Item = &Locked> {
+        self.kernels.iter().filter(move |kernel| kernel.source.arch == arch)
+    }
+
     /// The kernel that is locked for a series.
     ///
     /// # Errors
     /// If there is none.
-    pub fn kernel(&self, series: &str) -> Result<&Locked> {
-        let found = self.kernels.iter().find(|kernel| kernel.source.series == series);
+    pub fn kernel(&self, arch: Arch, series: &str) -> Result<&Locked> {
+        let found = self.of(arch).find(|kernel| kernel.source.series == series);
         found.ok_or_else(|| {
-            let known: Vec<_> = self.kernels.iter().map(|kernel| &*kernel.source.series).collect();
+            let known: Vec<_> = self.of(arch).map(|kernel| &*kernel.source.series).collect();
             Error::new(format!("no package is locked for kernel {series}"))
-                .evidence(format!("{NAME} has {}", known.join(", ")))
-                .fix(format!("lock the newest: cargo lab kernels --fetch {series} --newer"))
+                .evidence(format!("{NAME} has {} for {arch}", known.join(", ")))
+                .fix(format!("lock the newest: cargo lab kernels --fetch {series} --newer{}", arch.option()))
         })
     }
 
-    /// Replaces the kernel of this series, keeps the order of `series`, and drops kernels of other series.
-    pub fn replace(&mut self, kernel: Locked, series: &[&str]) {
-        self.kernels.retain(|other| other.source.series != kernel.source.series);
+    /// Replaces the kernel of this architecture and series, keeps the order of `all`, and drops all other kernels.
+    pub fn replace(&mut self, kernel: Locked, all: &[(Arch, &str)]) {
+        let is = |kernel: &Locked| (kernel.source.arch, kernel.source.series.clone());
+        self.kernels.retain(|other| is(other) != is(&kernel));
         self.kernels.push(kernel);
-        let place = |kernel: &Locked| series.iter().position(|name| *name == kernel.source.series);
+        let place = |kernel: &Locked| {
+            all.iter().position(|(arch, name)| (*arch, *name) == (kernel.source.arch, &*kernel.source.series))
+        };
         self.kernels.retain(|kernel| place(kernel).is_some());
         self.kernels.sort_by_key(place);
     }
@@ -248,7 +261,7 @@ mod tests {
         let archive = Archive { package: package.name.clone(), path, sum: Sum::of(b"archive") };
         let (series, suite) = (series.to_owned(), "sid".to_owned());
         Locked {
-            source: Source { series, package, suite, archives: vec![archive] },
+            source: Source { series, arch: Arch::X86, package, suite, archives: vec![archive] },
             vmlinuz: Sum::of(b"kernel"),
             modules: Sum::of(b"modules"),
         }
@@ -257,19 +270,29 @@ mod tests {
     #[test]
     fn a_lock_is_read_as_it_is_written() {
         let mut lock = Lock::default();
+        let all = ["5.10", "6.12", "7.2"].map(|series| (Arch::X86, series));
+        let arm = (Arch::Arm, "6.12");
+        let of_arm = locked("6.12");
+        let of_arm = Locked { source: Source { arch: Arch::Arm, ..of_arm.source }, ..of_arm };
+        lock.replace(of_arm.clone(), &[arm]);
         for series in ["7.2", "6.12", "5.10"] {
-            lock.replace(locked(series), &["5.10", "6.12", "7.2"]);
+            lock.replace(locked(series), &[&all[..], &[arm]].concat());
         }
         let newer = Locked { vmlinuz: Sum::of(b"newer"), ..locked("6.12") };
-        lock.replace(newer.clone(), &["5.10", "6.12"]);
-        let series: Vec<_> = lock.kernels.iter().map(|kernel| &*kernel.source.series).collect();
-        assert_eq!(series, ["5.10", "6.12"], "the order of the matrix, and nothing that it does not have");
+        lock.replace(newer.clone(), &[&all[..2], &[arm]].concat());
+        let of = |arch| lock.of(arch).map(|kernel| kernel.source.series.clone()).collect::<Vec<_>>();
+        assert_eq!(
+            of(Arch::X86),
+            ["5.10", "6.12"],
+            "the order of the matrix, and nothing that it does not have"
+        );
+        assert_eq!(lock.kernel(Arch::Arm, "6.12").unwrap(), &of_arm);
         let text = lock.text().unwrap();
         let read = Lock::parse(&text).unwrap();
         assert_eq!(read.kernels, lock.kernels);
-        assert_eq!(read.kernel("6.12").unwrap(), &newer);
-        insta::assert_snapshot!("no_such_series", read.kernel("7.2").unwrap_err());
-        lock.kernels.remove(0);
+        assert_eq!(read.kernel(Arch::X86, "6.12").unwrap(), &newer);
+        insta::assert_snapshot!("no_such_series", read.kernel(Arch::X86, "7.2").unwrap_err());
+        lock.kernels.retain(|kernel| *kernel == newer);
         insta::assert_snapshot!("text", lock.text().unwrap());
     }
 

@@ -2,6 +2,7 @@
 //! May import `host`, `shared`, `workbook`.
 
 pub mod btf;
+pub mod cross;
 pub mod fetch;
 pub mod image;
 pub mod kernels;

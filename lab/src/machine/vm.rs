@@ -20,16 +20,17 @@ use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
 use crate::host::interrupt;
-use crate::host::tools::{MKE2FS, QEMU, SETPRIV, output};
+use crate::host::tools::{MKE2FS, QEMU, QEMU_ARM, SETPRIV, output};
 use crate::machine::image;
 use crate::machine::kernels::{self, Kernel};
 use crate::machine::line::Line;
 use crate::machine::qemu::{self, CommandLine, DISKS, Disks, MEMORY, Port, RAW_BYTES};
+use crate::shared::arch::Arch;
 use crate::shared::command::lines;
 use crate::shared::disks::{PART_DISK, RAW_DEVICE, partition_table};
 use crate::shared::files;
 use crate::shared::protocol::{FromGuest, Terminal, ToGuest, receive};
-use crate::workbook::Workbook;
+use crate::workbook::{Cross, Workbook};
 
 /// How long a guest may take to boot, unless the user chooses another limit.
 pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
@@ -59,11 +60,12 @@ pub enum Accel {
 }
 
 impl Accel {
-    fn processors(self) -> Vec<String> {
-        match self {
-            Self::Kvm => qemu::hardware("kvm"),
-            Self::Auto | Self::Tcg => qemu::emulation("max"),
-            Self::Icount => qemu::counted(),
+    fn processors(self, arch: Arch) -> Vec<String> {
+        match (self, arch) {
+            (Self::Kvm, _) => qemu::hardware("kvm"),
+            (Self::Auto | Self::Tcg, Arch::X86) => qemu::emulation("max"),
+            (Self::Auto | Self::Tcg, Arch::Arm) => qemu::emulation_of_arm(),
+            (Self::Icount, _) => qemu::counted(arch),
         }
     }
 }
@@ -85,6 +87,8 @@ pub struct Machine {
     pub memory: u32,
     /// The image of another disk, which it can't write.
     pub tools: Option<PathBuf>,
+    /// Where its libraries are, if it is of another architecture than this machine.
+    pub cross: Option<Cross>,
     /// Where to remember whether KVM works here.
     pub verdicts: PathBuf,
 }
@@ -139,13 +143,14 @@ impl Machine {
     /// If the kernel is not here.
     pub fn with(workbook: &Workbook, kernel: &str, binaries: Vec<PathBuf>) -> Result<Self> {
         Ok(Self {
-            kernel: kernels::find(kernel)?,
+            kernel: kernels::find(workbook.arch(), kernel)?,
             binaries,
             accel: Accel::Auto,
             append: String::new(),
             limit: BOOT_LIMIT,
             memory: MEMORY,
             tools: None,
+            cross: workbook.cross.clone(),
             verdicts: workbook.memory(),
         })
     }
@@ -169,7 +174,7 @@ impl Machine {
         // A verdict holds only for the host's kernel at that time.
         let verdict = |works| format!("{works} on {}\n", common::preflight::release());
         let known = fs::read_to_string(&memory).unwrap_or_default();
-        if kvm.is_err() || known == verdict("broken") {
+        if self.kernel.arch != Arch::HERE || kvm.is_err() || known == verdict("broken") {
             return self.boot_with(Accel::Tcg, self.limit);
         }
         if known == verdict("works") {
@@ -211,6 +216,7 @@ impl Machine {
         let content = image::Content {
             kernels: vec![&self.kernel],
             binaries: self.binaries.clone(),
+            cross: self.cross.as_ref(),
             profile: image::PROFILE,
             files: Vec::new(),
         };
@@ -224,7 +230,8 @@ impl Machine {
         output(MKE2FS.command()?.args(["-q", "-F", "-t", "ext4"]).arg(at("fs")))?;
 
         let line = CommandLine {
-            processors: &accel.processors(),
+            arch: self.kernel.arch,
+            processors: &accel.processors(self.kernel.arch),
             kernel: &self.kernel.image.display().to_string(),
             initramfs: &at("initramfs").display().to_string(),
             append: &self.append,
@@ -234,9 +241,10 @@ impl Machine {
             tools: self.tools.as_deref(),
             sandbox,
         };
+        let emulator = if self.kernel.arch == Arch::Arm { QEMU_ARM } else { QEMU };
         let mut command = SETPRIV.command()?;
         // If somebody kills the lab, the emulator must end, too.
-        command.args(["--pdeathsig", "KILL"]).arg(QEMU.find()?).args(line.words());
+        command.args(["--pdeathsig", "KILL"]).arg(emulator.find()?).args(line.words());
         // In its own process group: Ctrl-C is for the program in the guest, not for QEMU.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
 

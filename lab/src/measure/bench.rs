@@ -10,6 +10,7 @@ use common::{Error, OrCause, Result};
 use crate::host::tools::output;
 use crate::machine::kernels::{self, DEFAULT, MATRIX};
 use crate::machine::vm::{Machine, Vm};
+use crate::shared::arch::Arch;
 use crate::workbook::{Program, Workbook};
 
 /// How many runs we take the median of.
@@ -25,7 +26,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     print_text(format_args!("{:<50} {:>10} {:>10}", "", "measured", "budget"))?;
     for series in MATRIX {
-        let compare = median(|| kernels::find(series.name).map(drop))?;
+        let compare = median(|| kernels::find(Arch::HERE, series.name).map(drop))?;
         let compare = format!("{:.0} ms", compare.as_secs_f64() * 1e3);
         row(&format!("compare {} with the lock before it boots", series.name), &compare, "50 ms")?;
         let boot = median(|| {

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use common::report::print_text;
@@ -21,8 +21,7 @@ use crate::workbook::Workbook;
 /// # Errors
 /// If it does not compile.
 pub fn binary(workbook: &Workbook) -> Result<PathBuf> {
-    let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-    output(cargo.current_dir(&workbook.root).args(["build", "--quiet", "--package", "channels"]))?;
+    output(workbook.cargo_build().args(["--quiet", "--package", "channels"]))?;
     Ok(workbook.binaries().join("channels"))
 }
 

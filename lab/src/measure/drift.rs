@@ -38,7 +38,7 @@ pub fn run(workbook: &Workbook, names: &[String]) -> Result<ExitCode> {
             cells.try_into().ok()
         };
         let column: Vec<[String; 3]> = text.lines().filter_map(cells).collect();
-        if Series::of(name).is_some() {
+        if Series::of(workbook.arch(), name).is_some() {
             drift.put(name, &column);
             fs::write(&path, drift.text()).or_cause(format!("cannot write {}", path.display()))?;
             eprint!("{}", sync::write(workbook, false)?);

@@ -44,7 +44,7 @@ const END: &str = "#ifndef BPF_NO_PRESERVE_ACCESS_INDEX
 pub fn of_guest(guest: &mut Vm, workbook: &Workbook) -> Result<ExitCode> {
     let file = tempfile::NamedTempFile::new().or_cause("cannot make a file for the BTF")?;
     fs::write(file.path(), btf_of(guest)?).or_cause("cannot write the BTF")?;
-    write(file.path(), "x86_64", &guest.release, workbook)
+    write(file.path(), workbook.arch().machine(), &guest.release, workbook)
 }
 
 /// Does the same for this machine's kernel and architecture, which may be one without a guest.

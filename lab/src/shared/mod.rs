@@ -1,6 +1,7 @@
 //! What both machines need: the messages between them, names, formats, and a function to run commands.
 //! May import no other folder.
 
+pub mod arch;
 pub mod command;
 pub mod disks;
 pub mod files;

@@ -43,6 +43,7 @@ impl Workbook {
             stages,
             tools,
             examples,
+            cross: None,
         })
     }
 
@@ -71,15 +72,29 @@ impl Workbook {
         self.build_programs(std::iter::empty(), "dev")
     }
 
+    /// The command `cargo build`, in the workbook's folder and for its architecture.
+    pub fn cargo_build(&self) -> Command {
+        let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+        command.current_dir(&self.root).arg("build").arg("--target-dir").arg(self.target_folder());
+        if let Some(cross) = &self.cross {
+            command.args(["--target", &cross.triple]).envs(cross.environment.iter().cloned());
+        }
+        command
+    }
+
+    /// Where Cargo puts what it builds. Another compiler makes it for another architecture, so it has another folder.
+    fn target_folder(&self) -> PathBuf {
+        self.cross.as_ref().map_or_else(|| self.target.clone(), |cross| self.target.join(cross.arch.name()))
+    }
+
     fn build_programs<'a>(
         &self,
         programs: impl Iterator<Item = &'a dyn Program>,
         profile: &str,
     ) -> Result<Vec<PathBuf>> {
         const TOOLS: [&str; 2] = ["io", "guest"];
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let mut command = Command::new(cargo);
-        command.current_dir(&self.root).args(["build", "--quiet", "--profile", profile, "--package", "lab"]);
+        let mut command = self.cargo_build();
+        command.args(["--quiet", "--profile", profile, "--package", "lab"]);
         command.args(TOOLS.iter().flat_map(|tool| ["--bin", tool]));
         let mut names = TOOLS.map(str::to_owned).to_vec();
         for program in programs {
@@ -97,7 +112,7 @@ impl Workbook {
                 .evidence("the compiler's errors above")
                 .fix("fix the first error, or look at what you changed: git diff"));
         }
-        let folder = if profile == "dev" { self.binaries() } else { self.target.join(profile) };
+        let folder = self.folder_of(if profile == "dev" { "debug" } else { profile });
         Ok(names.iter().map(|name| folder.join(name)).collect())
     }
 
@@ -117,7 +132,13 @@ impl Workbook {
 
     /// Where Cargo puts the binaries of [`Workbook::build`].
     pub fn binaries(&self) -> PathBuf {
-        self.target.join("debug")
+        self.folder_of("debug")
+    }
+
+    /// Where Cargo puts the binaries of a profile, by the name of its folder.
+    fn folder_of(&self, profile: &str) -> PathBuf {
+        let triple = self.cross.as_ref().map_or("", |cross| &*cross.triple);
+        self.target_folder().join(triple).join(profile)
     }
 
     /// Where the lab remembers facts about this machine.

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use common::{Error, OrCause, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::shared::arch::Arch;
 use crate::shared::workload::Workload;
+use crate::workbook::cross::Cross;
 
 /// A stage, from `[package.metadata.stage]` of its `Cargo.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -182,9 +184,17 @@ pub struct Workbook {
     pub tools: Vec<Stage>,
     /// The examples by name.
     pub examples: Vec<Example>,
+    /// How to build it, if not for this machine's architecture.
+    #[serde(skip)]
+    pub cross: Option<Cross>,
 }
 
 impl Workbook {
+    /// The architecture that it is built for.
+    pub fn arch(&self) -> Arch {
+        self.cross.as_ref().map_or(Arch::HERE, |cross| cross.arch)
+    }
+
     /// The stages, lessons and tools, by number.
     pub fn all_stages(&self) -> impl Iterator<Item = &Stage> {
         self.stages.iter().chain(&self.tools)

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use common::{Error, OrCause, Result};
 
@@ -108,8 +107,8 @@ pub fn workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
 /// If one does not compile.
 pub fn build(workbook: &Workbook, folder: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
     workspace(workbook, folder)?;
-    let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-    cargo.current_dir(folder).args(["build", "--quiet", "--offline", "--target-dir"]).arg(&workbook.target);
+    let mut cargo = workbook.cargo_build();
+    cargo.current_dir(folder).args(["--quiet", "--offline"]);
     cargo.args(names.iter().flat_map(|name| ["--package", name]));
     let status = cargo.status().or_cause("cannot start cargo")?;
     if !status.success() {

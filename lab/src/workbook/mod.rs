@@ -4,6 +4,8 @@
 mod cargo;
 pub mod catalog;
 pub mod copies;
+mod cross;
 pub mod diff;
 
 pub use crate::workbook::catalog::{Example, Program, Stage, Workbook};
+pub use crate::workbook::cross::Cross;

@@ -795,7 +795,13 @@ fn the_same_content_gives_the_same_image() {
     let folder = tempfile::tempdir().unwrap();
     let images = ["a", "b"].map(|name| {
         let files = vec![("etc/motd", b"hello".to_vec())];
-        let content = image::Content { kernels: Vec::new(), binaries: binaries.clone(), profile: "", files };
+        let content = image::Content {
+            kernels: Vec::new(),
+            binaries: binaries.clone(),
+            cross: None,
+            profile: "",
+            files,
+        };
         let path = folder.path().join(name);
         image::write(&path, &content).unwrap();
         fs::read(path).unwrap()

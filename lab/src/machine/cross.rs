@@ -1,0 +1,193 @@
+//! What builds the workbook for a guest of another architecture: a folder in the user's cache with Debian's compiler,
+//! linker and libraries. Nothing is installed on this machine, and nobody needs root.
+//!
+//! Clang, which this machine has for the BPF programs, can compile C for every architecture. rustc needs its standard
+//! library for the other one. If rustup has added it (`rustup target add`), we take this machine's rustc, and else
+//! Debian's.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Error, OrCause, Result};
+
+use crate::host::folders::cache;
+use crate::host::tools::{CLANG, output};
+use crate::machine::fetch::Apt;
+use crate::shared::arch::Arch;
+use crate::workbook::{Cross, Workbook};
+
+/// The suites of Debian 12. Newer systems can run its programs, too, and its security updates have a recent Rust,
+/// because browsers need one.
+const SUITES: [&str; 2] = ["bookworm-security", "bookworm"];
+
+/// The packages for the guest's architecture, with what they depend on: the libraries to link with, and the guest's
+/// shell. `libgcc-12-dev` has what a compiler adds to a program.
+const FOR_GUEST: [&str; 5] = ["busybox-static", "libelf-dev", "libgcc-12-dev", "libgcc-s1", "zlib1g-dev"];
+
+/// Of the packages that those depend on, the ones that a guest needs; besides, we need only those that end in `-dev`.
+const IN_GUEST: [&str; 5] = ["busybox-static", "libc6", "libelf1", "libgcc-s1", "zlib1g"];
+
+/// Rust's standard library. Its dependencies are the libraries that rustc itself needs.
+const RUST: &str = "libstd-rust-web-dev";
+/// The compiler. It depends on all of gcc, which we don't need.
+const RUSTC: &str = "rustc-web";
+
+/// The file that lists the packages. A folder that has it is complete.
+const PACKAGES: &str = "packages.txt";
+
+/// A workbook that is built for this architecture. The first time, this downloads a compiler.
+///
+/// # Errors
+/// If this machine has no apt or no Debian mirror, or if the mirror lacks a package.
+pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<Workbook> {
+    if arch == Arch::HERE {
+        return Ok(workbook);
+    }
+    let folder = cache()?.join(format!("cross-{arch}"));
+    let with_rust = !knows(&target(arch))?;
+    let packages = packages(arch, with_rust);
+    let line = format!("# {}\n", packages.join(" "));
+    if !fs::read_to_string(folder.join(PACKAGES)).is_ok_and(|list| list.starts_with(&line)) {
+        make(&folder, arch, &packages, &line, mirror)?;
+    }
+    let at = |name: &str| folder.join(name).into_os_string();
+    let (triple, upper) = (target(arch).replace('-', "_"), target(arch).replace('-', "_").to_uppercase());
+    let mut environment = vec![
+        (format!("CARGO_TARGET_{upper}_LINKER"), at("cc")),
+        (format!("CC_{triple}"), at("cc")),
+        (format!("AR_{triple}"), at("ar")),
+        // Without the name of the target, it would apply to build scripts, too.
+        (format!("LIBBPF_SYS_LIBRARY_PATH_{triple}"), folder.join(libraries(arch)).into_os_string()),
+        ("PKG_CONFIG_ALLOW_CROSS".to_owned(), "1".into()),
+    ];
+    if with_rust {
+        environment.push(("RUSTC".to_owned(), at("rustc")));
+    }
+    let cross = Cross { arch, triple: target(arch), environment, root: folder };
+    let workbook = Workbook { cross: Some(cross), ..workbook };
+    if !workbook.binaries().exists() {
+        eprintln!("Compiling the workbook for {arch}. The first time, this takes about two minutes ...");
+    }
+    Ok(workbook)
+}
+
+/// Rust's name for Linux on an architecture.
+fn target(arch: Arch) -> String {
+    format!("{}-unknown-linux-gnu", arch.machine())
+}
+
+/// Debian's name for it, which the names of folders and programs contain.
+fn debian(arch: Arch) -> String {
+    format!("{}-linux-gnu", arch.machine())
+}
+
+/// The folder of an architecture's libraries in Debian.
+fn libraries(arch: Arch) -> String {
+    format!("usr/lib/{}", debian(arch))
+}
+
+/// Whether this machine's rustc has the standard library of a target.
+fn knows(target: &str) -> Result<bool> {
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let found = output(Command::new(rustc).args(["--print", "target-libdir", "--target", target]))?;
+    let folder = PathBuf::from(String::from_utf8_lossy(&found.stdout).trim());
+    Ok(folder.read_dir().is_ok_and(|mut files| files.next().is_some()))
+}
+
+/// The packages to ask apt for.
+fn packages(arch: Arch, with_rust: bool) -> Vec<String> {
+    let guest = FOR_GUEST.map(|name| format!("{name}:{}", arch.debian()));
+    let mut packages = vec![format!("binutils-{}", debian(arch).replace('_', "-"))];
+    packages.extend(guest);
+    if with_rust {
+        packages.extend([RUST.to_owned(), format!("{RUST}:{}", arch.debian()), RUSTC.to_owned()]);
+    }
+    packages
+}
+
+/// Whether we need a package that another one depends on.
+fn is_needed(name: &str, architecture: &str, arch: Arch) -> bool {
+    match architecture == arch.debian() {
+        true => name.ends_with("-dev") || IN_GUEST.contains(&name),
+        // This machine has a C library, and another one can't take its place.
+        false => name != "libc6",
+    }
+}
+
+/// Downloads the packages and unpacks them into the folder.
+fn make(folder: &Path, arch: Arch, packages: &[String], line: &str, mirror: Option<&str>) -> Result<()> {
+    CLANG.find()?;
+    eprintln!("Fetching what builds programs for {arch}, once ...");
+    let cannot = || format!("cannot make {}", folder.display());
+    let above = folder.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(above).or_cause(cannot())?;
+    let apt = Apt::new(&[Arch::HERE, arch], mirror)?;
+    let work = tempfile::tempdir_in(above).or_cause(cannot())?;
+    let root = work.path().join("root");
+    let (alone, whole): (Vec<_>, Vec<_>) = packages.iter().cloned().partition(|name| name == RUSTC);
+    let is_needed = |name: &str, architecture: &str| is_needed(name, architecture, arch);
+    let unpacked = apt.unpack_needed(&SUITES, &whole, &alone, is_needed, &root)?;
+
+    // Each program finds its own libraries, and passes none on to the programs that it starts.
+    let here = debian(Arch::HERE);
+    let ours = format!("LD_LIBRARY_PATH='{0}/usr/lib/{here}:{0}/lib/{here}' exec", folder.display());
+    let program = |name: &str| format!("{ours} '{}/usr/bin/{name}' \"$@\"", folder.display());
+    let target = debian(arch);
+    let clang = format!(
+        "exec clang --target={target} '--sysroot={0}' '--ld-path={0}/ld' -Wno-unused-command-line-argument \"$@\"",
+        folder.display()
+    );
+    for (name, command) in [
+        ("cc", clang),
+        ("ld", program(&format!("{target}-ld"))),
+        ("ar", program(&format!("{target}-ar"))),
+        ("rustc", program("rustc")),
+    ] {
+        let file = root.join(name);
+        fs::write(&file, format!("#!/bin/sh\n{command}\n"))
+            .and_then(|()| fs::set_permissions(&file, fs::Permissions::from_mode(0o755)))
+            .or_cause(cannot())?;
+    }
+    fs::write(root.join(PACKAGES), format!("{line}{}\n", unpacked.join("\n"))).or_cause(cannot())?;
+    if folder.exists() {
+        fs::rename(folder, work.path().join("before")).or_cause(cannot())?;
+    }
+    fs::rename(root, folder).or_cause(cannot())
+}
+
+/// Where the guest's busybox is.
+///
+/// # Errors
+/// If it is missing.
+pub fn busybox(cross: &Cross) -> Result<PathBuf> {
+    let file = cross.root.join("bin/busybox");
+    if file.is_file() {
+        return Ok(file);
+    }
+    Err(Error::new(format!("the folder with what builds programs for {} is damaged", cross.arch))
+        .evidence(format!("{} is missing", file.display()))
+        .fix(format!("remove it, and the lab makes it again: rm -r {}", cross.root.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_builds_or_runs_is_unpacked() {
+        let is_needed = |name, architecture| is_needed(name, architecture, Arch::Arm);
+        assert!(is_needed("libllvm22", "amd64") && !is_needed("libllvm22", "arm64"));
+        assert!(is_needed("libelf-dev", "arm64") && is_needed("libelf1", "arm64"));
+        assert!(is_needed("libc6", "arm64") && !is_needed("libc6", "amd64"));
+    }
+
+    #[test]
+    fn rust_is_fetched_only_if_rustup_has_not_added_it() {
+        assert!(packages(Arch::Arm, true).contains(&"libstd-rust-web-dev:arm64".to_owned()));
+        assert!(packages(Arch::Arm, false).iter().all(|name| !name.contains("rust")));
+        assert!(packages(Arch::X86, false).contains(&"binutils-x86-64-linux-gnu".to_owned()));
+        assert!(knows(&target(Arch::HERE)).unwrap());
+    }
+}
