@@ -104,6 +104,15 @@ fn remember(needs: impl IntoIterator<Item = Need>) {
     NEEDS.lock().unwrap_or_else(PoisonError::into_inner).extend(needs);
 }
 
+/// Checks that fentry and fexit programs can attach on this kernel at all, for programs that attach them without a fixed
+/// function.
+///
+/// # Errors
+/// If they can't.
+pub fn fentry_can_attach() -> Result<()> {
+    kernel::direct_calls(ARCH, &release())
+}
+
 /// The first thing that the programs need and this kernel lacks, functions included. `None` if nothing is missing.
 pub(crate) fn missing() -> Option<Error> {
     let needs = NEEDS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +138,7 @@ pub fn load_first(object: &mut OpenObject) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    kernel::direct_calls(ARCH, &release())?;
+    fentry_can_attach()?;
     let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
     let first = names.iter().find(|name| btf.type_by_name::<Func<'_>>(name.as_str()).is_some());
     let Some(first) = first else {
@@ -213,7 +222,7 @@ impl Need {
     fn check_quickly(&self) -> Result<()> {
         match self {
             Self::Kprobe(_) => Self::Kprobes.check(),
-            Self::Fentry(_) | Self::Fexit(_) => kernel::direct_calls(ARCH, &release()),
+            Self::Fentry(_) | Self::Fexit(_) => fentry_can_attach(),
             Self::KprobeMulti(_) | Self::KprobeSession(_) | Self::Fsession(_) => Ok(()),
             Self::OneOf(needs) => one_of(needs, Self::check_quickly),
             _ => self.check(),
@@ -246,15 +255,16 @@ impl Need {
                 name.as_ref().map_or(Ok(()), |name| function(Probe::Kprobe, name, all))
             }),
             Self::KprobeSession(name) => with(functions, |all| {
+                has(all, self, "register_fprobe_ips", "6.10 or newer, built with CONFIG_FPROBE")?;
                 has(all, self, "bpf_session_is_return", "6.10 or newer, built with CONFIG_FPROBE")?;
                 name.as_ref().map_or(Ok(()), |name| function(Probe::Kprobe, name, all))
             }),
             Self::Fentry(name) => {
-                kernel::direct_calls(ARCH, &release())?;
+                fentry_can_attach()?;
                 with(functions, |all| function(Probe::Fentry, name, all))
             }
             Self::Fexit(name) => {
-                kernel::direct_calls(ARCH, &release())?;
+                fentry_can_attach()?;
                 with(functions, |all| function(Probe::Fexit, name, all))
             }
             Self::Fsession(name) => with(functions, |all| {

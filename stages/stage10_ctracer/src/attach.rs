@@ -27,6 +27,11 @@ use perf_event::events::KProbe;
 /// How many threads detach probes in parallel.
 const THREADS: usize = 16;
 
+/// From a function's address to the one that a program of its kprobe sees; either of these. On x86_64, that is the address
+/// after the probe's instruction of one byte, and the probe comes after an ENDBR instruction of four bytes if the kernel
+/// is built with these. On arm64, it is the probe's own address, and a BTI instruction has the same role as ENDBR.
+pub const FROM_FUNCTION_TO_PROBE: [u64; 2] = if cfg!(target_arch = "aarch64") { [0, 4] } else { [1, 5] };
+
 /// A function to probe.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -34,7 +39,8 @@ pub struct Target {
     pub id: u16,
     /// Its name.
     pub name: String,
-    /// Which of the argument registers holds the object, counted from 0. There are six on x86_64.
+    /// Which of the argument registers holds the object, counted from 0. There are six on x86_64, and eight
+    /// on arm64.
     pub register: usize,
     /// Its address in the kernel's code; 0 if the kernel hides it.
     pub address: u64,
@@ -57,9 +63,11 @@ pub struct Refused {
 }
 
 /// Whether one link can attach to all functions on this kernel: it has `kprobe.session` (Linux 6.10 and newer, with
-/// `CONFIG_FPROBE`).
+/// `CONFIG_FPROBE`, which arm64 has since 6.14).
 pub fn has_session(btf: &Btf<'_>) -> bool {
-    btf.type_by_name::<btf::types::Func<'_>>("bpf_session_is_return").is_some()
+    let has = |function| btf.type_by_name::<btf::types::Func<'_>>(function).is_some();
+    // Without CONFIG_FPROBE, the kernel has the first one, and refuses the link.
+    has("bpf_session_is_return") && has("register_fprobe_ips")
 }
 
 /// The probes. Dropping this detaches them.

@@ -15,8 +15,39 @@ use memchr::memchr;
 
 use crate::recording::Returned;
 
-/// This many words of arguments are passed in registers, where a probe can see them.
-const REGISTERS: usize = 6;
+/// How functions get their arguments, by the calling convention of a processor.
+#[derive(Clone, Copy)]
+struct Convention {
+    /// This many words of arguments are passed in registers, where a probe can see them.
+    registers: usize,
+    /// An argument of more than two words is in memory. So many registers have its address.
+    large: usize,
+    /// If the returned value has more than two words, so many of these registers have the address for it.
+    returned: usize,
+    /// Whether later arguments get the registers that were too few for an earlier one.
+    fills: bool,
+}
+
+const X86_64: Convention = Convention { registers: 6, large: 0, returned: 1, fills: true };
+const ARM64: Convention = Convention { registers: 8, large: 1, returned: 0, fills: false };
+
+impl Convention {
+    /// That of this machine.
+    const HERE: Self = if cfg!(target_arch = "aarch64") { ARM64 } else { X86_64 };
+
+    /// The register of the argument after the arguments `before`, for a function that returns `returns`. An argument for
+    /// which too few registers are left is in memory.
+    fn register_after(self, returns: Option<BtfType<'_>>, before: &[Option<BtfType<'_>>]) -> usize {
+        let hidden = if returns.is_some_and(|ty| words(ty) > 2) { self.returned } else { 0 };
+        let words = before.iter().flatten().map(|ty| words(*ty));
+        let needed = words.map(|words| if words > 2 { self.large } else { words });
+        needed.fold(hidden, |taken, more| match taken + more {
+            all if all <= self.registers => all,
+            _ if self.fills => taken,
+            _ => self.registers,
+        })
+    }
+}
 
 /// A function that takes an object of the class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +155,7 @@ impl Names {
 
     fn obstacle(&self, name: &str, register: usize) -> Option<Obstacle> {
         let copies = self.addresses.get(name).map_or(0, Vec::len);
-        if register >= REGISTERS {
+        if register >= Convention::HERE.registers {
             Some(Obstacle::OnStack)
         } else if copies > 1 {
             Some(Obstacle::Ambiguous)
@@ -177,7 +208,7 @@ pub fn find(
         let types: Vec<_> = parameters.iter().map(|parameter| btf.type_by_id(parameter.ty)).collect();
         let is_object = |ty: &Option<BtfType<'_>>| ty.is_some_and(|ty| is_pointer_to(ty, class));
         let Some(nth) = types.iter().position(is_object) else { continue };
-        let register = register_after(proto.next_type(), &types[..nth]);
+        let register = Convention::HERE.register_after(proto.next_type(), &types[..nth]);
         let function = Function {
             prototype: declaration(btf, *proto, &format!("{name}({})", arguments(btf, &proto))),
             argument: nth + 1,
@@ -207,17 +238,6 @@ pub fn value(btf: &Btf<'_>, member: &str) -> Option<u32> {
     let is_it = |name: Option<&OsStr>| name.is_some_and(|name| name == member);
     let in_one = |all: Enum<'_>| all.iter().find(|member| is_it(member.name)).map(|member| member.value);
     u32::try_from(btf.type_by_kind::<Enum<'_>>().find_map(in_one)?).ok()
-}
-
-/// The register of the argument after the arguments `before`, by x86_64's calling convention, for a function that
-/// returns `returns`. An argument of more than two words is in memory, and so is one for which too few registers are
-/// left. If the returned value has more than two words, the first register holds the address for it.
-fn register_after(returns: Option<BtfType<'_>>, before: &[Option<BtfType<'_>>]) -> usize {
-    let hidden = usize::from(returns.is_some_and(|ty| words(ty) > 2));
-    before.iter().flatten().map(|ty| words(*ty)).fold(hidden, |taken, words| match words {
-        0..=2 if taken + words <= REGISTERS => taken + words,
-        _ => taken,
-    })
 }
 
 /// How many words of 8 bytes a value of this type has when it is passed.
@@ -420,15 +440,27 @@ mod tests {
         }
 
         fn find(&self, class: &str) -> Vec<Function> {
+            let nothing = |_: &HashSet<&str>| Ok(Names::default());
+            find(&self.types(), class, nothing).unwrap().0
+        }
+
+        fn types(&self) -> Btf<'static> {
             let length = 4 * self.types.len() as u32;
             let strings = [&[0][..], &self.strings].concat();
             let header = [0x0001_eb9f, 24, 0, length, length, strings.len() as u32];
             let words = header.iter().chain(&self.types).flat_map(|word| word.to_le_bytes());
             let file = tempfile::NamedTempFile::new().unwrap();
             fs::write(file.path(), words.chain(strings).collect::<Vec<_>>()).unwrap();
-            let nothing = |_: &HashSet<&str>| Ok(Names::default());
-            find(&Btf::from_path(file.path()).unwrap(), class, nothing).unwrap().0
+            Btf::from_path(file.path()).unwrap()
         }
+    }
+
+    /// The register of the last argument of a function.
+    fn last_register(btf: &Btf<'_>, convention: Convention, name: &str) -> usize {
+        let function = btf.type_by_name::<Func<'_>>(name).unwrap();
+        let proto = FuncProto::try_from(function.next_type().unwrap()).unwrap();
+        let types = (0..proto.len() - 1).map(|nth| btf.type_by_id(proto.get(nth).unwrap().ty));
+        convention.register_after(proto.next_type(), &types.collect::<Vec<_>>())
     }
 
     const INT: u32 = 1 << 24;
@@ -454,29 +486,38 @@ mod tests {
         let two = made.add(TYPEDEF, "time", two, &[]);
         let three = made.add(STRUCT, "large", 24, &[]);
         let none = made.add(STRUCT, "empty", 0, &[]);
-        let cases: [(&str, u32, &[u32], usize); 9] = [
-            ("a", int, &[bio], 0),
-            ("b", int, &[int, one, bio], 2),
-            ("c", int, &[two, bio], 2),
-            ("d", int, &[three, bio], 0),
-            ("e", three, &[int, bio], 2),
-            ("f", two, &[int, none, bio], 1),
-            ("g", 0, &[wide, int, two, bio], 5),
-            // An argument of two words for which only one register is left goes to the stack. A later argument gets the
-            // register.
-            ("h", 0, &[int, int, int, int, int, two, bio], 5),
-            ("i", 0, &[two, two, two, bio], 6),
+        let cases: [(&str, u32, &[u32], usize, usize); 11] = [
+            ("a", int, &[bio], 0, 0),
+            ("b", int, &[int, one, bio], 2, 2),
+            ("c", int, &[two, bio], 2, 2),
+            ("d", int, &[three, bio], 0, 1),
+            ("e", three, &[int, bio], 2, 1),
+            ("f", two, &[int, none, bio], 1, 1),
+            ("g", 0, &[wide, int, two, bio], 5, 5),
+            // An argument of two words for which only one register is left goes to the stack. On x86_64, a later
+            // argument gets the register.
+            ("h", 0, &[int, int, int, int, int, two, bio], 5, 7),
+            ("i", 0, &[two, two, two, bio], 6, 6),
+            ("j", 0, &[two, two, two, int, two, bio], 6, 8),
+            ("k", 0, &[int, int, int, int, int, int, int, int, bio], 6, 8),
         ];
-        for (name, returns, arguments, _) in cases {
+        for (name, returns, arguments, ..) in cases {
             made.function(name, returns, arguments);
+        }
+        let types = made.types();
+        for (name, .., x86_64, arm64) in cases {
+            assert_eq!(last_register(&types, X86_64, name), x86_64, "{name}");
+            assert_eq!(last_register(&types, ARM64, name), arm64, "{name}");
         }
         let found = made.find("bio");
         let names: Vec<_> = found.iter().map(|function| function.name.as_str()).collect();
         assert_eq!(names, cases.map(|(name, ..)| name));
-        for (function, (name, _, arguments, register)) in found.iter().zip(cases) {
-            let on_stack = (register == 6).then_some(Obstacle::OnStack).or(Some(Obstacle::Inlined));
+        for (function, (name, _, arguments, ..)) in found.iter().zip(cases) {
+            let register = last_register(&types, Convention::HERE, name);
+            let is_on_stack = register == Convention::HERE.registers;
+            let obstacle = if is_on_stack { Obstacle::OnStack } else { Obstacle::Inlined };
             assert_eq!((function.argument, function.register), (arguments.len(), register), "{name}");
-            assert_eq!(function.obstacle, on_stack, "{name}");
+            assert_eq!(function.obstacle, Some(obstacle), "{name}");
         }
     }
 

@@ -116,6 +116,10 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
         .iter()
         .try_for_each(Need::check)?;
     let is_bio = args.class == "bio";
+    if is_bio {
+        // For the ends of a bio's life, see has_own_programs().
+        preflight::fentry_can_attach()?;
+    }
     if args.device.is_some() && !is_bio {
         return Err(Error::new("--device works only for bios")
             .evidence(format!("ctracer does not know which disk a struct {} is for", args.class))
@@ -251,11 +255,9 @@ impl Plan<'_> {
             attach::session(&progs.session, &self.targets, links, refused)?;
         } else {
             for target in &self.targets {
-                // The programs see the address after the probe's instruction. If the kernel is built with ENDBR
-                // instructions, the probe comes after one of them.
-                for at in [target.address + 1, target.address + 5] {
-                    let probe = target.cookie().to_ne_bytes();
-                    skel.maps.probes.update(&at.to_ne_bytes(), &probe, MapFlags::ANY)?;
+                for distance in attach::FROM_FUNCTION_TO_PROBE {
+                    let (at, probe) = (target.address + distance, target.cookie());
+                    skel.maps.probes.update(&at.to_ne_bytes(), &probe.to_ne_bytes(), MapFlags::ANY)?;
                 }
             }
             attach::single(&progs.single_entry, &progs.single_return, &self.targets, links, refused, stop)?;

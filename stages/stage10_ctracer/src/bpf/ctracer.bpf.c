@@ -3,6 +3,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include "arch.bpf.h"
 #include "bio.bpf.h"
 
 /* What the options ask for: user space sets these before the programs are loaded. */
@@ -25,7 +26,6 @@ enum phase {
 };
 volatile u32 phase;
 
-#define THREAD_SIZE 16384 /* of x86_64, without KASAN */
 #define UNKNOWN 0xffff /* for a function */
 
 /* Linux 5.10; bi_bdev came with 5.12. */
@@ -384,6 +384,14 @@ static __always_inline u64 argument(struct pt_regs *ctx, u32 nth)
 	barrier_var(object);
 	if (nth == 5)
 		object = PT_REGS_PARM6(ctx);
+#ifdef __TARGET_ARCH_arm64
+	barrier_var(object);
+	if (nth == 6)
+		object = PT_REGS_PARM7(ctx);
+	barrier_var(object);
+	if (nth == 7)
+		object = PT_REGS_PARM8(ctx);
+#endif
 	return object;
 }
 
@@ -393,14 +401,14 @@ static __always_inline int entry(struct pt_regs *ctx)
 
 	if (cookie == UNKNOWN)
 		return 0;
-	return called(argument(ctx, cookie >> 16), cookie & 0xffff, PT_REGS_SP(ctx));
+	return called(argument(ctx, cookie >> 16), cookie & 0xffff, PLACE_AT_ENTRY(ctx));
 }
 
 static __always_inline int exit(struct pt_regs *ctx)
 {
 	u32 function = by_cookie ? cookie_of(ctx, bpf_get_func_ip(ctx)) & 0xffff : UNKNOWN;
 
-	return returned(PT_REGS_RC(ctx), function, PT_REGS_SP(ctx) - sizeof(u64));
+	return returned(PT_REGS_RC(ctx), function, PLACE_AT_RETURN(ctx));
 }
 
 /* Of the kernel: whether this is the return. Linux 6.10 has it without an argument, 7.0 with one.
