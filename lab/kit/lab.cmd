@@ -22,11 +22,11 @@ if not exist "%KIT%kernels\%KERNEL%.bzImage" (
 set ARGV=%*
 if "%ARGV%"=="" set ARGV=shell
 set ARGV=%ARGV: =,%
-rem qemu:begin 5ea58021
+rem qemu:begin eb9495c8
 rem Written by `cargo lab sync`: change lab/src/machine/qemu.rs.
 "%QEMU%" -M q35 -m 1024 -smp 2 -accel tcg,thread=single -cpu max,-erms,-fsrm -nodefaults -no-user-config -display none ^
   -no-reboot -kernel "%KIT%kernels\%KERNEL%.bzImage" -initrd "%KIT%initramfs" ^
-  -append "console=ttyS0 panic=-1 norandmaps 8250.nr_uarts=6 lab.argv=%ARGV% lab.term=xterm,24,80" ^
+  -append "console=ttyS0 panic=-1 norandmaps no_timer_check 8250.nr_uarts=6 lab.argv=%ARGV% lab.term=xterm,24,80" ^
   -chardev null,id=console -serial chardev:console -chardev stdio,id=first,signal=off -serial chardev:first ^
   -chardev null,id=second -serial chardev:second -chardev null,id=status -serial chardev:status ^
   -drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on ^

@@ -22,7 +22,7 @@ tell_size() {
 	esac
 }
 
-# qemu:begin d3ab1484
+# qemu:begin 11405ec1
 # Written by `cargo lab sync`: change lab/src/machine/qemu.rs.
 # emulate ACCEL: becomes QEMU, in the folder of the machine's pipes and files.
 emulate() {
@@ -32,11 +32,11 @@ emulate() {
 	esac
 	exec ${session:+setsid} "$qemu" -M q35 -m 1024 "$@" -nodefaults -no-user-config -display none -no-reboot \
 		-kernel "$kit/kernels/$kernel.bzImage" -initrd "$kit/initramfs" \
-		-append "console=ttyS0 panic=-1 norandmaps 8250.nr_uarts=6 $request" -chardev file,id=console,path=console \
-		-serial chardev:console -chardev stdio,id=first,signal=off -serial chardev:first \
-		-chardev pipe,id=second,path=second -serial chardev:second -chardev file,id=status,path=status \
-		-serial chardev:status -chardev pipe,id=sizes,path=sizes -device pci-serial,chardev=sizes \
-		-chardev file,id=stderr,path=stderr -device pci-serial,chardev=stderr \
+		-append "console=ttyS0 panic=-1 norandmaps no_timer_check 8250.nr_uarts=6 $request" \
+		-chardev file,id=console,path=console -serial chardev:console -chardev stdio,id=first,signal=off \
+		-serial chardev:first -chardev pipe,id=second,path=second -serial chardev:second \
+		-chardev file,id=status,path=status -serial chardev:status -chardev pipe,id=sizes,path=sizes \
+		-device pci-serial,chardev=sizes -chardev file,id=stderr,path=stderr -device pci-serial,chardev=stderr \
 		-drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on \
 		-device nvme,serial=lab-fs,drive=fs \
 		-drive if=none,id=raw,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on \
