@@ -18,6 +18,7 @@ pub mod interval;
 mod kernel;
 mod lab;
 pub mod libbpf_log;
+pub mod page;
 pub mod preflight;
 pub mod probe;
 pub mod record;

@@ -46,6 +46,14 @@ pub fn skeleton() {
 /// # Errors
 /// Says what is missing and how to get it, or quotes the compiler.
 pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
+    build_for(&architecture(), package, out)
+}
+
+/// Like [`build`], for the kernel of an architecture by rustc's name, such as `aarch64`.
+///
+/// # Errors
+/// Those of [`build`].
+pub fn build_for(arch: &str, package: &Path, out: &Path) -> Result<PathBuf, String> {
     let source = source(&package.join("src/bpf"))?;
     // The object's debug info names the source files, without the folders of the person who compiled it. Clang opens
     // the files by these names to copy their lines, so the names must be right relative to the package's folder, in
@@ -57,7 +65,7 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
         names.extend(folders.map(|folder| format!("-ffile-prefix-map={}/=", folder.display())));
     }
     let object = object(&source, out);
-    builder(&source, &object, &names)?
+    builder(arch, &source, &object, &names)?
         .build_and_generate(object.to_string_lossy().replace(".bpf.o", ".skel.rs"))
         .map_err(|error| clangs_message(&format!("{error:#}"), &source).to_owned())?;
     Ok(object)
@@ -69,7 +77,7 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
 /// Those of [`build`].
 pub fn compile(source: &Path, out: &Path) -> Result<PathBuf, String> {
     let object = object(source, out);
-    builder(source, &object, &[])?
+    builder(&architecture(), source, &object, &[])?
         .build()
         .map_err(|error| clangs_message(&format!("{error:#}"), source).to_owned())?;
     Ok(object)
@@ -81,8 +89,9 @@ fn object(source: &Path, out: &Path) -> PathBuf {
     out.join(format!("{stem}.bpf.o"))
 }
 
-fn builder(source: &Path, object: &Path, names: &[String]) -> Result<SkeletonBuilder, String> {
-    let include = vmlinux()?;
+fn builder(arch: &str, source: &Path, object: &Path, names: &[String]) -> Result<SkeletonBuilder, String> {
+    let include = vmlinux(arch)?;
+    let target = format!("-D__TARGET_ARCH_{}", if arch == "aarch64" { "arm64" } else { "x86" });
     let clang = clang()?;
     let mut builder = SkeletonBuilder::new();
     builder.source(source).obj(object).clang(clang).clang_args(
@@ -91,6 +100,7 @@ fn builder(source: &Path, object: &Path, names: &[String]) -> Result<SkeletonBui
             include.as_os_str(),
             "-I".as_ref(),
             HEADERS.as_ref(),
+            target.as_ref(),
             // By default, newer clangs emit atomic instructions, which Linux 5.10 refuses to load.
             "-mcpu=v2".as_ref(),
             "-Wall".as_ref(),
@@ -124,10 +134,14 @@ fn source(folder: &Path) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("{}: no file NAME.bpf.c", folder.display()))
 }
 
-/// The folder of `vmlinux.h` for the architecture we compile for.
-fn vmlinux() -> Result<PathBuf, String> {
-    let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_else(|_| env::consts::ARCH.to_owned());
-    let folder = Path::new(VMLINUX).join(&arch);
+/// The architecture that we compile for.
+fn architecture() -> String {
+    env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_else(|_| env::consts::ARCH.to_owned())
+}
+
+/// The folder of an architecture's `vmlinux.h`.
+fn vmlinux(arch: &str) -> Result<PathBuf, String> {
+    let folder = Path::new(VMLINUX).join(arch);
     if folder.join("vmlinux.h").exists() {
         return Ok(folder);
     }

@@ -66,7 +66,16 @@ const DISK_LIMIT: Duration = Duration::from_secs(300);
 /// Waits for the disks, names them, and mounts the one with the file system. If the disks are empty, fills them
 /// first.
 fn disks(are_empty: bool) -> Result<()> {
-    // A built-in driver is there before the first process.
+    // A built-in driver is there before the first process. Few kernels have it in a module.
+    // ext4 needs the checksum, but no module's list of dependencies has it.
+    for (built_in, modules) in
+        [("/sys/bus/pci/drivers/nvme", &["nvme"][..]), ("/sys/fs/ext4", &["crc32c_generic", "ext4"])]
+    {
+        for module in modules.iter().filter(|_| !Path::new(built_in).exists()) {
+            // If there is no module either, we report that next.
+            let _ = Command::new("/bin/modprobe").arg("-q").arg(module).stderr(Stdio::null()).status();
+        }
+    }
     if !Path::new("/sys/bus/pci/drivers/nvme").exists() {
         return Err(Error::new("this kernel has no driver for NVMe disks"));
     }

@@ -275,13 +275,13 @@ pub fn of_lives(seen: &Observation, done: &Done) -> Result<String> {
     Ok(format!("io wrote {writes} times, and so many bios were submitted, followed, and ended"))
 }
 
-/// Checks what stage 08 or 09 printed while `io` read 4 KiB at a time. Returns the verdict as a sentence.
+/// Checks what stage 08 or 09 printed while `io` read at most a page at a time. Returns the verdict as a sentence.
 ///
 /// # Errors
 /// If the stage's counts are wrong.
 pub fn of_reads(seen: &Observation, done: &Done) -> Result<String> {
     let [total, _, miss, beyond] = page_cache(seen)?;
-    let disk = done.read_bytes / 4096;
+    let disk = done.read_bytes / rustix::param::page_size() as u64;
     if (total, miss + beyond) != (done.count, disk) {
         return Err(Error::new(format!("io read {} pages, and the disk {disk} for it", done.count))
             .evidence(&seen.stdout));

@@ -22,12 +22,26 @@ use crate::workbook::{Cross, Workbook};
 /// because browsers need one.
 const SUITES: [&str; 2] = ["bookworm-security", "bookworm"];
 
-/// The packages for the guest's architecture, with what they depend on: the libraries to link with, and the guest's
-/// shell. `libgcc-12-dev` has what a compiler adds to a program.
-const FOR_GUEST: [&str; 5] = ["busybox-static", "libelf-dev", "libgcc-12-dev", "libgcc-s1", "zlib1g-dev"];
+/// The packages for the guest's architecture, with what they depend on: the libraries to link with, the guest's shell, and
+/// programs for the tests. `libgcc-12-dev` has what a compiler adds to a program.
+const FOR_GUEST: [&str; 7] =
+    ["busybox-static", "dmsetup", "libelf-dev", "libgcc-12-dev", "libgcc-s1", "util-linux", "zlib1g-dev"];
 
 /// Of the packages that those depend on, the ones that a guest needs; besides, we need only those that end in `-dev`.
-const IN_GUEST: [&str; 5] = ["busybox-static", "libc6", "libelf1", "libgcc-s1", "zlib1g"];
+const IN_GUEST: [&str; 12] = [
+    "busybox-static",
+    "dmsetup",
+    "libc6",
+    "libcap-ng0",
+    "libdevmapper1.02.1",
+    "libelf1",
+    "libgcc-s1",
+    "libpcre2-8-0",
+    "libselinux1",
+    "libudev1",
+    "util-linux",
+    "zlib1g",
+];
 
 /// Rust's standard library. Its dependencies are the libraries that rustc itself needs.
 const RUST: &str = "libstd-rust-web-dev";
@@ -162,12 +176,20 @@ fn make(folder: &Path, arch: Arch, packages: &[String], line: &str, mirror: Opti
 /// # Errors
 /// If it is missing.
 pub fn busybox(cross: &Cross) -> Result<PathBuf> {
-    let file = cross.root.join("bin/busybox");
-    if file.is_file() {
-        return Ok(file);
+    program(cross, "busybox")
+}
+
+/// A program for the guest's architecture.
+///
+/// # Errors
+/// If it is missing.
+pub fn program(cross: &Cross, name: &str) -> Result<PathBuf> {
+    let places = ["bin", "sbin", "usr/bin"].map(|folder| cross.root.join(folder).join(name));
+    if let Some(file) = places.iter().find(|file| file.is_file()) {
+        return Ok(file.clone());
     }
     Err(Error::new(format!("the folder with what builds programs for {} is damaged", cross.arch))
-        .evidence(format!("{} is missing", file.display()))
+        .evidence(format!("{} has no program {name}", cross.root.display()))
         .fix(format!("remove it, and the lab makes it again: rm -r {}", cross.root.display())))
 }
 

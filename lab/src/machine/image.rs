@@ -16,9 +16,21 @@ use crate::workbook::Cross;
 
 /// Modules of the kernel's package that the guest can load, with all their dependencies: disks whose timing and
 /// errors we control, disks backed by a file or by other disks, an I/O scheduler, and a file system whose functions
-/// are in a module. What a kernel has built in is not a module.
-const MODULES: [&str; 9] =
-    ["null_blk", "scsi_debug", "sd_mod", "mq-deadline", "vfat", "nls_cp437", "nls_ascii", "loop", "dm-mod"];
+/// are in a module; and the guest's disks and their file system. What a kernel has built in is not a module.
+const MODULES: [&str; 12] = [
+    "null_blk",
+    "scsi_debug",
+    "sd_mod",
+    "mq-deadline",
+    "vfat",
+    "nls_cp437",
+    "nls_ascii",
+    "loop",
+    "dm-mod",
+    "nvme",
+    "crc32c_generic",
+    "ext4",
+];
 
 /// What a guest has in its root file system.
 #[derive(Clone, Debug)]

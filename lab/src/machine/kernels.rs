@@ -1,6 +1,7 @@
 //! The kernels of the matrix: which ones there are, which are here, and whether they still match the lock.
 //!
-//! They are Debian's *cloud* kernels: NVMe and ext4 are built in, so a guest needs no module for a real disk. They
+//! They are Debian's *cloud* kernels: NVMe and ext4 are built in, so a guest needs no module for a real disk. Only the
+//! kernels with large pages have these in modules, which the guest loads first. They
 //! are in the user's cache folder, outside of `target/`, where anything may happen to them. So we compare a kernel
 //! with the lock whenever we use it: its image and the list of its modules before it boots, and each module when we
 //! put it into a guest.
@@ -48,6 +49,9 @@ pub const DEFAULT: &str = "6.12";
 /// The folders of a kernel's modules that we keep: what a storage lab may want to load.
 const MODULE_FOLDERS: [&str; 7] =
     ["block", "crypto", "drivers/block", "drivers/md", "drivers/scsi", "fs", "lib"];
+
+/// The folder that a kernel needs besides these if it isn't a *cloud* kernel, and has its disks' driver in a module.
+const DISK_FOLDER: &str = "drivers/nvme";
 
 /// The file in a kernel's folder that names the package it comes from.
 const PACKAGE: &str = "package.json";
@@ -265,7 +269,8 @@ fn unpack(package: &Package, archives: &[PathBuf], work: &Path) -> Result<PathBu
         for name in ["modules.builtin", "modules.order", "modules.builtin.modinfo"] {
             let _ = fs::rename(tree.join(name), modules.join(name));
         }
-        for name in MODULE_FOLDERS {
+        let disk = (!release.contains("-cloud-")).then_some(DISK_FOLDER);
+        for name in MODULE_FOLDERS.into_iter().chain(disk) {
             let (from, to) = (tree.join("kernel").join(name), modules.join("kernel").join(name));
             if from.exists() {
                 fs::create_dir_all(to.parent().unwrap_or(&to))

@@ -6,10 +6,11 @@ use common::Result;
 use lab::learn::exercise::{self, Exercise};
 use lab::machine::kernels::MATRIX;
 use lab::machine::vm::{Machine, Vm};
+use lab::shared::arch::Arch;
 use lab::workbook::{Program, Workbook};
 use libtest_mimic::Trial;
 
-use crate::{BOOT_LIMIT, Fleet, failed, variants};
+use crate::{BOOT_LIMIT, Fleet, arch, failed, variants};
 
 /// The fault that the check must find in a starting point, or in a stage that is checked as the next one; any of
 /// these. An exercise that fails for another reason would teach something else.
@@ -66,8 +67,9 @@ fn exercises(workbook: &Workbook) -> Vec<Exercise<'_>> {
 /// its fault is in the program and not in the kernel. With `LAB_SOAK=1`, both run on all kernels.
 pub fn trials(soak: bool) -> Vec<Trial> {
     let fleet = Arc::new(Fleet::new(boot));
-    let workbook = Arc::new(Workbook::read().expect("the workspace can be read"));
-    let kernels = (0..MATRIX.len()).filter(|nth| soak || *nth == 0 || *nth == MATRIX.len() - 1);
+    let workbook = Arc::new(crate::workbook().expect("the workspace can be read"));
+    let oldest = if arch() == Arch::Arm { crate::arm::OLDEST } else { 0 };
+    let kernels = (oldest..MATRIX.len()).filter(|nth| soak || *nth == oldest || *nth == MATRIX.len() - 1);
     let kernels: Vec<_> = kernels.collect();
     let faulty = if soak { &kernels[..] } else { &kernels[kernels.len() - 1..] };
     let mut trials = Vec::new();
@@ -118,7 +120,7 @@ fn name(exercise: &Exercise<'_>, what: &str) -> String {
 
 /// Boots a kernel with all starting points and all solutions.
 fn boot(kernel: &str) -> Result<Vm> {
-    let workbook = Workbook::read()?;
+    let workbook = crate::workbook()?;
     let mut copies = Vec::new();
     for exercise in exercises(&workbook) {
         let (start, solved) = (name(&exercise, "start"), name(&exercise, "solved"));

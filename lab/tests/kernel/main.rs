@@ -6,7 +6,11 @@
 //!
 //! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1`, the long cases
 //! run, too. At the end, it prints the slowest cases; with `LAB_TIMES=1`, all cases with the time that each took.
+//!
+//! With `LAB_ARCH=arm64`, the guests are of that architecture. Then the cases run that prove what the programs print, but
+//! not those of the lab itself.
 
+mod arm;
 mod channels;
 mod claims;
 mod clinic;
@@ -40,10 +44,13 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use common::{OrCause, Result};
-use lab::host::tools::{DMSETUP, SETPRIV};
+use lab::host::tools::{DMSETUP, SETPRIV, Tool, output};
+use lab::machine::cross;
 use lab::machine::kernels::{DEFAULT, MATRIX};
 use lab::machine::vm::{Machine, Vm};
+use lab::shared::arch::Arch;
 use lab::workbook::Workbook;
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -197,9 +204,12 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "")));
     let is_soak = std::env::var_os("LAB_SOAK").is_some();
     let soak: &[&[Case]] = if is_soak { &[stages::SOAK, pagecache::SOAK, ctracer::SOAK] } else { &[] };
-    let mut suites =
-        vec![driver::trials(), exercises::trials(is_soak), clinic::trials(), plans::trials(is_soak)];
-    if is_soak {
+    let is_here = arch() == Arch::HERE;
+    let mut suites = match is_here {
+        true => vec![driver::trials(), exercises::trials(is_soak), clinic::trials(), plans::trials(is_soak)],
+        false => vec![exercises::trials(is_soak)],
+    };
+    if is_soak && is_here {
         suites.push(mutants::trials());
     }
     let mut trials = Vec::new();
@@ -216,7 +226,8 @@ fn on_host(arguments: &Arguments) -> ExitCode {
             (_, true) => MATRIX[nth].name == DEFAULT,
             _ => true,
         };
-        MATRIX.iter().enumerate().filter(move |(nth, _)| is_soak || is_here(*nth))
+        let is_impossible = arm::impossible(case);
+        MATRIX.iter().enumerate().filter(move |(nth, _)| (is_soak || is_here(*nth)) && !is_impossible(*nth))
     };
     for (case, _) in cases() {
         for (nth, series) in kernels(case) {
@@ -373,19 +384,55 @@ fn check(guest: &mut Vm, case: &str) -> Result<()> {
     Err(common::Error::new("the case failed in the guest").evidence(said))
 }
 
+/// The architecture of the guests.
+fn arch() -> Arch {
+    let name = std::env::var("LAB_ARCH").ok();
+    let arch = name.map(|name| Arch::from_str(&name, false).unwrap_or_else(|_| panic!("LAB_ARCH={name}")));
+    arch.unwrap_or(Arch::HERE)
+}
+
+/// The workbook for the guests' architecture.
+fn workbook() -> Result<Workbook> {
+    cross::for_arch(Workbook::read()?, arch(), None)
+}
+
+/// This test's program for the guest.
+fn ourselves(workbook: &Workbook) -> Result<PathBuf> {
+    if workbook.cross.is_none() {
+        return std::env::current_exe().or_cause("cannot find ourselves");
+    }
+    let mut build = workbook.cargo_build();
+    build.args(["--quiet", "--package", "lab", "--test", "kernel", "--message-format", "json"]);
+    let built = output(&mut build)?;
+    let executable = |line: &str| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        // Cargo builds the programs of the package, too.
+        (message["target"]["kind"] == serde_json::json!(["test"])).then_some(())?;
+        Some(PathBuf::from(message.get("executable")?.as_str()?))
+    };
+    let built = String::from_utf8_lossy(&built.stdout).into_owned();
+    built.lines().find_map(executable).ok_or_else(|| common::Error::new("cargo built no test"))
+}
+
+/// A program of this machine, or of the guest's architecture.
+fn tool(workbook: &Workbook, tool: Tool) -> Result<PathBuf> {
+    workbook.cross.as_ref().map_or_else(|| tool.find(), |cross| cross::program(cross, tool.name))
+}
+
 /// Boots a kernel of the matrix with everything that the cases need.
 fn boot(kernel: &str, append: &str) -> Result<Vm> {
-    let workbook = Workbook::read()?;
+    let workbook = workbook()?;
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
     let mut machine =
         Machine { append: append.to_owned(), limit: BOOT_LIMIT, ..Machine::new(&workbook, kernel)? };
-    let ourselves = folder.path().join("kernel-tests");
-    let this = std::env::current_exe().or_cause("cannot find ourselves")?;
-    std::fs::copy(this, &ourselves).or_cause("cannot copy ourselves")?;
-    machine.binaries.extend([ourselves, SETPRIV.find()?, DMSETUP.find()?]);
+    let name = folder.path().join("kernel-tests");
+    std::fs::copy(ourselves(&workbook)?, &name).or_cause("cannot copy ourselves")?;
+    machine.binaries.extend([name, tool(&workbook, SETPRIV)?, tool(&workbook, DMSETUP)?]);
     for name in ["shout", "nested"] {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
-        machine.binaries.push(common_build::build(&package, folder.path()).map_err(common::Error::new)?);
+        machine.binaries.push(
+            common_build::build_for(arch().machine(), &package, folder.path()).map_err(common::Error::new)?,
+        );
     }
     machine.binaries.push(lab::measure::channels::binary(&workbook)?);
     machine.binaries.push(lab::measure::ways::binary(&workbook)?);

@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use common::args::RunArgs;
+use common::page;
 use common::preflight;
 use common::record;
 use common::report::{self, PageCache};
@@ -30,6 +31,7 @@ fn main() -> common::Result<()> {
     let mut open_skel = bpf::PagecacheTraceSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
     preflight::load_first(open_skel.open_object_mut())?;
+    page::set_size(open_skel.open_object_mut())?;
     let mut pipe = TracePipe::open(&args.run, &["* (retval=*", "mm_filemap_add_* (pages=*"])?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.

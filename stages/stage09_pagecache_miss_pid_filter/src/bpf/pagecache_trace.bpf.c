@@ -3,8 +3,9 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "page.bpf.h"
 
-/* What is counted, in pages of 4,096 bytes. */
+/* What is counted, in pages. */
 enum count { READ, ADDED, COUNTS };
 
 struct {
@@ -44,7 +45,9 @@ static __always_inline int add_read(struct kiocb *iocb, long bytes)
 {
 	u64 end = iocb->ki_pos; /* the position is behind the last byte now */
 
-	return bytes > 0 ? add(READ, (end - 1) / 4096 - (end - bytes) / 4096 + 1) : 0;
+	if (bytes <= 0)
+		return 0;
+	return add(READ, (end - 1) / page_size - (end - bytes) / page_size + 1);
 }
 
 /* The ? means: user space loads the one of the two that this kernel has. */
