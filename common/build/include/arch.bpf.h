@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a program that looks at the stack must know of the processor: how large a stack is, and where
- * on it a call is. Entry and return of a call have the same place, and a call inside of it a lower
- * one. */
+/* What a program that looks at the stack must know of the processor: how large a stack is, and
+ * where on it a call is. Entry and return of a call have the same place, and a call inside of it a
+ * lower one. */
 #pragma once
 
 #if defined(__TARGET_ARCH_x86)
