@@ -141,6 +141,8 @@ pub struct SlowBio {
     pub sector: Option<u64>,
     /// What `bpf_get_stackid()` returned at `submit_bio()`: an id, or a negative error number.
     pub stack_id: Option<i64>,
+    /// The return address of `submit_bio()`, if that is not on the stack; else 0.
+    pub caller: u64,
 }
 
 impl SlowBio {
@@ -155,10 +157,11 @@ impl SlowBio {
         Self { sector: Some(sector), ..self }
     }
 
-    /// Adds what `bpf_get_stackid()` returned at `submit_bio()`.
+    /// Adds what `bpf_get_stackid()` returned at `submit_bio()`, and the caller that it leaves out on some
+    /// architectures.
     #[must_use]
-    pub fn by_stack(self, stack_id: i64) -> Self {
-        Self { stack_id: Some(stack_id), ..self }
+    pub fn by_stack(self, stack_id: i64, caller: u64) -> Self {
+        Self { stack_id: Some(stack_id), caller, ..self }
     }
 
     /// How long it took, in nanoseconds.
@@ -186,13 +189,26 @@ impl MaxLatency {
     /// # Errors
     /// If the map can't be read.
     pub fn with_stack(mut self, lookup: impl FnOnce(u32) -> Result<Option<Vec<u64>>>) -> Result<Self> {
-        let Some(id) = self.slowest.as_ref().and_then(|bio| bio.stack_id) else { return Ok(self) };
+        let Some((id, caller)) = self.slowest.as_ref().and_then(|bio| Some((bio.stack_id?, bio.caller)))
+        else {
+            return Ok(self);
+        };
         self.stack = Some(match u32::try_from(id) {
-            Ok(id) => lookup(id)?.map_or(Stack::NotRecorded(Errno::ENOENT), |record| Stack::new(&record)),
+            Ok(id) => lookup(id)?
+                .map_or(Stack::NotRecorded(Errno::ENOENT), |record| Stack::new(&with_caller(record, caller))),
             Err(_) => Stack::NotRecorded(Errno::from_raw(-id as i32)),
         });
         Ok(self)
     }
+}
+
+/// A stack, the innermost function first, with the caller of that function. The kernel's own walk finds the caller only if
+/// its address is on the stack.
+fn with_caller(mut stack: Vec<u64>, caller: u64) -> Vec<u64> {
+    if caller != 0 && stack.get(1).is_some_and(|second| *second != caller) {
+        stack.insert(1, caller);
+    }
+    stack
 }
 
 impl fmt::Display for MaxLatency {
@@ -357,8 +373,16 @@ mod tests {
     }
 
     #[test]
+    fn a_caller_that_is_not_on_the_stack_is_added() {
+        assert_eq!(with_caller(vec![1, 3, 0], 2), [1, 2, 3, 0]);
+        assert_eq!(with_caller(vec![1, 2, 3], 2), [1, 2, 3]);
+        assert_eq!(with_caller(vec![1, 2, 3], 0), [1, 2, 3]);
+        assert_eq!(with_caller(Vec::new(), 2), [0_u64; 0]);
+    }
+
+    #[test]
     fn the_slowest_without_its_stack_says_why() {
-        let bio = SlowBio::new(0xff01, 100, 350).at_sector(8).by_stack(-17);
+        let bio = SlowBio::new(0xff01, 100, 350).at_sector(8).by_stack(-17, 0);
         insta::assert_snapshot!(MaxLatency::of([bio]).with_stack(|_| unreachable!()).unwrap(), @r"
         ==================================================
         From: submit_bio(bio=0xff01) 100

@@ -5,10 +5,12 @@
 #pragma once
 
 #if defined(__TARGET_ARCH_x86)
+#define RETURN_REGISTER(ctx) 0 /* a call puts the return address onto the stack */
 #define THREAD_SIZE 16384 /* without KASAN */
 #define PLACE_AT_ENTRY(ctx) PT_REGS_SP(ctx)
 #define PLACE_AT_RETURN(ctx) (PT_REGS_SP(ctx) - 8) /* the return address is gone by then */
 #elif defined(__TARGET_ARCH_arm64)
+#define RETURN_REGISTER(ctx) PT_REGS_RET(ctx) /* lr, until the function saves it */
 #define THREAD_SIZE 16384 /* without KASAN, and with pages of 4 or 16 KiB */
 /* The caller's frame, since kprobe.session does not have the stack pointer at the return
  * (return_to_handler() in arch/arm64/kernel/entry-ftrace.S does not save it). */

@@ -12,7 +12,7 @@ mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
 }
 use bpf::types::bio_info;
-common::record!(bio_info { bio, start, end, sector, stack_id });
+common::record!(bio_info { bio, start, end, sector, stack_id, caller });
 
 /// Print how long every bio takes, from submit_bio() to bio_endio(), and the slowest with the stack that issued it
 #[derive(Parser)]
@@ -47,7 +47,8 @@ fn main() -> common::Result<()> {
 
     // REPORT: each CPU's slowest bio, and the slowest of these.
     let records: Vec<bio_info> = record::of_each_cpu(&skel.maps.slowest_map, 0)?;
-    let bio = |r: &bio_info| SlowBio::new(r.bio, r.start, r.end).at_sector(r.sector).by_stack(r.stack_id);
+    let bio =
+        |r: &bio_info| SlowBio::new(r.bio, r.start, r.end).at_sector(r.sector).by_stack(r.stack_id, r.caller);
     let stack = |id: u32| record::lookup_list(&skel.maps.stack_map, &id.to_ne_bytes());
     report::print(MaxLatency::of(records.iter().map(bio)).with_stack(stack)?)?;
 

@@ -3,6 +3,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "arch.bpf.h"
 
 /* A bio's way from submit_bio() to bio_endio(). */
 struct bio_info {
@@ -11,6 +12,7 @@ struct bio_info {
 	u64 end;
 	u64 sector; /* of 512 bytes, on the device that submit_bio() was called for */
 	s64 stack_id; /* its stack's place in stack_map; if negative, why there is none */
+	u64 caller; /* the return address, if it is in a register and not on the stack; else 0 */
 };
 
 /* Each bio that is in flight, by its address. */
@@ -56,6 +58,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	/* Here and not in bio_endio(): until then the block layer may have moved it (5.10 does). */
 	info.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
 
+	info.caller = RETURN_REGISTER(ctx);
 	info.stack_id = bpf_get_stackid(ctx, &stack_map, 0);
 	if (info.stack_id < 0) /* the mask is for the verifier: an index within the array */
 		__sync_fetch_and_add(&stack_errors[-info.stack_id & 63], 1);
