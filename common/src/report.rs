@@ -194,21 +194,13 @@ impl MaxLatency {
             return Ok(self);
         };
         self.stack = Some(match u32::try_from(id) {
-            Ok(id) => lookup(id)?
-                .map_or(Stack::NotRecorded(Errno::ENOENT), |record| Stack::new(&with_caller(record, caller))),
+            Ok(id) => {
+                lookup(id)?.map_or(Stack::NotRecorded(Errno::ENOENT), |record| Stack::new(&record, caller))
+            }
             Err(_) => Stack::NotRecorded(Errno::from_raw(-id as i32)),
         });
         Ok(self)
     }
-}
-
-/// A stack, the innermost function first, with the caller of that function. The kernel's own walk finds the caller only if
-/// its address is on the stack.
-fn with_caller(mut stack: Vec<u64>, caller: u64) -> Vec<u64> {
-    if caller != 0 && stack.get(1).is_some_and(|second| *second != caller) {
-        stack.insert(1, caller);
-    }
-    stack
 }
 
 impl fmt::Display for MaxLatency {
@@ -370,14 +362,6 @@ mod tests {
         ==================================================
         ");
         insta::assert_snapshot!(MaxLatency::of([bios[0].clone()]), @"No I/O has finished, so none was the slowest.");
-    }
-
-    #[test]
-    fn a_caller_that_is_not_on_the_stack_is_added() {
-        assert_eq!(with_caller(vec![1, 3, 0], 2), [1, 2, 3, 0]);
-        assert_eq!(with_caller(vec![1, 2, 3], 2), [1, 2, 3]);
-        assert_eq!(with_caller(vec![1, 2, 3], 0), [1, 2, 3]);
-        assert_eq!(with_caller(Vec::new(), 2), [0_u64; 0]);
     }
 
     #[test]

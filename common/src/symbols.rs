@@ -20,8 +20,8 @@ pub enum Stack {
     Recorded {
         /// Its frames, the innermost first.
         frames: Vec<Frame>,
-        /// Whether it fills the map's value. Then outer frames may be missing.
-        full: bool,
+        /// If it fills the map's value, how many frames that has. Then outer frames may be missing.
+        full: Option<usize>,
         /// Why frames have no names.
         nameless: Option<Error>,
     },
@@ -41,16 +41,20 @@ pub struct Frame {
 }
 
 impl Stack {
-    /// Reads a value of a stack map: addresses, the innermost first, then zeros.
-    pub fn new(record: &[u64]) -> Self {
+    /// Reads a value of a stack map: addresses, the innermost first, then zeros. `caller` is the return address of the
+    /// innermost function if the kernel may have left it out because it was in a register; else it is 0.
+    pub fn new(record: &[u64], caller: u64) -> Self {
         // A kernel without modules doesn't have this file.
         let modules = fs::read_to_string("/proc/modules").unwrap_or_default();
-        Self::with(record, Path::new(KALLSYMS), &modules)
+        Self::with(record, caller, Path::new(KALLSYMS), &modules)
     }
 
-    fn with(record: &[u64], kallsyms: &Path, modules: &str) -> Self {
-        let addresses: Vec<_> = record.iter().copied().take_while(|address| *address != 0).collect();
-        let full = !addresses.is_empty() && addresses.len() == record.len();
+    fn with(record: &[u64], caller: u64, kallsyms: &Path, modules: &str) -> Self {
+        let mut addresses: Vec<_> = record.iter().copied().take_while(|address| *address != 0).collect();
+        let full = (!addresses.is_empty() && addresses.len() == record.len()).then_some(record.len());
+        if caller != 0 && !addresses.is_empty() && addresses.get(1) != Some(&caller) {
+            addresses.insert(1, caller);
+        }
         let (names, nameless) = match names(&addresses, kallsyms) {
             Ok(names) => (names, None),
             Err(error) => (vec![None; addresses.len()], Some(error)),
@@ -71,8 +75,8 @@ impl fmt::Display for Stack {
             Self::Recorded { frames, full, nameless } => (frames, full, nameless),
             Self::NotRecorded(error) => return write!(f, "Stack not recorded: {}", why_no_stack(*error)),
         };
-        if *full {
-            writeln!(f, "=> ... (the map keeps {} frames of a stack)", frames.len())?;
+        if let Some(kept) = full {
+            writeln!(f, "=> ... (the map keeps {kept} frames of a stack)")?;
         }
         let lines: Vec<_> = frames.iter().rev().map(ToString::to_string).collect();
         f.write_str(&lines.join("\n"))?;
@@ -173,7 +177,7 @@ mod tests {
     }
 
     fn stack(addresses: &[u64], text: &str) -> Stack {
-        Stack::with(addresses, kallsyms(text).path(), MODULES)
+        Stack::with(addresses, 0, kallsyms(text).path(), MODULES)
     }
 
     #[test]
@@ -195,6 +199,21 @@ mod tests {
     }
 
     #[test]
+    fn a_caller_that_is_not_on_the_stack_is_added() {
+        let [submit_bio, submit_bh, outer] =
+            [0xffff_ffff_8100_0101, 0xffff_ffff_8100_0210, 0xffff_ffff_8100_0380];
+        let with = |addresses: &[u64], caller| {
+            Stack::with(addresses, caller, kallsyms(KERNEL).path(), MODULES).to_string()
+        };
+        let whole = with(&[submit_bio, submit_bh, outer, 0], 0);
+        assert_eq!(with(&[submit_bio, outer, 0], submit_bh), whole);
+        assert_eq!(with(&[submit_bio, submit_bh, outer, 0], submit_bh), whole);
+        let cut = with(&[submit_bio, outer], submit_bh);
+        assert_eq!(cut, format!("=> ... (the map keeps 2 frames of a stack)\n{whole}"));
+        assert_eq!(with(&[0, 0], submit_bh), "");
+    }
+
+    #[test]
     fn a_kernel_that_hides_its_addresses_gives_no_wrong_names() {
         let hidden = "0000000000000000 T submit_bio\n0000000000000000 t fat_write_inode\t[fat]\n";
         let text = stack(&[0xffff_ffff_8100_0101, 0xffff_ffff_8100_0210, 0], hidden).to_string();
@@ -213,7 +232,7 @@ mod tests {
 
     #[test]
     fn without_kallsyms_there_are_addresses_and_the_reason() {
-        insta::assert_snapshot!(Stack::with(&[0xffff_ffff_8100_0101, 0], Path::new("/nowhere/kallsyms"), ""), @r"
+        insta::assert_snapshot!(Stack::with(&[0xffff_ffff_8100_0101, 0], 0, Path::new("/nowhere/kallsyms"), ""), @r"
         => 0xffffffff81000101
         the functions have no names here
           evidence: /nowhere/kallsyms: failed to stat `/nowhere/kallsyms`: No such file or directory (os error 2)

@@ -694,7 +694,8 @@ fn ctracer_goes_on_without_those_that_the_kernel_refuses() {
 
 /// Whether a link can hold all functions.
 pub fn has_session() -> bool {
-    fs::read_to_string("/proc/kallsyms").unwrap().contains(" bpf_session_is_return\n")
+    let kallsyms = fs::read_to_string("/proc/kallsyms").unwrap();
+    [" bpf_session_is_return\n", " register_fprobe_ips\n"].iter().all(|name| kallsyms.contains(name))
 }
 
 fn ctracer_ends_in_every_phase() {

@@ -214,7 +214,8 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     }
     let mut trials = Vec::new();
     let cases = || CASES.iter().chain(soak).copied().flatten();
-    for named in OUTER.iter().copied().flatten().chain(ONCE) {
+    let of_arm = arm::WITHOUT_FENTRY.iter().chain(&arm::OF_X86_64);
+    for named in OUTER.iter().copied().flatten().chain(ONCE).chain(of_arm) {
         let is_case = cases().chain(situations::SPECIAL).any(|(case, _)| case == named);
         assert!(is_case, "there is no case {named}");
     }

@@ -91,7 +91,7 @@ fn objects(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
 /// `guest` must run the kernel that `vmlinux.h` was made from. This does not panic, because other cases use the
 /// guest, too.
 pub fn is_like_the_kernels(guest: &mut Vm) -> Result<()> {
-    let workbook = Workbook::read()?;
+    let workbook = crate::workbook()?;
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
     let kernel = folder.path().join("btf");
     fs::write(&kernel, vmlinux::btf_of(guest)?).or_cause("cannot write the BTF")?;
@@ -121,7 +121,8 @@ pub fn is_like_the_kernels(guest: &mut Vm) -> Result<()> {
         return Err(Error::new(format!("no program has {name}")).evidence(format!("{compared:?}")));
     }
 
-    let file = fs::read_to_string(vmlinux::path(&workbook, "x86_64")).or_cause("there is no vmlinux.h")?;
+    let file = fs::read_to_string(vmlinux::path(&workbook, workbook.arch().machine()))
+        .or_cause("there is no vmlinux.h")?;
     let now = vmlinux::header(&kernel, &guest.release)?;
     if file != now {
         let differs = file.lines().zip(now.lines()).find(|(old, new)| old != new);
