@@ -8,7 +8,7 @@ FROM   ?=
 TO     ?= 02
 DRIVER := $(or $(CARGO_TARGET_DIR),target)/debug/lab
 
-.PHONY: help setup setup-test driver kernel kernels arm64 build demo test soak lint diff run lab docs present print bundle bundle-test bench-lab compare-peers vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo test soak lint diff run lab docs present print bundle bundle-test bench-lab compare-peers vmlinux clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -67,6 +67,9 @@ arm64: driver ## Prepare guests of arm64: cargo lab run 03 --arch arm64
 	@lab/setup arm64
 	@cargo lab build --arch arm64
 	@$(DRIVER) kernels --arch arm64 --fetch 5.10 6.1 6.12 7.2
+
+test-arm64: arm64 ## Run the tests on kernels of arm64
+	LAB_ARCH=arm64 cargo test --package lab --test kernel
 
 bench-lab: build kernels ## Measure the lab against its budgets on this machine
 	@cargo lab bench

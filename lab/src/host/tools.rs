@@ -8,6 +8,7 @@ use std::thread;
 use common::{Error, OrCause, Result};
 
 use crate::host::interrupt;
+use crate::shared::arch::Arch;
 use crate::shared::command;
 
 /// A program, and the Debian package that contains it.
@@ -21,12 +22,20 @@ pub struct Tool {
     pub purpose: &'static str,
 }
 
-/// The emulator.
+/// The emulator of x86_64.
 pub const QEMU: Tool =
     Tool { name: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "emulates the guest's machine" };
 /// The emulator of arm64.
-pub const QEMU_ARM: Tool =
+const QEMU_ARM: Tool =
     Tool { name: "qemu-system-aarch64", package: "qemu-system-arm", purpose: "emulates the guest's machine" };
+/// The emulator of an architecture.
+pub const fn emulator(arch: Arch) -> Tool {
+    match arch {
+        Arch::X86 => QEMU,
+        Arch::Arm => QEMU_ARM,
+    }
+}
+
 /// The guest's shell and small programs.
 pub const BUSYBOX: Tool =
     Tool { name: "busybox", package: "busybox-static", purpose: "the guest's shell and small programs" };
@@ -71,7 +80,7 @@ pub const SHA256SUM: Tool =
     Tool { name: "sha256sum", package: "coreutils", purpose: "computes the room kit's checksums" };
 
 /// Everything that the lab needs to run, besides a kernel.
-pub const TO_RUN: [Tool; 5] = [QEMU, BUSYBOX, MKE2FS, SETPRIV, CLANG];
+pub const TO_RUN: [Tool; 5] = [emulator(Arch::HERE), BUSYBOX, MKE2FS, SETPRIV, CLANG];
 /// Everything that it needs to fetch a kernel.
 pub const TO_FETCH: [Tool; 3] = [DPKG_DEB, XZ, DEPMOD];
 
@@ -97,7 +106,7 @@ impl Tool {
 
     /// The command that installs it.
     fn installer(self) -> &'static str {
-        if self == QEMU_ARM { "make arm64" } else { "make setup" }
+        if self == QEMU_ARM && Arch::HERE != Arch::Arm { "make arm64" } else { "make setup" }
     }
 
     /// The program as a command.

@@ -20,7 +20,7 @@ use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
 use crate::host::interrupt;
-use crate::host::tools::{MKE2FS, QEMU, QEMU_ARM, SETPRIV, output};
+use crate::host::tools::{MKE2FS, SETPRIV, emulator, output};
 use crate::machine::image;
 use crate::machine::kernels::{self, Kernel};
 use crate::machine::line::Line;
@@ -241,10 +241,9 @@ impl Machine {
             tools: self.tools.as_deref(),
             sandbox,
         };
-        let emulator = if self.kernel.arch == Arch::Arm { QEMU_ARM } else { QEMU };
         let mut command = SETPRIV.command()?;
         // If somebody kills the lab, the emulator must end, too.
-        command.args(["--pdeathsig", "KILL"]).arg(emulator.find()?).args(line.words());
+        command.args(["--pdeathsig", "KILL"]).arg(emulator(self.kernel.arch).find()?).args(line.words());
         // In its own process group: Ctrl-C is for the program in the guest, not for QEMU.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
 
