@@ -269,7 +269,8 @@ fn what_the_readmes_say_to_type_can_be_typed() {
                 .flat_map(|line| line.split('`'))
                 .filter_map(|code| code.trim_start().strip_prefix(tool))
             {
-                let word = line.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap();
+                let is_in_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+                let word = line.split(|c: char| !is_in_word(c)).next().unwrap();
                 // Some of the lab's commands are for maintainers of the workbook, and not in its help.
                 let exists = known.contains(&format!("\n{word}:"))
                     || known.contains(&format!("\n  {word} "))
