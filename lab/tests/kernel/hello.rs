@@ -176,8 +176,8 @@ impl Waiting {
         let children: Vec<_> = (0..count).map(|_| cat()).collect();
         for child in &children {
             let file = format!("/proc/{}/syscall", child.id());
-            // 0 is read(2) on x86-64.
-            wait_until("cat waits", || std::fs::read_to_string(&file).unwrap().starts_with("0 0x0 "));
+            let read = format!("{} 0x0 ", nix::libc::SYS_read);
+            wait_until("cat waits", || std::fs::read_to_string(&file).unwrap().starts_with(&read));
         }
         Self(children)
     }

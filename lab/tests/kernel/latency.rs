@@ -181,10 +181,11 @@ fn biolatency_shows_how_long_requests_wait() {
             };
             let ios: Vec<_> = (0..READERS).map(|nth| scope.spawn(reader(nth))).collect();
             let readers: Vec<_> = readers.iter().take(ios.len()).collect();
-            // 17 is pread64(2) on x86-64. If a task waits for something else, there is another number, or none.
+            // If a task waits for something else, there is another number, or none.
+            let pread = format!("{} ", nix::libc::SYS_pread64);
             let waits = |reader: &Pid| {
                 let call = fs::read_to_string(format!("/proc/self/task/{reader}/syscall"));
-                call.is_ok_and(|call| call.starts_with("17 "))
+                call.is_ok_and(|call| call.starts_with(&pread))
             };
             let all_wait = || readers.iter().all(waits);
             wait_until("all wait", || all_wait() || !is_first());
