@@ -6,6 +6,8 @@ IO     ?=
 ARGS   ?=
 FROM   ?=
 TO     ?= 02
+# The kernels to fetch for guests of arm64. Those with pages of 16 KiB are three times as large.
+ARM64  ?= 5.10 6.1 6.12 7.2
 DRIVER := $(or $(CARGO_TARGET_DIR),target)/debug/lab
 
 .PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo test soak lint diff run lab docs present print bundle bundle-test bench-lab compare-peers vmlinux clean
@@ -65,9 +67,10 @@ bundle-test: setup-test build kernels ## Test the room kit in an empty Debian wi
 
 arm64: driver ## Prepare guests of arm64: cargo lab run 03 --arch arm64
 	@lab/setup arm64
-	@cargo lab build --arch arm64
-	@$(DRIVER) kernels --arch arm64 --fetch 5.10 6.1 6.12 7.2
+	@cargo lab build --arch arm64 $(if $(MIRROR),--mirror $(MIRROR))
+	@$(DRIVER) kernels --arch arm64 --fetch $(ARM64) $(if $(MIRROR),--mirror $(MIRROR))
 
+test-arm64: ARM64 =
 test-arm64: arm64 ## Run the tests on kernels of arm64
 	LAB_ARCH=arm64 cargo test --package lab --test kernel
 

@@ -20,6 +20,7 @@ use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
 use lab::machine::{cross, signals, terminal};
 use lab::measure::ways::Which;
 use lab::measure::{bench, vmlinux};
+use lab::publish::works::{self, Works};
 use lab::publish::{ctracer, record, sync};
 use lab::shared::arch::Arch;
 use lab::shared::files;
@@ -41,7 +42,11 @@ struct Lab {
 #[derive(Subcommand)]
 enum Command {
     /// List the stages and the examples
-    List,
+    List {
+        /// Show instead on which kernels of this architecture they work: arm64
+        #[arg(long, value_enum, value_name = "ARCH", hide_possible_values = true)]
+        arch: Option<Arch>,
+    },
     /// Report what this machine has and lacks, for the lab and for running without it
     Doctor {
         /// A stage or an example; also check that this machine's kernel has its probes
@@ -144,6 +149,9 @@ enum Command {
     Demo {
         #[command(flatten)]
         boot: Boot,
+        /// Do this on all kernels of the architecture, and save what works there, for the book
+        #[arg(long, hide = true)]
+        record: bool,
     },
     /// Try a plan for a class: run every command in it, solve every exercise, and compare the times with the plan
     Rehearse {
@@ -380,7 +388,8 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::List => {
+        Command::List { arch: Some(Arch::Arm) } => print(&Works::read(&Workbook::read()?.root)?.terminal()),
+        Command::List { .. } => {
             let workbook = Workbook::read()?;
             let examples = list::examples(&workbook.examples);
             print(&format!("{}\n{examples}", list::stages(workbook.all_stages())))
@@ -419,13 +428,13 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Exercise { command } => work_on(command),
         Command::Clinic { command } => cure(command),
         Command::Run { program: name, mine, boot, io, arguments } => {
+            signals::take_over()?;
             let workbook = boot.workbook()?;
             let own = if mine { Some(exercise::find(&workbook, &name)?) } else { None };
             let program = match &own {
                 Some(own) => own.program,
                 None => workbook.program(&name)?,
             };
-            signals::take_over()?;
             let mut binaries = workbook.build()?;
             let mut binary = program.binary();
             if let Some(own) = &own {
@@ -447,6 +456,11 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Sync { check: true, .. } => print(&sync::check(&Workbook::read()?)?),
         Command::Sync { force, .. } => print(&sync::write(&Workbook::read()?, force)?),
+        Command::Record { boot, .. } if boot.arch != Arch::X86 => {
+            Err(Error::new(format!("nothing is recorded on {}", boot.arch))
+                .evidence("the READMEs and the book show what programs print on x86_64")
+                .fix("leave out --arch"))
+        }
         Command::Record { programs, boot } => {
             let workbook = Workbook::read()?;
             let named = programs.iter().map(|name| workbook.program(name)).collect::<Result<Vec<_>>>()?;
@@ -461,8 +475,8 @@ fn run(command: Command) -> Result<ExitCode> {
             print(&sync::write(&workbook, false)?)
         }
         Command::Shell { boot } => {
-            let workbook = boot.workbook()?;
             signals::take_over()?;
+            let workbook = boot.workbook()?;
             let bpftool = BPFTOOL.find().ok().filter(|_| boot.arch == Arch::HERE);
             let binaries = workbook.build()?.into_iter().chain(bpftool).collect();
             let mut guest = boot.boot_with(&workbook, binaries)?;
@@ -473,9 +487,13 @@ fn run(command: Command) -> Result<ExitCode> {
             drop(raw);
             status
         }
-        Command::Demo { boot } => {
-            let workbook = boot.workbook()?;
+        Command::Demo { boot, record } => {
             signals::take_over()?;
+            let workbook = boot.workbook()?;
+            if record {
+                works::record(&workbook)?;
+                return print(&sync::write(&workbook, false)?);
+            }
             let mut guest = boot.boot(&workbook)?;
             demo::run(&mut guest, &workbook)
         }

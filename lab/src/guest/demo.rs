@@ -34,6 +34,8 @@ pub fn run(name: &str) -> Result<()> {
 
 /// The output of an example that counts the I/O of all disks in a histogram, and the verdict.
 fn histogram(binary: &str) -> Result<(Observation, String)> {
+    // What is still to be written could be written after the example has stopped counting.
+    nix::unistd::sync();
     let running = Running::start(&[binary])?;
     let before = truth::disk_reads_and_writes()?;
     for (size, count) in [("4096", "32"), ("65536", "8")] {

@@ -6,24 +6,39 @@ use std::time::Duration;
 use common::report::print_text;
 use common::{Error, Result};
 
-use crate::machine::vm::Vm;
+use crate::machine::vm::{Output, Vm};
 use crate::workbook::{Program, Workbook};
 
 /// The examples to run.
 const EXAMPLES: [&str; 2] = ["bitehist", "biolatency"];
+
+/// The programs to run.
+///
+/// # Errors
+/// If an example is missing.
+pub fn programs(workbook: &Workbook) -> Result<Vec<&dyn Program>> {
+    let stages = workbook.all_stages().map(|stage| stage as &dyn Program);
+    stages.map(Ok).chain(EXAMPLES.map(|name| workbook.program(name))).collect()
+}
+
+/// Runs one program's demo in the guest. Its status is not 0 if what it printed is not true.
+///
+/// # Errors
+/// If the guest hangs or dies.
+pub fn one(guest: &mut Vm, program: &dyn Program) -> Result<Output> {
+    guest.output(&["guest", "demo", &program.name()], Duration::from_secs(180))
+}
 
 /// On the host: runs the demos in the guest and prints their output. Fails if one of them fails.
 ///
 /// # Errors
 /// If the guest can't run one.
 pub fn run(guest: &mut Vm, workbook: &Workbook) -> Result<ExitCode> {
-    let stages = workbook.all_stages().map(|stage| stage as &dyn Program);
-    let programs: Vec<_> =
-        stages.map(Ok).chain(EXAMPLES.map(|name| workbook.program(name))).collect::<Result<_>>()?;
+    let programs = programs(workbook)?;
     let mut bad = 0;
     for program in &programs {
         print_text(format_args!("\n{}: {}", program.binary(), program.title()))?;
-        let seen = guest.output(&["guest", "demo", &program.name()], Duration::from_secs(180))?;
+        let seen = one(guest, *program)?;
         print_text(String::from_utf8_lossy(&seen.stdout).trim_end())?;
         if seen.status != 0 {
             eprint!("{}", seen.stderr);

@@ -62,8 +62,15 @@ pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<
     let folder = cache()?.join(format!("cross-{arch}"));
     let with_rust = !knows(&target(arch))?;
     let packages = packages(arch, with_rust);
-    let line = format!("# {}\n", packages.join(" "));
-    if !fs::read_to_string(folder.join(PACKAGES)).is_ok_and(|list| list.starts_with(&line)) {
+    // The folder's programs know its path, and a newer workbook may want other packages or a newer Rust.
+    let line = format!(
+        "# made in {} for Rust {}: {}; in the guest: {}\n",
+        folder.display(),
+        env!("CARGO_PKG_RUST_VERSION"),
+        packages.join(" "),
+        IN_GUEST.join(" ")
+    );
+    if !is_complete(&folder, &line) {
         make(&folder, arch, &packages, &line, mirror)?;
     }
     let at = |name: &str| folder.join(name).into_os_string();
@@ -85,6 +92,11 @@ pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<
         eprintln!("Compiling the workbook for {arch}. The first time, this takes about two minutes ...");
     }
     Ok(workbook)
+}
+
+/// Whether the folder has everything, and was made in the same way.
+fn is_complete(folder: &Path, line: &str) -> bool {
+    fs::read_to_string(folder.join(PACKAGES)).is_ok_and(|list| list.starts_with(line))
 }
 
 /// Rust's name for Linux on an architecture.
@@ -137,17 +149,34 @@ fn make(folder: &Path, arch: Arch, packages: &[String], line: &str, mirror: Opti
     let cannot = || format!("cannot make {}", folder.display());
     let above = folder.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(above).or_cause(cannot())?;
-    let apt = Apt::new(&[Arch::HERE, arch], mirror)?;
+    let apt = Apt::new(&[Arch::HERE, arch], mirror).map_err(|error| {
+        let fix = format!("name a mirror of Debian: cargo lab build --arch {arch} --mirror URL");
+        Error::new(format!("the compiler for {arch} can't be fetched")).evidence(error).fix(fix)
+    })?;
+    // Another lab may have made it while we waited for apt.
+    if is_complete(folder, line) {
+        return Ok(());
+    }
     let work = tempfile::tempdir_in(above).or_cause(cannot())?;
     let root = work.path().join("root");
     let (alone, whole): (Vec<_>, Vec<_>) = packages.iter().cloned().partition(|name| name == RUSTC);
     let is_needed = |name: &str, architecture: &str| is_needed(name, architecture, arch);
     let unpacked = apt.unpack_needed(&SUITES, &whole, &alone, is_needed, &root)?;
 
-    // Each program finds its own libraries, and passes none on to the programs that it starts.
-    let here = debian(Arch::HERE);
-    let ours = format!("LD_LIBRARY_PATH='{0}/usr/lib/{here}:{0}/lib/{here}' exec", folder.display());
-    let program = |name: &str| format!("{ours} '{}/usr/bin/{name}' \"$@\"", folder.display());
+    // This machine's loader starts each program with its own libraries. A variable for that would also apply to the
+    // programs that rustc starts, such as this machine's compiler.
+    let (here, at) = (debian(Arch::HERE), folder.display());
+    let loader = match Arch::HERE {
+        Arch::X86 => "/lib64/ld-linux-x86-64.so.2",
+        Arch::Arm => "/lib/ld-linux-aarch64.so.1",
+    };
+    let program = |name: &str| {
+        format!(
+            "exec {loader} --library-path '{at}/usr/lib/{here}:{at}/lib/{here}' '{at}/usr/bin/{name}' \"$@\""
+        )
+    };
+    // rustc can't find its own folder then, because its process is the loader's.
+    let rustc = program(&format!("rustc' --sysroot '{at}/usr"));
     let target = debian(arch);
     let clang = format!(
         "exec clang --target={target} '--sysroot={0}' '--ld-path={0}/ld' -Wno-unused-command-line-argument \"$@\"",
@@ -157,7 +186,7 @@ fn make(folder: &Path, arch: Arch, packages: &[String], line: &str, mirror: Opti
         ("cc", clang),
         ("ld", program(&format!("{target}-ld"))),
         ("ar", program(&format!("{target}-ar"))),
-        ("rustc", program("rustc")),
+        ("rustc", rustc),
     ] {
         let file = root.join(name);
         fs::write(&file, format!("#!/bin/sh\n{command}\n"))

@@ -212,9 +212,10 @@ impl Apt {
         let archives = self.show(&parts)?.as_deref().and_then(archives).ok_or_else(|| {
             Error::new(format!("{} is there, but some of its dependencies are missing", package.name))
                 .evidence(format!("{suite} should have {}", parts.join(" and ")))
-                .fix(
-                    "try again later, or name another mirror: cargo lab kernels --fetch --newer --mirror URL",
-                )
+                .fix(format!(
+                    "try again later, or name another mirror: cargo lab kernels --fetch {series} --newer{} --mirror URL",
+                    arch.option()
+                ))
         })?;
         let (series, suite) = (series.to_owned(), suite.to_owned());
         Ok(Some(Source { series, arch, package, suite, archives }))
@@ -336,7 +337,8 @@ fn unavailable(
     tried: &[String],
     others: &[(&str, Option<String>)],
 ) -> Error {
-    let Source { series, package, .. } = source;
+    let Source { series, arch, package, .. } = source;
+    let option = arch.option();
     let mut evidence = vec![format!("{} {} is locked ({})", archive.package, package.version, lock::NAME)];
     evidence.extend_from_slice(tried);
     evidence.extend(others.iter().map(|(suite, version)| match version {
@@ -344,11 +346,11 @@ fn unavailable(
         None => format!("{suite} has no kernel {series}"),
     }));
     let elsewhere = format!(
-        "name an archive of Debian that has it: cargo lab kernels --fetch {series} --mirror URL (Debian's snapshot archive has \
+        "name an archive of Debian that has it: cargo lab kernels --fetch {series}{option} --mirror URL (Debian's snapshot archive has \
          every version ever published)"
     );
     let newer = format!(
-        "{elsewhere}; or accept the newest version: cargo lab kernels --fetch {series} --newer, which rewrites the lock; \
+        "{elsewhere}; or accept the newest version: cargo lab kernels --fetch {series} --newer{option}, which rewrites the lock; \
          cargo lab drift then shows what moved"
     );
     let is_newer = |version: &String| numbers(version) > numbers(&package.version);

@@ -74,7 +74,14 @@ pub fn write(image: &Path, content: &Content) -> Result<()> {
     for (file, place) in libraries {
         archive.copy(&file, place.strip_prefix("/").unwrap_or(&place))?;
     }
-    for applet in applets(&fs::read(&busybox).or_cause(format!("cannot read {}", busybox.display()))?) {
+    let bytes = fs::read(&busybox).or_cause(format!("cannot read {}", busybox.display()))?;
+    let applets = applets(&bytes);
+    if applets.is_empty() {
+        return Err(Error::new("busybox has no list of its programs")
+            .evidence(format!("{} does not contain one", busybox.display()))
+            .fix("take Debian's: apt install busybox-static"));
+    }
+    for applet in applets {
         // A real program takes precedence over busybox's.
         if programs.iter().all(|program| program.file_name() != Some(applet.as_ref())) {
             archive.link("busybox", &Path::new("bin").join(applet)).or_cause(cannot())?;
@@ -145,7 +152,11 @@ fn libraries_below(root: &Path, debian: &str, programs: &[&PathBuf]) -> Result<B
     while let Some(file) = left.pop() {
         for name in needed(&file)? {
             let library = library(root, debian, &name)?;
-            let place = Path::new("/").join(library.strip_prefix(root).unwrap_or(&library));
+            // The loader must be where the program looks for it.
+            let place = match name.starts_with('/') {
+                true => PathBuf::from(&name),
+                false => Path::new("/").join(library.strip_prefix(root).unwrap_or(&library)),
+            };
             if found.insert((library.clone(), place)) {
                 left.push(library);
             }
@@ -156,7 +167,9 @@ fn libraries_below(root: &Path, debian: &str, programs: &[&PathBuf]) -> Result<B
 
 /// The names of the libraries that a program or a library needs itself, and the path of a program's loader.
 fn needed(file: &Path) -> Result<Vec<String>> {
-    let shown = output(READELF.command()?.args(["--wide", "--dynamic", "--program-headers"]).arg(file))?;
+    let mut readelf = READELF.command()?;
+    readelf.env("LC_ALL", "C").args(["--wide", "--dynamic", "--program-headers"]);
+    let shown = output(readelf.arg(file))?;
     // [Requesting program interpreter: PATH], and (NEEDED) Shared library: [NAME].
     let name = |line: &str| {
         let begin =
@@ -170,7 +183,12 @@ fn needed(file: &Path) -> Result<Vec<String>> {
 fn library(root: &Path, debian: &str, name: &str) -> Result<PathBuf> {
     let places = ["", "lib", "usr/lib"].map(|place| root.join(place));
     let folders = places.iter().flat_map(|place| [place.clone(), place.join(debian)]);
-    let mut files = folders.map(|folder| folder.join(name.trim_start_matches('/')));
+    let files = folders.map(|folder| folder.join(name.trim_start_matches('/')));
+    // An absolute link is meant for the guest, where this folder is the root.
+    let mut files = files.map(|file| match file.read_link() {
+        Ok(to) if to.is_absolute() => root.join(to.strip_prefix("/").unwrap_or(&to)),
+        _ => file,
+    });
     files.find(|file| file.is_file()).ok_or_else(|| {
         Error::new(format!("the library {name} is missing for the guest's architecture"))
             .evidence(format!("{} does not have it", root.display()))

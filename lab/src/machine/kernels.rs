@@ -206,9 +206,13 @@ impl Series {
                 Err(error) => looked.push(format!("{suite}: {error}")),
             }
         }
-        Err(Error::new(format!("no kernel {} was found", self.name))
-            .evidence(looked.join("\n"))
-            .fix("name another archive of Debian: cargo lab kernels --fetch --newer --mirror URL"))
+        Err(Error::new(format!("no kernel {} was found", self.name)).evidence(looked.join("\n")).fix(
+            format!(
+                "name another archive of Debian: cargo lab kernels --fetch {} --newer{} --mirror URL",
+                self.name,
+                arch.option()
+            ),
+        ))
     }
 }
 
@@ -472,7 +476,7 @@ pub fn find(arch: Arch, name: &str) -> Result<Kernel> {
                     Arch::X86 => "a bzImage has HdrS at byte 0x202, but this file doesn't",
                     Arch::Arm => "an Image has ARM and the byte 0x64 at byte 0x38, but this file doesn't",
                 })
-                .fix("name the image of a kernel that has NVMe and ext4 built in"));
+                .fix("name the image of a kernel that has NVMe and ext4 built in, not a compressed one"));
         }
     }
     Ok(Kernel { name: name.to_owned(), arch, image, modules: None, package: None, sums: BTreeMap::new() })

@@ -119,7 +119,7 @@ pub(crate) fn hardware(accel: &str) -> Vec<String> {
 ///
 /// On x86_64, this processor keeps all its features, so that today's numbers can be compared with those of earlier years.
 pub(crate) fn counted(arch: Arch) -> Vec<String> {
-    let cpu = if arch == Arch::Arm { "cortex-a57" } else { "max" };
+    let cpu = if arch == Arch::Arm { "cortex-a76" } else { "max" };
     words(["-smp", "1", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", cpu])
 }
 

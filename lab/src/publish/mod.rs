@@ -14,3 +14,4 @@ pub mod tables;
 pub mod transcripts;
 pub mod types;
 pub mod ways;
+pub mod works;

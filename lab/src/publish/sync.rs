@@ -10,6 +10,7 @@ use crate::kit::launchers;
 use crate::learn::{doctor, exercise};
 use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::ways::Ways;
+use crate::publish::works::Works;
 use crate::publish::{channels, drift, record, schedule, types};
 use crate::workbook::copies;
 use crate::workbook::diff::{self, Reading};
@@ -59,6 +60,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     add(docs.join("kernel-moved.md"), "kernels", drift::kernels_table(&workbook.root)?);
     add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
     add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
+    add(docs.join("kernel-moved.md"), "arm64", Works::read(&workbook.root)?.table());
     let ways = Ways::read(&workbook.root)?;
     let tables = [
         ("costs", ways.costs()),

@@ -1,17 +1,36 @@
 //! What is different on arm64.
 
-use lab::machine::kernels::MATRIX;
+use lab::machine::kernels::{LARGE_PAGES, MATRIX};
 use lab::shared::arch::Arch;
+use libtest_mimic::Trial;
 
-use crate::arch;
+use crate::{Timed, arch, boot, check, failed};
+
+/// What the stages count on kernels with pages of 16 KiB.
+pub fn trials() -> Vec<Trial> {
+    const CASES: [&str; 2] =
+        ["stage08_counts_pages_of_the_kernels_size", "stage01_prints_each_direct_write_once"];
+    let trial = |kernel: &'static str| {
+        let name = format!("{kernel}::stages_are_right_with_large_pages");
+        let timed = name.clone();
+        Trial::test(name, move || {
+            let _timed = Timed::start(timed);
+            let mut guest = boot(kernel, "").map_err(failed)?;
+            CASES.iter().try_for_each(|case| check(&mut guest, case).map_err(failed))
+        })
+    };
+    LARGE_PAGES.iter().map(|series| trial(series.name)).collect()
+}
 
 /// The first kernel of the matrix on which fentry and fexit programs can attach on arm64 (Linux 6.4), as its index.
 pub const OLDEST: usize = 2;
 
-/// A case that compares a kernel with the book's tables, which are those of x86_64, and cases with a SCSI disk whose errors
-/// we control, which Debian's cloud kernels for arm64 don't have.
-pub const OF_X86_64: [&str; 3] = [
+/// Cases that compare a kernel with the book's tables and pictures, which are those of x86_64, and cases with a SCSI disk
+/// whose errors we control, which Debian's cloud kernels for arm64 don't have.
+pub const OF_X86_64: [&str; 5] = [
     "the_book_matches_this_kernel",
+    "the_functions_between_a_probe_and_its_program_exist",
+    "a_kprobe_at_a_functions_entry_is_an_ftrace_call",
     "stage07_counts_a_request_that_fails_in_part_once",
     "stage07_counts_a_request_that_is_started_twice_once",
 ];

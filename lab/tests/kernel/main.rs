@@ -207,7 +207,7 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let is_here = arch() == Arch::HERE;
     let mut suites = match is_here {
         true => vec![driver::trials(), exercises::trials(is_soak), clinic::trials(), plans::trials(is_soak)],
-        false => vec![exercises::trials(is_soak)],
+        false => vec![exercises::trials(is_soak), arm::trials()],
     };
     if is_soak && is_here {
         suites.push(mutants::trials());

@@ -13,7 +13,7 @@ use lab::guest::system::{Setting, evict, queue};
 use lab::guest::truth::{self, page_cache};
 use lab::shared::workload::Done;
 
-use crate::guest::{instances, io, programs, quiet, sh, wait_until, watch_while, with_ext4};
+use crate::guest::{instances, io, programs, quiet, sh, wait_until, watch_exact, watch_while, with_ext4};
 use crate::requests::in_flight;
 use crate::{Case, cases};
 
@@ -21,6 +21,7 @@ pub const CASES: &[Case] = cases![
     stage08_counts_what_each_workload_does,
     stage08_counts_exactly_with_four_readers,
     stage08_prints_a_line_for_each_call,
+    stage08_counts_pages_of_the_kernels_size,
     nothing_was_read_before_the_first_read,
     stage09_counts_a_command,
     stage09_counts_one_process_with_its_threads,
@@ -50,6 +51,21 @@ pub fn files() {
     io(&format!("read {EXACT} --count 256"));
     io(&format!("read {SMALL} --count 1 --size 24"));
     io(&format!("read {THOUSAND} --count 4096 --size 1000"));
+}
+
+/// A kernel for arm64 may have pages of 16 KiB.
+fn stage08_counts_pages_of_the_kernels_size() {
+    with_ext4();
+    let page = rustix::param::page_size();
+    let whole = format!("read /mnt/pages --count 64 --size {page}");
+    io(&whole);
+    evict("/mnt/pages").unwrap();
+    let (cold, done) = watch_exact("stage08", &whole);
+    assert_eq!(page_cache(&cold).unwrap(), [64, 0, 64, 0], "{}", cold.stdout);
+    assert_eq!(done.read_bytes, 64 * page as u64);
+    // Two reads for each page.
+    let (warm, _) = watch_exact("stage08", &format!("read /mnt/pages --count 128 --size {}", page / 2));
+    assert_eq!(page_cache(&warm).unwrap(), [128, 128, 0, 0], "{}", warm.stdout);
 }
 
 /// How much of the file is in the page cache at the start.

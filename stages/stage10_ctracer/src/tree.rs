@@ -22,7 +22,7 @@ use crate::recording::{
     Bio, Call as Called, Function, Header, Losses, Place, Record, Recording, Return, Task,
 };
 
-/// The size of the kernel's stacks on x86_64 and arm64, without KASAN. None is larger.
+/// The size of the kernel's stacks, without KASAN, and with pages of at most 16 KiB. None is larger.
 const THREAD_SIZE: u64 = 16 << 10;
 
 /// A call.
