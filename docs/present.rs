@@ -200,17 +200,17 @@ fn of_stage(
     let is_tool = workbook.tools.iter().any(|tool| tool.number == stage.number);
     let section = if is_tool { "The idea" } else { "The change" };
     let change = paragraphs(&explanation(&directives::section_of(stage, section)?));
-    let steps = |files: &[FileDiff], part: &str| -> Vec<Value> {
-        let items = files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
-        // Comments are not part of the lesson.
-        items
-            .filter(|(_, item)| item.is_changed_code())
-            .map(|(file, item)| step(file, item, part, &about(item, &change)))
-            .collect()
-    };
     // In the first stage, everything is the lesson.
     let rest = if stage.parent.is_some() { "bookkeeping" } else { "lesson" };
-    let changes = [steps(&lesson, "lesson"), steps(&bookkeeping, rest)].concat();
+    let parts = [(&lesson, "lesson"), (&bookkeeping, rest)];
+    let changed = parts.iter().flat_map(|(files, part)| files.iter().map(move |file| (file, *part)));
+    let changed = changed.flat_map(|(file, part)| file.items.iter().map(move |item| (file, item, part)));
+    // Comments are not part of the lesson.
+    let changed: Vec<_> = changed.filter(|(_, item, _)| item.is_changed_code()).collect();
+    let items: Vec<_> = changed.iter().map(|(_, item, _)| *item).collect();
+    let said = about(&items, &change);
+    let changes: Vec<_> =
+        changed.iter().zip(&said).map(|((file, item, part), say)| step(file, item, part, say)).collect();
     let items = files.iter().flat_map(|file| &file.items);
     let kept = items.filter(|item| !item.is_changed()).map(|item| item.name.as_str());
     let notes = directives::notes_of(stage)?;
@@ -298,24 +298,38 @@ fn paragraphs(markdown: &str) -> Vec<Paragraph> {
     paragraphs
 }
 
-/// What the page says about an item: the first paragraph that names it, and the two that name most of what it changes.
-fn about(item: &Item, explanation: &[Paragraph]) -> String {
-    if ["use", "bpf", "#include"].contains(&&*item.name) {
-        return "Imports: nothing to explain.".to_owned();
-    }
+/// How well a paragraph fits an item: whether it names the item, and how much it names of what the item changes.
+fn fit(item: &Item, (_, code): &Paragraph) -> (bool, usize) {
     let changed: String =
         item.lines.iter().filter(|line| line.kind != Kind::Same).map(diff::Line::text).collect();
-    let count = |code: &[String]| code.iter().filter(|code| changed.contains(code.as_str())).count();
     let names: Vec<_> = item.name.split([',', ' ']).collect();
-    let is_named = |code: &[String]| code.iter().any(|code| names.contains(&code.as_str()));
-    let mut by_count: Vec<_> = explanation.iter().enumerate().collect();
-    by_count.sort_by_key(|(_, (_, code))| Reverse(count(code)));
-    let mut told: Vec<_> = by_count.into_iter().take(2).filter(|(_, (_, code))| count(code) > 0).collect();
-    told.extend(explanation.iter().enumerate().find(|(_, (_, code))| is_named(code)));
-    told.sort_by_key(|(nth, _)| *nth);
-    told.dedup_by_key(|(nth, _)| *nth);
-    let told: Vec<_> = told.into_iter().map(|(_, (text, _))| text.as_str()).collect();
-    if told.is_empty() { "The page says nothing about this change.".to_owned() } else { told.join("\n") }
+    let is_named = code.iter().any(|code| names.contains(&code.as_str()));
+    (is_named, code.iter().filter(|code| changed.contains(code.as_str())).count())
+}
+
+/// What the page says about each item: each paragraph at the item that it fits best, and the first of these if it fits
+/// several equally well. An item for which none is left gets the paragraph that fits it best.
+fn about(items: &[&Item], explanation: &[Paragraph]) -> Vec<String> {
+    let mut said = vec![Vec::new(); items.len()];
+    for paragraph in explanation {
+        let fits = items.iter().enumerate().map(|(nth, item)| (fit(item, paragraph), Reverse(nth)));
+        if let Some(((is_named, count), Reverse(nth))) = fits.max()
+            && (is_named || count > 0)
+        {
+            said[nth].push(paragraph.0.as_str());
+        }
+    }
+    let best = |item: &Item| {
+        let fits = explanation.iter().map(|paragraph| (fit(item, paragraph), paragraph.0.as_str()));
+        let best = fits.filter(|(fit, _)| *fit > (false, 0)).max_by_key(|(fit, _)| *fit);
+        best.map_or("The page says nothing about this change.", |(_, text)| text).to_owned()
+    };
+    let text = |(item, said): (&&Item, Vec<&str>)| match &*item.name {
+        "use" | "bpf" | "#include" => "Imports: nothing to explain.".to_owned(),
+        _ if said.is_empty() => best(item),
+        _ => said.join("\n"),
+    };
+    items.iter().zip(said).map(text).collect()
 }
 
 /// The recorded run. Marked are the lines with a word that its parent does not print.
