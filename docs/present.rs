@@ -223,7 +223,7 @@ fn of_stage(
         let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == exercise.id());
         let shown = json!({
             "kind": "exercise", "id": exercise.id(), "title": exercise.title,
-            "text": html_of(&format!("{}\n\n`cargo lab exercise start {}`", exercise.goal, exercise.id())),
+            "text": html_of(&format!("`cargo lab exercise start {}`\n\n{}", exercise.id(), exercise.goal)),
             "minutes": slot.map_or(MINUTES, |slot| slot.minutes),
             "hints": exercise.hints.iter().map(|hint| plain(hint)).collect::<Vec<_>>(),
             "say": plain(&format!("{}\n\n{}", exercise.start, exercise.check)), "ask": [],
