@@ -28,8 +28,9 @@ fn ours() -> impl Iterator<Item = (&'static Way, bool)> {
     let release = release();
     let mut numbers = release.split('.').map(|number| number.parse().unwrap_or(0));
     let version = (numbers.next().unwrap(), numbers.next().unwrap());
-    // Debian built 6.1 without CONFIG_FPROBE.
-    let has = move |way: &Way| version >= way.since && (way.option.is_none() || version != (6, 1));
+    // Debian built 6.1 without CONFIG_FPROBE, and for arm64 6.12, too.
+    let is_without = version == (6, 1) || cfg!(target_arch = "aarch64") && version == (6, 12);
+    let has = move |way: &Way| version >= way.since && (way.option.is_none() || !is_without);
     WAYS.iter().filter(|way| !way.is_peer).map(move |way| (way, has(way)))
 }
 
