@@ -5,6 +5,7 @@
 
 mod directives;
 mod links;
+mod pages;
 mod present;
 mod print;
 mod programs;

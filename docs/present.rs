@@ -7,7 +7,8 @@ use std::fs;
 
 use common::{OrCause, Result};
 use lab::learn::clinic::{self, Case};
-use lab::learn::{exercise, plan};
+use lab::learn::exercise::{self, Exercise};
+use lab::learn::plan;
 use lab::publish::{record, schedule};
 use lab::workbook::diff::{self, FileDiff, Item, Kind, Reading};
 use lab::workbook::{Program, Stage, Workbook};
@@ -16,10 +17,13 @@ use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use serde_json::{Value, json};
 
 use crate::directives;
+use crate::pages;
 use crate::slides::{self, Slide};
 
 /// How long a class works on an exercise that is in no plan.
 const MINUTES: u32 = 15;
+/// How a note begins that is for the time before the run.
+const BEFORE: &str = "Before running";
 
 /// The page.
 ///
@@ -113,19 +117,43 @@ fn of_break(slot: &plan::Slot, nth: u32) -> Value {
 }
 
 /// Counts who has passed an exercise, if a plan does.
-fn checkpoint(plans: &[plan::Plan], id: &str) -> Option<Value> {
-    let slots = plans.iter().flat_map(|plan| plan.slots.iter().map(move |slot| (plan, slot)));
-    let say: Vec<_> = slots
-        .filter(|(_, slot)| slot.passed.as_deref() == Some(id))
-        .map(|(plan, slot)| {
-            let to_do = plain(&schedule::what_if_behind(plan, slot));
-            format!("The plan of {} minutes: {}", plan.minutes, to_do.trim_end())
-        })
+fn checkpoint(plans: &[plan::Plan], exercise: &Exercise<'_>, solution: &[Value]) -> Option<Value> {
+    let id = &exercise.id();
+    let slots: Vec<_> = plans
+        .iter()
+        .flat_map(|plan| plan.slots.iter().map(move |slot| (plan, slot)))
+        .filter(|(_, slot)| slot.passed.as_ref() == Some(id))
         .collect();
-    let shown =
-        format!("Raise your hand if this command says that your program is right:\n\n`{}`", check_of(id));
-    let title = format!("Who has passed {id}?");
-    (!say.is_empty()).then(|| text(&checkpoint_name(id), &title, &shown, 0, &say.join("\n")))
+    let (_, first) = slots.first()?;
+    let plans = slots.iter().map(|(plan, slot)| {
+        format!(
+            "In the plan of {} minutes: {}.",
+            plan.minutes,
+            plain(&schedule::what_if_behind(plan, slot)).trim_end()
+        )
+    });
+    let show = first.commands.iter().map(|command| format!("To show the solution: {command}"));
+    let words = exercise.hints.last().map(|hint| format!("The solution in words: {}", plain(hint)));
+    let go_on = "If at least two thirds of the pairs have passed, go on.".to_owned();
+    let say: Vec<_> = [go_on].into_iter().chain(plans).chain(show).chain(words).collect();
+    let shown = format!(
+        "One hand for each pair: raise it if this command says that your program is right.\n\n`{}`",
+        check_of(id)
+    );
+    let mut checkpoint = text(&checkpoint_name(id), &first.title, &shown, 0, &say.join("\n"));
+    checkpoint["solution"] = solution.into();
+    Some(checkpoint)
+}
+
+/// What a solution changes in the starting point, an item at a time.
+fn solution_of(exercise: &Exercise<'_>) -> Result<Vec<Value>> {
+    let name = exercise.binary();
+    let files = diff::of_files(&exercise.starting_point(&name)?, &exercise.solved(&name)?);
+    let items = files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
+    Ok(items
+        .filter(|(_, item)| item.is_changed())
+        .map(|(file, item)| of_item(file, item, "lesson", ""))
+        .collect())
 }
 
 fn check_of(id: &str) -> String {
@@ -210,7 +238,7 @@ fn of_stage(
     let items: Vec<_> = changed.iter().map(|(_, item, _)| *item).collect();
     let said = about(&items, &change);
     let changes: Vec<_> =
-        changed.iter().zip(&said).map(|((file, item, part), say)| step(file, item, part, say)).collect();
+        changed.iter().zip(&said).flat_map(|((file, item, part), say)| code(file, item, part, say)).collect();
     let items = files.iter().flat_map(|file| &file.items);
     let kept = items.filter(|item| !item.is_changed()).map(|item| item.name.as_str());
     let notes = directives::notes_of(stage)?;
@@ -218,22 +246,26 @@ fn of_stage(
         slides.iter().filter(|part| part.id == number).flat_map(|part| &part.slides).collect();
     let mut questions: Vec<_> = slides.iter().flat_map(|slide| slide.ask.clone()).collect();
     questions.extend(questions_in(&plain(&notes)));
-    let exercises = exercise::of(stage)?.into_iter().filter(|exercise| exercise.number > 0);
-    let exercises = exercises.flat_map(|exercise| {
+    let mut exercises = Vec::new();
+    for exercise in exercise::of(stage)?.into_iter().filter(|exercise| exercise.number > 0) {
         let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == exercise.id());
-        let shown = json!({
+        let solution = solution_of(&exercise)?;
+        exercises.push(json!({
             "kind": "exercise", "id": exercise.id(), "title": exercise.title,
             "text": html_of(&format!("`cargo lab exercise start {}`\n\n{}", exercise.id(), exercise.goal)),
             "minutes": slot.map_or(MINUTES, |slot| slot.minutes),
             "hints": exercise.hints.iter().map(|hint| plain(hint)).collect::<Vec<_>>(),
-            "say": plain(&format!("{}\n\n{}", exercise.start, exercise.check)), "ask": [],
-        });
-        [Some(shown), checkpoint(plans, &exercise.id())].into_iter().flatten()
-    });
+            "say": plain(&format!("{}\n\n{}", exercise.start, exercise.check)), "ask": [], "solution": solution,
+        }));
+        exercises.extend(checkpoint(plans, &exercise, &solution));
+    }
     let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == number);
     let commands = slot.map_or(&[][..], |slot| &slot.commands);
-    let say = format!("{}\n{}", to_type(commands), plain(&notes));
-    let mut all = vec![run(workbook, stage, say.trim_start())?];
+    // What to ask before the class sees what the program prints is said at the title.
+    let notes = plain(&notes);
+    let (before, after): (Vec<_>, Vec<_>) = notes.lines().partition(|line| line.starts_with(BEFORE));
+    let say = format!("{}\n{}", to_type(commands), after.join("\n"));
+    let mut all = run(workbook, stage, say.trim_start())?;
     all.extend(slides.iter().flat_map(|slide| of_slide(slide)));
     all.extend(changes.into_iter().filter(|_| !is_tool));
     all.push(json!({
@@ -248,6 +280,7 @@ fn of_stage(
         "page": format!("stages/{number}.html"),
         "title": stage.title,
         "idea": format!("Adds {}.", stage.adds),
+        "before": before.join("\n"),
         "adds": format!("adds {}", stage.adds),
         "parts": match stage.parent {
             _ if is_tool => "Run it, and see the picture".to_owned(),
@@ -333,7 +366,7 @@ fn about(items: &[&Item], explanation: &[Paragraph]) -> Vec<String> {
 }
 
 /// The recorded run. Marked are the lines with a word that its parent does not print.
-fn run(workbook: &Workbook, stage: &Stage, notes: &str) -> Result<Value> {
+fn run(workbook: &Workbook, stage: &Stage, notes: &str) -> Result<Vec<Value>> {
     let output = record::of(stage)?;
     let before = workbook.parent(stage).map_or_else(|_| Ok(output.clone()), |parent| record::of(parent))?;
     let known: BTreeSet<_> = words(&before).collect();
@@ -346,10 +379,10 @@ fn run(workbook: &Workbook, stage: &Stage, notes: &str) -> Result<Value> {
         let is_new = words(line).any(|word| !known.contains(word));
         json!([if is_new { "mark" } else { "same" }, [[false, line]]])
     };
-    Ok(json!({
+    Ok(pages::of(json!({
         "kind": "code", "file": format!("cargo lab run {}", stage.name()), "item": "what it prints", "part": "run",
         "lines": output.trim_matches('\n').lines().map(line).collect::<Vec<_>>(), "say": notes, "ask": [],
-    }))
+    })))
 }
 
 /// The words that a program prints, without the task in front of them, without numbers, and without names such as that in
@@ -438,15 +471,17 @@ fn of_case(case: &Case) -> Result<Value> {
         text.lines().enumerate().map(line).collect()
     };
     let say = plain(&case.text);
-    let mut steps = vec![
+    let mut steps = pages::of(
         json!({ "kind": "code", "file": case.file, "item": "the program", "part": "lesson", "say": say, "ask": [],
             "lines": lines(&case.source, &|nth, _| Some(nth) == refused) }),
+    );
+    steps.extend(pages::of(
         json!({ "kind": "code", "file": format!("Linux {kernel}"), "item": "what the kernel says", "part": "lesson",
             "say": say, "ask": [], "lines": lines(&log, &|_, line| words.iter().any(|words| line.contains(words.as_str()))) }),
-    ];
+    ));
     let file = FileDiff { name: case.file.clone(), items: diff::of_texts(&case.source, &case.cured()?) };
     let changed = file.items.iter().filter(|item| item.is_changed());
-    steps.extend(changed.map(|item| step(&file, item, "the cure", &say)));
+    steps.extend(changed.flat_map(|item| code(&file, item, "the cure", &say)));
     Ok(json!({
         "id": format!("case-{}", case.number()),
         "name": format!("Case {}", case.number()),
@@ -459,7 +494,11 @@ fn of_case(case: &Case) -> Result<Value> {
     }))
 }
 
-fn step(file: &FileDiff, item: &Item, part: &str, say: &str) -> Value {
+fn code(file: &FileDiff, item: &Item, part: &str, say: &str) -> Vec<Value> {
+    pages::of(of_item(file, item, part, say))
+}
+
+fn of_item(file: &FileDiff, item: &Item, part: &str, say: &str) -> Value {
     let line = |line: &diff::Line| {
         let kind = match line.kind {
             Kind::Same => "same",

@@ -55,7 +55,7 @@ export function behind(slot: Slot, elapsed: number): number {
 /** How a class stands, in words. */
 export function standing(plan: Plan, name: string, elapsed: number): string {
   const slot = slotOf(plan, name);
-  if (!slot) return "This is not in the plan.";
+  if (!slot) return `Not in the plan of ${plan.minutes} minutes. Skip it, or keep it for pairs who are done.`;
   const late = Math.round(behind(slot, elapsed));
   const when = `planned from ${slot.at} to ${slot.at + slot.minutes} min`;
   if (late > 0) return `${late} min behind; ${when}`;
@@ -63,8 +63,9 @@ export function standing(plan: Plan, name: string, elapsed: number): string {
   return `on time; ${when}`;
 }
 
-/** Fills the list of plans. */
+/** Fills the list of plans. None is chosen at first. */
 export function listPlans(): void {
+  byId("plan").append(element("option", ""));
   for (const plan of data.plans) {
     const option = element("option", "", `${plan.minutes} minutes`) as HTMLOptionElement;
     option.value = String(plan.minutes);

@@ -18,6 +18,8 @@ export interface Code extends Shown {
   file: string;
   item: string;
   part: string;
+  /** Which page of the item, as "1 of 2", if it has several. */
+  of?: string;
   lines: Line[];
 }
 
@@ -49,6 +51,8 @@ export interface Exercise extends Shown {
   text: string;
   minutes: number;
   hints: string[];
+  /** What the solution changes in the starting point. */
+  solution: Code[];
 }
 
 /** A text: what to type, a checkpoint, a break. */
@@ -63,6 +67,8 @@ export interface Text extends Shown {
   minutes: number;
   /** The section of the book. */
   page?: string;
+  /** At a checkpoint: as in the exercise. */
+  solution?: Code[];
 }
 
 /** A case of the clinic that fits the stage. */
@@ -86,6 +92,8 @@ export interface Part {
   /** Its page in the book. */
   page: string;
   idea: string;
+  /** What the presenter says before the first step, if it is more than the idea. */
+  before?: string;
   adds?: string;
   /** The heading above the steps. */
   parts: string;

@@ -23,7 +23,13 @@ function named(address: string): [Part, number] {
   return [part, Math.min(Math.max(Number(nth) || 0, 0), part.steps.length)];
 }
 
+// Where a stage's step led to the case that we see.
+let left: string | undefined;
+
 function arrive(at: Part, nth: number): void {
+  const from = now();
+  if (from?.kind === "case" && from.id === at.id) left = address(part, step);
+  else if (at !== part) left = undefined;
   part = at;
   step = nth;
   all = false;
@@ -41,6 +47,7 @@ function go(to: Part, nth: number): void {
 function move(by: 1 | -1): void {
   const other = parts[parts.indexOf(part) + by];
   if (step + by >= 0 && step + by <= part.steps.length) go(part, step + by);
+  else if (left) go(...named(left));
   else if (other) go(other, by > 0 ? 0 : other.steps.length);
 }
 
@@ -63,6 +70,13 @@ addEventListener("message", ({ data: said, source }) => {
     arrive(...named(said.deck));
   } else if (said.moved < moved) tell();
 });
+
+/** To the case that a step names, and back to the step. */
+function visitCase(): void {
+  const at = now();
+  if (at?.kind === "case") go(...named(`#${at.id}/1`));
+  else if (left) go(...named(left));
+}
 
 function open(): void {
   if (isPresenter) return;
@@ -122,17 +136,20 @@ function show(): void {
   tick();
   fit();
   if (isPresenter) presenter(part, step, parts);
-  const first = document.querySelector(".mark, .new, .gone");
+  const first = document.querySelector("main :is(.mark, .new, .gone)");
   window.scrollTo(0, 0);
   if (first && first.getBoundingClientRect().bottom > innerHeight) first.scrollIntoView({ block: "center" });
 }
 
-// The largest letters in which the item fits the window, within what can be read and what looks well. Lines that are
-// still too long wrap, and the page scrolls down.
+// The largest letters in which the step fits the window, within what can be read and what looks well. Lines of code that
+// are still too long wrap, and the page scrolls down.
 function fit(): void {
   const at = now();
+  const least = Math.max(innerWidth * 0.0141, 12);
   if (at?.kind === "picture") frame(at);
-  const shown = document.querySelector<HTMLElement>(".code");
+  const text = document.querySelector<HTMLElement>("main .text");
+  if (text) fitText(text, least);
+  const shown = document.querySelector<HTMLElement>("main .code");
   if (!shown) return;
   const tab = Number(getComputedStyle(shown).tabSize);
   const columns = (line: Element) =>
@@ -140,10 +157,19 @@ function fit(): void {
   const widest = Math.max(...[...shown.children].map(columns));
   const nav = document.querySelector("nav")?.offsetHeight ?? 0;
   const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
-  const fits = Math.min(shown.clientWidth / (widest * 0.61), height / (shown.children.length * 1.4));
-  const least = Math.max(innerWidth * 0.0157, 12);
+  const fits = Math.min(shown.clientWidth / (widest * 0.61), height / (shown.children.length * 1.25));
   const most = Math.max(innerWidth * 0.028, 14);
   shown.style.fontSize = `${Math.min(Math.max(fits, least), most) * zoom}px`;
+}
+
+function fitText(text: HTMLElement, least: number): void {
+  text.style.fontSize = "";
+  let size = parseFloat(getComputedStyle(text).fontSize) * zoom;
+  text.style.fontSize = `${size}px`;
+  while (document.documentElement.scrollHeight > innerHeight && size > least) {
+    size = Math.max(size - 1, least);
+    text.style.fontSize = `${size}px`;
+  }
 }
 
 function theme(name: string): void {
@@ -199,6 +225,7 @@ const keys: Record<string, () => void> = {
     timer.toggle();
     tick();
   },
+  c: visitCase,
   p: open,
   "+": () => enlarge(1.1),
   "=": () => enlarge(1.1),

@@ -1,4 +1,4 @@
-// npm run build made this from 4291bbf8
+// npm run build made this from 2a72ab46
 "use strict";
 (() => {
   // data.ts
@@ -60,7 +60,7 @@
   }
   function standing(plan, name, elapsed) {
     const slot2 = slotOf(plan, name);
-    if (!slot2) return "This is not in the plan.";
+    if (!slot2) return `Not in the plan of ${plan.minutes} minutes. Skip it, or keep it for pairs who are done.`;
     const late = Math.round(behind(slot2, elapsed));
     const when = `planned from ${slot2.at} to ${slot2.at + slot2.minutes} min`;
     if (late > 0) return `${late} min behind; ${when}`;
@@ -68,6 +68,7 @@
     return `on time; ${when}`;
   }
   function listPlans() {
+    byId("plan").append(element("option", ""));
     for (const plan of data.plans) {
       const option = element("option", "", `${plan.minutes} minutes`);
       option.value = String(plan.minutes);
@@ -78,11 +79,11 @@
   // view.ts
   var LONG = 24;
   var CONTEXT = 3;
-  var place = (step2) => step2.file + (["lesson", "run"].includes(step2.part) ? "" : `, ${step2.part}`);
+  var place = (step2) => [step2.file, ...["lesson", "run"].includes(step2.part) ? [] : [step2.part], ...step2.of ? [step2.of] : []].join(", ");
   function nameOf(step2) {
     switch (step2.kind) {
       case "code":
-        return step2.item;
+        return step2.of ? `${step2.item}, ${step2.of}` : step2.item;
       case "picture":
         return step2.title;
       case "questions":
@@ -99,11 +100,12 @@
     const steps = part2.steps.map((step2, nth) => {
       const name = step2.kind === "code" ? element("code", "", step2.item) : nameOf(step2);
       const shown = link(`#${part2.id}/${nth + 1}`, name);
-      const where = step2.kind === "code" ? place(step2) : "";
+      const where = step2.kind === "code" ? place({ ...step2, of: void 0 }) : "";
       return element("li", step2.kind === "code" ? step2.part : step2.kind, shown, element("span", "file", where));
     });
     const isNew = (_, nth) => {
       const [step2, before] = [part2.steps[nth], part2.steps[nth - 1]];
+      if (step2.kind === "code") return !step2.of || step2.of.startsWith("1 ");
       return !(step2.kind === "picture" && before?.kind === "picture" && step2.title === before.title);
     };
     const kept = part2.kept.length ? [element("p", "kept", `As before: ${part2.kept.join(", ")}`)] : [];
@@ -186,7 +188,8 @@
   function clinicCase(step2) {
     const text2 = element("div", "text");
     text2.innerHTML = step2.text;
-    return [element("h2", "", nameOf(step2)), text2, element("p", "question", link(`#${step2.id}/1`, "the program"))];
+    const way = element("p", "question", link(`#${step2.id}/1`, "the program"), " ", element("span", "file", "key c"));
+    return [element("h2", "", nameOf(step2)), text2, way];
   }
   function text(step2) {
     const text2 = element("div", "text");
@@ -194,13 +197,16 @@
     const clock2 = element("p", "timer");
     clock2.id = "timer";
     const heading = step2.kind === "exercise" ? `Exercise ${step2.id}: ${step2.title}` : step2.title;
-    return [element("h2", "", heading), text2, ...step2.minutes ? [clock2] : []];
+    const shown = [element("h2", "", heading), text2];
+    if (step2.minutes) shown.splice(step2.kind === "exercise" ? 0 : 2, 0, clock2);
+    return shown;
   }
 
   // presenter.ts
   var isPresenter = window.name === "presenter";
   var clock = new Clock();
   var CLOCK = "present-clock";
+  var PLAN = "present-plan";
   var slot = "";
   function presenter(part2, step2, parts2) {
     const at = part2.steps[step2 - 1];
@@ -212,18 +218,26 @@
     const asked = (at?.ask ?? []).map(
       ({ question, answer }) => element("div", "ask", element("p", "question", question), element("p", "answer", answer))
     );
-    const stuck = at?.kind === "exercise" ? at.hints.map((hint) => element("p", "hint", hint)) : [];
+    const stuck = at?.kind === "exercise" ? hints(at) : [];
+    const solution = at && "solution" in at && at.solution || [];
     byId("notes-now").textContent = at ? nameOf(at) : part2.title;
     byId("notes-next").textContent = next2;
-    byId("notes-say").textContent = at ? at.say : part2.idea;
+    byId("notes-say").textContent = at ? at.say : part2.before || part2.idea;
     byId("notes-ask").replaceChildren(...asked);
-    byId("notes-stuck").replaceChildren(...stuck.length ? [element("h2", "", "If they are stuck")] : [], ...stuck);
+    byId("notes-stuck").replaceChildren(...under("If they are stuck", stuck));
+    const changes = solution.flatMap((change) => code(change, false));
+    byId("notes-solution").replaceChildren(...under("From the starting point to the solution", changes));
     tick();
+  }
+  var under = (heading, elements) => elements.length ? [element("h2", "", heading), ...elements] : [];
+  function hints(exercise) {
+    const minute = (nth) => Math.round(exercise.minutes * (nth + 1) / (exercise.hints.length + 1));
+    return exercise.hints.map((hint, nth) => element("p", "hint", element("b", "", `After ${minute(nth)} min: `), hint));
   }
   function tick() {
     const plan = data.plans.find((plan2) => String(plan2.minutes) === byId("plan").value);
     byId("clock").textContent = minutes(clock.elapsed);
-    byId("standing").textContent = plan ? standing(plan, slot, clock.elapsed / 6e4) : "";
+    byId("standing").textContent = plan ? standing(plan, slot, clock.elapsed / 6e4) : "Choose your plan.";
     byId("start").textContent = clock.runs ? "pause" : "start";
   }
   function changed() {
@@ -238,6 +252,7 @@
     listPlans();
     try {
       clock.restore(sessionStorage.getItem(CLOCK));
+      byId("plan").value = localStorage.getItem(PLAN) ?? "";
     } catch {
     }
     byId("start").addEventListener("click", () => {
@@ -248,7 +263,13 @@
       clock.reset();
       changed();
     });
-    byId("plan").addEventListener("change", tick);
+    byId("plan").addEventListener("change", () => {
+      try {
+        localStorage.setItem(PLAN, byId("plan").value);
+      } catch {
+      }
+      tick();
+    });
     setInterval(tick, 500);
   }
 
@@ -265,7 +286,11 @@
     const part2 = parts.find((part3) => part3.id === id) ?? parts[0];
     return [part2, Math.min(Math.max(Number(nth) || 0, 0), part2.steps.length)];
   }
+  var left;
   function arrive(at, nth) {
+    const from = now();
+    if (from?.kind === "case" && from.id === at.id) left = address(part, step);
+    else if (at !== part) left = void 0;
     part = at;
     step = nth;
     all = false;
@@ -280,6 +305,7 @@
   function move(by) {
     const other2 = parts[parts.indexOf(part) + by];
     if (step + by >= 0 && step + by <= part.steps.length) go(part, step + by);
+    else if (left) go(...named(left));
     else if (other2) go(other2, by > 0 ? 0 : other2.steps.length);
   }
   var other = isPresenter ? window.opener : null;
@@ -295,6 +321,11 @@
       arrive(...named(said.deck));
     } else if (said.moved < moved) tell();
   });
+  function visitCase() {
+    const at = now();
+    if (at?.kind === "case") go(...named(`#${at.id}/1`));
+    else if (left) go(...named(left));
+  }
   function open() {
     if (isPresenter) return;
     other = window.open(location.href, "presenter", "popup,width=1100,height=800");
@@ -305,10 +336,10 @@
     const at = now();
     const shown = document.getElementById("timer");
     if (!shown || !at || !("minutes" in at)) return;
-    const left = at.minutes * 6e4 - timer.elapsed;
-    shown.textContent = minutes(left);
+    const left2 = at.minutes * 6e4 - timer.elapsed;
+    shown.textContent = minutes(left2);
     shown.classList.toggle("runs", timer.runs);
-    shown.classList.toggle("over", left < 0);
+    shown.classList.toggle("over", left2 < 0);
   }
   setInterval(tick2, 250);
   function view() {
@@ -346,24 +377,35 @@
     tick2();
     fit();
     if (isPresenter) presenter(part, step, parts);
-    const first = document.querySelector(".mark, .new, .gone");
+    const first = document.querySelector("main :is(.mark, .new, .gone)");
     window.scrollTo(0, 0);
     if (first && first.getBoundingClientRect().bottom > innerHeight) first.scrollIntoView({ block: "center" });
   }
   function fit() {
     const at = now();
+    const least = Math.max(innerWidth * 0.0141, 12);
     if (at?.kind === "picture") frame(at);
-    const shown = document.querySelector(".code");
+    const text2 = document.querySelector("main .text");
+    if (text2) fitText(text2, least);
+    const shown = document.querySelector("main .code");
     if (!shown) return;
     const tab = Number(getComputedStyle(shown).tabSize);
     const columns = (line) => [...line.textContent ?? ""].reduce((at2, c) => c === "	" ? at2 + tab - at2 % tab : at2 + 1, 8);
     const widest = Math.max(...[...shown.children].map(columns));
     const nav = document.querySelector("nav")?.offsetHeight ?? 0;
     const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
-    const fits = Math.min(shown.clientWidth / (widest * 0.61), height / (shown.children.length * 1.4));
-    const least = Math.max(innerWidth * 0.0157, 12);
+    const fits = Math.min(shown.clientWidth / (widest * 0.61), height / (shown.children.length * 1.25));
     const most = Math.max(innerWidth * 0.028, 14);
     shown.style.fontSize = `${Math.min(Math.max(fits, least), most) * zoom}px`;
+  }
+  function fitText(text2, least) {
+    text2.style.fontSize = "";
+    let size = parseFloat(getComputedStyle(text2).fontSize) * zoom;
+    text2.style.fontSize = `${size}px`;
+    while (document.documentElement.scrollHeight > innerHeight && size > least) {
+      size = Math.max(size - 1, least);
+      text2.style.fontSize = `${size}px`;
+    }
   }
   function theme(name) {
     document.documentElement.dataset.theme = name;
@@ -411,6 +453,7 @@
       timer.toggle();
       tick2();
     },
+    c: visitCase,
     p: open,
     "+": () => enlarge(1.1),
     "=": () => enlarge(1.1),

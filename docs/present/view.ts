@@ -18,13 +18,14 @@ import {
 const LONG = 24;
 const CONTEXT = 3;
 
-const place = (step: Code) => step.file + (["lesson", "run"].includes(step.part) ? "" : `, ${step.part}`);
+const place = (step: Code) =>
+  [step.file, ...(["lesson", "run"].includes(step.part) ? [] : [step.part]), ...(step.of ? [step.of] : [])].join(", ");
 
 /** What a step is called in a list. */
 export function nameOf(step: Step): string {
   switch (step.kind) {
     case "code":
-      return step.item;
+      return step.of ? `${step.item}, ${step.of}` : step.item;
     case "picture":
       return step.title;
     case "questions":
@@ -43,12 +44,13 @@ export function title(part: Part): HTMLElement[] {
   const steps = part.steps.map((step, nth) => {
     const name = step.kind === "code" ? element("code", "", step.item) : nameOf(step);
     const shown = link(`#${part.id}/${nth + 1}`, name);
-    const where = step.kind === "code" ? place(step) : "";
+    const where = step.kind === "code" ? place({ ...step, of: undefined }) : "";
     return element("li", step.kind === "code" ? step.part : step.kind, shown, element("span", "file", where));
   });
-  // The views of one picture are one entry.
+  // The views of one picture are one entry, and so are the pages of an item.
   const isNew = (_: HTMLElement, nth: number) => {
     const [step, before] = [part.steps[nth], part.steps[nth - 1]];
+    if (step.kind === "code") return !step.of || step.of.startsWith("1 ");
     return !(step.kind === "picture" && before?.kind === "picture" && step.title === before.title);
   };
   const kept = part.kept.length ? [element("p", "kept", `As before: ${part.kept.join(", ")}`)] : [];
@@ -141,11 +143,12 @@ export function questions(step: Questions): HTMLElement[] {
   return [element("h2", "", step.title), ...asked];
 }
 
-/** A case, and the way to it. Who has seen it comes back with the list of parts, or with the browser's back. */
+/** A case, and the way to it. */
 export function clinicCase(step: Case): HTMLElement[] {
   const text = element("div", "text");
   text.innerHTML = step.text;
-  return [element("h2", "", nameOf(step)), text, element("p", "question", link(`#${step.id}/1`, "the program"))];
+  const way = element("p", "question", link(`#${step.id}/1`, "the program"), " ", element("span", "file", "key c"));
+  return [element("h2", "", nameOf(step)), text, way];
 }
 
 /** An exercise or a text, with a clock if it has minutes. */
@@ -155,5 +158,7 @@ export function text(step: Exercise | Text): HTMLElement[] {
   const clock = element("p", "timer");
   clock.id = "timer";
   const heading = step.kind === "exercise" ? `Exercise ${step.id}: ${step.title}` : step.title;
-  return [element("h2", "", heading), text, ...(step.minutes ? [clock] : [])];
+  const shown = [element("h2", "", heading), text];
+  if (step.minutes) shown.splice(step.kind === "exercise" ? 0 : 2, 0, clock);
+  return shown;
 }

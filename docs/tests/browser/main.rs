@@ -249,18 +249,36 @@ fn the_view_for_a_projector_shows_every_change() {
         }
         let first = first_change(&mut browser, stage.number);
         visit(&mut browser, stage.number, first - 1);
+        let mut step = first - 1;
         for (nth, change) in changes(&workbook, stage).iter().enumerate() {
-            browser.press(["ArrowRight", "PageDown", " "][nth % 3]);
-            shows(&mut browser, stage.number, first + nth);
-            assert_eq!(Change::deserialize(browser.eval(shown)).unwrap(), *change, "stage {number}");
-            let item = &change.item;
-            for size in [PHONE, WIDE] {
-                resize(&mut browser, size);
-                let width = size.0;
-                assert_eq!(browser.eval(NO_SIDEWAYS), true, "stage {number}, {item}, {width} px");
-                let cut = "[...document.querySelectorAll('.code div')].some((line) => line.scrollWidth > line.clientWidth)";
-                assert_eq!(browser.eval(cut), false, "stage {number}, {item}, {width} px: a line is cut");
+            // A long item has several pages.
+            let mut seen = Change::default();
+            loop {
+                browser.press(["ArrowRight", "PageDown", " "][nth % 3]);
+                step += 1;
+                shows(&mut browser, stage.number, step);
+                let page = Change::deserialize(browser.eval(shown)).unwrap();
+                seen.item = page.item;
+                seen.lines.extend(page.lines);
+                seen.words.extend(page.words);
+                let item = &change.item;
+                for size in [PHONE, WIDE] {
+                    resize(&mut browser, size);
+                    let width = size.0;
+                    assert_eq!(browser.eval(NO_SIDEWAYS), true, "stage {number}, {item}, {width} px");
+                    let cut = "[...document.querySelectorAll('.code div')].some((line) => line.scrollWidth > line.clientWidth)";
+                    assert_eq!(browser.eval(cut), false, "stage {number}, {item}, {width} px: a line is cut");
+                }
+                let of = format!(
+                    "{PARTS}.find((part) => part.id === '{number}').steps[{step} - 1].of ?? '1 of 1'"
+                );
+                let of = browser.eval(&of);
+                let (page, pages) = of.as_str().unwrap().split_once(" of ").unwrap();
+                if page == pages {
+                    break;
+                }
             }
+            assert_eq!(seen, *change, "stage {number}");
         }
     }
     assert_eq!(browser.wrong(), [""; 0]);
@@ -284,6 +302,7 @@ fn the_view_for_a_projector_shows_every_case() {
         };
         let (gone, new) = (of_cure('-'), of_cure('+'));
         let (mut seen_gone, mut seen_new) = (Vec::new(), Vec::new());
+        let (mut marked_in_program, mut marked_in_log) = (Vec::new(), Vec::new());
         let steps = browser
             .eval(&format!("{PARTS}.find((part) => part.id === 'case-{}').steps.length", case.number()));
         for step in 0..=steps.as_u64().unwrap() {
@@ -300,23 +319,21 @@ fn the_view_for_a_projector_shows_every_case() {
                 );
                 Vec::deserialize(browser.eval(&lines)).unwrap()
             };
-            match step {
-                0 => {}
-                1 => {
-                    let marked: Vec<_> = lines("mark").iter().map(|line| line.trim().to_owned()).collect();
-                    assert_eq!(marked, refused.iter().cloned().collect::<Vec<_>>(), "{hash}");
-                }
-                2 => assert!(!lines("mark").is_empty(), "{hash}"),
-                _ => {
-                    seen_gone.extend(lines("gone"));
-                    seen_new.extend(lines("new"));
-                }
+            seen_gone.extend(lines("gone"));
+            seen_new.extend(lines("new"));
+            let marked = lines("mark").into_iter().map(|line| line.trim().to_owned());
+            match browser.eval("document.querySelector('.item')?.textContent").as_str() {
+                Some("the program") => marked_in_program.extend(marked),
+                Some("what the kernel says") => marked_in_log.extend(marked),
+                _ => assert_eq!(marked.count(), 0, "{hash}"),
             }
             for size in [PHONE, WIDE] {
                 resize(&mut browser, size);
                 assert_eq!(browser.eval(NO_SIDEWAYS), true, "{hash}, {} px", size.0);
             }
         }
+        assert_eq!(marked_in_program, refused.into_iter().collect::<Vec<_>>(), "case {}", case.number());
+        assert!(!marked_in_log.is_empty(), "case {}", case.number());
         seen_gone.retain(|line| !line.is_empty());
         seen_new.retain(|line| !line.is_empty());
         assert_eq!((seen_gone, seen_new), (gone, new), "case {}", case.number());
@@ -426,6 +443,7 @@ fn every_step_can_be_read_from_the_last_row() {
                 const main = document.querySelector('main');
                 if (!step.say) wrong.push(at + ' has no notes');
                 if (main.scrollWidth > main.clientWidth) wrong.push(at + ' scrolls sideways');
+                if (document.documentElement.scrollHeight > innerHeight) wrong.push(at + ' is higher than the window');
                 for (const line of main.querySelectorAll('.code div, .caption, .question, .text p'))
                     if (parseFloat(getComputedStyle(line).fontSize) < 18) {{ wrong.push(at + ': small letters'); break; }}
                 if (step.kind !== 'picture') continue;
@@ -488,18 +506,44 @@ fn the_presenters_window_stays_in_step() {
         other.until("document.getElementById('notes-stuck').textContent.includes('which moment')");
     });
     browser.until("document.querySelector('#timer')?.textContent === '15:00'");
+    // From the case that the last step names, and back to it, by a key in either window or with the case's last step.
+    browser.press("ArrowRight");
+    browser.press("c");
+    browser.in_other_window(|other| {
+        other.until("location.hash === '#case-01/1'");
+        other.press("c");
+    });
+    browser.until("document.getElementById('stage').value === '03'");
+    let step = browser.eval("location.hash");
+    browser.press("c");
+    browser.press("End");
+    browser.press("ArrowRight");
+    browser.until(&format!("location.hash === {step}"));
+    // The hints of an exercise, each with its minute, and what its solution changes.
+    let exercise =
+        format!("{PARTS}.find((part) => part.id === '03').steps.findIndex((step) => step.id === '03.1') + 1");
+    let exercise = browser.eval(&exercise).as_u64().unwrap() as usize;
+    visit(&mut browser, 3, exercise);
+    browser.in_other_window(|other| {
+        shows(other, 3, exercise);
+        let shown = "[...document.querySelectorAll('.hint b, #notes-solution .new')].map((shown) => shown.textContent.trim())";
+        let shown: Vec<String> = Vec::deserialize(other.eval(shown)).unwrap();
+        assert_eq!(shown[..3], ["After 4 min:", "After 8 min:", "After 11 min:"]);
+        assert!(shown.iter().any(|line| line == "bpf_map_delete_elem(&start_map, &key);"), "{shown:?}");
+        assert_eq!(other.eval("document.getElementById('standing').textContent"), "Choose your plan.");
+    });
     // A message that comes late, after a move in this window, moves nobody back.
     browser
         .eval("{ window.visited = []; addEventListener('hashchange', () => visited.push(location.hash)); }");
     browser.in_other_window(|other| {
-        for (deck, moved) in [("#03/1", "Date.now() - 60000"), ("#03/12", "Date.now() + 1")] {
+        for (deck, moved) in [("#03/1", "Date.now() - 60000"), ("#03/13", "Date.now() + 1")] {
             other.eval(&format!("opener.postMessage({{ deck: '{deck}', moved: {moved} }}, '*')"));
         }
     });
-    browser.until("visited.at(-1) === '#03/12'");
-    assert_eq!(browser.eval("visited.join()"), "#03/12");
+    browser.until("visited.at(-1) === '#03/13'");
+    assert_eq!(browser.eval("visited.join()"), "#03/13");
     browser.in_other_window(|other| {
-        other.until("location.hash === '#03/12'");
+        other.until("location.hash === '#03/13'");
         other.press("ArrowRight");
         other.until("document.getElementById('notes-ask').children.length === 0");
         // 03 is planned from 0:56 to 1:06.

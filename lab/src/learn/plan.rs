@@ -219,7 +219,7 @@ fn resolve(workbook: &Workbook, described: &BTreeMap<String, Described>, entry: 
         machine: None,
     };
     if let Some(id) = entry.passed {
-        let title = format!("Everyone has passed {id}");
+        let title = format!("Who has passed {id}?");
         let commands = vec![format!("cargo lab exercise solution {id} --peek")];
         let skip = entry.skip;
         return Ok(Slot { commands, passed: Some(id), skip, ..slot("checkpoint", Kind::Checkpoint, &title) });

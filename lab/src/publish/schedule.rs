@@ -102,7 +102,7 @@ fn what(workbook: &Workbook, plan: &Plan, slot: &Slot) -> String {
             format!("**[{}]({page})** {}{next}", slot.name, slot.title)
         }
         Kind::Checkpoint => {
-            format!("**{}.** {}", slot.title, what_if_behind(plan, slot))
+            format!("**{}** {}", slot.title, what_if_behind(plan, slot))
         }
         Kind::Break => slot.title.clone(),
     }
@@ -110,7 +110,10 @@ fn what(workbook: &Workbook, plan: &Plan, slot: &Slot) -> String {
 
 /// For a checkpoint: what to do if few have come along.
 pub fn what_if_behind(plan: &Plan, slot: &Slot) -> String {
-    format!("If fewer than two thirds have, show the solution and skip {}", saved(plan, &slot.skip))
+    format!(
+        "If fewer than two thirds of the pairs have, show the solution and skip {}",
+        saved(plan, &slot.skip)
+    )
 }
 
 /// Slots to leave out, and what that saves.
