@@ -421,7 +421,9 @@ fn run(command: Command) -> Result<ExitCode> {
             let mut text = format!("{head}\n{}", diff::terminal(&lesson, Extent::Folded));
             if !bookkeeping.is_empty() {
                 let rest = diff::terminal(&bookkeeping, Extent::Folded);
-                text += &format!("\nThe bookkeeping: what counts, what reports, and options\n{rest}");
+                text += &format!(
+                    "\nThe bookkeeping: the rest of the change, such as counters and options\n{rest}"
+                );
             }
             print(&text)
         }

@@ -142,7 +142,7 @@ fn change(workbook: &Workbook, stage: &Stage) -> Result<[String; 2]> {
         let Reading { lesson, bookkeeping } =
             Reading::of(&diff::between(parent, stage)?, &workbook.lesson(parent, stage));
         let folded = format!(
-            "<details>\n<summary>The bookkeeping: what counts, what reports, and options</summary>\n\n{}\n</details>\n",
+            "<details>\n<summary>The bookkeeping: the rest of the change, such as counters and options</summary>\n\n{}\n</details>\n",
             diff::markdown(&bookkeeping)
         );
         return Ok([diff::markdown(&lesson), folded]);

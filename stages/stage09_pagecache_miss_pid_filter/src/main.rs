@@ -15,7 +15,7 @@ mod bpf {
     include!(concat!(env!("OUT_DIR"), "/pagecache_trace.skel.rs"));
 }
 
-/// Count the pages that one process reads, and those it had to have added to the page cache
+/// Count the pages that one process reads, and those that were added to the page cache for it
 #[derive(Parser)]
 #[command(name = env!("CARGO_BIN_NAME"), version)]
 struct Args {

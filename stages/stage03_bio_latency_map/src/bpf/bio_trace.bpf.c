@@ -3,7 +3,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* When each bio that is in flight was submitted, by its address. */
+/* The time at which each bio in flight was submitted. The key is its address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -46,7 +46,7 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 		return 0; /* it came before us, or it is a part or a copy of another bio */
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - *start_time);
-	/* A split bio ends with its last piece. This call may have been for another one. */
+	/* A split bio ends with its last piece. This call may have been for an earlier one. */
 	if (bio->__bi_remaining.counter > 1)
 		__sync_fetch_and_add(&too_short, 1);
 	bpf_map_delete_elem(&start_map, &key);

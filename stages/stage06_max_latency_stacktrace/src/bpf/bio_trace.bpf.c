@@ -88,7 +88,7 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 		return 0; /* it came before us, or it is a part or a copy of another bio */
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - info->start);
-	/* A split bio ends with its last piece. This call may have been for another one. */
+	/* A split bio ends with its last piece. This call may have been for an earlier one. */
 	if (bio->__bi_remaining.counter > 1)
 		__sync_fetch_and_add(&too_short, 1);
 
