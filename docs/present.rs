@@ -125,17 +125,20 @@ fn checkpoint(plans: &[plan::Plan], exercise: &Exercise<'_>, solution: &[Value])
         .filter(|(_, slot)| slot.passed.as_ref() == Some(id))
         .collect();
     let (_, first) = slots.first()?;
-    let plans = slots.iter().map(|(plan, slot)| {
+    let skip = slots.iter().map(|(plan, slot)| {
         format!(
-            "In the plan of {} minutes: {}.",
+            "- in the plan of {} minutes: {}",
             plan.minutes,
-            plain(&schedule::what_if_behind(plan, slot)).trim_end()
+            plain(&schedule::skipped(plan, slot)).trim_end()
         )
     });
-    let show = first.commands.iter().map(|command| format!("To show the solution: {command}"));
-    let words = exercise.hints.last().map(|hint| format!("The solution in words: {}", plain(hint)));
-    let go_on = "If at least two thirds of the pairs have passed, go on.".to_owned();
-    let say: Vec<_> = [go_on].into_iter().chain(plans).chain(show).chain(words).collect();
+    let show = first.commands.join(", then ");
+    let mut say = vec![
+        "If at least two thirds of the pairs have passed, go on.".to_owned(),
+        format!("If fewer have, type {show}, and explain it. Then skip, to catch up:"),
+    ];
+    say.extend(skip);
+    say.extend(exercise.hints.last().map(|hint| format!("The solution in words: {}", plain(hint))));
     let shown = format!(
         "One hand for each pair: raise it if this command says that your program is right.\n\n`{}`",
         check_of(id)

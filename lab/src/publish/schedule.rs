@@ -102,18 +102,19 @@ fn what(workbook: &Workbook, plan: &Plan, slot: &Slot) -> String {
             format!("**[{}]({page})** {}{next}", slot.name, slot.title)
         }
         Kind::Checkpoint => {
-            format!("**{}** {}", slot.title, what_if_behind(plan, slot))
+            format!(
+                "**{}** If fewer than two thirds of the pairs have, show the solution and skip {}",
+                slot.title,
+                skipped(plan, slot)
+            )
         }
         Kind::Break => slot.title.clone(),
     }
 }
 
-/// For a checkpoint: what to do if few have come along.
-pub fn what_if_behind(plan: &Plan, slot: &Slot) -> String {
-    format!(
-        "If fewer than two thirds of the pairs have, show the solution and skip {}",
-        saved(plan, &slot.skip)
-    )
+/// For a checkpoint: what to skip if few have come along, and what that saves.
+pub fn skipped(plan: &Plan, slot: &Slot) -> String {
+    saved(plan, &slot.skip)
 }
 
 /// Slots to leave out, and what that saves.
