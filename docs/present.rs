@@ -148,6 +148,16 @@ fn checkpoint(plans: &[plan::Plan], exercise: &Exercise<'_>, solution: &[Value])
     Some(checkpoint)
 }
 
+/// What the check does, and how long it takes, if that was measured.
+fn say_of(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<String> {
+    let check = plain(&exercise.check);
+    let seconds = plan::times(workbook)?.get(&check_of(&exercise.id())).copied();
+    let time = seconds.map(|seconds| {
+        format!("The check takes about {seconds:.0} s on two processors without KVM, after it has compiled the program.")
+    });
+    Ok([Some(check), time].into_iter().flatten().collect::<Vec<_>>().join("\n"))
+}
+
 /// What a solution changes in the starting point, an item at a time.
 fn solution_of(exercise: &Exercise<'_>) -> Result<Vec<Value>> {
     let name = exercise.binary();
@@ -157,6 +167,10 @@ fn solution_of(exercise: &Exercise<'_>) -> Result<Vec<Value>> {
         .filter(|(_, item)| item.is_changed())
         .map(|(file, item)| of_item(file, item, "lesson", ""))
         .collect())
+}
+
+fn start_of(id: &str) -> String {
+    format!("cargo lab exercise start {id}")
 }
 
 fn check_of(id: &str) -> String {
@@ -194,6 +208,8 @@ fn of_slide(slide: &Slide) -> Vec<Value> {
         shown["page"] = page_of(&slide.link).into();
         return vec![shown];
     }
+    // Asked before the last step, which often shows the answer.
+    let last = slide.steps.len().saturating_sub(2);
     let step = |(nth, step): (usize, &slides::Step)| {
         let seen: Vec<_> = match step.area {
             Some(_) => slide.steps[..=nth].iter().filter_map(|step| step.area).collect(),
@@ -202,7 +218,7 @@ fn of_slide(slide: &Slide) -> Vec<Value> {
         json!({
             "kind": "picture", "title": slide.title, "picture": slide.picture, "page": page_of(&slide.link),
             "seen": seen, "caption": step.caption.replace('`', ""), "say": slide.say.replace('`', ""),
-            "ask": asked(&slide.ask),
+            "ask": if nth == last { asked(&slide.ask) } else { Vec::new() },
         })
     };
     slide.steps.iter().enumerate().map(step).collect()
@@ -247,18 +263,20 @@ fn of_stage(
     let notes = directives::notes_of(stage)?;
     let slides: Vec<_> =
         slides.iter().filter(|part| part.id == number).flat_map(|part| &part.slides).collect();
-    let mut questions: Vec<_> = slides.iter().flat_map(|slide| slide.ask.clone()).collect();
-    questions.extend(questions_in(&plain(&notes)));
+    let mut questions = questions_in(&plain(&notes));
+    if questions.is_empty() {
+        questions = slides.iter().flat_map(|slide| slide.ask.clone()).collect();
+    }
     let mut exercises = Vec::new();
     for exercise in exercise::of(stage)?.into_iter().filter(|exercise| exercise.number > 0) {
         let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == exercise.id());
         let solution = solution_of(&exercise)?;
         exercises.push(json!({
             "kind": "exercise", "id": exercise.id(), "title": exercise.title,
-            "text": html_of(&format!("`cargo lab exercise start {}`\n\n{}", exercise.id(), exercise.goal)),
+            "text": html_of(&format!("`{}`: {}\n\n{}\n\n`{}`", start_of(&exercise.id()), exercise.start, exercise.goal, check_of(&exercise.id()))),
             "minutes": slot.map_or(MINUTES, |slot| slot.minutes),
             "hints": exercise.hints.iter().map(|hint| plain(hint)).collect::<Vec<_>>(),
-            "say": plain(&format!("{}\n\n{}", exercise.start, exercise.check)), "ask": [], "solution": solution,
+            "say": say_of(workbook, &exercise)?, "ask": [], "solution": solution,
         }));
         exercises.extend(checkpoint(plans, &exercise, &solution));
     }
@@ -378,7 +396,8 @@ fn run(workbook: &Workbook, stage: &Stage, notes: &str) -> Result<Vec<Value>> {
         output.lines().map(|line| line.len() - line.trim_start().len()).filter(|indent| *indent > 0);
     let indent = " ".repeat(indents.min().unwrap_or(0));
     let line = |line: &str| {
-        let line = line.strip_prefix(&indent).unwrap_or(line);
+        // Every line of the trace pipe has this word. Without it, a line fits the window.
+        let line = &line.strip_prefix(&indent).unwrap_or(line).replacen(": bpf_trace_printk: ", ": ", 1);
         let is_new = words(line).any(|word| !known.contains(word));
         json!([if is_new { "mark" } else { "same" }, [[false, line]]])
     };
@@ -511,7 +530,13 @@ fn of_item(file: &FileDiff, item: &Item, part: &str, say: &str) -> Value {
         json!([kind, line.pieces])
     };
     let lines: Vec<_> = item.lines.iter().map(line).collect();
+    // The case of the clinic that the page names for this item.
+    let case = say
+        .split_once("case ")
+        .and_then(|(_, rest)| rest.get(..2))
+        .filter(|number| number.parse::<u32>().is_ok());
     json!({
         "kind": "code", "file": file.name, "item": item.name, "part": part, "lines": lines, "say": say, "ask": [],
+        "case": case.map(|number| format!("case-{number}")),
     })
 }

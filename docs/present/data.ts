@@ -10,6 +10,8 @@ interface Shown {
   say: string;
   /** What the presenter asks. */
   ask: { question: string; answer: string }[];
+  /** The part with a case of the clinic that fits. */
+  case?: string | null;
 }
 
 /** An item of a program, or what it prints. */

@@ -25,10 +25,11 @@ function named(address: string): [Part, number] {
 
 // Where a stage's step led to the case that we see.
 let left: string | undefined;
+const caseOf = (step: Step) => (step.kind === "case" ? step.id : step.case);
 
 function arrive(at: Part, nth: number): void {
   const from = now();
-  if (from?.kind === "case" && from.id === at.id) left = address(part, step);
+  if (from && caseOf(from) === at.id) left = address(part, step);
   else if (at !== part) left = undefined;
   part = at;
   step = nth;
@@ -44,11 +45,14 @@ function go(to: Part, nth: number): void {
   tell();
 }
 
+/** A break has no title page: it would say the same. */
+const first = (part: Part) => (part.steps.length === 1 ? 1 : 0);
+
 function move(by: 1 | -1): void {
   const other = parts[parts.indexOf(part) + by];
-  if (step + by >= 0 && step + by <= part.steps.length) go(part, step + by);
+  if (step + by >= first(part) && step + by <= part.steps.length) go(part, step + by);
   else if (left) go(...named(left));
-  else if (other) go(other, by > 0 ? 0 : other.steps.length);
+  else if (other) go(other, by > 0 ? first(other) : other.steps.length);
 }
 
 // The other window. A window keeps its opener when it is reloaded, and writes to it every second; so an opener that is
@@ -69,12 +73,17 @@ addEventListener("message", ({ data: said, source }) => {
     moved = said.moved;
     arrive(...named(said.deck));
   } else if (said.moved < moved) tell();
+  if (typeof said.timer === "string" && said.deck === address(part, step)) {
+    timer().restore(said.timer);
+    tick();
+  }
 });
 
 /** To the case that a step names, and back to the step. */
 function visitCase(): void {
   const at = now();
-  if (at?.kind === "case") go(...named(`#${at.id}/1`));
+  const id = at && caseOf(at);
+  if (id) go(...named(`#${id}/1`));
   else if (left) go(...named(left));
 }
 
@@ -83,17 +92,29 @@ function open(): void {
   other = window.open(location.href, "presenter", "popup,width=1100,height=800");
 }
 
-// The clock of an exercise or of a break.
-const timer = new Clock();
-let timed: Step | undefined;
+// The clock of each exercise and each break, which goes on while another step is shown.
+const timers = new Map<Step | undefined, Clock>();
+
+function timer(): Clock {
+  const found = timers.get(now()) ?? new Clock();
+  timers.set(now(), found);
+  return found;
+}
+
+/** Starts or stops the clock, here and in the other window. */
+function time(): void {
+  timer().toggle();
+  other?.postMessage({ deck: address(part, step), moved, timer: timer().save() }, "*");
+  tick();
+}
 
 function tick(): void {
   const at = now();
   const shown = document.getElementById("timer");
   if (!shown || !at || !("minutes" in at)) return;
-  const left = at.minutes * 60_000 - timer.elapsed;
+  const left = at.minutes * 60_000 - timer().elapsed;
   shown.textContent = minutes(left);
-  shown.classList.toggle("runs", timer.runs);
+  shown.classList.toggle("runs", timer().runs);
   shown.classList.toggle("over", left < 0);
 }
 
@@ -129,10 +150,6 @@ function show(): void {
     at?.kind === "picture" || at?.kind === "text" ? (at.page ?? part.page) : part.page;
   byId("view").replaceChildren(...view());
   byId("view").className = `at-${at?.kind ?? "title"}`;
-  if (at && "minutes" in at && at.minutes && at !== timed) {
-    timed = at;
-    timer.reset();
-  }
   tick();
   fit();
   if (isPresenter) presenter(part, step, parts);
@@ -147,7 +164,7 @@ function fit(): void {
   const at = now();
   const least = Math.max(innerWidth * 0.0141, 12);
   if (at?.kind === "picture") frame(at);
-  const text = document.querySelector<HTMLElement>("main .text");
+  const text = document.querySelector<HTMLElement>("main > .text, main > ul");
   if (text) fitText(text, least);
   const shown = document.querySelector<HTMLElement>("main .code");
   if (!shown) return;
@@ -221,10 +238,7 @@ const keys: Record<string, () => void> = {
     all = !all;
     show();
   },
-  t: () => {
-    timer.toggle();
-    tick();
-  },
+  t: time,
   c: visitCase,
   p: open,
   "+": () => enlarge(1.1),

@@ -1,4 +1,4 @@
-// npm run build made this from 2a72ab46
+// npm run build made this from b2f6b29a
 "use strict";
 (() => {
   // data.ts
@@ -47,9 +47,9 @@
       if (saved) [this.passed, this.since] = JSON.parse(saved);
     }
   };
-  function minutes(time) {
-    const seconds = Math.round(Math.abs(time) / 1e3);
-    return `${time < 0 ? "\u2212" : ""}${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+  function minutes(time2) {
+    const seconds = Math.round(Math.abs(time2) / 1e3);
+    return `${time2 < 0 ? "\u2212" : ""}${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
   }
   function slotOf(plan, name) {
     return plan.slots.find((slot2) => slot2.name === name);
@@ -101,7 +101,7 @@
       const name = step2.kind === "code" ? element("code", "", step2.item) : nameOf(step2);
       const shown = link(`#${part2.id}/${nth + 1}`, name);
       const where = step2.kind === "code" ? place({ ...step2, of: void 0 }) : "";
-      return element("li", step2.kind === "code" ? step2.part : step2.kind, shown, element("span", "file", where));
+      return element("li", "", shown, element("span", "file", where));
     });
     const isNew = (_, nth) => {
       const [step2, before] = [part2.steps[nth], part2.steps[nth - 1]];
@@ -210,7 +210,8 @@
   var slot = "";
   function presenter(part2, step2, parts2) {
     const at = part2.steps[step2 - 1];
-    slot = at?.kind === "exercise" || at?.kind === "text" ? at.id : part2.id;
+    if (at?.kind === "exercise" || at?.kind === "text") slot = at.id;
+    else if (at?.kind !== "case" && !part2.id.startsWith("case-")) slot = part2.id;
     const following = part2.steps[step2];
     const after = parts2[parts2.indexOf(part2) + 1];
     const inPart = following?.kind === "picture" ? following.caption : following && nameOf(following);
@@ -287,9 +288,10 @@
     return [part2, Math.min(Math.max(Number(nth) || 0, 0), part2.steps.length)];
   }
   var left;
+  var caseOf = (step2) => step2.kind === "case" ? step2.id : step2.case;
   function arrive(at, nth) {
     const from = now();
-    if (from?.kind === "case" && from.id === at.id) left = address(part, step);
+    if (from && caseOf(from) === at.id) left = address(part, step);
     else if (at !== part) left = void 0;
     part = at;
     step = nth;
@@ -302,11 +304,12 @@
     arrive(to, nth);
     tell();
   }
+  var first = (part2) => part2.steps.length === 1 ? 1 : 0;
   function move(by) {
     const other2 = parts[parts.indexOf(part) + by];
-    if (step + by >= 0 && step + by <= part.steps.length) go(part, step + by);
+    if (step + by >= first(part) && step + by <= part.steps.length) go(part, step + by);
     else if (left) go(...named(left));
-    else if (other2) go(other2, by > 0 ? 0 : other2.steps.length);
+    else if (other2) go(other2, by > 0 ? first(other2) : other2.steps.length);
   }
   var other = isPresenter ? window.opener : null;
   var moved = 0;
@@ -320,25 +323,39 @@
       moved = said.moved;
       arrive(...named(said.deck));
     } else if (said.moved < moved) tell();
+    if (typeof said.timer === "string" && said.deck === address(part, step)) {
+      timer().restore(said.timer);
+      tick2();
+    }
   });
   function visitCase() {
     const at = now();
-    if (at?.kind === "case") go(...named(`#${at.id}/1`));
+    const id = at && caseOf(at);
+    if (id) go(...named(`#${id}/1`));
     else if (left) go(...named(left));
   }
   function open() {
     if (isPresenter) return;
     other = window.open(location.href, "presenter", "popup,width=1100,height=800");
   }
-  var timer = new Clock();
-  var timed;
+  var timers = /* @__PURE__ */ new Map();
+  function timer() {
+    const found = timers.get(now()) ?? new Clock();
+    timers.set(now(), found);
+    return found;
+  }
+  function time() {
+    timer().toggle();
+    other?.postMessage({ deck: address(part, step), moved, timer: timer().save() }, "*");
+    tick2();
+  }
   function tick2() {
     const at = now();
     const shown = document.getElementById("timer");
     if (!shown || !at || !("minutes" in at)) return;
-    const left2 = at.minutes * 6e4 - timer.elapsed;
+    const left2 = at.minutes * 6e4 - timer().elapsed;
     shown.textContent = minutes(left2);
-    shown.classList.toggle("runs", timer.runs);
+    shown.classList.toggle("runs", timer().runs);
     shown.classList.toggle("over", left2 < 0);
   }
   setInterval(tick2, 250);
@@ -370,22 +387,18 @@
     byId("page").href = at?.kind === "picture" || at?.kind === "text" ? at.page ?? part.page : part.page;
     byId("view").replaceChildren(...view());
     byId("view").className = `at-${at?.kind ?? "title"}`;
-    if (at && "minutes" in at && at.minutes && at !== timed) {
-      timed = at;
-      timer.reset();
-    }
     tick2();
     fit();
     if (isPresenter) presenter(part, step, parts);
-    const first = document.querySelector("main :is(.mark, .new, .gone)");
+    const first2 = document.querySelector("main :is(.mark, .new, .gone)");
     window.scrollTo(0, 0);
-    if (first && first.getBoundingClientRect().bottom > innerHeight) first.scrollIntoView({ block: "center" });
+    if (first2 && first2.getBoundingClientRect().bottom > innerHeight) first2.scrollIntoView({ block: "center" });
   }
   function fit() {
     const at = now();
     const least = Math.max(innerWidth * 0.0141, 12);
     if (at?.kind === "picture") frame(at);
-    const text2 = document.querySelector("main .text");
+    const text2 = document.querySelector("main > .text, main > ul");
     if (text2) fitText(text2, least);
     const shown = document.querySelector("main .code");
     if (!shown) return;
@@ -449,10 +462,7 @@
       all = !all;
       show();
     },
-    t: () => {
-      timer.toggle();
-      tick2();
-    },
+    t: time,
     c: visitCase,
     p: open,
     "+": () => enlarge(1.1),

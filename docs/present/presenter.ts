@@ -15,7 +15,9 @@ let slot = "";
 /** Shows the notes of a step. */
 export function presenter(part: Part, step: number, parts: Part[]): void {
   const at: Step | undefined = part.steps[step - 1];
-  slot = at?.kind === "exercise" || at?.kind === "text" ? at.id : part.id;
+  // A case takes a minute of the stage that leads to it.
+  if (at?.kind === "exercise" || at?.kind === "text") slot = at.id;
+  else if (at?.kind !== "case" && !part.id.startsWith("case-")) slot = part.id;
   const following = part.steps[step];
   const after = parts[parts.indexOf(part) + 1];
   const inPart = following?.kind === "picture" ? following.caption : following && nameOf(following);

@@ -45,7 +45,7 @@ export function title(part: Part): HTMLElement[] {
     const name = step.kind === "code" ? element("code", "", step.item) : nameOf(step);
     const shown = link(`#${part.id}/${nth + 1}`, name);
     const where = step.kind === "code" ? place({ ...step, of: undefined }) : "";
-    return element("li", step.kind === "code" ? step.part : step.kind, shown, element("span", "file", where));
+    return element("li", "", shown, element("span", "file", where));
   });
   // The views of one picture are one entry, and so are the pages of an item.
   const isNew = (_: HTMLElement, nth: number) => {

@@ -311,7 +311,7 @@ fn anchor(heading: &str) -> String {
 }
 
 /// How many seconds each command took.
-fn times(workbook: &Workbook) -> Result<BTreeMap<String, f64>> {
+pub fn times(workbook: &Workbook) -> Result<BTreeMap<String, f64>> {
     let path = workbook.root.join(TIMES);
     let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
     let row = |line: &str| {
