@@ -5,6 +5,7 @@ use std::fs;
 use lab::learn::types::{Member, Types};
 use lab::publish::drift::Drift;
 use lab::publish::types;
+use lab::shared::arch::Arch;
 use lab::workbook::Workbook;
 
 fn member<'a>(types: &'a Types, ty: &str, name: &str) -> &'a Member {
@@ -27,7 +28,7 @@ fn the_book_matches_the_kernels_and_the_programs() {
 fn the_images_have_what_the_running_kernels_have() {
     let workbook = Workbook::read().unwrap();
     let types = types::recorded(&workbook.root).unwrap();
-    let drift = Drift::read(&workbook.root).unwrap();
+    let drift = Drift::read(&workbook.root, Arch::X86).unwrap();
     assert_eq!(types.kernels, drift.kernels);
     let mut compared = 0;
     for (_, field, cells) in drift.rows.iter().filter(|(of, ..)| of == "field") {

@@ -3,23 +3,49 @@
 
 # How much disk and memory the machine may use, in MiB.
 need_room=400 need_memory=700
-# The oldest QEMU with which we tested the kit, and the oldest one whose best processor (-cpu max) boots all kernels.
-need_qemu=5.2 good_qemu=7.2
-
-install_qemu='install it, and look again with ./lab check:
-Debian, Ubuntu  sudo apt install qemu-system-x86
-Fedora          sudo dnf install qemu-system-x86-core
-Arch            sudo pacman -S qemu-system-x86
-macOS           brew install qemu
-Windows         winget install SoftwareFreedomConservancy.QEMU, then lab.cmd'
+# The oldest QEMU whose best processor for x86_64 (-cpu max) boots all kernels.
+good_qemu=7.2
 
 system=$(uname -s)
+case $(uname -m) in
+x86_64 | amd64) host=x86_64 ;;
+aarch64 | arm64) host=arm64 ;;
+*) host='' ;;
+esac
+
+# Chooses the guest's architecture: the one that is asked for, else this machine's own, else one that the kit has.
+choose_arch() {
+	case $wanted in
+	amd64 | x86-64) wanted=x86_64 ;;
+	aarch64) wanted=arm64 ;;
+	esac
+	arch=$wanted
+	if [ -z "$arch" ]; then
+		arch=$host
+		[ -n "$arch" ] && [ -e "$kit/$arch/default" ] || arch=$(arches | sed 's/.*, //')
+	fi
+	[ -e "$kit/$arch/default" ] || case $(arches) in
+	'*') fail "the kit is not whole" "it has no guest: $kit has no folder with a file called default" 'copy the whole folder again' ;;
+	*) fail "this kit has no guest for $arch" "it has $(arches)" "name one of these: --arch $(arches | sed 's/,.*//')" ;;
+	esac
+	# QEMU's words, the packages that have it, and the oldest one with which we tested the kit.
+	case $arch in
+	arm64) machine=aarch64 debian=arm fedora=aarch64-core distro=aarch64 need_qemu=7.2 ;;
+	*) machine=x86_64 debian=x86 fedora=x86-core distro=x86 need_qemu=5.2 ;;
+	esac
+	install_qemu="install it, and look again with ./lab check:
+Debian, Ubuntu  sudo apt install qemu-system-$debian
+Fedora          sudo dnf install qemu-system-$fedora
+Arch            sudo pacman -S qemu-system-$distro
+macOS           brew install qemu
+Windows         winget install SoftwareFreedomConservancy.QEMU, then lab.cmd"
+}
 
 is_older() { [ $((${1%.*} * 1000 + ${1#*.})) -lt $((${2%.*} * 1000 + ${2#*.})) ]; }
 
 find_qemu() {
-	qemu=$(command -v qemu-system-x86_64) ||
-		fail "QEMU, which emulates the guest's machine, is missing" "qemu-system-x86_64 is not in PATH: $PATH" "$install_qemu"
+	qemu=$(command -v qemu-system-$machine) ||
+		fail "QEMU, which emulates the guest's machine, is missing" "qemu-system-$machine is not in PATH: $PATH" "$install_qemu"
 	said=$("$qemu" --version 2>&1)
 	version=$(printf '%s\n' "$said" | sed -n 's/.*version \([0-9]*\.[0-9]*\).*/\1/p;q')
 	[ -n "$version" ] || fail "QEMU does not run" "$qemu --version prints: $said" "$install_qemu"
@@ -66,7 +92,7 @@ whole() {
 	[ -r "$kit/SHA256SUMS" ] ||
 		fail "the kit is not whole" "$kit/SHA256SUMS is missing" 'copy the whole folder again'
 	all=
-	bad=$(cd "$kit" && if [ $# -eq 0 ]; then all=yes; set -- kernels/* parts/* initramfs lab lab.cmd LICENSES.txt README.md; fi &&
+	bad=$(cd "$kit" && if [ $# -eq 0 ]; then all=yes; set -- */vmlinuz-* */initramfs */default parts/* lab lab.cmd LICENSES.txt README.md; fi &&
 		for file; do grep -q "  $file\$" SHA256SUMS || echo "$file: it is not in SHA256SUMS"; done 2>&1 &&
 		if [ -n "$all" ]; then cat SHA256SUMS; else for file; do grep "  $file\$" SHA256SUMS; done; fi |
 			sums -c - 2>&1 | grep -v -e ': OK$' -e 'computed checksum')
@@ -75,10 +101,10 @@ whole() {
 
 # Checks the kernel that we want to boot, and the files that it needs.
 look_for_kernel() {
-	whole kernels/default initramfs parts/look.sh parts/machine.sh parts/programs
-	grep -qF "  kernels/$kernel.bzImage" "$kit/SHA256SUMS" ||
-		fail "this kit has no kernel $kernel" "it has $(kernels)" 'name one of these'
-	whole "kernels/$kernel.bzImage"
+	whole "$arch/default" "$arch/initramfs" parts/look.sh parts/machine.sh parts/programs
+	grep -qF "  $arch/vmlinuz-$kernel" "$kit/SHA256SUMS" ||
+		fail "this kit has no kernel $kernel for $arch" "it has $(kernels)" 'name one of these'
+	whole "$arch/vmlinuz-$kernel"
 }
 
 # Checks the program that we want to run: a stage as 3, 03, or stage03, or an example by its name.
@@ -90,11 +116,13 @@ look_for_program() {
 		"there are $(tr '\n' ' ' <"$kit/parts/programs")" 'name one of these: ./lab run 03'
 }
 
-# The accelerator that this machine offers, if any: kvm or hvf. It may still turn out not to work.
+# The accelerator that this machine offers for a guest of its own architecture, if any: kvm or hvf. It may still turn
+# out not to work.
 accelerator() {
-	case $system:$(uname -m) in
-	Linux:x86_64) [ ! -r "$kvm" ] || [ ! -w "$kvm" ] || echo kvm ;;
-	Darwin:x86_64) echo hvf ;;
+	[ "$arch" = "$host" ] || return
+	case $system in
+	Linux) [ ! -r "$kvm" ] || [ ! -w "$kvm" ] || echo kvm ;;
+	Darwin) echo hvf ;;
 	esac
 }
 kvm=${LAB_KVM:-/dev/kvm}
@@ -114,7 +142,7 @@ item() {
 check_qemu() { find_qemu && echo "$version ($qemu)"; }
 check_room() { look_for_room && echo "${room:+$room MiB in }$scratch"; }
 check_memory() { look_for_memory && echo "${memory:+$memory MiB}"; }
-check_kit() { whole && echo "all files match their checksums; kernels $(kernels)"; }
+check_kit() { whole && echo "all files match their checksums; for $(arches); kernels $(kernels)"; }
 check_boot() {
 	argv=shell apart=''
 	trap clean EXIT
@@ -123,9 +151,9 @@ check_boot() {
 	new_folder
 	rm -f "$broken"
 	start >/dev/null
-	what="Linux $kernel was up after $(($(now) - start)) s, $how"
-	case $accel:$system:$(uname -m) in
-	:Linux:x86_64)
+	what="Linux $kernel for $arch was up after $(($(now) - start)) s, $how"
+	case $accel:$system:$arch in
+	:Linux:"$host")
 		if [ -e "$kvm" ]; then
 			explain "$what" "you have no access to $kvm, which is faster" "sudo usermod -aG kvm $(id -un), and log in again"
 		else

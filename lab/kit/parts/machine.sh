@@ -22,27 +22,47 @@ tell_size() {
 	esac
 }
 
-# qemu:begin 11405ec1
+# qemu:begin aaabf5ad
 # Written by `cargo lab sync`: change lab/src/machine/qemu.rs.
 # emulate ACCEL: becomes QEMU, in the folder of the machine's pipes and files.
 emulate() {
-	case $1 in
-	tcg) set -- -smp 2 -accel tcg,thread=single -cpu "$cpu,-erms,-fsrm" ;;
+	case $arch:$1 in
+	x86_64:tcg) set -- -smp 2 -accel tcg,thread=single -cpu "$cpu,-erms,-fsrm" ;;
+	arm64:tcg) set -- -smp 2 -accel tcg,thread=single -cpu cortex-a76 ;;
 	*) set -- -smp 2 -accel "$1" -cpu host ;;
 	esac
-	exec ${session:+setsid} "$qemu" -M q35 -m 1024 "$@" -nodefaults -no-user-config -display none -no-reboot \
-		-kernel "$kit/kernels/$kernel.bzImage" -initrd "$kit/initramfs" \
-		-append "console=ttyS0 panic=-1 norandmaps no_timer_check 8250.nr_uarts=6 $request" \
-		-chardev file,id=console,path=console -serial chardev:console -chardev stdio,id=first,signal=off \
-		-serial chardev:first -chardev pipe,id=second,path=second -serial chardev:second \
-		-chardev file,id=status,path=status -serial chardev:status -chardev pipe,id=sizes,path=sizes \
-		-device pci-serial,chardev=sizes -chardev file,id=stderr,path=stderr -device pci-serial,chardev=stderr \
-		-drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on \
-		-device nvme,serial=lab-fs,drive=fs \
-		-drive if=none,id=raw,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on \
-		-device nvme,serial=lab-raw,drive=raw \
-		-drive if=none,id=part,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on \
-		-device nvme,serial=lab-part,drive=part
+	case $arch in
+	x86_64)
+		exec ${session:+setsid} "$qemu" -M q35 -m 1024 "$@" -nodefaults -no-user-config -display none -no-reboot \
+			-kernel "$kit/$arch/vmlinuz-$kernel" -initrd "$kit/$arch/initramfs" \
+			-append "console=ttyS0 panic=-1 norandmaps no_timer_check 8250.nr_uarts=6 $request" \
+			-chardev file,id=console,path=console -serial chardev:console -chardev stdio,id=first,signal=off \
+			-serial chardev:first -chardev pipe,id=second,path=second -serial chardev:second \
+			-chardev file,id=status,path=status -serial chardev:status -chardev pipe,id=sizes,path=sizes \
+			-device pci-serial,chardev=sizes -chardev file,id=stderr,path=stderr -device pci-serial,chardev=stderr \
+			-drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on \
+			-device nvme,serial=lab-fs,drive=fs \
+			-drive if=none,id=raw,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on \
+			-device nvme,serial=lab-raw,drive=raw \
+			-drive if=none,id=part,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on \
+			-device nvme,serial=lab-part,drive=part
+		;;
+	arm64)
+		exec ${session:+setsid} "$qemu" -M virt -m 1024 "$@" -nodefaults -no-user-config -display none -no-reboot \
+			-kernel "$kit/$arch/vmlinuz-$kernel" -initrd "$kit/$arch/initramfs" \
+			-append "console=ttyAMA0 panic=-1 norandmaps 8250.nr_uarts=6 $request" \
+			-chardev file,id=console,path=console -serial chardev:console -chardev stdio,id=first,signal=off \
+			-device pci-serial,chardev=first -chardev pipe,id=second,path=second -device pci-serial,chardev=second \
+			-chardev file,id=status,path=status -device pci-serial,chardev=status -chardev pipe,id=sizes,path=sizes \
+			-device pci-serial,chardev=sizes -chardev file,id=stderr,path=stderr -device pci-serial,chardev=stderr \
+			-drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on \
+			-device nvme,serial=lab-fs,drive=fs \
+			-drive if=none,id=raw,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on \
+			-device nvme,serial=lab-raw,drive=raw \
+			-drive if=none,id=part,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on \
+			-device nvme,serial=lab-part,drive=part
+		;;
+	esac
 }
 # qemu:end
 

@@ -164,6 +164,9 @@ enum Command {
     },
     /// Make the room kit: a folder for a USB stick, with which a laptop needs nothing but QEMU
     Bundle {
+        /// The architectures of its guests, such as arm64,x86_64 [default: this machine's]
+        #[arg(long, value_enum, value_name = "ARCH", hide_possible_values = true, value_delimiter = ',')]
+        arch: Vec<Arch>,
         /// The kernels to include [default: all four]
         #[arg(long, value_name = "VERSION", value_delimiter = ',')]
         kernels: Vec<String>,
@@ -174,7 +177,7 @@ enum Command {
         #[arg(long)]
         with_sources: bool,
         /// Make no kit, but verify this one: boot each of its kernels, and run every stage and example once
-        #[arg(long, value_name = "DIR", conflicts_with_all = ["kernels", "out", "with_sources"])]
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["arch", "kernels", "out", "with_sources"])]
         verify: Option<PathBuf>,
     },
     /// Show a kernel's type on all kernels side by side, and which programs read its members
@@ -191,9 +194,12 @@ enum Command {
     },
     /// Find out what moved in a kernel: where the tutorial's probe points are, and how often they are called
     Drift {
-        /// A kernel: 5.10, 6.1, 6.12, 7.2, or the path of a bzImage [default: all four; updates the book's data]
+        /// A kernel: 5.10, 6.1, 6.12, 7.2, or the path of an image [default: all four; updates the book's data]
         #[arg(long = "kernel", value_name = "VERSION or PATH")]
         kernels: Vec<String>,
+        /// The architecture of the kernels: x86_64 or arm64
+        #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
+        arch: Arch,
     },
     /// Measure the lab against its budgets on this machine
     #[command(hide = true)]
@@ -509,9 +515,9 @@ fn run(command: Command) -> Result<ExitCode> {
             rehearse::run(&workbook, &plans, record)
         }
         Command::Bundle { verify: Some(folder), .. } => bundle::verify(&folder),
-        Command::Bundle { kernels, out, with_sources, verify: None } => {
+        Command::Bundle { arch, kernels, out, with_sources, verify: None } => {
             signals::take_over()?;
-            bundle::make(&Workbook::read()?, &KitOptions { kernels, out, with_sources })
+            bundle::make(&Workbook::read()?, &KitOptions { archs: arch, kernels, out, with_sources })
         }
         Command::Types { record: true, .. } => {
             let workbook = Workbook::read()?;
@@ -527,9 +533,9 @@ fn run(command: Command) -> Result<ExitCode> {
             let kernels = if kernels.is_empty() { &all[..] } else { &kernels };
             print(&types::Types::look(&workbook, kernels, &names)?.terminal())
         }
-        Command::Drift { kernels } => {
+        Command::Drift { kernels, arch } => {
             signals::take_over()?;
-            lab::measure::drift::run(&Workbook::read()?, &kernels)
+            lab::measure::drift::run(&cross::for_arch(Workbook::read()?, arch, None)?, &kernels)
         }
         Command::Bench => {
             signals::take_over()?;

@@ -27,16 +27,23 @@ use crate::shared::kit::{FILE_SYSTEM, WORKBOOK, write_blocks};
 use crate::shared::workload::Workload;
 use crate::workbook::{Program, Workbook};
 
-/// The port on which we report `ready RELEASE`, `exit STATUS`, or `failed WHY` to the launcher.
-const STATUS: &str = "/dev/ttyS3";
+/// The launcher's ports, in the order of its command line. The kernel's console comes first; on arm64, it is of another
+/// kind, with another name.
+const PORTS: [&str; 5] = if cfg!(target_arch = "aarch64") {
+    ["/dev/ttyS0", "/dev/ttyS1", "/dev/ttyS2", "/dev/ttyS3", "/dev/ttyS4"]
+} else {
+    ["/dev/ttyS1", "/dev/ttyS2", "/dev/ttyS3", "/dev/ttyS4", "/dev/ttyS5"]
+};
 /// The first console.
-const FIRST: &str = "/dev/ttyS1";
+const FIRST: &str = PORTS[0];
 /// The second console, for `./lab attach`.
-const SECOND: &str = "/dev/ttyS2";
+const SECOND: &str = PORTS[1];
+/// The port on which we report `ready RELEASE`, `exit STATUS`, or `failed WHY` to the launcher.
+const STATUS: &str = PORTS[2];
 /// The port on which the launcher sends `CONSOLE ROWS COLUMNS` when a window has a new size.
-const SIZES: &str = "/dev/ttyS4";
+const SIZES: &str = PORTS[3];
 /// Where a program's stderr goes if the launcher wants it separate from stdout.
-const STDERR: &str = "/dev/ttyS5";
+const STDERR: &str = PORTS[4];
 
 /// Set when the machine is about to end.
 static ENDS: AtomicBool = AtomicBool::new(false);
@@ -241,7 +248,7 @@ fn console(path: &str, kind: &str, is_shell: bool, command: &mut Command) -> Res
     let copy = || port.try_clone().or_cause("cannot share the terminal");
     command.stdin(copy()?).stdout(copy()?).stderr(copy()?);
     command.current_dir("/root").env_clear().envs(ENVIRONMENT).env("TERM", kind);
-    command.env("ENV", "/root/.profile");
+    command.env("ENV", "/root/.profile").env("LAB_CONSOLE", if path == FIRST { "1" } else { "2" });
     Ok(())
 }
 

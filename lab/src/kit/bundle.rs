@@ -1,22 +1,26 @@
 //! `cargo lab bundle`: the room kit, a folder for a USB stick with everything that a laptop needs except QEMU. Its
 //! launcher is `lab/kit/lab`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, DirEntry};
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use common::report::print_text;
 use common::{Error, OrCause, Result};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::host::folders::size;
-use crate::host::tools::{BUSYBOX, GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
-use crate::kit::licenses;
-use crate::machine::image;
+use crate::host::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
+use crate::kit::licenses::{self, Works};
 use crate::machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use crate::machine::qemu::FS_BYTES;
+use crate::machine::{cross, image};
 use crate::shared::arch::Arch;
 use crate::shared::kit;
 use crate::workbook::{Program, Workbook};
@@ -24,6 +28,8 @@ use crate::workbook::{Program, Workbook};
 /// What to put into a kit.
 #[derive(Clone, Debug, Default)]
 pub struct KitOptions {
+    /// The architectures of its guests; empty for this machine's.
+    pub archs: Vec<Arch>,
     /// Kernels by their series; empty for all of the matrix.
     pub kernels: Vec<String>,
     /// Its folder; by default `room-kit` in Cargo's target folder.
@@ -32,7 +38,9 @@ pub struct KitOptions {
     pub with_sources: bool,
 }
 
-/// The checksums of all other files. A folder with this file may be a kit.
+/// What every kit has. Other folders have checksums, too.
+const KIT: [&str; 3] = [SUMS, "lab", "lab.cmd"];
+/// The checksums of all other files.
 const SUMS: &str = "SHA256SUMS";
 /// The sources of the last commit.
 const SOURCES: &str = "sources.tar.xz";
@@ -40,9 +48,12 @@ const SOURCES: &str = "sources.tar.xz";
 const BUILD: &str = "build-kit.tar.xz";
 /// The licenses of what is in the kit, and where its sources are.
 const LICENSES: &str = "LICENSES.txt";
-/// The guest's root file system. We compress it with zstd because that unpacks fast, and Debian's kernels support it
+/// The guest's root file system, in the folder of its architecture. We compress it with zstd because that unpacks fast, and Debian's kernels support it
 /// since 5.10.
 const INITRAMFS: &str = "initramfs";
+
+/// What comes before its name in the name of a kernel's file.
+const VMLINUZ: &str = "vmlinuz-";
 
 /// Cargo settings that take libraries from the folder beside them and never use a network.
 const VENDORED: &str = r#"
@@ -61,14 +72,21 @@ offline = true
 /// # Errors
 /// If a kernel is not here, the workbook does not compile, a tool is missing, or a file can't be written.
 pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
-    let kernels = chosen(&options.kernels)?.into_iter().map(|series| kernels::find(Arch::HERE, series.name));
-    let kernels = kernels.collect::<Result<Vec<_>>>()?;
+    let mut archs = if options.archs.is_empty() { vec![Arch::HERE] } else { options.archs.clone() };
+    archs.sort();
+    archs.dedup();
+    let mut guests = Vec::new();
+    for (arch, series) in chosen(&archs, &options.kernels)? {
+        let kernels = series.into_iter().map(|series| kernels::find(arch, series.name));
+        let kernels = kernels.collect::<Result<Vec<_>>>()?;
+        guests.push(Guest { arch, kernels, workbook: cross::for_arch(workbook.clone(), arch, None)? });
+    }
     let out = options.out.clone().unwrap_or_else(|| workbook.target.join("room-kit"));
-    // We are about to replace this folder, so make sure that it is a kit. Other folders have SHA256SUMS, too.
-    let is_kit = [SUMS, INITRAMFS, "lab"].iter().all(|file| out.join(file).exists());
+    // We are about to replace this folder, so make sure that it is a kit.
+    let is_kit = KIT.iter().all(|file| out.join(file).exists());
     if out.exists() && !is_kit {
         return Err(Error::new(format!("{} exists and is not a kit", out.display()))
-            .evidence(format!("it lacks one of {SUMS}, {INITRAMFS} and lab"))
+            .evidence(format!("it lacks one of {}", KIT.join(", ")))
             .fix("name a folder that does not exist yet: --out DIR"));
     }
     let out = std::path::absolute(out).or_cause("cannot find out the folder's absolute path")?;
@@ -78,12 +96,12 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
     let work =
         tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))?;
     let folder = work.path().join("kit");
-    let mut kit = Kit { workbook: workbook.clone(), kernels, folder, parts: Vec::new(), notes: Vec::new() };
+    let mut kit = Kit { workbook: workbook.clone(), guests, folder, parts: Vec::new(), notes: Vec::new() };
 
     let mut steps: Vec<(&str, Step)> = vec![
         ("copying kernels", Kit::kernels),
-        ("compiling, small", |kit| kit.workbook.build_small().map(drop)),
-        ("compressing the guest's root", Kit::initramfs),
+        ("compiling, small", Kit::build),
+        ("compressing the guest's root", Kit::roots),
         ("collecting licenses", Kit::licenses),
         ("packing sources", Kit::sources),
         ("copying the book", Kit::book),
@@ -119,15 +137,33 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The kernels of these names, or all. A kit gets only kernels that are tested, and each only once.
-fn chosen(names: &[String]) -> Result<Vec<Series>> {
-    if let Some(other) = names.iter().find(|name| Series::of(Arch::HERE, name).is_none()) {
+/// The kernels of these names for each architecture that has them, or all of the matrix. A kit gets only kernels that are
+/// tested, and each only once.
+fn chosen(archs: &[Arch], names: &[String]) -> Result<Vec<(Arch, Vec<Series>)>> {
+    if let Some(other) = names.iter().find(|name| archs.iter().all(|arch| Series::of(*arch, name).is_none()))
+    {
+        let known = archs.iter().flat_map(|arch| Series::all(*arch)).map(|series| series.name);
+        let known: BTreeSet<_> = known.collect();
         return Err(Error::new(format!("a kit can't include a kernel {other}"))
             .evidence("a kit needs a kernel's modules, and the lab has those of its own kernels only")
-            .fix(format!("name one of {}", MATRIX.map(|series| series.name).join(", "))));
+            .fix(format!("name one of {}", known.into_iter().collect::<Vec<_>>().join(", "))));
     }
-    let is_wanted = |series: &Series| names.is_empty() || names.iter().any(|name| name == series.name);
-    Ok(MATRIX.into_iter().filter(is_wanted).collect())
+    let of_arch = |arch: &Arch| {
+        let series = match names {
+            [] => MATRIX.to_vec(),
+            _ => Series::all(*arch)
+                .into_iter()
+                .filter(|series| names.iter().any(|name| name == series.name))
+                .collect(),
+        };
+        if series.is_empty() {
+            return Err(Error::new(format!("the kit would have no kernel for {arch}"))
+                .evidence(format!("there is no {} for {arch}", names.join(", ")))
+                .fix("name a kernel that both have, such as 6.12"));
+        }
+        Ok((*arch, series))
+    };
+    archs.iter().map(of_arch).collect()
 }
 
 /// Boots each kernel of a kit with the kit's own launcher, and runs every stage and example once.
@@ -136,33 +172,37 @@ fn chosen(names: &[String]) -> Result<Vec<Series>> {
 /// If one fails, or the kit is damaged.
 pub fn verify(folder: &Path) -> Result<ExitCode> {
     let launcher = folder.join("lab");
-    let list = folder.join("kernels");
-    let entries = list.read_dir().or_cause(format!("{} is no kit", folder.display()))?.flatten();
-    let names =
-        entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".bzImage")?.to_owned()));
-    let mut names: Vec<_> = names.collect();
-    names.sort();
     let run = |arguments: &[&str]| -> Result<bool> {
         // With sh, because a stick may be mounted without execute permission.
         let status = Command::new("sh").arg(&launcher).args(arguments).status();
         Ok(status.or_cause("cannot start sh")?.success())
     };
-    let mut bad = Vec::new();
-    if !run(&["check"])? {
-        bad.push("check".to_owned());
-    }
-    for name in &names {
-        print_text(format_args!("\nKernel {name}"))?;
-        if !run(&["--kernel", name, "demo"])? {
-            bad.push(format!("kernel {name}"));
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    for arch in [Arch::X86, Arch::Arm] {
+        let Ok(entries) = folder.join(arch.name()).read_dir() else { continue };
+        let name = |entry: DirEntry| Some(entry.file_name().to_str()?.strip_prefix(VMLINUZ)?.to_owned());
+        let mut names: Vec<_> = entries.flatten().filter_map(name).collect();
+        names.sort();
+        if !run(&["--arch", arch.name(), "check"])? {
+            bad.push(format!("check for {arch}"));
+        }
+        for name in names {
+            print_text(format_args!("\nKernel {name} for {arch}"))?;
+            let is_good = run(&["--arch", arch.name(), "--kernel", &name, "demo"])?;
+            if is_good { &mut good } else { &mut bad }.push(format!("kernel {name} for {arch}"));
         }
     }
-    if !bad.is_empty() || names.is_empty() {
+    if good.is_empty() && bad.is_empty() {
+        return Err(Error::new(format!("{} is no kit", folder.display()))
+            .evidence("it has no kernels: neither a folder x86_64 nor a folder arm64")
+            .fix("name the folder of a kit; make one: make bundle"));
+    }
+    if !bad.is_empty() {
         return Err(Error::new("the kit does not do what it should")
             .evidence(format!("failed: {}; see their errors above", bad.join(", ")))
             .fix("make it again: make bundle"));
     }
-    print_text(format_args!("\nEvery stage and example ran on {}.", names.join(", ")))?;
+    print_text(format_args!("\nEvery stage and example ran on {}.", good.join(", ")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -171,12 +211,20 @@ type Step = fn(&mut Kit) -> Result<()>;
 
 struct Kit {
     workbook: Workbook,
-    kernels: Vec<Kernel>,
+    guests: Vec<Guest>,
     folder: PathBuf,
     /// The parts and their bytes.
     parts: Vec<(String, u64)>,
     /// What the kit lacks, and why.
     notes: Vec<String>,
+}
+
+/// The guest of an architecture. Its files are in the folder of that name.
+struct Guest {
+    arch: Arch,
+    kernels: Vec<Kernel>,
+    /// The workbook, built for this architecture.
+    workbook: Workbook,
 }
 
 impl Kit {
@@ -190,48 +238,62 @@ impl Kit {
     }
 
     fn kernels(&mut self) -> Result<()> {
-        let folder = self.folder.join("kernels");
-        fs::create_dir_all(&folder).or_cause(format!("cannot make {}", folder.display()))?;
-        for kernel in &self.kernels.clone() {
-            let path = format!("kernels/{}.bzImage", kernel.name);
-            let image = fs::read(&kernel.image).or_cause("cannot read the kernel")?;
-            self.write(&path, image)?;
-            let release = kernel.package.as_ref().map(|package| &*package.release).unwrap_or_default();
-            self.part(format!("kernel {release}"), &path);
+        let mut parts = Vec::new();
+        for Guest { arch, kernels, .. } in &self.guests {
+            let folder = self.folder.join(arch.name());
+            fs::create_dir_all(&folder).or_cause(format!("cannot make {}", folder.display()))?;
+            for kernel in kernels {
+                let path = format!("{arch}/{VMLINUZ}{}", kernel.name);
+                let image = fs::read(&kernel.image).or_cause("cannot read the kernel")?;
+                self.write(&path, image_for_kit(*arch, image)?)?;
+                let release = kernel.package.as_ref().map(|package| &*package.release).unwrap_or_default();
+                parts.push((format!("kernel {release}"), path));
+            }
+            let default = kernels.iter().find(|kernel| kernel.name == DEFAULT).or(kernels.last());
+            let default = default.map(|kernel| format!("{}\n", kernel.name)).unwrap_or_default();
+            self.write(&format!("{arch}/default"), default)?;
         }
-        let default = self.kernels.iter().find(|kernel| kernel.name == DEFAULT).or(self.kernels.last());
-        self.write("kernels/default", default.map(|kernel| format!("{}\n", kernel.name)).unwrap_or_default())
+        parts.into_iter().for_each(|(what, path)| self.part(what, &path));
+        Ok(())
     }
 
-    fn initramfs(&mut self) -> Result<()> {
-        let binaries = self.workbook.build_small()?;
-        let bare = self.folder.join("bare");
-        let programs = self.programs();
+    fn build(&mut self) -> Result<()> {
+        self.guests.iter().try_for_each(|guest| guest.workbook.build_small().map(drop))
+    }
+
+    fn roots(&mut self) -> Result<()> {
         // In the guest, only the names of the folders matter.
         let mut known = self.workbook.clone();
         let stages = known.stages.iter_mut().chain(&mut known.tools);
         stages.for_each(|stage| stage.folder = stage.package().into());
         known.examples.iter_mut().for_each(|example| example.folder = example.package().into());
         [&mut known.root, &mut known.target, &mut known.mine].into_iter().for_each(PathBuf::clear);
-        let content = image::Content {
-            kernels: self.kernels.iter().collect(),
-            binaries,
-            cross: None,
-            profile: include_str!("../../kit/profile"),
-            files: vec![
-                ("etc/motd", programs.into_bytes()),
-                (kit::FILE_SYSTEM, file_system()?),
-                (kit::WORKBOOK, serde_json::to_vec(&known).or_cause("cannot describe the workbook")?),
-            ],
-        };
-        image::write(&bare, &content)?;
-        // The stages are very similar, so a window that spans all of them compresses most of each away.
-        let mut zstd = ZSTD.command()?;
-        zstd.args(["-19", "--long=27", "-T1", "--quiet", "--rm", "-o"])
-            .arg(self.folder.join(INITRAMFS))
-            .arg(&bare);
-        output(&mut zstd)?;
-        self.part("the guest's root", INITRAMFS);
+        let files = vec![
+            ("etc/motd", self.programs().into_bytes()),
+            (kit::FILE_SYSTEM, file_system()?),
+            (kit::WORKBOOK, serde_json::to_vec(&known).or_cause("cannot describe the workbook")?),
+        ];
+        let bare = self.folder.join("bare");
+        for Guest { arch, kernels, workbook } in &self.guests {
+            let content = image::Content {
+                kernels: kernels.iter().collect(),
+                binaries: workbook.build_small()?,
+                cross: workbook.cross.as_ref(),
+                profile: include_str!("../../kit/profile"),
+                files: files.clone(),
+            };
+            image::write(&bare, &content)?;
+            // The stages are very similar, so a window that spans all of them compresses most of each away.
+            let mut zstd = ZSTD.command()?;
+            zstd.args(["-19", "--long=27", "-T1", "--quiet", "--rm", "-o"])
+                .arg(self.folder.join(arch.name()).join(INITRAMFS))
+                .arg(&bare);
+            output(&mut zstd)?;
+        }
+        let archs: Vec<_> = self.guests.iter().map(|guest| guest.arch).collect();
+        archs.into_iter().for_each(|arch| {
+            self.part(format!("the root of the guest for {arch}"), &format!("{arch}/{INITRAMFS}"))
+        });
         Ok(())
     }
 
@@ -298,11 +360,13 @@ impl Kit {
 
     /// The list of what others have made, and of its licenses.
     fn licenses(&mut self) -> Result<()> {
-        let busybox = BUSYBOX.find()?;
-        let mut files = vec![busybox];
-        let binaries = self.workbook.build_small()?;
-        files.extend(image::libraries(&binaries.iter().collect::<Vec<_>>())?);
-        self.write(LICENSES, licenses::text(&self.workbook, &self.kernels, &files)?)?;
+        let mut works = Vec::new();
+        for Guest { arch, kernels, workbook } in &self.guests {
+            let binaries = workbook.build_small()?;
+            let files = image::works_of_others(&binaries, workbook.cross.as_ref())?;
+            works.push(Works { arch: *arch, kernels, files, cross: workbook.cross.as_ref() });
+        }
+        self.write(LICENSES, licenses::text(&self.workbook, &works)?)?;
         self.part("licenses", LICENSES);
         Ok(())
     }
@@ -320,9 +384,13 @@ impl Kit {
             .or_cause("cannot make the launcher a program")?;
         // Windows' shell needs CRLF line endings.
         self.write("lab.cmd", include_str!("../../kit/lab.cmd").replace('\n', "\r\n"))?;
-        let names: Vec<_> = self.kernels.iter().map(|kernel| &*kernel.name).collect();
+        let guest = |guest: &Guest| {
+            let names: Vec<_> = guest.kernels.iter().map(|kernel| &*kernel.name).collect();
+            format!("{} for {}", names.join(", "), guest.arch)
+        };
+        let guests: Vec<_> = self.guests.iter().map(guest).collect();
         let readme = include_str!("../../kit/README.md")
-            .replace("@KERNELS@", &names.join(", "))
+            .replace("@KERNELS@", &guests.join("; "))
             .replace("@PROGRAMS@\n", &self.programs());
         self.write("README.md", readme)?;
         let before: u64 = self.parts.iter().map(|(_, bytes)| bytes).sum();
@@ -350,6 +418,17 @@ impl Kit {
         );
         text
     }
+}
+
+/// A kernel's image as QEMU can boot it, and small. One for x86_64 unpacks itself; one for arm64 is not packed, and QEMU
+/// unpacks gzip.
+fn image_for_kit(arch: Arch, image: Vec<u8>) -> Result<Vec<u8>> {
+    if arch == Arch::X86 {
+        return Ok(image);
+    }
+    // Without a time, so the same image gives the same bytes.
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(&image).and_then(|()| gzip.finish()).or_cause("cannot compress a kernel's image")
 }
 
 /// Compresses a file in place. Uses one thread, because xz's output depends on the number of threads.
@@ -403,14 +482,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kernel_that_is_named_twice_is_there_once() {
-        let chosen = |names: &[&str]| {
+    fn each_architecture_gets_the_kernels_that_it_has_and_each_once() {
+        let chosen = |archs: &[Arch], names: &[&str]| {
             let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-            chosen(&names).map(|chosen| chosen.iter().map(|series| series.name).collect::<Vec<_>>())
+            chosen(archs, &names).map(|chosen| {
+                let names = |series: Vec<Series>| series.iter().map(|series| series.name).collect::<Vec<_>>();
+                chosen.into_iter().map(|(_, series)| names(series)).collect::<Vec<_>>()
+            })
         };
-        assert_eq!(chosen(&["6.12", "5.10", "6.12"]).unwrap(), ["5.10", "6.12"]);
-        assert_eq!(chosen(&[]).unwrap(), MATRIX.map(|series| series.name));
-        let error = chosen(&["6.12", "4.19"]).unwrap_err().to_string();
+        let all = MATRIX.map(|series| series.name);
+        assert_eq!(chosen(&[Arch::X86], &["6.12", "5.10", "6.12"]).unwrap(), [["5.10", "6.12"]]);
+        assert_eq!(chosen(&[Arch::X86, Arch::Arm], &[]).unwrap(), [all, all]);
+        let both = chosen(&[Arch::X86, Arch::Arm], &["6.12", "6.12-16k"]).unwrap();
+        assert_eq!(both, [vec!["6.12"], vec!["6.12", "6.12-16k"]]);
+        let error = chosen(&[Arch::X86], &["6.12", "4.19"]).unwrap_err().to_string();
         assert!(error.contains("a kernel 4.19") && error.contains("6.12"), "{error}");
+        let error = chosen(&[Arch::X86, Arch::Arm], &["6.12-16k"]).unwrap_err().to_string();
+        assert!(error.contains("no kernel for x86_64"), "{error}");
     }
 }

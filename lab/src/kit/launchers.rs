@@ -1,7 +1,7 @@
 //! QEMU's command line in the languages of the room kit's launchers. `cargo lab sync` writes it between its markers
 //! there.
 
-use crate::machine::qemu::{CommandLine, Disks, MEMORY, Port, emulation, hardware};
+use crate::machine::qemu::{CommandLine, Disks, MEMORY, Port, emulation, emulation_of_arm, hardware};
 use crate::shared::arch::Arch;
 
 /// How long a line of a launcher may be.
@@ -14,65 +14,85 @@ fn append(request: &str) -> String {
 
 /// A function for `lab/kit/parts/machine.sh`.
 pub(crate) fn for_sh() -> String {
-    let line = CommandLine {
-        arch: Arch::X86,
-        processors: &["$@".to_owned()],
-        kernel: "$kit/kernels/$kernel.bzImage",
-        initramfs: "$kit/initramfs",
-        append: &append("$request"),
-        ports: &[
-            ("console", Port::File("console".as_ref())),
-            ("first", Port::Stdio),
-            ("second", Port::Pipe("second".as_ref())),
-            ("status", Port::File("status".as_ref())),
-            ("sizes", Port::Pipe("sizes".as_ref())),
-            ("stderr", Port::File("stderr".as_ref())),
-        ],
-        disks: Disks::Zeros,
-        memory: MEMORY,
-        tools: None,
-        // QEMU may be built without the sandbox, and on macOS and Windows it is.
-        sandbox: false,
-    };
     let sh = |words: &[String]| words.iter().map(|word| quoted(word, '$')).collect::<Vec<_>>();
-    let (emulation, hardware) = (sh(&emulation("$cpu")).join(" "), sh(&hardware("$1")).join(" "));
-    let line = wrapped("\texec ${session:+setsid} \"$qemu\"", &sh(&line.words()), " \\\n\t\t");
+    let line = |arch| {
+        let line = CommandLine {
+            arch,
+            processors: &["$@".to_owned()],
+            kernel: "$kit/$arch/vmlinuz-$kernel",
+            initramfs: "$kit/$arch/initramfs",
+            append: &append("$request"),
+            ports: &[
+                ("console", Port::File("console".as_ref())),
+                ("first", Port::Stdio),
+                ("second", Port::Pipe("second".as_ref())),
+                ("status", Port::File("status".as_ref())),
+                ("sizes", Port::Pipe("sizes".as_ref())),
+                ("stderr", Port::File("stderr".as_ref())),
+            ],
+            disks: Disks::Zeros,
+            memory: MEMORY,
+            tools: None,
+            // QEMU may be built without the sandbox, and on macOS and Windows it is.
+            sandbox: false,
+        };
+        wrapped("\t\texec ${session:+setsid} \"$qemu\"", &sh(&line.words()), " \\\n\t\t\t")
+    };
+    let line = |arch: Arch| format!("\t{arch})\n{}\n\t\t;;\n", line(arch));
+    let words = |words: &[String]| sh(words).join(" ");
     format!(
         "# Written by `cargo lab sync`: change lab/src/machine/qemu.rs.\n\
          # emulate ACCEL: becomes QEMU, in the folder of the machine's pipes and files.\n\
          emulate() {{\n\
-         \tcase $1 in\n\
-         \ttcg) set -- {emulation} ;;\n\
-         \t*) set -- {hardware} ;;\n\
+         \tcase $arch:$1 in\n\
+         \tx86_64:tcg) set -- {} ;;\n\
+         \tarm64:tcg) set -- {} ;;\n\
+         \t*) set -- {} ;;\n\
          \tesac\n\
-         {line}\n\
-         }}\n"
+         \tcase $arch in\n\
+         {}{}\
+         \tesac\n\
+         }}\n",
+        words(&emulation("$cpu")),
+        words(&emulation_of_arm()),
+        words(&hardware("$1")),
+        line(Arch::X86),
+        line(Arch::Arm),
     )
 }
 
 /// The command for `lab/kit/lab.cmd`.
 pub(crate) fn for_cmd() -> String {
-    let line = CommandLine {
-        arch: Arch::X86,
-        processors: &emulation("max"),
-        kernel: r"%KIT%kernels\%KERNEL%.bzImage",
-        initramfs: "%KIT%initramfs",
-        append: &append("lab.argv=%ARGV% lab.term=xterm,24,80"),
-        ports: &[
-            ("console", Port::Nothing),
-            ("first", Port::Stdio),
-            ("second", Port::Nothing),
-            ("status", Port::Nothing),
-        ],
-        disks: Disks::Zeros,
-        memory: MEMORY,
-        tools: None,
-        // QEMU may be built without the sandbox, and on macOS and Windows it is.
-        sandbox: false,
+    let line = |arch, processors: &[String]| {
+        let line = CommandLine {
+            arch,
+            processors,
+            kernel: r"%KIT%%ARCH%\vmlinuz-%KERNEL%",
+            initramfs: r"%KIT%%ARCH%\initramfs",
+            append: &append("lab.argv=%ARGV% lab.term=xterm,24,80"),
+            ports: &[
+                ("console", Port::Nothing),
+                ("first", Port::Stdio),
+                ("second", Port::Nothing),
+                ("status", Port::Nothing),
+            ],
+            disks: Disks::Zeros,
+            memory: MEMORY,
+            tools: None,
+            // QEMU may be built without the sandbox, and on macOS and Windows it is.
+            sandbox: false,
+        };
+        let words: Vec<_> = line.words().iter().map(|word| quoted(word, '%')).collect();
+        wrapped("\"%QEMU%\"", &words, " ^\n  ")
     };
-    let words: Vec<_> = line.words().iter().map(|word| quoted(word, '%')).collect();
-    let line = wrapped("\"%QEMU%\"", &words, " ^\n  ");
-    format!("rem Written by `cargo lab sync`: change lab/src/machine/qemu.rs.\n{line}\n")
+    format!(
+        "rem Written by `cargo lab sync`: change lab/src/machine/qemu.rs.\n\
+         goto %ARCH%\n\
+         :x86_64\n{}\nexit /b\n\
+         :arm64\n{}\nexit /b\n",
+        line(Arch::X86, &emulation("max")),
+        line(Arch::Arm, &emulation_of_arm()),
+    )
 }
 
 /// Quotes a word that has a blank or a variable.

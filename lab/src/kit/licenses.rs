@@ -17,7 +17,8 @@ use common::{Error, OrCause, Result};
 use crate::host::tools::output;
 use crate::machine::kernels::Kernel;
 use crate::machine::lock::Lock;
-use crate::workbook::Workbook;
+use crate::shared::arch::Arch;
+use crate::workbook::{Cross, Workbook};
 
 /// The text before the file's lists.
 const ABOUT: &str = "\
@@ -31,30 +32,46 @@ you their source, for three years and for no more than the cost of copying it. A
 system `apt-get source PACKAGE=VERSION` fetches it, and Debian's snapshot archive keeps every version.
 ";
 
+/// What a guest has from others.
+pub struct Works<'a> {
+    /// The guest's architecture.
+    pub arch: Arch,
+    /// Its kernels.
+    pub kernels: &'a [Kernel],
+    /// Its programs and libraries, each a file of a Debian package.
+    pub files: Vec<PathBuf>,
+    /// What built it, if it isn't for this machine's architecture.
+    pub cross: Option<&'a Cross>,
+}
+
 /// The content of the file.
 ///
 /// # Errors
 /// If Debian's or Cargo's records can't be read.
-pub fn text(workbook: &Workbook, kernels: &[Kernel], files: &[PathBuf]) -> Result<String> {
+pub fn text(workbook: &Workbook, guests: &[Works<'_>]) -> Result<String> {
     let mut text = format!("{ABOUT}\nDebian packages, by the name of their source\n\n");
     let lock = Lock::read()?;
-    for kernel in kernels {
-        let Some(package) = &kernel.package else { continue };
-        let source = lock.kernel(kernel.arch, &kernel.name)?.source.source_package();
-        let _ = writeln!(
-            text,
-            "  {source} {}  kernels/{}.bzImage and its modules: GPL-2.0",
-            package.version, kernel.name
-        );
-    }
-    let mut copyrights = String::new();
-    for (package, files) in packages(files)? {
-        let _ = writeln!(text, "  {} {}  {}", package.source, package.version, files.join(", "));
-        let copyright = Path::new("/usr/share/doc").join(&package.name).join("copyright");
-        let copyright =
-            fs::read_to_string(&copyright).or_cause(format!("cannot read {}", copyright.display()))?;
-        heading(&mut copyrights, &format!("{} {}", package.source, package.version));
-        copyrights.push_str(&copyright);
+    let mut copyrights = BTreeMap::new();
+    for guest in guests {
+        for kernel in guest.kernels {
+            let Some(package) = &kernel.package else { continue };
+            let source = lock.kernel(kernel.arch, &kernel.name)?.source.source_package();
+            let (arch, name) = (guest.arch, &kernel.name);
+            let _ = writeln!(
+                text,
+                "  {source} {}  {arch}/vmlinuz-{name} and its modules: GPL-2.0",
+                package.version
+            );
+        }
+        let root = guest.cross.map_or(Path::new("/"), |cross| &cross.root);
+        for (package, files) in packages(root, &guest.files)? {
+            let (source, version) = (&package.source, &package.version);
+            let _ = writeln!(text, "  {source} {version}  for {}: {}", guest.arch, files.join(", "));
+            let copyright = root.join("usr/share/doc").join(&package.name).join("copyright");
+            let copyright =
+                fs::read_to_string(&copyright).or_cause(format!("cannot read {}", copyright.display()))?;
+            copyrights.insert(format!("{source} {version}"), copyright);
+        }
     }
 
     text.push_str(
@@ -70,7 +87,10 @@ pub fn text(workbook: &Workbook, kernels: &[Kernel], files: &[PathBuf]) -> Resul
     }
     heading(&mut text, "The GNU General Public License, version 2");
     text.push_str(include_str!("../../../LICENSE-GPL-2.0"));
-    text.push_str(&copyrights);
+    for (package, copyright) in copyrights {
+        heading(&mut text, &package);
+        text.push_str(&copyright);
+    }
     for (notice, libraries) in texts {
         heading(&mut text, &libraries.join(", "));
         text.push_str(&notice);
@@ -90,12 +110,12 @@ struct Installed {
     name: String,
 }
 
-/// The packages that these files of this machine belong to, each with the names of its files.
-fn packages(files: &[PathBuf]) -> Result<BTreeMap<Installed, Vec<String>>> {
+/// The packages that these files below a root folder belong to, each with the names of its files.
+fn packages(root: &Path, files: &[PathBuf]) -> Result<BTreeMap<Installed, Vec<String>>> {
     let mut packages = BTreeMap::<_, Vec<_>>::new();
     for file in files {
-        let name = owner(file)?;
-        let mut query = Command::new("dpkg-query");
+        let name = owner(root, file)?;
+        let mut query = dpkg_query(root);
         query.args(["--show", "--showformat", "${source:Package}\n${source:Version}\n${Package}\n", &name]);
         let found = output(&mut query)?.stdout;
         let found = String::from_utf8_lossy(&found).into_owned();
@@ -110,13 +130,20 @@ fn packages(files: &[PathBuf]) -> Result<BTreeMap<Installed, Vec<String>>> {
     Ok(packages)
 }
 
-/// The package that contains a file. On a merged `/usr`, a file has two names, and dpkg knows only one of them.
-fn owner(file: &Path) -> Result<String> {
-    let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let in_usr = Path::new("/usr").join(file.strip_prefix("/").unwrap_or(file));
-    let bare = file.strip_prefix("/usr").map(|rest| Path::new("/").join(rest)).unwrap_or_default();
+/// dpkg-query(1) for the packages below a root folder.
+fn dpkg_query(root: &Path) -> Command {
     let mut query = Command::new("dpkg-query");
-    let found = query.arg("--search").args([file, &real, &in_usr, &bare]).output();
+    query.arg("--admindir").arg(root.join("var/lib/dpkg"));
+    query
+}
+
+/// The package that contains a file. On a merged `/usr`, a file has two names, and dpkg knows only one of them.
+fn owner(root: &Path, file: &Path) -> Result<String> {
+    let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let [path, real] = [file, &real].map(|file| Path::new("/").join(file.strip_prefix(root).unwrap_or(file)));
+    let in_usr = Path::new("/usr").join(path.strip_prefix("/").unwrap_or(&path));
+    let bare = path.strip_prefix("/usr").map(|rest| Path::new("/").join(rest)).unwrap_or_default();
+    let found = dpkg_query(root).arg("--search").args([path, real, in_usr, bare]).output();
     let found = found.or_cause("cannot start dpkg-query, which knows where the kit's parts come from")?;
     let lines = String::from_utf8_lossy(&found.stdout).into_owned();
     lines.lines().find_map(|line| Some(line.split_once(": ")?.0.to_owned())).ok_or_else(|| {

@@ -59,17 +59,9 @@ pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<
     if arch == Arch::HERE {
         return Ok(workbook);
     }
-    let folder = cache()?.join(format!("cross-{arch}"));
     let with_rust = !knows(&target(arch))?;
     let packages = packages(arch, with_rust);
-    // The folder's programs know its path, and a newer workbook may want other packages or a newer Rust.
-    let line = format!(
-        "# made in {} for Rust {}: {}; in the guest: {}\n",
-        folder.display(),
-        env!("CARGO_PKG_RUST_VERSION"),
-        packages.join(" "),
-        IN_GUEST.join(" ")
-    );
+    let (folder, line) = place(arch, &packages)?;
     if !is_complete(&folder, &line) {
         make(&folder, arch, &packages, &line, mirror)?;
     }
@@ -92,6 +84,34 @@ pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<
         eprintln!("Compiling the workbook for {arch}. The first time, this takes about two minutes ...");
     }
     Ok(workbook)
+}
+
+/// The folder for an architecture, and the line with which its list of packages begins if it is complete.
+fn place(arch: Arch, packages: &[String]) -> Result<(PathBuf, String)> {
+    let folder = cache()?.join(format!("cross-{arch}"));
+    // The folder's programs know its path, and a newer workbook may want other packages or a newer Rust.
+    let line = format!(
+        "# made in {}, with dpkg's records, for Rust {}: {}; in the guest: {}\n",
+        folder.display(),
+        env!("CARGO_PKG_RUST_VERSION"),
+        packages.join(" "),
+        IN_GUEST.join(" ")
+    );
+    Ok((folder, line))
+}
+
+/// Checks that what builds for an architecture is here, so that nothing has to be downloaded.
+///
+/// # Errors
+/// If it isn't.
+pub fn find(arch: Arch) -> Result<()> {
+    let (folder, line) = place(arch, &packages(arch, !knows(&target(arch))?))?;
+    if is_complete(&folder, &line) {
+        return Ok(());
+    }
+    Err(Error::new(format!("what builds programs for {arch} is not here yet"))
+        .evidence(format!("{} is missing, or was made by another version of the workbook", folder.display()))
+        .fix(format!("make {arch}")))
 }
 
 /// Whether the folder has everything, and was made in the same way.

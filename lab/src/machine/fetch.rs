@@ -68,6 +68,37 @@ fn unpack(archives: &Path, folder: &Path) -> Result<()> {
         .try_for_each(|archive| output(DPKG_DEB.command()?.arg("-x").arg(archive).arg(folder)).map(drop))
 }
 
+/// Writes dpkg's records of the packages that were unpacked below a folder, so that dpkg-query(1) can report from which
+/// of them a file comes.
+fn record(archives: &Path, folder: &Path) -> Result<()> {
+    let cannot = || format!("cannot write dpkg's records in {}", folder.display());
+    let dpkg = folder.join("var/lib/dpkg");
+    let mut status = String::new();
+    fs::create_dir_all(dpkg.join("info")).or_cause(cannot())?;
+    for archive in files(archives, ".deb")? {
+        let ask = |option: &str| -> Result<String> {
+            let said = output(DPKG_DEB.command()?.arg(option).arg(&archive))?;
+            Ok(String::from_utf8_lossy(&said.stdout).into_owned())
+        };
+        let control = ask("--field")?;
+        let value = |name| field(&control, name).unwrap_or_default();
+        let name = match value("Multi-Arch") {
+            "same" => format!("{}:{}", value("Package"), value("Architecture")),
+            _ => value("Package").to_owned(),
+        };
+        // As `tar -tv` prints it: the sixth word of a line is a path that begins with a point. dpkg calls the root `/.`.
+        let contents = ask("--contents")?;
+        let paths = contents.lines().filter_map(|line| line.split_whitespace().nth(5)?.strip_prefix('.'));
+        let path =
+            |path: &str| if path == "/" { "/.".to_owned() } else { path.trim_end_matches('/').to_owned() };
+        let list: String = paths.map(|name| path(name) + "\n").collect();
+        fs::write(dpkg.join(format!("info/{name}.list")), list).or_cause(cannot())?;
+        status += &format!("Status: install ok installed\n{}\n\n", control.trim_end());
+    }
+    fs::write(dpkg.join("info/format"), "1\n").or_cause(cannot())?;
+    fs::write(dpkg.join("status"), status).or_cause(cannot())
+}
+
 /// The files below a folder whose names end in `end`.
 pub(crate) fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -156,6 +187,7 @@ impl Apt {
         let mut download = self.command("apt-get");
         output(download.args(["download", "-qq"]).args(&packages).args(alone).current_dir(archives.path()))?;
         unpack(archives.path(), folder)?;
+        record(archives.path(), folder)?;
         let version = |name: &String| {
             let shown = self.show(std::slice::from_ref(name))?.unwrap_or_default();
             let version = paragraphs(&shown).find_map(|package| field(package, "Version"));

@@ -65,13 +65,7 @@ pub fn write(image: &Path, content: &Content) -> Result<()> {
         let name = program.file_name().unwrap_or_default();
         archive.copy(program, &Path::new("bin").join(name))?;
     }
-    let libraries = match content.cross {
-        None => libraries(&programs)?.into_iter().map(|file| (file.clone(), file)).collect(),
-        Some(cross) => {
-            libraries_below(&cross.root, &format!("{}-linux-gnu", cross.arch.machine()), &programs)?
-        }
-    };
-    for (file, place) in libraries {
+    for (file, place) in libraries(content.cross, &programs)? {
         archive.copy(&file, place.strip_prefix("/").unwrap_or(&place))?;
     }
     let bytes = fs::read(&busybox).or_cause(format!("cannot read {}", busybox.display()))?;
@@ -127,11 +121,26 @@ END
 echo "Kernel $(uname -r)"
 "#;
 
-/// The shared libraries and the loader that programs need, as ldd(1) reports them.
+/// What a guest with these programs has from others: busybox, and the libraries.
 ///
 /// # Errors
-/// If there is no ldd.
-pub fn libraries(programs: &[&PathBuf]) -> Result<BTreeSet<PathBuf>> {
+/// If one is missing.
+pub fn works_of_others(binaries: &[PathBuf], cross: Option<&Cross>) -> Result<Vec<PathBuf>> {
+    let busybox = cross.map_or_else(|| BUSYBOX.find(), cross::busybox)?;
+    let libraries = libraries(cross, &binaries.iter().collect::<Vec<_>>())?;
+    Ok([busybox].into_iter().chain(libraries.into_iter().map(|(file, _)| file)).collect())
+}
+
+/// The shared libraries and the loader that programs need: each file, and its place in the guest.
+fn libraries(cross: Option<&Cross>, programs: &[&PathBuf]) -> Result<BTreeSet<(PathBuf, PathBuf)>> {
+    match cross {
+        None => Ok(libraries_here(programs)?.into_iter().map(|file| (file.clone(), file)).collect()),
+        Some(cross) => libraries_below(&cross.root, &format!("{}-linux-gnu", cross.arch.machine()), programs),
+    }
+}
+
+/// The shared libraries and the loader that this machine's programs need, as ldd(1) reports them.
+fn libraries_here(programs: &[&PathBuf]) -> Result<BTreeSet<PathBuf>> {
     let mut libraries = BTreeSet::new();
     for program in programs {
         // For a static program, ldd prints "not a dynamic executable" and fails.
@@ -296,7 +305,7 @@ mod tests {
         };
         assert_eq!(
             names(&mut found.iter().map(|(file, _)| file)),
-            names(&mut libraries(&[&program]).unwrap().iter())
+            names(&mut libraries_here(&[&program]).unwrap().iter())
         );
     }
 

@@ -8,9 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
+use flate2::read::GzDecoder;
 
 use crate::host::folders::cache;
 use crate::host::tools::{DEPMOD, DPKG_DEB, XZ, output};
@@ -474,16 +476,23 @@ pub fn find(arch: Arch, name: &str) -> Result<Kernel> {
             return Err(Error::new(format!("{name} is no kernel for {arch}"))
                 .evidence(match arch {
                     Arch::X86 => "a bzImage has HdrS at byte 0x202, but this file doesn't",
-                    Arch::Arm => "an Image has ARM and the byte 0x64 at byte 0x38, but this file doesn't",
+                    Arch::Arm => {
+                        "an Image, packed with gzip or not, has ARM and the byte 0x64 at byte 0x38, but this file doesn't"
+                    }
                 })
-                .fix("name the image of a kernel that has NVMe and ext4 built in, not a compressed one"));
+                .fix("name the image of a kernel that has NVMe and ext4 built in"));
         }
     }
     Ok(Kernel { name: name.to_owned(), arch, image, modules: None, package: None, sums: BTreeMap::new() })
 }
 
-/// For which architecture a kernel's image is.
+/// For which architecture a kernel's image is. One for arm64 may be packed with gzip, because QEMU unpacks it.
 fn architecture(image: &[u8]) -> Option<Arch> {
+    if image.starts_with(&[0x1f, 0x8b]) {
+        let mut header = [0; 0x40];
+        GzDecoder::new(image).read_exact(&mut header).ok()?;
+        return architecture(&header).filter(|arch| *arch == Arch::Arm);
+    }
     // Documentation/arch/x86/boot.rst and Documentation/arch/arm64/booting.rst: the headers' magic numbers.
     match () {
         () if image.get(0x202..0x206) == Some(b"HdrS") => Some(Arch::X86),
@@ -494,7 +503,11 @@ fn architecture(image: &[u8]) -> Option<Arch> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
 
     use super::*;
     use crate::machine::lock::Archive;
@@ -712,9 +725,13 @@ mod tests {
         assert!(complaint(Arch::Arm).contains("0x38"));
         let mut image = vec![0; 0x210];
         image[0x38..0x3c].copy_from_slice(b"ARM\x64");
-        fs::write(file.path(), image).unwrap();
-        let error = complaint(Arch::X86);
-        assert!(error.contains("is a kernel for arm64, and the guest is x86_64"), "{error}");
-        assert!(error.contains("--arch arm64"), "{error}");
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(&image).unwrap();
+        for image in [image, gzip.finish().unwrap()] {
+            fs::write(file.path(), image).unwrap();
+            let error = complaint(Arch::X86);
+            assert!(error.contains("is a kernel for arm64, and the guest is x86_64"), "{error}");
+            assert!(error.contains("--arch arm64"), "{error}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use common::{Error, OrCause, Result};
 
 use crate::machine::kernels::{MATRIX, Series};
 use crate::machine::vm::Machine;
-use crate::publish::drift::{DATA, Drift};
+use crate::publish::drift::{Drift, data};
 use crate::publish::sync;
 use crate::workbook::Workbook;
 
@@ -19,9 +19,10 @@ use crate::workbook::Workbook;
 /// # Errors
 /// If measuring fails in a guest.
 pub fn run(workbook: &Workbook, names: &[String]) -> Result<ExitCode> {
-    let path = workbook.root.join(DATA);
+    let arch = workbook.arch();
+    let path = workbook.root.join(data(arch));
     let mut drift = match path.exists() {
-        true => Drift::read(&workbook.root)?,
+        true => Drift::read(&workbook.root, arch)?,
         false => Drift { kernels: MATRIX.map(|series| series.name.to_owned()).to_vec(), ..Drift::default() },
     };
     let all = MATRIX.map(|series| series.name.to_owned());
@@ -38,15 +39,15 @@ pub fn run(workbook: &Workbook, names: &[String]) -> Result<ExitCode> {
             cells.try_into().ok()
         };
         let column: Vec<[String; 3]> = text.lines().filter_map(cells).collect();
-        if Series::of(workbook.arch(), name).is_some() {
+        if Series::of(arch, name).is_some() {
             drift.put(name, &column);
             fs::write(&path, drift.text()).or_cause(format!("cannot write {}", path.display()))?;
-            eprint!("{}", sync::write(workbook, false)?);
         } else {
             let mut both = drift.clone();
             both.put(&guest.release, &column);
             print_text(both.tables().trim_end())?;
         }
     }
+    eprint!("{}", sync::write(workbook, false)?);
     Ok(ExitCode::SUCCESS)
 }

@@ -7,10 +7,16 @@ use common::{OrCause, Result};
 
 use crate::machine::kernels::MATRIX;
 use crate::publish::tables::markdown;
+use crate::shared::arch::Arch;
 use crate::shared::measure::RELEASE;
 
-/// The data file, from the top folder.
-pub const DATA: &str = "docs/src/kernels.tsv";
+/// The data file of an architecture, from the top folder.
+pub const fn data(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86 => "docs/src/kernels.tsv",
+        Arch::Arm => "docs/src/kernels-arm64.tsv",
+    }
+}
 
 /// The tables: the first column of the data, and the book's heading.
 const TABLES: [(&str, &str); 5] = [
@@ -46,10 +52,11 @@ impl Drift {
     ///
     /// # Errors
     /// If there is none.
-    pub fn read(root: &Path) -> Result<Self> {
-        let path = root.join(DATA);
+    pub fn read(root: &Path, arch: Arch) -> Result<Self> {
+        let path = root.join(data(arch));
         let text = fs::read_to_string(&path);
-        Ok(Self::parse(&text.or_cause(format!("cannot read {}; write it: cargo lab drift", path.display()))?))
+        let cannot = format!("cannot read {}; write it: cargo lab drift{}", path.display(), arch.option());
+        Ok(Self::parse(&text.or_cause(cannot)?))
     }
 
     /// Parses the output of [`Drift::text`].
@@ -119,7 +126,33 @@ impl Drift {
 /// # Errors
 /// If there is no data.
 pub fn table(root: &Path) -> Result<String> {
-    Drift::read(root).map(|drift| drift.tables())
+    Drift::read(root, Arch::X86).map(|drift| drift.tables())
+}
+
+/// What differs between the architectures: a row for each probe point, and a cell for each kernel on which it differs.
+///
+/// # Errors
+/// If there is no data.
+pub fn differences(root: &Path) -> Result<String> {
+    let [x86, arm] = [Arch::X86, Arch::Arm].map(|arch| Drift::read(root, arch));
+    let (x86, arm) = (x86?, arm?);
+    let head = [vec![String::new()], MATRIX.map(|series| series.name.to_owned()).to_vec()].concat();
+    let mut rows = vec![head];
+    for (of, point, _) in x86.rows.iter().filter(|(of, _, _)| of != RELEASE) {
+        let cell = |drift: &Drift, kernel: &str| {
+            let column = drift.column(kernel).unwrap_or_default();
+            column.into_iter().find(|row| (&row[0], &row[1]) == (of, point)).map(|[_, _, cell]| cell)
+        };
+        let cells = MATRIX.map(|series| match (cell(&x86, series.name), cell(&arm, series.name)) {
+            (Some(x86), Some(arm)) if x86 != arm => format!("{x86}; {arm}"),
+            _ => "same".to_owned(),
+        });
+        if cells.iter().any(|cell| cell != "same") {
+            let name = point.rsplit('/').next().unwrap_or(point);
+            rows.push([&[format!("{of}: `{name}`")], &cells[..]].concat());
+        }
+    }
+    Ok(markdown(rows))
 }
 
 /// A table of the kernels: which ones there are, and what each represents.
@@ -127,7 +160,7 @@ pub fn table(root: &Path) -> Result<String> {
 /// # Errors
 /// If there is no data.
 pub fn kernels_table(root: &Path) -> Result<String> {
-    let drift = Drift::read(root)?;
+    let drift = Drift::read(root, Arch::X86)?;
     let mut rows = vec![["kernel", "measured", "where from", "stands for"].map(str::to_owned).to_vec()];
     for [series, from, stands_for] in KERNELS {
         let column = drift.column(series).unwrap_or_default();

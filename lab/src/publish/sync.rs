@@ -60,6 +60,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     add(docs.join("kernel-moved.md"), "kernels", drift::kernels_table(&workbook.root)?);
     add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
     add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
+    add(docs.join("kernel-moved.md"), "differences", drift::differences(&workbook.root)?);
     add(docs.join("kernel-moved.md"), "arm64", Works::read(&workbook.root)?.table());
     let ways = Ways::read(&workbook.root)?;
     let tables = [

@@ -209,6 +209,9 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         true => vec![driver::trials(), exercises::trials(is_soak), clinic::trials(), plans::trials(is_soak)],
         false => vec![exercises::trials(is_soak), arm::trials()],
     };
+    if Arch::HERE != Arch::Arm && is_here {
+        suites.push(arm::demo());
+    }
     if is_soak && is_here {
         suites.push(mutants::trials());
     }

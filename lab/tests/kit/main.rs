@@ -57,6 +57,8 @@ const QUICK: &[(&str, fn())] = tests![
     another_language_changes_nothing,
     a_relative_folder_for_scratch_files_works,
     the_processor_helps_only_a_guest_of_its_kind,
+    a_broken_hvf_is_reported_and_not_tried_again,
+    a_guest_for_arm64_is_called_as_it_should_be,
     an_old_emulator_gets_a_plain_processor,
     a_broken_kvm_is_reported_and_not_tried_again,
     a_file_that_is_not_as_it_was_made_is_refused,
@@ -128,7 +130,7 @@ impl Fake {
     /// With an emulator that does this after it records how it was called.
     fn new(guest: &str) -> Self {
         let fake = Self { folder: tempfile::tempdir().unwrap() };
-        for name in ["kit stick/kernels", "kit stick/parts", "bin", "tmp", "cache"] {
+        for name in ["kit stick/x86_64", "kit stick/parts", "bin", "tmp", "cache"] {
             fs::create_dir_all(fake.at(name)).unwrap();
         }
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("kit");
@@ -136,10 +138,10 @@ impl Fake {
             fs::copy(sources.join(file), fake.at("kit stick").join(file)).unwrap();
         }
         for (name, text) in [
-            ("kernels/6.12.bzImage", "a kernel"),
-            ("kernels/7.2.bzImage", "another one"),
-            ("kernels/default", "6.12\n"),
-            ("initramfs", "a root"),
+            ("x86_64/vmlinuz-6.12", "a kernel"),
+            ("x86_64/vmlinuz-7.2", "another one"),
+            ("x86_64/default", "6.12\n"),
+            ("x86_64/initramfs", "a root"),
             ("lab.cmd", "another launcher"),
             ("README.md", "how to use it"),
             ("LICENSES.txt", "whose work it is"),
@@ -147,9 +149,7 @@ impl Fake {
         ] {
             fs::write(fake.at("kit stick").join(name), text).unwrap();
         }
-        let sums = "find * -type f ! -name SHA256SUMS | sort | xargs sha256sum >SHA256SUMS";
-        let status = Command::new("sh").args(["-c", sums]).current_dir(fake.at("kit stick")).status();
-        assert!(status.unwrap().success());
+        fake.sum_up();
         for tool in PLAIN {
             let found = ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(tool));
             let found = found.into_iter().find(|path| path.exists()).expect(tool);
@@ -160,10 +160,33 @@ impl Fake {
         fake
     }
 
-    /// Installs an emulator that does this after it records how it was called.
+    /// Adds a guest for arm64, and an emulator for it that does this.
+    fn with_arm(self, guest: &str) -> Self {
+        fs::create_dir_all(self.at("kit stick/arm64")).unwrap();
+        for (name, text) in
+            [("vmlinuz-6.12", "a third kernel"), ("default", "6.12\n"), ("initramfs", "a root for arm64")]
+        {
+            fs::write(self.at("kit stick/arm64").join(name), text).unwrap();
+        }
+        self.sum_up();
+        self.emulator("qemu-system-aarch64", guest);
+        self
+    }
+
+    fn sum_up(&self) {
+        let sums = "find * -type f ! -name SHA256SUMS | sort | xargs sha256sum >SHA256SUMS";
+        let status = Command::new("sh").args(["-c", sums]).current_dir(self.at("kit stick")).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Installs an emulator for x86_64 that does this after it records how it was called.
     fn guest(&self, guest: &str) {
+        self.emulator("qemu-system-x86_64", guest);
+    }
+
+    fn emulator(&self, name: &str, guest: &str) {
         self.program(
-            "qemu-system-x86_64",
+            name,
             &format!(
                 "[ $1 != --version ] || {{ echo 'QEMU emulator version 7.2.22 (Debian 1:7.2)'; exit; }}\n\
                  [ ! -p stderr ] || exec 9>stderr\n\
@@ -171,6 +194,21 @@ impl Fake {
                 self.at("calls").display()
             ),
         );
+    }
+
+    /// Makes the machine look like one of this system and this processor, as uname(1) calls them.
+    fn pretend(&self, system: &str, processor: &str) {
+        self.program(
+            "uname",
+            &format!("case $1 in -s) echo {system} ;; -m) echo {processor} ;; *) echo 1 ;; esac"),
+        );
+        if system == "Darwin" {
+            self.program("sysctl", "echo 8589934592");
+            fs::remove_file(self.at("meminfo")).unwrap();
+            fs::remove_file(self.at("bin/setsid")).unwrap();
+            fs::remove_file(self.at("bin/sha256sum")).unwrap();
+            self.program("shasum", "[ \"$1 $2\" = '-a 256' ] && shift 2 && exec /usr/bin/sha256sum \"$@\"");
+        }
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -282,7 +320,7 @@ fn the_emulator_is_called_as_it_should_be() {
     fake.run(&["--kernel", "7.2"]);
     let called = fake.calls();
     assert!(
-        called.contains("/kernels/7.2.bzImage") && called.contains(" lab.argv=shell lab.term="),
+        called.contains("/x86_64/vmlinuz-7.2") && called.contains(" lab.argv=shell lab.term="),
         "{called}"
     );
     assert!(!called.contains("lab.stderr"), "{called}");
@@ -469,7 +507,7 @@ fn another_language_changes_nothing() {
     let text = german(&fake, &["run", "03", "--io", "write é"]);
     assert!(text.starts_with("out\n") && text.ends_with("--- status 3"), "{text}");
     assert!(fake.calls().contains("lab.argv=run,03,--io,write%20é "), "{}", fake.calls());
-    fs::write(fake.at("kit stick/initramfs"), "a roof").unwrap();
+    fs::write(fake.at("kit stick/x86_64/initramfs"), "a roof").unwrap();
     let text = german(&fake, &["check"]);
     assert!(text.contains("initramfs: FAILED") && text.ends_with("--- status 1"), "{text}");
 }
@@ -498,38 +536,76 @@ fn a_shells_words_are_passed_on() {
     assert_eq!(child.wait_with_output().unwrap().stdout, b"hello\n");
 }
 
+/// What a kit for both architectures does on each kind of laptop, and what a kit without its own guest does.
 fn the_processor_helps_only_a_guest_of_its_kind() {
-    for (system, processor, kvm, expected) in [
-        ("Linux", "x86_64", true, "kvm"),
-        ("Linux", "x86_64", false, "tcg,thread=single"),
-        ("Linux", "aarch64", true, "tcg,thread=single"),
-        ("Darwin", "x86_64", false, "hvf"),
-        ("Darwin", "arm64", false, "tcg,thread=single"),
+    const TCG: &str = "tcg,thread=single";
+    let (x86, arm) = ("max,-erms,-fsrm", "cortex-a76");
+    for (system, processor, kvm, asked, guest, accel, cpu) in [
+        ("Linux", "x86_64", true, "", "x86_64", "kvm", "host"),
+        ("Linux", "x86_64", false, "", "x86_64", TCG, x86),
+        ("Linux", "x86_64", true, "arm64", "arm64", TCG, arm),
+        ("Linux", "aarch64", true, "", "arm64", "kvm", "host"),
+        ("Linux", "aarch64", true, "amd64", "x86_64", TCG, x86),
+        ("Darwin", "x86_64", false, "", "x86_64", "hvf", "host"),
+        ("Darwin", "arm64", false, "", "arm64", "hvf", "host"),
+        ("Darwin", "arm64", false, "x86_64", "x86_64", TCG, x86),
+        ("Linux", "riscv64", true, "", "x86_64", TCG, x86),
     ] {
-        let fake = Fake::new(GUEST);
-        fake.program(
-            "uname",
-            &format!("case $1 in -s) echo {system} ;; -m) echo {processor} ;; *) echo 1 ;; esac"),
-        );
+        let fake = Fake::new(GUEST).with_arm(GUEST);
+        fake.pretend(system, processor);
         if kvm {
             fs::write(fake.at("kvm"), "").unwrap();
         }
-        if system == "Darwin" {
-            fake.program("sysctl", "echo 8589934592");
-            fs::remove_file(fake.at("meminfo")).unwrap();
-            fs::remove_file(fake.at("bin/setsid")).unwrap();
-            fs::remove_file(fake.at("bin/sha256sum")).unwrap();
-            fake.program("shasum", "[ \"$1 $2\" = '-a 256' ] && shift 2 && exec /usr/bin/sha256sum \"$@\"");
-        }
-        let text = fake.run(&["run", "01"]);
+        let arch = format!("--arch={asked}");
+        let arguments = ["run", "01", &arch];
+        let text = fake.run(if asked.is_empty() { &arguments[..2] } else { &arguments });
         assert!(text.ends_with("--- status 3"), "{text}");
+        assert!(text.contains(&format!("Booting Linux 6.12 for {guest} ...")), "{text}");
         let called = fake.calls();
-        let accel = called.lines().skip_while(|word| *word != "-accel").nth(1);
-        assert_eq!(accel, Some(expected), "{system} {processor} {called}");
+        let found = called.lines().skip_while(|word| *word != "-accel").nth(1);
+        assert_eq!(found, Some(accel), "{system} {processor} {called}");
         assert_eq!(called.matches("-accel").count(), 1);
-        let cpu = if expected.starts_with("tcg") { "max,-erms,-fsrm" } else { "host" };
         assert!(called.contains(&format!("-cpu\n{cpu}\n")), "{called}");
+        assert!(called.contains(&format!("/{guest}/initramfs\n")), "{called}");
     }
+    let fake = Fake::new(GUEST);
+    fake.pretend("Darwin", "arm64");
+    let text = fake.run(&["run", "01"]);
+    assert!(text.contains("Booting Linux 6.12 for x86_64 ...") && text.ends_with("--- status 3"), "{text}");
+}
+
+/// HVF has failed on a Mac with a recent processor and an old guest. Then the kit goes on with emulation.
+fn a_broken_hvf_is_reported_and_not_tried_again() {
+    let guest = format!("case $* in *'-accel hvf'*) echo 'hvf: error' >&2; exit 1 ;; esac\n{GUEST}");
+    let fake = Fake::new(GUEST).with_arm(&guest);
+    fake.pretend("Darwin", "arm64");
+    let text = fake.run(&["run", "01"]);
+    assert!(text.contains("hvf does not work on this machine") && text.contains("hvf: error"), "{text}");
+    assert!(text.ends_with("--- status 3"), "{text}");
+    assert_eq!(fake.calls().matches("-accel").count(), 2);
+    let text = fake.run(&["run", "01"]);
+    assert!(!text.contains("hvf") && text.ends_with("--- status 3"), "{text}");
+}
+
+fn a_guest_for_arm64_is_called_as_it_should_be() {
+    let fake = Fake::new(GUEST).with_arm(GUEST);
+    fake.run(&["--arch", "arm64", "run", "03"]);
+    insta::assert_snapshot!("called_arm64", fake.calls());
+    // What to install is for this guest.
+    fs::remove_file(fake.at("bin/qemu-system-aarch64")).unwrap();
+    insta::assert_snapshot!("no_qemu_arm64", fake.run(&["--arch", "arm64", "run", "03"]));
+    fake.program("qemu-system-aarch64", "echo 'QEMU emulator version 6.2.0 (Debian 1:6.2)'");
+    let text = fake.run(&["--arch", "arm64", "run", "03"]);
+    assert!(text.contains("this QEMU is too old") && text.contains("is 6.2; the kit needs 7.2"), "{text}");
+    // A check looks at both guests' files, but boots the one that is asked for.
+    fake.emulator("qemu-system-aarch64", GUEST);
+    let text = fake.run(&["--arch", "arm64", "check"]);
+    assert!(text.contains("for arm64, x86_64;") && text.contains("Linux 6.12 for arm64 was up"), "{text}");
+    fs::write(fake.at("kit stick/x86_64/initramfs"), "a roof").unwrap();
+    let text = fake.run(&["--arch", "arm64", "check"]);
+    assert!(text.contains("x86_64/initramfs: FAILED"), "{text}");
+    let text = fake.run(&["--arch", "arm64", "run", "03"]);
+    assert!(text.ends_with("--- status 3"), "the other guest's files are not needed: {text}");
 }
 
 fn a_broken_kvm_is_reported_and_not_tried_again() {
@@ -559,24 +635,24 @@ fn a_broken_kvm_is_reported_and_not_tried_again() {
 
 fn a_file_that_is_not_as_it_was_made_is_refused() {
     let fake = Fake::new(GUEST);
-    let kernel = fake.at("kit stick/kernels/6.12.bzImage");
+    let kernel = fake.at("kit stick/x86_64/vmlinuz-6.12");
     fs::write(&kernel, "a kernfl").unwrap();
     insta::assert_snapshot!("flipped", fake.run(&["run", "01"]));
     assert_eq!(fake.calls(), "", "nothing was started");
     let text = fake.run(&["run", "01", "--kernel", "7.2"]);
     assert!(text.ends_with("--- status 3"), "another kernel can be used: {text}");
     let text = fake.run(&["check"]);
-    assert!(text.contains("kernels/6.12.bzImage: FAILED") && text.ends_with("--- status 1"), "{text}");
+    assert!(text.contains("x86_64/vmlinuz-6.12: FAILED") && text.ends_with("--- status 1"), "{text}");
     let fake = Fake::new(GUEST);
-    fs::remove_file(fake.at("kit stick/initramfs")).unwrap();
+    fs::remove_file(fake.at("kit stick/x86_64/initramfs")).unwrap();
     let text = fake.run(&["run", "01"]);
     assert!(text.contains("the kit is damaged") && text.contains("initramfs"), "{text}");
     // The file that names the default kernel must match its checksum like the others.
     for (file, content) in
-        [("default", Some("6.13\n")), ("default", Some("")), ("default", None), ("6.12.bzImage", None)]
+        [("default", Some("6.13\n")), ("default", Some("")), ("default", None), ("vmlinuz-6.12", None)]
     {
         let fake = Fake::new(GUEST);
-        let path = fake.at("kit stick/kernels").join(file);
+        let path = fake.at("kit stick/x86_64").join(file);
         content.map_or_else(|| fs::remove_file(&path), |content| fs::write(&path, content)).unwrap();
         for arguments in [&["check"][..], &["run", "01"]] {
             let text = fake.run(arguments);
@@ -594,7 +670,7 @@ fn a_file_that_is_not_as_it_was_made_is_refused() {
         whole.split_inclusive('\n').filter(|line| !line.ends_with(&format!("  {file}\n"))).collect()
     };
     for damaged in
-        [without("initramfs"), without("lab"), whole.replacen(|c: char| c.is_ascii_hexdigit(), "?", 1)]
+        [without("x86_64/initramfs"), without("lab"), whole.replacen(|c: char| c.is_ascii_hexdigit(), "?", 1)]
     {
         fs::write(&sums, damaged).unwrap();
         let text = fake.run(&["check"]);
@@ -691,8 +767,11 @@ fn what_does_not_exist_is_an_error() {
     insta::assert_snapshot!("help", fake.run(&["--help"]));
     for (arguments, words) in [
         (&["swim"][..], "there is no command swim"),
-        (&["--kernel", "4.19"], "this kit has no kernel 4.19\n  evidence: it has 6.12, 7.2"),
+        (&["--kernel", "4.19"], "this kit has no kernel 4.19 for x86_64\n  evidence: it has 6.12, 7.2"),
         (&["--kernel"], "--kernel needs a version"),
+        (&["--arch", "arm64"], "this kit has no guest for arm64\n  evidence: it has x86_64"),
+        (&["--arch", "riscv64"], "this kit has no guest for riscv64"),
+        (&["--arch"], "--arch needs an architecture"),
         (&["run", "42"], "there is no stage or example 42\n  evidence: there are 01 03 bitehist"),
         (&["run", "bitehits", "--", "1"], "there is no stage or example bitehits\n"),
         (&["attach"], "there is no running machine to attach to"),
@@ -719,45 +798,50 @@ fn what_cant_be_written_is_an_error() {
 
 /// Compares the lab, the launcher, and the Windows launcher, which can't run here.
 fn all_three_start_the_same_machine() {
-    let fake = Fake::new(GUEST);
-    let arguments = ["run", "03", "--io", "sync", "--", "--lines", "9"];
-    fake.run(&arguments);
-    let launcher = fake.words();
-    let expected = machine(&launcher);
-    assert!(expected.contains(&"nvme,serial=lab-fs,drive=fs".to_owned()), "{expected:?}");
-
-    let fake = Fake::new("exit 1");
-    let path = std::env::var("PATH").unwrap();
-    let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
-    lab.args(["run", "01", "--accel", "tcg"]).env("TMPDIR", fake.at("tmp"));
-    let output = lab.env("PATH", format!("{}:{path}", fake.at("bin").display())).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("Error: the emulator ended"), "{stderr}");
-    assert_eq!(machine(&fake.words()), expected);
-
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let windows = fs::read_to_string(root.join("kit/lab.cmd")).unwrap();
-    let command = windows.lines().skip_while(|line| !line.starts_with("\"%QEMU%\""));
-    let command: Vec<_> = command.take_while(|line| *line != "rem qemu:end").collect();
-    // Text in quotes has odd indices.
-    let command = command.join("\n").replace(" ^\n", "");
-    let split = command.split('"').enumerate().flat_map(|(nth, part)| match nth % 2 {
-        0 => part.split_whitespace().collect(),
-        _ => vec![part],
-    });
-    let words: Vec<_> = split.skip(1).map(str::to_owned).collect();
-    assert_eq!(machine(&words), expected);
-    // It also has the same disks, and passes its request in the same way.
-    let after = |words: &[String], option: &str| -> Vec<String> {
-        words.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1].clone()).collect()
-    };
-    assert_eq!(after(&words, "-drive"), after(&launcher, "-drive"));
-    let append = after(&launcher, "-append").concat();
-    let (begin, argv) = append.split_once(" lab.argv=").unwrap();
-    assert_eq!(after(&words, "-append"), [format!("{begin} lab.argv=%ARGV% lab.term=xterm,24,80")]);
+    for arch in ["x86_64", "arm64"] {
+        let fake = Fake::new(GUEST).with_arm(GUEST);
+        let arguments = ["--arch", arch, "run", "03", "--io", "sync", "--", "--lines", "9"];
+        fake.run(&arguments);
+        let launcher = fake.words();
+        let expected = machine(&launcher);
+        assert!(expected.contains(&"nvme,serial=lab-fs,drive=fs".to_owned()), "{expected:?}");
+
+        // Without its cross compiler, the lab can't prepare a guest for another architecture.
+        if arch == "x86_64" {
+            let fake = Fake::new("exit 1");
+            let path = std::env::var("PATH").unwrap();
+            let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+            lab.args(["run", "01", "--accel", "tcg"]).env("TMPDIR", fake.at("tmp"));
+            let output = lab.env("PATH", format!("{}:{path}", fake.at("bin").display())).output().unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(stderr.contains("Error: the emulator ended"), "{stderr}");
+            assert_eq!(machine(&fake.words()), expected);
+        }
+
+        let of_arch =
+            windows.split_once(&format!("\n:{arch}\n")).unwrap().1.split_once("\nexit /b").unwrap().0;
+        // Text in quotes has odd indices.
+        let command = of_arch.replace(" ^\n", "");
+        let split = command.split('"').enumerate().flat_map(|(nth, part)| match nth % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        });
+        let words: Vec<_> = split.skip(1).map(str::to_owned).collect();
+        assert_eq!(machine(&words), expected);
+        // It also has the same disks, and passes its request in the same way.
+        let after = |words: &[String], option: &str| -> Vec<String> {
+            words.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1].clone()).collect()
+        };
+        assert_eq!(after(&words, "-drive"), after(&launcher, "-drive"));
+        let append = after(&launcher, "-append").concat();
+        let (begin, argv) = append.split_once(" lab.argv=").unwrap();
+        assert_eq!(after(&words, "-append"), [format!("{begin} lab.argv=%ARGV% lab.term=xterm,24,80")]);
+        assert_eq!(argv.split(' ').next(), Some(&*arguments[2..].join(",")));
+    }
     // The Windows launcher writes a comma for each blank.
     assert!(windows.contains("\nset ARGV=%*\n") && windows.contains("\nset ARGV=%ARGV: =,%\n"));
-    assert_eq!(argv.split(' ').next(), Some(&*arguments.join(" ").replace(' ', ",")));
     let blocks = |c| windows.matches(c).count();
     assert_eq!(blocks('('), blocks(')'));
     assert_eq!(blocks('"') % 2, 0);
@@ -812,15 +896,21 @@ fn the_same_content_gives_the_same_image() {
 /// This must also work from a stick that is mounted without execute permission.
 fn a_kit_is_verified_by_its_own_launcher() {
     for (guest, verdict) in [
-        ("echo 'ready 1' >>status; echo 'exit 0' >>status", "\nEvery stage and example ran on 6.12, 7.2.\n"),
-        (GUEST, "failed: kernel 6.12, kernel 7.2; see their errors above"),
+        (
+            "echo 'ready 1' >>status; echo 'exit 0' >>status",
+            "\nEvery stage and example ran on kernel 6.12 for x86_64, kernel 7.2 for x86_64, kernel 6.12 for arm64.\n",
+        ),
+        (
+            GUEST,
+            "failed: kernel 6.12 for x86_64, kernel 7.2 for x86_64, kernel 6.12 for arm64; see their errors above",
+        ),
     ] {
-        let fake = Fake::new(guest);
+        let fake = Fake::new(guest).with_arm(guest);
         fs::set_permissions(fake.at("kit stick/lab"), fs::Permissions::from_mode(0o644)).unwrap();
         let mut verify = fake.other_command(env!("CARGO_BIN_EXE_lab"));
         verify.args(["bundle", "--verify"]).arg(fake.at("kit stick"));
         let text = fake.finish(&mut verify);
-        assert!(text.contains(verdict) && fake.calls().matches("lab.argv=demo").count() == 2, "{text}");
+        assert!(text.contains(verdict) && fake.calls().matches("lab.argv=demo").count() == 3, "{text}");
         assert_eq!(text.ends_with("--- status 0"), guest != GUEST, "{text}");
     }
 }

@@ -71,14 +71,14 @@ fn kits_are_small_and_made_alike() {
     assert!(windows.split_inclusive('\n').all(|line| line.ends_with("\r\n")), "Windows' ends of lines");
     // Only the largest kernel.
     let largest =
-        MATRIX.iter().max_by_key(|series| size(&KIT.join(format!("kernels/{}.bzImage", series.name))));
+        MATRIX.iter().max_by_key(|series| size(&KIT.join(format!("x86_64/vmlinuz-{}", series.name))));
     let one = without_the_rest(&bundle("room-kit-one", &["--kernels", largest.unwrap().name]));
     assert!(one <= 20_000_000, "{one} bytes with {}", largest.unwrap().name);
 }
 
 fn no_program_of_a_kit_names_a_folder_of_its_maker() {
     let mut zstd = Command::new("zstd");
-    let root = zstd.args(["-dcq", "--long=27"]).arg(KIT.join("initramfs")).output().unwrap();
+    let root = zstd.args(["-dcq", "--long=27"]).arg(KIT.join("x86_64/initramfs")).output().unwrap();
     let root = String::from_utf8_lossy(&root.stdout);
     assert!(root.contains("target/kit/build/stage01_submit_bio_call_time-"), "panics have their places");
     let workbook = Workbook::read().unwrap();
