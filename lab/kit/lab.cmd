@@ -31,13 +31,13 @@ if not exist "%KIT%%ARCH%\vmlinuz-%KERNEL%" (
 set ARGV=%*
 if "%ARGV%"=="" set ARGV=shell
 set ARGV=%ARGV: =,%
-rem qemu:begin 7277721a
+rem qemu:begin 61dcf56c
 rem Written by `cargo lab sync`: change lab/src/machine/qemu.rs.
 goto %ARCH%
 :x86_64
 "%QEMU%" -M q35 -m 1024 -smp 2 -accel tcg,thread=single -cpu max,-erms,-fsrm -nodefaults -no-user-config -display none ^
   -no-reboot -kernel "%KIT%%ARCH%\vmlinuz-%KERNEL%" -initrd "%KIT%%ARCH%\initramfs" ^
-  -append "console=ttyS0 panic=-1 norandmaps no_timer_check 8250.nr_uarts=6 lab.argv=%ARGV% lab.term=xterm,24,80" ^
+  -append "console=ttyS0 panic=-1 norandmaps no_timer_check 8250.nr_uarts=5 lab.argv=%ARGV% lab.term=xterm,24,80" ^
   -chardev null,id=console -serial chardev:console -chardev stdio,id=first,signal=off -serial chardev:first ^
   -chardev null,id=second -serial chardev:second -chardev null,id=status -serial chardev:status ^
   -drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on ^
@@ -50,7 +50,7 @@ exit /b
 :arm64
 "%QEMU%" -M virt -m 1024 -smp 2 -accel tcg,thread=single -cpu cortex-a76 -nodefaults -no-user-config -display none ^
   -no-reboot -kernel "%KIT%%ARCH%\vmlinuz-%KERNEL%" -initrd "%KIT%%ARCH%\initramfs" ^
-  -append "console=ttyAMA0 panic=-1 norandmaps 8250.nr_uarts=6 lab.argv=%ARGV% lab.term=xterm,24,80" ^
+  -append "console=ttyAMA0 panic=-1 norandmaps 8250.nr_uarts=5 lab.argv=%ARGV% lab.term=xterm,24,80" ^
   -chardev null,id=console -serial chardev:console -chardev stdio,id=first,signal=off -device pci-serial,chardev=first ^
   -chardev null,id=second -device pci-serial,chardev=second -chardev null,id=status -device pci-serial,chardev=status ^
   -drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on ^

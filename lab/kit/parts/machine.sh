@@ -12,17 +12,18 @@ terminal() {
 	echo "$(encode "${TERM:-dumb}"),${size% *},${size#* }"
 }
 
-# tell_size CONSOLE FOLDER: sends the size of a console's window to the guest of a machine.
+# tell_size CONSOLE FOLDER: sends the size of a console's window to the guest of a machine, over the port on which the
+# guest sends its stderr: it has no port to spare.
 tell_size() {
 	size=$(stty size <&3 2>/dev/null)
 	case $size in
 	'' | 0*) ;;
 	# Opened for reading, too, so it does not block if the machine is gone.
-	*) { echo "$1 $size" 1<>"$2/sizes"; } 2>/dev/null ;;
+	*) { echo "$1 $size" 1<>"$2/stderr.in"; } 2>/dev/null ;;
 	esac
 }
 
-# qemu:begin aaabf5ad
+# qemu:begin bd33f589
 # Written by `cargo lab sync`: change lab/src/machine/qemu.rs.
 # emulate ACCEL: becomes QEMU, in the folder of the machine's pipes and files.
 emulate() {
@@ -35,11 +36,11 @@ emulate() {
 	x86_64)
 		exec ${session:+setsid} "$qemu" -M q35 -m 1024 "$@" -nodefaults -no-user-config -display none -no-reboot \
 			-kernel "$kit/$arch/vmlinuz-$kernel" -initrd "$kit/$arch/initramfs" \
-			-append "console=ttyS0 panic=-1 norandmaps no_timer_check 8250.nr_uarts=6 $request" \
+			-append "console=ttyS0 panic=-1 norandmaps no_timer_check 8250.nr_uarts=5 $request" \
 			-chardev file,id=console,path=console -serial chardev:console -chardev stdio,id=first,signal=off \
 			-serial chardev:first -chardev pipe,id=second,path=second -serial chardev:second \
-			-chardev file,id=status,path=status -serial chardev:status -chardev pipe,id=sizes,path=sizes \
-			-device pci-serial,chardev=sizes -chardev file,id=stderr,path=stderr -device pci-serial,chardev=stderr \
+			-chardev file,id=status,path=status -serial chardev:status -chardev pipe,id=stderr,path=stderr \
+			-device pci-serial,chardev=stderr \
 			-drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on \
 			-device nvme,serial=lab-fs,drive=fs \
 			-drive if=none,id=raw,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on \
@@ -50,11 +51,11 @@ emulate() {
 	arm64)
 		exec ${session:+setsid} "$qemu" -M virt -m 1024 "$@" -nodefaults -no-user-config -display none -no-reboot \
 			-kernel "$kit/$arch/vmlinuz-$kernel" -initrd "$kit/$arch/initramfs" \
-			-append "console=ttyAMA0 panic=-1 norandmaps 8250.nr_uarts=6 $request" \
+			-append "console=ttyAMA0 panic=-1 norandmaps 8250.nr_uarts=5 $request" \
 			-chardev file,id=console,path=console -serial chardev:console -chardev stdio,id=first,signal=off \
 			-device pci-serial,chardev=first -chardev pipe,id=second,path=second -device pci-serial,chardev=second \
-			-chardev file,id=status,path=status -device pci-serial,chardev=status -chardev pipe,id=sizes,path=sizes \
-			-device pci-serial,chardev=sizes -chardev file,id=stderr,path=stderr -device pci-serial,chardev=stderr \
+			-chardev file,id=status,path=status -device pci-serial,chardev=status -chardev pipe,id=stderr,path=stderr \
+			-device pci-serial,chardev=stderr \
 			-drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on \
 			-device nvme,serial=lab-fs,drive=fs \
 			-drive if=none,id=raw,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on \
@@ -164,7 +165,7 @@ end() {
 boot() {
 	end_helpers
 	rm -f "$tmp"/*
-	mkfifo "$tmp/in" "$tmp/out" "$tmp/second.in" "$tmp/second.out" "$tmp/sizes" "$tmp/stderr" || exit 1
+	mkfifo "$tmp/in" "$tmp/out" "$tmp/second.in" "$tmp/second.out" "$tmp/stderr.in" "$tmp/stderr.out" || exit 1
 	watch_over
 	# From now on, we read these files.
 	: >"$tmp/status"
@@ -182,7 +183,7 @@ boot() {
 	} <"$tmp/out" 2>/dev/null &
 	readers=$!
 	note
-	{ stay && exec cat; } <"$tmp/stderr" >&2 &
+	{ stay && exec cat; } <"$tmp/stderr.out" >&2 &
 	readers="$readers $!"
 	note
 	# After its helpers: if the launcher is killed, only those that are noted are ended with it.

@@ -219,6 +219,9 @@ enum Command {
         /// Measure only this way, by its name in the book
         #[arg(long = "way", value_name = "NAME")]
         ways: Vec<String>,
+        /// The architecture of the kernels: x86_64 or arm64
+        #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
+        arch: Arch,
     },
     /// Record what bpftool, strace and the compiler's tools print about our programs, for the book
     #[command(hide = true)]
@@ -545,14 +548,14 @@ fn run(command: Command) -> Result<ExitCode> {
             signals::take_over()?;
             lab::measure::channels::run(&Workbook::read()?)
         }
-        Command::Ways { kernels, peers, ways } => {
+        Command::Ways { kernels, peers, ways, arch } => {
             signals::take_over()?;
             let which = match (peers, ways) {
                 (true, _) => Which::Peers,
                 (false, ways) if ways.is_empty() => Which::Ours,
                 (false, ways) => Which::Named(ways),
             };
-            lab::measure::ways::run(&Workbook::read()?, &kernels, &which)
+            lab::measure::ways::run(&cross::for_arch(Workbook::read()?, arch, None)?, &kernels, &which)
         }
         Command::Transcripts => {
             signals::take_over()?;

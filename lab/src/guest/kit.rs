@@ -28,11 +28,11 @@ use crate::shared::workload::Workload;
 use crate::workbook::{Program, Workbook};
 
 /// The launcher's ports, in the order of its command line. The kernel's console comes first; on arm64, it is of another
-/// kind, with another name.
-const PORTS: [&str; 5] = if cfg!(target_arch = "aarch64") {
-    ["/dev/ttyS0", "/dev/ttyS1", "/dev/ttyS2", "/dev/ttyS3", "/dev/ttyS4"]
+/// kind, with another name. Debian's kernels for arm64 have no more than four besides (`CONFIG_SERIAL_8250_NR_UARTS`).
+const PORTS: [&str; 4] = if cfg!(target_arch = "aarch64") {
+    ["/dev/ttyS0", "/dev/ttyS1", "/dev/ttyS2", "/dev/ttyS3"]
 } else {
-    ["/dev/ttyS1", "/dev/ttyS2", "/dev/ttyS3", "/dev/ttyS4", "/dev/ttyS5"]
+    ["/dev/ttyS1", "/dev/ttyS2", "/dev/ttyS3", "/dev/ttyS4"]
 };
 /// The first console.
 const FIRST: &str = PORTS[0];
@@ -40,10 +40,11 @@ const FIRST: &str = PORTS[0];
 const SECOND: &str = PORTS[1];
 /// The port on which we report `ready RELEASE`, `exit STATUS`, or `failed WHY` to the launcher.
 const STATUS: &str = PORTS[2];
-/// The port on which the launcher sends `CONSOLE ROWS COLUMNS` when a window has a new size.
-const SIZES: &str = PORTS[3];
 /// Where a program's stderr goes if the launcher wants it separate from stdout.
-const STDERR: &str = PORTS[4];
+const STDERR: &str = PORTS[3];
+/// The port on which the launcher sends `CONSOLE ROWS COLUMNS` when a window has a new size: the other direction of that
+/// port.
+const SIZES: &str = STDERR;
 
 /// Set when the machine is about to end.
 static ENDS: AtomicBool = AtomicBool::new(false);

@@ -9,7 +9,7 @@ const WIDTH: usize = 120;
 
 /// The words of the kernel's command line that only a launcher needs: the number of serial ports, and the request.
 fn append(request: &str) -> String {
-    format!("8250.nr_uarts=6 {request}")
+    format!("8250.nr_uarts=5 {request}")
 }
 
 /// A function for `lab/kit/parts/machine.sh`.
@@ -27,8 +27,7 @@ pub(crate) fn for_sh() -> String {
                 ("first", Port::Stdio),
                 ("second", Port::Pipe("second".as_ref())),
                 ("status", Port::File("status".as_ref())),
-                ("sizes", Port::Pipe("sizes".as_ref())),
-                ("stderr", Port::File("stderr".as_ref())),
+                ("stderr", Port::Pipe("stderr".as_ref())),
             ],
             disks: Disks::Zeros,
             memory: MEMORY,

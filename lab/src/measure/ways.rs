@@ -14,7 +14,7 @@ use crate::machine::kernels::MATRIX;
 use crate::machine::vm::{Accel, Machine, Stream};
 use crate::measure::toolbox;
 use crate::publish::sync;
-use crate::publish::ways::{DATA, HEAD, Ways};
+use crate::publish::ways::{HEAD, Ways, data};
 use crate::shared::ways::{WAYS, Way};
 use crate::workbook::Workbook;
 
@@ -68,9 +68,9 @@ pub fn run(workbook: &Workbook, kernels: &[String], which: &Which) -> Result<Exi
     let peers = ways.iter().any(|way| way.is_peer);
     let ours = binary(workbook)?;
     let tools = if peers { Some(toolbox::image()?) } else { None };
-    let path = workbook.root.join(DATA);
+    let path = workbook.root.join(data(workbook.arch()));
     let old = fs::read_to_string(&path).unwrap_or_default();
-    let mut data = HEAD.to_owned();
+    let mut rows = HEAD.to_owned();
     for series in MATRIX {
         let machine = |accel| -> Result<Machine> {
             let mut machine = Machine { accel, limit: BOOT_LIMIT, ..Machine::new(workbook, series.name)? };
@@ -86,11 +86,11 @@ pub fn run(workbook: &Workbook, kernels: &[String], which: &Which) -> Result<Exi
             let begin = format!("{}\t{}\t", series.name, way.name);
             let from = new.as_ref().filter(|_| which.has(way)).unwrap_or(&old);
             let row = from.lines().find(|line| line.starts_with(&begin));
-            data.extend(row.map(|row| format!("{row}\n")));
+            rows.extend(row.map(|row| format!("{row}\n")));
         }
     }
-    fs::write(&path, data).or_cause(format!("cannot write {}", path.display()))?;
-    let ways = Ways::read(&workbook.root)?;
+    fs::write(&path, rows).or_cause(format!("cannot write {}", path.display()))?;
+    let ways = Ways::read(&workbook.root, workbook.arch())?;
     print_text(format!("{}\n{}", ways.costs(), ways.counts()).trim_end())?;
     eprint!("{}", sync::write(workbook, false)?);
     Ok(ExitCode::SUCCESS)

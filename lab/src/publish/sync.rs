@@ -12,6 +12,7 @@ use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::ways::Ways;
 use crate::publish::works::Works;
 use crate::publish::{channels, drift, record, schedule, types};
+use crate::shared::arch::Arch;
 use crate::workbook::copies;
 use crate::workbook::diff::{self, Reading};
 use crate::workbook::{Example, Program, Stage, Workbook};
@@ -62,7 +63,9 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
     add(docs.join("kernel-moved.md"), "differences", drift::differences(&workbook.root)?);
     add(docs.join("kernel-moved.md"), "arm64", Works::read(&workbook.root)?.table());
-    let ways = Ways::read(&workbook.root)?;
+    let ways = Ways::read(&workbook.root, Arch::X86)?;
+    let on_arm = Ways::read(&workbook.root, Arch::Arm)?;
+    add(docs.join("kernel-moved.md"), "costs", ways.costs_beside(&on_arm));
     let tables = [
         ("costs", ways.costs()),
         ("starts", ways.starts()),

@@ -8,11 +8,17 @@ use common::{OrCause, Result};
 use crate::machine::kernels::{DEFAULT, MATRIX};
 use crate::publish::chart::{self, Line, Mark};
 use crate::publish::tables::{markdown, rounded, thousands};
+use crate::shared::arch::Arch;
 use crate::shared::measure::WRITERS_COUNT;
 use crate::shared::ways::{WAYS, Way, named};
 
-/// The data file, from the top folder.
-pub const DATA: &str = "docs/src/ways.tsv";
+/// The data file of an architecture, from the top folder. That of arm64 has only our own ways.
+pub const fn data(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86 => "docs/src/ways.tsv",
+        Arch::Arm => "docs/src/ways-arm64.tsv",
+    }
+}
 
 /// The first line of the data: guest instructions that a way adds to a direct write; how many ns it takes to start, on
 /// a machine that executes an instruction per ns; what it counts of the writes of four threads, and what it reports as
@@ -66,11 +72,29 @@ impl Ways {
     ///
     /// # Errors
     /// If there is none.
-    pub fn read(root: &Path) -> Result<Self> {
-        let path = root.join(DATA);
-        let data = fs::read_to_string(&path);
-        let data = data.or_cause(format!("cannot read {}; write it: cargo lab ways", path.display()))?;
-        Ok(Self(parse(&data)))
+    pub fn read(root: &Path, arch: Arch) -> Result<Self> {
+        let path = root.join(data(arch));
+        let cannot = format!("cannot read {}; write it: cargo lab ways{}", path.display(), arch.option());
+        Ok(Self(parse(&fs::read_to_string(&path).or_cause(cannot)?)))
+    }
+
+    /// The table of how many instructions each of our ways adds to a write on each architecture.
+    pub fn costs_beside(&self, other: &Self) -> String {
+        let head = ["way"].into_iter().chain(MATRIX.iter().map(|series| series.name));
+        let mut table = vec![head.map(str::to_owned).collect()];
+        for way in WAYS.iter().filter(|way| !way.is_peer) {
+            let cost = |ways: &Self, kernel: &str| {
+                let numbers = ways.find(kernel, way)?.numbers.as_ref()?;
+                Some(rounded(numbers.instructions))
+            };
+            let cells = MATRIX.iter().map(|series| {
+                let [here, there] =
+                    [self, other].map(|ways| cost(ways, series.name).unwrap_or("-".to_owned()));
+                format!("{here}; {there}")
+            });
+            table.push([way.name.to_owned()].into_iter().chain(cells).collect());
+        }
+        markdown(table)
     }
 
     /// The table of how many instructions each way adds to a write.

@@ -189,7 +189,7 @@ impl Fake {
             name,
             &format!(
                 "[ $1 != --version ] || {{ echo 'QEMU emulator version 7.2.22 (Debian 1:7.2)'; exit; }}\n\
-                 [ ! -p stderr ] || exec 9>stderr\n\
+                 [ ! -p stderr.out ] || exec 9>stderr.out\n\
                  for word; do printf '%s\\n' \"$word\"; done >>'{}'\n{guest}",
                 self.at("calls").display()
             ),
@@ -355,7 +355,7 @@ fn output_and_status_come_back_unchanged() {
 /// Sent by `timeout`, by a service manager, or when a Makefile ends.
 fn a_signal_for_the_whole_group_does_not_lose_the_last_words() {
     let fake = Fake::new(
-        "exec 9>stderr; echo 'ready 1' >>status; echo up; head -c 1 >/dev/null; echo report; echo warning >&9\n\
+        "exec 9>stderr.out; echo 'ready 1' >>status; echo up; head -c 1 >/dev/null; echo report; echo warning >&9\n\
          echo 'exit 4' >>status",
     );
     fake.program("head", "exec /usr/bin/head \"$@\"");
@@ -468,7 +468,7 @@ fn bash_prints_nothing_of_its_own() {
 
 fn the_guest_gets_a_windows_size() {
     let fake = Fake::new(
-        "exec 8<>sizes; echo 'ready 1' >>status; timeout 300 head -n 1 <&8; timeout 300 head -n 1 <&8; echo 'exit 0' >>status",
+        "exec 8<>stderr.in; echo 'ready 1' >>status; timeout 300 head -n 1 <&8; timeout 300 head -n 1 <&8; echo 'exit 0' >>status",
     );
     fake.program("timeout", "exec /usr/bin/timeout \"$1\" /usr/bin/\"$2\" \"$3\" \"$4\"");
     let size = Winsize { ws_row: 33, ws_col: 111, ws_xpixel: 0, ws_ypixel: 0 };
