@@ -15,6 +15,9 @@ pub(crate) fn version(release: &str) -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
+/// The error where fentry and fexit programs can't attach.
+pub const NO_FENTRY: &str = "fentry and fexit programs cannot attach on this kernel";
+
 /// Checks that fentry and fexit programs can attach on this architecture and release. On arm64, ftrace cannot call them
 /// directly before Linux 6.4 (commit 2aa6ac03516d): the kernel loads such a program, and then refuses to attach it.
 ///
@@ -24,7 +27,7 @@ pub(crate) fn direct_calls(architecture: &str, release: &str) -> Result<()> {
     if architecture != "aarch64" || version(release) >= (6, 4) {
         return Ok(());
     }
-    Err(Error::new("fentry and fexit programs cannot attach on this kernel")
+    Err(Error::new(NO_FENTRY)
         .evidence(format!("it is Linux {release} on arm64, where they can attach since Linux 6.4"))
         .fix("boot Linux 6.4 or newer, or use a kprobe or a kretprobe instead"))
 }

@@ -15,7 +15,7 @@ pub mod ftrace;
 pub mod heatmap;
 pub mod histogram;
 pub mod interval;
-mod kernel;
+pub mod kernel;
 mod lab;
 pub mod libbpf_log;
 pub mod page;

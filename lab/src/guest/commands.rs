@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
+use common::kernel::NO_FENTRY;
 use common::report::print_text;
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
@@ -14,6 +15,7 @@ use nix::sys::signal::{SigSet, Signal};
 use serde::Serialize;
 
 use crate::guest::{bench, check, clinic, demo, drift, kit, peers, running, toolbox, ways};
+use crate::shared::protocol::NOT_HERE;
 use crate::shared::workload::Workload;
 
 /// What the lab starts in the guest besides the stages themselves.
@@ -153,7 +155,15 @@ impl GuestCommand {
                 Ok(ExitCode::SUCCESS)
             }
             Self::Demo { program } => {
-                program.map_or_else(kit::demo, |name| demo::run(&name)).map(|()| ExitCode::SUCCESS)
+                let Some(name) = program else { return kit::demo().map(|()| ExitCode::SUCCESS) };
+                match demo::run(&name) {
+                    // That is how this kernel is, and the program reports it before it loads anything.
+                    Err(error) if error.to_string().contains(NO_FENTRY) => {
+                        eprintln!("  Not on this kernel: {NO_FENTRY}.");
+                        Ok(NOT_HERE.into())
+                    }
+                    ended => ended.map(|()| ExitCode::SUCCESS),
+                }
             }
             Self::Session { argv } => Ok(exit_code(kit::lead_session(&argv)?).into()),
             Self::Run { program, io, arguments } => {

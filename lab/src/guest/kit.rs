@@ -11,6 +11,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use common::kernel::NO_FENTRY;
 use common::report::print_text;
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
@@ -24,6 +25,7 @@ use crate::guest::system::ENVIRONMENT;
 use crate::shared::command::output;
 use crate::shared::disks::partition_table;
 use crate::shared::kit::{FILE_SYSTEM, WORKBOOK, write_blocks};
+use crate::shared::protocol::NOT_HERE;
 use crate::shared::workload::Workload;
 use crate::workbook::{Program, Workbook};
 
@@ -311,12 +313,14 @@ pub fn argv(name: &str, io: Option<&Workload>, arguments: &[String]) -> Result<V
 /// If one fails.
 pub fn demo() -> Result<()> {
     let workbook = workbook()?;
-    let mut bad = Vec::new();
+    let (mut bad, mut others) = (Vec::new(), 0);
     for stage in workbook.all_stages() {
         print_text(format_args!("\nStage {}: {}", stage.name(), stage.title))?;
         let status = Command::new("guest").args(["demo", &stage.name()]).status();
-        if !status.or_cause("cannot start the demo")?.success() {
-            bad.push(stage.binary());
+        match status.or_cause("cannot start the demo")?.code() {
+            Some(0) => {}
+            Some(code) if code == i32::from(NOT_HERE) => others += 1,
+            _ => bad.push(stage.binary()),
         }
     }
     for example in &workbook.examples {
@@ -327,11 +331,18 @@ pub fn demo() -> Result<()> {
                 bad.push(example.name());
             }
             Ok(lines) => print_text(format_args!("  It printed {lines} lines, and ended well."))?,
+            Err(error) if error.to_string().contains(NO_FENTRY) => {
+                print_text(format_args!("  Not on this kernel: {NO_FENTRY}."))?;
+                others += 1;
+            }
             Err(error) => {
                 eprintln!("Error: {error}");
                 bad.push(example.name());
             }
         }
+    }
+    if others > 0 {
+        print_text(format_args!("\n{others} programs need a newer kernel: ./lab --kernel 6.12"))?;
     }
     if bad.is_empty() {
         print_text("\nTo run one yourself: ./lab run 01")?;

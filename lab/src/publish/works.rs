@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use common::kernel::NO_FENTRY;
 use common::{Error, OrCause, Result};
 
 use crate::learn::demo;
@@ -12,6 +13,7 @@ use crate::learn::list::aligned;
 use crate::machine::kernels::Series;
 use crate::machine::vm::Machine;
 use crate::publish::tables::markdown;
+use crate::shared::protocol::NOT_HERE;
 use crate::workbook::Workbook;
 
 /// The data file, from the top folder.
@@ -42,7 +44,11 @@ pub fn record(workbook: &Workbook) -> Result<()> {
         let mut guest = Machine::new(workbook, kernel)?.boot()?;
         for (program, (_, cells)) in programs.iter().zip(&mut works.programs) {
             let seen = demo::one(&mut guest, *program)?;
-            cells.push(if seen.status == 0 { TRUE.to_owned() } else { cause(&seen.stderr) });
+            cells.push(match seen.status {
+                0 => TRUE.to_owned(),
+                status if status == i32::from(NOT_HERE) => NO_FENTRY.to_owned(),
+                _ => cause(&seen.stderr),
+            });
         }
     }
     let path = workbook.root.join(DATA);

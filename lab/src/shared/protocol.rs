@@ -77,6 +77,9 @@ pub enum FromGuest {
     Failed(String),
 }
 
+/// The exit status of a demo whose program can't run on this kernel.
+pub const NOT_HERE: u8 = 3;
+
 /// How often a guest reports that it is alive.
 pub const ALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 
