@@ -33,10 +33,10 @@ static TURN: Mutex<()> = Mutex::new(());
 
 static TARGET: LazyLock<PathBuf> = LazyLock::new(|| Workbook::read().unwrap().target.join("tmp"));
 
-/// A kit with all kernels and the build kit. `LAB_KIT` names an existing one.
+/// A kit with all kernels of both architectures and the build kit. `LAB_KIT` names an existing one.
 static KIT: LazyLock<PathBuf> = LazyLock::new(|| {
     let there = std::env::var_os("LAB_KIT").map(PathBuf::from);
-    there.unwrap_or_else(|| bundle("room-kit", &["--with-sources"]))
+    there.unwrap_or_else(|| bundle("room-kit", &["--arch", "arm64,x86_64", "--with-sources"]))
 });
 
 fn bundle(name: &str, arguments: &[&str]) -> PathBuf {
@@ -59,11 +59,15 @@ fn must(command: &mut Command) -> String {
 fn kits_are_small_and_made_alike() {
     let _turn = TURN.lock();
     let sums = |kit: &Path| fs::read_to_string(kit.join("SHA256SUMS")).unwrap();
-    let without_the_rest =
-        |kit: &Path| size(kit) - size(&kit.join("book")) - size(&kit.join("build-kit.tar.xz"));
+    let without_the_rest = |kit: &Path| {
+        let rest = ["book", "build-kit.tar.xz", "arm64"].map(|part| size(&kit.join(part)));
+        size(kit) - rest.iter().sum::<u64>()
+    };
     let all = without_the_rest(&KIT);
     assert!(all <= 60_000_000, "{all} bytes with all kernels");
-    let again = sums(&bundle("room-kit-again", &["--with-sources"]));
+    let arm64 = size(&KIT.join("arm64"));
+    assert!(arm64 <= 55_000_000, "{arm64} bytes for arm64");
+    let again = sums(&bundle("room-kit-again", &["--arch", "arm64,x86_64", "--with-sources"]));
     let once = sums(&KIT);
     let other: Vec<_> = again.lines().filter(|line| !once.contains(line)).collect();
     assert!(other.is_empty() && again.len() == once.len(), "not the same bytes: {other:?}");
@@ -94,9 +98,9 @@ fn a_kit_runs_in_an_empty_debian_without_a_network() {
     let _turn = TURN.lock();
     // Only Debian's smallest system and the emulator. We keep it for the next run.
     let system = TARGET.join("room-debian");
-    if !system.join("usr/bin/qemu-system-x86_64").exists() {
+    if !system.join("usr/bin/qemu-system-aarch64").exists() {
         let mut debootstrap = Command::new("debootstrap");
-        debootstrap.args(["--variant=minbase", "--include=qemu-system-x86", "bookworm"]).arg(&system);
+        debootstrap.args(["--variant=minbase", "--include=qemu-system-x86,qemu-system-arm", "bookworm"]).arg(&system);
         must(debootstrap.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"));
     }
     fs::create_dir_all(system.join("mnt/USB stick")).unwrap();
@@ -111,6 +115,13 @@ fn a_kit_runs_in_an_empty_debian_without_a_network() {
         must(&mut command)
     };
     assert!(run(&["check"]).ends_with("All is well: ./lab\n"));
+    assert!(run(&["--arch", "arm64", "check"]).ends_with("All is well: ./lab\n"));
+    for kernel in ["6.12", "7.2"] {
+        let text = run(&["--arch", "arm64", "--kernel", kernel, "demo"]);
+        let workbook = Workbook::read().unwrap();
+        assert_eq!(text.matches("  TRUE: ").count(), workbook.all_stages().count(), "{text}");
+        assert_eq!(text.matches(" and ended well.").count(), workbook.examples.len(), "{text}");
+    }
     for series in MATRIX {
         let text = run(&["--kernel", series.name, "demo"]);
         let workbook = Workbook::read().unwrap();
