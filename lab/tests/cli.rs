@@ -109,6 +109,20 @@ fn a_missing_kernel_is_an_error() {
     insta::assert_snapshot!(text.replace(nowhere.path().to_str().unwrap(), "[cache]"));
 }
 
+/// On a machine without what builds for arm64, and where nobody answers.
+#[test]
+fn what_a_guest_for_arm64_lacks_is_an_error() {
+    let nowhere = tempfile::tempdir().unwrap();
+    let lab = |arguments: &[&str]| {
+        run(Command::new(env!("CARGO_BIN_EXE_lab")).args(arguments).env("XDG_CACHE_HOME", nowhere.path()))
+    };
+    let text = lab(&["build", "--arch", "arm64", "--mirror", "http://127.0.0.1:9"]);
+    assert!(text.contains("Error: the compiler for arm64 can't be fetched\n"), "{text}");
+    assert!(text.contains("127.0.0.1") && text.contains("fix:      is there a network?"), "{text}");
+    let text = lab(&["run", "01", "--arch", "riscv64"]);
+    assert!(text.contains("invalid value 'riscv64'") && text.contains("x86_64, arm64"), "{text}");
+}
+
 /// Runs on a machine without any kernel to boot.
 #[test]
 fn a_programs_help_and_its_refusals_need_no_kernel() {
@@ -375,6 +389,7 @@ fn the_book_explains_every_error_before_the_first_line() {
         "there is no running machine to attach to",
         "somebody is already attached to the machine",
         "--kernel needs a version",
+        "--arch needs an architecture",
         "... takes no arguments",
         "there is no command ...",
         "cannot write what the program printed",

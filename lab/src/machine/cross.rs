@@ -169,10 +169,13 @@ fn make(folder: &Path, arch: Arch, packages: &[String], line: &str, mirror: Opti
     let cannot = || format!("cannot make {}", folder.display());
     let above = folder.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(above).or_cause(cannot())?;
-    let apt = Apt::new(&[Arch::HERE, arch], mirror).map_err(|error| {
-        let fix = format!("name a mirror of Debian: cargo lab build --arch {arch} --mirror URL");
+    let unfetched = |error: Error| {
+        let fix = format!(
+            "is there a network? If so, name a mirror of Debian: cargo lab build --arch {arch} --mirror URL"
+        );
         Error::new(format!("the compiler for {arch} can't be fetched")).evidence(error).fix(fix)
-    })?;
+    };
+    let apt = Apt::new(&[Arch::HERE, arch], mirror).map_err(unfetched)?;
     // Another lab may have made it while we waited for apt.
     if is_complete(folder, line) {
         return Ok(());
@@ -181,7 +184,7 @@ fn make(folder: &Path, arch: Arch, packages: &[String], line: &str, mirror: Opti
     let root = work.path().join("root");
     let (alone, whole): (Vec<_>, Vec<_>) = packages.iter().cloned().partition(|name| name == RUSTC);
     let is_needed = |name: &str, architecture: &str| is_needed(name, architecture, arch);
-    let unpacked = apt.unpack_needed(&SUITES, &whole, &alone, is_needed, &root)?;
+    let unpacked = apt.unpack_needed(&SUITES, &whole, &alone, is_needed, &root).map_err(unfetched)?;
 
     // This machine's loader starts each program with its own libraries. A variable for that would also apply to the
     // programs that rustc starts, such as this machine's compiler.

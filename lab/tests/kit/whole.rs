@@ -100,7 +100,9 @@ fn a_kit_runs_in_an_empty_debian_without_a_network() {
     let system = TARGET.join("room-debian");
     if !system.join("usr/bin/qemu-system-aarch64").exists() {
         let mut debootstrap = Command::new("debootstrap");
-        debootstrap.args(["--variant=minbase", "--include=qemu-system-x86,qemu-system-arm", "bookworm"]).arg(&system);
+        debootstrap
+            .args(["--variant=minbase", "--include=qemu-system-x86,qemu-system-arm", "bookworm"])
+            .arg(&system);
         must(debootstrap.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"));
     }
     fs::create_dir_all(system.join("mnt/USB stick")).unwrap();
