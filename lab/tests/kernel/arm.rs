@@ -14,7 +14,7 @@ use crate::{Timed, arch, boot, check, failed};
 /// What the stages count on kernels with pages of 16 KiB.
 pub fn trials() -> Vec<Trial> {
     const CASES: [&str; 2] =
-        ["stage08_counts_pages_of_the_kernels_size", "stage01_prints_each_direct_write_once"];
+        ["stages_08_and_09_count_pages_of_the_kernels_size", "stage01_prints_each_direct_write_once"];
     let trial = |kernel: &'static str| {
         let name = format!("{kernel}::stages_are_right_with_large_pages");
         let timed = name.clone();

@@ -21,7 +21,7 @@ pub const CASES: &[Case] = cases![
     stage08_counts_what_each_workload_does,
     stage08_counts_exactly_with_four_readers,
     stage08_prints_a_line_for_each_call,
-    stage08_counts_pages_of_the_kernels_size,
+    stages_08_and_09_count_pages_of_the_kernels_size,
     nothing_was_read_before_the_first_read,
     stage09_counts_a_command,
     stage09_counts_one_process_with_its_threads,
@@ -54,7 +54,7 @@ pub fn files() {
 }
 
 /// A kernel for arm64 may have pages of 16 KiB.
-fn stage08_counts_pages_of_the_kernels_size() {
+fn stages_08_and_09_count_pages_of_the_kernels_size() {
     with_ext4();
     let page = rustix::param::page_size();
     let whole = format!("read /mnt/pages --count 64 --size {page}");
@@ -66,6 +66,13 @@ fn stage08_counts_pages_of_the_kernels_size() {
     // Two reads for each page.
     let (warm, _) = watch_exact("stage08", &format!("read /mnt/pages --count 128 --size {}", page / 2));
     assert_eq!(page_cache(&warm).unwrap(), [128, 128, 0, 0], "{}", warm.stdout);
+    // Stage 09, which starts the reader itself.
+    evict("/mnt/pages").unwrap();
+    for (pages, truth) in [(64, [64, 0, 64, 0]), (32, [32, 32, 0, 0])] {
+        let command = format!("stage09 -- io read /mnt/pages --count {pages} --size {page}");
+        let seen = Running::start(&command.split(' ').collect::<Vec<_>>()).unwrap().wait().unwrap();
+        assert_eq!(page_cache(&seen).unwrap(), truth, "{}", seen.stdout);
+    }
 }
 
 /// How much of the file is in the page cache at the start.
