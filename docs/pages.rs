@@ -3,76 +3,98 @@
 use serde_json::{Value, json};
 
 /// How many lines fit a window of 1280 x 720 in letters that can be read from the last row, and how many columns.
+/// `LONG` in `docs/present/view.ts` is the same number: an item of more lines is folded.
 const ROWS: usize = 22;
 const COLUMNS: usize = 100;
-/// The view folds unchanged lines that are further than this from a change (`docs/present/view.ts`).
+const TAB: usize = 4;
+/// The view folds unchanged lines that are further than this from a change.
 const CONTEXT: usize = 3;
 
 /// A step with code as one step, or as few as it takes. A page begins at a line that is
 /// indented as little as possible, and after an empty line if there is one.
 pub fn of(step: Value) -> Vec<Value> {
-    let lines = step["lines"].as_array().map_or(&[][..], Vec::as_slice);
-    let cut = cut(lines);
+    let values = step["lines"].as_array().map_or(&[][..], Vec::as_slice);
+    let lines: Vec<_> = values.iter().map(Line::of).collect();
+    let cut = cut(&lines);
     let pages = cut.len() - 1;
     if pages == 1 {
         return vec![step];
     }
     let page = |(nth, page): (usize, &[usize])| {
         let mut step = step.clone();
-        step["lines"] = json!(lines[page[0]..page[1]]);
+        step["lines"] = json!(values[page[0]..page[1]]);
         step["of"] = json!(format!("{} of {pages}", nth + 1));
         step
     };
     cut.windows(2).enumerate().map(page).collect()
 }
 
-/// How many rows the view shows for each line. A fold of unchanged lines has one.
-fn rows(lines: &[Value]) -> Vec<usize> {
-    let is_changed = |line: &Value| line[0] != "same";
-    let is_whole = lines.len() <= ROWS || !lines.iter().any(is_changed);
+/// What counts of a line.
+struct Line {
+    is_changed: bool,
+    /// How many rows it takes when it wraps.
+    rows: usize,
+    /// How many columns it is indented; `None` if it is empty.
+    indent: Option<usize>,
+}
+
+impl Line {
+    fn of(line: &Value) -> Self {
+        let columns = |text: &str| text.chars().map(|c| if c == '\t' { TAB } else { 1 }).sum::<usize>();
+        let pieces = line[1].as_array().into_iter().flatten();
+        let text: String = pieces.filter_map(|piece| piece[1].as_str()).collect();
+        let bare = text.trim_start();
+        Self {
+            is_changed: line[0] != "same",
+            rows: columns(&text).div_ceil(COLUMNS).max(1),
+            indent: (!bare.is_empty()).then(|| columns(&text[..text.len() - bare.len()])),
+        }
+    }
+}
+
+/// How many rows the view shows of these lines. A fold of unchanged lines has one.
+fn rows(lines: &[Line]) -> usize {
+    if lines.len() <= ROWS || !lines.iter().any(|line| line.is_changed) {
+        return lines.iter().map(|line| line.rows).sum();
+    }
     let is_near = |nth: usize| {
         let end = lines.len().min(nth + CONTEXT + 1);
-        lines[nth.saturating_sub(CONTEXT)..end].iter().any(is_changed)
+        lines[nth.saturating_sub(CONTEXT)..end].iter().any(|line| line.is_changed)
     };
-    let shown: Vec<_> = (0..lines.len()).map(|nth| is_whole || is_near(nth)).collect();
-    let row = |nth: usize| match shown[nth] {
-        true => text(&lines[nth]).len().div_ceil(COLUMNS).max(1),
-        false => usize::from(nth == 0 || shown[nth - 1]),
+    let row = |nth: usize| match is_near(nth) {
+        true => lines[nth].rows,
+        false => usize::from(nth == 0 || is_near(nth - 1)),
     };
-    (0..lines.len()).map(row).collect()
+    (0..lines.len()).map(row).sum()
 }
 
 /// Where the pages begin, and where the last one ends.
-fn cut(lines: &[Value]) -> Vec<usize> {
-    let rows = rows(lines);
-    let count = |from: usize, to: usize| rows[from..to].iter().sum::<usize>();
+fn cut(lines: &[Line]) -> Vec<usize> {
     // How deep a line is inside the code; after an empty line is the best place of its depth.
-    let depth = |nth: usize| match text(&lines[nth]) {
-        text if text.trim().is_empty() => usize::MAX,
-        line => {
-            2 * (line.len() - line.trim_start().len()) + usize::from(!text(&lines[nth - 1]).trim().is_empty())
-        }
+    let depth = |nth: usize| match lines[nth].indent {
+        None => usize::MAX,
+        Some(indent) => 2 * indent + usize::from(lines[nth - 1].indent.is_some()),
     };
     let mut cut = vec![0];
     let mut begin = 0;
-    while count(begin, lines.len()) > ROWS {
-        let rest = count(begin, lines.len());
+    while rows(&lines[begin..]) > ROWS {
+        let rest = rows(&lines[begin..]);
         let pages = rest.div_ceil(ROWS);
-        // What comes after must fit the other pages.
-        let least = rest - (pages - 1) * ROWS;
-        let ends = begin + 1..lines.len();
-        let fits = ends.filter(|end| (least.max(ROWS / 2)..=ROWS).contains(&count(begin, *end)));
-        let best = fits.min_by_key(|end| (depth(*end), count(begin, *end).abs_diff(rest / pages)));
-        begin = best.unwrap_or(begin + ROWS);
+        let fits = || (begin + 1..lines.len()).filter(|end| rows(&lines[begin..*end]) <= ROWS);
+        // A page is not much emptier than it must be, and what comes after it fits the other pages.
+        let is_good =
+            |end: &usize| rows(&lines[begin..*end]) >= ROWS / 2 && rows(&lines[*end..]) <= (pages - 1) * ROWS;
+        let good = fits().filter(is_good);
+        let best = good.min_by_key(|end| (depth(*end), rows(&lines[begin..*end]).abs_diff(rest / pages)));
+        // A single line may be higher than the window.
+        begin = best.or_else(|| fits().next_back()).unwrap_or(begin + 1);
         cut.push(begin);
+        if begin >= lines.len() {
+            return cut;
+        }
     }
     cut.push(lines.len());
     cut
-}
-
-fn text(line: &Value) -> String {
-    let pieces = line[1].as_array().into_iter().flatten();
-    pieces.filter_map(|piece| piece[1].as_str()).collect()
 }
 
 #[cfg(test)]
@@ -103,5 +125,25 @@ mod tests {
     fn folded_lines_take_one_row() {
         let lines = (0..100).map(|nth| (if nth == 50 { "new" } else { "same" }, nth.to_string()));
         assert_eq!(of(step(lines)).len(), 1);
+    }
+
+    #[test]
+    fn long_lines_count_as_often_as_they_wrap() {
+        let lengths = |pages: Vec<Value>| -> Vec<usize> {
+            pages.iter().map(|page| page["lines"].as_array().unwrap().len()).collect()
+        };
+        let long = (0..15).map(|nth| ("same", "x".repeat(if nth == 0 { 190 } else { 250 })));
+        assert_eq!(lengths(of(step(long))), [7, 4, 4]);
+        let endless = [("new", "x".repeat(5_000)), ("new", "y".to_owned())];
+        assert_eq!(lengths(of(step(endless.into_iter()))), [1, 1]);
+    }
+
+    #[test]
+    fn unchanged_lines_alone_are_not_folded() {
+        let lines = (0..60).map(|nth| (if nth < 20 { "new" } else { "same" }, nth.to_string()));
+        for page in of(step(lines)) {
+            let lines: Vec<_> = page["lines"].as_array().unwrap().iter().map(Line::of).collect();
+            assert!(rows(&lines) <= ROWS, "{page}");
+        }
     }
 }

@@ -129,7 +129,7 @@ fn checkpoint(plans: &[plan::Plan], exercise: &Exercise<'_>, solution: &[Value])
         format!(
             "- in the plan of {} minutes: {}",
             plan.minutes,
-            plain(&schedule::skipped(plan, slot)).trim_end()
+            plain(&schedule::saved(plan, &slot.skip)).trim_end()
         )
     });
     let show = first.commands.join(", then ");
@@ -246,7 +246,7 @@ fn of_stage(
     // A tool is not compared with another stage.
     let is_tool = workbook.tools.iter().any(|tool| tool.number == stage.number);
     let section = if is_tool { "The idea" } else { "The change" };
-    let change = paragraphs(&explanation(&directives::section_of(stage, section)?));
+    let explanation = paragraphs(&explanation(&directives::section_of(stage, section)?));
     // In the first stage, everything is the lesson.
     let rest = if stage.parent.is_some() { "bookkeeping" } else { "lesson" };
     let parts = [(&lesson, "lesson"), (&bookkeeping, rest)];
@@ -255,9 +255,12 @@ fn of_stage(
     // Comments are not part of the lesson.
     let changed: Vec<_> = changed.filter(|(_, item, _)| item.is_changed_code()).collect();
     let items: Vec<_> = changed.iter().map(|(_, item, _)| *item).collect();
-    let said = about(&items, &change);
-    let changes: Vec<_> =
-        changed.iter().zip(&said).flat_map(|((file, item, part), say)| code(file, item, part, say)).collect();
+    let said = about(&items, &explanation);
+    let changes: Vec<_> = changed
+        .iter()
+        .zip(&said)
+        .flat_map(|((file, item, part), say)| change(file, item, part, say))
+        .collect();
     let items = files.iter().flat_map(|file| &file.items);
     let kept = items.filter(|item| !item.is_changed()).map(|item| item.name.as_str());
     let notes = directives::notes_of(stage)?;
@@ -530,13 +533,20 @@ fn of_item(file: &FileDiff, item: &Item, part: &str, say: &str) -> Value {
         json!([kind, line.pieces])
     };
     let lines: Vec<_> = item.lines.iter().map(line).collect();
-    // The case of the clinic that the page names for this item.
-    let case = say
-        .split_once("case ")
-        .and_then(|(_, rest)| rest.get(..2))
-        .filter(|number| number.parse::<u32>().is_ok());
     json!({
         "kind": "code", "file": file.name, "item": item.name, "part": part, "lines": lines, "say": say, "ask": [],
-        "case": case.map(|number| format!("case-{number}")),
     })
+}
+
+/// A change of a stage, with what its page says about it.
+fn change(file: &FileDiff, item: &Item, part: &str, say: &str) -> Vec<Value> {
+    let mut shown = of_item(file, item, part, say);
+    shown["case"] = case_in(say).into();
+    pages::of(shown)
+}
+
+/// The part with the case of the clinic that a text names, such as `case 01`.
+fn case_in(text: &str) -> Option<String> {
+    let mut after = text.split("case ").skip(1).filter_map(|rest| rest.get(..2));
+    after.find(|number| number.parse::<u32>().is_ok()).map(|number| format!("case-{number}"))
 }

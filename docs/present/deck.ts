@@ -62,21 +62,27 @@ let other: Window | null = isPresenter ? window.opener : null;
 let moved = 0;
 
 function tell(): void {
-  other?.postMessage({ deck: address(part, step), moved }, "*");
+  const { clock, toggled } = timed();
+  other?.postMessage({ deck: address(part, step), moved, left, toggled, clock: clock.save() }, "*");
 }
 
-// The latest move counts in both windows, so a message that comes late moves nobody back.
+// The latest move counts in both windows, and so does the latest start or stop of a clock. A message that comes late
+// changes nothing, and is answered.
 addEventListener("message", ({ data: said, source }) => {
   if (typeof said?.deck !== "string" || typeof said.moved !== "number") return;
   other = source as Window;
   if (said.moved > moved) {
     moved = said.moved;
     arrive(...named(said.deck));
-  } else if (said.moved < moved) tell();
-  if (typeof said.timer === "string" && said.deck === address(part, step)) {
-    timer().restore(said.timer);
-    tick();
+    left = said.left;
+    show();
   }
+  const ours = timed();
+  if (said.moved === moved && said.toggled > ours.toggled) {
+    ours.clock.restore(said.clock);
+    ours.toggled = said.toggled;
+    tick();
+  } else if (said.moved < moved || said.toggled < ours.toggled) tell();
 });
 
 /** To the case that a step names, and back to the step. */
@@ -92,19 +98,21 @@ function open(): void {
   other = window.open(location.href, "presenter", "popup,width=1100,height=800");
 }
 
-// The clock of each exercise and each break, which goes on while another step is shown.
-const timers = new Map<Step | undefined, Clock>();
+// The clock of each exercise and each break, which goes on while another step is shown, and when it was last started,
+// stopped or reset: milliseconds since 1970, 0 for never.
+const timers = new Map<Step | undefined, { clock: Clock; toggled: number }>();
 
-function timer(): Clock {
-  const found = timers.get(now()) ?? new Clock();
+function timed(): { clock: Clock; toggled: number } {
+  const found = timers.get(now()) ?? { clock: new Clock(), toggled: 0 };
   timers.set(now(), found);
   return found;
 }
 
-/** Starts or stops the clock, here and in the other window. */
-function time(): void {
-  timer().toggle();
-  other?.postMessage({ deck: address(part, step), moved, timer: timer().save() }, "*");
+/** Changes the clock, here and in the other window. */
+function time(change: (clock: Clock) => void): void {
+  change(timed().clock);
+  timed().toggled = performance.timeOrigin + performance.now();
+  tell();
   tick();
 }
 
@@ -112,9 +120,9 @@ function tick(): void {
   const at = now();
   const shown = document.getElementById("timer");
   if (!shown || !at || !("minutes" in at)) return;
-  const left = at.minutes * 60_000 - timer().elapsed;
+  const left = at.minutes * 60_000 - timed().clock.elapsed;
   shown.textContent = minutes(left);
-  shown.classList.toggle("runs", timer().runs);
+  shown.classList.toggle("runs", timed().clock.runs);
   shown.classList.toggle("over", left < 0);
 }
 
@@ -152,7 +160,7 @@ function show(): void {
   byId("view").className = `at-${at?.kind ?? "title"}`;
   tick();
   fit();
-  if (isPresenter) presenter(part, step, parts);
+  if (isPresenter) presenter(part, step, parts, left && named(left)[0]);
   const first = document.querySelector("main :is(.mark, .new, .gone)");
   window.scrollTo(0, 0);
   if (first && first.getBoundingClientRect().bottom > innerHeight) first.scrollIntoView({ block: "center" });
@@ -238,7 +246,8 @@ const keys: Record<string, () => void> = {
     all = !all;
     show();
   },
-  t: time,
+  t: () => time((clock) => clock.toggle()),
+  r: () => time((clock) => clock.reset()),
   c: visitCase,
   p: open,
   "+": () => enlarge(1.1),

@@ -1,4 +1,4 @@
-// npm run build made this from b2f6b29a
+// npm run build made this from 3c4abd4c
 "use strict";
 (() => {
   // data.ts
@@ -77,7 +77,7 @@
   }
 
   // view.ts
-  var LONG = 24;
+  var LONG = 22;
   var CONTEXT = 3;
   var place = (step2) => [step2.file, ...["lesson", "run"].includes(step2.part) ? [] : [step2.part], ...step2.of ? [step2.of] : []].join(", ");
   function nameOf(step2) {
@@ -208,12 +208,12 @@
   var CLOCK = "present-clock";
   var PLAN = "present-plan";
   var slot = "";
-  function presenter(part2, step2, parts2) {
+  function presenter(part2, step2, parts2, from) {
     const at = part2.steps[step2 - 1];
     if (at?.kind === "exercise" || at?.kind === "text") slot = at.id;
     else if (at?.kind !== "case" && !part2.id.startsWith("case-")) slot = part2.id;
     const following = part2.steps[step2];
-    const after = parts2[parts2.indexOf(part2) + 1];
+    const after = from || parts2[parts2.indexOf(part2) + 1];
     const inPart = following?.kind === "picture" ? following.caption : following && nameOf(following);
     const next2 = inPart ?? (after ? `${after.name} ${after.title}` : "the end");
     const asked = (at?.ask ?? []).map(
@@ -314,7 +314,8 @@
   var other = isPresenter ? window.opener : null;
   var moved = 0;
   function tell() {
-    other?.postMessage({ deck: address(part, step), moved }, "*");
+    const { clock: clock2, toggled } = timed();
+    other?.postMessage({ deck: address(part, step), moved, left, toggled, clock: clock2.save() }, "*");
   }
   addEventListener("message", ({ data: said, source }) => {
     if (typeof said?.deck !== "string" || typeof said.moved !== "number") return;
@@ -322,11 +323,15 @@
     if (said.moved > moved) {
       moved = said.moved;
       arrive(...named(said.deck));
-    } else if (said.moved < moved) tell();
-    if (typeof said.timer === "string" && said.deck === address(part, step)) {
-      timer().restore(said.timer);
-      tick2();
+      left = said.left;
+      show();
     }
+    const ours = timed();
+    if (said.moved === moved && said.toggled > ours.toggled) {
+      ours.clock.restore(said.clock);
+      ours.toggled = said.toggled;
+      tick2();
+    } else if (said.moved < moved || said.toggled < ours.toggled) tell();
   });
   function visitCase() {
     const at = now();
@@ -339,23 +344,24 @@
     other = window.open(location.href, "presenter", "popup,width=1100,height=800");
   }
   var timers = /* @__PURE__ */ new Map();
-  function timer() {
-    const found = timers.get(now()) ?? new Clock();
+  function timed() {
+    const found = timers.get(now()) ?? { clock: new Clock(), toggled: 0 };
     timers.set(now(), found);
     return found;
   }
-  function time() {
-    timer().toggle();
-    other?.postMessage({ deck: address(part, step), moved, timer: timer().save() }, "*");
+  function time(change) {
+    change(timed().clock);
+    timed().toggled = performance.timeOrigin + performance.now();
+    tell();
     tick2();
   }
   function tick2() {
     const at = now();
     const shown = document.getElementById("timer");
     if (!shown || !at || !("minutes" in at)) return;
-    const left2 = at.minutes * 6e4 - timer().elapsed;
+    const left2 = at.minutes * 6e4 - timed().clock.elapsed;
     shown.textContent = minutes(left2);
-    shown.classList.toggle("runs", timer().runs);
+    shown.classList.toggle("runs", timed().clock.runs);
     shown.classList.toggle("over", left2 < 0);
   }
   setInterval(tick2, 250);
@@ -389,7 +395,7 @@
     byId("view").className = `at-${at?.kind ?? "title"}`;
     tick2();
     fit();
-    if (isPresenter) presenter(part, step, parts);
+    if (isPresenter) presenter(part, step, parts, left && named(left)[0]);
     const first2 = document.querySelector("main :is(.mark, .new, .gone)");
     window.scrollTo(0, 0);
     if (first2 && first2.getBoundingClientRect().bottom > innerHeight) first2.scrollIntoView({ block: "center" });
@@ -462,7 +468,8 @@
       all = !all;
       show();
     },
-    t: time,
+    t: () => time((clock2) => clock2.toggle()),
+    r: () => time((clock2) => clock2.reset()),
     c: visitCase,
     p: open,
     "+": () => enlarge(1.1),

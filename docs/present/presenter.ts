@@ -12,14 +12,14 @@ const CLOCK = "present-clock";
 const PLAN = "present-plan";
 let slot = "";
 
-/** Shows the notes of a step. */
-export function presenter(part: Part, step: number, parts: Part[]): void {
+/** Shows the notes of a step. A case that a stage led to ends in that stage. */
+export function presenter(part: Part, step: number, parts: Part[], from?: Part | ""): void {
   const at: Step | undefined = part.steps[step - 1];
   // A case takes a minute of the stage that leads to it.
   if (at?.kind === "exercise" || at?.kind === "text") slot = at.id;
   else if (at?.kind !== "case" && !part.id.startsWith("case-")) slot = part.id;
   const following = part.steps[step];
-  const after = parts[parts.indexOf(part) + 1];
+  const after = from || parts[parts.indexOf(part) + 1];
   const inPart = following?.kind === "picture" ? following.caption : following && nameOf(following);
   const next = inPart ?? (after ? `${after.name} ${after.title}` : "the end");
   const asked = (at?.ask ?? []).map(({ question, answer }) =>

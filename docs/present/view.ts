@@ -15,7 +15,7 @@ import {
 } from "./data";
 
 // An item of more lines is folded: unchanged lines are shown only if they are so near a change.
-const LONG = 24;
+const LONG = 22;
 const CONTEXT = 3;
 
 const place = (step: Code) =>

@@ -9,13 +9,14 @@ if "%ARCH%"=="" if "%PROCESSOR_ARCHITECTURE%"=="ARM64" if exist "%KIT%arm64" set
 if "%ARCH%"=="" set ARCH=x86_64
 if not exist "%KIT%%ARCH%\default" (
   echo Error: this kit has no guest for %ARCH%
-  echo   fix: choose another architecture first: set ARCH=arm64
+  echo   fix: set ARCH=x86_64 or set ARCH=arm64, whichever of these is a folder of the kit:
+  dir /b /ad "%KIT%"
   exit /b 1
 )
 set /p DEFAULT=<"%KIT%%ARCH%\default"
 if "%KERNEL%"=="" set KERNEL=%DEFAULT%
 set PROGRAM=qemu-system-x86_64.exe
-if "%ARCH%"=="arm64" set PROGRAM=qemu-system-aarch64.exe
+if /i "%ARCH%"=="arm64" set PROGRAM=qemu-system-aarch64.exe
 set QEMU=%PROGRAM%
 where /q %PROGRAM% || set QEMU=%ProgramFiles%\qemu\%PROGRAM%
 where /q %PROGRAM% || if not exist "%QEMU%" (

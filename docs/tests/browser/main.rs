@@ -531,7 +531,22 @@ fn the_presenters_window_stays_in_step() {
         assert_eq!(shown[..3], ["After 4 min:", "After 8 min:", "After 11 min:"]);
         assert!(shown.iter().any(|line| line == "bpf_map_delete_elem(&start_map, &key);"), "{shown:?}");
         assert_eq!(other.eval("document.getElementById('standing').textContent"), "Choose your plan.");
+        // One clock in both windows, which survives a reload, and a look at another step.
+        other.press("t");
     });
+    let runs = "document.querySelector('#timer')?.className === 'timer runs'";
+    browser.until(runs);
+    browser.press("ArrowRight");
+    browser.press("ArrowLeft");
+    browser.until(runs);
+    browser.in_other_window(|other| {
+        other.loading(|other| _ = other.call("Page.reload", json!({})));
+        other.until(runs);
+        other.press("t");
+    });
+    browser.until("document.querySelector('#timer')?.className === 'timer'");
+    browser.press("r");
+    browser.in_other_window(|other| other.until("document.querySelector('#timer')?.textContent === '15:00'"));
     // A message that comes late, after a move in this window, moves nobody back.
     browser
         .eval("{ window.visited = []; addEventListener('hashchange', () => visited.push(location.hash)); }");

@@ -30,8 +30,8 @@ choose_arch() {
 	esac
 	# QEMU's words, the packages that have it, and the oldest one with which we tested the kit.
 	case $arch in
-	arm64) machine=aarch64 debian=arm fedora=aarch64-core distro=aarch64 need_qemu=7.2 ;;
-	*) machine=x86_64 debian=x86 fedora=x86-core distro=x86 need_qemu=5.2 ;;
+	arm64) emulated=aarch64 debian=arm fedora=aarch64-core distro=aarch64 need_qemu=7.2 ;;
+	*) emulated=x86_64 debian=x86 fedora=x86-core distro=x86 need_qemu=5.2 ;;
 	esac
 	install_qemu="install it, and look again with ./lab check:
 Debian, Ubuntu  sudo apt install qemu-system-$debian
@@ -44,8 +44,8 @@ Windows         winget install SoftwareFreedomConservancy.QEMU, then lab.cmd"
 is_older() { [ $((${1%.*} * 1000 + ${1#*.})) -lt $((${2%.*} * 1000 + ${2#*.})) ]; }
 
 find_qemu() {
-	qemu=$(command -v qemu-system-$machine) ||
-		fail "QEMU, which emulates the guest's machine, is missing" "qemu-system-$machine is not in PATH: $PATH" "$install_qemu"
+	qemu=$(command -v qemu-system-$emulated) ||
+		fail "QEMU, which emulates the guest's machine, is missing" "qemu-system-$emulated is not in PATH: $PATH" "$install_qemu"
 	said=$("$qemu" --version 2>&1)
 	version=$(printf '%s\n' "$said" | sed -n 's/.*version \([0-9]*\.[0-9]*\).*/\1/p;q')
 	[ -n "$version" ] || fail "QEMU does not run" "$qemu --version prints: $said" "$install_qemu"
@@ -102,7 +102,7 @@ whole() {
 # Checks the kernel that we want to boot, and the files that it needs.
 look_for_kernel() {
 	whole "$arch/default" "$arch/initramfs" parts/look.sh parts/machine.sh parts/programs
-	grep -qF "  $arch/vmlinuz-$kernel" "$kit/SHA256SUMS" ||
+	grep -q "  $arch/vmlinuz-$kernel\$" "$kit/SHA256SUMS" ||
 		fail "this kit has no kernel $kernel for $arch" "it has $(kernels)" 'name one of these'
 	whole "$arch/vmlinuz-$kernel"
 }

@@ -96,6 +96,7 @@ end_helpers() {
 	{ kill -9 $ids; wait $ids; } 2>/dev/null
 }
 kill_machine() {
+	[ -n "$tmp" ] || return
 	# If the machine was only just started, its process is not noted yet. Then whoever notes it ends it.
 	echo 2>/dev/null >"$tmp/unwanted"
 	[ -e "$tmp/ended" ] || ! pid=$(cat "$tmp/pid" 2>/dev/null) || kill -9 "$pid" 2>/dev/null

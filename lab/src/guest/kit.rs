@@ -342,7 +342,9 @@ pub fn demo() -> Result<()> {
         }
     }
     if others > 0 {
-        print_text(format_args!("\n{others} programs need a newer kernel: ./lab --kernel 6.12"))?;
+        print_text(format_args!(
+            "\n{others} programs can't run on this kernel. ./lab --help lists the kernels of this kit."
+        ))?;
     }
     if bad.is_empty() {
         print_text("\nTo run one yourself: ./lab run 01")?;

@@ -202,7 +202,7 @@ pub fn verify(folder: &Path) -> Result<ExitCode> {
             .evidence(format!("failed: {}; see their errors above", bad.join(", ")))
             .fix("make it again: make bundle"));
     }
-    print_text(format_args!("\nEvery stage and example ran on {}.", good.join(", ")))?;
+    print_text(format_args!("\nEvery stage and example that a kernel can run ran on {}.", good.join(", ")))?;
     Ok(ExitCode::SUCCESS)
 }
 

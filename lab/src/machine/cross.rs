@@ -170,6 +170,10 @@ fn make(folder: &Path, arch: Arch, packages: &[String], line: &str, mirror: Opti
     let above = folder.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(above).or_cause(cannot())?;
     let unfetched = |error: Error| {
+        // Other errors say themselves what to do.
+        if !error.cause().starts_with("apt-get failed") && !error.cause().contains("mirror") {
+            return error;
+        }
         let fix = format!(
             "is there a network? If so, name a mirror of Debian: cargo lab build --arch {arch} --mirror URL"
         );

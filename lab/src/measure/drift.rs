@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::report::print_text;
 use common::{Error, OrCause, Result};
 
-use crate::machine::kernels::{MATRIX, Series};
+use crate::machine::kernels::MATRIX;
 use crate::machine::vm::Machine;
 use crate::publish::drift::{Drift, data};
 use crate::publish::sync;
@@ -39,15 +39,15 @@ pub fn run(workbook: &Workbook, names: &[String]) -> Result<ExitCode> {
             cells.try_into().ok()
         };
         let column: Vec<[String; 3]> = text.lines().filter_map(cells).collect();
-        if Series::of(arch, name).is_some() {
+        if MATRIX.iter().any(|series| series.name == name) {
             drift.put(name, &column);
             fs::write(&path, drift.text()).or_cause(format!("cannot write {}", path.display()))?;
+            eprint!("{}", sync::write(workbook, false)?);
         } else {
             let mut both = drift.clone();
             both.put(&guest.release, &column);
             print_text(both.tables().trim_end())?;
         }
     }
-    eprint!("{}", sync::write(workbook, false)?);
     Ok(ExitCode::SUCCESS)
 }

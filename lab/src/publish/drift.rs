@@ -144,8 +144,8 @@ pub fn differences(root: &Path) -> Result<String> {
             column.into_iter().find(|row| (&row[0], &row[1]) == (of, point)).map(|[_, _, cell]| cell)
         };
         let cells = MATRIX.map(|series| match (cell(&x86, series.name), cell(&arm, series.name)) {
-            (Some(x86), Some(arm)) if x86 != arm => format!("{x86}; {arm}"),
-            _ => "same".to_owned(),
+            (x86, arm) if x86 == arm => "same".to_owned(),
+            (x86, arm) => [x86, arm].map(|cell| cell.unwrap_or_else(|| "?".to_owned())).join("; "),
         });
         if cells.iter().any(|cell| cell != "same") {
             let name = point.rsplit('/').next().unwrap_or(point);

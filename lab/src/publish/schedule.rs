@@ -105,20 +105,15 @@ fn what(workbook: &Workbook, plan: &Plan, slot: &Slot) -> String {
             format!(
                 "**{}** If fewer than two thirds of the pairs have, show the solution and skip {}",
                 slot.title,
-                skipped(plan, slot)
+                saved(plan, &slot.skip)
             )
         }
         Kind::Break => slot.title.clone(),
     }
 }
 
-/// For a checkpoint: what to skip if few have come along, and what that saves.
-pub fn skipped(plan: &Plan, slot: &Slot) -> String {
-    saved(plan, &slot.skip)
-}
-
 /// Slots to leave out, and what that saves.
-fn saved(plan: &Plan, names: &[String]) -> String {
+pub fn saved(plan: &Plan, names: &[String]) -> String {
     let slots: Vec<_> = plan.slots.iter().filter(|slot| names.contains(&slot.name)).collect();
     let minutes: u32 = slots.iter().map(|slot| slot.minutes).sum();
     let call = |slot: &&Slot| match slot.kind {

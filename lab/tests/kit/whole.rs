@@ -124,6 +124,10 @@ fn a_kit_runs_in_an_empty_debian_without_a_network() {
         assert_eq!(text.matches("  TRUE: ").count(), workbook.all_stages().count(), "{text}");
         assert_eq!(text.matches(" and ended well.").count(), workbook.examples.len(), "{text}");
     }
+    // Without fentry, stages 01 and 07 and most examples work, and the demo says so of the others.
+    let text = run(&["--arch", "arm64", "--kernel", "6.1", "demo"]);
+    assert_eq!(text.matches("  TRUE: ").count(), 2, "{text}");
+    assert!(text.contains(" programs can't run on this kernel."), "{text}");
     for series in MATRIX {
         let text = run(&["--kernel", series.name, "demo"]);
         let workbook = Workbook::read().unwrap();
