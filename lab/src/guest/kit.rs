@@ -48,6 +48,8 @@ const STDERR: &str = PORTS[3];
 /// port.
 const SIZES: &str = STDERR;
 
+/// A file that the shell's `poweroff` makes before it ends all programs (`lab/kit/profile`).
+const POWEROFF: &str = "/tmp/poweroff";
 /// Set when the machine is about to end.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
@@ -207,7 +209,7 @@ fn second_console() {
     loop {
         let mut shell = session(&["sh"]);
         let ended = console(SECOND, kind, true, &mut shell).and_then(|()| shell.status().or_cause("none"));
-        if ended.is_err() || ENDS.load(Ordering::Relaxed) {
+        if ended.is_err() || ENDS.load(Ordering::Relaxed) || Path::new(POWEROFF).exists() {
             return;
         }
     }

@@ -277,6 +277,7 @@ impl Kit {
         for Guest { arch, kernels, workbook } in &self.guests {
             let content = image::Content {
                 kernels: kernels.iter().collect(),
+                modules: image::MODULES.to_vec(),
                 binaries: workbook.build_small()?,
                 cross: workbook.cross.as_ref(),
                 profile: include_str!("../../kit/profile"),

@@ -14,29 +14,22 @@ use crate::machine::cross;
 use crate::machine::kernels::Kernel;
 use crate::workbook::Cross;
 
-/// Modules of the kernel's package that the guest can load, with all their dependencies: disks whose timing and
-/// errors we control, disks backed by a file or by other disks, an I/O scheduler, and a file system whose functions
-/// are in a module; and the guest's disks and their file system. What a kernel has built in is not a module.
-const MODULES: [&str; 12] = [
-    "null_blk",
-    "scsi_debug",
-    "sd_mod",
-    "mq-deadline",
-    "vfat",
-    "nls_cp437",
-    "nls_ascii",
-    "loop",
-    "dm-mod",
-    "nvme",
-    "crc32c_generic",
-    "ext4",
-];
+/// Modules of the kernel's package that a guest can load, with all their dependencies: disks whose timing we control,
+/// disks backed by a file or by other disks, an I/O scheduler; and the guest's disks and their file system. What a kernel
+/// has built in is not a module.
+pub const MODULES: [&str; 7] =
+    ["null_blk", "mq-deadline", "loop", "dm-mod", "nvme", "crc32c_generic", "ext4"];
+
+/// What our tests load besides: disks whose errors we control, and a file system whose functions are in a module.
+pub const FOR_TESTS: [&str; 5] = ["scsi_debug", "sd_mod", "vfat", "nls_cp437", "nls_ascii"];
 
 /// What a guest has in its root file system.
 #[derive(Clone, Debug)]
 pub struct Content<'a> {
     /// The kernels whose modules the guest can load.
     pub kernels: Vec<&'a Kernel>,
+    /// These modules, such as [`MODULES`].
+    pub modules: Vec<&'a str>,
     /// The programs in its `PATH`, besides busybox. The one called `guest` is its first process.
     pub binaries: Vec<PathBuf>,
     /// Where its libraries and busybox are, if it is of another architecture than this machine.
@@ -99,7 +92,7 @@ pub fn write(image: &Path, content: &Content) -> Result<()> {
         let guest = Path::new("lib/modules").join(release);
         let dependencies =
             fs::read_to_string(modules.join("modules.dep")).or_cause("cannot read modules.dep")?;
-        for module in closure(&dependencies, &MODULES) {
+        for module in closure(&dependencies, &content.modules) {
             archive.file(&guest.join(&module), 0o755, &kernel.module(&module)?).or_cause(cannot())?;
         }
         archive.copy(&modules.join("modules.dep"), &guest.join("modules.dep"))?;

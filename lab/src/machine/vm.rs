@@ -215,6 +215,7 @@ impl Machine {
         let at = |name: &str| folder.path().join(name);
         let content = image::Content {
             kernels: vec![&self.kernel],
+            modules: [&image::MODULES[..], &image::FOR_TESTS].concat(),
             binaries: self.binaries.clone(),
             cross: self.cross.as_ref(),
             profile: image::PROFILE,

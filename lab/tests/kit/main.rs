@@ -883,6 +883,7 @@ fn the_same_content_gives_the_same_image() {
         let files = vec![("etc/motd", b"hello".to_vec())];
         let content = image::Content {
             kernels: Vec::new(),
+            modules: Vec::new(),
             binaries: binaries.clone(),
             cross: None,
             profile: "",

@@ -77,7 +77,7 @@ fn kits_are_small_and_made_alike() {
     let largest =
         MATRIX.iter().max_by_key(|series| size(&KIT.join(format!("x86_64/vmlinuz-{}", series.name))));
     let one = without_the_rest(&bundle("room-kit-one", &["--kernels", largest.unwrap().name]));
-    assert!(one <= 20_000_000, "{one} bytes with {}", largest.unwrap().name);
+    assert!(one <= 21_000_000, "{one} bytes with {}", largest.unwrap().name);
 }
 
 fn no_program_of_a_kit_names_a_folder_of_its_maker() {
@@ -218,6 +218,8 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
         window.wait_for("\r\n44 99\r\n");
         window.wait_for("lab:~# ");
     }
+    // A Ctrl-C that comes while the shell starts a program might miss it, so the program itself reports that it runs.
+    const BEGIN: &str = "sh -c 'echo begun; exec sleep 1000'\r";
     // An editor that uses the whole screen.
     second.type_in("vi /tmp/x\r");
     second.wait_for("/tmp/x 1/1");
@@ -235,7 +237,7 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
     second.wait_for("\r\n44 99\r\n");
     second.wait_for("lab:~# ");
     // After a window has been closed, another one can attach, and the programs in the shell keep running.
-    second.type_in("echo begun; sleep 1000\r");
+    second.type_in(BEGIN);
     second.wait_for("\nbegun\r\n");
     second.type_in("typed meanwhile\r");
     drop(second.terminal);
@@ -245,7 +247,7 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
     second.type_in("\x03");
     second.wait_for("lab:~# ");
     // Ctrl-C goes to the guest, Ctrl-] to the launcher.
-    first.type_in("echo begun; sleep 1000\r");
+    first.type_in(BEGIN);
     first.wait_for("\nbegun\r\n");
     first.type_in("\x03");
     first.wait_for("lab:~# ");
