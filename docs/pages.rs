@@ -10,8 +10,8 @@ const TAB: usize = 4;
 /// The view folds unchanged lines that are further than this from a change.
 const CONTEXT: usize = 3;
 
-/// A step with code as one step, or as few as it takes. A page begins at a line that is
-/// indented as little as possible, and after an empty line if there is one.
+/// A step with code as one step, or as few as it takes. A page begins at a line that is indented as little as possible,
+/// and after an empty line if there is one.
 pub fn of(step: Value) -> Vec<Value> {
     let values = step["lines"].as_array().map_or(&[][..], Vec::as_slice);
     let lines: Vec<_> = values.iter().map(Line::of).collect();

@@ -27,10 +27,14 @@ function named(address: string): [Part, number] {
 let left: string | undefined;
 const caseOf = (step: Step) => (step.kind === "case" ? step.id : step.case);
 
-function arrive(at: Part, nth: number): void {
+function wayBack(to: Part): string | undefined {
   const from = now();
-  if (from && caseOf(from) === at.id) left = address(part, step);
-  else if (at !== part) left = undefined;
+  if (from && caseOf(from) === to.id) return address(part, step);
+  return to === part ? left : undefined;
+}
+
+function arrive(at: Part, nth: number, back = wayBack(at)): void {
+  left = back;
   part = at;
   step = nth;
   all = false;
@@ -73,9 +77,7 @@ addEventListener("message", ({ data: said, source }) => {
   other = source as Window;
   if (said.moved > moved) {
     moved = said.moved;
-    arrive(...named(said.deck));
-    left = said.left;
-    show();
+    arrive(...named(said.deck), said.left);
   }
   const ours = timed();
   if (said.moved === moved && said.toggled > ours.toggled) {

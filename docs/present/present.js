@@ -1,4 +1,4 @@
-// npm run build made this from 3c4abd4c
+// npm run build made this from e9f99201
 "use strict";
 (() => {
   // data.ts
@@ -289,10 +289,13 @@
   }
   var left;
   var caseOf = (step2) => step2.kind === "case" ? step2.id : step2.case;
-  function arrive(at, nth) {
+  function wayBack(to) {
     const from = now();
-    if (from && caseOf(from) === at.id) left = address(part, step);
-    else if (at !== part) left = void 0;
+    if (from && caseOf(from) === to.id) return address(part, step);
+    return to === part ? left : void 0;
+  }
+  function arrive(at, nth, back2 = wayBack(at)) {
+    left = back2;
     part = at;
     step = nth;
     all = false;
@@ -322,9 +325,7 @@
     other = source;
     if (said.moved > moved) {
       moved = said.moved;
-      arrive(...named(said.deck));
-      left = said.left;
-      show();
+      arrive(...named(said.deck), said.left);
     }
     const ours = timed();
     if (said.moved === moved && said.toggled > ours.toggled) {

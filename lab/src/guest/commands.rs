@@ -159,7 +159,7 @@ impl GuestCommand {
                 match demo::run(&name) {
                     // That is how this kernel is, and the program reports it before it loads anything.
                     Err(error) if error.to_string().contains(NO_FENTRY) => {
-                        eprintln!("  Not on this kernel: {NO_FENTRY}.");
+                        print_text(format_args!("  Not on this kernel: {NO_FENTRY}."))?;
                         Ok(NOT_HERE.into())
                     }
                     ended => ended.map(|()| ExitCode::SUCCESS),

@@ -48,8 +48,8 @@ const SOURCES: &str = "sources.tar.xz";
 const BUILD: &str = "build-kit.tar.xz";
 /// The licenses of what is in the kit, and where its sources are.
 const LICENSES: &str = "LICENSES.txt";
-/// The guest's root file system, in the folder of its architecture. We compress it with zstd because that unpacks fast, and Debian's kernels support it
-/// since 5.10.
+/// The guest's root file system, in the folder of its architecture. We compress it with zstd because that unpacks fast,
+/// and Debian's kernels support it since 5.10.
 const INITRAMFS: &str = "initramfs";
 
 /// What comes before its name in the name of a kernel's file.
