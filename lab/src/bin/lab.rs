@@ -14,7 +14,7 @@ use common::{Error, OrCause, Result};
 
 use lab::host::tools::BPFTOOL;
 use lab::kit::bundle::{self, KitOptions};
-use lab::learn::{clinic, demo, doctor, exercise, list, plan, rehearse, types};
+use lab::learn::{clinic, demo, doctor, exercise, list, plan, rehearse, types, workshop};
 use lab::machine::kernels::{DEFAULT, MATRIX, Series};
 use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
 use lab::machine::{cross, signals, terminal};
@@ -121,6 +121,18 @@ enum Command {
         /// Arguments for the program, such as -- --lines 10
         #[arg(last = true)]
         arguments: Vec<String>,
+    },
+    /// Open the workshop: the book, an editor and terminals in one tab of your browser
+    Workshop {
+        /// Compile and check on this machine, with its own compiler
+        #[arg(long, required = true)]
+        here: bool,
+        /// The port of its address, which starts with 127.0.0.1 [default: one that is free]
+        #[arg(long, default_value_t = 0, hide_default_value = true)]
+        port: u16,
+        /// Only print the address
+        #[arg(long)]
+        no_browser: bool,
     },
     /// Update the generated blocks of the READMEs and the book: tables, diffs, recorded output, exercises
     Sync {
@@ -464,6 +476,11 @@ fn run(command: Command) -> Result<ExitCode> {
             let status = run_live(&mut guest)?;
             guest.fetch(files::named(&arguments), Path::new("."))?;
             Ok(status)
+        }
+        Command::Workshop { port, no_browser, .. } => {
+            let driver = std::env::current_exe().or_cause("cannot find the lab's own program")?;
+            workshop::here(&Workbook::read()?, &driver, port, no_browser)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Sync { check: true, .. } => print(&sync::check(&Workbook::read()?)?),
         Command::Sync { force, .. } => print(&sync::write(&Workbook::read()?, force)?),

@@ -451,12 +451,7 @@ pub fn next_of(
     solution: &str,
     columns: usize,
 ) -> Result<String> {
-    let file = workbook.mine.join(HINTS);
-    let mut shown = match fs::read_to_string(&file) {
-        Ok(text) => text.lines().map(str::to_owned).collect::<Vec<_>>(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(error).or_cause(format!("cannot read {}", file.display())),
-    };
+    let mut shown = shown_hints(workbook)?;
     let before = shown.iter().filter(|line| **line == id).count();
     let text = |nth: usize| {
         let title = format!("Hint {} of {}", nth + 1, hints.len());
@@ -468,10 +463,24 @@ pub fn next_of(
     }
     shown.push(id.to_owned());
     let lines: String = shown.iter().map(|line| format!("{line}\n")).collect();
+    let file = workbook.mine.join(HINTS);
     let written = fs::create_dir_all(&workbook.mine).and_then(|()| fs::write(&file, lines));
     written.or_cause(format!("cannot write {}", file.display()))?;
     let more = if before + 1 < hints.len() { "\nThe next one: the same command again\n" } else { "" };
     Ok(text(before) + more)
+}
+
+/// The exercise or the case of each hint that was shown, one entry for each hint.
+///
+/// # Errors
+/// If the file that remembers them can't be read.
+pub fn shown_hints(workbook: &Workbook) -> Result<Vec<String>> {
+    let file = workbook.mine.join(HINTS);
+    match fs::read_to_string(&file) {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).or_cause(format!("cannot read {}", file.display())),
+    }
 }
 
 /// The exercises whose check has passed.
@@ -487,6 +496,22 @@ pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
     }
 }
 
+/// All exercises: each stage that can be written as a whole, followed by its smaller ones, then those of the examples.
+///
+/// # Errors
+/// If one is malformed.
+pub fn all(workbook: &Workbook) -> Result<Vec<Exercise<'_>>> {
+    let mut exercises = Vec::new();
+    for stage in &workbook.stages {
+        exercises.extend(whole_stage(workbook, stage).ok());
+        exercises.extend(of(stage)?);
+    }
+    for example in &workbook.examples {
+        exercises.extend(of(example)?);
+    }
+    Ok(exercises)
+}
+
 /// All exercises, and how far the learner is with each. Shows whole stages only if they were started.
 ///
 /// # Errors
@@ -494,13 +519,8 @@ pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
 pub fn status(workbook: &Workbook) -> Result<String> {
     let done = done(workbook)?;
     let (mut text, mut counts, mut next) = (String::new(), (0, 0), None);
-    let mut exercises = Vec::new();
-    for stage in &workbook.stages {
-        let whole = whole_stage(workbook, stage).ok().filter(|whole| whole.copy(workbook).exists());
-        exercises.extend(whole.into_iter().chain(of(stage)?));
-    }
-    let of_examples = workbook.examples.iter().map(|example| of(example)).collect::<Result<Vec<_>>>()?;
-    exercises.extend(of_examples.into_iter().flatten());
+    let mut exercises = all(workbook)?;
+    exercises.retain(|exercise| exercise.number > 0 || exercise.copy(workbook).exists());
     let width = exercises.iter().map(|exercise| exercise.id().len()).max().unwrap_or_default();
     for exercise in exercises {
         let id = exercise.id();

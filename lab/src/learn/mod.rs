@@ -9,3 +9,4 @@ pub mod list;
 pub mod plan;
 pub mod rehearse;
 pub mod types;
+pub mod workshop;

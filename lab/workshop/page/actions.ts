@@ -1,0 +1,135 @@
+// What runs: the line that reports it, its terminal, and what its compiler found.
+
+import { type Action, api, type Diagnostic } from "./api";
+import { byId, h, plural } from "./dom";
+import type { Editor } from "./editor";
+import type { Terminals } from "./terminals";
+
+const phases = { compiling: "compiling", booting: "booting the guest", running: "running", ended: "ended" };
+const whats = { run: "Run", check: "Check" };
+
+/** An action, when we heard of it, which of its diagnostics are on the screen, and how often it was started. */
+type Known = { action: Action; at: number; shown: string; round: number };
+const keyOf = (action: Action) => `${action.what} ${action.name}`;
+const isError = ({ severity }: Diagnostic) => severity === "error";
+
+export class Actions {
+  private known = new Map<string, Known>();
+  private last?: Action;
+  private first = true;
+  private shown = "";
+
+  constructor(
+    readonly editor: Editor,
+    readonly terminals: Terminals,
+  ) {
+    setInterval(() => this.draw(), 250);
+  }
+
+  /** What is on the screen is saved first. */
+  async start(what: "run" | "check", name: string, mine: boolean, args = ""): Promise<void> {
+    await this.editor.documents.flush(name);
+    const round = this.known.get(`${what} ${name}`)?.round;
+    const action = await (what === "check" ? api.check(name) : api.run(name, mine, args));
+    // The events may have been faster than this answer.
+    if (this.known.get(keyOf(action))?.round === round) {
+      const others = [...this.known.values()].map(({ action }) => action);
+      this.update([...others.filter((one) => keyOf(one) !== keyOf(action)), action]);
+    }
+    this.terminals.select(action.terminal);
+  }
+
+  update(actions: Action[]): void {
+    const before = this.known;
+    this.known = new Map();
+    for (const action of actions) {
+      const old = before.get(keyOf(action));
+      const known = { action, at: performance.now(), shown: old?.shown ?? "[]", round: old?.round ?? 1 };
+      this.known.set(keyOf(action), known);
+      if (!old || this.isNew(old, action)) {
+        known.shown = "[]";
+        known.round += 1;
+        this.editor.diagnose(action.name, []);
+        if (!this.first) this.terminals.select(action.terminal);
+      }
+      const ended = action.phase === "ended" && (!old || old.action.phase !== "ended" || this.isNew(old, action));
+      if (ended) this.last = action;
+      this.diagnose(known);
+    }
+    if (this.last && !this.known.has(keyOf(this.last))) this.last = undefined;
+    this.first = false;
+    this.draw();
+  }
+
+  /** Whether it is another run of the same, and not the same one a little later. */
+  private isNew({ action: old }: Known, action: Action): boolean {
+    if (action.seconds < old.seconds) return true;
+    return old.phase === "ended" && (action.phase !== "ended" || action.seconds !== old.seconds);
+  }
+
+  /** The server repeats what it found. We show it once, because it disappears when the learner edits the file. */
+  private diagnose(known: Known): void {
+    const { name, diagnostics } = known.action;
+    const now = JSON.stringify(diagnostics);
+    if (now === known.shown || !this.editor.documents.of(name).length) return;
+    known.shown = now;
+    this.editor.diagnose(name, diagnostics);
+    if (name === this.editor.name && diagnostics.some(isError)) this.editor.toFirstError();
+  }
+
+  /** A program was opened: it may have been compiled before. */
+  opened(): void {
+    for (const known of this.known.values()) if (known.action.name === this.editor.name) this.diagnose(known);
+  }
+
+  private text({ action, at }: Known): string {
+    const { what, name, phase, status, diagnostics } = action;
+    const of = `${whats[what]} of ${name}`;
+    if (phase !== "ended") {
+      return `${of}: ${phases[phase]}, ${Math.floor(action.seconds + (performance.now() - at) / 1000)} s`;
+    }
+    const seconds = `${Math.round(action.seconds)} s`;
+    const errors = diagnostics.filter(isError).length;
+    if (status === 0) return what === "check" ? `${of} passed in ${seconds}` : `${of} ended after ${seconds}`;
+    if (errors) return `${of} failed, because it does not compile: ${plural(errors, "error")}`;
+    if (status === null || status === 130) return `${of} was stopped after ${seconds}`;
+    return `${of} failed: see the terminal`;
+  }
+
+  private draw(): void {
+    const all = [...this.known.values()];
+    const running = all.filter(({ action }) => action.phase !== "ended");
+    const last = all.find(({ action }) => action === this.last || (this.last && keyOf(action) === keyOf(this.last)));
+    const lines = running.length ? running : last ? [last] : [];
+    const texts = lines.map((known) => this.text(known));
+    const now = JSON.stringify([texts, lines.map(({ action }) => action.phase)]);
+    if (now === this.shown) return;
+    this.shown = now;
+    const status = byId("status");
+    // The clock ticks within its element, so that nobody's click on Stop gets lost.
+    const keys = lines.map(({ action }) => `${keyOf(action)} ${action.phase === "ended"}`).join();
+    if (status.dataset.keys !== keys) {
+      status.dataset.keys = keys;
+      status.replaceChildren(...lines.map((known) => this.line(known)));
+    }
+    lines.forEach(({ action }, nth) => {
+      const line = status.children[nth];
+      (line.firstElementChild as HTMLElement).textContent = texts[nth];
+      line.className = action.phase !== "ended" ? "live" : action.status === 0 ? "good" : "bad";
+    });
+    // Who listens hears each phase once, not each second.
+    const said = lines.map((known, nth) =>
+      known.action.phase === "ended" ? texts[nth] : texts[nth].replace(/, \d+ s$/, ""),
+    );
+    const live = byId("said");
+    if (live.textContent !== said.join(". ")) live.textContent = said.join(". ");
+  }
+
+  private line({ action }: Known): HTMLElement {
+    if (action.phase === "ended") return h("span", {}, h("span"));
+    const stop = h("button", { type: "button", "data-test": "stop" }, "Stop");
+    stop.setAttribute("aria-label", `Stop the ${action.what} of ${action.name}`);
+    stop.addEventListener("click", () => this.terminals.interrupt(action.terminal));
+    return h("span", {}, h("span"), " ", stop);
+  }
+}

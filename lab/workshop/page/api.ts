@@ -1,0 +1,185 @@
+// What the server offers, and the connection by which it reports what changes.
+
+export type Program = { name: string; title: string; page: string; parent: string | null };
+export type Exercise = {
+  id: string;
+  program: string;
+  title: string;
+  state: "new" | "started" | "done";
+  hints: number;
+  shown: number;
+};
+export type Terminal = { id: number; title: string; running: boolean; status: number | null };
+export type Diagnostic = {
+  path: string;
+  line: number;
+  column: number | null;
+  severity: "error" | "warning";
+  message: string;
+};
+export type Action = {
+  what: "run" | "check";
+  name: string;
+  mine: boolean;
+  terminal: number;
+  phase: "compiling" | "booting" | "running" | "ended";
+  seconds: number;
+  status: number | null;
+  diagnostics: Diagnostic[];
+};
+export type State = {
+  mode: "here" | "guest";
+  programs: Program[];
+  exercises: Exercise[];
+  terminals: Terminal[];
+  actions: Action[];
+  results: string[];
+};
+export type Source = { path: string; text: string; version?: string };
+export type Saved = { work: string; path: string; version: string; by: string | null };
+export type Difference = { head?: string; files: { path: string; old: string | null; new: string | null }[] };
+export type Hint = { text: string; shown: number; hints: number };
+
+/** An error as the server reports it. Status 0: the server did not answer. */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly cause: string,
+    readonly evidence: string | null = null,
+    readonly fix: string | null = null,
+    readonly body: Record<string, unknown> = {},
+  ) {
+    super(cause);
+  }
+}
+
+/** What to show of anything that was thrown. */
+export function problem(thrown: unknown): Problem {
+  return thrown instanceof Problem ? thrown : new Problem(-1, "This page made a mistake.", String(thrown));
+}
+
+/** Tells this page's own saves from those of other tabs. */
+export const client = Array.from(crypto.getRandomValues(new Uint32Array(2)), (word) => word.toString(36)).join("");
+
+async function request<T>(method: string, path: string, init: RequestInit = {}): Promise<T> {
+  let answer: Response;
+  try {
+    answer = await fetch(path, { method, ...init });
+  } catch {
+    throw new Problem(0, "the workshop does not answer");
+  }
+  const text = await answer.text();
+  let body: Record<string, unknown> = {};
+  try {
+    body = text ? JSON.parse(text) : {};
+  } catch {
+    body = { cause: text.slice(0, 500) };
+  }
+  if (answer.ok) return body as T;
+  if (answer.status === 401) events.refused();
+  const said = (key: string) => (typeof body[key] === "string" ? (body[key] as string) : null);
+  const cause = said("cause") || `The server answered ${answer.status} to ${method} ${path}.`;
+  throw new Problem(answer.status, cause, said("evidence"), said("fix"), body);
+}
+
+const get = <T>(path: string) => request<T>("GET", path);
+const json = (value: unknown) => ({
+  body: JSON.stringify(value),
+  headers: { "Content-Type": "application/json" },
+});
+const at = encodeURIComponent;
+
+export const api = {
+  programFiles: (name: string) => get<{ files: Source[] }>(`/api/programs/${at(name)}/files`),
+  workFiles: (id: string) => get<{ files: Source[] }>(`/api/works/${at(id)}/files`),
+  programDiff: (name: string) => get<Difference>(`/api/programs/${at(name)}/diff`),
+  workDiff: (id: string) => get<Difference>(`/api/works/${at(id)}/diff`),
+  solution: (id: string, peek: boolean) => get<Difference>(`/api/works/${at(id)}/solution?peek=${peek}`),
+  start: (id: string, again: boolean) => request<{ text: string }>("POST", `/api/works/${at(id)}/start?again=${again}`),
+  hint: (id: string) => request<Hint>("POST", `/api/works/${at(id)}/hint`),
+  check: (name: string) => request<Action>("POST", "/api/check", json({ name })),
+  run: (name: string, mine: boolean, args: string) =>
+    request<Action>("POST", "/api/run", json({ name, mine, arguments: args })),
+  newShell: () => request<Terminal>("POST", "/api/terminals"),
+  closeTerminal: (id: number) => request<unknown>("DELETE", `/api/terminals/${id}`),
+  upload: (zip: Blob) => request<{ restored: string[] }>("POST", "/api/work", { body: zip }),
+  save: (id: string, path: string, text: string, version: string, keepalive: boolean) =>
+    request<{ version: string }>("PUT", `/api/works/${at(id)}/file?path=${at(path)}`, {
+      body: text,
+      headers: { "Content-Type": "text/plain; charset=utf-8", "If-Match": version, "X-Client": client },
+      // A browser lets a page that is closing send no more than this.
+      keepalive: keepalive && text.length < 20000,
+    }),
+};
+
+export const socketAddress = (path: string) => `${location.origin.replace(/^http/, "ws")}${path}`;
+
+export type Link = "up" | "down" | "refused";
+
+/** The events' socket. It comes back by itself, and knows whether the server is there. */
+class Events {
+  onState: (state: State) => void = () => {};
+  onSaved: (saved: Saved) => void = () => {};
+  onLink: (link: Link) => void = () => {};
+  private socket?: WebSocket;
+  private link?: Link;
+  // Since when the socket is closed, and when we last heard something. 0: neither closed nor heard of.
+  private closed = 0;
+  private heard = 0;
+  private tries = 0;
+
+  start(): void {
+    this.heard = this.closed = performance.now();
+    this.connect();
+    setInterval(() => this.watch(), 500);
+  }
+
+  refused(): void {
+    this.become("refused");
+  }
+
+  private connect(): void {
+    const socket = new WebSocket(socketAddress("/api/events"));
+    this.socket = socket;
+    socket.onmessage = ({ data }) => {
+      if (socket !== this.socket) return;
+      this.heard = performance.now();
+      this.closed = 0;
+      this.tries = 0;
+      this.become("up");
+      const event = JSON.parse(data);
+      if (event.kind === "state") this.onState(event.state);
+      if (event.kind === "saved") this.onSaved(event);
+    };
+    socket.onclose = () => socket === this.socket && this.again();
+  }
+
+  private again(): void {
+    this.socket = undefined;
+    this.closed ||= performance.now();
+    this.tries += 1;
+    setTimeout(() => this.connect(), Math.min(200 * 2 ** this.tries, 2000));
+    // A socket does not say why it was not opened. This does: the page may be refused.
+    if (this.tries > 1) get("/api/state").catch(() => {});
+  }
+
+  private watch(): void {
+    const now = performance.now();
+    const silent = now - this.heard > 6000;
+    if (this.link !== "refused" && (silent || (this.closed && now - this.closed > 2000))) this.become("down");
+    if (!silent || !this.socket) return;
+    // It may be half open, after a sleep for example.
+    const old = this.socket;
+    this.heard = now - 3000;
+    this.again();
+    old.close();
+  }
+
+  private become(link: Link): void {
+    if (link === this.link) return;
+    this.link = link;
+    this.onLink(link);
+  }
+}
+
+export const events = new Events();

@@ -1,0 +1,297 @@
+// The files that are open, and how they are saved: as you type, and never lost. Until the server has a text, the browser
+// keeps it as a draft, which survives a reload of the page and a restart of the server.
+
+import { Annotation, EditorState, type StateEffect, type TransactionSpec } from "@codemirror/state";
+import { EditorView } from "@codemirror/view";
+import { api, client, type Diagnostic, Problem, problem, type Saved, type Source } from "./api";
+import { diagnose, editing, readOnly } from "./codemirror";
+import { keep } from "./dom";
+
+/** A change that did not come from the learner's hands. */
+const fromServer = Annotation.define<boolean>();
+
+export class Doc {
+  state: EditorState;
+  /** What the server has, as far as we know. */
+  saved: string;
+  version?: string;
+  conflict?: { text: string; version: string };
+  failure?: Problem;
+  diagnostics: Diagnostic[] = [];
+  scroll?: StateEffect<unknown>;
+  timer?: ReturnType<typeof setTimeout>;
+  saving?: Promise<void>;
+  /** Texts that we sent without getting an answer. The server may have them. */
+  unsure: string[] = [];
+
+  constructor(
+    readonly name: string,
+    { path, text, version }: Source,
+    onUpdate: (doc: Doc, byHand: boolean) => void,
+  ) {
+    this.path = path;
+    this.version = version;
+    const label = version === undefined ? `${path} of ${name}, read only` : `${path} of ${name}`;
+    this.state = EditorState.create({
+      doc: text,
+      extensions: [
+        editing(path, label),
+        version === undefined ? readOnly : [],
+        EditorView.updateListener.of((update) => {
+          this.state = update.state;
+          if (update.docChanged) onUpdate(this, !update.transactions.some((one) => one.annotation(fromServer)));
+        }),
+      ],
+    });
+    this.saved = this.text;
+  }
+
+  readonly path: string;
+
+  get text(): string {
+    return this.state.doc.toString();
+  }
+
+  get dirty(): boolean {
+    return this.version !== undefined && this.text !== this.saved;
+  }
+
+  get errors(): number {
+    return this.diagnostics.filter(({ severity }) => severity === "error").length;
+  }
+}
+
+type Draft = { text: string; version: string; sent: string[] };
+const draftKey = (doc: Doc) => `draft:${doc.name}:${doc.path}`;
+
+/** The smallest change from one text to another, so that cursor and scroll position stay. */
+function change(old: string, text: string) {
+  let from = 0;
+  while (from < old.length && from < text.length && old[from] === text[from]) from += 1;
+  let end = 0;
+  while (end < old.length - from && end < text.length - from && old.at(-1 - end) === text.at(-1 - end)) end += 1;
+  return { from, to: old.length - end, insert: text.slice(from, text.length - end) };
+}
+
+export class Documents {
+  private readonly open = new Map<string, Doc[]>();
+  /** The view that shows a document, if it is on the screen. */
+  viewOf: (doc: Doc) => EditorView | undefined = () => undefined;
+  /** Something changed in what the page shows around the texts. */
+  onChange: () => void = () => {};
+  onFailure: (doc: Doc, failure: Problem) => void = () => {};
+
+  of(name: string): Doc[] {
+    return this.open.get(name) ?? [];
+  }
+
+  get all(): Doc[] {
+    return [...this.open.values()].flat();
+  }
+
+  /** The files of an exercise's working copy, or of a program. */
+  async load(name: string, isWork: boolean): Promise<Doc[]> {
+    if (this.open.has(name)) return this.of(name);
+    const { files } = await (isWork ? api.workFiles(name) : api.programFiles(name));
+    // Somebody else may have asked for the same.
+    if (this.open.has(name)) return this.of(name);
+    const docs = files.map((file) => this.create(name, isWork ? file : { ...file, version: undefined }));
+    this.open.set(name, docs);
+    return docs;
+  }
+
+  private create(name: string, file: Source): Doc {
+    const doc = new Doc(name, file, (doc, byHand) => this.updated(doc, byHand));
+    const draft = doc.version === undefined ? null : keep.get<Draft>(draftKey(doc));
+    if (draft) this.restore(doc, draft);
+    return doc;
+  }
+
+  private restore(doc: Doc, { text, version, sent }: Draft): void {
+    if (text === doc.text) {
+      keep.remove(draftKey(doc));
+      return;
+    }
+    const theirs = { text: doc.text, version: doc.version as string };
+    doc.unsure = sent;
+    this.change(doc, { changes: change(doc.text, text), annotations: fromServer.of(true) });
+    if (version !== theirs.version && !sent.includes(theirs.text)) doc.conflict = theirs;
+    else doc.timer = setTimeout(() => this.save(doc), 0);
+  }
+
+  /** Changes a text, whether it is on the screen or not. */
+  change(doc: Doc, spec: TransactionSpec): void {
+    const view = this.viewOf(doc);
+    if (view) view.dispatch(spec);
+    else doc.state = doc.state.update(spec).state;
+  }
+
+  private updated(doc: Doc, byHand: boolean): void {
+    if (!byHand || doc.version === undefined) return;
+    if (doc.diagnostics.length) queueMicrotask(() => this.diagnose(doc, []));
+    this.draft(doc);
+    clearTimeout(doc.timer);
+    doc.timer = setTimeout(() => this.save(doc), 300);
+    this.onChange();
+  }
+
+  private draft(doc: Doc): void {
+    const draft: Draft = { text: doc.text, version: doc.version as string, sent: doc.unsure };
+    if (doc.dirty) keep.set(draftKey(doc), draft);
+    else keep.remove(draftKey(doc));
+  }
+
+  diagnose(doc: Doc, diagnostics: Diagnostic[]): void {
+    if (!doc.diagnostics.length && !diagnostics.length) return;
+    doc.diagnostics = diagnostics;
+    this.change(doc, diagnose(doc.state, diagnostics));
+    this.onChange();
+  }
+
+  /** Saves now. A page that is closing has no time for an answer. */
+  save(doc: Doc, closing = false): Promise<void> {
+    clearTimeout(doc.timer);
+    doc.timer = undefined;
+    doc.saving ??= this.put(doc, closing).finally(() => {
+      doc.saving = undefined;
+      this.onChange();
+    });
+    return doc.saving;
+  }
+
+  private async put(doc: Doc, closing: boolean): Promise<void> {
+    while (doc.dirty && !doc.conflict) {
+      const text = doc.text;
+      doc.unsure = [...doc.unsure.slice(-4), text];
+      this.draft(doc);
+      if (!doc.failure) this.onChange();
+      try {
+        const { version } = await api.save(doc.name, doc.path, text, doc.version as string, closing);
+        this.settle(doc, text, version);
+      } catch (thrown) {
+        const failure = problem(thrown);
+        const { text: theirs, version } = failure.body;
+        if (failure.status !== 409 || typeof theirs !== "string" || typeof version !== "string") {
+          this.failed(doc, failure);
+          return;
+        }
+        if (doc.unsure.includes(theirs)) this.settle(doc, theirs, version);
+        else doc.conflict = { text: theirs, version };
+      }
+    }
+    doc.failure = undefined;
+  }
+
+  /** The server has this text. */
+  private settle(doc: Doc, text: string, version: string): void {
+    doc.saved = text;
+    doc.version = version;
+    doc.conflict = undefined;
+    doc.failure = undefined;
+    doc.unsure = [];
+    this.draft(doc);
+  }
+
+  private failed(doc: Doc, failure: Problem): void {
+    const news = doc.failure?.cause !== failure.cause;
+    doc.failure = failure;
+    if (news && failure.status > 0) this.onFailure(doc, failure);
+    clearTimeout(doc.timer);
+    doc.timer = setTimeout(() => this.save(doc), 3000);
+  }
+
+  /** Before the server compiles something, it must have what is on the screen. */
+  async flush(name: string): Promise<void> {
+    for (const doc of this.of(name)) {
+      // A save that is under way may have an older text; its loop goes on with the newest.
+      await this.save(doc);
+      if (!doc.dirty) continue;
+      const fix = doc.conflict
+        ? "Choose in the editor which text to keep. Then try again."
+        : (doc.failure?.fix ?? "Wait until it is saved. Then try again.");
+      const evidence = doc.conflict ? "The file was changed elsewhere." : (doc.failure?.cause ?? null);
+      throw new Problem(-1, `Your latest changes to ${doc.path} are not saved.`, evidence, fix);
+    }
+  }
+
+  /** What is not saved yet is sent now, because the page closes or the server came back. */
+  saveAll(closing = false): void {
+    for (const doc of this.all) if (doc.dirty && !doc.conflict) this.save(doc, closing);
+  }
+
+  /** Another tab, another editor or a restart may have changed files. */
+  async refresh(name: string): Promise<void> {
+    if (this.of(name)[0]?.version === undefined) return;
+    const { files } = await api.workFiles(name);
+    const docs: Doc[] = [];
+    for (const file of files) {
+      const doc = this.of(name).find(({ path }) => path === file.path);
+      if (doc) await this.adopt(doc, file);
+      docs.push(doc ?? this.create(name, file));
+    }
+    if (!this.open.has(name)) return;
+    this.open.set(name, docs);
+    this.onChange();
+  }
+
+  private async adopt(doc: Doc, { text, version = "" }: Source): Promise<void> {
+    await doc.saving;
+    if (version === doc.version) {
+      if (doc.dirty && !doc.conflict) this.save(doc);
+      return;
+    }
+    if (!doc.dirty) this.replace(doc, text, version);
+    else if (text === doc.text) this.settle(doc, text, version);
+    else if (doc.unsure.includes(text)) {
+      this.settle(doc, text, version);
+      this.save(doc);
+    } else doc.conflict = { text, version };
+  }
+
+  private replace(doc: Doc, text: string, version: string): void {
+    this.change(doc, { changes: change(doc.text, text), annotations: fromServer.of(true) });
+    this.settle(doc, doc.text, version);
+    this.diagnose(doc, []);
+  }
+
+  saved({ work, path, version, by }: Saved): void {
+    const doc = this.of(work).find((doc) => doc.path === path);
+    if (!this.open.has(work) || by === client || doc?.version === version) return;
+    this.refresh(work).catch(() => {});
+  }
+
+  keepMine(doc: Doc): void {
+    if (!doc.conflict) return;
+    doc.version = doc.conflict.version;
+    doc.saved = doc.conflict.text;
+    doc.conflict = undefined;
+    this.draft(doc);
+    this.save(doc);
+  }
+
+  /** Ctrl-Z brings the learner's own text back. */
+  takeOther(doc: Doc): void {
+    if (!doc.conflict) return;
+    const { text, version } = doc.conflict;
+    this.replace(doc, text, version);
+    this.onChange();
+  }
+
+  /** The working copy is discarded or replaced: nothing of the old one may come back. */
+  async forget(name: string): Promise<void> {
+    const docs = this.of(name);
+    this.open.delete(name);
+    for (const doc of docs) {
+      clearTimeout(doc.timer);
+      await doc.saving;
+      clearTimeout(doc.timer);
+      keep.remove(draftKey(doc));
+    }
+  }
+
+  /** The works of which the browser has drafts from an earlier visit. */
+  static drafted(): Set<string> {
+    const keys = Object.keys(localStorage).map((key) => /^workshop:draft:([^:]+):/.exec(key)?.[1]);
+    return new Set(keys.filter((name) => name !== undefined));
+  }
+}

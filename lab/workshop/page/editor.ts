@@ -1,0 +1,221 @@
+// The editor pane: the tabs of the open program or exercise, its texts, and the views that compare.
+
+import { unifiedMergeView } from "@codemirror/merge";
+import { EditorState } from "@codemirror/state";
+import { EditorView } from "@codemirror/view";
+import type { Diagnostic, Difference } from "./api";
+import { reading, readOnly } from "./codemirror";
+import { type Doc, Documents } from "./documents";
+import { byId, h, keep, plural, rich, type Tab, Tabs } from "./dom";
+
+type Comparison = { key: string; label: string; difference: Difference; unchanged: string };
+
+export class Editor {
+  readonly documents = new Documents();
+  /** What is open: a program or an exercise. */
+  name = "";
+  private doc?: Doc;
+  private comparisons: Comparison[] = [];
+  private shown?: string;
+  private views: EditorView[] = [];
+  private readonly host = byId("code");
+  private readonly compared = byId("compared");
+  private readonly placeholder = byId("placeholder");
+  private readonly conflict = byId("conflict");
+  private readonly view: EditorView;
+  private readonly tabs: Tabs;
+  onChange: () => void = () => {};
+
+  constructor() {
+    this.view = new EditorView({ parent: this.host });
+    this.tabs = new Tabs(byId("files"), byId("text"), "tab", (key) => this.show(key, true));
+    this.documents.viewOf = (doc) => (doc === this.doc ? this.view : undefined);
+    this.documents.onChange = () => this.draw();
+    byId("keep-mine").addEventListener("click", () => this.settle((doc) => this.documents.keepMine(doc)));
+    byId("take-other").addEventListener("click", () => this.settle((doc) => this.documents.takeOther(doc)));
+    byId("compare").addEventListener("click", () => {
+      const { doc } = this;
+      if (!doc?.conflict) return;
+      const head = "From the other text to yours";
+      this.compare("other", "The other and mine", {
+        head,
+        files: [{ path: doc.path, old: doc.conflict.text, new: doc.text }],
+      });
+    });
+  }
+
+  /** The learner chose between two texts. */
+  private settle(choose: (doc: Doc) => void): void {
+    if (this.doc) choose(this.doc);
+    this.closeComparison("other");
+    this.view.focus();
+  }
+
+  get docs(): Doc[] {
+    return this.documents.of(this.name);
+  }
+
+  /** Whether the learner is typing in a text of theirs. */
+  get typing(): boolean {
+    return this.view.hasFocus && !this.view.state.readOnly;
+  }
+
+  async open(name: string, isWork: boolean): Promise<void> {
+    await this.documents.load(name, isWork);
+    if (name !== this.name) this.comparisons = [];
+    this.name = name;
+    keep.set("open", name);
+    const last = keep.get<string>(`file:${name}`);
+    const first = this.docs.find(({ path }) => path === last) ?? this.docs.find(({ path }) => path.endsWith(".c"));
+    const doc = first ?? this.docs[0];
+    this.placeholder.replaceChildren(doc ? "" : h("p", {}, `${name} has no files.`));
+    this.show(doc?.path);
+  }
+
+  /** An exercise that nobody started has no files yet. */
+  openNothing(name: string, ...content: HTMLElement[]): void {
+    this.name = name;
+    this.comparisons = [];
+    keep.set("open", name);
+    this.placeholder.replaceChildren(...content);
+    this.show(undefined);
+  }
+
+  /** Before the open working copy is replaced: from here on, nothing of the old one is saved. */
+  async discard(): Promise<void> {
+    const { name } = this;
+    this.openNothing(name);
+    await this.documents.forget(name);
+    this.show(undefined);
+  }
+
+  show(key: string | undefined, focus = false): void {
+    if (this.doc) this.doc.scroll = this.view.scrollSnapshot();
+    for (const view of this.views.splice(0)) view.destroy();
+    this.shown = key;
+    this.doc = this.docs.find(({ path }) => path === key);
+    const comparison = this.comparisons.find((one) => one.key === key);
+    this.host.hidden = !this.doc;
+    this.compared.hidden = !comparison;
+    this.placeholder.hidden = key !== undefined;
+    this.compared.replaceChildren();
+    if (this.doc) {
+      keep.set(`file:${this.name}`, this.doc.path);
+      this.view.setState(this.doc.state);
+      if (this.doc.scroll) this.view.dispatch({ effects: this.doc.scroll as never });
+      if (focus) this.view.focus();
+    } else if (comparison) this.drawComparison(comparison);
+    else this.view.setState(EditorState.create());
+    this.draw();
+  }
+
+  /** The tab to the left or to the right of this one. */
+  step(by: 1 | -1): void {
+    const keys = this.tabList().map(({ key }) => key);
+    if (keys.length) this.show(keys[(keys.indexOf(this.shown ?? "") + by + keys.length) % keys.length], true);
+  }
+
+  focus(): void {
+    if (this.doc) this.view.focus();
+    else (this.compared.querySelector<HTMLElement>(".cm-content") ?? byId("open")).focus();
+  }
+
+  saveNow(): void {
+    this.documents.saveAll();
+  }
+
+  // What comes from a compiler.
+
+  diagnose(name: string, diagnostics: Diagnostic[]): void {
+    for (const doc of this.documents.of(name)) {
+      const mine = diagnostics.filter(({ path }) => path === doc.path || path.endsWith(`/${doc.path}`));
+      this.documents.diagnose(doc, mine);
+    }
+  }
+
+  /** Shows the first error, but takes nobody's cursor away. */
+  toFirstError(): void {
+    const doc = this.docs.find(({ errors }) => errors);
+    if (!doc || this.typing) return;
+    if (doc !== this.doc) this.show(doc.path);
+    const error = doc.diagnostics.find(({ severity }) => severity === "error");
+    const line = this.view.state.doc.line(Math.min(Math.max(error?.line ?? 1, 1), this.view.state.doc.lines));
+    const at = error?.column ? Math.min(line.from + error.column - 1, line.to) : line.from + line.text.search(/\S|$/);
+    this.view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "center" }) });
+  }
+
+  // Comparing.
+
+  compare(key: string, label: string, difference: Difference, unchanged = "Nothing differs."): void {
+    const comparison = { key, label, difference, unchanged };
+    const at = this.comparisons.findIndex((one) => one.key === key);
+    if (at < 0) this.comparisons.push(comparison);
+    else this.comparisons[at] = comparison;
+    this.show(key);
+  }
+
+  private closeComparison(key: string): void {
+    this.comparisons = this.comparisons.filter((one) => one.key !== key);
+    if (this.shown === key) this.show(keep.get<string>(`file:${this.name}`) ?? this.docs[0]?.path);
+    else this.draw();
+  }
+
+  private drawComparison({ label, difference, unchanged }: Comparison): void {
+    const files = difference.files.filter((file) => file.old !== file.new);
+    if (difference.head) this.compared.append(h("p", { class: "about" }, ...rich(difference.head)));
+    if (!files.length) this.compared.append(h("p", { class: "about" }, unchanged));
+    for (const file of files) {
+      const host = h("div", { class: "merge" });
+      const what = file.old === null ? " (a new file)" : file.new === null ? " (removed)" : "";
+      this.compared.append(h("section", { "aria-label": file.path }, h("h3", {}, file.path, what), host));
+      const view = new EditorView({
+        parent: host,
+        doc: file.new ?? "",
+        extensions: [
+          reading(file.path, `${label}: ${file.path}`),
+          readOnly,
+          unifiedMergeView({
+            original: file.old ?? "",
+            mergeControls: false,
+            collapseUnchanged: { margin: 3, minSize: 5 },
+          }),
+        ],
+      });
+      this.views.push(view);
+    }
+    this.compared.scrollTop = 0;
+  }
+
+  // What is around the text.
+
+  private tabList(): Tab[] {
+    const files = this.docs.map((doc): Tab => {
+      const { errors } = doc;
+      const warnings = doc.diagnostics.length - errors;
+      const error = errors ? { text: String(errors), kind: "bad", title: plural(errors, "error") } : undefined;
+      const warning = warnings
+        ? { text: String(warnings), kind: "warn", title: plural(warnings, "warning") }
+        : undefined;
+      const conflict = doc.conflict && { text: "!", kind: "bad", title: "changed elsewhere" };
+      return { key: doc.path, label: doc.path, badge: conflict ?? error ?? warning };
+    });
+    const close = (key: string) => () => this.closeComparison(key);
+    return [...files, ...this.comparisons.map(({ key, label }): Tab => ({ key, label, close: close(key) }))];
+  }
+
+  draw(): void {
+    this.tabs.show(this.tabList(), this.shown);
+    this.conflict.hidden = !this.doc?.conflict;
+    this.onChange();
+  }
+
+  // For tests.
+
+  get text(): string {
+    return this.view.state.doc.toString();
+  }
+
+  set text(text: string) {
+    this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text }, userEvent: "input" });
+  }
+}

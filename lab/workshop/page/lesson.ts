@@ -1,0 +1,191 @@
+// The lesson: a page of the book in a frame. We add buttons to the commands that the page has, and remember where the
+// learner was.
+
+import type { State } from "./api";
+import { type Command, commandLines, parse } from "./commands";
+import { byId, h, keep } from "./dom";
+import { bookTheme, onTheme } from "./theme";
+
+const start = "/book/start.html";
+
+const style = `
+  .workshop-button {
+    font: 600 1.3rem/1.4 system-ui, sans-serif; color: var(--bg); background: var(--links); border: 1px solid var(--links);
+    border-radius: 4px; padding: 1px 8px; margin: 1px 0 1px 6px; cursor: pointer; white-space: nowrap; vertical-align: baseline;
+    max-width: 100%; overflow: hidden; text-overflow: ellipsis;
+  }
+  .workshop-button:hover:enabled { filter: brightness(1.15); }
+  .workshop-button:focus-visible { outline: 3px solid var(--fg); outline-offset: 1px; }
+  .light .workshop-button { background: #1d4ed8; border-color: #1d4ed8; color: #fff; }
+  .navy .workshop-button { background: #8ab4ff; border-color: #8ab4ff; color: #10142a; }
+  .workshop-button.workshop-button:disabled {
+    color: var(--fg); background: transparent; border-color: currentColor; opacity: .75; cursor: default;
+  }
+  .workshop-bar { display: flex; flex-wrap: wrap; gap: 4px; margin: -8px 0 16px; }
+  .workshop-bar .workshop-button { margin: 0; }
+  .workshop-bar .workshop-line { font-family: var(--mono-font); font-weight: 400; font-size: 1.2rem; }
+  .workshop-title { display: block; margin: 8px 0 0; font-size: 1.4rem; width: fit-content; }
+  #mdbook-theme-toggle, #mdbook-theme-list { display: none !important; }
+  @media print { .workshop-button, .workshop-bar { display: none !important; } }
+`;
+
+export class Lesson {
+  private readonly frame = byId<HTMLIFrameElement>("book");
+  private state?: State;
+  private buttons: { button: HTMLButtonElement; draw: (button: HTMLButtonElement, state: State) => void }[] = [];
+  onCommand: (command: Command) => void = () => {};
+  onOpen: (name: string) => void = () => {};
+  onKey: (event: KeyboardEvent) => void = () => {};
+
+  constructor() {
+    this.frame.addEventListener("load", () => this.loaded());
+    byId("lesson-back").addEventListener("click", () => this.frame.contentWindow?.history.back());
+    byId("lesson-start").addEventListener("click", () => this.go(start));
+    onTheme(() => this.theme());
+    const last = keep.get<string>("lesson");
+    this.frame.src = last?.startsWith("/book/") ? last : start;
+  }
+
+  go(path: string): void {
+    this.frame.contentWindow?.location.assign(path);
+  }
+
+  focus(): void {
+    this.frame.focus();
+    this.frame.contentWindow?.focus();
+  }
+
+  update(state: State): void {
+    const first = !this.state;
+    this.state = state;
+    if (first) this.decorate();
+    for (const { button, draw } of this.buttons) draw(button, state);
+  }
+
+  /** The page in the frame, unless the browser shows an error of its own there. */
+  private get page(): Document | undefined {
+    try {
+      const page = this.frame.contentDocument;
+      return page?.location.pathname.startsWith("/book/") ? page : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  private loaded(): void {
+    const { page } = this;
+    const view = this.frame.contentWindow as (Window & typeof globalThis) | null;
+    if (!page || !view) return;
+    const sheet = new view.CSSStyleSheet();
+    sheet.replaceSync(style);
+    page.adoptedStyleSheets = [...page.adoptedStyleSheets, sheet];
+    this.theme();
+
+    const where = () => view.location.pathname + view.location.hash;
+    const last = keep.get<{ path: string; top: number }>("lesson-top");
+    // The first load is a reload of ours: back to where the learner was.
+    if (!this.buttons.length && last?.path === where()) view.scrollTo(0, last.top);
+    const remember = () => keep.set("lesson", where());
+    remember();
+    view.addEventListener("hashchange", remember);
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    view.addEventListener("scroll", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => keep.set("lesson-top", { path: where(), top: view.scrollY }), 200);
+    });
+    view.addEventListener("keydown", (event) => this.onKey(event), true);
+
+    byId("lesson-title").textContent = page.title.replace(/ - The BPF storage workbook$/, "");
+    // Other sites, and the pages that want the whole window, do not fit into this frame.
+    for (const link of page.querySelectorAll<HTMLAnchorElement>("a[href]")) {
+      if (link.origin === location.origin && !link.pathname.endsWith("/present.html")) continue;
+      link.target = "_blank";
+      link.rel = "noopener";
+    }
+    this.decorate();
+  }
+
+  private theme(): void {
+    const { page } = this;
+    if (!page || page.documentElement.classList.contains(bookTheme())) return;
+    // The book's own button does all that belongs to it.
+    const button = page.getElementById(`mdbook-theme-${bookTheme()}`);
+    if (button) button.click();
+    else page.documentElement.className = `js ${bookTheme()}`;
+  }
+
+  private decorate(): void {
+    const { page, state } = this;
+    this.buttons = [];
+    if (page?.readyState !== "complete" || !state) return;
+    for (const old of page.querySelectorAll(".workshop-button, .workshop-bar")) old.remove();
+    const known = new Set([...state.programs.map(({ name }) => name), ...state.exercises.map(({ id }) => id)]);
+    const main = page.querySelector("main") ?? page.body;
+
+    for (const code of main.querySelectorAll("code")) {
+      const text = code.textContent ?? "";
+      const block = code.closest("pre");
+      if (!block) {
+        const command = parse(text, known);
+        if (command) code.after(this.button(command));
+        continue;
+      }
+      const commands = this.commandsOf(block, text, known);
+      if (!commands.length) continue;
+      const bar = h("div", { class: "workshop-bar" });
+      for (const { command, line } of commands)
+        bar.append(this.button(command, commands.length > 1 ? line : undefined));
+      block.after(bar);
+    }
+
+    const path = page.location.pathname.replace(/^\/book\//, "");
+    const program = state.programs.find((program) => program.page === path);
+    const heading = main.querySelector("h1");
+    if (!program || !heading) return;
+    const open = h("button", { type: "button", class: "workshop-button workshop-title" }, "Open in the editor");
+    open.dataset.test = "lesson-open";
+    open.addEventListener("click", () => this.onOpen(program.name));
+    heading.append(open);
+    this.buttons.push({ button: open, draw: () => {} });
+  }
+
+  /** In a console block, commands have a prompt, and the other lines are output. In a shell block, all are commands. */
+  private commandsOf(block: Element, text: string, known: Set<string>): { command: Command; line: string }[] {
+    const lines = commandLines(text);
+    const prompted = lines.some((line) => /^\s*\$\s/.test(line));
+    const language = block.querySelector("code")?.className ?? "";
+    if (!prompted && !/language-(sh|bash|shell)\b/.test(language)) return [];
+    return lines
+      .filter((line) => !prompted || /^\s*\$\s/.test(line))
+      .map((line) => ({ command: parse(line, known), line: line.replace(/^\s*\$\s+/, "") }))
+      .filter((found): found is { command: Command; line: string } => found.command !== undefined);
+  }
+
+  private button(command: Command, line?: string): HTMLButtonElement {
+    const button = h("button", { type: "button", class: "workshop-button", "data-test": `lesson-${command.kind}` });
+    button.addEventListener("click", () => this.onCommand(command));
+    const id = command.kind === "run" ? command.name : command.id;
+    const draw = (button: HTMLButtonElement, state: State) => {
+      const exercise = state.exercises.find((one) => one.id === id);
+      let text = command.kind === "check" ? "Check" : "Run";
+      if (command.kind === "start") {
+        text = { new: "Start this exercise", started: "Continue", done: "Open it again" }[exercise?.state ?? "new"];
+      }
+      const disabled = command.kind !== "start" && exercise?.state === "new";
+      const label = command.kind === "start" ? `${text}: ${id}` : line ? `Run ${line}` : `${text} ${id}`;
+      if (command.kind === "run" && line) {
+        const { name, mine, args } = command;
+        text = `Run ${[mine && "--mine", name, args].filter(Boolean).join(" ")}`;
+      }
+      // A change that changes nothing would still make the page move.
+      if (button.textContent !== text) button.textContent = text;
+      button.classList.toggle("workshop-line", Boolean(line));
+      button.disabled = disabled;
+      button.title = disabled ? `Start exercise ${id} first.` : label;
+      button.setAttribute("aria-label", label);
+    };
+    if (this.state) draw(button, this.state);
+    this.buttons.push({ button, draw });
+    return button;
+  }
+}

@@ -1,0 +1,453 @@
+// The workshop's page: a lesson on the left, an editor on the right, terminals below it. This file connects the parts.
+
+import { Actions } from "./actions";
+import { api, events, type Hint, type Link, Problem, problem, type State } from "./api";
+import type { Command } from "./commands";
+import { Documents } from "./documents";
+import { byId, h, keep, plural, rich } from "./dom";
+import { Editor } from "./editor";
+import { Lesson } from "./lesson";
+import { hidePanel, showPanel, showProblem } from "./panel";
+import { type Pane, Panes } from "./panes";
+import { Terminals } from "./terminals";
+import { applyTheme, isDark, onTheme, toggleTheme } from "./theme";
+
+applyTheme();
+const lesson = new Lesson();
+const editor = new Editor();
+const terminals = new Terminals((id) => tried(api.closeTerminal(id)));
+const actions = new Actions(editor, terminals);
+const panes = new Panes((pane) => ({ lesson, editor, terminals })[pane].focus());
+let state: State | undefined;
+
+/** Shows what went wrong. */
+async function tried(doing: Promise<unknown>): Promise<void> {
+  try {
+    await doing;
+  } catch (thrown) {
+    showProblem(thrown);
+  }
+}
+
+const exerciseOf = (name: string) => state?.exercises.find(({ id }) => id === name);
+const programOf = (name: string) => state?.programs.find((program) => program.name === name);
+const open = () => exerciseOf(editor.name);
+
+// What is open.
+
+async function openName(name: string, focus = false): Promise<void> {
+  hidePanel();
+  const exercise = exerciseOf(name);
+  if (exercise?.state === "new") editor.openNothing(name, ...invitation(name, exercise.title));
+  else await editor.open(name, Boolean(exercise));
+  actions.opened();
+  drawOpen();
+  if (focus) panes.focus("editor");
+}
+
+function invitation(name: string, title: string): HTMLElement[] {
+  return [
+    h("h3", {}, `${name} ${title}`),
+    h("p", {}, "You have not started this exercise. Start it to get your own copy of the program."),
+    h(
+      "button",
+      { type: "button", class: "main", "data-test": "start", click: () => tried(start(name)) },
+      `Start ${name}`,
+    ),
+  ];
+}
+
+async function start(name: string): Promise<void> {
+  let news = "";
+  if (exerciseOf(name)?.state === "new") {
+    try {
+      news = (await api.start(name, false)).text;
+    } catch (thrown) {
+      // Another tab was faster: it is started, and that is what we want.
+      if (problem(thrown).status !== 409) throw thrown;
+    }
+    const exercise = exerciseOf(name);
+    if (exercise?.state === "new") exercise.state = "started";
+  }
+  await openName(name, true);
+  if (news) showPanel("news", `${name} is started`, rich(news));
+  draw();
+}
+
+async function reset(name: string): Promise<void> {
+  await editor.discard();
+  try {
+    const { text } = await api.start(name, true);
+    await openName(name);
+    showPanel("news", `${name} is as it was at its start`, rich(text));
+  } catch (thrown) {
+    await openName(name);
+    throw thrown;
+  }
+}
+
+// What to do with it.
+
+async function run(name: string, mine: boolean, args: string): Promise<void> {
+  hidePanel();
+  await actions.start("run", name, mine, args);
+}
+
+async function check(name: string): Promise<void> {
+  hidePanel();
+  await actions.start("check", name, true);
+}
+
+function runOpen(): void {
+  const { name } = editor;
+  if (!name || open()?.state === "new") return;
+  tried(run(name, Boolean(open()), byId<HTMLInputElement>("arguments").value.trim()));
+}
+
+function checkOpen(): void {
+  if (open() && open()?.state !== "new") tried(check(editor.name));
+}
+
+async function diff(): Promise<void> {
+  const { name } = editor;
+  hidePanel();
+  if (open()) await editor.documents.flush(name);
+  const difference = await (open() ? api.workDiff(name) : api.programDiff(name));
+  const unchanged = "You have not changed anything yet.";
+  if (name === editor.name) editor.compare("diff", `Diff of ${name}`, difference, open() ? unchanged : undefined);
+}
+
+async function solution(name: string, peek = false): Promise<void> {
+  hidePanel();
+  try {
+    const difference = await api.solution(name, peek);
+    if (name === editor.name) editor.compare("solution", `Solution of ${name}`, difference);
+  } catch (thrown) {
+    if (problem(thrown).status !== 403) throw thrown;
+    const act = () => tried(solution(name, true));
+    showProblem(thrown, [{ label: "Show it anyway", test: "peek", act }]);
+  }
+}
+
+// The server counts the hints that it gave. The browser keeps their texts, so that closing the panel costs no hint.
+function seenHints(name: string): Hint[] {
+  const shown = exerciseOf(name)?.shown ?? 0;
+  return (keep.get<Hint[]>(`hints:${name}`) ?? []).filter((hint) => hint.shown <= shown);
+}
+
+function showHint(name: string, hints: Hint[], at: number): void {
+  const hint = hints[at];
+  const buttons = [];
+  if (at > 0) buttons.push({ label: "Previous hint", act: () => showHint(name, hints, at - 1) });
+  if (at + 1 < hints.length) {
+    buttons.push({ label: "Next hint", test: "next-hint", act: () => showHint(name, hints, at + 1) });
+  } else if (hint.shown < hint.hints) {
+    buttons.push({ label: "Next hint", test: "next-hint", act: () => tried(nextHint(name)) });
+  }
+  showPanel("hint", `Hint ${hint.shown} of ${hint.hints} for ${name}`, rich(hint.text), buttons);
+}
+
+async function nextHint(name: string): Promise<void> {
+  const hint = await api.hint(name);
+  const exercise = exerciseOf(name);
+  if (exercise) exercise.shown = Math.max(exercise.shown, hint.shown);
+  const hints = [...seenHints(name).filter(({ shown }) => shown !== hint.shown), hint];
+  hints.sort((a, b) => a.shown - b.shown);
+  keep.set(`hints:${name}`, hints);
+  showHint(name, hints, hints.indexOf(hint));
+}
+
+function hint(name: string): void {
+  const hints = seenHints(name);
+  if (hints.length) showHint(name, hints, hints.length - 1);
+  else tried(nextHint(name));
+}
+
+async function download(): Promise<void> {
+  for (const name of new Set(editor.documents.all.map(({ name }) => name))) await editor.documents.flush(name);
+  h("a", { href: "/api/work.zip", download: "" }).click();
+}
+
+async function upload(file: File): Promise<void> {
+  if (file.size > 8 << 20) {
+    throw new Problem(413, "The file is larger than 8 MB.", file.name, "Choose a zip file that you downloaded here.");
+  }
+  const { restored } = await api.upload(file);
+  for (const name of restored) await editor.documents.refresh(name);
+  if (restored.includes(editor.name) && !editor.docs.length) await openName(editor.name);
+  showPanel("news", "Your work is back", [
+    h("p", {}, restored.length ? `Restored: ${restored.join(", ")}.` : "The file has no exercises."),
+  ]);
+}
+
+// What the lesson's buttons do.
+lesson.onCommand = (command: Command) => {
+  if (command.kind === "start") return tried(start(command.id));
+  if (command.kind === "check") return tried(openName(command.id).then(() => check(command.id)));
+  return runCommand(command);
+};
+
+function runCommand(command: Extract<Command, { kind: "run" }>): Promise<void> {
+  const { name, args } = command;
+  const mine = command.mine || Boolean(exerciseOf(name));
+  keep.set(`arguments:${name}`, args);
+  const opened = mine && name !== editor.name ? openName(name) : Promise.resolve(drawOpen());
+  return tried(opened.then(() => run(name, mine, args)));
+}
+lesson.onOpen = (name) => tried(openName(name, true));
+
+// What the page shows around the panes' contents.
+
+function drawChoice(): void {
+  if (!state) return;
+  const select = byId<HTMLSelectElement>("open");
+  const states = { new: "not started", started: "started", done: "done" };
+  const programs = (stages: boolean) =>
+    (state?.programs ?? [])
+      .filter(({ name }) => /^\d/.test(name) === stages)
+      .map(({ name, title }) => [name, `${name} ${title} (read only)`]);
+  const groups = [
+    ["Exercises", state.exercises.map(({ id, title, state }) => [id, `${id} ${title} (${states[state]})`])],
+    ["Stages", programs(true)],
+    ["Examples", programs(false)],
+  ] as [string, [string, string][]][];
+  const now = JSON.stringify(groups);
+  if (select.dataset.now !== now) {
+    select.dataset.now = now;
+    const option = ([value, text]: [string, string]) => h("option", { value }, text.replaceAll("`", ""));
+    select.replaceChildren(...groups.map(([label, all]) => h("optgroup", { label }, ...all.map(option))));
+  }
+  select.value = editor.name;
+}
+
+function draw(): void {
+  if (!state) return;
+  drawChoice();
+  const done = state.exercises.filter(({ state }) => state === "done").length;
+  const all = state.exercises.length;
+  byId("progress").textContent = `${done} of ${plural(all, "exercise")} done`;
+  const bar = byId<HTMLProgressElement>("progress-bar");
+  bar.max = all || 1;
+  bar.value = done;
+
+  const exercise = open();
+  const program = programOf(editor.name);
+  for (const id of ["check", "hint", "solution", "reset"]) byId(id).hidden = !exercise;
+  for (const id of ["run", "check", "hint", "diff", "solution", "reset"]) {
+    byId<HTMLButtonElement>(id).disabled = !editor.name || exercise?.state === "new";
+  }
+  byId("diff").hidden = !exercise && !program?.parent;
+  byId("diff").title = program?.parent ? `What ${program.name} changes in ${program.parent}` : "What you changed";
+  drawStarts();
+  drawSaved();
+
+  const results = state.results.map((name) =>
+    h("a", { href: `/results/${encodeURIComponent(name)}`, target: "_blank", rel: "noopener" }, name),
+  );
+  const box = byId("results");
+  const now = state.results.join("\n");
+  if (box.dataset.now === now) return;
+  box.dataset.now = now;
+  box.replaceChildren(...(results.length ? ["Results: ", ...results.flatMap((link) => [link, " "])] : []));
+}
+
+/** A program that is read only leads to its exercises. */
+function drawStarts(): void {
+  const exercises = state?.exercises.filter(({ program }) => program === editor.name) ?? [];
+  const texts = { new: "Start", started: "Continue", done: "Open" };
+  const box = byId("starts");
+  const now = JSON.stringify(exercises.map(({ id, state }) => [id, state]));
+  if (box.dataset.now === now) return;
+  box.dataset.now = now;
+  box.replaceChildren(
+    ...exercises.map(({ id, title, state }) =>
+      h(
+        "button",
+        { type: "button", "data-test": `start-${id}`, title, click: () => tried(start(id)) },
+        `${texts[state]}: ${id}`,
+      ),
+    ),
+  );
+}
+
+function drawSaved(): void {
+  const saved = byId("saved");
+  const docs = editor.documents.all;
+  const failed = docs.find(({ failure }) => failure);
+  const conflict = docs.find(({ conflict }) => conflict);
+  let text = "";
+  if (failed) text = `Not saved: ${failed.failure?.cause}`;
+  else if (conflict) text = `Not saved: ${conflict.path} was changed elsewhere`;
+  else if (docs.some(({ dirty }) => dirty)) text = "Saving…";
+  else if (editor.docs.length) text = open() ? "Saved" : "Read only";
+  if (saved.textContent !== text) saved.textContent = text;
+  saved.className = failed || conflict ? "bad" : "";
+}
+
+/** After another program or exercise was opened. */
+function drawOpen(): void {
+  byId<HTMLInputElement>("arguments").value = keep.get<string>(`arguments:${editor.name}`) ?? "";
+  document.title = editor.name ? `${editor.name}: the workshop` : "The workshop";
+  draw();
+}
+
+function drawLink(link: Link): void {
+  const banner = byId("banner");
+  banner.hidden = link === "up";
+  const command = { here: "cargo lab workshop --here", guest: "./lab workshop" }[
+    keep.get<State["mode"]>("mode") ?? "here"
+  ];
+  if (link === "down") {
+    const text = "The workshop does not answer. Your work is safe in this page. Start it again with the same command: ";
+    banner.replaceChildren(text, h("code", {}, command));
+  } else if (link === "refused") {
+    banner.replaceChildren("This tab is not allowed in. Open the address that the workshop printed when it started.");
+  }
+}
+
+// What the server reports.
+
+let cameBack = false;
+events.onLink = (link) => {
+  drawLink(link);
+  if (link !== "up") cameBack = true;
+};
+events.onSaved = (saved) => editor.documents.saved(saved);
+events.onState = (now) => {
+  const before = state;
+  state = now;
+  keep.set("mode", now.mode);
+  terminals.update(now.terminals);
+  actions.update(now.actions);
+  lesson.update(now);
+  if (!before) tried(begin());
+  else {
+    if (cameBack) tried(resume());
+    // Somebody else started what we only announce.
+    if (!editor.docs.length && open() && open()?.state !== "new") tried(openName(editor.name));
+  }
+  draw();
+};
+
+async function begin(): Promise<void> {
+  const known = (name: string | null) => name && (programOf(name) || exerciseOf(name));
+  const last = keep.get<string>("open");
+  const first = known(last) ? last : state?.programs[0]?.name;
+  if (first) await openName(first);
+  for (const name of Documents.drafted()) {
+    if (exerciseOf(name) && exerciseOf(name)?.state !== "new") await editor.documents.load(name, true);
+  }
+  draw();
+}
+
+async function resume(): Promise<void> {
+  cameBack = false;
+  for (const name of new Set(editor.documents.all.map(({ name }) => name))) await editor.documents.refresh(name);
+  if (!editor.docs.length) await begin();
+}
+
+// Buttons and keys.
+
+const click = (id: string, act: () => void) => byId(id).addEventListener("click", act);
+click("run", runOpen);
+click("check", checkOpen);
+click("hint", () => hint(editor.name));
+click("diff", () => tried(diff()));
+click("solution", () => tried(solution(editor.name)));
+click("reset", () => {
+  byId("reset-title").textContent = `Reset ${editor.name}?`;
+  byId<HTMLDialogElement>("reset-dialog").showModal();
+});
+click("reset-yes", () => {
+  byId<HTMLDialogElement>("reset-dialog").close();
+  tried(reset(editor.name));
+});
+click("download", () => tried(download()));
+click("upload", () => byId("upload-file").click());
+click("theme", toggleTheme);
+click("keys-button", () => byId<HTMLDialogElement>("keys").showModal());
+click("new-shell", () =>
+  tried(
+    api.newShell().then(({ id }) => {
+      panes.fold("terminals", false);
+      terminals.select(id, true);
+    }),
+  ),
+);
+for (const button of document.querySelectorAll("[data-close]")) {
+  button.addEventListener("click", () => button.closest("dialog")?.close());
+}
+byId("open").addEventListener("change", (event) => tried(openName((event.target as HTMLSelectElement).value)));
+byId("upload-file").addEventListener("change", (event) => {
+  const input = event.target as HTMLInputElement;
+  const file = input.files?.[0];
+  input.value = "";
+  if (file) tried(upload(file));
+});
+byId("arguments").addEventListener("change", (event) => {
+  keep.set(`arguments:${editor.name}`, (event.target as HTMLInputElement).value.trim());
+});
+byId("arguments").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.ctrlKey) runOpen();
+});
+
+editor.onChange = drawSaved;
+editor.documents.onFailure = (_doc, failure) => showProblem(failure);
+
+function drawTheme(): void {
+  const label = isDark() ? "Light colors" : "Dark colors";
+  byId("theme").textContent = isDark() ? "☀" : "☾";
+  byId("theme").setAttribute("aria-label", label);
+  byId("theme").title = label;
+}
+onTheme(drawTheme);
+drawTheme();
+
+/** The keys that work in every pane. Those of the browser and of a shell stay theirs elsewhere. */
+function onKey(event: KeyboardEvent, pane: Pane | undefined): void {
+  const { key, code, ctrlKey: ctrl, shiftKey: shift, altKey: alt, metaKey: meta } = event;
+  if (document.querySelector("dialog[open]") || meta) return;
+  const digit = /^(?:Digit|Numpad)([123])$/.exec(code)?.[1];
+  let act: (() => void) | undefined;
+  if (key === "F6" && !ctrl && !alt) act = () => panes.step(shift ? -1 : 1);
+  else if (key === "F1" && !ctrl && !alt && !shift) act = () => byId<HTMLDialogElement>("keys").showModal();
+  else if (digit && alt && !ctrl && !shift) {
+    act = () => panes.focus((["lesson", "editor", "terminals"] as const)[Number(digit) - 1]);
+  } else if (key === "Enter" && ctrl && !alt) act = shift ? checkOpen : runOpen;
+  else if (code === "KeyS" && ctrl && !alt && !shift && pane !== "terminals") act = () => editor.saveNow();
+  else if (/^Arrow(Left|Right)$/.test(key) && alt && !ctrl && !shift && pane === "editor") {
+    act = () => editor.step(key === "ArrowLeft" ? -1 : 1);
+  }
+  if (!act) return;
+  event.preventDefault();
+  event.stopPropagation();
+  act();
+}
+
+// Before CodeMirror and xterm see a key.
+addEventListener(
+  "keydown",
+  (event) => {
+    const id = (event.target as Element).closest?.("section")?.id;
+    onKey(event, id === "editor" || id === "terminals" || id === "lesson" ? id : undefined);
+  },
+  true,
+);
+lesson.onKey = (event) => onKey(event, "lesson");
+addEventListener("pagehide", () => editor.documents.saveAll(true));
+document.addEventListener("visibilitychange", () => {
+  if (document.visibilityState === "hidden") editor.documents.saveAll(true);
+});
+
+events.start();
+
+// For tests.
+Object.assign(window, {
+  workshop: {
+    setText: (text: string) => {
+      editor.text = text;
+    },
+    text: () => editor.text,
+    terminalText: () => terminals.text,
+  },
+});

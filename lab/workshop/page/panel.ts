@@ -1,0 +1,46 @@
+// The panel above the text: hints, errors and news.
+
+import { problem } from "./api";
+import { byId, h, rich } from "./dom";
+
+type Button = { label: string; test?: string; act: () => void };
+
+export function showPanel(kind: "hint" | "bad" | "news", title: string, content: Node[], buttons: Button[] = []): void {
+  const panel = byId("panel");
+  panel.className = kind;
+  panel.setAttribute("aria-label", title);
+  const close = { label: "Close", test: "panel-close", act: hidePanel };
+  panel.replaceChildren(
+    h("h3", {}, title),
+    h("div", { class: "said" }, ...content),
+    h(
+      "div",
+      { class: "buttons" },
+      ...[...buttons, close].map(({ label, test, act }) =>
+        h("button", { type: "button", "data-test": test, click: act }, label),
+      ),
+    ),
+  );
+  panel.hidden = false;
+  panel.scrollTop = 0;
+}
+
+export function hidePanel(): void {
+  byId("panel").hidden = true;
+}
+
+/** All three parts of an error: its cause, what shows it, and what helps. */
+export function showProblem(thrown: unknown, buttons: Button[] = []): void {
+  const { cause, evidence, fix } = problem(thrown);
+  const text = cause.charAt(0).toUpperCase() + cause.slice(1);
+  showPanel(
+    "bad",
+    "That did not work",
+    [
+      h("p", {}, ...rich(text)),
+      ...(evidence ? [h("pre", {}, evidence)] : []),
+      ...(fix ? [h("p", {}, ...rich(fix))] : []),
+    ],
+    buttons,
+  );
+}

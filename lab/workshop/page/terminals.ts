@@ -1,0 +1,256 @@
+// The terminals below the editor. Each has its own socket, which comes back by itself.
+
+import { FitAddon } from "@xterm/addon-fit";
+import { Terminal as Xterm } from "@xterm/xterm";
+import { socketAddress, type Terminal } from "./api";
+import { byId, h, type Tab, Tabs } from "./dom";
+import { isDark, onTheme } from "./theme";
+
+const light = {
+  background: "#ffffff",
+  foreground: "#1a1d23",
+  cursor: "#1a1d23",
+  cursorAccent: "#ffffff",
+  selectionBackground: "#b9d4fb",
+  black: "#1a1d23",
+  red: "#b42318",
+  green: "#11652e",
+  yellow: "#7a5300",
+  blue: "#1d4ed8",
+  magenta: "#86198f",
+  cyan: "#0e6070",
+  white: "#5b6472",
+  brightBlack: "#5b6472",
+  brightRed: "#c2281c",
+  brightGreen: "#157a38",
+  brightYellow: "#8a5e00",
+  brightBlue: "#2563eb",
+  brightMagenta: "#a21caf",
+  brightCyan: "#0e7490",
+  brightWhite: "#1a1d23",
+};
+const dark = {
+  background: "#12151b",
+  foreground: "#e8ebf0",
+  cursor: "#e8ebf0",
+  cursorAccent: "#12151b",
+  selectionBackground: "#2c4a75",
+  black: "#343b47",
+  red: "#ff9d9d",
+  green: "#7ee2a0",
+  yellow: "#ffd469",
+  blue: "#8ab4ff",
+  magenta: "#e6a3f0",
+  cyan: "#7fd8e8",
+  white: "#e8ebf0",
+  brightBlack: "#9aa4b2",
+  brightRed: "#ffb8b8",
+  brightGreen: "#a6f0bb",
+  brightYellow: "#ffe194",
+  brightBlue: "#aecbff",
+  brightMagenta: "#f0c0f7",
+  brightCyan: "#a8e8f3",
+  brightWhite: "#ffffff",
+};
+
+/** One terminal on the screen, and its socket. */
+class Screen {
+  readonly box = h("div", { class: "screen" });
+  readonly xterm = new Xterm({
+    fontSize: 13,
+    fontFamily: '"DejaVu Sans Mono", Menlo, Consolas, "Liberation Mono", monospace',
+    scrollback: 10000,
+    minimumContrastRatio: 4.5,
+    theme: isDark() ? dark : light,
+  });
+  readonly fit = new FitAddon();
+  private socket?: WebSocket;
+  private timer?: ReturnType<typeof setTimeout>;
+  private tries = 0;
+  private gone = false;
+  private replaying = false;
+  private waiting: Uint8Array<ArrayBuffer>[] = [];
+
+  constructor(
+    public terminal: Terminal,
+    parent: HTMLElement,
+  ) {
+    parent.append(this.box);
+    this.xterm.loadAddon(this.fit);
+    this.xterm.open(this.box);
+    this.xterm.textarea?.setAttribute("aria-label", `Terminal: ${terminal.title}`);
+    this.xterm.onData((data) => this.send(new TextEncoder().encode(data)));
+    this.xterm.onBinary((data) => this.send(Uint8Array.from(data, (sign) => sign.charCodeAt(0))));
+    this.connect();
+  }
+
+  private connect(): void {
+    clearTimeout(this.timer);
+    const socket = new WebSocket(socketAddress(`/api/terminals/${this.terminal.id}`));
+    socket.binaryType = "arraybuffer";
+    this.socket = socket;
+    socket.onopen = () => {
+      this.tries = 0;
+      this.reset();
+      this.resized();
+      for (const keys of this.waiting.splice(0)) socket.send(keys);
+    };
+    socket.onmessage = ({ data }) => {
+      if (typeof data === "string") {
+        if (JSON.parse(data).reset) this.reset();
+        return;
+      }
+      this.xterm.write(new Uint8Array(data), () => {
+        this.replaying = false;
+      });
+    };
+    socket.onclose = () => {
+      if (socket !== this.socket) return;
+      this.socket = undefined;
+      // What has ended will not say more. It may be run again: then `update` connects.
+      if (this.gone || !this.terminal.running) return;
+      this.tries += 1;
+      this.timer = setTimeout(() => this.connect(), Math.min(100 * 2 ** this.tries, 3000));
+    };
+  }
+
+  /** The scrollback comes next. A program's old questions in it must not be answered again. */
+  private reset(): void {
+    this.xterm.reset();
+    this.replaying = true;
+  }
+
+  send(keys: Uint8Array<ArrayBuffer>): void {
+    if (this.replaying && keys[0] === 0x1b) return;
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(keys);
+    else if (this.socket?.readyState === WebSocket.CONNECTING) this.waiting.push(keys);
+  }
+
+  resized(): void {
+    const { cols, rows } = this.xterm;
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify({ cols, rows }));
+  }
+
+  update(terminal: Terminal): void {
+    this.terminal = terminal;
+    this.xterm.textarea?.setAttribute("aria-label", `Terminal: ${terminal.title}`);
+    if (terminal.running && !this.socket) this.connect();
+  }
+
+  close(): void {
+    this.gone = true;
+    clearTimeout(this.timer);
+    this.socket?.close();
+    this.xterm.dispose();
+    this.box.remove();
+  }
+
+  get text(): string {
+    const buffer = this.xterm.buffer.active;
+    let text = "";
+    for (let at = 0; at < buffer.length; at += 1) {
+      const line = buffer.getLine(at);
+      const next = buffer.getLine(at + 1);
+      text += line?.translateToString(!next?.isWrapped) ?? "";
+      if (!next?.isWrapped) text += "\n";
+    }
+    return text.trimEnd();
+  }
+}
+
+export class Terminals {
+  private list: Terminal[] = [];
+  private readonly screens = new Map<number, Screen>();
+  private selected?: number;
+  /** What to select as soon as the server reports it. */
+  private wanted?: { id: number; focus: boolean };
+  private readonly box = byId("screens");
+  private readonly tabs: Tabs;
+
+  constructor(readonly end: (id: number) => void) {
+    this.tabs = new Tabs(byId("terminal-tabs"), this.box, "terminal-tab", (key) => this.select(Number(key), true));
+    new ResizeObserver(() => this.fit()).observe(this.box);
+    onTheme(() => {
+      for (const { xterm } of this.screens.values()) xterm.options.theme = isDark() ? dark : light;
+    });
+  }
+
+  update(list: Terminal[]): void {
+    this.list = list;
+    for (const [id, screen] of this.screens) {
+      const terminal = list.find((one) => one.id === id);
+      if (terminal) screen.update(terminal);
+      else {
+        screen.close();
+        this.screens.delete(id);
+      }
+    }
+    const has = (id: number | undefined) => list.some((one) => one.id === id);
+    if (this.wanted && has(this.wanted.id)) this.select(this.wanted.id, this.wanted.focus);
+    else if (!has(this.selected)) this.select(list.at(-1)?.id);
+    else this.draw();
+  }
+
+  /** Selects a terminal, now or as soon as we hear of it. */
+  select(id: number | undefined, focus = false): void {
+    this.wanted = undefined;
+    const terminal = this.list.find((one) => one.id === id);
+    if (id !== undefined && !terminal) {
+      this.wanted = { id, focus };
+      return;
+    }
+    this.selected = id;
+    if (terminal) this.screen(terminal);
+    for (const [nth, { box }] of this.screens) box.classList.toggle("shown", nth === id);
+    this.fit();
+    this.draw();
+    if (focus) this.focus();
+  }
+
+  private screen(terminal: Terminal): Screen {
+    const old = this.screens.get(terminal.id);
+    if (old) return old;
+    const screen = new Screen(terminal, this.box);
+    this.screens.set(terminal.id, screen);
+    return screen;
+  }
+
+  focus(): void {
+    const screen = this.screens.get(this.selected ?? -1);
+    if (screen) screen.xterm.focus();
+    else byId("new-shell").focus();
+  }
+
+  /** All terminals are as large as the pane, also those that we do not see. */
+  private fit(): void {
+    const shown = this.screens.get(this.selected ?? -1);
+    const size = this.box.offsetHeight > 20 ? shown?.fit.proposeDimensions() : undefined;
+    if (!size || !(size.cols > 1) || !(size.rows > 1)) return;
+    for (const screen of this.screens.values()) {
+      if (screen.xterm.cols === size.cols && screen.xterm.rows === size.rows) continue;
+      screen.xterm.resize(size.cols, size.rows);
+      screen.resized();
+    }
+  }
+
+  interrupt(id: number): void {
+    const terminal = this.list.find((one) => one.id === id);
+    if (terminal) this.screen(terminal).send(new Uint8Array([3]));
+  }
+
+  private draw(): void {
+    const tabs = this.list.map(({ id, title, running, status }): Tab => {
+      const ended = status === null ? "ended" : status === 0 ? "ended well" : `ended with exit status ${status}`;
+      const sign = status === null ? "–" : status === 0 ? "✓" : String(status);
+      const kind = status === 0 ? "good" : status === null || status === 130 ? "off" : "bad";
+      const badge = running ? { text: "●", kind: "live", title: "running" } : { text: sign, kind, title: ended };
+      return { key: String(id), label: title, badge, close: () => this.end(id) };
+    });
+    this.tabs.show(tabs, this.selected === undefined ? undefined : String(this.selected));
+    byId("no-terminal").hidden = this.list.length > 0;
+  }
+
+  get text(): string {
+    return this.screens.get(this.selected ?? -1)?.text ?? "";
+  }
+}

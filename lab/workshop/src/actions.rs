@@ -1,0 +1,179 @@
+//! Run and Check: the driver's commands, each in a terminal, and what is known of them while they run.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use crate::answer::Refusal;
+use crate::diagnostics::{Diagnostic, Reader};
+use crate::pages::plain;
+use crate::terminals::{Command, Terminals, Watcher, lock};
+
+/// What the driver is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Phase {
+    Compiling,
+    Booting,
+    Running,
+    Ended,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    /// Runs a program until somebody ends it.
+    Run,
+    /// Checks an exercise.
+    Check,
+}
+
+/// An action as the page gets it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Action {
+    what: What,
+    name: String,
+    mine: bool,
+    terminal: u32,
+    phase: Phase,
+    seconds: f64,
+    status: Option<i32>,
+    diagnostics: Vec<Diagnostic>,
+    #[serde(skip)]
+    since: Instant,
+}
+
+/// The last action of each kind with each program.
+#[derive(Debug)]
+pub struct Actions {
+    all: Arc<Mutex<Vec<Action>>>,
+    changed: watch::Sender<u64>,
+}
+
+impl Actions {
+    /// None yet.
+    pub fn new(changed: watch::Sender<u64>) -> Self {
+        Self { all: Arc::default(), changed }
+    }
+
+    /// All of them.
+    pub fn list(&self) -> Vec<Action> {
+        lock(&self.all).iter().map(Action::now).collect()
+    }
+
+    /// Does this in the terminal of this kind of action with this program. An earlier one that still runs ends first.
+    pub async fn start(
+        &self,
+        terminals: &Terminals,
+        what: What,
+        name: &str,
+        mine: bool,
+        command: Command,
+    ) -> Result<Action, Refusal> {
+        let kind = if what == What::Run { "Run" } else { "Check" };
+        let terminal = terminals.titled(&format!("{kind} {name}"))?;
+        terminal.end(Signal::SIGINT).await;
+        let action = Action {
+            what,
+            name: name.to_owned(),
+            mine,
+            terminal: terminal.id(),
+            phase: Phase::Compiling,
+            seconds: 0.0,
+            status: None,
+            diagnostics: Vec::new(),
+            since: Instant::now(),
+        };
+        {
+            let mut all = lock(&self.all);
+            all.retain(|other| other.terminal != action.terminal);
+            all.push(action.clone());
+        }
+        let watcher = Progress {
+            all: self.all.clone(),
+            changed: self.changed.clone(),
+            terminal: terminal.id(),
+            reader: Reader::default(),
+            rest: Vec::new(),
+        };
+        if let Err(refusal) = terminals.start(&terminal, command, watcher) {
+            lock(&self.all).retain(|other| other.terminal != action.terminal);
+            return Err(refusal);
+        }
+        Ok(action)
+    }
+}
+
+impl Action {
+    fn now(&self) -> Self {
+        let seconds =
+            if self.phase == Phase::Ended { self.seconds } else { self.since.elapsed().as_secs_f64() };
+        Self { seconds, ..self.clone() }
+    }
+}
+
+/// Follows an action by what it prints.
+struct Progress {
+    all: Arc<Mutex<Vec<Action>>>,
+    changed: watch::Sender<u64>,
+    terminal: u32,
+    reader: Reader,
+    /// The line that has not ended yet.
+    rest: Vec<u8>,
+}
+
+impl Progress {
+    fn update(&self, change: impl FnOnce(&mut Action)) {
+        if let Some(action) = lock(&self.all).iter_mut().find(|action| action.terminal == self.terminal) {
+            change(action);
+        }
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    fn line(&mut self, line: &str) {
+        // What the lab prints before and after it boots a kernel.
+        let phase = match line {
+            _ if line.starts_with("Booting Linux ") => Some(Phase::Booting),
+            _ if line.starts_with("Kernel ") && line.contains(", up after ") => Some(Phase::Running),
+            _ => None,
+        };
+        if let Some(phase) = phase {
+            self.update(|action| action.phase = phase);
+        }
+        let before = self.reader.found.len();
+        self.reader.read(line);
+        if self.reader.found.len() > before {
+            let found = self.reader.found.clone();
+            self.update(|action| action.diagnostics = found);
+        }
+    }
+}
+
+impl Watcher for Progress {
+    fn output(&mut self, bytes: &[u8]) {
+        /// No line that matters here is longer.
+        const LONGEST: usize = 4096;
+        for byte in bytes {
+            match byte {
+                b'\n' => {
+                    let line = std::mem::take(&mut self.rest);
+                    self.line(plain(&String::from_utf8_lossy(&line)).trim_end());
+                }
+                _ if self.rest.len() < LONGEST => self.rest.push(*byte),
+                _ => {}
+            }
+        }
+    }
+
+    fn end(&mut self, status: i32) {
+        self.update(|action| {
+            action.seconds = action.since.elapsed().as_secs_f64();
+            action.phase = Phase::Ended;
+            action.status = Some(status);
+        });
+    }
+}

@@ -1,0 +1,158 @@
+//! Errors and warnings in what the compilers and the verifier print, with the line of the source that each names.
+//!
+//! They print to the terminal, where the learner reads them. The same text, without its colors, is all we need:
+//!
+//! ```text
+//! error: my03-1@0.1.0: /w/mine/03.1/src/bpf/bio_trace.bpf.c:23:17: error: use of undeclared identifier 'bioo'
+//!
+//! error[E0308]: mismatched types
+//!   --> 03.1/src/main.rs:23:18
+//!
+//! Error: the kernel's verifier refused a BPF program: `start_time` may be NULL
+//!   evidence: in bio_endio_entry, bio_trace.bpf.c line 46:
+//! ```
+
+use serde::Serialize;
+
+/// A message about a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// The file in the working copy.
+    path: String,
+    line: u32,
+    column: Option<u32>,
+    severity: &'static str,
+    message: String,
+}
+
+/// Reads what one action prints, line by line.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// What rustc or the verifier says, until it names the place.
+    pending: Option<(&'static str, String)>,
+    /// What was found so far.
+    pub found: Vec<Diagnostic>,
+}
+
+/// How many we keep. The first one matters most.
+const MOST: usize = 100;
+
+impl Reader {
+    /// Reads the next line, without colors.
+    pub fn read(&mut self, line: &str) {
+        if let Some(found) = clang(line).or_else(|| self.rustc(line)).or_else(|| self.verifier(line))
+            && !self.found.contains(&found)
+            && self.found.len() < MOST
+        {
+            self.found.push(found);
+        }
+    }
+
+    /// A message, and then `--> PATH:LINE:COLUMN`.
+    fn rustc(&mut self, line: &str) -> Option<Diagnostic> {
+        if let Some(place) = line.trim_start().strip_prefix("--> ") {
+            let (severity, message) = self.pending.take()?;
+            let mut parts = place.trim_end().rsplitn(3, ':');
+            let (column, line, path) =
+                (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+            return Some(Diagnostic { path: source(path)?, line, column: Some(column), severity, message });
+        }
+        for severity in ["error", "warning"] {
+            let Some(rest) = line.strip_prefix(severity) else { continue };
+            // `error: message` or `error[E0308]: message`
+            let code =
+                rest.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(rest, |(_, rest)| rest);
+            if let Some(message) = code.strip_prefix(": ") {
+                self.pending = Some((severity, message.trim_end().to_owned()));
+            }
+        }
+        None
+    }
+
+    /// A reason, and then `in FUNCTION, FILE line LINE:`.
+    fn verifier(&mut self, line: &str) -> Option<Diagnostic> {
+        if let Some((_, reason)) = line.split_once("the kernel's verifier refused a BPF program: ") {
+            self.pending = Some(("error", format!("the verifier refuses this: {}", reason.trim_end())));
+        }
+        let (place, number) = line.trim_end().strip_suffix(':')?.rsplit_once(" line ")?;
+        let (_, file) = place.rsplit_once(", ")?;
+        let (path, line) =
+            (file.ends_with(".bpf.c").then(|| format!("src/bpf/{file}"))?, number.parse().ok()?);
+        let (severity, message) = self.pending.take()?;
+        Some(Diagnostic { path, line, column: None, severity, message })
+    }
+}
+
+/// `PATH:LINE:COLUMN: error: MESSAGE`, perhaps after Cargo's own words.
+fn clang(line: &str) -> Option<Diagnostic> {
+    let (place, severity, message) = ["error", "warning"].iter().find_map(|severity| {
+        let (place, message) = line.split_once(&format!(": {severity}: "))?;
+        // Cargo begins each line of a build script with `error: PACKAGE: `.
+        Some((place.rsplit(' ').next()?, *severity, message))
+    })?;
+    let mut parts = place.rsplitn(3, ':');
+    let (column, line, path) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+    Some(Diagnostic {
+        path: source(path)?,
+        line,
+        column: Some(column),
+        severity,
+        message: message.trim_end().to_owned(),
+    })
+}
+
+/// The path within a working copy. What is elsewhere, such as a header of the kernel's types, is not in the editor.
+fn source(path: &str) -> Option<String> {
+    let at = path.rfind("/src/").map(|at| at + 1).or_else(|| path.starts_with("src/").then_some(0))?;
+    Some(path[at..].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Vec<Diagnostic> {
+        let mut reader = Reader::default();
+        text.lines().for_each(|line| reader.read(line));
+        reader.found
+    }
+
+    #[test]
+    fn clang_names_line_and_column() {
+        insta::assert_debug_snapshot!(read(
+            "error: my03-1@0.1.0: /w/a b/mine/03.1/src/bpf/bio_trace.bpf.c:23:17: error: use of undeclared identifier 'bioo'
+             error: my03-1@0.1.0:         u64 key = (u64)bioo;
+             error: my03-1@0.1.0: 1 error generated.
+             /w/mine/03.1/src/bpf/bio_trace.bpf.c:40:2: warning: unused variable 'key' [-Wunused-variable]
+             /w/common/build/vmlinux.h:9:1: error: not one of our files"
+        ));
+    }
+
+    #[test]
+    fn rustc_names_the_place_after_the_message() {
+        insta::assert_debug_snapshot!(read(
+            "error[E0308]: mismatched types\n  --> 03.1/src/main.rs:23:18\n   |\n\
+             warning: unused variable: `x`\n --> 03.1/src/main.rs:4:9\n\
+             error: could not compile `my03-1` (bin \"my03-1\") due to 1 previous error"
+        ));
+    }
+
+    #[test]
+    fn the_verifier_names_a_line() {
+        insta::assert_debug_snapshot!(read(
+            "Error: 03.2 is not right yet: my03-2 ended before it was attached: exit status: 1
+  evidence: Error: the kernel's verifier refused a BPF program: `start_time` may be NULL
+              evidence: in bio_endio_entry, bio_trace.bpf.c line 46:
+                            bpf_printk(\"submit_bio() -> bio_endio() time duration: %llu ns\", end_time - *start_time);
+                        A lookup returns NULL if the map does not have the key, and line 46 uses the pointer without a test."
+        ));
+    }
+
+    #[test]
+    fn what_a_stage_prints_is_no_error() {
+        assert_eq!(
+            read("io-155 [000] d.h11 7.264378: bpf_trace_printk: bio_endio (bio=0xff1b) called: 7264327137"),
+            []
+        );
+    }
+}

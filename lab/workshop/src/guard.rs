@@ -1,0 +1,135 @@
+//! Who may use the server: the browser that opened the printed address, and nobody else.
+//!
+//! The server listens on 127.0.0.1, but so do the pages of other programs, and any web site can make a browser send
+//! requests there. Three checks keep them out. The first address has a random token, which the server exchanges for a
+//! cookie. `Host` must be our own address, because a foreign name can be made to lead here (DNS rebinding). And
+//! whatever changes something, or opens a WebSocket, must come from our own page (`Origin`).
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{COOKIE, HOST, ORIGIN, SET_COOKIE, UPGRADE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use common::{Error, OrCause, Result};
+
+use crate::answer::Refusal;
+use crate::server::Workshop;
+
+/// The address, and the secrets.
+#[derive(Debug)]
+pub struct Guard {
+    port: u16,
+    token: String,
+    cookie: String,
+}
+
+impl Guard {
+    /// New secrets for the server at this port.
+    ///
+    /// # Errors
+    /// If the kernel has no random numbers.
+    pub fn new(port: u16) -> Result<Self> {
+        Ok(Self { port, token: random()?, cookie: random()? })
+    }
+
+    /// The address to open first.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/?token={}", self.port, self.token)
+    }
+
+    /// Browsers send a host's cookies to all of its ports, so the name has the port.
+    fn cookie(&self) -> String {
+        format!("workshop-{}={}", self.port, self.cookie)
+    }
+
+    /// Why a request is refused, if it is.
+    fn refuse(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Refusal> {
+        let header = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        let hosts = ["127.0.0.1", "localhost"].map(|name| format!("{name}:{}", self.port));
+        let is_ours = |host: &str| hosts.iter().any(|ours| ours == host);
+        let host = header(&HOST).unwrap_or_default();
+        if !is_ours(host) {
+            let error = Error::new("this is not the workshop's address")
+                .evidence(format!("the request asks for {host:?}"))
+                .fix("open the address that the workshop printed when it started");
+            return Some(Refusal(StatusCode::MISDIRECTED_REQUEST, error));
+        }
+        let acts = method != Method::GET && method != Method::HEAD || headers.contains_key(UPGRADE);
+        let origin = header(&ORIGIN);
+        let is_foreign =
+            origin.is_some_and(|origin| origin.strip_prefix("http://").is_none_or(|from| from != host));
+        if is_foreign || acts && origin.is_none() {
+            let error = Error::new("only the workshop's own page may ask for this")
+                .evidence(format!("the request comes from {:?}", origin.unwrap_or_default()));
+            return Some(Refusal(StatusCode::FORBIDDEN, error));
+        }
+        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let ours = self.cookie();
+        let is_known = cookies.flat_map(|line| line.split("; ")).any(|cookie| is_same(cookie, &ours));
+        if is_known || self.has_token(uri) {
+            return None;
+        }
+        let error = Error::new("this browser has not opened the workshop yet")
+            .evidence("the workshop's cookie is missing, or it is from an earlier start")
+            .fix("open the address that the workshop printed when it started");
+        Some(Refusal(StatusCode::UNAUTHORIZED, error))
+    }
+
+    /// Whether this is the first address.
+    fn has_token(&self, uri: &Uri) -> bool {
+        uri.path() == "/"
+            && uri
+                .query()
+                .and_then(|query| query.strip_prefix("token="))
+                .is_some_and(|token| is_same(token, &self.token))
+    }
+}
+
+/// Compares all of both texts, so that the time does not show how much was right.
+fn is_same(one: &str, other: &str) -> bool {
+    one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+/// 128 random bits.
+fn random() -> Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).or_cause("the kernel has no random numbers")?;
+    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+/// Runs before everything else.
+pub async fn check(State(workshop): State<Arc<Workshop>>, request: Request, next: Next) -> Response {
+    let guard = &workshop.guard;
+    let mut response = match guard.refuse(request.method(), request.uri(), request.headers()) {
+        // The address bar shows people text.
+        Some(Refusal(status, error)) if !request.uri().path().starts_with("/api/") => {
+            (status, format!("Error: {error}\n")).into_response()
+        }
+        Some(refusal) => refusal.into_response(),
+        // The secret leaves the address bar and the history.
+        None if guard.has_token(request.uri()) => {
+            let cookie = format!("{}; HttpOnly; SameSite=Strict; Path=/", guard.cookie());
+            ([(SET_COOKIE, cookie)], Redirect::to("/")).into_response()
+        }
+        None => next.run(request).await,
+    };
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cache-control", "no-store"),
+    ] {
+        response
+            .headers_mut()
+            .entry(HeaderName::from_static(name))
+            .or_insert(HeaderValue::from_static(value));
+    }
+    response
+}

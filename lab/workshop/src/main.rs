@@ -1,0 +1,104 @@
+//! The workshop's server: the book, an editor, terminals, Run and Check in one tab of a browser.
+//!
+//! It runs where the stages are compiled. It does nothing that the driver can't do in a terminal: the exercises are those
+//! of `cargo lab exercise`, and Run and Check are the driver's own commands, each in a terminal that the page shows.
+
+#![deny(unsafe_code)]
+#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+
+mod actions;
+mod answer;
+mod archive;
+mod course;
+mod diagnostics;
+mod guard;
+mod instance;
+mod pages;
+mod server;
+mod terminals;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use common::report::print_text;
+use common::{Error, OrCause, Result};
+use lab::workbook::Workbook;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::course::Course;
+use crate::guard::Guard;
+use crate::instance::Instance;
+use crate::server::Workshop;
+
+/// Serve the workshop on this machine, and print its address
+#[derive(Parser)]
+#[command(name = "workshop", version)]
+struct Args {
+    /// The driver, which runs stages and checks exercises
+    #[arg(long, value_name = "PROGRAM")]
+    driver: PathBuf,
+    /// The folder of the book
+    #[arg(long, value_name = "DIR")]
+    book: PathBuf,
+    /// The port [default: one that is free]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    port: u16,
+    /// Don't open the address in a browser
+    #[arg(long)]
+    no_browser: bool,
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let args = Args::parse();
+    let workbook = Workbook::read()?;
+    let memory = workbook.memory();
+    let instance = match Instance::claim(&memory)? {
+        Ok(instance) => instance,
+        Err(url) => {
+            print_text(format_args!("The workshop is running already: {url}"))?;
+            show(&url, args.no_browser);
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let listener = TcpListener::bind(("127.0.0.1", args.port)).await.map_err(|error| {
+        Error::new(format!("the workshop can't use port {}", args.port))
+            .evidence(error)
+            .fix("name another one with --port, or leave it out: the workshop then takes one that is free")
+    })?;
+    let port = listener.local_addr().or_cause("cannot find out the port")?.port();
+    let guard = Guard::new(port)?;
+    let url = guard.url();
+    instance.announce(&url)?;
+    let course = Course::new(workbook);
+    let workshop = Arc::new(Workshop::new(course, args.driver, args.book, guard));
+    let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
+        .map(signal)
+        .into_iter()
+        .collect::<std::io::Result<Vec<_>>>()
+        .or_cause("cannot handle signals")?;
+    print_text(format_args!("The workshop: {url}\nCtrl-C ends it. What you wrote stays in mine/."))?;
+    show(&url, args.no_browser);
+    let [interrupt, terminate, hangup] = &mut ends[..] else {
+        return Err(Error::new("cannot handle signals"));
+    };
+    let app = server::router(workshop.clone());
+    tokio::select! {
+        served = async { axum::serve(listener, app).await } => served.or_cause("the server has ended")?,
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
+    workshop.terminals.end_all().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the address in a browser. Without one, the user has the printed address.
+fn show(url: &str, no_browser: bool) {
+    if !no_browser && let Err(error) = open::that_detached(url) {
+        eprintln!("warning: cannot open a browser: {error}\n  open the address above yourself");
+    }
+}

@@ -1,0 +1,124 @@
+//! The page, the book, and files that programs wrote. A policy for each says what it may do in the browser.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use anstream::adapter::strip_str;
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use common::Error;
+use sha2::{Digest, Sha256};
+
+use crate::answer::Refusal;
+
+/// The page may load its own files and talk to this server, and nothing else. CodeMirror and xterm.js make styles.
+const OF_THE_PAGE: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+                           img-src 'self' data:; font-src 'self' data:; connect-src 'self'; frame-src 'self'; \
+                           base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// A program's file gets an origin that is not ours, so its scripts can't use the API.
+const OF_A_RESULT: &str = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; \
+                           style-src 'unsafe-inline'; img-src data:; font-src data:";
+
+/// The files of the page, which `npm run build` makes.
+const PAGE: [(&str, &str, &str); 3] = [
+    ("", "text/html; charset=utf-8", include_str!("../page/index.html")),
+    ("workshop.js", "text/javascript; charset=utf-8", include_str!("../page/workshop.js")),
+    ("workshop.css", "text/css; charset=utf-8", include_str!("../page/workshop.css")),
+];
+
+/// A file of the page.
+pub fn page(name: &str) -> Response {
+    match PAGE.iter().find(|(known, ..)| *known == name) {
+        Some((_, kind, text)) => {
+            ([(CONTENT_TYPE, *kind), (CONTENT_SECURITY_POLICY, OF_THE_PAGE)], *text).into_response()
+        }
+        None => nothing(name).into_response(),
+    }
+}
+
+/// A file of the book. Its pages have a few scripts inside, and the policy lists exactly these.
+pub fn book(folder: &Path, name: &str) -> Response {
+    let Some((path, bytes)) = read(folder, name) else { return nothing(name).into_response() };
+    let kind = kind(&path);
+    let mut policy =
+        "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; \
+                      connect-src 'self'; base-uri 'self'; frame-ancestors 'self'; script-src 'self'"
+            .to_owned();
+    if kind.starts_with("text/html") {
+        for script in scripts(&String::from_utf8_lossy(&bytes)) {
+            let _ = write!(policy, " 'sha256-{}'", base64(&Sha256::digest(script)));
+        }
+    }
+    ([(CONTENT_TYPE, kind), (CONTENT_SECURITY_POLICY, &policy)], bytes).into_response()
+}
+
+/// A file that a program wrote.
+pub fn result(folder: &Path, name: &str) -> Response {
+    if !is_result(name) {
+        return nothing(name).into_response();
+    }
+    let Some((path, bytes)) = read(folder, name) else { return nothing(name).into_response() };
+    ([(CONTENT_TYPE, kind(&path)), (CONTENT_SECURITY_POLICY, OF_A_RESULT)], bytes).into_response()
+}
+
+/// Whether a file of this name is something that a browser shows.
+pub fn is_result(name: &str) -> bool {
+    [".html", ".svg"].iter().any(|end| name.ends_with(end)) && !name.starts_with('.') && !name.contains('/')
+}
+
+/// Text without its colors and other commands for the terminal.
+pub fn plain(text: &str) -> String {
+    strip_str(text).to_string()
+}
+
+/// The file of this name. Neither `..` nor a link leads out of the folder.
+fn read(folder: &Path, name: &str) -> Option<(PathBuf, Vec<u8>)> {
+    let folder = folder.canonicalize().ok()?;
+    let path = folder.join(name).canonicalize().ok()?;
+    let path = if path.is_dir() { path.join("index.html") } else { path };
+    path.starts_with(&folder).then_some(())?;
+    let bytes = std::fs::read(&path).ok()?;
+    Some((path, bytes))
+}
+
+fn nothing(name: &str) -> Refusal {
+    Refusal(StatusCode::NOT_FOUND, Error::new(format!("there is no {name:?} here")))
+}
+
+fn kind(path: &Path) -> &'static str {
+    match path.extension().and_then(|end| end.to_str()).unwrap_or_default() {
+        "html" => "text/html; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "woff2" => "font/woff2",
+        "json" => "application/json",
+        _ => "text/plain; charset=utf-8",
+    }
+}
+
+/// What is between `<script>` and `</script>`. A browser hashes just that.
+fn scripts(html: &str) -> impl Iterator<Item = &str> {
+    html.split("<script").skip(1).filter_map(|rest| {
+        let (attributes, rest) = rest.split_once('>')?;
+        let (script, _) = rest.split_once("</script>")?;
+        (!attributes.contains("src=")).then_some(script)
+    })
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let group = |part: &[u8]| {
+        let bits = part.iter().chain(&[0, 0]).take(3).fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
+        (0..4)
+            .map(move |nth| match nth <= part.len() {
+                true => char::from(DIGITS[(bits >> (18 - 6 * nth) & 63) as usize]),
+                false => '=',
+            })
+            .collect::<String>()
+    };
+    bytes.chunks(3).map(group).collect()
+}

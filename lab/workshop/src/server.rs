@@ -1,0 +1,337 @@
+//! The addresses that the server answers. The page's side of the same is in `page/api.ts`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, IF_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, delete, get, post, put};
+use common::{Error, OrCause};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, watch};
+
+use crate::actions::{Action, Actions, What};
+use crate::answer::{Answer, Refusal};
+use crate::archive::{self, LARGEST_ARCHIVE};
+use crate::course::{Change, Course};
+use crate::guard::{self, Guard};
+use crate::pages;
+use crate::terminals::{Command, Terminals};
+
+/// How often a page hears that the server is alive.
+const BEAT: Duration = Duration::from_secs(2);
+/// How long the arguments of a program may be.
+const LONGEST_ARGUMENTS: usize = 1000;
+
+/// Everything that a request may need.
+#[derive(Debug)]
+pub struct Workshop {
+    course: Course,
+    driver: PathBuf,
+    book: PathBuf,
+    /// Who may ask.
+    pub guard: Guard,
+    /// What runs.
+    pub terminals: Terminals,
+    actions: Actions,
+    changed: watch::Sender<u64>,
+    saved: broadcast::Sender<Value>,
+}
+
+type Shared = State<Arc<Workshop>>;
+
+impl Workshop {
+    /// For this course, with this driver and this book.
+    pub fn new(course: Course, driver: PathBuf, book: PathBuf, guard: Guard) -> Self {
+        let changed = watch::channel(0).0;
+        Self {
+            course,
+            driver,
+            book,
+            guard,
+            terminals: Terminals::new(changed.clone()),
+            actions: Actions::new(changed.clone()),
+            changed,
+            saved: broadcast::channel(64).0,
+        }
+    }
+
+    fn state(&self) -> Result<Value, Refusal> {
+        let (programs, exercises) = self.course.state()?;
+        Ok(json!({
+            "mode": "here",
+            "programs": programs,
+            "exercises": exercises,
+            "terminals": self.terminals.list(),
+            "actions": self.actions.list(),
+            "results": self.course.results(),
+        }))
+    }
+
+    /// The driver's command with these arguments.
+    fn command(&self, arguments: Vec<String>) -> Result<Command, Refusal> {
+        let folder = self.course.mine().to_owned();
+        std::fs::create_dir_all(&folder).or_cause(format!("cannot make {}", folder.display()))?;
+        let words = ["cargo", "lab"].into_iter().chain(arguments.iter().map(String::as_str));
+        let shown = shlex::try_join(words).or_cause("an argument has a zero byte")?;
+        let argv =
+            [self.driver.clone().into_os_string()].into_iter().chain(arguments.into_iter().map(Into::into));
+        Ok(Command { argv: argv.collect(), folder, shown: Some(shown) })
+    }
+
+    fn change(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+}
+
+/// All addresses.
+pub fn router(workshop: Arc<Workshop>) -> Router {
+    Router::new()
+        .route("/", get(|| async { pages::page("") }))
+        .route("/{name}", get(|Path(name): Path<String>| async move { pages::page(&name) }))
+        .route("/book/{*path}", get(book))
+        .route("/results/{name}", get(result))
+        .route("/api/state", get(state))
+        .route("/api/programs/{name}/files", get(program_files))
+        .route("/api/programs/{name}/diff", get(program_diff))
+        .route("/api/works/{name}/files", get(files))
+        .route("/api/works/{name}/file", put(save))
+        .route("/api/works/{name}/diff", get(diff))
+        .route("/api/works/{name}/solution", get(solution))
+        .route("/api/works/{name}/start", post(start))
+        .route("/api/works/{name}/hint", post(hint))
+        .route("/api/run", post(run))
+        .route("/api/check", post(check))
+        .route("/api/terminals", post(shell))
+        .route("/api/terminals/{id}", delete(close).merge(any(terminal)))
+        .route("/api/events", any(events))
+        .route("/api/work.zip", get(download))
+        .route("/api/work", post(upload))
+        .layer(DefaultBodyLimit::max(LARGEST_ARCHIVE))
+        .layer(middleware::from_fn_with_state(workshop.clone(), guard::check))
+        .with_state(workshop)
+}
+
+async fn book(State(workshop): Shared, Path(path): Path<String>) -> Response {
+    pages::book(&workshop.book, &path)
+}
+
+async fn result(State(workshop): Shared, Path(name): Path<String>) -> Response {
+    pages::result(workshop.course.mine(), &name)
+}
+
+async fn state(State(workshop): Shared) -> Answer {
+    Ok(Json(workshop.state()?))
+}
+
+async fn program_files(State(workshop): Shared, Path(name): Path<String>) -> Answer {
+    Ok(Json(json!({ "files": workshop.course.files_of(&name)? })))
+}
+
+async fn files(State(workshop): Shared, Path(name): Path<String>) -> Answer {
+    Ok(Json(json!({ "files": workshop.course.files(&name)? })))
+}
+
+fn changes((head, files): (String, Vec<Change>)) -> Answer {
+    Ok(Json(json!({ "head": head, "files": files })))
+}
+
+async fn program_diff(State(workshop): Shared, Path(name): Path<String>) -> Answer {
+    changes(workshop.course.change_of(&name)?)
+}
+
+async fn diff(State(workshop): Shared, Path(name): Path<String>) -> Answer {
+    changes(workshop.course.change(&name)?)
+}
+
+#[derive(Deserialize)]
+struct Peek {
+    #[serde(default)]
+    peek: bool,
+}
+
+async fn solution(
+    State(workshop): Shared,
+    Path(name): Path<String>,
+    Query(Peek { peek }): Query<Peek>,
+) -> Answer {
+    changes(workshop.course.solution(&name, peek)?)
+}
+
+#[derive(Deserialize)]
+struct Again {
+    #[serde(default)]
+    again: bool,
+}
+
+async fn start(
+    State(workshop): Shared,
+    Path(name): Path<String>,
+    Query(Again { again }): Query<Again>,
+) -> Answer {
+    let text = workshop.course.start(&name, again)?;
+    workshop.change();
+    Ok(Json(json!({ "text": text })))
+}
+
+async fn hint(State(workshop): Shared, Path(name): Path<String>) -> Answer {
+    let hint = workshop.course.hint(&name)?;
+    workshop.change();
+    Ok(Json(hint))
+}
+
+#[derive(Deserialize)]
+struct Where {
+    path: String,
+}
+
+async fn save(
+    State(workshop): Shared,
+    Path(name): Path<String>,
+    Query(Where { path }): Query<Where>,
+    headers: HeaderMap,
+    text: String,
+) -> Result<Response, Refusal> {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match workshop.course.save(&name, &path, header(IF_MATCH.as_str()), &text)? {
+        Ok(version) => {
+            let event = json!({ "kind": "saved", "work": name, "path": path, "version": version, "by": header("x-client") });
+            // Perhaps no page listens.
+            let _ = workshop.saved.send(event);
+            Ok(Json(json!({ "version": version })).into_response())
+        }
+        Err(file) => {
+            let error = Error::new(format!("{path} was changed elsewhere"))
+                .evidence("the file is not as it was when this page read it")
+                .fix("keep yours, or take the other");
+            let mut body = json!(error);
+            if let (Value::Object(body), Value::Object(file)) = (&mut body, json!(file)) {
+                body.extend(file);
+            }
+            Ok((StatusCode::CONFLICT, Json(body)).into_response())
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Run {
+    name: String,
+    #[serde(default)]
+    mine: bool,
+    #[serde(default)]
+    arguments: String,
+}
+
+async fn run(
+    State(workshop): Shared,
+    Json(Run { name, mine, arguments }): Json<Run>,
+) -> Result<Json<Action>, Refusal> {
+    if mine {
+        workshop.course.files(&name)?;
+    } else {
+        workshop.course.program(&name)?;
+    }
+    let words =
+        shlex::split(&arguments).filter(|_| arguments.len() <= LONGEST_ARGUMENTS).ok_or_else(|| {
+            Error::new("these are no arguments").evidence(arguments).fix("close each quote that you open")
+        })?;
+    let mine_flag = mine.then(|| "--mine".to_owned());
+    let command = ["run".to_owned()].into_iter().chain(mine_flag).chain([name.clone()]).chain(words);
+    let command = workshop.command(command.collect())?;
+    Ok(Json(workshop.actions.start(&workshop.terminals, What::Run, &name, mine, command).await?))
+}
+
+#[derive(Deserialize)]
+struct Check {
+    name: String,
+}
+
+async fn check(State(workshop): Shared, Json(Check { name }): Json<Check>) -> Result<Json<Action>, Refusal> {
+    workshop.course.files(&name)?;
+    let command = workshop.command(["exercise", "check", &name].map(str::to_owned).to_vec())?;
+    Ok(Json(workshop.actions.start(&workshop.terminals, What::Check, &name, true, command).await?))
+}
+
+async fn shell(State(workshop): Shared) -> Answer {
+    Ok(Json(workshop.terminals.shell(workshop.course.root().to_owned())?))
+}
+
+async fn close(State(workshop): Shared, Path(id): Path<u32>) -> Answer {
+    workshop.terminals.remove(id).await?;
+    Ok(Json(json!({})))
+}
+
+async fn terminal(
+    State(workshop): Shared,
+    Path(id): Path<u32>,
+    upgrade: WebSocketUpgrade,
+) -> Result<Response, Refusal> {
+    let terminal = workshop.terminals.get(id)?;
+    let upgrade = upgrade.max_message_size(1 << 20);
+    Ok(upgrade.on_upgrade(move |socket| async move { terminal.connect(socket).await }))
+}
+
+async fn events(State(workshop): Shared, upgrade: WebSocketUpgrade) -> Response {
+    upgrade.max_message_size(1024).on_upgrade(move |socket| report(workshop, socket))
+}
+
+/// Sends a page the state whenever it changes, and what other pages saved.
+async fn report(workshop: Arc<Workshop>, mut socket: WebSocket) {
+    let (mut changed, mut saved) = (workshop.changed.subscribe(), workshop.saved.subscribe());
+    let mut beat = tokio::time::interval(BEAT);
+    let mut last = Value::Null;
+    loop {
+        let mut events = Vec::new();
+        tokio::select! {
+            message = socket.recv() => match message {
+                Some(Ok(_)) => continue,
+                _ => return,
+            },
+            event = saved.recv() => events.extend(event.ok()),
+            _ = beat.tick() => events.push(json!({ "kind": "alive" })),
+            _ = changed.changed() => {}
+        }
+        // A command in a terminal may have changed it, too.
+        if let Ok(state) = workshop.state()
+            && without_clock(&state) != last
+        {
+            last = without_clock(&state);
+            events.push(json!({ "kind": "state", "state": state }));
+        }
+        for event in events {
+            if socket.send(Message::Text(event.to_string().into())).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The state without the seconds that actions have run, which always change.
+fn without_clock(state: &Value) -> Value {
+    let mut state = state.clone();
+    for action in state["actions"].as_array_mut().into_iter().flatten() {
+        action["seconds"] = Value::Null;
+    }
+    state
+}
+
+async fn download(State(workshop): Shared) -> Result<Response, Refusal> {
+    let zip = archive::pack(&workshop.course)?;
+    let name = "attachment; filename=\"my-work.zip\"";
+    Ok(([(CONTENT_TYPE, "application/zip"), (CONTENT_DISPOSITION, name)], zip).into_response())
+}
+
+async fn upload(State(workshop): Shared, bytes: Bytes) -> Answer {
+    let restored = archive::restore(&workshop.course, &bytes)?;
+    workshop.change();
+    Ok(Json(json!({ "restored": restored })))
+}

@@ -1,0 +1,384 @@
+//! Terminals: programs on pseudo-terminals of the kernel, and the browser's tabs that show them.
+//!
+//! A terminal stays when the page goes. It keeps the end of what its program printed, so a page that comes back, or a
+//! second one, shows the same.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::ws::{Message, WebSocket};
+use axum::http::StatusCode;
+use common::{Error, OrCause};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use pty_process::{OwnedReadPty, OwnedWritePty, Size};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Child;
+use tokio::sync::{broadcast, mpsc, watch};
+
+use crate::answer::Refusal;
+
+/// How many there may be.
+const MOST: usize = 8;
+/// How many bytes of output a terminal keeps.
+const KEPT: usize = 256 << 10;
+/// How many pieces of output may wait for a slow browser. If there are more, it starts over with what is kept.
+const WAITING: usize = 256;
+/// How long a program may take to end after it was asked to, before we kill it.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A program to run.
+#[derive(Debug)]
+pub struct Command {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// Its working folder.
+    pub folder: PathBuf,
+    /// What to print first: the command as a person would type it.
+    pub shown: Option<String>,
+}
+
+/// Gets what a program prints, and its exit status.
+pub trait Watcher: Send + 'static {
+    /// Some output.
+    fn output(&mut self, bytes: &[u8]);
+    /// The end, and the exit status.
+    fn end(&mut self, status: i32);
+}
+
+/// Watches nothing, for a shell.
+impl Watcher for () {
+    fn output(&mut self, _: &[u8]) {}
+    fn end(&mut self, _: i32) {}
+}
+
+/// All terminals.
+#[derive(Debug)]
+pub struct Terminals {
+    all: Mutex<BTreeMap<u32, Arc<Terminal>>>,
+    /// Increases whenever one comes, goes or ends.
+    changed: watch::Sender<u64>,
+}
+
+/// One terminal.
+#[derive(Debug)]
+pub struct Terminal {
+    id: u32,
+    title: String,
+    output: Mutex<Output>,
+    program: Mutex<Program>,
+    size: Mutex<Size>,
+    /// Whether a program runs.
+    runs: watch::Sender<bool>,
+}
+
+/// What was printed, and who gets what comes next.
+#[derive(Debug)]
+struct Output {
+    kept: Vec<u8>,
+    sender: broadcast::Sender<Bytes>,
+}
+
+#[derive(Debug, Default)]
+struct Program {
+    pid: Option<Pid>,
+    status: Option<i32>,
+    keys: Option<mpsc::Sender<Input>>,
+}
+
+/// What the browser sends: keys, or the new size of its window.
+#[derive(Debug)]
+enum Input {
+    Keys(Bytes),
+    Resize(Size),
+}
+
+#[derive(Deserialize)]
+struct Window {
+    cols: u16,
+    rows: u16,
+}
+
+/// A lock that no panic can poison for the others.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Terminals {
+    /// None yet.
+    pub fn new(changed: watch::Sender<u64>) -> Self {
+        Self { all: Mutex::default(), changed }
+    }
+
+    /// All of them, as the page gets them.
+    pub fn list(&self) -> Vec<Value> {
+        lock(&self.all).values().map(|terminal| terminal.describe()).collect()
+    }
+
+    /// The one with this number.
+    pub fn get(&self, id: u32) -> Result<Arc<Terminal>, Refusal> {
+        let found = lock(&self.all).get(&id).cloned();
+        found.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, Error::new(format!("there is no terminal {id}"))))
+    }
+
+    /// The one with this title, or a new one.
+    pub fn titled(&self, title: &str) -> Result<Arc<Terminal>, Refusal> {
+        let mut all = lock(&self.all);
+        if let Some(terminal) = all.values().find(|terminal| terminal.title == title) {
+            return Ok(terminal.clone());
+        }
+        if all.len() >= MOST {
+            // One whose program has ended makes room.
+            let ended = all.iter().find(|(_, terminal)| !*terminal.runs.borrow()).map(|(id, _)| *id);
+            let Some(ended) = ended else {
+                let error = Error::new(format!("there are {MOST} terminals already"))
+                    .fix("close one that you don't need");
+                return Err(Refusal(StatusCode::TOO_MANY_REQUESTS, error));
+            };
+            all.remove(&ended);
+        }
+        let id = all.keys().next_back().map_or(1, |last| last + 1);
+        let terminal = Arc::new(Terminal {
+            id,
+            title: title.to_owned(),
+            output: Mutex::new(Output { kept: Vec::new(), sender: broadcast::channel(WAITING).0 }),
+            program: Mutex::default(),
+            size: Mutex::new(Size::new(24, 100)),
+            runs: watch::channel(false).0,
+        });
+        all.insert(id, terminal.clone());
+        Ok(terminal)
+    }
+
+    /// A new shell.
+    pub fn shell(&self, folder: PathBuf) -> Result<Value, Refusal> {
+        let title = {
+            let all = lock(&self.all);
+            let is_used = |title: &String| all.values().any(|terminal| terminal.title == *title);
+            (1..).map(|nth| format!("Shell {nth}")).find(|title| !is_used(title)).unwrap_or_default()
+        };
+        let terminal = self.titled(&title)?;
+        let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
+        self.start(&terminal, Command { argv: vec![shell], folder, shown: None }, ())?;
+        Ok(terminal.describe())
+    }
+
+    /// Starts a program in a terminal in which none runs.
+    pub fn start(
+        &self,
+        terminal: &Arc<Terminal>,
+        command: Command,
+        watcher: impl Watcher,
+    ) -> Result<(), Refusal> {
+        let [name, args @ ..] = &command.argv[..] else {
+            return Err(Error::new("there is no program to start").into());
+        };
+        let cannot = || format!("cannot start {}", name.display());
+        let (pty, pts) = pty_process::open().or_cause(cannot())?;
+        pty.resize(*lock(&terminal.size)).or_cause(cannot())?;
+        let child = pty_process::Command::new(name)
+            .args(args)
+            .current_dir(&command.folder)
+            .env("TERM", "xterm-256color")
+            .spawn(pts)
+            .or_cause(cannot())?;
+        if let Some(shown) = command.shown {
+            terminal.print(format!("\x1b[1m$ {shown}\x1b[0m\r\n").into());
+        }
+        let (reader, writer) = pty.into_split();
+        let (keys, input) = mpsc::channel(64);
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).map(Pid::from_raw);
+        *lock(&terminal.program) = Program { pid, status: None, keys: Some(keys) };
+        terminal.runs.send_replace(true);
+        self.change();
+        tokio::spawn(write(writer, input));
+        tokio::spawn(read(reader, child, terminal.clone(), watcher, self.changed.clone()));
+        Ok(())
+    }
+
+    /// Ends a terminal's program, and removes the terminal.
+    pub async fn remove(&self, id: u32) -> Result<(), Refusal> {
+        let terminal = self.get(id)?;
+        terminal.end(Signal::SIGHUP).await;
+        lock(&self.all).remove(&id);
+        self.change();
+        Ok(())
+    }
+
+    /// Ends all programs.
+    pub async fn end_all(&self) {
+        let all: Vec<_> = lock(&self.all).values().cloned().collect();
+        // All get the signal before we wait for the first.
+        let ends: Vec<_> = all
+            .into_iter()
+            .map(|terminal| tokio::spawn(async move { terminal.end(Signal::SIGHUP).await }))
+            .collect();
+        for end in ends {
+            let _ = end.await;
+        }
+    }
+
+    fn change(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+}
+
+impl Terminal {
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    fn describe(&self) -> Value {
+        let status = lock(&self.program).status;
+        json!({ "id": self.id, "title": self.title, "running": *self.runs.borrow(), "status": status })
+    }
+
+    /// Asks the program to end, and waits until it has. Kills it if it doesn't.
+    pub async fn end(&self, signal: Signal) {
+        let mut runs = self.runs.subscribe();
+        for signal in [signal, Signal::SIGKILL] {
+            let pid = lock(&self.program).pid.filter(|_| *self.runs.borrow());
+            let Some(pid) = pid else { return };
+            // If it has just ended, there is nobody to signal.
+            let _ = killpg(pid, signal);
+            if tokio::time::timeout(PATIENCE, runs.wait_for(|runs| !runs)).await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    fn print(&self, bytes: Bytes) {
+        let mut output = lock(&self.output);
+        output.kept.extend_from_slice(&bytes);
+        if let Some(extra) = output.kept.len().checked_sub(KEPT)
+            && extra > KEPT / 4
+        {
+            // Cut after a line, so that no command for the terminal is cut.
+            let line = output.kept[extra..]
+                .iter()
+                .position(|byte| *byte == b'\n')
+                .map_or(extra, |at| extra + at + 1);
+            output.kept.drain(..line);
+        }
+        // Perhaps no page looks.
+        let _ = output.sender.send(bytes);
+    }
+
+    /// What is kept, and a receiver of what comes after that.
+    fn attach(&self) -> (Bytes, broadcast::Receiver<Bytes>) {
+        let output = lock(&self.output);
+        (Bytes::copy_from_slice(&output.kept), output.sender.subscribe())
+    }
+
+    fn keys(&self) -> Option<mpsc::Sender<Input>> {
+        lock(&self.program).keys.clone()
+    }
+
+    /// Connects a page: its keys go to the program, whose output goes to the page.
+    pub async fn connect(&self, mut socket: WebSocket) {
+        let (kept, mut output) = self.attach();
+        if socket.send(Message::Binary(kept)).await.is_err() {
+            return;
+        }
+        loop {
+            let sent = tokio::select! {
+                message = socket.recv() => match message {
+                    Some(Ok(message)) => { self.receive(message).await; Ok(()) }
+                    _ => return,
+                },
+                bytes = output.recv() => match bytes {
+                    Ok(bytes) => socket.send(Message::Binary(bytes)).await,
+                    Err(broadcast::error::RecvError::Closed) => return,
+                    Err(broadcast::error::RecvError::Lagged(_)) => {
+                        let (kept, again) = self.attach();
+                        output = again;
+                        match socket.send(Message::Text(r#"{"reset":true}"#.into())).await {
+                            Ok(()) => socket.send(Message::Binary(kept)).await,
+                            failed => failed,
+                        }
+                    }
+                },
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn receive(&self, message: Message) {
+        let input = match message {
+            Message::Binary(keys) => Input::Keys(keys),
+            Message::Text(text) => match serde_json::from_str::<Window>(&text) {
+                Ok(window) if window.cols > 0 && window.rows > 0 => {
+                    let size = Size::new(window.rows, window.cols);
+                    *lock(&self.size) = size;
+                    Input::Resize(size)
+                }
+                _ => return,
+            },
+            _ => return,
+        };
+        if let Some(keys) = self.keys() {
+            // It fails if the program has just ended.
+            let _ = keys.send(input).await;
+        }
+    }
+}
+
+/// Passes keys on to the program.
+async fn write(mut pty: OwnedWritePty, mut input: mpsc::Receiver<Input>) {
+    while let Some(input) = input.recv().await {
+        let passed = match input {
+            Input::Keys(keys) => pty.write_all(&keys).await.is_ok(),
+            Input::Resize(size) => pty.resize(size).is_ok(),
+        };
+        if !passed {
+            return;
+        }
+    }
+}
+
+/// Passes on what the program prints, until it has ended.
+async fn read(
+    mut pty: OwnedReadPty,
+    mut child: Child,
+    terminal: Arc<Terminal>,
+    mut watcher: impl Watcher,
+    changed: watch::Sender<u64>,
+) {
+    let mut buffer = vec![0; 16 << 10];
+    let mut status = None;
+    loop {
+        tokio::select! {
+            biased;
+            // On Linux, the end is an error: nobody has the other side of the pseudo-terminal open any more.
+            read = pty.read(&mut buffer) => match read {
+                Ok(length) if length > 0 => {
+                    watcher.output(&buffer[..length]);
+                    terminal.print(Bytes::copy_from_slice(&buffer[..length]));
+                }
+                _ => break,
+            },
+            // A program that it left in the background may keep the pseudo-terminal open.
+            ended = child.wait(), if status.is_none() => { status = Some(ended); break; }
+        }
+    }
+    let status = match status {
+        Some(status) => status,
+        None => child.wait().await,
+    };
+    use std::os::unix::process::ExitStatusExt;
+    let status =
+        status.ok().and_then(|status| status.code().or_else(|| Some(128 + status.signal()?))).unwrap_or(-1);
+    *lock(&terminal.program) = Program { pid: None, status: Some(status), keys: None };
+    watcher.end(status);
+    terminal.runs.send_replace(false);
+    changed.send_modify(|count| *count += 1);
+}
