@@ -162,7 +162,9 @@ impl Chromium {
             "Network.loadingFailed" if params["canceled"] != true => Some(format!("not loaded: {params}")),
             "Network.requestWillBeSent" => {
                 let url = params["request"]["url"].as_str().unwrap_or_default();
-                let local = ["file:", "data:", "about:"].iter().any(|start| url.starts_with(start));
+                let local = ["file:", "data:", "about:", "http://127.0.0.1:", "ws://127.0.0.1:", "blob:"]
+                    .iter()
+                    .any(|start| url.starts_with(start));
                 (!local).then(|| format!("it asks the network for {url}"))
             }
             _ => None,
@@ -172,9 +174,15 @@ impl Chromium {
     }
 
     /// Opens a page and waits until it has loaded completely.
+    #[allow(dead_code, reason = "the workshop is no file")]
     pub fn open(&mut self, page: &Path, fragment: &str) {
+        self.visit(&format!("file://{}{fragment}", page.display()));
+    }
+
+    /// Opens an address and waits until its page has loaded completely.
+    pub fn visit(&mut self, url: &str) {
         self.loading(|browser| {
-            browser.call("Page.navigate", json!({ "url": format!("file://{}{fragment}", page.display()) }));
+            browser.call("Page.navigate", json!({ "url": url }));
         });
     }
 

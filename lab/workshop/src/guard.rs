@@ -14,14 +14,16 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use common::{Error, OrCause, Result};
+use serde::{Deserialize, Serialize};
 
 use crate::answer::Refusal;
 use crate::server::Workshop;
 
 /// The address, and the secrets.
-#[derive(Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Guard {
-    port: u16,
+    /// The server's port.
+    pub port: u16,
     token: String,
     cookie: String,
 }

@@ -1,7 +1,8 @@
-//! At most one workshop of a checkout runs at a time. The second one finds the address of the first.
+//! At most one workshop of a working folder runs at a time. The second one finds the address of the first.
 //!
-//! A file in the lab's memory has the address, and the running server holds a lock on it. The kernel releases the lock
-//! however the server ends.
+//! A private file in the folder has the port and the secrets, and the running server holds a lock on it. The kernel
+//! releases the lock however the server ends. The next start takes the same port and secrets, so a tab that is still
+//! open continues.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, Write};
@@ -12,45 +13,62 @@ use common::{Error, OrCause, Result};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
+use crate::guard::Guard;
+
 /// The claim to be the one that runs. It lasts as long as this value.
 #[derive(Debug)]
-pub struct Instance(Flock<File>);
+pub struct Instance {
+    file: Flock<File>,
+    /// The one that ran before.
+    pub before: Option<Guard>,
+}
+
+/// What [`Instance::claim`] finds.
+#[derive(Debug)]
+pub enum Claim {
+    /// Nobody else runs.
+    Ours(Instance),
+    /// This one runs.
+    Theirs(Guard),
+}
 
 impl Instance {
-    /// Claims it, or returns the address of the workshop that runs.
+    /// Claims the working folder.
     ///
     /// # Errors
-    /// If the file can't be opened or locked.
-    pub fn claim(memory: &Path) -> Result<Result<Self, String>> {
-        let path = memory.join("workshop.url");
+    /// If the file can't be opened or locked, or another workshop is just starting.
+    pub fn claim(mine: &Path) -> Result<Claim> {
+        let path = mine.join("workshop.json");
         let cannot = || format!("cannot open {}", path.display());
-        fs::create_dir_all(memory).or_cause(cannot())?;
+        fs::create_dir_all(mine).or_cause(cannot())?;
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let file = file.or_cause(cannot())?;
-        // The address has a secret.
         file.set_permissions(Permissions::from_mode(0o600)).or_cause(cannot())?;
+        let read = |mut file: &File| {
+            let mut text = String::new();
+            file.read_to_string(&mut text).or_cause(cannot())?;
+            Ok::<Option<Guard>, Error>(serde_json::from_str(&text).ok())
+        };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(file) => Ok(Ok(Self(file))),
-            Err((mut file, Errno::EWOULDBLOCK)) => {
-                let mut url = String::new();
-                file.read_to_string(&mut url).or_cause(cannot())?;
-                match url.is_empty() {
-                    false => Ok(Err(url)),
-                    true => Err(Error::new("another workshop is just starting").fix("try again in a second")),
-                }
-            }
+            Ok(file) => Ok(Claim::Ours(Self { before: read(&file)?, file })),
+            Err((file, Errno::EWOULDBLOCK)) => match read(&file)? {
+                Some(guard) => Ok(Claim::Theirs(guard)),
+                None => Err(Error::new("another workshop is just starting").fix("try again in a second")),
+            },
             Err((_, errno)) => Err(errno).or_cause(cannot()),
         }
     }
 
-    /// Writes the address for those who come later.
+    /// Writes the address and the secrets for those who come later.
     ///
     /// # Errors
-    /// If it can't be written.
-    pub fn announce(&self, url: &str) -> Result<()> {
-        let mut file = &*self.0;
+    /// If they can't be written.
+    pub fn announce(&self, guard: &Guard) -> Result<()> {
+        let cannot = "cannot write the workshop's address";
+        let text = serde_json::to_string(guard).or_cause(cannot)?;
+        let mut file = &*self.file;
         let written =
-            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(url.as_bytes()));
-        written.or_cause("cannot write the workshop's address")
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
+        written.or_cause(cannot)
     }
 }

@@ -30,7 +30,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::course::Course;
 use crate::guard::Guard;
-use crate::instance::Instance;
+use crate::instance::{Claim, Instance};
 use crate::server::Workshop;
 
 /// Serve the workshop on this machine, and print its address
@@ -55,24 +55,18 @@ struct Args {
 async fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let workbook = Workbook::read()?;
-    let memory = workbook.memory();
-    let instance = match Instance::claim(&memory)? {
-        Ok(instance) => instance,
-        Err(url) => {
+    let instance = match Instance::claim(&workbook.mine)? {
+        Claim::Ours(instance) => instance,
+        Claim::Theirs(guard) => {
+            let url = guard.url();
             print_text(format_args!("The workshop is running already: {url}"))?;
             show(&url, args.no_browser);
             return Ok(ExitCode::SUCCESS);
         }
     };
-    let listener = TcpListener::bind(("127.0.0.1", args.port)).await.map_err(|error| {
-        Error::new(format!("the workshop can't use port {}", args.port))
-            .evidence(error)
-            .fix("name another one with --port, or leave it out: the workshop then takes one that is free")
-    })?;
-    let port = listener.local_addr().or_cause("cannot find out the port")?.port();
-    let guard = Guard::new(port)?;
+    let (listener, guard) = listen(args.port, instance.before.as_ref()).await?;
     let url = guard.url();
-    instance.announce(&url)?;
+    instance.announce(&guard)?;
     let course = Course::new(workbook);
     let workshop = Arc::new(Workshop::new(course, args.driver, args.book, guard));
     let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
@@ -94,6 +88,23 @@ async fn main() -> Result<ExitCode> {
     }
     workshop.terminals.end_all().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Listens on this port, or if it is 0, on the one of the workshop before, or if that is not free, on any.
+async fn listen(port: u16, before: Option<&Guard>) -> Result<(TcpListener, Guard)> {
+    let before = before.filter(|before| port == 0 || port == before.port);
+    if let Some(guard) = before
+        && let Ok(listener) = TcpListener::bind(("127.0.0.1", guard.port)).await
+    {
+        return Ok((listener, guard.clone()));
+    }
+    let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| {
+        Error::new(format!("the workshop can't use port {port}"))
+            .evidence(error)
+            .fix("name another one with --port, or leave it out: the workshop then takes one that is free")
+    })?;
+    let port = listener.local_addr().or_cause("cannot find out the port")?.port();
+    Ok((listener, Guard::new(port)?))
 }
 
 /// Opens the address in a browser. Without one, the user has the printed address.
