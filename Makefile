@@ -10,7 +10,7 @@ TO     ?= 02
 ARM64  ?= 5.10 6.1 6.12 7.2
 DRIVER := $(or $(CARGO_TARGET_DIR),target)/debug/lab
 
-.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo test soak lint diff run lab docs present print bundle bundle-test bench-lab compare-peers vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo test page-test soak lint diff run lab docs page present print bundle bundle-test bench-lab compare-peers vmlinux clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -30,8 +30,11 @@ demo: driver ## Boot a kernel, run every stage and two examples, and check what 
 test: setup-test build kernels ## Run every test, on all kernels
 	@status=0; \
 	cargo test --no-fail-fast || status=$$?; \
-	cargo test --no-fail-fast --package book || status=$$?; \
+	cargo test --no-fail-fast --package book --package workshop || status=$$?; \
 	exit $$status
+
+page-test: setup-test build kernel ## Work in the workshop as a learner does, in a real browser
+	cargo test --package workshop --test page -- --test-threads=1
 
 soak: build kernels ## Run the long and heavy tests too
 	LAB_SOAK=1 cargo test --package lab --test kernel
@@ -52,6 +55,9 @@ lab: build kernel ## Open a root shell in the lab: make lab [KERNEL=7.2]
 
 docs: setup ## Build the book into target/book (open index.html there)
 	@cargo run --quiet --package book
+
+page: ## Check and bundle the scripts of the workshop's page (needs npm)
+	cd lab/workshop/page && npm ci && npm run build
 
 present: ## Check and bundle the scripts of the projector's view (needs npm)
 	cd docs/present && npm ci && npm run build

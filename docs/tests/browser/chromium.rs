@@ -236,6 +236,32 @@ impl Chromium {
         }
     }
 
+    /// Presses and releases a key together with others: 1 is Alt, 2 Ctrl, 8 Shift, and sums of these.
+    #[allow(dead_code, reason = "only the workshop has such keys")]
+    pub fn chord(&mut self, key: &str, code: u32, modifiers: u32) {
+        for kind in ["rawKeyDown", "keyUp"] {
+            let mut params =
+                json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code, "modifiers": modifiers });
+            if key.parse::<u8>().is_ok() {
+                params["code"] = json!(format!("Digit{key}"));
+            }
+            self.call("Input.dispatchKeyEvent", params);
+            if kind == "rawKeyDown" && key == "Enter" && modifiers == 0 {
+                self.call("Input.dispatchKeyEvent", json!({ "type": "char", "key": key, "text": "\r" }));
+            }
+        }
+    }
+
+    /// Like [`Chromium::until`], for what is inside a frame, where no observer of ours is.
+    #[allow(dead_code, reason = "only the workshop has frames")]
+    pub fn poll(&mut self, expression: &str) {
+        let deadline = Instant::now() + LIMIT;
+        while self.eval(&format!("!!({expression})")) != true {
+            assert!(Instant::now() < deadline, "this never came true: {expression}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     pub fn size(&mut self, width: u32, height: u32) {
         let params =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 700 });

@@ -79,10 +79,9 @@ pub struct Missed;
 
 /// The newest line of the kernel's log about an I/O that an NVMe disk did not complete in time.
 ///
-/// On a busy machine, QEMU's disk rarely overlooks one: the guest writes its doorbell to memory and then reads whether
-/// QEMU also wants a signal (a *shadow doorbell*), but under `thread=single`, QEMU compiles the guest's memory barrier
-/// between the two to nothing. After 30 s, the driver aborts the I/O. After 60 s, it resets the disk, with commands
-/// whose bios end but were never submitted with submit_bio(). So a case that fails meanwhile proves nothing.
+/// On a busy machine, QEMU's disk now and then overlooks one, with QEMU 7.2 about once in thirty minutes of writes. After
+/// 30 s, the driver aborts the I/O. After 60 s, it resets the disk, with commands whose bios end but were never
+/// submitted with submit_bio(). So a case that fails meanwhile proves nothing.
 pub fn lost_io() -> Option<String> {
     let log = sh("dmesg");
     log.lines().rfind(|line| line.contains("nvme") && line.contains("timeout")).map(str::to_owned)

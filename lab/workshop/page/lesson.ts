@@ -171,7 +171,8 @@ export class Lesson {
       if (command.kind === "start") {
         text = { new: "Start this exercise", started: "Continue", done: "Open it again" }[exercise?.state ?? "new"];
       }
-      const disabled = command.kind !== "start" && exercise?.state === "new";
+      const needsCopy = command.kind === "check" || (command.kind === "run" && command.mine);
+      const disabled = needsCopy && exercise?.state === "new";
       const label = command.kind === "start" ? `${text}: ${id}` : line ? `Run ${line}` : `${text} ${id}`;
       if (command.kind === "run" && line) {
         const { name, mine, args } = command;

@@ -80,7 +80,7 @@ impl Course {
                 })
             })
             .collect();
-        let exercises = exercise::all(&self.0)?;
+        let exercises = self.exercises()?;
         let exercises: Vec<_> = exercises
             .iter()
             .map(|exercise| {
@@ -110,6 +110,14 @@ impl Course {
         let mut names: Vec<_> = names.filter(|name| crate::pages::is_result(name)).collect();
         names.sort();
         names
+    }
+
+    /// The exercises that have numbers. Whole stages, which learners can write too, are for a terminal: they have the
+    /// names of the stages.
+    fn exercises(&self) -> Result<Vec<Exercise<'_>>> {
+        let mut exercises = exercise::all(&self.0)?;
+        exercises.retain(|exercise| exercise.number > 0);
+        Ok(exercises)
     }
 
     /// The exercise of this name.
@@ -204,7 +212,7 @@ impl Course {
 
     /// The learner's exercises that were started, with the files at the start and now.
     pub fn works(&self) -> Result<Vec<(String, Files, Files)>> {
-        let exercises = exercise::all(&self.0)?;
+        let exercises = self.exercises()?;
         let started = exercises.iter().filter(|exercise| exercise.copy(&self.0).is_dir());
         started
             .map(|exercise| {

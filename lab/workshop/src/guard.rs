@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::header::{COOKIE, HOST, ORIGIN, SET_COOKIE, UPGRADE};
+use axum::http::header::{CONTENT_LENGTH, COOKIE, HOST, ORIGIN, SET_COOKIE, UPGRADE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -17,6 +17,7 @@ use common::{Error, OrCause, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Refusal;
+use crate::archive::LARGEST_ARCHIVE;
 use crate::server::Workshop;
 
 /// The address, and the secrets.
@@ -67,6 +68,16 @@ impl Guard {
             let error = Error::new("only the workshop's own page may ask for this")
                 .evidence(format!("the request comes from {:?}", origin.unwrap_or_default()));
             return Some(Refusal(StatusCode::FORBIDDEN, error));
+        }
+        let length = header(&CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
+        if length.is_some_and(|length| length > LARGEST_ARCHIVE) {
+            let error = Error::new("this is too large")
+                .evidence(format!(
+                    "it has {} bytes, and {LARGEST_ARCHIVE} are allowed",
+                    length.unwrap_or_default()
+                ))
+                .fix("upload a zip that you downloaded here");
+            return Some(Refusal(StatusCode::PAYLOAD_TOO_LARGE, error));
         }
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let ours = self.cookie();

@@ -7,6 +7,8 @@ use anstream::adapter::strip_str;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use common::Error;
 use sha2::{Digest, Sha256};
 
@@ -48,7 +50,7 @@ pub fn book(folder: &Path, name: &str) -> Response {
             .to_owned();
     if kind.starts_with("text/html") {
         for script in scripts(&String::from_utf8_lossy(&bytes)) {
-            let _ = write!(policy, " 'sha256-{}'", base64(&Sha256::digest(script)));
+            let _ = write!(policy, " 'sha256-{}'", STANDARD.encode(Sha256::digest(script)));
         }
     }
     ([(CONTENT_TYPE, kind), (CONTENT_SECURITY_POLICY, &policy)], bytes).into_response()
@@ -107,18 +109,4 @@ fn scripts(html: &str) -> impl Iterator<Item = &str> {
         let (script, _) = rest.split_once("</script>")?;
         (!attributes.contains("src=")).then_some(script)
     })
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let group = |part: &[u8]| {
-        let bits = part.iter().chain(&[0, 0]).take(3).fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
-        (0..4)
-            .map(move |nth| match nth <= part.len() {
-                true => char::from(DIGITS[(bits >> (18 - 6 * nth) & 63) as usize]),
-                false => '=',
-            })
-            .collect::<String>()
-    };
-    bytes.chunks(3).map(group).collect()
 }

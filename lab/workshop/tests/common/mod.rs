@@ -1,0 +1,160 @@
+//! A workshop for a test: its own working folder, and a way to ask it.
+
+#![allow(dead_code, reason = "each test uses a part of this")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// A server that runs as long as this value.
+pub struct Server {
+    child: Child,
+    /// The address that it printed.
+    pub url: String,
+    folder: tempfile::TempDir,
+    command: Box<dyn Fn() -> Command>,
+}
+
+/// What the server answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+}
+
+impl Server {
+    /// The workshop as a user starts it.
+    pub fn start() -> Self {
+        Self::with(|| {
+            let mut command = Command::new("cargo");
+            command.args(["lab", "workshop", "--here"]);
+            command
+        })
+    }
+
+    /// Started with this command.
+    pub fn with(command: impl Fn() -> Command + 'static) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let (child, url) = spawn(command(), folder.path());
+        Self { child, url, folder, command: Box::new(command) }
+    }
+
+    /// Starts it again, after it has ended.
+    pub fn again(&mut self) {
+        (self.child, self.url) = spawn((self.command)(), self.folder.path());
+    }
+
+    pub fn mine(&self) -> PathBuf {
+        self.folder.path().join("mine")
+    }
+
+    pub fn port(&self) -> u16 {
+        let (_, rest) = self.url.split_once("127.0.0.1:").unwrap();
+        rest.split_once('/').unwrap().0.parse().unwrap()
+    }
+
+    /// The origin of its own pages.
+    pub fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port())
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    /// Ends it, and waits for its end.
+    pub fn end(&mut self, signal: Signal) -> std::process::ExitStatus {
+        self.signal(signal);
+        self.child.wait().unwrap()
+    }
+
+    /// Sends a request as it is written here, without the blank line at the end of its head.
+    pub fn ask(&self, head: &str, body: &[u8]) -> Answer {
+        // An upgrade has its own `Connection`.
+        let close = if head.contains("Upgrade") { "" } else { "\nConnection: close" };
+        self.send(&format!("{}{close}\nContent-Length: {}", head.trim_end(), body.len()), body)
+    }
+
+    /// Sends only the head of a request.
+    pub fn ask_head(&self, head: &str) -> Answer {
+        self.send(&format!("{head}\nConnection: close"), b"")
+    }
+
+    fn send(&self, head: &str, body: &[u8]) -> Answer {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
+        stream.write_all(format!("{}\r\n\r\n", head.replace('\n', "\r\n")).as_bytes()).unwrap();
+        // A server that refuses a large body does not read all of it.
+        let _ = stream.write_all(body);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let end =
+            answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+        let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, body: answer[end + 4..].to_vec(), head }
+    }
+
+    /// The cookie of a browser that has opened the printed address.
+    pub fn cookie(&self) -> String {
+        let (_, path) = self.url.split_once(&self.port().to_string()).unwrap();
+        let answer = self.ask(&format!("GET {path} HTTP/1.1\nHost: 127.0.0.1:{}", self.port()), b"");
+        let (_, rest) = answer.head.split_once("set-cookie: ").unwrap_or_else(|| panic!("{answer:?}"));
+        rest.split_once(';').unwrap().0.to_owned()
+    }
+
+    /// A request of our own page, with more lines of its head.
+    pub fn page(&self, method: &str, path: &str, more: &str, body: &[u8]) -> Answer {
+        let (port, origin, cookie) = (self.port(), self.origin(), self.cookie());
+        let head = format!(
+            "{method} {path} HTTP/1.1\nHost: 127.0.0.1:{port}\nOrigin: {origin}\nCookie: {cookie}\n{more}"
+        );
+        self.ask(&head, body)
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.page("GET", path, "", b"")
+    }
+
+    /// A request that must succeed.
+    pub fn post(&self, path: &str) -> Answer {
+        let answer = self.page("POST", path, "", b"");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer
+    }
+}
+
+/// Starts a workshop, and waits until it has printed its address.
+fn spawn(mut command: Command, folder: &Path) -> (Child, String) {
+    let mine = folder.join("mine");
+    let command = command.arg("--no-browser").env("LAB_MINE", &mine).env("SHELL", "/bin/sh");
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines.next().expect("the workshop ends without an address").unwrap();
+    // Its end must not look like a closed pipe.
+    std::thread::spawn(move || lines.for_each(drop));
+    let url = line.split_once(": ").unwrap().1.to_owned();
+    (child, url)
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            self.end(Signal::SIGTERM);
+        }
+    }
+}

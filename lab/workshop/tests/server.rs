@@ -1,0 +1,417 @@
+//! What the server answers, and whom it refuses. No browser, no guest: the driver here is a script.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::{Message, WebSocket};
+
+use crate::common::{Answer, Server};
+
+/// A server with a book of one page, and with this instead of the driver.
+fn server(driver: &str) -> (Server, tempfile::TempDir) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = folder.path().join("driver");
+    fs::write(&program, format!("#!/bin/sh\n{driver}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let book = folder.path().join("book");
+    fs::create_dir(&book).unwrap();
+    fs::write(book.join("start.html"), "<script src=\"x.js\"></script><script>let a;</script>").unwrap();
+    let server = Server::with(move || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_workshop"));
+        command.arg("--driver").arg(&program).arg("--book").arg(&book);
+        command
+    });
+    (server, folder)
+}
+
+fn idle() -> (Server, tempfile::TempDir) {
+    server("echo \"$@\"")
+}
+
+#[test]
+fn only_the_browser_that_opened_the_printed_address_gets_in() {
+    let (server, _folder) = idle();
+    let (port, origin, cookie) = (server.port(), server.origin(), server.cookie());
+    let host = format!("127.0.0.1:{port}");
+    let get = |path: &str, head: &str| server.ask(&format!("GET {path} HTTP/1.1\n{head}"), b"").status;
+    let post = |head: &str| server.ask(&format!("POST /api/terminals HTTP/1.1\n{head}"), b"").status;
+    assert_eq!(get("/", &format!("Host: {host}\nCookie: {cookie}")), 200);
+    assert_eq!(get("/", &format!("Host: {host}")), 401);
+    assert_eq!(get("/api/state", &format!("Host: {host}")), 401);
+    let wrong = format!("{}0", &cookie[..cookie.len() - 1]);
+    let wrong = if wrong == cookie { format!("{}1", &cookie[..cookie.len() - 1]) } else { wrong };
+    assert_eq!(get("/api/state", &format!("Host: {host}\nCookie: {wrong}")), 401);
+    assert_eq!(get("/?token=0123456789abcdef0123456789abcdef", &format!("Host: {host}")), 401);
+    // The token opens one page, and not the API.
+    let token = server.url.split_once('?').unwrap().1;
+    assert_eq!(get(&format!("/api/state?{token}"), &format!("Host: {host}")), 401);
+    // A foreign name that leads here.
+    assert_eq!(get("/api/state", &format!("Host: evil.example:{port}\nCookie: {cookie}")), 421);
+    assert_eq!(
+        get("/api/state", &format!("Host: {host}\nCookie: {cookie}\nOrigin: http://evil.example")),
+        403
+    );
+    // What changes something must come from our page.
+    assert_eq!(post(&format!("Host: {host}\nCookie: {cookie}")), 403);
+    assert_eq!(post(&format!("Host: {host}\nCookie: {cookie}\nOrigin: null")), 403);
+    assert_eq!(post(&format!("Host: {host}\nCookie: {cookie}\nOrigin: https://{host}")), 403);
+    assert_eq!(post(&format!("Host: {host}\nCookie: {cookie}\nOrigin: {origin}")), 200);
+    // Nor does a page elsewhere get a WebSocket.
+    let socket = "Connection: Upgrade, close\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
+    assert_eq!(get("/api/events", &format!("Host: {host}\nCookie: {cookie}\n{socket}")), 403);
+    assert_eq!(
+        get("/api/events", &format!("Host: {host}\nCookie: {cookie}\nOrigin: http://evil.example\n{socket}")),
+        403
+    );
+}
+
+#[test]
+fn each_page_has_its_policy() {
+    let (server, _folder) = idle();
+    let policy = |path: &str| {
+        let answer = server.get(path);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let line = answer.head.lines().find_map(|line| line.strip_prefix("content-security-policy: "));
+        line.unwrap_or_default().to_owned()
+    };
+    fs::write(server.mine().join("bio.html"), "<script>fetch('/api/state')</script>").unwrap();
+    insta::assert_snapshot!(format!(
+        "{}\n\n{}\n\n{}",
+        policy("/"),
+        policy("/book/start.html"),
+        policy("/results/bio.html")
+    ));
+    let cookie = server.ask(
+        &format!(
+            "GET /{} HTTP/1.1\nHost: 127.0.0.1:{}",
+            &server.url[server.origin().len() + 1..],
+            server.port()
+        ),
+        b"",
+    );
+    assert_eq!(cookie.status, 303);
+    let flags = "; HttpOnly; SameSite=Strict; Path=/";
+    assert!(
+        cookie.head.lines().any(|line| line.starts_with("set-cookie: ") && line.ends_with(flags)),
+        "{cookie:?}"
+    );
+}
+
+#[test]
+fn no_path_leads_out_of_its_folder() {
+    let (server, folder) = idle();
+    server.post("/api/works/03.2/start");
+    fs::write(folder.path().join("secret.html"), "secret").unwrap();
+    std::os::unix::fs::symlink(folder.path().join("secret.html"), server.mine().join("link.html")).unwrap();
+    for path in [
+        "/book/../secret.html",
+        "/book/..%2fsecret.html",
+        "/book/%2e%2e/secret.html",
+        "/book//etc/passwd",
+        "/book/%2fetc%2fpasswd",
+        "/results/..%2fdriver",
+        "/results/link.html",
+        "/results/workshop.json",
+        "/api/programs/..%2f03/files",
+    ] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, 404, "{path}: {answer:?}");
+    }
+    for path in ["../03.1/src/main.rs", "/etc/passwd", "src/../src/main.rs", "src/new.rs", ""] {
+        let answer = server.page("PUT", &format!("/api/works/03.2/file?path={path}"), "If-Match: x", b"text");
+        assert_eq!(answer.status, 404, "{path}: {answer:?}");
+    }
+}
+
+#[test]
+fn sizes_are_bounded() {
+    let (server, _folder) = idle();
+    server.post("/api/works/03.2/start");
+    let large = vec![b'x'; (1 << 20) + 1];
+    let path = "/api/works/03.2/file?path=src/main.rs";
+    assert_eq!(server.page("PUT", path, "If-Match: x", &large).status, 413);
+    assert_eq!(server.page("POST", "/api/work", "", &vec![b'x'; (8 << 20) + 1]).status, 413);
+    // A gigabyte is refused before it is sent.
+    let head = format!(
+        "POST /api/work HTTP/1.1\nHost: 127.0.0.1:{}\nOrigin: {}\nCookie: {}\nContent-Length: 1073741824",
+        server.port(),
+        server.origin(),
+        server.cookie()
+    );
+    assert_eq!(server.ask_head(&head).status, 413);
+    let answer = server.page("POST", "/api/work", "", b"no zip");
+    assert_eq!(
+        (answer.status, answer.json()["cause"].clone()),
+        (400, json!("this is not a zip that the workshop made"))
+    );
+    let arguments = json!({ "name": "03", "arguments": "x".repeat(1001) }).to_string();
+    let answer = server.page("POST", "/api/run", "Content-Type: application/json", arguments.as_bytes());
+    assert_eq!(answer.status, 422, "{answer:?}");
+}
+
+fn main_rs(server: &Server, work: &str) -> Value {
+    let files = server.get(&format!("/api/works/{work}/files")).json();
+    let mut files = files["files"].as_array().unwrap().iter();
+    files.find(|file| file["path"] == "src/main.rs").unwrap().clone()
+}
+
+#[test]
+fn a_change_from_elsewhere_is_not_overwritten() {
+    let (server, _folder) = idle();
+    server.post("/api/works/03.2/start");
+    let file = server.mine().join("03.2/src/main.rs");
+    let path = "/api/works/03.2/file?path=src/main.rs";
+    let put = |version: &str, text: &str| {
+        server.page("PUT", path, &format!("If-Match: {version}"), text.as_bytes())
+    };
+    let first = main_rs(&server, "03.2")["version"].as_str().unwrap().to_owned();
+    let saved = put(&first, "one\n");
+    assert_eq!((saved.status, fs::read_to_string(&file).unwrap()), (200, "one\n".to_owned()));
+    let second = saved.json()["version"].as_str().unwrap().to_owned();
+    // Another tab still has the first version.
+    let refused = put(&first, "other\n");
+    assert_eq!((refused.status, fs::read_to_string(&file).unwrap()), (409, "one\n".to_owned()));
+    assert_eq!(
+        (refused.json()["text"].clone(), refused.json()["version"].clone()),
+        (json!("one\n"), json!(second))
+    );
+    assert_eq!(put(&second, "two\n").status, 200);
+    // Nobody else changed it, so the same text again is no conflict.
+    assert_eq!(put(&second, "two\n").status, 200);
+    let names: Vec<_> =
+        file.parent().unwrap().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "temporary files are left: {names:?}");
+}
+
+#[test]
+fn every_exercise_can_be_started_downloaded_and_uploaded() {
+    let (server, _folder) = idle();
+    let ids = |server: &Server, state: &str| -> BTreeSet<String> {
+        let all = server.get("/api/state").json();
+        let exercises = all["exercises"].as_array().unwrap().iter();
+        exercises
+            .filter(|one| one["state"] == state)
+            .map(|one| one["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let all = ids(&server, "new");
+    assert!(all.len() >= 18, "{all:?}");
+    for id in &all {
+        server.post(&format!("/api/works/{id}/start"));
+        assert_eq!(server.page("POST", &format!("/api/works/{id}/start"), "", b"").status, 409);
+        assert_eq!(server.get(&format!("/api/works/{id}/solution?peek=false")).status, 403);
+        let solution = server.get(&format!("/api/works/{id}/solution?peek=true"));
+        assert!(!solution.json()["files"].as_array().unwrap().is_empty(), "{solution:?}");
+        let hint = server.post(&format!("/api/works/{id}/hint")).json();
+        assert_eq!(hint["shown"], 1);
+    }
+    let mine = server.mine().join("03.2/src/main.rs");
+    let text = fs::read_to_string(&mine).unwrap() + "// mine\n";
+    fs::write(&mine, &text).unwrap();
+    let zip = server.get("/api/work.zip");
+    assert_eq!(zip.status, 200);
+    let (other, _other_folder) = idle();
+    let restored = other.page("POST", "/api/work", "", &zip.body);
+    assert_eq!(restored.status, 200, "{restored:?}");
+    assert_eq!(restored.json()["restored"].as_array().unwrap().len(), all.len());
+    assert_eq!(
+        (ids(&other, "started"), fs::read_to_string(other.mine().join("03.2/src/main.rs")).unwrap()),
+        (all, text)
+    );
+    let diff = other.get("/api/works/03.2/diff").json();
+    assert_eq!(diff["files"].as_array().unwrap().len(), 1);
+    // Reset.
+    other.post("/api/works/03.2/start?again=true");
+    assert_eq!(other.get("/api/works/03.2/diff").json()["files"], json!([]));
+}
+
+/// A page's socket.
+fn socket(server: &Server, path: &str) -> WebSocket<TcpStream> {
+    let mut request = format!("ws://127.0.0.1:{}{path}", server.port()).into_client_request().unwrap();
+    request.headers_mut().insert("Origin", server.origin().parse().unwrap());
+    request.headers_mut().insert("Cookie", server.cookie().parse().unwrap());
+    let stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    tungstenite::client(request, stream).unwrap().0
+}
+
+/// Reads from a terminal until this comes.
+fn until(socket: &mut WebSocket<TcpStream>, wanted: &str) -> String {
+    let mut seen = String::new();
+    while !seen.contains(wanted) {
+        if let Message::Binary(bytes) = socket.read().unwrap_or_else(|error| panic!("{error} after {seen:?}"))
+        {
+            seen += &String::from_utf8_lossy(&bytes);
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_terminal_stays_when_the_page_goes() {
+    let (server, _folder) = idle();
+    let id = server.post("/api/terminals").json()["id"].clone();
+    let path = format!("/api/terminals/{id}");
+    let mut page = socket(&server, &path);
+    page.send(Message::Text(r#"{"cols":97,"rows":31}"#.into())).unwrap();
+    page.send(Message::Binary("stty size; echo done-$((1+1))\n".into())).unwrap();
+    let seen = until(&mut page, "done-2");
+    assert!(seen.contains("31 97"), "{seen}");
+    drop(page);
+    let mut again = socket(&server, &path);
+    until(&mut again, "done-2");
+    // A second page sees the same, and what comes.
+    let mut second = socket(&server, &path);
+    until(&mut second, "done-2");
+    again.send(Message::Binary("echo more-$((2+2))\n".into())).unwrap();
+    until(&mut again, "more-4");
+    until(&mut second, "more-4");
+    assert_eq!(server.page("DELETE", &path, "", b"").status, 200);
+    assert_eq!(server.get("/api/state").json()["terminals"], json!([]));
+}
+
+#[test]
+fn there_are_at_most_eight_terminals() {
+    let (server, _folder) = idle();
+    for _ in 0..8 {
+        server.post("/api/terminals");
+    }
+    let refused = server.page("POST", "/api/terminals", "", b"");
+    assert_eq!(
+        (refused.status, refused.json()["cause"].clone()),
+        (429, json!("there are 8 terminals already"))
+    );
+    assert_eq!(server.page("DELETE", "/api/terminals/3", "", b"").status, 200);
+    server.post("/api/terminals");
+}
+
+/// Waits until the only action has ended, and returns it.
+fn ended(server: &Server) -> Value {
+    let mut events = socket(server, "/api/events");
+    loop {
+        let Message::Text(text) = events.read().unwrap() else { continue };
+        let event: Value = serde_json::from_str(&text).unwrap();
+        let action = &event["state"]["actions"][0];
+        if action["phase"] == "ended" {
+            return action.clone();
+        }
+    }
+}
+
+fn act(server: &Server, path: &str, body: &Value) -> Answer {
+    server.page("POST", path, "Content-Type: application/json", body.to_string().as_bytes())
+}
+
+#[test]
+fn actions_are_the_drivers_commands() {
+    let (server, _folder) = server(
+        "printf '\\033[1merror\\033[0m[E0308]: mismatched types\\n  \\033[34m-->\\033[0m 03.2/src/main.rs:23:18\\n'
+         echo \"driver: $@ in $(basename \"$PWD\")\"; exit 3",
+    );
+    assert_eq!(act(&server, "/api/check", &json!({ "name": "03.2" })).status, 404, "it is not started");
+    server.post("/api/works/03.2/start");
+    let check = act(&server, "/api/check", &json!({ "name": "03.2" }));
+    assert_eq!(check.status, 200, "{check:?}");
+    let action = ended(&server);
+    assert_eq!(action["status"], 3);
+    assert_eq!(
+        action["diagnostics"],
+        json!([{ "path": "src/main.rs", "line": 23, "column": 18, "severity": "error", "message": "mismatched types" }])
+    );
+    let mut terminal = socket(&server, &format!("/api/terminals/{}", action["terminal"]));
+    let seen = until(&mut terminal, "driver: exercise check 03.2 in mine");
+    assert!(seen.contains("$ cargo lab exercise check 03.2"), "{seen}");
+}
+
+#[test]
+fn a_second_run_ends_the_first_and_takes_its_terminal() {
+    let (server, _folder) =
+        server("trap 'echo ended; exit 0' INT; echo \"started: $@\"; while :; do sleep 0.1; done");
+    let run = json!({ "name": "03", "arguments": "--io 'write --count 4' -- --lines 9" });
+    let first = act(&server, "/api/run", &run).json();
+    let mut terminal = socket(&server, &format!("/api/terminals/{}", first["terminal"]));
+    let seen = until(&mut terminal, "started: run 03 --io write --count 4 -- --lines 9");
+    assert!(seen.contains("$ cargo lab run 03 --io 'write --count 4' -- --lines 9"), "{seen}");
+    let second = act(&server, "/api/run", &run).json();
+    assert_eq!(first["terminal"], second["terminal"]);
+    let seen = until(&mut terminal, "started: ");
+    assert!(seen.contains("ended"), "{seen}");
+    // Ctrl-C from the page.
+    terminal.send(Message::Binary(vec![3].into())).unwrap();
+    assert_eq!(ended(&server)["status"], 0);
+}
+
+#[test]
+fn only_one_workshop_runs_and_the_next_one_continues() {
+    let (mut server, folder) = idle();
+    let first = server.url.clone();
+    let mine = server.mine();
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_workshop"));
+        command
+            .arg("--driver")
+            .arg(folder.path().join("driver"))
+            .arg("--book")
+            .arg(folder.path().join("book"));
+        command.arg("--no-browser").args(arguments).env("LAB_MINE", &mine).output().unwrap()
+    };
+    let second = start(&[]);
+    assert!(second.status.success());
+    assert_eq!(
+        String::from_utf8_lossy(&second.stdout),
+        format!("The workshop is running already: {first}\n")
+    );
+    let (other, _other_folder) = idle();
+    let port = other.port().to_string();
+    assert!(server.end(Signal::SIGTERM).success());
+    let taken = start(&["--port", &port]);
+    assert!(!taken.status.success());
+    insta::assert_snapshot!(String::from_utf8_lossy(&taken.stderr).replace(&port, "PORT"));
+    // After a start on no port, the next one takes the first port and secrets.
+    server.again();
+    assert_eq!(server.url, first);
+    assert_eq!(fs::metadata(mine.join("workshop.json")).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn nothing_is_left_when_it_ends() {
+    let (mut server, _folder) = server("echo \"pid $$.\"; exec sleep 1000");
+    let run = act(&server, "/api/run", &json!({ "name": "03" })).json();
+    let mut terminal = socket(&server, &format!("/api/terminals/{}", run["terminal"]));
+    let seen = until(&mut terminal, ".\r\n");
+    let (_, rest) = seen.split_once("pid ").unwrap();
+    let process = format!("/proc/{}", rest.split_once('.').unwrap().0);
+    assert!(Path::new(&process).exists());
+    assert!(server.end(Signal::SIGINT).success());
+    assert!(!Path::new(&process).exists());
+}
+
+#[test]
+fn the_pages_scripts_are_built() {
+    use sha2::{Digest, Sha256};
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
+    let names = folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let sources: BTreeSet<_> = names
+        .filter(|name| name.ends_with(".ts") || name == "page.css" || name == "package-lock.json")
+        .collect();
+    let hash = sources
+        .iter()
+        .fold(Sha256::new(), |hash, name| hash.chain_update(fs::read(folder.join(name)).unwrap()));
+    let hash: String = hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    for built in ["workshop.js", "workshop.css"] {
+        let text = fs::read_to_string(folder.join(built)).unwrap();
+        let first = text.lines().next().unwrap();
+        assert!(
+            first.contains(&hash),
+            "{built} is older than its sources ({hash}): {first}\n  fix: make page"
+        );
+    }
+}
