@@ -83,17 +83,20 @@ export class Actions {
   }
 
   private text({ action, at }: Known): string {
-    const { what, name, phase, status, diagnostics } = action;
+    const { what, name, phase, status, cause, diagnostics } = action;
     const of = `${whats[what]} of ${name}`;
     if (phase !== "ended") {
       return `${of}: ${phases[phase]}, ${Math.floor(action.seconds + (performance.now() - at) / 1000)} s`;
     }
     const seconds = `${Math.round(action.seconds)} s`;
-    const errors = diagnostics.filter(isError).length;
+    const [first, ...others] = diagnostics.filter(isError);
     if (status === 0) return what === "check" ? `${of} passed in ${seconds}` : `${of} ended after ${seconds}`;
-    if (errors) return `${of} failed, because it does not compile: ${plural(errors, "error")}`;
+    if (first) {
+      const more = others.length ? `, and ${plural(others.length, "other error")}` : "";
+      return `${of} failed at ${first.path.split("/").pop()}:${first.line}: ${first.message}${more}`;
+    }
     if (status === null || status === 130) return `${of} was stopped after ${seconds}`;
-    return `${of} failed: see the terminal`;
+    return `${of} failed: ${cause ?? "see the terminal"}`;
   }
 
   private draw(): void {

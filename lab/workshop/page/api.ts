@@ -25,6 +25,8 @@ export type Action = {
   phase: "compiling" | "booting" | "running" | "ended";
   seconds: number;
   status: number | null;
+  /** What the driver said when it failed. */
+  cause: string | null;
   diagnostics: Diagnostic[];
 };
 export type State = {

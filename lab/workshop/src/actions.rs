@@ -42,6 +42,8 @@ pub struct Action {
     phase: Phase,
     seconds: f64,
     status: Option<i32>,
+    /// What the driver said when it failed.
+    cause: Option<String>,
     diagnostics: Vec<Diagnostic>,
     #[serde(skip)]
     since: Instant,
@@ -85,6 +87,7 @@ impl Actions {
             phase: Phase::Compiling,
             seconds: 0.0,
             status: None,
+            cause: None,
             diagnostics: Vec::new(),
             since: Instant::now(),
         };
@@ -143,6 +146,9 @@ impl Progress {
         };
         if let Some(phase) = phase {
             self.update(|action| action.phase = phase);
+        }
+        if let Some(cause) = line.strip_prefix("Error: ") {
+            self.update(|action| action.cause = Some(cause.to_owned()));
         }
         let before = self.reader.found.len();
         self.reader.read(line);

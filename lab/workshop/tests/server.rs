@@ -314,14 +314,14 @@ fn act(server: &Server, path: &str, body: &Value) -> Answer {
 fn actions_are_the_drivers_commands() {
     let (server, _folder) = server(
         "printf '\\033[1merror\\033[0m[E0308]: mismatched types\\n  \\033[34m-->\\033[0m 03.2/src/main.rs:23:18\\n'
-         echo \"driver: $@ in $(basename \"$PWD\")\"; exit 3",
+         echo \"driver: $@ in $(basename \"$PWD\")\"; echo 'Error: it is not right'; exit 3",
     );
     assert_eq!(act(&server, "/api/check", &json!({ "name": "03.2" })).status, 404, "it is not started");
     server.post("/api/works/03.2/start");
     let check = act(&server, "/api/check", &json!({ "name": "03.2" }));
     assert_eq!(check.status, 200, "{check:?}");
     let action = ended(&server);
-    assert_eq!(action["status"], 3);
+    assert_eq!((&action["status"], &action["cause"]), (&json!(3), &json!("it is not right")));
     assert_eq!(
         action["diagnostics"],
         json!([{ "path": "src/main.rs", "line": 23, "column": 18, "severity": "error", "message": "mismatched types" }])
