@@ -33,7 +33,8 @@ test: setup-test build kernels ## Run every test, on all kernels
 	cargo test --no-fail-fast --package book --package workshop || status=$$?; \
 	exit $$status
 
-page-test: setup-test build kernel ## Work in the workshop as a learner does, in a real browser
+page-test: build kernel ## Work in the workshop as a learner does, in a real browser
+	@lab/setup page
 	cargo test --package workshop --test page -- --test-threads=1
 
 soak: build kernels ## Run the long and heavy tests too

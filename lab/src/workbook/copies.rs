@@ -20,7 +20,7 @@ pub fn files(program: &dyn Program) -> Result<Files> {
     files_in(program.folder())
 }
 
-/// The files that make up the program in this folder, in this order: its BPF source if it has one, its `main.rs`, its
+/// The files that make up the program in this folder, in this order: its BPF source if it has one, with headers, its `main.rs`, its
 /// build script if it has one, its manifest, and its other modules.
 ///
 /// # Errors
@@ -34,7 +34,7 @@ pub fn files_in(folder: &Path) -> Result<Files> {
     let main = folder.join("src/main.rs");
     let modules = listed("src", ".rs").into_iter().filter(|path| *path != main);
     let build = Some(folder.join("build.rs")).filter(|path| path.exists());
-    let bpf = listed("src/bpf", ".bpf.c").into_iter();
+    let bpf = listed("src/bpf", ".bpf.c").into_iter().chain(listed("src/bpf", ".h"));
     let paths = bpf.chain([main.clone()]).chain(build).chain([folder.join("Cargo.toml")]).chain(modules);
     let read = |path: PathBuf| {
         let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;

@@ -62,9 +62,11 @@ impl Actions {
         Self { all: Arc::default(), changed }
     }
 
-    /// All of them.
-    pub fn list(&self) -> Vec<Action> {
-        lock(&self.all).iter().map(Action::now).collect()
+    /// Those whose terminals are still there.
+    pub fn list(&self, terminals: &Terminals) -> Vec<Action> {
+        let mut all = lock(&self.all);
+        all.retain(|action| terminals.get(action.terminal).is_ok());
+        all.iter().map(Action::now).collect()
     }
 
     /// Does this in the terminal of this kind of action with this program. An earlier one that still runs ends first.
@@ -77,7 +79,8 @@ impl Actions {
         command: Command,
     ) -> Result<Action, Refusal> {
         let kind = if what == What::Run { "Run" } else { "Check" };
-        let terminal = terminals.titled(&format!("{kind} {name}"))?;
+        // The turn ends with this function: a second click waits until the first has started.
+        let (terminal, _turn) = terminals.take(&format!("{kind} {name}")).await?;
         terminal.end(Signal::SIGINT).await;
         let action = Action {
             what,
@@ -93,7 +96,7 @@ impl Actions {
         };
         {
             let mut all = lock(&self.all);
-            all.retain(|other| other.terminal != action.terminal);
+            all.retain(|other| (other.what, &other.name) != (what, &action.name));
             all.push(action.clone());
         }
         let watcher = Progress {

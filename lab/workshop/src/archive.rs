@@ -1,6 +1,6 @@
 //! *Download my work* and *Upload*: a zip with the files of every exercise that was started, and a patch for each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Cursor, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
@@ -11,15 +11,17 @@ use lab::workbook::diff;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
-use crate::answer::Refusal;
-use crate::course::{Course, LARGEST, too_large};
+use crate::answer::{Refusal, WithStatus};
+use crate::course::{Course, LARGEST, Work, too_large};
 
 /// The size of the largest archive that we take.
 pub const LARGEST_ARCHIVE: usize = 8 << 20;
-/// How many files it may have. All exercises together have about a hundred.
+/// How many files it may have. All exercises together have about two hundred.
 const MOST_FILES: usize = 1000;
+/// How many bytes they may have together.
+const LARGEST_SUM: usize = 16 << 20;
 
-/// Packs everything that the learner started.
+/// Packs everything that the learner started. What can't be read is listed in a file.
 pub fn pack(course: &Course) -> Result<Vec<u8>> {
     let cannot = "cannot pack your work";
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
@@ -27,39 +29,69 @@ pub fn pack(course: &Course) -> Result<Vec<u8>> {
         zip.start_file(name, SimpleFileOptions::default()).or_cause(cannot)?;
         zip.write_all(text.as_bytes()).or_cause(cannot)
     };
-    for (id, start, files) in course.works()? {
-        add(format!("{id}.patch"), &diff::patch(&start, &files))?;
-        for (path, text) in &files {
-            add(format!("{id}/{}", path.display()), text)?;
+    let mut left_out = String::new();
+    for work in course.works()? {
+        match work {
+            Ok(Work { id, start, files }) => {
+                let (start, now) = same_names(&start, &files);
+                add(format!("{id}.patch"), &diff::patch(&start, &now))?;
+                for (path, text) in &files {
+                    add(format!("{id}/{}", path.display()), text)?;
+                }
+            }
+            Err((id, error)) => left_out += &format!("{id} is left out.\n{error}\n\n"),
         }
+    }
+    if !left_out.is_empty() {
+        add("left-out.txt".to_owned(), &left_out)?;
     }
     Ok(zip.finish().or_cause(cannot)?.into_inner())
 }
 
-/// Puts the files of such an archive back. Returns the exercises.
-pub fn restore(course: &Course, bytes: &[u8]) -> Result<Vec<String>, Refusal> {
-    let works = read(bytes).map_err(|error| Refusal(StatusCode::BAD_REQUEST, error))?;
+/// Both sides with the same names in the same order, as a patch compares them. A file that one side lacks is empty there.
+fn same_names(old: &Files, new: &Files) -> (Files, Files) {
+    let names: BTreeSet<_> = old.iter().chain(new).map(|(path, _)| path).collect();
+    let side = |files: &Files| -> Files {
+        let text = |path: &PathBuf| files.iter().find(|(name, _)| name == path).map_or("", |(_, text)| text);
+        names.iter().map(|path| ((*path).clone(), text(path).to_owned())).collect()
+    };
+    (side(old), side(new))
+}
+
+/// Puts the sources of such an archive back. Returns the exercises. Other text is lost only if `replace` is set.
+pub fn restore(course: &Course, bytes: &[u8], replace: bool) -> Result<Vec<String>, Refusal> {
+    let works = read(course, bytes).status(StatusCode::BAD_REQUEST)?;
+    let lost: Vec<_> =
+        works.iter().filter(|(id, files)| course.would_lose(id, files)).map(|(id, _)| &**id).collect();
+    if !lost.is_empty() && !replace {
+        let error = Error::new(format!("this would replace what you have of {}", lost.join(", ")))
+            .evidence("your files differ from those in the zip")
+            .fix("download your work first, if you want to keep it");
+        return Err(Refusal(StatusCode::CONFLICT, error));
+    }
     works.iter().try_for_each(|(id, files)| course.restore(id, files))?;
     Ok(works.into_keys().collect())
 }
 
 /// The files of each exercise in the archive.
-fn read(bytes: &[u8]) -> Result<BTreeMap<String, Files>> {
+fn read(course: &Course, bytes: &[u8]) -> Result<BTreeMap<String, Files>> {
     let cannot = "this is not a zip that the workshop made";
     let mut zip = ZipArchive::new(Cursor::new(bytes)).or_cause(cannot)?;
     if zip.len() > MOST_FILES {
         return Err(Error::new(cannot).evidence(format!("it has {} files", zip.len())));
     }
     let mut works: BTreeMap<String, Files> = BTreeMap::new();
+    let mut sum = 0;
     for nth in 0..zip.len() {
         let file = zip.by_index(nth).or_cause(cannot)?;
         let name = file.name().or_cause(cannot)?.into_owned();
         // The patches are for people.
-        let Some((id, path)) = split(&name) else { continue };
+        let Some((id, path)) = split(&name).filter(|(id, _)| course.has(id)) else { continue };
         let mut text = String::new();
         // What the archive says about sizes may be wrong.
         file.take(LARGEST as u64 + 1).read_to_string(&mut text).or_cause(cannot)?;
-        if text.len() > LARGEST {
+        sum += text.len();
+        if text.len() > LARGEST || sum > LARGEST_SUM {
             return Err(too_large(&name));
         }
         works.entry(id).or_default().push((path, text));

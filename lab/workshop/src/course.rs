@@ -4,6 +4,8 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::UNIX_EPOCH;
 
 use axum::http::StatusCode;
 use common::{Error, OrCause, Result};
@@ -15,6 +17,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::answer::{Refusal, WithStatus};
+use crate::terminals::lock;
 
 /// The size of the largest file that somebody may save.
 pub const LARGEST: usize = 1 << 20;
@@ -30,45 +33,60 @@ pub struct Text {
     version: String,
 }
 
-/// A file on both sides of a change.
+/// A file on both sides of a change. On one of them, it may not exist.
 #[derive(Debug, Serialize)]
 pub struct Change {
     path: PathBuf,
-    old: String,
-    new: String,
+    old: Option<String>,
+    new: Option<String>,
+}
+
+/// What a learner has of an exercise.
+#[derive(Debug)]
+pub struct Work {
+    /// The exercise.
+    pub id: String,
+    /// What it started with.
+    pub start: Files,
+    /// What it has now.
+    pub files: Files,
 }
 
 /// The workbook, as far as learners see it.
 #[derive(Debug)]
-pub struct Course(Workbook);
+pub struct Course {
+    workbook: Workbook,
+    /// Who may write into the working copies.
+    turn: Mutex<()>,
+}
 
 impl Course {
     /// The course of this workbook.
     pub fn new(workbook: Workbook) -> Self {
-        Self(workbook)
+        Self { workbook, turn: Mutex::default() }
     }
 
     /// The top folder of the workbook.
     pub fn root(&self) -> &Path {
-        &self.0.root
+        &self.workbook.root
     }
 
     /// The folder of all working copies, in which actions run.
     pub fn mine(&self) -> &Path {
-        &self.0.mine
+        &self.workbook.mine
     }
 
     /// The programs, the exercises, and how far the learner is.
     pub fn state(&self) -> Result<(Value, Value)> {
-        let (done, shown) = (exercise::done(&self.0)?, exercise::shown_hints(&self.0)?);
+        let (done, shown) = (exercise::done(&self.workbook)?, exercise::shown_hints(&self.workbook)?);
         let folder =
             |program: &dyn Program| if program.name().parse::<u32>().is_ok() { "stages" } else { "examples" };
         let parent = |name: &str| {
-            let stage = self.0.stage(name).ok()?;
-            Some(self.0.parent(stage).ok()?.name())
+            let stage = self.workbook.stage(name).ok()?;
+            Some(self.workbook.parent(stage).ok()?.name())
         };
         let programs: Vec<_> = self
-            .0
+            .workbook
             .programs()
             .map(|program| {
                 let name = program.name();
@@ -85,7 +103,7 @@ impl Course {
             .iter()
             .map(|exercise| {
                 let id = exercise.id();
-                let state = match (done.contains(&id), exercise.copy(&self.0).is_dir()) {
+                let state = match (done.contains(&id), exercise.copy(&self.workbook).is_dir()) {
                     (true, _) => "done",
                     (false, true) => "started",
                     (false, false) => "new",
@@ -95,6 +113,7 @@ impl Course {
                     "title": exercise.title,
                     "state": state,
                     "hints": exercise.hints.len(),
+                    "stamp": stamp(&exercise.copy(&self.workbook)),
                     "shown": shown.iter().filter(|of| **of == id).count().min(exercise.hints.len()),
                     "id": id,
                 })
@@ -105,7 +124,7 @@ impl Course {
 
     /// Files that programs wrote beside the working copies, such as `bio.html`, which a browser can show.
     pub fn results(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0.mine).into_iter().flatten().flatten();
+        let entries = fs::read_dir(&self.workbook.mine).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let mut names: Vec<_> = names.filter(|name| crate::pages::is_result(name)).collect();
         names.sort();
@@ -115,19 +134,19 @@ impl Course {
     /// The exercises that have numbers. Whole stages, which learners can write too, are for a terminal: they have the
     /// names of the stages.
     fn exercises(&self) -> Result<Vec<Exercise<'_>>> {
-        let mut exercises = exercise::all(&self.0)?;
+        let mut exercises = exercise::all(&self.workbook)?;
         exercises.retain(|exercise| exercise.number > 0);
         Ok(exercises)
     }
 
     /// The exercise of this name.
     pub fn exercise(&self, name: &str) -> Result<Exercise<'_>, Refusal> {
-        exercise::find(&self.0, name).status(StatusCode::NOT_FOUND)
+        exercise::find(&self.workbook, name).status(StatusCode::NOT_FOUND)
     }
 
     /// The stage or example of this name.
     pub fn program(&self, name: &str) -> Result<&dyn Program, Refusal> {
-        self.0.program(name).status(StatusCode::NOT_FOUND)
+        self.workbook.program(name).status(StatusCode::NOT_FOUND)
     }
 
     /// A program's own files.
@@ -137,14 +156,16 @@ impl Course {
 
     /// The files of a working copy.
     pub fn files(&self, name: &str) -> Result<Vec<Text>, Refusal> {
-        Ok(texts(exercise::working_copy(&self.0, &self.exercise(name)?).status(StatusCode::NOT_FOUND)?))
+        Ok(texts(
+            exercise::working_copy(&self.workbook, &self.exercise(name)?).status(StatusCode::NOT_FOUND)?,
+        ))
     }
 
     /// What a stage changes in its parent.
     pub fn change_of(&self, program: &str) -> Result<(String, Vec<Change>), Refusal> {
         self.program(program)?;
-        let new = self.0.stage(program)?;
-        let old = self.0.parent(new)?;
+        let new = self.workbook.stage(program)?;
+        let old = self.workbook.parent(new)?;
         let head =
             format!("From stage {:02} to stage {:02}, which adds {}", old.number, new.number, new.adds);
         Ok((head, changes(copies::files(old)?, copies::files(new)?)))
@@ -153,7 +174,7 @@ impl Course {
     /// What the learner changed since the start.
     pub fn change(&self, name: &str) -> Result<(String, Vec<Change>), Refusal> {
         let exercise = self.exercise(name)?;
-        let mine = exercise::working_copy(&self.0, &exercise).status(StatusCode::NOT_FOUND)?;
+        let mine = exercise::working_copy(&self.workbook, &exercise).status(StatusCode::NOT_FOUND)?;
         let start = exercise.starting_point(&exercise.binary())?;
         Ok((format!("From the starting point of {name} to yours"), changes(start, mine)))
     }
@@ -161,22 +182,32 @@ impl Course {
     /// What our solution changes in the starting point.
     pub fn solution(&self, name: &str, peek: bool) -> Result<(String, Vec<Change>), Refusal> {
         let exercise = self.exercise(name)?;
-        let solution = exercise::our_solution(&self.0, &exercise, peek, "exercise solution");
-        let solution = solution.status(StatusCode::FORBIDDEN)?;
+        let is_open = peek || exercise::done(&self.workbook)?.contains(&exercise.id());
+        let solution = exercise::our_solution(&self.workbook, &exercise, peek, "exercise solution");
+        let status = if is_open { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::FORBIDDEN };
         let start = exercise.starting_point(&exercise.binary())?;
-        Ok((format!("From the starting point of {name} to our solution"), changes(start, solution)))
+        Ok((
+            format!("From the starting point of {name} to our solution"),
+            changes(start, solution.status(status)?),
+        ))
     }
 
     /// Makes the working copy, or with `again` discards it and makes a new one.
     pub fn start(&self, name: &str, again: bool) -> Result<String, Refusal> {
-        exercise::start(&self.0, &self.exercise(name)?, again).status(StatusCode::CONFLICT)
+        let _turn = lock(&self.turn);
+        let exercise = self.exercise(name)?;
+        let is_there = exercise.copy(&self.workbook).is_dir() && !again;
+        let status = if is_there { StatusCode::CONFLICT } else { StatusCode::INSUFFICIENT_STORAGE };
+        exercise::start(&self.workbook, &exercise, again).status(status)
     }
 
     /// The next hint.
     pub fn hint(&self, name: &str) -> Result<Value, Refusal> {
+        let _turn = lock(&self.turn);
         let exercise = self.exercise(name)?;
-        let text = exercise::next_hint(&self.0, &exercise, COLUMNS)?;
-        let shown = exercise::shown_hints(&self.0)?.iter().filter(|of| *of == name).count();
+        let text = exercise::next_hint(&self.workbook, &exercise, COLUMNS)?;
+        let id = exercise.id();
+        let shown = exercise::shown_hints(&self.workbook)?.iter().filter(|of| **of == id).count();
         Ok(json!({ "text": text, "shown": shown, "hints": exercise.hints.len() }))
     }
 
@@ -192,6 +223,7 @@ impl Course {
         if text.len() > LARGEST {
             return Err(Refusal(StatusCode::PAYLOAD_TOO_LARGE, too_large(path)));
         }
+        let _turn = lock(&self.turn);
         let exercise = self.exercise(name)?;
         let files = self.files(name)?;
         // Only what a working copy has can be changed, so no path leads elsewhere.
@@ -204,38 +236,78 @@ impl Course {
             return Ok(Err(file));
         }
         if file.text != text {
-            replace(&exercise.copy(&self.0).join(path), text)
+            replace(&exercise.copy(&self.workbook).join(path), text)
                 .map_err(|error| Refusal(StatusCode::INSUFFICIENT_STORAGE, error))?;
         }
         Ok(Ok(self::version(text)))
     }
 
-    /// The learner's exercises that were started, with the files at the start and now.
-    pub fn works(&self) -> Result<Vec<(String, Files, Files)>> {
+    /// What the learner has of each exercise that was started, or why that can't be read.
+    pub fn works(&self) -> Result<Vec<Result<Work, (String, Error)>>> {
         let exercises = self.exercises()?;
-        let started = exercises.iter().filter(|exercise| exercise.copy(&self.0).is_dir());
-        started
-            .map(|exercise| {
-                let start = exercise.starting_point(&exercise.binary())?;
-                Ok((exercise.id(), start, exercise::working_copy(&self.0, exercise)?))
-            })
-            .collect()
+        let work = |exercise: &Exercise<'_>| {
+            let start = exercise.starting_point(&exercise.binary())?;
+            Ok(Work { id: exercise.id(), start, files: exercise::working_copy(&self.workbook, exercise)? })
+        };
+        let started = exercises.iter().filter(|exercise| exercise.copy(&self.workbook).is_dir());
+        Ok(started.map(|exercise| work(exercise).map_err(|error| (exercise.id(), error))).collect())
     }
 
-    /// Replaces the files of a working copy, which is made first if there is none. What the exercise doesn't have is
-    /// left out.
-    pub fn restore(&self, name: &str, files: &Files) -> Result<(), Refusal> {
-        let exercise = self.exercise(name)?;
-        if !exercise.copy(&self.0).is_dir() {
-            exercise::start(&self.0, &exercise, false)?;
+    /// Whether an exercise has this name.
+    pub fn has(&self, id: &str) -> bool {
+        self.exercise(id).is_ok_and(|exercise| exercise.number > 0 && exercise.id() == id)
+    }
+
+    /// Whether this would change a working copy that is there.
+    pub fn would_lose(&self, id: &str, files: &Files) -> bool {
+        let now = self
+            .exercise(id)
+            .ok()
+            .and_then(|exercise| exercise::working_copy(&self.workbook, &exercise).ok());
+        let differs = |(path, text): &(PathBuf, String)| {
+            files.iter().any(|(restored, new)| restored == path && new != text)
+        };
+        now.is_some_and(|now| now.iter().any(differs))
+    }
+
+    /// Writes these sources into a working copy, which is made first if there is none.
+    pub fn restore(&self, id: &str, files: &Files) -> Result<(), Refusal> {
+        let _turn = lock(&self.turn);
+        let exercise = self.exercise(id)?;
+        let copy = exercise.copy(&self.workbook);
+        if !copy.is_dir() {
+            exercise::start(&self.workbook, &exercise, false)?;
         }
-        for (path, _) in exercise::working_copy(&self.0, &exercise)? {
-            if let Some((_, text)) = files.iter().find(|(restored, _)| *restored == path) {
-                replace(&exercise.copy(&self.0).join(path), text)?;
-            }
+        for (path, text) in files.iter().filter(|(path, _)| is_source(path)) {
+            replace(&copy.join(path), text).status(StatusCode::INSUFFICIENT_STORAGE)?;
         }
         Ok(())
     }
+}
+
+/// Whether this is the path of a source, such as `src/main.rs` or `src/bpf/trace.bpf.c`. Build scripts and manifests are
+/// none: they would decide what runs on this machine.
+fn is_source(path: &Path) -> bool {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return false;
+    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let ends: &[&str] = match folder.to_str() {
+        Some("src") => &[".rs"],
+        Some("src/bpf") => &[".bpf.c", ".h"],
+        _ => &[],
+    };
+    name.chars().all(is_plain) && !name.starts_with('.') && ends.iter().any(|end| name.ends_with(end))
+}
+
+/// Changes whenever a source in this working copy does.
+fn stamp(copy: &Path) -> Option<String> {
+    let entries = |folder: &str| fs::read_dir(copy.join(folder)).into_iter().flatten().flatten();
+    let times = entries("src").chain(entries("src/bpf")).filter_map(|entry| {
+        let time = entry.metadata().ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        Some(time.as_nanos())
+    });
+    copy.is_dir().then(|| times.fold(0, u128::wrapping_add).to_string())
 }
 
 /// The error for a file that is too large.
@@ -249,11 +321,14 @@ pub fn too_large(path: &str) -> Error {
 fn replace(path: &Path, text: &str) -> Result<()> {
     let cannot = || format!("cannot save {}", path.display());
     let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder).or_cause(cannot())?;
     let mut file = tempfile::Builder::new().prefix(".saving-").tempfile_in(folder).or_cause(cannot())?;
     file.write_all(text.as_bytes()).or_cause(cannot())?;
     if let Ok(old) = fs::metadata(path) {
         file.as_file().set_permissions(old.permissions()).or_cause(cannot())?;
     }
+    // The page forgets its own copy of the text as soon as we answer.
+    file.as_file().sync_all().or_cause(cannot())?;
     file.persist(path).map_err(|error| error.error).or_cause(cannot())?;
     Ok(())
 }
@@ -267,9 +342,66 @@ fn version(text: &str) -> String {
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The files that differ. Two stages may have different names for a file in the same place.
-fn changes(old: Files, new: Files) -> Vec<Change> {
-    let pairs =
-        old.into_iter().zip(new).filter(|((_, old), (path, new))| path.starts_with("src") && old != new);
-    pairs.map(|((_, old), (path, new))| Change { path, old, new }).collect()
+/// The sources that differ. In two stages, the one BPF source may have different names.
+fn changes(mut old: Files, new: Files) -> Vec<Change> {
+    old.retain(|(path, _)| path.starts_with("src"));
+    let names: Vec<_> = new.iter().map(|(path, _)| path.clone()).collect();
+    let is_bpf = |path: &Path| path.to_string_lossy().ends_with(".bpf.c");
+    let mut changes = Vec::new();
+    for (path, text) in new.into_iter().filter(|(path, _)| path.starts_with("src")) {
+        let same = old.iter().position(|(before, _)| *before == path);
+        let renamed =
+            || old.iter().position(|(before, _)| is_bpf(before) && is_bpf(&path) && !names.contains(before));
+        let before = same.or_else(renamed).map(|at| old.remove(at).1);
+        if before.as_deref() != Some(&*text) {
+            changes.push(Change { path, old: before, new: Some(text) });
+        }
+    }
+    changes.extend(old.into_iter().map(|(path, text)| Change { path, old: Some(text), new: None }));
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_compared_by_name() {
+        let files = |files: &[(&str, &str)]| -> Files {
+            files.iter().map(|(path, text)| (path.into(), (*text).to_owned())).collect()
+        };
+        let old = files(&[
+            ("src/bpf/b.bpf.c", "b"),
+            ("src/main.rs", "m"),
+            ("Cargo.toml", "c"),
+            ("src/gone.rs", "g"),
+        ]);
+        let new = files(&[
+            ("src/bpf/a.bpf.c", "a"),
+            ("src/bpf/b.bpf.c", "b2"),
+            ("src/main.rs", "m"),
+            ("Cargo.toml", "d"),
+        ]);
+        insta::assert_debug_snapshot!(changes(old.clone(), new));
+        let renamed = files(&[("src/bpf/other.bpf.c", "b2"), ("src/main.rs", "m"), ("src/gone.rs", "g")]);
+        insta::assert_debug_snapshot!(changes(old, renamed));
+    }
+
+    #[test]
+    fn only_sources_are_restored() {
+        for path in ["src/main.rs", "src/helper.rs", "src/bpf/x.bpf.c", "src/bpf/x.h"] {
+            assert!(is_source(Path::new(path)), "{path}");
+        }
+        for path in [
+            "build.rs",
+            "Cargo.toml",
+            "src/x.sh",
+            "src/.x.rs",
+            "src/a/b.rs",
+            "../src/main.rs",
+            "src/bpf/main.rs",
+        ] {
+            assert!(!is_source(Path::new(path)), "{path}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Who may use the server: the browser that opened the printed address, and nobody else.
 //!
-//! The server listens on 127.0.0.1, but so do the pages of other programs, and any web site can make a browser send
+//! The server listens on 127.0.0.1, but other programs can connect to that, too, and any web site can make a browser send
 //! requests there. Three checks keep them out. The first address has a random token, which the server exchanges for a
 //! cookie. `Host` must be our own address, because a foreign name can be made to lead here (DNS rebinding). And
 //! whatever changes something, or opens a WebSocket, must come from our own page (`Origin`).
@@ -9,10 +9,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LENGTH, COOKIE, HOST, ORIGIN, SET_COOKIE, UPGRADE};
+use axum::http::header::{CONTENT_LENGTH, COOKIE, HOST, ORIGIN, REFRESH, SET_COOKIE, UPGRADE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Response};
 use common::{Error, OrCause, Result};
 use serde::{Deserialize, Serialize};
 
@@ -27,15 +27,18 @@ pub struct Guard {
     pub port: u16,
     token: String,
     cookie: String,
+    /// Names the working folder, so that a browser never takes text from another one's.
+    pub folder: String,
 }
 
 impl Guard {
-    /// New secrets for the server at this port.
+    /// New secrets for the server at this port. The folder keeps its name.
     ///
     /// # Errors
     /// If the kernel has no random numbers.
-    pub fn new(port: u16) -> Result<Self> {
-        Ok(Self { port, token: random()?, cookie: random()? })
+    pub fn new(port: u16, folder: Option<&str>) -> Result<Self> {
+        let folder = folder.map_or_else(random, |folder| Ok(folder.to_owned()))?;
+        Ok(Self { port, token: random()?, cookie: random()?, folder })
     }
 
     /// The address to open first.
@@ -125,10 +128,12 @@ pub async fn check(State(workshop): State<Arc<Workshop>>, request: Request, next
             (status, format!("Error: {error}\n")).into_response()
         }
         Some(refusal) => refusal.into_response(),
-        // The secret leaves the address bar and the history.
+        // The secret leaves the address bar. A redirect would not do: if a link in another page led here, the browser
+        // would not send the cookie.
         None if guard.has_token(request.uri()) => {
             let cookie = format!("{}; HttpOnly; SameSite=Strict; Path=/", guard.cookie());
-            ([(SET_COOKIE, cookie)], Redirect::to("/")).into_response()
+            ([(SET_COOKIE, cookie), (REFRESH, "0; url=/".to_owned())], "Opening the workshop ...\n")
+                .into_response()
         }
         None => next.run(request).await,
     };

@@ -17,7 +17,10 @@ mod pages;
 mod server;
 mod terminals;
 
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -58,24 +61,25 @@ async fn main() -> Result<ExitCode> {
     let instance = match Instance::claim(&workbook.mine)? {
         Claim::Ours(instance) => instance,
         Claim::Theirs(guard) => {
-            let url = guard.url();
-            print_text(format_args!("The workshop is running already: {url}"))?;
-            show(&url, args.no_browser);
+            print_text(format_args!("The workshop is running already: {}", guard.url()))?;
+            show(&guard, &workbook.mine, args.no_browser);
             return Ok(ExitCode::SUCCESS);
         }
     };
     let (listener, guard) = listen(args.port, instance.before.as_ref()).await?;
-    let url = guard.url();
     instance.announce(&guard)?;
-    let course = Course::new(workbook);
-    let workshop = Arc::new(Workshop::new(course, args.driver, args.book, guard));
+    let course = Course::new(workbook.clone());
+    let workshop = Arc::new(Workshop::new(course, args.driver, args.book, guard.clone()));
     let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
         .map(signal)
         .into_iter()
         .collect::<std::io::Result<Vec<_>>>()
         .or_cause("cannot handle signals")?;
-    print_text(format_args!("The workshop: {url}\nCtrl-C ends it. What you wrote stays in mine/."))?;
-    show(&url, args.no_browser);
+    print_text(format_args!(
+        "The workshop: {}\nCtrl-C ends it. What you wrote stays in mine/.",
+        guard.url()
+    ))?;
+    show(&guard, &workbook.mine, args.no_browser);
     let [interrupt, terminate, hangup] = &mut ends[..] else {
         return Err(Error::new("cannot handle signals"));
     };
@@ -86,12 +90,16 @@ async fn main() -> Result<ExitCode> {
         _ = terminate.recv() => {}
         _ = hangup.recv() => {}
     }
-    workshop.terminals.end_all().await;
+    tokio::select! {
+        () = workshop.terminals.end_all() => {}
+        _ = interrupt.recv() => {}
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Listens on this port, or if it is 0, on the one of the workshop before, or if that is not free, on any.
 async fn listen(port: u16, before: Option<&Guard>) -> Result<(TcpListener, Guard)> {
+    let folder = before.map(|before| &*before.folder);
     let before = before.filter(|before| port == 0 || port == before.port);
     if let Some(guard) = before
         && let Ok(listener) = TcpListener::bind(("127.0.0.1", guard.port)).await
@@ -104,12 +112,26 @@ async fn listen(port: u16, before: Option<&Guard>) -> Result<(TcpListener, Guard
             .fix("name another one with --port, or leave it out: the workshop then takes one that is free")
     })?;
     let port = listener.local_addr().or_cause("cannot find out the port")?.port();
-    Ok((listener, Guard::new(port)?))
+    Ok((listener, Guard::new(port, folder)?))
 }
 
-/// Opens the address in a browser. Without one, the user has the printed address.
-fn show(url: &str, no_browser: bool) {
-    if !no_browser && let Err(error) = open::that_detached(url) {
+/// Opens the address in a browser. Without one, the user has the printed address. Other users of the machine can see
+/// what programs are started with, so the browser gets the name of a private file that leads to the address.
+fn show(guard: &Guard, mine: &Path, no_browser: bool) {
+    if no_browser {
+        return;
+    }
+    let file = mine.join(".workshop.html");
+    let page =
+        format!("<meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url={}\">\n", guard.url());
+    let opened = private(&file, &page).and_then(|()| open::that_detached(&file));
+    if let Err(error) = opened {
         eprintln!("warning: cannot open a browser: {error}\n  open the address above yourself");
     }
+}
+
+/// Writes a file that only its owner can read.
+fn private(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)?;
+    file.write_all(text.as_bytes())
 }

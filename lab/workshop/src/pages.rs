@@ -23,6 +23,9 @@ const OF_THE_PAGE: &str = "default-src 'none'; script-src 'self'; style-src 'sel
 const OF_A_RESULT: &str = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; \
                            style-src 'unsafe-inline'; img-src data:; font-src data:";
 
+/// The size of the largest file that we serve.
+const LARGEST: u64 = 64 << 20;
+
 /// The files of the page, which `npm run build` makes.
 const PAGE: [(&str, &str, &str); 3] = [
     ("", "text/html; charset=utf-8", include_str!("../page/index.html")),
@@ -80,13 +83,15 @@ fn read(folder: &Path, name: &str) -> Option<(PathBuf, Vec<u8>)> {
     let folder = folder.canonicalize().ok()?;
     let path = folder.join(name).canonicalize().ok()?;
     let path = if path.is_dir() { path.join("index.html") } else { path };
-    path.starts_with(&folder).then_some(())?;
+    // To read from a pipe could take forever.
+    let is_ours = path.starts_with(&folder) && path.metadata().ok()?.is_file();
+    (is_ours && path.metadata().ok()?.len() <= LARGEST).then_some(())?;
     let bytes = std::fs::read(&path).ok()?;
     Some((path, bytes))
 }
 
 fn nothing(name: &str) -> Refusal {
-    Refusal(StatusCode::NOT_FOUND, Error::new(format!("there is no {name:?} here")))
+    Refusal(StatusCode::NOT_FOUND, Error::new(format!("the workshop has no page {name:?}")))
 }
 
 fn kind(path: &Path) -> &'static str {

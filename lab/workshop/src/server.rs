@@ -18,6 +18,7 @@ use common::{Error, OrCause};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
+use tokio::time::MissedTickBehavior;
 
 use crate::actions::{Action, Actions, What};
 use crate::answer::{Answer, Refusal};
@@ -72,7 +73,8 @@ impl Workshop {
             "programs": programs,
             "exercises": exercises,
             "terminals": self.terminals.list(),
-            "actions": self.actions.list(),
+            "actions": self.actions.list(&self.terminals),
+            "folder": self.guard.folder,
             "results": self.course.results(),
         }))
     }
@@ -113,6 +115,7 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .route("/api/check", post(check))
         .route("/api/terminals", post(shell))
         .route("/api/terminals/{id}", delete(close).merge(any(terminal)))
+        .route("/api/terminals/{id}/interrupt", post(interrupt))
         .route("/api/events", any(events))
         .route("/api/work.zip", get(download))
         .route("/api/work", post(upload))
@@ -121,16 +124,27 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .with_state(workshop)
 }
 
-async fn book(State(workshop): Shared, Path(path): Path<String>) -> Response {
-    pages::book(&workshop.book, &path)
+/// Does work that waits for a disk, without holding up the terminals.
+async fn blocking<T: Send + 'static>(
+    act: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(act).await;
+    done.unwrap_or_else(|error| {
+        let error = Error::new("the workshop has a bug").evidence(error).fix("try again, and report it");
+        Err(Refusal(StatusCode::INTERNAL_SERVER_ERROR, error))
+    })
 }
 
-async fn result(State(workshop): Shared, Path(name): Path<String>) -> Response {
-    pages::result(workshop.course.mine(), &name)
+async fn book(State(workshop): Shared, Path(path): Path<String>) -> Result<Response, Refusal> {
+    blocking(move || Ok(pages::book(&workshop.book, &path))).await
+}
+
+async fn result(State(workshop): Shared, Path(name): Path<String>) -> Result<Response, Refusal> {
+    blocking(move || Ok(pages::result(workshop.course.mine(), &name))).await
 }
 
 async fn state(State(workshop): Shared) -> Answer {
-    Ok(Json(workshop.state()?))
+    Ok(Json(blocking(move || workshop.state()).await?))
 }
 
 async fn program_files(State(workshop): Shared, Path(name): Path<String>) -> Answer {
@@ -202,7 +216,9 @@ async fn save(
     text: String,
 ) -> Result<Response, Refusal> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    match workshop.course.save(&name, &path, header(IF_MATCH.as_str()), &text)? {
+    let (shared, work, file) = (workshop.clone(), name.clone(), path.clone());
+    let version = header(IF_MATCH.as_str()).to_owned();
+    match blocking(move || shared.course.save(&work, &file, &version, &text)).await? {
         Ok(version) => {
             let event = json!({ "kind": "saved", "work": name, "path": path, "version": version, "by": header("x-client") });
             // Perhaps no page listens.
@@ -210,9 +226,9 @@ async fn save(
             Ok(Json(json!({ "version": version })).into_response())
         }
         Err(file) => {
-            let error = Error::new(format!("{path} was changed elsewhere"))
-                .evidence("the file is not as it was when this page read it")
-                .fix("keep yours, or take the other");
+            let error = Error::new(format!("{path} has changed since you opened it"))
+                .evidence("another tab or editor saved it")
+                .fix("choose which text to keep");
             let mut body = json!(error);
             if let (Value::Object(body), Value::Object(file)) = (&mut body, json!(file)) {
                 body.extend(file);
@@ -262,11 +278,16 @@ async fn check(State(workshop): Shared, Json(Check { name }): Json<Check>) -> Re
 }
 
 async fn shell(State(workshop): Shared) -> Answer {
-    Ok(Json(workshop.terminals.shell(workshop.course.root().to_owned())?))
+    Ok(Json(workshop.terminals.shell(workshop.course.root().to_owned()).await?))
 }
 
 async fn close(State(workshop): Shared, Path(id): Path<u32>) -> Answer {
     workshop.terminals.remove(id).await?;
+    Ok(Json(json!({})))
+}
+
+async fn interrupt(State(workshop): Shared, Path(id): Path<u32>) -> Answer {
+    workshop.terminals.get(id)?.interrupt();
     Ok(Json(json!({})))
 }
 
@@ -288,6 +309,7 @@ async fn events(State(workshop): Shared, upgrade: WebSocketUpgrade) -> Response 
 async fn report(workshop: Arc<Workshop>, mut socket: WebSocket) {
     let (mut changed, mut saved) = (workshop.changed.subscribe(), workshop.saved.subscribe());
     let mut beat = tokio::time::interval(BEAT);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut last = Value::Null;
     loop {
         let mut events = Vec::new();
@@ -301,11 +323,18 @@ async fn report(workshop: Arc<Workshop>, mut socket: WebSocket) {
             _ = changed.changed() => {}
         }
         // A command in a terminal may have changed it, too.
-        if let Ok(state) = workshop.state()
-            && without_clock(&state) != last
-        {
-            last = without_clock(&state);
-            events.push(json!({ "kind": "state", "state": state }));
+        let shared = workshop.clone();
+        let event = match blocking(move || shared.state()).await {
+            Ok(state) => json!({ "kind": "state", "state": state }),
+            Err(Refusal(_, error)) => {
+                let mut event = json!(error);
+                event["kind"] = json!("problem");
+                event
+            }
+        };
+        if without_clock(&event) != last {
+            last = without_clock(&event);
+            events.push(event);
         }
         for event in events {
             if socket.send(Message::Text(event.to_string().into())).await.is_err() {
@@ -315,23 +344,30 @@ async fn report(workshop: Arc<Workshop>, mut socket: WebSocket) {
     }
 }
 
-/// The state without the seconds that actions have run, which always change.
-fn without_clock(state: &Value) -> Value {
-    let mut state = state.clone();
-    for action in state["actions"].as_array_mut().into_iter().flatten() {
+/// The event without the seconds that actions have run, which always change.
+fn without_clock(event: &Value) -> Value {
+    let mut event = event.clone();
+    for action in event["state"]["actions"].as_array_mut().into_iter().flatten() {
         action["seconds"] = Value::Null;
     }
-    state
+    event
 }
 
 async fn download(State(workshop): Shared) -> Result<Response, Refusal> {
-    let zip = archive::pack(&workshop.course)?;
+    let zip = blocking(move || Ok(archive::pack(&workshop.course)?)).await?;
     let name = "attachment; filename=\"my-work.zip\"";
     Ok(([(CONTENT_TYPE, "application/zip"), (CONTENT_DISPOSITION, name)], zip).into_response())
 }
 
-async fn upload(State(workshop): Shared, bytes: Bytes) -> Answer {
-    let restored = archive::restore(&workshop.course, &bytes)?;
+#[derive(Deserialize)]
+struct Replace {
+    #[serde(default)]
+    replace: bool,
+}
+
+async fn upload(State(workshop): Shared, Query(Replace { replace }): Query<Replace>, bytes: Bytes) -> Answer {
+    let shared = workshop.clone();
+    let restored = blocking(move || archive::restore(&shared.course, &bytes, replace)).await?;
     workshop.change();
     Ok(Json(json!({ "restored": restored })))
 }

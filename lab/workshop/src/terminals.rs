@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +22,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{OwnedMutexGuard, broadcast, mpsc, watch};
 
 use crate::answer::Refusal;
 
@@ -32,6 +34,8 @@ const KEPT: usize = 256 << 10;
 const WAITING: usize = 256;
 /// How long a program may take to end after it was asked to, before we kill it.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long output may take from a program that has ended, if another one keeps its pseudo-terminal open.
+const REST: Duration = Duration::from_millis(100);
 
 /// A program to run.
 #[derive(Debug)]
@@ -62,6 +66,8 @@ impl Watcher for () {
 #[derive(Debug)]
 pub struct Terminals {
     all: Mutex<BTreeMap<u32, Arc<Terminal>>>,
+    /// The number of the newest one. A page may still be connected to an older one, so no number comes back.
+    newest: AtomicU32,
     /// Increases whenever one comes, goes or ends.
     changed: watch::Sender<u64>,
 }
@@ -74,6 +80,8 @@ pub struct Terminal {
     output: Mutex<Output>,
     program: Mutex<Program>,
     size: Mutex<Size>,
+    /// Who may end its program and start another one.
+    turn: Arc<tokio::sync::Mutex<()>>,
     /// Whether a program runs.
     runs: watch::Sender<bool>,
 }
@@ -113,7 +121,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Terminals {
     /// None yet.
     pub fn new(changed: watch::Sender<u64>) -> Self {
-        Self { all: Mutex::default(), changed }
+        Self { all: Mutex::default(), newest: AtomicU32::new(0), changed }
     }
 
     /// All of them, as the page gets them.
@@ -127,15 +135,27 @@ impl Terminals {
         found.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, Error::new(format!("there is no terminal {id}"))))
     }
 
-    /// The one with this title, or a new one.
-    pub fn titled(&self, title: &str) -> Result<Arc<Terminal>, Refusal> {
+    /// The one with this title, or a new one; and the turn to start a program in it.
+    pub async fn take(&self, title: &str) -> Result<(Arc<Terminal>, OwnedMutexGuard<()>), Refusal> {
+        loop {
+            let terminal = self.titled(title)?;
+            let turn = terminal.turn.clone().lock_owned().await;
+            // Somebody may have removed it meanwhile.
+            if lock(&self.all).contains_key(&terminal.id) {
+                return Ok((terminal, turn));
+            }
+        }
+    }
+
+    fn titled(&self, title: &str) -> Result<Arc<Terminal>, Refusal> {
         let mut all = lock(&self.all);
         if let Some(terminal) = all.values().find(|terminal| terminal.title == title) {
             return Ok(terminal.clone());
         }
         if all.len() >= MOST {
             // One whose program has ended makes room.
-            let ended = all.iter().find(|(_, terminal)| !*terminal.runs.borrow()).map(|(id, _)| *id);
+            let has_ended = |terminal: &Terminal| lock(&terminal.program).status.is_some();
+            let ended = all.iter().find(|(_, terminal)| has_ended(terminal)).map(|(id, _)| *id);
             let Some(ended) = ended else {
                 let error = Error::new(format!("there are {MOST} terminals already"))
                     .fix("close one that you don't need");
@@ -143,13 +163,14 @@ impl Terminals {
             };
             all.remove(&ended);
         }
-        let id = all.keys().next_back().map_or(1, |last| last + 1);
+        let id = self.newest.fetch_add(1, Ordering::Relaxed) + 1;
         let terminal = Arc::new(Terminal {
             id,
             title: title.to_owned(),
             output: Mutex::new(Output { kept: Vec::new(), sender: broadcast::channel(WAITING).0 }),
             program: Mutex::default(),
             size: Mutex::new(Size::new(24, 100)),
+            turn: Arc::default(),
             runs: watch::channel(false).0,
         });
         all.insert(id, terminal.clone());
@@ -157,13 +178,13 @@ impl Terminals {
     }
 
     /// A new shell.
-    pub fn shell(&self, folder: PathBuf) -> Result<Value, Refusal> {
+    pub async fn shell(&self, folder: PathBuf) -> Result<Value, Refusal> {
         let title = {
             let all = lock(&self.all);
             let is_used = |title: &String| all.values().any(|terminal| terminal.title == *title);
             (1..).map(|nth| format!("Shell {nth}")).find(|title| !is_used(title)).unwrap_or_default()
         };
-        let terminal = self.titled(&title)?;
+        let (terminal, _turn) = self.take(&title).await?;
         let shell = std::env::var_os("SHELL").unwrap_or_else(|| "sh".into());
         self.start(&terminal, Command { argv: vec![shell], folder, shown: None }, ())?;
         Ok(terminal.describe())
@@ -205,6 +226,7 @@ impl Terminals {
     /// Ends a terminal's program, and removes the terminal.
     pub async fn remove(&self, id: u32) -> Result<(), Refusal> {
         let terminal = self.get(id)?;
+        let _turn = terminal.turn.lock().await;
         terminal.end(Signal::SIGHUP).await;
         lock(&self.all).remove(&id);
         self.change();
@@ -238,6 +260,14 @@ impl Terminal {
     fn describe(&self) -> Value {
         let status = lock(&self.program).status;
         json!({ "id": self.id, "title": self.title, "running": *self.runs.borrow(), "status": status })
+    }
+
+    /// Sends the program what Ctrl-C sends.
+    pub fn interrupt(&self) {
+        if let Some(pid) = lock(&self.program).pid {
+            // If it has just ended, there is nobody to signal.
+            let _ = killpg(pid, Signal::SIGINT);
+        }
     }
 
     /// Asks the program to end, and waits until it has. Kills it if it doesn't.
@@ -290,7 +320,7 @@ impl Terminal {
         loop {
             let sent = tokio::select! {
                 message = socket.recv() => match message {
-                    Some(Ok(message)) => { self.receive(message).await; Ok(()) }
+                    Some(Ok(message)) => { self.receive(&message); Ok(()) }
                     _ => return,
                 },
                 bytes = output.recv() => match bytes {
@@ -312,10 +342,10 @@ impl Terminal {
         }
     }
 
-    async fn receive(&self, message: Message) {
+    fn receive(&self, message: &Message) {
         let input = match message {
-            Message::Binary(keys) => Input::Keys(keys),
-            Message::Text(text) => match serde_json::from_str::<Window>(&text) {
+            Message::Binary(keys) => Input::Keys(keys.clone()),
+            Message::Text(text) => match serde_json::from_str::<Window>(text) {
                 Ok(window) if window.cols > 0 && window.rows > 0 => {
                     let size = Size::new(window.rows, window.cols);
                     *lock(&self.size) = size;
@@ -326,8 +356,9 @@ impl Terminal {
             _ => return,
         };
         if let Some(keys) = self.keys() {
-            // It fails if the program has just ended.
-            let _ = keys.send(input).await;
+            // It fails if the program has just ended, or reads so little that its keys pile up. To wait for it would
+            // hold up its output, too.
+            let _ = keys.try_send(input);
         }
     }
 }
@@ -354,8 +385,7 @@ async fn read(
     changed: watch::Sender<u64>,
 ) {
     let mut buffer = vec![0; 16 << 10];
-    let mut status = None;
-    loop {
+    let ended = loop {
         tokio::select! {
             biased;
             // On Linux, the end is an error: nobody has the other side of the pseudo-terminal open any more.
@@ -364,19 +394,21 @@ async fn read(
                     watcher.output(&buffer[..length]);
                     terminal.print(Bytes::copy_from_slice(&buffer[..length]));
                 }
-                _ => break,
+                _ => break child.wait().await,
             },
             // A program that it left in the background may keep the pseudo-terminal open.
-            ended = child.wait(), if status.is_none() => { status = Some(ended); break; }
+            ended = child.wait() => break ended,
         }
-    }
-    let status = match status {
-        Some(status) => status,
-        None => child.wait().await,
     };
-    use std::os::unix::process::ExitStatusExt;
+    // What it printed last may still be on its way through the kernel.
+    while let Ok(Ok(length)) = tokio::time::timeout(REST, pty.read(&mut buffer)).await
+        && length > 0
+    {
+        watcher.output(&buffer[..length]);
+        terminal.print(Bytes::copy_from_slice(&buffer[..length]));
+    }
     let status =
-        status.ok().and_then(|status| status.code().or_else(|| Some(128 + status.signal()?))).unwrap_or(-1);
+        ended.ok().and_then(|status| status.code().or_else(|| Some(128 + status.signal()?))).unwrap_or(-1);
     *lock(&terminal.program) = Program { pid: None, status: Some(status), keys: None };
     watcher.end(status);
     terminal.runs.send_replace(false);

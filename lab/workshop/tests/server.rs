@@ -98,7 +98,8 @@ fn each_page_has_its_policy() {
         ),
         b"",
     );
-    assert_eq!(cookie.status, 303);
+    assert_eq!(cookie.status, 200);
+    assert!(cookie.head.lines().any(|line| line == "refresh: 0; url=/"), "{cookie:?}");
     let flags = "; HttpOnly; SameSite=Strict; Path=/";
     assert!(
         cookie.head.lines().any(|line| line.starts_with("set-cookie: ") && line.ends_with(flags)),
@@ -147,14 +148,14 @@ fn sizes_are_bounded() {
         server.origin(),
         server.cookie()
     );
-    assert_eq!(server.ask_head(&head).status, 413);
+    assert_eq!(server.ask(&head, b"").status, 413);
     let answer = server.page("POST", "/api/work", "", b"no zip");
     assert_eq!(
         (answer.status, answer.json()["cause"].clone()),
         (400, json!("this is not a zip that the workshop made"))
     );
     let arguments = json!({ "name": "03", "arguments": "x".repeat(1001) }).to_string();
-    let answer = server.page("POST", "/api/run", "Content-Type: application/json", arguments.as_bytes());
+    let answer = server.page("POST", "/api/run", "", arguments.as_bytes());
     assert_eq!(answer.status, 422, "{answer:?}");
 }
 
@@ -229,6 +230,21 @@ fn every_exercise_can_be_started_downloaded_and_uploaded() {
     );
     let diff = other.get("/api/works/03.2/diff").json();
     assert_eq!(diff["files"].as_array().unwrap().len(), 1);
+    // Nothing is replaced without asking.
+    let mine = other.mine().join("03.2/src/main.rs");
+    fs::write(&mine, "newer").unwrap();
+    let refused = other.page("POST", "/api/work?replace=false", "", &zip.body);
+    assert_eq!(refused.json()["cause"], "this would replace what you have of 03.2");
+    assert_eq!((refused.status, fs::read_to_string(&mine).unwrap()), (409, "newer".to_owned()));
+    assert_eq!(other.page("POST", "/api/work?replace=true", "", &zip.body).status, 200);
+    assert_ne!(fs::read_to_string(&mine).unwrap(), "newer");
+    // What a learner added comes along.
+    fs::write(server.mine().join("03.2/src/helper.rs"), "// helper\n").unwrap();
+    fs::write(server.mine().join("03.2/src/bpf/helper.h"), "/* helper */\n").unwrap();
+    let zip = server.get("/api/work.zip");
+    assert_eq!(other.page("POST", "/api/work?replace=true", "", &zip.body).status, 200);
+    assert_eq!(fs::read_to_string(other.mine().join("03.2/src/helper.rs")).unwrap(), "// helper\n");
+    assert_eq!(fs::read_to_string(other.mine().join("03.2/src/bpf/helper.h")).unwrap(), "/* helper */\n");
     // Reset.
     other.post("/api/works/03.2/start?again=true");
     assert_eq!(other.get("/api/works/03.2/diff").json()["files"], json!([]));
@@ -307,7 +323,7 @@ fn ended(server: &Server) -> Value {
 }
 
 fn act(server: &Server, path: &str, body: &Value) -> Answer {
-    server.page("POST", path, "Content-Type: application/json", body.to_string().as_bytes())
+    server.page("POST", path, "", body.to_string().as_bytes())
 }
 
 #[test]
@@ -344,9 +360,34 @@ fn a_second_run_ends_the_first_and_takes_its_terminal() {
     assert_eq!(first["terminal"], second["terminal"]);
     let seen = until(&mut terminal, "started: ");
     assert!(seen.contains("ended"), "{seen}");
+    // Two clicks at once are one run after the other.
+    let both = [0; 2].map(|_| {
+        let (port, head, body) = (server.port(), server.page_head("POST", "/api/run"), run.to_string());
+        std::thread::spawn(move || common::send(port, &head, body.as_bytes()).status)
+    });
+    assert_eq!(both.map(|click| click.join().unwrap()), [200, 200]);
+    assert_eq!(server.get("/api/state").json()["actions"].as_array().unwrap().len(), 1);
     // Ctrl-C from the page.
-    terminal.send(Message::Binary(vec![3].into())).unwrap();
+    server.post(&format!("/api/terminals/{}/interrupt", first["terminal"]));
     assert_eq!(ended(&server)["status"], 0);
+    let seen = until(&mut terminal, "started: ")
+        + &until(&mut terminal, "started: ")
+        + &until(&mut terminal, "ended");
+    assert_eq!(seen.matches("started: ").count(), 2, "{seen}");
+}
+
+#[test]
+fn a_program_that_reads_nothing_does_not_hold_up_its_output() {
+    let (server, _folder) =
+        server("trap 'echo ended; exit 0' INT; echo started; while :; do sleep 0.1; done");
+    let run = act(&server, "/api/run", &json!({ "name": "03" })).json();
+    let mut terminal = socket(&server, &format!("/api/terminals/{}", run["terminal"]));
+    until(&mut terminal, "started");
+    for _ in 0..200 {
+        terminal.send(Message::Binary(vec![b'x'; 4096].into())).unwrap();
+    }
+    server.post(&format!("/api/terminals/{}/interrupt", run["terminal"]));
+    until(&mut terminal, "ended");
 }
 
 #[test]

@@ -85,28 +85,7 @@ impl Server {
 
     /// Sends a request as it is written here, without the blank line at the end of its head.
     pub fn ask(&self, head: &str, body: &[u8]) -> Answer {
-        // An upgrade has its own `Connection`.
-        let close = if head.contains("Upgrade") { "" } else { "\nConnection: close" };
-        self.send(&format!("{}{close}\nContent-Length: {}", head.trim_end(), body.len()), body)
-    }
-
-    /// Sends only the head of a request.
-    pub fn ask_head(&self, head: &str) -> Answer {
-        self.send(&format!("{head}\nConnection: close"), b"")
-    }
-
-    fn send(&self, head: &str, body: &[u8]) -> Answer {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port())).unwrap();
-        stream.write_all(format!("{}\r\n\r\n", head.replace('\n', "\r\n")).as_bytes()).unwrap();
-        // A server that refuses a large body does not read all of it.
-        let _ = stream.write_all(body);
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        let end =
-            answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
-        let head = String::from_utf8(answer[..end].to_vec()).unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer { status, body: answer[end + 4..].to_vec(), head }
+        send(self.port(), head, body)
     }
 
     /// The cookie of a browser that has opened the printed address.
@@ -117,13 +96,18 @@ impl Server {
         rest.split_once(';').unwrap().0.to_owned()
     }
 
+    /// The head of a request of our own page.
+    pub fn page_head(&self, method: &str, path: &str) -> String {
+        let (port, origin, cookie) = (self.port(), self.origin(), self.cookie());
+        let kind = "Content-Type: application/json";
+        format!(
+            "{method} {path} HTTP/1.1\nHost: 127.0.0.1:{port}\nOrigin: {origin}\nCookie: {cookie}\n{kind}"
+        )
+    }
+
     /// A request of our own page, with more lines of its head.
     pub fn page(&self, method: &str, path: &str, more: &str, body: &[u8]) -> Answer {
-        let (port, origin, cookie) = (self.port(), self.origin(), self.cookie());
-        let head = format!(
-            "{method} {path} HTTP/1.1\nHost: 127.0.0.1:{port}\nOrigin: {origin}\nCookie: {cookie}\n{more}"
-        );
-        self.ask(&head, body)
+        self.ask(format!("{}\n{more}", self.page_head(method, path)).trim_end(), body)
     }
 
     pub fn get(&self, path: &str) -> Answer {
@@ -136,6 +120,27 @@ impl Server {
         assert_eq!(answer.status, 200, "{answer:?}");
         answer
     }
+}
+
+/// Sends a request, and returns what the server answers.
+pub fn send(port: u16, head: &str, body: &[u8]) -> Answer {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    // An upgrade has its own `Connection`, and a test of sizes its own length.
+    let close = if head.contains("Upgrade") { "" } else { "\nConnection: close" };
+    let length = match head.contains("Content-Length") {
+        true => String::new(),
+        false => format!("\nContent-Length: {}", body.len()),
+    };
+    let head = format!("{head}{close}{length}\n\n").replace('\n', "\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    // A server that refuses a large body does not read all of it.
+    let _ = stream.write_all(body);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, body: answer[end + 4..].to_vec(), head }
 }
 
 /// Starts a workshop, and waits until it has printed its address.

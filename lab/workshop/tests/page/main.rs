@@ -4,6 +4,7 @@
 mod chromium;
 #[path = "../common/mod.rs"]
 mod common;
+mod firefox;
 
 use std::fs;
 use std::path::Path;
@@ -16,6 +17,7 @@ use serde_json::json;
 
 use crate::chromium::Chromium;
 use crate::common::Server;
+use crate::firefox::Firefox;
 
 /// A browser in which the workshop is open.
 fn open(server: &Server) -> Chromium {
@@ -269,6 +271,37 @@ fn it_can_be_used_with_keys_alone_and_in_the_dark() {
 }
 
 const ALT: u32 = 1;
+
+#[test]
+fn firefox_shows_the_lesson_edits_and_has_terminals() {
+    const ENTER: &str = "\u{e007}";
+    let server = Server::start();
+    server.post("/api/works/03.2/start");
+    let mut browser = Firefox::start();
+    browser.visit(&server.url);
+    browser.until(&shows("progress", "exercises done"));
+    browser.until("document.querySelector('#book').contentDocument?.querySelector('main h1')");
+    // The list of what can be opened.
+    browser.eval(
+        "(() => { const open = document.querySelector('#open');
+            open.value = [...open.options].find((option) => option.textContent.includes('03.2')).value;
+            open.dispatchEvent(new Event('change', { bubbles: true })); })()",
+    );
+    browser.until("window.workshop.text().includes('submit_bio')");
+    browser.eval("document.querySelector('.cm-content').focus()");
+    browser.press("// typed in Firefox");
+    browser.press(ENTER);
+    browser.until(&shows("saved", "Saved"));
+    browser.until("workshop.text().startsWith('// typed in Firefox')");
+    let file = server.mine().join("03.2/src/bpf/bio_trace.bpf.c");
+    browser.until(&shows("saved", "Saved"));
+    assert!(fs::read_to_string(file).unwrap().starts_with("// typed in Firefox"));
+    browser.eval("document.querySelector('[data-test=\"new-shell\"]').click()");
+    browser.until("document.activeElement.className === 'xterm-helper-textarea'");
+    browser.press("echo $((40+2)) from the shell");
+    browser.press(ENTER);
+    browser.until("workshop.terminalText().includes('42 from the shell')");
+}
 
 /// Saves a picture of the page into the folder `$PICTURES`, for the book or to look at.
 fn picture(browser: &mut Chromium, name: &str) {
