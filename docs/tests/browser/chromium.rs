@@ -124,6 +124,11 @@ impl Chromium {
 
     /// Calls a method and returns its result.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.try_call(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Calls a method and returns its result, or the error.
+    fn try_call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.calls += 1;
         let id = self.calls;
         let mut message = json!({ "id": id, "method": method, "params": params });
@@ -135,8 +140,10 @@ impl Chromium {
         loop {
             let message = self.message(deadline, method);
             if message["id"] == id {
-                assert!(message.get("error").is_none(), "{method}: {}", message["error"]);
-                return message["result"].clone();
+                return match message.get("error") {
+                    Some(error) => Err(error.clone()),
+                    None => Ok(message["result"].clone()),
+                };
             }
         }
     }
@@ -191,8 +198,10 @@ impl Chromium {
         self.loaded = false;
         act(self);
         let deadline = Instant::now() + LIMIT;
-        // A late message may still be about the empty page with which a browser starts.
-        while !self.loaded || self.eval("location.href") == "about:blank" {
+        // A late message may still be about the empty page with which a browser starts, or about a page that is going.
+        let address = json!({ "expression": "location.href", "returnByValue": true });
+        let is_there = |address: Value| address["result"]["value"] != "about:blank";
+        while !self.loaded || !self.try_call("Runtime.evaluate", address.clone()).is_ok_and(is_there) {
             self.message(deadline, "loading a page");
         }
     }

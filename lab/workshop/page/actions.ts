@@ -22,6 +22,7 @@ export class Actions {
   constructor(
     readonly editor: Editor,
     readonly terminals: Terminals,
+    readonly stop: (terminal: number) => void,
   ) {
     setInterval(() => this.draw(), 250);
   }
@@ -50,7 +51,8 @@ export class Actions {
         known.shown = "[]";
         known.round += 1;
         this.editor.diagnose(action.name, []);
-        if (!this.first) this.terminals.select(action.terminal);
+        // Somebody may have closed its terminal.
+        if (!this.first && this.terminals.has(action.terminal)) this.terminals.select(action.terminal);
       }
       const ended = action.phase === "ended" && (!old || old.action.phase !== "ended" || this.isNew(old, action));
       if (ended) this.last = action;
@@ -132,7 +134,7 @@ export class Actions {
     if (action.phase === "ended") return h("span", {}, h("span"));
     const stop = h("button", { type: "button", "data-test": "stop" }, "Stop");
     stop.setAttribute("aria-label", `Stop the ${action.what} of ${action.name}`);
-    stop.addEventListener("click", () => this.terminals.interrupt(action.terminal));
+    stop.addEventListener("click", () => this.stop(action.terminal));
     return h("span", {}, h("span"), " ", stop);
   }
 }

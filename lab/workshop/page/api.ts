@@ -8,6 +8,8 @@ export type Exercise = {
   state: "new" | "started" | "done";
   hints: number;
   shown: number;
+  /** Changes whenever a file of the working copy changes. */
+  stamp: string | null;
 };
 export type Terminal = { id: number; title: string; running: boolean; status: number | null };
 export type Diagnostic = {
@@ -31,6 +33,8 @@ export type Action = {
 };
 export type State = {
   mode: "here" | "guest";
+  /** Names the folder of the working copies. */
+  folder: string;
   programs: Program[];
   exercises: Exercise[];
   terminals: Terminal[];
@@ -64,12 +68,19 @@ export function problem(thrown: unknown): Problem {
 export const client = Array.from(crypto.getRandomValues(new Uint32Array(2)), (word) => word.toString(36)).join("");
 
 async function request<T>(method: string, path: string, init: RequestInit = {}): Promise<T> {
+  return JSON.parse((await (await ask(method, path, init)).text()) || "{}");
+}
+
+/** An answer that is not an error. */
+async function ask(method: string, path: string, init: RequestInit = {}): Promise<Response> {
   let answer: Response;
   try {
     answer = await fetch(path, { method, ...init });
   } catch {
     throw new Problem(0, "the workshop does not answer");
   }
+  if (answer.ok) return answer;
+  if (answer.status === 401) events.refused();
   const text = await answer.text();
   let body: Record<string, unknown> = {};
   try {
@@ -77,8 +88,6 @@ async function request<T>(method: string, path: string, init: RequestInit = {}):
   } catch {
     body = { cause: text.slice(0, 500) };
   }
-  if (answer.ok) return body as T;
-  if (answer.status === 401) events.refused();
   const said = (key: string) => (typeof body[key] === "string" ? (body[key] as string) : null);
   const cause = said("cause") || `The server answered ${answer.status} to ${method} ${path}.`;
   throw new Problem(answer.status, cause, said("evidence"), said("fix"), body);
@@ -104,7 +113,10 @@ export const api = {
     request<Action>("POST", "/api/run", json({ name, mine, arguments: args })),
   newShell: () => request<Terminal>("POST", "/api/terminals"),
   closeTerminal: (id: number) => request<unknown>("DELETE", `/api/terminals/${id}`),
-  upload: (zip: Blob) => request<{ restored: string[] }>("POST", "/api/work", { body: zip }),
+  interrupt: (id: number) => request<unknown>("POST", `/api/terminals/${id}/interrupt`),
+  download: async () => (await ask("GET", "/api/work.zip")).blob(),
+  upload: (zip: Blob, replace: boolean) =>
+    request<{ restored: string[] }>("POST", `/api/work?replace=${replace}`, { body: zip }),
   save: (id: string, path: string, text: string, version: string, keepalive: boolean) =>
     request<{ version: string }>("PUT", `/api/works/${at(id)}/file?path=${at(path)}`, {
       body: text,
@@ -122,6 +134,7 @@ export type Link = "up" | "down" | "refused";
 class Events {
   onState: (state: State) => void = () => {};
   onSaved: (saved: Saved) => void = () => {};
+  onProblem: (problem: Problem) => void = () => {};
   onLink: (link: Link) => void = () => {};
   private socket?: WebSocket;
   private link?: Link;
@@ -152,6 +165,7 @@ class Events {
       const event = JSON.parse(data);
       if (event.kind === "state") this.onState(event.state);
       if (event.kind === "saved") this.onSaved(event);
+      if (event.kind === "problem") this.onProblem(new Problem(-1, event.cause, event.evidence, event.fix));
     };
     socket.onclose = () => socket === this.socket && this.again();
   }

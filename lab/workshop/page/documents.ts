@@ -5,7 +5,7 @@ import { Annotation, EditorState, type StateEffect, type TransactionSpec } from 
 import { EditorView } from "@codemirror/view";
 import { api, client, type Diagnostic, Problem, problem, type Saved, type Source } from "./api";
 import { diagnose, editing, readOnly } from "./codemirror";
-import { keep } from "./dom";
+import { inFolder, keep } from "./dom";
 
 /** A change that did not come from the learner's hands. */
 const fromServer = Annotation.define<boolean>();
@@ -21,6 +21,12 @@ export class Doc {
   scroll?: StateEffect<unknown>;
   timer?: ReturnType<typeof setTimeout>;
   saving?: Promise<void>;
+  /** How often the server has told us what the file has. What we asked before that is old. */
+  heard = 0;
+  /** Where the text came from, if it is not the server's. */
+  restored?: { key: string; text: string };
+  /** The browser has no room for the draft. */
+  unkept = false;
   /** Texts that we sent without getting an answer. The server may have them. */
   unsure: string[] = [];
 
@@ -62,7 +68,9 @@ export class Doc {
 }
 
 type Draft = { text: string; version: string; sent: string[] };
-const draftKey = (doc: Doc) => `draft:${doc.name}:${doc.path}`;
+/** Each tab keeps its own drafts, because two tabs may have different texts. */
+const draftsOf = (doc: Doc) => inFolder(`draft:${doc.name}:${doc.path}:`);
+const draftKey = (doc: Doc) => draftsOf(doc) + client;
 
 /** The smallest change from one text to another, so that cursor and scroll position stay. */
 function change(old: string, text: string) {
@@ -75,6 +83,7 @@ function change(old: string, text: string) {
 
 export class Documents {
   private readonly open = new Map<string, Doc[]>();
+  private forgotten = 0;
   /** The view that shows a document, if it is on the screen. */
   viewOf: (doc: Doc) => EditorView | undefined = () => undefined;
   /** Something changed in what the page shows around the texts. */
@@ -92,7 +101,10 @@ export class Documents {
   /** The files of an exercise's working copy, or of a program. */
   async load(name: string, isWork: boolean): Promise<Doc[]> {
     if (this.open.has(name)) return this.of(name);
+    const { forgotten } = this;
     const { files } = await (isWork ? api.workFiles(name) : api.programFiles(name));
+    // These may be the files before a reset.
+    if (forgotten !== this.forgotten) return this.load(name, isWork);
     // Somebody else may have asked for the same.
     if (this.open.has(name)) return this.of(name);
     const docs = files.map((file) => this.create(name, isWork ? file : { ...file, version: undefined }));
@@ -102,21 +114,24 @@ export class Documents {
 
   private create(name: string, file: Source): Doc {
     const doc = new Doc(name, file, (doc, byHand) => this.updated(doc, byHand));
-    const draft = doc.version === undefined ? null : keep.get<Draft>(draftKey(doc));
-    if (draft) this.restore(doc, draft);
+    if (doc.version === undefined) return doc;
+    for (const key of keep.keys(draftsOf(doc))) {
+      const draft = keep.get<Draft>(key);
+      if (draft?.text === doc.saved) keep.remove(key);
+      else if (draft && !doc.restored) this.restore(doc, key, draft);
+    }
     return doc;
   }
 
-  private restore(doc: Doc, { text, version, sent }: Draft): void {
-    if (text === doc.text) {
-      keep.remove(draftKey(doc));
-      return;
-    }
+  private restore(doc: Doc, key: string, { text, version, sent }: Draft): void {
+    doc.restored = { key, text };
     const theirs = { text: doc.text, version: doc.version as string };
     doc.unsure = sent;
     this.change(doc, { changes: change(doc.text, text), annotations: fromServer.of(true) });
-    if (version !== theirs.version && !sent.includes(theirs.text)) doc.conflict = theirs;
-    else doc.timer = setTimeout(() => this.save(doc), 0);
+    if (version !== theirs.version && !sent.includes(theirs.text)) {
+      doc.conflict = theirs;
+      doc.version = version;
+    } else doc.timer = setTimeout(() => this.save(doc), 0);
   }
 
   /** Changes a text, whether it is on the screen or not. */
@@ -137,8 +152,13 @@ export class Documents {
 
   private draft(doc: Doc): void {
     const draft: Draft = { text: doc.text, version: doc.version as string, sent: doc.unsure };
-    if (doc.dirty) keep.set(draftKey(doc), draft);
-    else keep.remove(draftKey(doc));
+    doc.unkept = doc.dirty && !keep.set(draftKey(doc), draft);
+    if (!doc.dirty) keep.remove(draftKey(doc));
+    const { restored } = doc;
+    if (!restored || doc.unkept) return;
+    doc.restored = undefined;
+    // Its tab may still be open and have a newer text.
+    if (keep.get<Draft>(restored.key)?.text === restored.text) keep.remove(restored.key);
   }
 
   diagnose(doc: Doc, diagnostics: Diagnostic[]): void {
@@ -176,7 +196,7 @@ export class Documents {
           return;
         }
         if (doc.unsure.includes(theirs)) this.settle(doc, theirs, version);
-        else doc.conflict = { text: theirs, version };
+        else this.collide(doc, theirs, version);
       }
     }
     doc.failure = undefined;
@@ -184,12 +204,19 @@ export class Documents {
 
   /** The server has this text. */
   private settle(doc: Doc, text: string, version: string): void {
+    doc.heard += 1;
     doc.saved = text;
     doc.version = version;
     doc.conflict = undefined;
     doc.failure = undefined;
     doc.unsure = [];
     this.draft(doc);
+  }
+
+  /** The server has a text from elsewhere. */
+  private collide(doc: Doc, text: string, version: string): void {
+    doc.heard += 1;
+    doc.conflict = { text, version };
   }
 
   private failed(doc: Doc, failure: Problem): void {
@@ -212,6 +239,8 @@ export class Documents {
       const evidence = doc.conflict ? "The file was changed elsewhere." : (doc.failure?.cause ?? null);
       throw new Problem(-1, `Your latest changes to ${doc.path} are not saved.`, evidence, fix);
     }
+    // The screen shows what the server is going to compile.
+    await this.refresh(name);
   }
 
   /** What is not saved yet is sent now, because the page closes or the server came back. */
@@ -221,23 +250,29 @@ export class Documents {
 
   /** Another tab, another editor or a restart may have changed files. */
   async refresh(name: string): Promise<void> {
-    if (this.of(name)[0]?.version === undefined) return;
+    const docs = this.of(name);
+    if (docs[0]?.version === undefined) return;
+    const heard = new Map(docs.map((doc) => [doc, doc.heard]));
     const { files } = await api.workFiles(name);
-    const docs: Doc[] = [];
+    let isOld = false;
     for (const file of files) {
-      const doc = this.of(name).find(({ path }) => path === file.path);
-      if (doc) await this.adopt(doc, file);
-      docs.push(doc ?? this.create(name, file));
+      const doc = docs.find(({ path }) => path === file.path);
+      await doc?.saving;
+      // Reset meanwhile.
+      if (this.of(name) !== docs) return;
+      if (!doc) docs.push(this.create(name, file));
+      // A save has ended since we asked, so this may be the text before it.
+      else if (doc.heard !== heard.get(doc)) isOld = true;
+      else this.adopt(doc, file);
     }
-    if (!this.open.has(name)) return;
-    this.open.set(name, docs);
     this.onChange();
+    if (isOld) await this.refresh(name);
   }
 
-  private async adopt(doc: Doc, { text, version = "" }: Source): Promise<void> {
-    await doc.saving;
+  private adopt(doc: Doc, { text, version = "" }: Source): void {
     if (version === doc.version) {
-      if (doc.dirty && !doc.conflict) this.save(doc);
+      doc.conflict = undefined;
+      if (doc.dirty && !doc.timer) this.save(doc);
       return;
     }
     if (!doc.dirty) this.replace(doc, text, version);
@@ -245,7 +280,7 @@ export class Documents {
     else if (doc.unsure.includes(text)) {
       this.settle(doc, text, version);
       this.save(doc);
-    } else doc.conflict = { text, version };
+    } else this.collide(doc, text, version);
   }
 
   private replace(doc: Doc, text: string, version: string): void {
@@ -280,6 +315,7 @@ export class Documents {
   /** The working copy is discarded or replaced: nothing of the old one may come back. */
   async forget(name: string): Promise<void> {
     const docs = this.of(name);
+    this.forgotten += 1;
     this.open.delete(name);
     for (const doc of docs) {
       clearTimeout(doc.timer);
@@ -289,9 +325,15 @@ export class Documents {
     }
   }
 
+  /** Saves nothing any more, and keeps the drafts. */
+  drop(): void {
+    for (const doc of this.all) clearTimeout(doc.timer);
+    this.open.clear();
+  }
+
   /** The works of which the browser has drafts from an earlier visit. */
   static drafted(): Set<string> {
-    const keys = Object.keys(localStorage).map((key) => /^workshop:draft:([^:]+):/.exec(key)?.[1]);
-    return new Set(keys.filter((name) => name !== undefined));
+    const start = inFolder("draft:");
+    return new Set(keep.keys(start).map((key) => key.slice(start.length).split(":")[0]));
   }
 }

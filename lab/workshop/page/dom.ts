@@ -54,7 +54,23 @@ export const keep = {
       localStorage.removeItem(`workshop:${key}`);
     } catch {}
   },
+  keys(start: string): string[] {
+    try {
+      const all = Object.keys(localStorage).filter((key) => key.startsWith(`workshop:${start}`));
+      return all.map((key) => key.slice("workshop:".length));
+    } catch {
+      return [];
+    }
+  },
 };
+
+let folder = "";
+export function setFolder(id: string): void {
+  folder = id;
+}
+
+/** The key of what belongs to the learner's folder: another workshop may have used this address before. */
+export const inFolder = (key: string) => `${folder}:${key}`;
 
 export type Tab = {
   key: string;
@@ -65,7 +81,7 @@ export type Tab = {
   close?: () => void;
 };
 
-/** A row of tabs: one Tab stop, arrow keys between them, Delete closes. */
+/** A row of tabs: one Tab stop, arrow keys between them, Enter goes into what the tab shows, Delete closes. */
 export class Tabs {
   private shown = "";
 
@@ -73,7 +89,7 @@ export class Tabs {
     readonly list: HTMLElement,
     readonly panel: HTMLElement,
     readonly test: string,
-    readonly choose: (key: string) => void,
+    readonly choose: (key: string, focus: boolean) => void,
   ) {
     list.setAttribute("role", "tablist");
     panel.setAttribute("role", "tabpanel");
@@ -108,7 +124,7 @@ export class Tabs {
         title: tab.title,
         "data-test": this.test,
         "data-key": tab.key,
-        click: () => this.choose(tab.key),
+        click: () => this.choose(tab.key, true),
       },
       tab.label,
       tab.badge &&
@@ -142,7 +158,7 @@ export class Tabs {
     const at = tabs.indexOf(event.target as HTMLElement);
     if (at < 0 || event.altKey || event.ctrlKey) return;
     const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: tabs.length - 1 }[event.key];
-    if (to !== undefined) tabs.at(to % tabs.length)?.click();
+    if (to !== undefined) this.choose(tabs.at(to % tabs.length)?.dataset.key ?? "", false);
     else if (event.key === "Delete") tabs[at].parentElement?.querySelector<HTMLElement>(".close")?.click();
     else return;
     event.preventDefault();

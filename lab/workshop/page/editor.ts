@@ -18,6 +18,7 @@ export class Editor {
   private comparisons: Comparison[] = [];
   private shown?: string;
   private views: EditorView[] = [];
+  private opened = 0;
   private readonly host = byId("code");
   private readonly compared = byId("compared");
   private readonly placeholder = byId("placeholder");
@@ -28,7 +29,7 @@ export class Editor {
 
   constructor() {
     this.view = new EditorView({ parent: this.host });
-    this.tabs = new Tabs(byId("files"), byId("text"), "tab", (key) => this.show(key, true));
+    this.tabs = new Tabs(byId("files"), byId("text"), "tab", (key, focus) => this.show(key, focus));
     this.documents.viewOf = (doc) => (doc === this.doc ? this.view : undefined);
     this.documents.onChange = () => this.draw();
     byId("keep-mine").addEventListener("click", () => this.settle((doc) => this.documents.keepMine(doc)));
@@ -61,7 +62,11 @@ export class Editor {
   }
 
   async open(name: string, isWork: boolean): Promise<void> {
+    this.opened += 1;
+    const nth = this.opened;
     await this.documents.load(name, isWork);
+    // The learner may have opened something else meanwhile.
+    if (nth !== this.opened) return;
     if (name !== this.name) this.comparisons = [];
     this.name = name;
     keep.set("open", name);
@@ -74,6 +79,7 @@ export class Editor {
 
   /** An exercise that nobody started has no files yet. */
   openNothing(name: string, ...content: HTMLElement[]): void {
+    this.opened += 1;
     this.name = name;
     this.comparisons = [];
     keep.set("open", name);
@@ -213,9 +219,5 @@ export class Editor {
 
   get text(): string {
     return this.view.state.doc.toString();
-  }
-
-  set text(text: string) {
-    this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text }, userEvent: "input" });
   }
 }

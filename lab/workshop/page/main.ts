@@ -4,10 +4,10 @@ import { Actions } from "./actions";
 import { api, events, type Hint, type Link, Problem, problem, type State } from "./api";
 import type { Command } from "./commands";
 import { Documents } from "./documents";
-import { byId, h, keep, plural, rich } from "./dom";
+import { byId, h, inFolder, keep, plural, rich, setFolder } from "./dom";
 import { Editor } from "./editor";
 import { Lesson } from "./lesson";
-import { hidePanel, showPanel, showProblem } from "./panel";
+import { explain, hidePanel, showPanel, showProblem } from "./panel";
 import { type Pane, Panes } from "./panes";
 import { Terminals } from "./terminals";
 import { applyTheme, isDark, onTheme, toggleTheme } from "./theme";
@@ -16,7 +16,7 @@ applyTheme();
 const lesson = new Lesson();
 const editor = new Editor();
 const terminals = new Terminals((id) => tried(api.closeTerminal(id)));
-const actions = new Actions(editor, terminals);
+const actions = new Actions(editor, terminals, (id) => tried(api.interrupt(id)));
 const panes = new Panes((pane) => ({ lesson, editor, terminals })[pane].focus());
 let state: State | undefined;
 
@@ -74,15 +74,21 @@ async function start(name: string): Promise<void> {
   draw();
 }
 
+let resetting = false;
 async function reset(name: string): Promise<void> {
-  await editor.discard();
+  resetting = true;
   try {
+    await editor.discard();
     const { text } = await api.start(name, true);
+    // The learner may have opened the old files meanwhile.
+    await editor.documents.forget(name);
     await openName(name);
     showPanel("news", `${name} is as it was at its start`, rich(text));
   } catch (thrown) {
     await openName(name);
     throw thrown;
+  } finally {
+    resetting = false;
   }
 }
 
@@ -132,7 +138,7 @@ async function solution(name: string, peek = false): Promise<void> {
 // The server counts the hints that it gave. The browser keeps their texts, so that closing the panel costs no hint.
 function seenHints(name: string): Hint[] {
   const shown = exerciseOf(name)?.shown ?? 0;
-  return (keep.get<Hint[]>(`hints:${name}`) ?? []).filter((hint) => hint.shown <= shown);
+  return (keep.get<Hint[]>(inFolder(`hints:${name}`)) ?? []).filter((hint) => hint.shown <= shown);
 }
 
 function showHint(name: string, hints: Hint[], at: number): void {
@@ -153,7 +159,7 @@ async function nextHint(name: string): Promise<void> {
   if (exercise) exercise.shown = Math.max(exercise.shown, hint.shown);
   const hints = [...seenHints(name).filter(({ shown }) => shown !== hint.shown), hint];
   hints.sort((a, b) => a.shown - b.shown);
-  keep.set(`hints:${name}`, hints);
+  keep.set(inFolder(`hints:${name}`), hints);
   showHint(name, hints, hints.indexOf(hint));
 }
 
@@ -165,19 +171,39 @@ function hint(name: string): void {
 
 async function download(): Promise<void> {
   for (const name of new Set(editor.documents.all.map(({ name }) => name))) await editor.documents.flush(name);
-  h("a", { href: "/api/work.zip", download: "" }).click();
+  const href = URL.createObjectURL(await api.download());
+  h("a", { href, download: "my-work.zip" }).click();
+  // The browser reads it after this.
+  setTimeout(() => URL.revokeObjectURL(href), 60000);
 }
 
-async function upload(file: File): Promise<void> {
+async function upload(file: File, replace = false): Promise<void> {
   if (file.size > 8 << 20) {
     throw new Problem(413, "The file is larger than 8 MB.", file.name, "Choose a zip file that you downloaded here.");
   }
-  const { restored } = await api.upload(file);
+  let restored: string[];
+  try {
+    restored = (await api.upload(file, replace)).restored;
+  } catch (thrown) {
+    if (problem(thrown).status !== 409 || replace) throw thrown;
+    askToReplace(problem(thrown), file);
+    return;
+  }
   for (const name of restored) await editor.documents.refresh(name);
   if (restored.includes(editor.name) && !editor.docs.length) await openName(editor.name);
   showPanel("news", "Your work is back", [
     h("p", {}, restored.length ? `Restored: ${restored.join(", ")}.` : "The file has no exercises."),
   ]);
+}
+
+function askToReplace(problem: Problem, file: File): void {
+  const dialog = byId<HTMLDialogElement>("replace-dialog");
+  byId("replace-text").replaceChildren(...explain(problem));
+  byId("replace-yes").onclick = () => {
+    dialog.close();
+    tried(upload(file, true));
+  };
+  dialog.showModal();
 }
 
 // What the lesson's buttons do.
@@ -190,7 +216,7 @@ lesson.onCommand = (command: Command) => {
 function runCommand(command: Extract<Command, { kind: "run" }>): Promise<void> {
   const { name, args } = command;
   const mine = command.mine || Boolean(exerciseOf(name));
-  keep.set(`arguments:${name}`, args);
+  keep.set(inFolder(`arguments:${name}`), args);
   const opened = mine && name !== editor.name ? openName(name) : Promise.resolve(drawOpen());
   return tried(opened.then(() => run(name, mine, args)));
 }
@@ -280,13 +306,18 @@ function drawSaved(): void {
   else if (conflict) text = `Not saved: ${conflict.path} was changed elsewhere`;
   else if (docs.some(({ dirty }) => dirty)) text = "Saving…";
   else if (editor.docs.length) text = open() ? "Saved" : "Read only";
+  const isUnkept = docs.some(({ unkept }) => unkept);
+  if (isUnkept) {
+    const unkept = "Not kept in this browser: its storage is full. Keep this tab open.";
+    text = failed || conflict ? `${text}. ${unkept}` : unkept;
+  }
   if (saved.textContent !== text) saved.textContent = text;
-  saved.className = failed || conflict ? "bad" : "";
+  saved.className = failed || conflict || isUnkept ? "bad" : "";
 }
 
 /** After another program or exercise was opened. */
 function drawOpen(): void {
-  byId<HTMLInputElement>("arguments").value = keep.get<string>(`arguments:${editor.name}`) ?? "";
+  byId<HTMLInputElement>("arguments").value = keep.get<string>(inFolder(`arguments:${editor.name}`)) ?? "";
   document.title = editor.name ? `${editor.name}: the workshop` : "The workshop";
   draw();
 }
@@ -298,10 +329,11 @@ function drawLink(link: Link): void {
     keep.get<State["mode"]>("mode") ?? "here"
   ];
   if (link === "down") {
-    const text = "The workshop does not answer. Your work is safe in this page. Start it again with the same command: ";
+    const text =
+      "The workshop does not answer. Keep this tab open: it still has what you typed. Start the workshop again with the same command: ";
     banner.replaceChildren(text, h("code", {}, command));
   } else if (link === "refused") {
-    banner.replaceChildren("This tab is not allowed in. Open the address that the workshop printed when it started.");
+    banner.replaceChildren("This tab's session has ended. Open the address that the workshop printed when it started.");
   }
 }
 
@@ -313,9 +345,17 @@ events.onLink = (link) => {
   if (link !== "up") cameBack = true;
 };
 events.onSaved = (saved) => editor.documents.saved(saved);
+events.onProblem = (problem) => showProblem(problem);
 events.onState = (now) => {
   const before = state;
+  if (before && before.folder !== now.folder) {
+    // Another workshop has this address now. The drafts wait for the one that they belong to.
+    editor.documents.drop();
+    location.reload();
+    return;
+  }
   state = now;
+  setFolder(now.folder);
   keep.set("mode", now.mode);
   terminals.update(now.terminals);
   actions.update(now.actions);
@@ -324,7 +364,12 @@ events.onState = (now) => {
   else {
     if (cameBack) tried(resume());
     // Somebody else started what we only announce.
-    if (!editor.docs.length && open() && open()?.state !== "new") tried(openName(editor.name));
+    if (!resetting && !editor.docs.length && open() && open()?.state !== "new") tried(openName(editor.name));
+    // Another editor or a command in a terminal may have changed files.
+    for (const { id, stamp } of now.exercises) {
+      const old = before.exercises.find((exercise) => exercise.id === id)?.stamp;
+      if (stamp && stamp !== old) editor.documents.refresh(id).catch(() => {});
+    }
   }
   draw();
 };
@@ -342,6 +387,7 @@ async function begin(): Promise<void> {
 
 async function resume(): Promise<void> {
   cameBack = false;
+  editor.documents.saveAll();
   for (const name of new Set(editor.documents.all.map(({ name }) => name))) await editor.documents.refresh(name);
   if (!editor.docs.length) await begin();
 }
@@ -377,7 +423,9 @@ click("new-shell", () =>
 for (const button of document.querySelectorAll("[data-close]")) {
   button.addEventListener("click", () => button.closest("dialog")?.close());
 }
-byId("open").addEventListener("change", (event) => tried(openName((event.target as HTMLSelectElement).value)));
+byId("open").addEventListener("change", (event) =>
+  tried(openName((event.target as HTMLSelectElement).value)).then(draw),
+);
 byId("upload-file").addEventListener("change", (event) => {
   const input = event.target as HTMLInputElement;
   const file = input.files?.[0];
@@ -385,7 +433,7 @@ byId("upload-file").addEventListener("change", (event) => {
   if (file) tried(upload(file));
 });
 byId("arguments").addEventListener("change", (event) => {
-  keep.set(`arguments:${editor.name}`, (event.target as HTMLInputElement).value.trim());
+  keep.set(inFolder(`arguments:${editor.name}`), (event.target as HTMLInputElement).value.trim());
 });
 byId("arguments").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.ctrlKey) runOpen();
@@ -434,6 +482,9 @@ addEventListener(
   true,
 );
 lesson.onKey = (event) => onKey(event, "lesson");
+addEventListener("beforeunload", (event) => {
+  if (editor.documents.all.some(({ dirty, conflict }) => dirty || conflict)) event.preventDefault();
+});
 addEventListener("pagehide", () => editor.documents.saveAll(true));
 document.addEventListener("visibilitychange", () => {
   if (document.visibilityState === "hidden") editor.documents.saveAll(true);
@@ -444,9 +495,6 @@ events.start();
 // For tests.
 Object.assign(window, {
   workshop: {
-    setText: (text: string) => {
-      editor.text = text;
-    },
     text: () => editor.text,
     terminalText: () => terminals.text,
   },

@@ -1,6 +1,6 @@
 // The panel above the text: hints, errors and news.
 
-import { problem } from "./api";
+import { type Problem, problem } from "./api";
 import { byId, h, rich } from "./dom";
 
 type Button = { label: string; test?: string; act: () => void };
@@ -30,17 +30,15 @@ export function hidePanel(): void {
 }
 
 /** All three parts of an error: its cause, what shows it, and what helps. */
-export function showProblem(thrown: unknown, buttons: Button[] = []): void {
-  const { cause, evidence, fix } = problem(thrown);
+export function explain({ cause, evidence, fix }: Problem): Node[] {
   const text = cause.charAt(0).toUpperCase() + cause.slice(1);
-  showPanel(
-    "bad",
-    "That did not work",
-    [
-      h("p", {}, ...rich(text)),
-      ...(evidence ? [h("pre", {}, evidence)] : []),
-      ...(fix ? [h("p", {}, ...rich(fix))] : []),
-    ],
-    buttons,
-  );
+  return [
+    h("p", {}, ...rich(text)),
+    ...(evidence ? [h("pre", {}, evidence)] : []),
+    ...(fix ? [h("p", {}, ...rich(fix))] : []),
+  ];
+}
+
+export function showProblem(thrown: unknown, buttons: Button[] = []): void {
+  showPanel("bad", "That did not work", explain(problem(thrown)), buttons);
 }

@@ -168,7 +168,9 @@ export class Terminals {
   private readonly tabs: Tabs;
 
   constructor(readonly end: (id: number) => void) {
-    this.tabs = new Tabs(byId("terminal-tabs"), this.box, "terminal-tab", (key) => this.select(Number(key), true));
+    this.tabs = new Tabs(byId("terminal-tabs"), this.box, "terminal-tab", (key, focus) =>
+      this.select(Number(key), focus),
+    );
     new ResizeObserver(() => this.fit()).observe(this.box);
     onTheme(() => {
       for (const { xterm } of this.screens.values()) xterm.options.theme = isDark() ? dark : light;
@@ -185,10 +187,13 @@ export class Terminals {
         this.screens.delete(id);
       }
     }
-    const has = (id: number | undefined) => list.some((one) => one.id === id);
-    if (this.wanted && has(this.wanted.id)) this.select(this.wanted.id, this.wanted.focus);
-    else if (!has(this.selected)) this.select(list.at(-1)?.id);
+    if (this.wanted && this.has(this.wanted.id)) this.select(this.wanted.id, this.wanted.focus);
+    else if (!this.has(this.selected)) this.select(list.at(-1)?.id);
     else this.draw();
+  }
+
+  has(id: number | undefined): boolean {
+    return this.list.some((one) => one.id === id);
   }
 
   /** Selects a terminal, now or as soon as we hear of it. */
@@ -231,11 +236,6 @@ export class Terminals {
       screen.xterm.resize(size.cols, size.rows);
       screen.resized();
     }
-  }
-
-  interrupt(id: number): void {
-    const terminal = this.list.find((one) => one.id === id);
-    if (terminal) this.screen(terminal).send(new Uint8Array([3]));
   }
 
   private draw(): void {

@@ -41,8 +41,9 @@ impl Firefox {
         let (socket, _) = tungstenite::client(format!("ws://127.0.0.1:{port}/session"), stream).unwrap();
         let mut browser = Self { child, socket, calls: 0, context: Value::Null, _profile: profile };
         browser.call("session.new", json!({ "capabilities": {} }));
-        let tree = browser.call("browsingContext.getTree", json!({}));
-        browser.context = tree["contexts"][0]["context"].clone();
+        // The window's first page never gets the focus, so it gets no letters.
+        let created = browser.call("browsingContext.create", json!({ "type": "tab" }));
+        browser.context = created["context"].clone();
         browser
     }
 
@@ -83,6 +84,24 @@ impl Firefox {
             assert!(Instant::now() < deadline, "this never came true: {expression}");
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Clicks into the middle of an element.
+    pub fn click(&mut self, selector: &str) {
+        self.until(&format!("document.querySelector('{selector}')?.checkVisibility()"));
+        let place = |side: &str, size: &str| {
+            format!(
+                "(({{ {side}, {size} }}) => Math.round({side} + {size} / 2))(document.querySelector('{selector}').getBoundingClientRect())"
+            )
+        };
+        let (x, y) = (self.eval(&place("left", "width")), self.eval(&place("top", "height")));
+        let actions = json!([
+            { "type": "pointerMove", "x": x, "y": y },
+            { "type": "pointerDown", "button": 0 },
+            { "type": "pointerUp", "button": 0 },
+        ]);
+        let mouse = json!({ "type": "pointer", "id": "mouse", "actions": actions });
+        self.call("input.performActions", json!({ "context": self.context, "actions": [mouse] }));
     }
 
     /// Presses these keys, one after the other.

@@ -39,11 +39,14 @@ fn shows(hook: &str, text: &str) -> String {
     )
 }
 
+/// Clicks a button when a mouse could: it is enabled, and nothing covers it.
 fn click(browser: &mut Chromium, hook: &str) {
+    let button = format!("document.querySelector('[data-test=\"{hook}\"]:not(:disabled)')");
+    let middle = "((r) => document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2))";
     browser.until(&format!(
-        "document.querySelector('[data-test=\"{hook}\"]:not(:disabled)')?.checkVisibility()"
+        "{button}?.checkVisibility() && {button}.contains({middle}({button}.getBoundingClientRect()))"
     ));
-    browser.eval(&format!("document.querySelector('[data-test=\"{hook}\"]').click()"));
+    browser.eval(&format!("{button}.click()"));
 }
 
 /// Waits until a button of the lesson is there, whose label ends with this, and clicks it.
@@ -59,10 +62,11 @@ fn click_in_lesson(browser: &mut Chromium, page: &str, hook: &str, end: &str) {
     browser.eval(&format!("{button}.click()"));
 }
 
-/// Waits until the file is in the editor.
+/// Waits until the file is in the editor, which then has the focus.
 fn edits(browser: &mut Chromium, path: &str) {
     browser.until(&format!(
-        "document.querySelector('[data-test=\"tab\"][aria-selected=\"true\"]')?.dataset.key?.endsWith({})",
+        "document.querySelector('[data-test=\"tab\"][aria-selected=\"true\"]')?.dataset.key?.endsWith({})
+            && document.querySelector('.cm-focused')",
         json!(path)
     ));
 }
@@ -72,6 +76,8 @@ fn write(browser: &mut Chromium, text: &str) {
     browser.eval("document.querySelector('.cm-content').focus()");
     browser.chord("a", 65, CONTROL);
     browser.call("Input.insertText", json!({ "text": text }));
+    // The editor notices it a little later, and until then the old text is saved.
+    browser.until(&format!("workshop.text() === {}", json!(text)));
     browser.until(&shows("saved", "Saved"));
 }
 
@@ -185,6 +191,7 @@ fn nothing_typed_is_lost() {
     browser.eval("document.querySelector('.cm-content').focus()");
     browser.chord("a", 65, CONTROL);
     browser.call("Input.insertText", json!({ "text": "/* while nobody listened */\n" }));
+    browser.until("workshop.text() === '/* while nobody listened */\\n'");
     browser.until(&shows("banner", "The workshop does not answer"));
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* before */\n");
     server.again();
@@ -288,15 +295,14 @@ fn firefox_shows_the_lesson_edits_and_has_terminals() {
             open.dispatchEvent(new Event('change', { bubbles: true })); })()",
     );
     browser.until("window.workshop.text().includes('submit_bio')");
-    browser.eval("document.querySelector('.cm-content').focus()");
-    browser.press("// typed in Firefox");
-    browser.press(ENTER);
-    browser.until(&shows("saved", "Saved"));
-    browser.until("workshop.text().startsWith('// typed in Firefox')");
+    browser.click(".cm-scroller");
+    browser.until("document.querySelector('.cm-focused')");
+    browser.press("typed in Firefox");
+    browser.until("workshop.text().includes('typed in Firefox')");
     let file = server.mine().join("03.2/src/bpf/bio_trace.bpf.c");
     browser.until(&shows("saved", "Saved"));
-    assert!(fs::read_to_string(file).unwrap().starts_with("// typed in Firefox"));
-    browser.eval("document.querySelector('[data-test=\"new-shell\"]').click()");
+    assert!(fs::read_to_string(file).unwrap().contains("typed in Firefox"));
+    browser.click("#new-shell");
     browser.until("document.activeElement.className === 'xterm-helper-textarea'");
     browser.press("echo $((40+2)) from the shell");
     browser.press(ENTER);
