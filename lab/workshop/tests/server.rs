@@ -268,7 +268,8 @@ fn until(socket: &mut WebSocket<TcpStream>, wanted: &str) -> String {
 fn until_it(socket: &mut WebSocket<TcpStream>, is_enough: impl Fn(&str) -> bool) -> String {
     let mut seen = String::new();
     while !is_enough(&seen) {
-        if let Message::Binary(bytes) = socket.read().unwrap_or_else(|error| panic!("{error} after {seen:?}")) {
+        if let Message::Binary(bytes) = socket.read().unwrap_or_else(|error| panic!("{error} after {seen:?}"))
+        {
             seen += &String::from_utf8_lossy(&bytes);
         }
     }
@@ -367,7 +368,10 @@ fn a_second_run_ends_the_first_and_takes_its_terminal() {
         std::thread::spawn(move || common::send(port, &head, body.as_bytes()))
     });
     let both = both.map(|click| click.join().unwrap());
-    assert!(both.iter().all(|run| run.status == 200 && run.json()["terminal"] == first["terminal"]), "{both:?}");
+    assert!(
+        both.iter().all(|run| run.status == 200 && run.json()["terminal"] == first["terminal"]),
+        "{both:?}"
+    );
     let is_last = |seen: &str| {
         let runs: Vec<_> = seen.split("$ cargo lab run").collect();
         runs.len() == 3 && runs[2].contains("started: ")
