@@ -32,7 +32,6 @@ export type Action = {
   diagnostics: Diagnostic[];
 };
 export type State = {
-  mode: "here" | "guest";
   /** Names the folder of the working copies. */
   folder: string;
   programs: Program[];
@@ -61,7 +60,7 @@ export class Problem extends Error {
 
 /** What to show of anything that was thrown. */
 export function problem(thrown: unknown): Problem {
-  return thrown instanceof Problem ? thrown : new Problem(-1, "This page made a mistake.", String(thrown));
+  return thrown instanceof Problem ? thrown : new Problem(-1, "This page has a bug.", String(thrown));
 }
 
 /** Tells this page's own saves from those of other tabs. */

@@ -236,7 +236,7 @@ export class Documents {
       const fix = doc.conflict
         ? "Choose in the editor which text to keep. Then try again."
         : (doc.failure?.fix ?? "Wait until it is saved. Then try again.");
-      const evidence = doc.conflict ? "The file was changed elsewhere." : (doc.failure?.cause ?? null);
+      const evidence = doc.conflict ? "Another tab or editor changed the file." : (doc.failure?.cause ?? null);
       throw new Problem(-1, `Your latest changes to ${doc.path} are not saved.`, evidence, fix);
     }
     // The screen shows what the server is going to compile.

@@ -152,7 +152,7 @@ export class Editor {
 
   // Comparing.
 
-  compare(key: string, label: string, difference: Difference, unchanged = "Nothing differs."): void {
+  compare(key: string, label: string, difference: Difference, unchanged = "No differences."): void {
     const comparison = { key, label, difference, unchanged };
     const at = this.comparisons.findIndex((one) => one.key === key);
     if (at < 0) this.comparisons.push(comparison);
@@ -202,7 +202,7 @@ export class Editor {
       const warning = warnings
         ? { text: String(warnings), kind: "warn", title: plural(warnings, "warning") }
         : undefined;
-      const conflict = doc.conflict && { text: "!", kind: "bad", title: "changed elsewhere" };
+      const conflict = doc.conflict && { text: "!", kind: "bad", title: "changed by another tab or editor" };
       return { key: doc.path, label: doc.path, badge: conflict ?? error ?? warning };
     });
     const close = (key: string) => () => this.closeComparison(key);

@@ -169,11 +169,12 @@ export class Lesson {
       const exercise = state.exercises.find((one) => one.id === id);
       let text = command.kind === "check" ? "Check" : "Run";
       if (command.kind === "start") {
-        text = { new: "Start this exercise", started: "Continue", done: "Open it again" }[exercise?.state ?? "new"];
+        text = { new: "Start", started: "Continue", done: "Open" }[exercise?.state ?? "new"];
       }
+      text = `${text} ${id}`;
       const needsCopy = command.kind === "check" || (command.kind === "run" && command.mine);
       const disabled = needsCopy && exercise?.state === "new";
-      const label = command.kind === "start" ? `${text}: ${id}` : line ? `Run ${line}` : `${text} ${id}`;
+      const label = line ? `Run ${line}` : text;
       if (command.kind === "run" && line) {
         const { name, mine, args } = command;
         text = `Run ${[mine && "--mine", name, args].filter(Boolean).join(" ")}`;

@@ -70,7 +70,7 @@ async function start(name: string): Promise<void> {
     if (exercise?.state === "new") exercise.state = "started";
   }
   await openName(name, true);
-  if (news) showPanel("news", `${name} is started`, rich(news));
+  if (news) showPanel("news", `You have started ${name}`, rich(news));
   draw();
 }
 
@@ -83,7 +83,7 @@ async function reset(name: string): Promise<void> {
     // The learner may have opened the old files meanwhile.
     await editor.documents.forget(name);
     await openName(name);
-    showPanel("news", `${name} is as it was at its start`, rich(text));
+    showPanel("news", `${name} has been reset`, rich(text));
   } catch (thrown) {
     await openName(name);
     throw thrown;
@@ -130,8 +130,10 @@ async function solution(name: string, peek = false): Promise<void> {
     if (name === editor.name) editor.compare("solution", `Solution of ${name}`, difference);
   } catch (thrown) {
     if (problem(thrown).status !== 403) throw thrown;
-    const act = () => tried(solution(name, true));
-    showProblem(thrown, [{ label: "Show it anyway", test: "peek", act }]);
+    const shows = { label: "Show the solution", test: "peek", act: () => tried(solution(name, true)) };
+    const hints = { label: "Show a hint", act: () => byId("hint").click() };
+    const text = "Its check has not passed yet. A hint may be enough.";
+    showPanel("news", `Show the solution of ${name}?`, [h("p", {}, text)], [shows, hints]);
   }
 }
 
@@ -191,9 +193,7 @@ async function upload(file: File, replace = false): Promise<void> {
   }
   for (const name of restored) await editor.documents.refresh(name);
   if (restored.includes(editor.name) && !editor.docs.length) await openName(editor.name);
-  showPanel("news", "Your work is back", [
-    h("p", {}, restored.length ? `Restored: ${restored.join(", ")}.` : "The file has no exercises."),
-  ]);
+  showPanel("news", "Upload complete", [h("p", {}, `Restored: ${restored.join(", ")}.`)]);
 }
 
 function askToReplace(problem: Problem, file: File): void {
@@ -263,7 +263,7 @@ function draw(): void {
     byId<HTMLButtonElement>(id).disabled = !editor.name || exercise?.state === "new";
   }
   byId("diff").hidden = !exercise && !program?.parent;
-  byId("diff").title = program?.parent ? `What ${program.name} changes in ${program.parent}` : "What you changed";
+  byId("diff").title = program?.parent ? `What is new in ${program.name} since ${program.parent}` : "What you changed";
   drawStarts();
   drawSaved();
 
@@ -303,12 +303,12 @@ function drawSaved(): void {
   const conflict = docs.find(({ conflict }) => conflict);
   let text = "";
   if (failed) text = `Not saved: ${failed.failure?.cause}`;
-  else if (conflict) text = `Not saved: ${conflict.path} was changed elsewhere`;
+  else if (conflict) text = `Not saved: ${conflict.path} was changed by another tab or editor`;
   else if (docs.some(({ dirty }) => dirty)) text = "Saving…";
   else if (editor.docs.length) text = open() ? "Saved" : "Read only";
   const isUnkept = docs.some(({ unkept }) => unkept);
   if (isUnkept) {
-    const unkept = "Not kept in this browser: its storage is full. Keep this tab open.";
+    const unkept = "The browser's storage is full, so it has no backup of this. Keep this tab open.";
     text = failed || conflict ? `${text}. ${unkept}` : unkept;
   }
   if (saved.textContent !== text) saved.textContent = text;
@@ -325,15 +325,13 @@ function drawOpen(): void {
 function drawLink(link: Link): void {
   const banner = byId("banner");
   banner.hidden = link === "up";
-  const command = { here: "cargo lab workshop --here", guest: "./lab workshop" }[
-    keep.get<State["mode"]>("mode") ?? "here"
-  ];
   if (link === "down") {
-    const text =
-      "The workshop does not answer. Keep this tab open: it still has what you typed. Start the workshop again with the same command: ";
-    banner.replaceChildren(text, h("code", {}, command));
+    const text = "The workshop does not answer. Keep this tab open: it has your unsaved text. To continue, run ";
+    banner.replaceChildren(text, h("code", {}, "cargo lab workshop --here"));
   } else if (link === "refused") {
-    banner.replaceChildren("This tab's session has ended. Open the address that the workshop printed when it started.");
+    banner.replaceChildren(
+      "This tab is no longer connected. Open the address that the workshop printed when you last started it.",
+    );
   }
 }
 
@@ -356,7 +354,6 @@ events.onState = (now) => {
   }
   state = now;
   setFolder(now.folder);
-  keep.set("mode", now.mode);
   terminals.update(now.terminals);
   actions.update(now.actions);
   lesson.update(now);

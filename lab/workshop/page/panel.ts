@@ -40,5 +40,5 @@ export function explain({ cause, evidence, fix }: Problem): Node[] {
 }
 
 export function showProblem(thrown: unknown, buttons: Button[] = []): void {
-  showPanel("bad", "That did not work", explain(problem(thrown)), buttons);
+  showPanel("bad", "This did not work", explain(problem(thrown)), buttons);
 }

@@ -64,7 +64,7 @@ pub fn restore(course: &Course, bytes: &[u8], replace: bool) -> Result<Vec<Strin
     let lost: Vec<_> =
         works.iter().filter(|(id, files)| course.would_lose(id, files)).map(|(id, _)| &**id).collect();
     if !lost.is_empty() && !replace {
-        let error = Error::new(format!("this would replace what you have of {}", lost.join(", ")))
+        let error = Error::new(format!("this would replace your files of {}", lost.join(", ")))
             .evidence("your files differ from those in the zip")
             .fix("download your work first, if you want to keep it");
         return Err(Refusal(StatusCode::CONFLICT, error));

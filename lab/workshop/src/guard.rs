@@ -60,7 +60,7 @@ impl Guard {
         if !is_ours(host) {
             let error = Error::new("this is not the workshop's address")
                 .evidence(format!("the request asks for {host:?}"))
-                .fix("open the address that the workshop printed when it started");
+                .fix("open the address that the workshop printed when you last started it");
             return Some(Refusal(StatusCode::MISDIRECTED_REQUEST, error));
         }
         let acts = method != Method::GET && method != Method::HEAD || headers.contains_key(UPGRADE);
@@ -90,7 +90,7 @@ impl Guard {
         }
         let error = Error::new("this browser has not opened the workshop yet")
             .evidence("the workshop's cookie is missing, or it is from an earlier start")
-            .fix("open the address that the workshop printed when it started");
+            .fix("open the address that the workshop printed when you last started it");
         Some(Refusal(StatusCode::UNAUTHORIZED, error))
     }
 

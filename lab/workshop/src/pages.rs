@@ -101,6 +101,7 @@ fn kind(path: &Path) -> &'static str {
         "css" => "text/css; charset=utf-8",
         "svg" => "image/svg+xml",
         "png" => "image/png",
+        "webp" => "image/webp",
         "woff2" => "font/woff2",
         "json" => "application/json",
         _ => "text/plain; charset=utf-8",

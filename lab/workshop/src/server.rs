@@ -69,7 +69,6 @@ impl Workshop {
     fn state(&self) -> Result<Value, Refusal> {
         let (programs, exercises) = self.course.state()?;
         Ok(json!({
-            "mode": "here",
             "programs": programs,
             "exercises": exercises,
             "terminals": self.terminals.list(),

@@ -20,8 +20,12 @@ use crate::common::{Answer, Server};
 fn server(driver: &str) -> (Server, tempfile::TempDir) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let program = folder.path().join("driver");
-    fs::write(&program, format!("#!/bin/sh\n{driver}\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    // If we wrote it ourselves, a child that another test starts meanwhile could still have it open, and the kernel
+    // executes no file that is open for writing.
+    let write = "printf '#!/bin/sh\\n%s\\n' \"$2\" > \"$1\" && chmod 755 \"$1\"";
+    let mut shell = Command::new("sh");
+    let status = shell.args(["-c", write, "sh"]).arg(&program).arg(driver).status().unwrap();
+    assert!(status.success());
     let book = folder.path().join("book");
     fs::create_dir(&book).unwrap();
     fs::write(book.join("start.html"), "<script src=\"x.js\"></script><script>let a;</script>").unwrap();
@@ -234,7 +238,7 @@ fn every_exercise_can_be_started_downloaded_and_uploaded() {
     let mine = other.mine().join("03.2/src/main.rs");
     fs::write(&mine, "newer").unwrap();
     let refused = other.page("POST", "/api/work?replace=false", "", &zip.body);
-    assert_eq!(refused.json()["cause"], "this would replace what you have of 03.2");
+    assert_eq!(refused.json()["cause"], "this would replace your files of 03.2");
     assert_eq!((refused.status, fs::read_to_string(&mine).unwrap()), (409, "newer".to_owned()));
     assert_eq!(other.page("POST", "/api/work?replace=true", "", &zip.body).status, 200);
     assert_ne!(fs::read_to_string(&mine).unwrap(), "newer");

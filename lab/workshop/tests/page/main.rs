@@ -87,7 +87,7 @@ const CONTROL: u32 = 2;
 fn a_learner_does_exercise_03_1() {
     let server = Server::start();
     let mut browser = open(&server);
-    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", ": 03.1");
+    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", " 03.1");
     edits(&mut browser, "bio_trace.bpf.c");
 
     // The starting point fails for its stated reason.
@@ -95,11 +95,11 @@ fn a_learner_does_exercise_03_1() {
     browser.until(&shows("status", "03.1 is not right yet"));
     assert!(browser.eval("workshop.terminalText()").as_str().unwrap().contains("03.1 is not right yet"));
 
-    picture(&mut browser, "workshop.png");
+    picture(&mut browser, "workshop.webp");
 
     // Not before the check has passed.
     click(&mut browser, "solution");
-    browser.until(&shows("panel", "check of 03.1 has not passed yet"));
+    browser.until(&shows("panel", "check has not passed yet"));
     click(&mut browser, "hint");
     browser.until(&shows("panel", "Hint 1 of"));
 
@@ -181,7 +181,7 @@ fn nothing_typed_is_lost() {
     let mut server = Server::start();
     server.post("/api/works/03.2/start");
     let mut browser = open(&server);
-    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", ": 03.2");
+    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", " 03.2");
     edits(&mut browser, "bio_trace.bpf.c");
     let file = server.mine().join("03.2/src/bpf/bio_trace.bpf.c");
 
@@ -209,7 +209,7 @@ fn nothing_typed_is_lost() {
     fs::write(&file, "/* another editor */\n").unwrap();
     browser.eval("document.querySelector('.cm-content').focus()");
     browser.call("Input.insertText", json!({ "text": "/* mine */" }));
-    browser.until(&shows("conflict", "changed elsewhere"));
+    browser.until(&shows("conflict", "changed this file"));
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* another editor */\n");
     click(&mut browser, "take-other");
     browser.until("workshop.text() === '/* another editor */\\n'");
@@ -221,7 +221,7 @@ fn typing_goes_on_while_a_terminal_is_flooded() {
     let server = Server::start();
     server.post("/api/works/03.2/start");
     let mut browser = open(&server);
-    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", ": 03.2");
+    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", " 03.2");
     edits(&mut browser, "bio_trace.bpf.c");
     click(&mut browser, "new-shell");
     browser.until("document.activeElement.className === 'xterm-helper-textarea'");
@@ -254,7 +254,7 @@ fn it_can_be_used_with_keys_alone_and_in_the_dark() {
     let server = Server::start();
     server.post("/api/works/03.2/start");
     let mut browser = open(&server);
-    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", ": 03.2");
+    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", " 03.2");
     edits(&mut browser, "bio_trace.bpf.c");
     browser.chord("F1", 112, 0);
     browser.until("document.querySelector('[data-test=\"keys-dialog\"]').open");
@@ -312,10 +312,11 @@ fn firefox_shows_the_lesson_edits_and_has_terminals() {
 /// Saves a picture of the page into the folder `$PICTURES`, for the book or to look at.
 fn picture(browser: &mut Chromium, name: &str) {
     if let Some(folder) = std::env::var_os("PICTURES") {
-        let data = browser.call("Page.captureScreenshot", json!({ "format": "png" }))["data"].clone();
-        let png = base64::prelude::BASE64_STANDARD.decode(data.as_str().unwrap()).unwrap();
+        let data = browser.call("Page.captureScreenshot", json!({ "format": "webp", "quality": 70 }))["data"]
+            .clone();
+        let picture = base64::prelude::BASE64_STANDARD.decode(data.as_str().unwrap()).unwrap();
         // The test runs in its package's folder.
-        fs::write(Path::new("../..").join(folder).join(name), png).unwrap();
+        fs::write(Path::new("../..").join(folder).join(name), picture).unwrap();
     }
 }
 
