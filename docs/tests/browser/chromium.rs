@@ -199,9 +199,10 @@ impl Chromium {
         act(self);
         let deadline = Instant::now() + LIMIT;
         // A late message may still be about the empty page with which a browser starts, or about a page that is going.
-        let address = json!({ "expression": "location.href", "returnByValue": true });
-        let is_there = |address: Value| address["result"]["value"] != "about:blank";
-        while !self.loaded || !self.try_call("Runtime.evaluate", address.clone()).is_ok_and(is_there) {
+        let complete = "location.href !== 'about:blank' && document.readyState === 'complete'";
+        let complete = json!({ "expression": complete, "returnByValue": true });
+        let is_there = |answer: Value| answer["result"]["value"] == true;
+        while !self.loaded || !self.try_call("Runtime.evaluate", complete.clone()).is_ok_and(is_there) {
             self.message(deadline, "loading a page");
         }
     }

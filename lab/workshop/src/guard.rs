@@ -12,7 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_LENGTH, COOKIE, HOST, ORIGIN, REFRESH, SET_COOKIE, UPGRADE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use common::{Error, OrCause, Result};
 use serde::{Deserialize, Serialize};
 
@@ -132,8 +132,9 @@ pub async fn check(State(workshop): State<Arc<Workshop>>, request: Request, next
         // would not send the cookie.
         None if guard.has_token(request.uri()) => {
             let cookie = format!("{}; HttpOnly; SameSite=Strict; Path=/", guard.cookie());
-            ([(SET_COOKIE, cookie), (REFRESH, "0; url=/".to_owned())], "Opening the workshop ...\n")
-                .into_response()
+            // Without an icon here, the browser would ask for one.
+            let page = "<!DOCTYPE html><link rel=\"icon\" href=\"data:,\"><p>Opening the workshop ...\n";
+            ([(SET_COOKIE, cookie), (REFRESH, "0; url=/".to_owned())], Html(page)).into_response()
         }
         None => next.run(request).await,
     };
