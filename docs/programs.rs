@@ -15,8 +15,7 @@ const FOLDERS: [&str; 2] = ["stages", "examples"];
 
 /// The path of a program's page in the book, such as `stages/03.md`.
 pub fn page_of(program: &dyn Program) -> PathBuf {
-    let folder = program.folder().parent().and_then(Path::file_name).unwrap_or_default();
-    Path::new(folder).join(program.name() + ".md")
+    program.page().with_extension("md")
 }
 
 /// Adds the programs' pages and expands the directives in every chapter.

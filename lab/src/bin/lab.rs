@@ -619,7 +619,7 @@ fn compare<'a>(workbook: &'a Workbook, names: &[&str], peek: bool) -> Result<Com
     }
     let new = workbook.stage(names.last().unwrap_or(&""))?;
     let old = if names.len() > 1 { workbook.stage(names[0])? } else { workbook.parent(new)? };
-    let head = format!("From stage {:02} to stage {:02}, which adds {}", old.number, new.number, new.adds);
+    let head = diff::head(old, new);
     let lesson = workbook.lesson(old, new);
     Ok(Comparison { head, old: copies::files(old)?, new: copies::files(new)?, lesson })
 }

@@ -196,19 +196,27 @@ impl Machine {
     }
 
     /// Boots it in QEMU's sandbox, or without one if QEMU refuses the sandbox, which it does before it runs anything.
+    ///
+    /// We have seen a kernel end with a double fault in its first second, under emulation, that boots every other time.
+    /// So after a double fault, it boots once more.
     fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Vm> {
-        if !NO_SANDBOX.load(Ordering::Relaxed) {
-            if let Some(guest) = self.start(accel, limit, true)? {
-                return Ok(guest);
+        let mut is_first = true;
+        loop {
+            let sandbox = !NO_SANDBOX.load(Ordering::Relaxed);
+            match self.start(accel, limit, sandbox)? {
+                Start::Up(guest) => return Ok(guest),
+                Start::NoSandbox => NO_SANDBOX.store(true, Ordering::Relaxed),
+                Start::DoubleFault(_) if is_first => {
+                    is_first = false;
+                    eprintln!("The guest ended with a double fault while it booted. Booting it again ...");
+                }
+                Start::DoubleFault(error) => return Err(error),
             }
-            NO_SANDBOX.store(true, Ordering::Relaxed);
         }
-        let guest = self.start(accel, limit, false)?;
-        guest.ok_or_else(|| Error::new("the emulator refuses a sandbox that nobody asked for"))
     }
 
-    /// Boots it; `None` if QEMU refuses its sandbox.
-    fn start(&self, accel: Accel, limit: Duration, sandbox: bool) -> Result<Option<Vm>> {
+    /// Boots it.
+    fn start(&self, accel: Accel, limit: Duration, sandbox: bool) -> Result<Start> {
         let start = Instant::now();
         free_space()?;
         let folder = Scratch::new(&std::env::temp_dir())?;
@@ -265,10 +273,14 @@ impl Machine {
         let (release, boot_time) = (String::new(), Duration::ZERO);
         let mut guest = Vm { release, accel, boot_time, line, events, emulator };
         let first = guest.next(limit);
-        if sandbox && first.is_err() && guest.emulator.refused_sandbox() {
-            return Ok(None);
-        }
-        match first? {
+        let first = match first {
+            Err(_) if sandbox && guest.emulator.refused_sandbox() => return Ok(Start::NoSandbox),
+            Err(error) if guest.emulator.console().contains("PANIC: double fault") => {
+                return Ok(Start::DoubleFault(error));
+            }
+            first => first?,
+        };
+        match first {
             Some(FromGuest::Ready { release, complaint: None }) => guest.release = release,
             Some(FromGuest::Ready { complaint: Some(complaint), .. }) => {
                 return Err(Error::new("the guest is up, but has no disks").evidence(complaint).fix(
@@ -282,8 +294,18 @@ impl Machine {
             None => return Err(guest.emulator.hang_error(limit)),
         }
         guest.boot_time = start.elapsed();
-        Ok(Some(guest))
+        Ok(Start::Up(guest))
     }
+}
+
+/// How a start ends, if not with another error.
+enum Start {
+    /// The guest answers.
+    Up(Vm),
+    /// QEMU refuses its sandbox.
+    NoSandbox,
+    /// The kernel ended with a double fault.
+    DoubleFault(Error),
 }
 
 impl Vm {
@@ -504,10 +526,15 @@ impl Emulator {
         Ok((pipes, Self { pid, waiter: Some(waiter), status: None, complaints, folder }))
     }
 
+    /// What the kernel has printed.
+    fn console(&self) -> String {
+        let console = fs::read(self.folder.path().join("console")).unwrap_or_default();
+        String::from_utf8_lossy(&console).into_owned()
+    }
+
     /// The end of the console, as evidence.
     fn console_tail(&self) -> String {
-        let console = fs::read(self.folder.path().join("console")).unwrap_or_default();
-        let console = String::from_utf8_lossy(&console).into_owned();
+        let console = self.console();
         let lines: Vec<_> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         // Start shortly before the first sign of trouble, if there is one: the cause is there, and a call trace
         // follows.

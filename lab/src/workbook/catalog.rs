@@ -90,6 +90,12 @@ pub trait Program {
         self.folder().file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
+    /// Its page in the book, without the file's ending, such as `stages/03`.
+    fn page(&self) -> PathBuf {
+        let folder = self.folder().parent().and_then(Path::file_name).unwrap_or_default();
+        Path::new(folder).join(self.name())
+    }
+
     /// The command with which the guest runs a binary as this program. It contains the workload, by default the
     /// program's own, and the binary, by default with the command to observe.
     fn argv(&self, binary: &str, io: Option<&Workload>, arguments: &[String]) -> Vec<String> {

@@ -163,6 +163,11 @@ pub fn between(old: &Stage, new: &Stage) -> Result<Vec<FileDiff>> {
     Ok(of_files(&copies::files(old)?, &copies::files(new)?))
 }
 
+/// Names the two stages of a comparison.
+pub fn head(old: &Stage, new: &Stage) -> String {
+    format!("From stage {:02} to stage {:02}, which adds {}", old.number, new.number, new.adds)
+}
+
 /// What a stage changes in its parent. In the first stage, everything is new.
 ///
 /// # Errors

@@ -53,6 +53,7 @@ pub fn trials() -> Vec<Trial> {
         trial("a_kernel_that_finds_no_disks", a_kernel_that_finds_no_disks),
         trial("no_qemu", no_qemu),
         trial("a_qemu_without_a_sandbox", a_qemu_without_a_sandbox),
+        trial("a_double_fault_while_booting", a_double_fault_while_booting),
         trial("no_room", no_room),
         trial("a_comma_in_the_folder_for_the_guests_files", a_comma_in_the_folder_for_the_guests_files),
         trial("ctrl_c_while_booting", ctrl_c_while_booting),
@@ -302,21 +303,38 @@ fn no_qemu() {
 
 /// An emulator that was built without seccomp reports that, and the lab starts it once more.
 fn a_qemu_without_a_sandbox() {
+    let (status, stdout, stderr, starts) = run_with_qemu(
+        "case \"$*\" in *-sandbox*)\n\
+         echo 'qemu-system-x86_64: -sandbox support is not enabled in this QEMU binary' >&2\nexit 1\nesac",
+    );
+    assert_eq!((status, stdout.lines().count(), starts), (0, 1, 2), "{stderr}");
+}
+
+/// A guest that ends with a double fault boots once more, and not forever.
+fn a_double_fault_while_booting() {
+    let fault = "console=$(echo \"$*\" | sed 's/.*id=console,path=\\([^ ]*\\).*/\\1/')\n\
+                 echo 'traps: PANIC: double fault, error_code: 0x0' > \"$console\"\nexit 1";
+    let (status, stdout, stderr, starts) =
+        run_with_qemu(&format!("if [ \"$(wc -l < \"$log\")\" = 1 ]; then\n{fault}\nfi"));
+    assert_eq!((status, stdout.lines().count(), starts), (0, 1, 2), "{stderr}");
+    assert!(stderr.contains("Booting it again"), "{stderr}");
+    let (status, _, stderr, starts) = run_with_qemu(fault);
+    assert_eq!((status, starts), (1, 2), "{stderr}");
+    assert!(stderr.contains("the emulator ended") && stderr.contains("PANIC: double fault"), "{stderr}");
+}
+
+/// Runs stage 01 with an emulator that does this first: status, stdout, stderr, and how often the emulator was started.
+fn run_with_qemu(first: &str) -> (i32, String, String, usize) {
     let folder = tempfile::tempdir().unwrap();
     let (qemu, log) = (folder.path().join(QEMU.name), folder.path().join("log"));
-    let script = format!(
-        "#!/bin/sh\necho start >> {}\ncase \"$*\" in *-sandbox*)\n\
-         echo 'qemu-system-x86_64: -sandbox support is not enabled in this QEMU binary' >&2\nexit 1\nesac\n\
-         exec {} \"$@\"\n",
-        log.display(),
-        QEMU.find().unwrap().display()
-    );
+    let (log_path, real) = (log.display(), QEMU.find().unwrap());
+    let real = real.display();
+    let script = format!("#!/bin/sh\nlog={log_path}\necho start >> \"$log\"\n{first}\nexec {real} \"$@\"\n");
     fs::write(&qemu, script).unwrap();
     fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let (status, stdout, stderr) = finish(lab(&["run", "01", "--", "--lines", "1"]).env("PATH", path));
-    assert_eq!((status, stdout.lines().count()), (0, 1), "{stderr}");
-    assert_eq!(fs::read_to_string(log).unwrap(), "start\nstart\n");
+    (status, stdout, stderr, fs::read_to_string(log).unwrap().lines().count())
 }
 
 fn no_room() {

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use common::{Error, OrCause, Result};
 use lab::learn::exercise::{self, Exercise};
 use lab::workbook::copies::{self, Files};
-use lab::workbook::{Program, Workbook};
+use lab::workbook::{Program, Workbook, diff};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -79,8 +79,6 @@ impl Course {
     /// The programs, the exercises, and how far the learner is.
     pub fn state(&self) -> Result<(Value, Value)> {
         let (done, shown) = (exercise::done(&self.workbook)?, exercise::shown_hints(&self.workbook)?);
-        let folder =
-            |program: &dyn Program| if program.name().parse::<u32>().is_ok() { "stages" } else { "examples" };
         let parent = |name: &str| {
             let stage = self.workbook.stage(name).ok()?;
             Some(self.workbook.parent(stage).ok()?.name())
@@ -92,7 +90,7 @@ impl Course {
                 let name = program.name();
                 json!({
                     "title": program.title(),
-                    "page": format!("{}/{name}.html", folder(program)),
+                    "page": program.page().with_extension("html"),
                     "parent": parent(&name),
                     "name": name,
                 })
@@ -166,9 +164,7 @@ impl Course {
         self.program(program)?;
         let new = self.workbook.stage(program)?;
         let old = self.workbook.parent(new)?;
-        let head =
-            format!("From stage {:02} to stage {:02}, which adds {}", old.number, new.number, new.adds);
-        Ok((head, changes(copies::files(old)?, copies::files(new)?)))
+        Ok((diff::head(old, new), changes(copies::files(old)?, copies::files(new)?)))
     }
 
     /// What the learner changed since the start.

@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::Refusal;
 use crate::archive::LARGEST_ARCHIVE;
-use crate::server::Workshop;
 
 /// The address, and the secrets.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -120,8 +119,7 @@ fn random() -> Result<String> {
 }
 
 /// Runs before everything else.
-pub async fn check(State(workshop): State<Arc<Workshop>>, request: Request, next: Next) -> Response {
-    let guard = &workshop.guard;
+pub async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let mut response = match guard.refuse(request.method(), request.uri(), request.headers()) {
         // The address bar shows people text.
         Some(Refusal(status, error)) if !request.uri().path().starts_with("/api/") => {

@@ -70,19 +70,15 @@ async fn main() -> Result<ExitCode> {
     instance.announce(&guard)?;
     let course = Course::new(workbook.clone());
     let workshop = Arc::new(Workshop::new(course, args.driver, args.book, guard.clone()));
-    let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
-        .map(signal)
-        .into_iter()
-        .collect::<std::io::Result<Vec<_>>>()
-        .or_cause("cannot handle signals")?;
+    let handle = |kind| signal(kind).or_cause("cannot handle signals");
+    let mut interrupt = handle(SignalKind::interrupt())?;
+    let mut terminate = handle(SignalKind::terminate())?;
+    let mut hangup = handle(SignalKind::hangup())?;
     print_text(format_args!(
         "The workshop: {}\nCtrl-C ends it. What you wrote stays in mine/.",
         guard.url()
     ))?;
     show(&guard, &workbook.mine, args.no_browser);
-    let [interrupt, terminate, hangup] = &mut ends[..] else {
-        return Err(Error::new("cannot handle signals"));
-    };
     let app = server::router(workshop.clone());
     tokio::select! {
         served = async { axum::serve(listener, app).await } => served.or_cause("the server has ended")?,

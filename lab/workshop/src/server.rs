@@ -39,8 +39,7 @@ pub struct Workshop {
     course: Course,
     driver: PathBuf,
     book: PathBuf,
-    /// Who may ask.
-    pub guard: Guard,
+    guard: Arc<Guard>,
     /// What runs.
     pub terminals: Terminals,
     actions: Actions,
@@ -58,7 +57,7 @@ impl Workshop {
             course,
             driver,
             book,
-            guard,
+            guard: Arc::new(guard),
             terminals: Terminals::new(changed.clone()),
             actions: Actions::new(changed.clone()),
             changed,
@@ -119,7 +118,7 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .route("/api/work.zip", get(download))
         .route("/api/work", post(upload))
         .layer(DefaultBodyLimit::max(LARGEST_ARCHIVE))
-        .layer(middleware::from_fn_with_state(workshop.clone(), guard::check))
+        .layer(middleware::from_fn_with_state(workshop.guard.clone(), guard::check))
         .with_state(workshop)
 }
 
@@ -191,13 +190,15 @@ async fn start(
     Path(name): Path<String>,
     Query(Again { again }): Query<Again>,
 ) -> Answer {
-    let text = workshop.course.start(&name, again)?;
+    let shared = workshop.clone();
+    let text = blocking(move || shared.course.start(&name, again)).await?;
     workshop.change();
     Ok(Json(json!({ "text": text })))
 }
 
 async fn hint(State(workshop): Shared, Path(name): Path<String>) -> Answer {
-    let hint = workshop.course.hint(&name)?;
+    let shared = workshop.clone();
+    let hint = blocking(move || shared.course.hint(&name)).await?;
     workshop.change();
     Ok(Json(hint))
 }
@@ -255,10 +256,15 @@ async fn run(
     } else {
         workshop.course.program(&name)?;
     }
-    let words =
-        shlex::split(&arguments).filter(|_| arguments.len() <= LONGEST_ARGUMENTS).ok_or_else(|| {
-            Error::new("these are no arguments").evidence(arguments).fix("close each quote that you open")
-        })?;
+    if arguments.len() > LONGEST_ARGUMENTS {
+        let error = Error::new("these arguments are too long")
+            .evidence(format!("they have {} bytes, and {LONGEST_ARGUMENTS} are allowed", arguments.len()))
+            .fix("run it in a shell instead");
+        return Err(error.into());
+    }
+    let words = shlex::split(&arguments).ok_or_else(|| {
+        Error::new("cannot split these arguments").evidence(arguments).fix("close each quote that you open")
+    })?;
     let mine_flag = mine.then(|| "--mine".to_owned());
     let command = ["run".to_owned()].into_iter().chain(mine_flag).chain([name.clone()]).chain(words);
     let command = workshop.command(command.collect())?;

@@ -35,7 +35,7 @@ const WAITING: usize = 256;
 /// How long a program may take to end after it was asked to, before we kill it.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How long output may take from a program that has ended, if another one keeps its pseudo-terminal open.
-const REST: Duration = Duration::from_millis(100);
+const REST: Duration = Duration::from_secs(1);
 
 /// A program to run.
 #[derive(Debug)]

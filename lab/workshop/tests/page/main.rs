@@ -71,6 +71,14 @@ fn edits(browser: &mut Chromium, path: &str) {
     ));
 }
 
+/// A browser in which an exercise of stage 03 was started, by its button in the lesson.
+fn start(server: &Server, exercise: &str) -> Chromium {
+    let mut browser = open(server);
+    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", &format!(" {exercise}"));
+    edits(&mut browser, "bio_trace.bpf.c");
+    browser
+}
+
 /// Replaces the text of the file in the editor with keys, and waits until it is saved.
 fn write(browser: &mut Chromium, text: &str) {
     browser.eval("document.querySelector('.cm-content').focus()");
@@ -86,9 +94,7 @@ const CONTROL: u32 = 2;
 #[test]
 fn a_learner_does_exercise_03_1() {
     let server = Server::start();
-    let mut browser = open(&server);
-    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", " 03.1");
-    edits(&mut browser, "bio_trace.bpf.c");
+    let mut browser = start(&server, "03.1");
 
     // The starting point fails for its stated reason.
     click(&mut browser, "check");
@@ -179,10 +185,7 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
 #[test]
 fn nothing_typed_is_lost() {
     let mut server = Server::start();
-    server.post("/api/works/03.2/start");
-    let mut browser = open(&server);
-    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", " 03.2");
-    edits(&mut browser, "bio_trace.bpf.c");
+    let mut browser = start(&server, "03.2");
     let file = server.mine().join("03.2/src/bpf/bio_trace.bpf.c");
 
     // The server is killed while somebody types.
@@ -219,10 +222,7 @@ fn nothing_typed_is_lost() {
 #[test]
 fn typing_goes_on_while_a_terminal_is_flooded() {
     let server = Server::start();
-    server.post("/api/works/03.2/start");
-    let mut browser = open(&server);
-    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", " 03.2");
-    edits(&mut browser, "bio_trace.bpf.c");
+    let mut browser = start(&server, "03.2");
     click(&mut browser, "new-shell");
     browser.until("document.activeElement.className === 'xterm-helper-textarea'");
     browser.call("Input.insertText", json!({ "text": "seq -f 'line %.0f of a flood, long enough to be a line of the trace pipe: 0xff1bfd5e41356200' 30000; echo the flood ends" }));
@@ -252,10 +252,7 @@ fn typing_goes_on_while_a_terminal_is_flooded() {
 #[test]
 fn it_can_be_used_with_keys_alone_and_in_the_dark() {
     let server = Server::start();
-    server.post("/api/works/03.2/start");
-    let mut browser = open(&server);
-    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", " 03.2");
-    edits(&mut browser, "bio_trace.bpf.c");
+    let mut browser = start(&server, "03.2");
     browser.chord("F1", 112, 0);
     browser.until("document.querySelector('[data-test=\"keys-dialog\"]').open");
     browser.press("Escape");
