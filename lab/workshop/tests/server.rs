@@ -117,7 +117,12 @@ fn no_path_leads_out_of_its_folder() {
     server.post("/api/works/03.2/start");
     fs::write(folder.path().join("secret.html"), "secret").unwrap();
     std::os::unix::fs::symlink(folder.path().join("secret.html"), server.mine().join("link.html")).unwrap();
+    // The first of these leads to the address with the secret.
+    fs::write(server.mine().join(".workshop.html"), "secret").unwrap();
+    fs::write(server.mine().join("03.2/page.html"), "not a result").unwrap();
     for path in [
+        "/results/.workshop.html",
+        "/results/03.2%2fpage.html",
         "/book/../secret.html",
         "/book/..%2fsecret.html",
         "/book/%2e%2e/secret.html",
@@ -259,7 +264,7 @@ fn socket(server: &Server, path: &str) -> WebSocket<TcpStream> {
     let mut request = format!("ws://127.0.0.1:{}{path}", server.port()).into_client_request().unwrap();
     request.headers_mut().insert("Origin", server.origin().parse().unwrap());
     request.headers_mut().insert("Cookie", server.cookie().parse().unwrap());
-    let stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let stream = common::connect(server.port());
     tungstenite::client(request, stream).unwrap().0
 }
 

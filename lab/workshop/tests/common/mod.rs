@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -122,9 +123,17 @@ impl Server {
     }
 }
 
+/// Connects to the server. The limit is only for an answer that never comes.
+pub fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(300))).unwrap();
+    stream
+}
+
 /// Sends a request, and returns what the server answers.
 pub fn send(port: u16, head: &str, body: &[u8]) -> Answer {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut stream = connect(port);
     // An upgrade has its own `Connection`, and a test of sizes its own length.
     let close = if head.contains("Upgrade") { "" } else { "\nConnection: close" };
     let length = match head.contains("Content-Length") {
