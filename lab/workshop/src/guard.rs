@@ -1,7 +1,7 @@
 //! Who may use the server: the browser that opened the printed address, and nobody else.
 //!
-//! The server listens on 127.0.0.1, but other programs can connect to that, too, and any web site can make a browser send
-//! requests there. Three checks keep them out. The first address has a random token, which the server exchanges for a
+//! The server listens on 127.0.0.1, or in a guest on the address to which the emulator forwards the host's 127.0.0.1. But
+//! other programs can connect to that, too, and any web site can make a browser send requests there. Three checks keep them out. The first address has a random token, which the server exchanges for a
 //! cookie. `Host` must be our own address, because a foreign name can be made to lead here (DNS rebinding). And
 //! whatever changes something, or opens a WebSocket, must come from our own page (`Origin`).
 

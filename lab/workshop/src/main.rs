@@ -13,12 +13,15 @@ mod course;
 mod diagnostics;
 mod guard;
 mod instance;
+mod keep;
 mod pages;
 mod server;
 mod terminals;
+mod tftp;
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,13 +31,16 @@ use clap::Parser;
 use common::report::print_text;
 use common::{Error, OrCause, Result};
 use lab::workbook::Workbook;
+use nix::fcntl::OFlag;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::course::Course;
 use crate::guard::Guard;
 use crate::instance::{Claim, Instance};
+use crate::keep::Keep;
 use crate::server::Workshop;
+use crate::tftp::Tftp;
 
 /// Serve the workshop on this machine, and print its address
 #[derive(Parser)]
@@ -52,12 +58,27 @@ struct Args {
     /// Don't open the address in a browser
     #[arg(long)]
     no_browser: bool,
+    /// The address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    listen: IpAddr,
+    /// A file or a serial port that gets the line `url URL` as soon as the workshop answers
+    #[arg(long, value_name = "FILE")]
+    announce: Option<PathBuf>,
+    /// The serial port through which the host keeps your work
+    #[arg(long, value_name = "PORT")]
+    keep: Option<PathBuf>,
+    /// The host's TFTP server, which has the work of the last session
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "10.0.2.2:69", requires = "keep")]
+    tftp: SocketAddr,
 }
 
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let workbook = Workbook::read()?;
+    // It also has the port and the secrets of the last session, so it comes before the claim.
+    let restore = |port: &PathBuf| Keep::restore(&workbook.mine, port, Tftp { server: args.tftp });
+    let keep = args.keep.as_ref().map(restore).map(Arc::new);
     let instance = match Instance::claim(&workbook.mine)? {
         Claim::Ours(instance) => instance,
         Claim::Theirs(guard) => {
@@ -66,18 +87,28 @@ async fn main() -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     };
-    let (listener, guard) = listen(args.port, instance.before.as_ref()).await?;
+    let (listener, guard) = listen(args.listen, args.port, instance.before.as_ref()).await?;
     instance.announce(&guard)?;
     let course = Course::new(workbook.clone());
-    let workshop = Arc::new(Workshop::new(course, args.driver, args.book, guard.clone()));
+    if let Some(keep) = &keep {
+        // A failure is in the state, and the next request tries again.
+        let _ = keep.store();
+        keep.watch();
+    }
+    let workshop = Workshop::new(course, args.driver, args.book, guard.clone(), keep.clone());
+    let workshop = Arc::new(workshop);
     let handle = |kind| signal(kind).or_cause("cannot handle signals");
     let mut interrupt = handle(SignalKind::interrupt())?;
     let mut terminate = handle(SignalKind::terminate())?;
     let mut hangup = handle(SignalKind::hangup())?;
     print_text(format_args!(
-        "The workshop: {}\nCtrl-C ends it. What you wrote stays in mine/.",
-        guard.url()
+        "The workshop: {}\nCtrl-C ends it. {}",
+        guard.url(),
+        if keep.is_some() { "The next start has what you wrote." } else { "What you wrote stays in mine/." }
     ))?;
+    if let Some(file) = &args.announce {
+        announce(file, &guard)?;
+    }
     show(&guard, &workbook.mine, args.no_browser);
     let app = server::router(workshop.clone());
     tokio::select! {
@@ -90,19 +121,31 @@ async fn main() -> Result<ExitCode> {
         () = workshop.terminals.end_all() => {}
         _ = interrupt.recv() => {}
     }
+    if let Some(keep) = keep {
+        // What the last programs wrote. A failure is on stderr.
+        let _ = keep.store();
+    }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Reports the address to whoever started us.
+fn announce(file: &Path, guard: &Guard) -> Result<()> {
+    let cannot = || format!("cannot write {}", file.display());
+    let flags = OFlag::O_NOCTTY.bits();
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(file);
+    file.and_then(|mut file| file.write_all(format!("url {}\n", guard.url()).as_bytes())).or_cause(cannot())
+}
+
 /// Listens on this port, or if it is 0, on the one of the workshop before, or if that is not free, on any.
-async fn listen(port: u16, before: Option<&Guard>) -> Result<(TcpListener, Guard)> {
+async fn listen(address: IpAddr, port: u16, before: Option<&Guard>) -> Result<(TcpListener, Guard)> {
     let folder = before.map(|before| &*before.folder);
     let before = before.filter(|before| port == 0 || port == before.port);
     if let Some(guard) = before
-        && let Ok(listener) = TcpListener::bind(("127.0.0.1", guard.port)).await
+        && let Ok(listener) = TcpListener::bind((address, guard.port)).await
     {
         return Ok((listener, guard.clone()));
     }
-    let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| {
+    let listener = TcpListener::bind((address, port)).await.map_err(|error| {
         Error::new(format!("the workshop can't use port {port}"))
             .evidence(error)
             .fix("name another one with --port, or leave it out: the workshop then takes one that is free")

@@ -21,10 +21,11 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::MissedTickBehavior;
 
 use crate::actions::{Action, Actions, What};
-use crate::answer::{Answer, Refusal};
+use crate::answer::{Answer, Refusal, WithStatus};
 use crate::archive::{self, LARGEST_ARCHIVE};
 use crate::course::{Change, Course};
 use crate::guard::{self, Guard};
+use crate::keep::Keep;
 use crate::pages;
 use crate::terminals::{Command, Terminals};
 
@@ -40,6 +41,7 @@ pub struct Workshop {
     driver: PathBuf,
     book: PathBuf,
     guard: Arc<Guard>,
+    keep: Option<Arc<Keep>>,
     /// What runs.
     pub terminals: Terminals,
     actions: Actions,
@@ -51,13 +53,20 @@ type Shared = State<Arc<Workshop>>;
 
 impl Workshop {
     /// For this course, with this driver and this book.
-    pub fn new(course: Course, driver: PathBuf, book: PathBuf, guard: Guard) -> Self {
+    pub fn new(
+        course: Course,
+        driver: PathBuf,
+        book: PathBuf,
+        guard: Guard,
+        keep: Option<Arc<Keep>>,
+    ) -> Self {
         let changed = watch::channel(0).0;
         Self {
             course,
             driver,
             book,
             guard: Arc::new(guard),
+            keep,
             terminals: Terminals::new(changed.clone()),
             actions: Actions::new(changed.clone()),
             changed,
@@ -74,7 +83,18 @@ impl Workshop {
             "actions": self.actions.list(&self.terminals),
             "folder": self.guard.folder,
             "results": self.course.results(),
+            "unkept": self.unkept(),
         }))
+    }
+
+    /// Why the host does not keep the work, if it should.
+    fn unkept(&self) -> Option<Error> {
+        self.keep.as_ref()?.problem()
+    }
+
+    /// Waits until the work is where it outlasts the server.
+    fn store(&self) -> Result<(), Refusal> {
+        self.keep.as_ref().map_or(Ok(()), |keep| keep.store()).status(StatusCode::INSUFFICIENT_STORAGE)
     }
 
     /// The driver's command with these arguments.
@@ -120,6 +140,20 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .layer(DefaultBodyLimit::max(LARGEST_ARCHIVE))
         .layer(middleware::from_fn_with_state(workshop.guard.clone(), guard::check))
         .with_state(workshop)
+}
+
+/// Changes the learner's work, and waits until it is stored.
+async fn changing<T: Send + 'static>(
+    workshop: &Arc<Workshop>,
+    act: impl FnOnce(&Workshop) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    let shared = workshop.clone();
+    blocking(move || {
+        let done = act(&shared)?;
+        shared.store()?;
+        Ok(done)
+    })
+    .await
 }
 
 /// Does work that waits for a disk, without holding up the terminals.
@@ -190,15 +224,14 @@ async fn start(
     Path(name): Path<String>,
     Query(Again { again }): Query<Again>,
 ) -> Answer {
-    let shared = workshop.clone();
-    let text = blocking(move || shared.course.start(&name, again)).await?;
+    let text = changing(&workshop, move |shared| shared.course.start(&name, again)).await?;
     workshop.change();
+
     Ok(Json(json!({ "text": text })))
 }
 
 async fn hint(State(workshop): Shared, Path(name): Path<String>) -> Answer {
-    let shared = workshop.clone();
-    let hint = blocking(move || shared.course.hint(&name)).await?;
+    let hint = changing(&workshop, move |shared| shared.course.hint(&name)).await?;
     workshop.change();
     Ok(Json(hint))
 }
@@ -216,9 +249,9 @@ async fn save(
     text: String,
 ) -> Result<Response, Refusal> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let (shared, work, file) = (workshop.clone(), name.clone(), path.clone());
+    let (work, file) = (name.clone(), path.clone());
     let version = header(IF_MATCH.as_str()).to_owned();
-    match blocking(move || shared.course.save(&work, &file, &version, &text)).await? {
+    match changing(&workshop, move |shared| shared.course.save(&work, &file, &version, &text)).await? {
         Ok(version) => {
             let event = json!({ "kind": "saved", "work": name, "path": path, "version": version, "by": header("x-client") });
             // Perhaps no page listens.
@@ -315,7 +348,7 @@ async fn report(workshop: Arc<Workshop>, mut socket: WebSocket) {
     let (mut changed, mut saved) = (workshop.changed.subscribe(), workshop.saved.subscribe());
     let mut beat = tokio::time::interval(BEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut last = Value::Null;
+    let (mut last, mut unkept) = (Value::Null, None);
     loop {
         let mut events = Vec::new();
         tokio::select! {
@@ -331,12 +364,13 @@ async fn report(workshop: Arc<Workshop>, mut socket: WebSocket) {
         let shared = workshop.clone();
         let event = match blocking(move || shared.state()).await {
             Ok(state) => json!({ "kind": "state", "state": state }),
-            Err(Refusal(_, error)) => {
-                let mut event = json!(error);
-                event["kind"] = json!("problem");
-                event
-            }
+            Err(Refusal(_, error)) => problem(&error),
         };
+        let now = workshop.unkept();
+        if now != unkept {
+            events.extend(now.as_ref().map(problem));
+            unkept = now;
+        }
         if without_clock(&event) != last {
             last = without_clock(&event);
             events.push(event);
@@ -347,6 +381,13 @@ async fn report(workshop: Arc<Workshop>, mut socket: WebSocket) {
             }
         }
     }
+}
+
+/// The event that shows a page an error.
+fn problem(error: &Error) -> Value {
+    let mut event = json!(error);
+    event["kind"] = json!("problem");
+    event
 }
 
 /// The event without the seconds that actions have run, which always change.
@@ -371,8 +412,9 @@ struct Replace {
 }
 
 async fn upload(State(workshop): Shared, Query(Replace { replace }): Query<Replace>, bytes: Bytes) -> Answer {
-    let shared = workshop.clone();
-    let restored = blocking(move || archive::restore(&shared.course, &bytes, replace)).await?;
+    let restored =
+        changing(&workshop, move |shared| archive::restore(&shared.course, &bytes, replace)).await?;
     workshop.change();
+
     Ok(Json(json!({ "restored": restored })))
 }

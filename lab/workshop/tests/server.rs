@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -439,6 +440,48 @@ fn only_one_workshop_runs_and_the_next_one_continues() {
     server.again();
     assert_eq!(server.url, first);
     assert_eq!(fs::metadata(mine.join("workshop.json")).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn it_announces_its_address() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let status = folder.path().join("status");
+    fs::write(&status, "ready 6.12\n").unwrap();
+    let mut server = Server::with({
+        let status = status.clone();
+        move || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_workshop"));
+            command.args(["--driver", "/bin/false", "--book", "/", "--announce"]).arg(&status);
+            command
+        }
+    });
+    // The end comes after the announcement.
+    server.end(Signal::SIGTERM);
+    let url = &server.url;
+    assert_eq!(fs::read_to_string(&status).unwrap(), format!("ready 6.12\nurl {url}\n"));
+}
+
+#[test]
+fn another_address_to_listen_on_is_no_other_host() {
+    let server = Server::with(|| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_workshop"));
+        command.args(["--driver", "/bin/false", "--book", "/", "--listen", "127.0.0.2"]);
+        command
+    });
+    let port = server.port();
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+    let status = |host: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.2", port)).unwrap();
+        let path = &server.url[server.url.find("/?token=").unwrap()..];
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().to_owned()
+    };
+    assert_eq!(
+        ["127.0.0.1", "localhost", "127.0.0.2", "10.0.2.15"].map(status),
+        ["200", "200", "421", "421"]
+    );
 }
 
 #[test]

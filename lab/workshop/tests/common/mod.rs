@@ -84,6 +84,17 @@ impl Server {
         self.child.wait().unwrap()
     }
 
+    /// Waits for its end.
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// Kills it, if it still runs.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Sends a request as it is written here, without the blank line at the end of its head.
     pub fn ask(&self, head: &str, body: &[u8]) -> Answer {
         send(self.port(), head, body)
@@ -113,6 +124,13 @@ impl Server {
 
     pub fn get(&self, path: &str) -> Answer {
         self.page("GET", path, "", b"")
+    }
+
+    /// A file of a working copy.
+    pub fn file(&self, exercise: &str, path: &str) -> String {
+        let files = self.get(&format!("/api/works/{exercise}/files")).json();
+        let file = files["files"].as_array().unwrap().iter().find(|file| file["path"] == path);
+        file.unwrap_or_else(|| panic!("{files}"))["text"].as_str().unwrap().to_owned()
     }
 
     /// A request that must succeed.

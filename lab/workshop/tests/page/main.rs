@@ -5,139 +5,26 @@ mod chromium;
 #[path = "../common/mod.rs"]
 mod common;
 mod firefox;
+#[path = "../common/learner.rs"]
+mod learner;
 
 use std::fs;
-use std::path::Path;
 
-use base64::Engine;
-use lab::learn::exercise;
-use lab::workbook::Workbook;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::chromium::Chromium;
 use crate::common::Server;
 use crate::firefox::Firefox;
-
-/// A browser in which the workshop is open.
-fn open(server: &Server) -> Chromium {
-    let mut browser = Chromium::start();
-    browser.size(1280, 800);
-    browser.visit(&server.url);
-    browser.until(&format!(
-        "{} && document.querySelector('#lesson-title').textContent !== 'Lesson'",
-        shows("progress", "exercises done")
-    ));
-    browser
-}
-
-/// An expression: whether the element with this `data-test` is visible and has this text.
-fn shows(hook: &str, text: &str) -> String {
-    format!(
-        "[...document.querySelectorAll('[data-test=\"{hook}\"]')].some((e) => e.checkVisibility() && e.textContent.includes({}))",
-        json!(text)
-    )
-}
-
-/// Clicks a button when a mouse could: it is enabled, and nothing covers it.
-fn click(browser: &mut Chromium, hook: &str) {
-    let button = format!("document.querySelector('[data-test=\"{hook}\"]:not(:disabled)')");
-    let middle = "((r) => document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2))";
-    browser.until(&format!(
-        "{button}?.checkVisibility() && {button}.contains({middle}({button}.getBoundingClientRect()))"
-    ));
-    browser.eval(&format!("{button}.click()"));
-}
-
-/// Waits until a button of the lesson is there, whose label ends with this, and clicks it.
-fn click_in_lesson(browser: &mut Chromium, page: &str, hook: &str, end: &str) {
-    let inner = "document.querySelector('#book').contentDocument";
-    browser.eval(&format!("document.querySelector('#book').contentWindow.location.href = '/book/{page}'"));
-    let button = format!(
-        "[...{inner}?.querySelectorAll('[data-test=\"{hook}\"]') ?? []]
-            .find((b) => !b.disabled && b.ariaLabel.endsWith({}))",
-        json!(end)
-    );
-    browser.poll(&format!("{inner}?.location.pathname === '/book/{page}' && {button}"));
-    browser.eval(&format!("{button}.click()"));
-}
-
-/// Waits until the file is in the editor, which then has the focus.
-fn edits(browser: &mut Chromium, path: &str) {
-    browser.until(&format!(
-        "document.querySelector('[data-test=\"tab\"][aria-selected=\"true\"]')?.dataset.key?.endsWith({})
-            && document.querySelector('.cm-focused')",
-        json!(path)
-    ));
-}
-
-/// A browser in which an exercise of stage 03 was started, by its button in the lesson.
-fn start(server: &Server, exercise: &str) -> Chromium {
-    let mut browser = open(server);
-    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", &format!(" {exercise}"));
-    edits(&mut browser, "bio_trace.bpf.c");
-    browser
-}
-
-/// Replaces the text of the file in the editor with keys, and waits until it is saved.
-fn write(browser: &mut Chromium, text: &str) {
-    browser.eval("document.querySelector('.cm-content').focus()");
-    browser.chord("a", 65, CONTROL);
-    browser.call("Input.insertText", json!({ "text": text }));
-    // The editor notices it a little later, and until then the old text is saved.
-    browser.until(&format!("workshop.text() === {}", json!(text)));
-    browser.until(&shows("saved", "Saved"));
-}
-
-const CONTROL: u32 = 2;
+use crate::learner::{
+    ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, open, shows, start, write, wrong,
+};
 
 #[test]
 fn a_learner_does_exercise_03_1() {
     let server = Server::start();
     let mut browser = start(&server, "03.1");
-
-    // The starting point fails for its stated reason.
-    click(&mut browser, "check");
-    browser.until(&shows("status", "03.1 is not right yet"));
-    assert!(browser.eval("workshop.terminalText()").as_str().unwrap().contains("03.1 is not right yet"));
-
-    picture(&mut browser, "workshop.webp");
-
-    // Not before the check has passed.
-    click(&mut browser, "solution");
-    browser.until(&shows("panel", "check has not passed yet"));
-    click(&mut browser, "hint");
-    browser.until(&shows("panel", "Hint 1 of"));
-
-    // An error of the compiler is shown at its line.
-    let text = browser.eval("workshop.text()").as_str().unwrap().to_owned();
-    write(&mut browser, &text.replacen("u64 key", "u65 key", 1));
-    browser.chord("Enter", 13, CONTROL | SHIFT);
-    browser.until(&format!(
-        "{} && document.querySelector('.cm-lintRange-error')",
-        shows("status", "failed at bio_trace.bpf.c:")
-    ));
-
-    // As a learner, with what we would write.
-    let workbook = Workbook::read().unwrap();
-    let exercise = exercise::find(&workbook, "03.1").unwrap();
-    let solved = exercise.solved(&exercise.binary()).unwrap();
-    for (path, solution) in solved.iter().filter(|(path, _)| path.starts_with("src")) {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        browser.eval(&format!("document.querySelector('[data-test=\"tab\"][data-key$=\"{name}\"]').click()"));
-        edits(&mut browser, name);
-        write(&mut browser, solution);
-        assert_eq!(fs::read_to_string(server.mine().join("03.1").join(path)).unwrap(), *solution);
-    }
-    click(&mut browser, "check");
-    browser.until(&shows("status", "passed"));
-    browser.until(&shows("progress", "1 of"));
-    click(&mut browser, "solution");
-    browser.until("document.querySelector('.cm-deletedChunk, .cm-changedLine, .cm-insertedLine')");
-    assert_eq!(wrong(&mut browser), [""; 0]);
+    does_exercise_03_1(&server, &mut browser);
 }
-
-const SHIFT: u32 = 8;
 
 #[test]
 fn stages_run_in_a_terminal_and_leave_files_to_open() {
@@ -274,8 +161,6 @@ fn it_can_be_used_with_keys_alone_and_in_the_dark() {
     assert_eq!(wrong(&mut browser), [""; 0]);
 }
 
-const ALT: u32 = 1;
-
 #[test]
 fn firefox_shows_the_lesson_edits_and_has_terminals() {
     const ENTER: &str = "\u{e007}";
@@ -304,22 +189,4 @@ fn firefox_shows_the_lesson_edits_and_has_terminals() {
     browser.press("echo $((40+2)) from the shell");
     browser.press(ENTER);
     browser.until("workshop.terminalText().includes('42 from the shell')");
-}
-
-/// Saves a picture of the page into the folder `$PICTURES`, for the book or to look at.
-fn picture(browser: &mut Chromium, name: &str) {
-    if let Some(folder) = std::env::var_os("PICTURES") {
-        let data = browser.call("Page.captureScreenshot", json!({ "format": "webp", "quality": 70 }))["data"]
-            .clone();
-        let picture = base64::prelude::BASE64_STANDARD.decode(data.as_str().unwrap()).unwrap();
-        // The test runs in its package's folder.
-        fs::write(Path::new("../..").join(folder).join(name), picture).unwrap();
-    }
-}
-
-/// What the page did wrong. The API refuses some of what these tests ask for, and Chromium reports that, too.
-fn wrong(browser: &mut Chromium) -> Vec<String> {
-    let all = browser.wrong();
-    let refused = |what: &String| what.contains("/solution?") && what.contains("403");
-    all.into_iter().filter(|what| !refused(what)).collect()
 }

@@ -1,0 +1,150 @@
+//! What a learner does in a browser, for the tests that need one.
+
+#![allow(dead_code, reason = "each test uses a part of this")]
+
+use std::fs;
+use std::path::Path;
+
+use base64::Engine;
+use lab::learn::exercise;
+use lab::workbook::Workbook;
+use serde_json::json;
+
+use crate::chromium::Chromium;
+use crate::common::Server;
+
+pub const ALT: u32 = 1;
+pub const CONTROL: u32 = 2;
+pub const SHIFT: u32 = 8;
+
+/// A browser in which the workshop is open.
+pub fn open(server: &Server) -> Chromium {
+    let mut browser = Chromium::start();
+    browser.size(1280, 800);
+    browser.visit(&server.url);
+    browser.until(&format!(
+        "{} && document.querySelector('#lesson-title').textContent !== 'Lesson'",
+        shows("progress", "exercises done")
+    ));
+    browser
+}
+
+/// An expression: whether the element with this `data-test` is visible and has this text.
+pub fn shows(hook: &str, text: &str) -> String {
+    format!(
+        "[...document.querySelectorAll('[data-test=\"{hook}\"]')].some((e) => e.checkVisibility() && e.textContent.includes({}))",
+        json!(text)
+    )
+}
+
+/// Clicks a button when a mouse could: it is enabled, and nothing covers it.
+pub fn click(browser: &mut Chromium, hook: &str) {
+    let button = format!("document.querySelector('[data-test=\"{hook}\"]:not(:disabled)')");
+    let middle = "((r) => document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2))";
+    browser.until(&format!(
+        "{button}?.checkVisibility() && {button}.contains({middle}({button}.getBoundingClientRect()))"
+    ));
+    browser.eval(&format!("{button}.click()"));
+}
+
+/// Waits until a button of the lesson is there, whose label ends with this, and clicks it.
+pub fn click_in_lesson(browser: &mut Chromium, page: &str, hook: &str, end: &str) {
+    let inner = "document.querySelector('#book').contentDocument";
+    browser.eval(&format!("document.querySelector('#book').contentWindow.location.href = '/book/{page}'"));
+    let button = format!(
+        "[...{inner}?.querySelectorAll('[data-test=\"{hook}\"]') ?? []]
+            .find((b) => !b.disabled && b.ariaLabel.endsWith({}))",
+        json!(end)
+    );
+    browser.poll(&format!("{inner}?.location.pathname === '/book/{page}' && {button}"));
+    browser.eval(&format!("{button}.click()"));
+}
+
+/// Waits until the file is in the editor, which then has the focus.
+pub fn edits(browser: &mut Chromium, path: &str) {
+    browser.until(&format!(
+        "document.querySelector('[data-test=\"tab\"][aria-selected=\"true\"]')?.dataset.key?.endsWith({})
+            && document.querySelector('.cm-focused')",
+        json!(path)
+    ));
+}
+
+/// A browser in which an exercise of stage 03 was started, by its button in the lesson.
+pub fn start(server: &Server, exercise: &str) -> Chromium {
+    let mut browser = open(server);
+    click_in_lesson(&mut browser, "stages/03.html", "lesson-start", &format!(" {exercise}"));
+    edits(&mut browser, "bio_trace.bpf.c");
+    browser
+}
+
+/// Replaces the text of the file in the editor with keys, and waits until it is saved.
+pub fn write(browser: &mut Chromium, text: &str) {
+    browser.eval("document.querySelector('.cm-content').focus()");
+    browser.chord("a", 65, CONTROL);
+    browser.call("Input.insertText", json!({ "text": text }));
+    // The editor notices it a little later, and until then the old text is saved.
+    browser.until(&format!("workshop.text() === {}", json!(text)));
+    browser.until(&shows("saved", "Saved"));
+}
+
+/// Does exercise 03.1, from the page in which it was started to the solution: the check fails, so do the compiler and the
+/// solution's button, and then all is right.
+pub fn does_exercise_03_1(server: &Server, browser: &mut Chromium) {
+    // The starting point fails for its stated reason.
+    click(browser, "check");
+    browser.until(&shows("status", "03.1 is not right yet"));
+    assert!(browser.eval("workshop.terminalText()").as_str().unwrap().contains("03.1 is not right yet"));
+
+    picture(browser, "workshop.webp");
+
+    // Not before the check has passed.
+    click(browser, "solution");
+    browser.until(&shows("panel", "check has not passed yet"));
+    click(browser, "hint");
+    browser.until(&shows("panel", "Hint 1 of"));
+
+    // An error of the compiler is shown at its line.
+    let text = browser.eval("workshop.text()").as_str().unwrap().to_owned();
+    write(browser, &text.replacen("u64 key", "u65 key", 1));
+    browser.chord("Enter", 13, CONTROL | SHIFT);
+    browser.until(&format!(
+        "{} && document.querySelector('.cm-lintRange-error')",
+        shows("status", "failed at bio_trace.bpf.c:")
+    ));
+
+    // As a learner, with what we would write.
+    let workbook = Workbook::read().unwrap();
+    let exercise = exercise::find(&workbook, "03.1").unwrap();
+    let solved = exercise.solved(&exercise.binary()).unwrap();
+    for (path, solution) in solved.iter().filter(|(path, _)| path.starts_with("src")) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        browser.eval(&format!("document.querySelector('[data-test=\"tab\"][data-key$=\"{name}\"]').click()"));
+        edits(browser, name);
+        write(browser, solution);
+        assert_eq!(server.file("03.1", path.to_str().unwrap()), *solution);
+    }
+    click(browser, "check");
+    browser.until(&shows("status", "passed"));
+    browser.until(&shows("progress", "1 of"));
+    click(browser, "solution");
+    browser.until("document.querySelector('.cm-deletedChunk, .cm-changedLine, .cm-insertedLine')");
+    assert_eq!(wrong(browser), [""; 0]);
+}
+
+/// Saves a picture of the page into the folder `$PICTURES`, for the book or to look at.
+pub fn picture(browser: &mut Chromium, name: &str) {
+    if let Some(folder) = std::env::var_os("PICTURES") {
+        let data = browser.call("Page.captureScreenshot", json!({ "format": "webp", "quality": 70 }))["data"]
+            .clone();
+        let picture = base64::prelude::BASE64_STANDARD.decode(data.as_str().unwrap()).unwrap();
+        // The test runs in its package's folder.
+        fs::write(Path::new("../..").join(folder).join(name), picture).unwrap();
+    }
+}
+
+/// What the page did wrong. The API refuses some of what these tests ask for, and Chromium reports that, too.
+pub fn wrong(browser: &mut Chromium) -> Vec<String> {
+    let all = browser.wrong();
+    let refused = |what: &String| what.contains("/solution?") && what.contains("403");
+    all.into_iter().filter(|what| !refused(what)).collect()
+}

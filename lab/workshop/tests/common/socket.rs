@@ -1,0 +1,34 @@
+//! Terminals, as the page reads them.
+
+use std::net::TcpStream;
+
+use tungstenite::client::IntoClientRequest;
+use tungstenite::{Message, WebSocket};
+
+use crate::common::{Server, connect};
+
+/// A page's socket.
+pub fn socket(server: &Server, path: &str) -> WebSocket<TcpStream> {
+    let mut request = format!("ws://127.0.0.1:{}{path}", server.port()).into_client_request().unwrap();
+    request.headers_mut().insert("Origin", server.origin().parse().unwrap());
+    request.headers_mut().insert("Cookie", server.cookie().parse().unwrap());
+    let stream = connect(server.port());
+    tungstenite::client(request, stream).unwrap().0
+}
+
+/// Reads from a terminal until this comes.
+pub fn until(socket: &mut WebSocket<TcpStream>, wanted: &str) -> String {
+    until_it(socket, |seen| seen.contains(wanted))
+}
+
+/// Reads from a terminal until what it printed is enough.
+pub fn until_it(socket: &mut WebSocket<TcpStream>, is_enough: impl Fn(&str) -> bool) -> String {
+    let mut seen = String::new();
+    while !is_enough(&seen) {
+        if let Message::Binary(bytes) = socket.read().unwrap_or_else(|error| panic!("{error} after {seen:?}"))
+        {
+            seen += &String::from_utf8_lossy(&bytes);
+        }
+    }
+    seen
+}
