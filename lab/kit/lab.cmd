@@ -1,10 +1,14 @@
 @echo off
 rem Starts the guest of this kit in QEMU on Windows, under emulation. Untested. The full launcher is lab, for Linux.
-rem   lab.cmd            open a shell in the guest
+rem   lab.cmd            start the workshop, if the kit has one, and otherwise open a shell in the guest
+rem   lab.cmd shell      open a shell
+rem   lab.cmd workshop   start the workshop; Ctrl-C ends it. To use a port other than 8017: set PORT=8018
 rem   lab.cmd run 03     run a stage there; also: lab.cmd run 03 --io sync, lab.cmd demo
 rem   set KERNEL=7.2     choose another kernel first; also: set ARCH=arm64. Arguments must not contain blanks or quotes.
 setlocal
 set KIT=%~dp0
+set KEPT=%LOCALAPPDATA%\bpf-storage-workbook\workshop
+if "%1"=="wait-for-url" goto wait
 if "%ARCH%"=="" if "%PROCESSOR_ARCHITECTURE%"=="ARM64" if exist "%KIT%arm64" set ARCH=arm64
 if "%ARCH%"=="" set ARCH=x86_64
 if not exist "%KIT%%ARCH%\default" (
@@ -31,16 +35,46 @@ if not exist "%KIT%%ARCH%\vmlinuz-%KERNEL%" (
 )
 set ARGV=%*
 if "%ARGV%"=="" set ARGV=shell
+if "%1"=="" if exist "%KIT%%ARCH%\workshop" set ARGV=workshop
 set ARGV=%ARGV: =,%
-rem qemu:begin 61dcf56c
+set SHARED=
+set ROOT=initramfs
+if not "%ARGV%"=="workshop" goto boot
+if not exist "%KIT%%ARCH%\workshop" (
+  echo Error: this kit has no workshop
+  echo   fix: lab.cmd shell
+  exit /b 1
+)
+set ROOT=workshop
+if "%PORT%"=="" set PORT=8017
+set ARGV=workshop,--port,%PORT%
+if not exist "%KEPT%" mkdir "%KEPT%"
+rem What the last session wrote is whole if it has this entry.
+findstr /m /c:".complete" "%KEPT%\work.new" >nul 2>nul && move /y "%KEPT%\work.new" "%KEPT%\work" >nul
+del "%KEPT%\status" 2>nul
+set SHARED=%KEPT:,=,,%
+echo Booting the workshop. Your work is kept in %KEPT%
+start "" /b cmd /c call "%KIT%lab.cmd" wait-for-url
+:boot
+rem qemu:begin 07f492e8
 rem Written by `cargo lab sync`: change lab/src/machine/qemu.rs.
+rem With the variable SHARED, a folder whose commas are doubled, the guest has a network.
+set MIB=1024
+set SECOND=null,id=second
+set STATUS=null,id=status
+set MORE=
+if defined SHARED set MIB=2048
+if defined SHARED set SECOND=file,id=second,path=%SHARED%\work.new
+if defined SHARED set STATUS=file,id=status,path=%SHARED%\status
+if defined SHARED set MORE=-netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:%PORT%-:%PORT%,tftp=%SHARED%"
+if defined SHARED set MORE=%MORE% -device virtio-net-pci,netdev=net,romfile=
 goto %ARCH%
 :x86_64
-"%QEMU%" -M q35 -m 1024 -smp 2 -accel tcg,thread=single -cpu max,-erms,-fsrm -nodefaults -no-user-config -display none ^
-  -no-reboot -kernel "%KIT%%ARCH%\vmlinuz-%KERNEL%" -initrd "%KIT%%ARCH%\initramfs" ^
+"%QEMU%" -M q35 -m "%MIB%" -smp 2 -accel tcg,thread=single -cpu max,-erms,-fsrm %MORE% -nodefaults -no-user-config ^
+  -display none -no-reboot -kernel "%KIT%%ARCH%\vmlinuz-%KERNEL%" -initrd "%KIT%%ARCH%\%ROOT%" ^
   -append "console=ttyS0 panic=-1 norandmaps no_timer_check 8250.nr_uarts=5 lab.argv=%ARGV% lab.term=xterm,24,80" ^
   -chardev null,id=console -serial chardev:console -chardev stdio,id=first,signal=off -serial chardev:first ^
-  -chardev null,id=second -serial chardev:second -chardev null,id=status -serial chardev:status ^
+  -chardev "%SECOND%" -serial chardev:second -chardev "%STATUS%" -serial chardev:status ^
   -drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on ^
   -device nvme,serial=lab-fs,drive=fs ^
   -drive if=none,id=raw,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on ^
@@ -49,11 +83,11 @@ goto %ARCH%
   -device nvme,serial=lab-part,drive=part
 exit /b
 :arm64
-"%QEMU%" -M virt -m 1024 -smp 2 -accel tcg,thread=single -cpu cortex-a76 -nodefaults -no-user-config -display none ^
-  -no-reboot -kernel "%KIT%%ARCH%\vmlinuz-%KERNEL%" -initrd "%KIT%%ARCH%\initramfs" ^
+"%QEMU%" -M virt -m "%MIB%" -smp 2 -accel tcg,thread=single -cpu cortex-a76 %MORE% -nodefaults -no-user-config ^
+  -display none -no-reboot -kernel "%KIT%%ARCH%\vmlinuz-%KERNEL%" -initrd "%KIT%%ARCH%\%ROOT%" ^
   -append "console=ttyAMA0 panic=-1 norandmaps 8250.nr_uarts=5 lab.argv=%ARGV% lab.term=xterm,24,80" ^
   -chardev null,id=console -serial chardev:console -chardev stdio,id=first,signal=off -device pci-serial,chardev=first ^
-  -chardev null,id=second -device pci-serial,chardev=second -chardev null,id=status -device pci-serial,chardev=status ^
+  -chardev "%SECOND%" -device pci-serial,chardev=second -chardev "%STATUS%" -device pci-serial,chardev=status ^
   -drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on ^
   -device nvme,serial=lab-fs,drive=fs ^
   -drive if=none,id=raw,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on ^
@@ -62,3 +96,13 @@ exit /b
   -device nvme,serial=lab-part,drive=part
 exit /b
 rem qemu:end
+rem In the background: waits for the line with the address, and opens the browser.
+:wait
+for /l %%i in (1,1,600) do (
+  for /f "tokens=2" %%u in ('findstr /b /c:"url http://127.0.0.1:" "%KEPT%\status" 2^>nul') do (
+    echo The workshop: %%u
+    start "" "%%u"
+    exit
+  )
+  ping -n 2 127.0.0.1 >nul
+)

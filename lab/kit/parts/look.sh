@@ -3,6 +3,8 @@
 
 # How much disk and memory the machine may use, in MiB.
 need_room=400 need_memory=700
+# What to do if that is too much.
+or_less=''
 # The oldest QEMU whose best processor for x86_64 (-cpu max) boots all kernels.
 good_qemu=7.2
 
@@ -57,12 +59,17 @@ find_qemu() {
 	! is_older "$version" $good_qemu || cpu=qemu64
 }
 
+# Finds out how many MiB are free in a folder, if the system reports it.
+room_in() {
+	# The number before the percentage. The names before and after it may contain spaces.
+	room=$(df -Pk "$1" | sed -n '$s/.* \([0-9][0-9]*\)  *[0-9]*% .*/\1/p')
+	room=${room:+$((room / 1024))}
+}
+
 look_for_room() {
 	said=$(mkfifo "$scratch/lab-kit-$$" 2>&1 && rm "$scratch/lab-kit-$$") || fail "scratch files and pipes can't be made" "$said" \
 		'name another folder, on a disk of your system and not on a stick: TMPDIR=FOLDER ./lab ...'
-	# The number before the percentage. The names before and after it may contain spaces.
-	room=$(df -Pk "$scratch" | sed -n '$s/.* \([0-9][0-9]*\)  *[0-9]*% .*/\1/p')
-	room=${room:+$((room / 1024))}
+	room_in "$scratch"
 	[ "${room:-$need_room}" -ge "$need_room" ] || fail "there is no room for the guest's disks" \
 		"$scratch has $room MiB, and they may take $need_room MiB" 'free some space there, or name another folder: TMPDIR=FOLDER ./lab ...'
 }
@@ -78,7 +85,7 @@ look_for_memory() {
 		return
 	fi
 	[ "${memory:-$need_memory}" -ge "$need_memory" ] || fail "there is too little memory for the guest" \
-		"$memory MiB are free, and it needs $need_memory MiB" 'close programs that use much memory, such as a browser'
+		"$memory MiB are free, and it needs $need_memory MiB" "close programs that use much memory, such as a browser$or_less"
 }
 
 sums() {
@@ -92,16 +99,19 @@ whole() {
 	[ -r "$kit/SHA256SUMS" ] ||
 		fail "the kit is not whole" "$kit/SHA256SUMS is missing" 'copy the whole folder again'
 	all=
-	bad=$(cd "$kit" && if [ $# -eq 0 ]; then all=yes; set -- */vmlinuz-* */initramfs */default parts/* lab lab.cmd LICENSES.txt README.md; fi &&
+	bad=$(cd "$kit" && if [ $# -eq 0 ]; then all=yes; set -- */vmlinuz-* */initramfs */default parts/* lab lab.cmd LICENSES.txt README.md
+		for file in */workshop; do [ ! -e "$file" ] || set -- "$@" "$file"; done; fi &&
 		for file; do grep -q "  $file\$" SHA256SUMS || echo "$file: it is not in SHA256SUMS"; done 2>&1 &&
 		if [ -n "$all" ]; then cat SHA256SUMS; else for file; do grep "  $file\$" SHA256SUMS; done; fi |
 			sums -c - 2>&1 | grep -v -e ': OK$' -e 'computed checksum')
 	[ -z "$bad" ] || fail "the kit is damaged" "$bad" 'copy the whole folder again'
 }
 
+# The guest's root: the small one, or the one with the workshop.
+root=initramfs
 # Checks the kernel that we want to boot, and the files that it needs.
 look_for_kernel() {
-	whole "$arch/default" "$arch/initramfs" parts/look.sh parts/machine.sh parts/programs
+	whole "$arch/default" "$arch/$root" parts/look.sh parts/machine.sh parts/workshop.sh parts/programs
 	grep -q "  $arch/vmlinuz-$kernel\$" "$kit/SHA256SUMS" ||
 		fail "this kit has no kernel $kernel for $arch" "it has $(kernels)" 'name one of these'
 	whole "$arch/vmlinuz-$kernel"
@@ -169,8 +179,13 @@ check() {
 	item room check_room
 	item memory check_memory
 	item 'the kit' check_kit
+	if [ -e "$kit/$arch/workshop" ]; then
+		item 'the workshop' check_workshop
+		item 'its browser' check_browser
+	fi
 	if [ -z "$lacks" ]; then
 		find_qemu
+		[ ! -e "$kit/$arch/workshop" ] || item 'its port' check_port
 		item 'a boot' check_boot
 	fi
 	[ -z "$lacks" ] || exit 1

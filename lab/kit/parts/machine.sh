@@ -23,24 +23,30 @@ tell_size() {
 	esac
 }
 
-# qemu:begin bd33f589
+# qemu:begin 5eb17a81
 # Written by `cargo lab sync`: change lab/src/machine/qemu.rs.
-# emulate ACCEL: becomes QEMU, in the folder of the machine's pipes and files.
+# emulate ACCEL: becomes QEMU, in the folder of the machine's pipes and files. With the variable shared, a folder
+# whose commas are doubled, the guest has a network.
 emulate() {
 	case $arch:$1 in
 	x86_64:tcg) set -- -smp 2 -accel tcg,thread=single -cpu "$cpu,-erms,-fsrm" ;;
 	arm64:tcg) set -- -smp 2 -accel tcg,thread=single -cpu cortex-a76 ;;
 	*) set -- -smp 2 -accel "$1" -cpu host ;;
 	esac
+	mib=1024 second=pipe,id=second,path=second
+	if [ -n "$shared" ]; then
+		mib=2048 second="file,id=second,path=$shared/work.new"
+		set -- "$@" -netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$port-:$port,tftp=$shared" \
+			-device virtio-net-pci,netdev=net,romfile=
+	fi
 	case $arch in
 	x86_64)
-		exec ${session:+setsid} "$qemu" -M q35 -m 1024 "$@" -nodefaults -no-user-config -display none -no-reboot \
-			-kernel "$kit/$arch/vmlinuz-$kernel" -initrd "$kit/$arch/initramfs" \
+		exec ${session:+setsid} "$qemu" -M q35 -m "$mib" "$@" -nodefaults -no-user-config -display none -no-reboot \
+			-kernel "$kit/$arch/vmlinuz-$kernel" -initrd "$kit/$arch/$root" \
 			-append "console=ttyS0 panic=-1 norandmaps no_timer_check 8250.nr_uarts=5 $request" \
 			-chardev file,id=console,path=console -serial chardev:console -chardev stdio,id=first,signal=off \
-			-serial chardev:first -chardev pipe,id=second,path=second -serial chardev:second \
-			-chardev file,id=status,path=status -serial chardev:status -chardev pipe,id=stderr,path=stderr \
-			-device pci-serial,chardev=stderr \
+			-serial chardev:first -chardev "$second" -serial chardev:second -chardev file,id=status,path=status \
+			-serial chardev:status -chardev pipe,id=stderr,path=stderr -device pci-serial,chardev=stderr \
 			-drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on \
 			-device nvme,serial=lab-fs,drive=fs \
 			-drive if=none,id=raw,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on \
@@ -49,11 +55,11 @@ emulate() {
 			-device nvme,serial=lab-part,drive=part
 		;;
 	arm64)
-		exec ${session:+setsid} "$qemu" -M virt -m 1024 "$@" -nodefaults -no-user-config -display none -no-reboot \
-			-kernel "$kit/$arch/vmlinuz-$kernel" -initrd "$kit/$arch/initramfs" \
+		exec ${session:+setsid} "$qemu" -M virt -m "$mib" "$@" -nodefaults -no-user-config -display none -no-reboot \
+			-kernel "$kit/$arch/vmlinuz-$kernel" -initrd "$kit/$arch/$root" \
 			-append "console=ttyAMA0 panic=-1 norandmaps 8250.nr_uarts=5 $request" \
 			-chardev file,id=console,path=console -serial chardev:console -chardev stdio,id=first,signal=off \
-			-device pci-serial,chardev=first -chardev pipe,id=second,path=second -device pci-serial,chardev=second \
+			-device pci-serial,chardev=first -chardev "$second" -device pci-serial,chardev=second \
 			-chardev file,id=status,path=status -device pci-serial,chardev=status -chardev pipe,id=stderr,path=stderr \
 			-device pci-serial,chardev=stderr \
 			-drive if=none,id=fs,format=raw,file.driver=null-co,file.size=256M,file.read-zeroes=on,snapshot=on \
@@ -65,6 +71,11 @@ emulate() {
 		;;
 	esac
 }
+# Whether QEMU can forward $port to a guest. It prints why not.
+try_port() {
+	echo quit 2>/dev/null | "$qemu" -M none -nodefaults -no-user-config -display none -monitor stdio \
+		-netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$port-:$port"
+}
 # qemu:end
 
 # machine ACCEL: becomes QEMU.
@@ -75,7 +86,7 @@ machine() {
 	cd "$tmp" && TMPDIR=$PWD && export TMPDIR && emulate "$1" 3<&- 5<&-
 }
 
-tmp='' machine='' watcher='' normal='' asked='' stopped=''
+tmp='' claim='' machine='' watcher='' normal='' asked='' stopped=''
 clean() {
 	# When a window closes, we may get the signal more than once.
 	trap '' INT TERM HUP QUIT
@@ -86,6 +97,7 @@ clean() {
 		wait "$machine" 2>/dev/null
 	fi
 	end_helpers
+	[ -z "$claim" ] || rm -f "$claim"
 	[ -z "$tmp" ] || rm -rf "$tmp"
 }
 end_helpers() {
@@ -124,6 +136,12 @@ watch_over() {
 
 # Reads what the user types. We don't use cat, because busybox's cat holds its output back while it waits for a key.
 typed() { exec dd bs=4096 <&3 2>/dev/null; }
+# Passes on nothing but Ctrl-C. It reads a pipe: a leftover dd at the terminal would take the next key from the user.
+only_interrupts() {
+	while key=$(dd bs=1 count=1 2>/dev/null && echo .) && [ "$key" != . ]; do
+		[ "$key" != "$(printf '\003.')" ] || printf '\003'
+	done
+}
 
 # From here on, every key except Ctrl-] goes to the guest.
 take_keys() {
@@ -228,6 +246,7 @@ tell() {
 		fail "there is too little memory for the guest" "$words" 'close programs that use much memory, such as a browser' ;;
 	*'No space left'*)
 		fail "there is no room for the guest's disks" "$words" 'free some space there, or name another folder: TMPDIR=FOLDER ./lab ...' ;;
+	*'host forwarding rule'*) taken "$words" ;;
 	esac
 	[ -z "$failed" ] || fail "$failed" '' ''
 	[ -z "$panic" ] || fail "the guest's kernel panicked" "$panic" 'try again; if it panics again, try another kernel: --kernel VERSION'

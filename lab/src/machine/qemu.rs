@@ -17,6 +17,8 @@ pub(crate) const DISKS: [(&str, &str, u64); 3] =
 
 /// MiB of memory that a guest has.
 pub(crate) const MEMORY: u32 = 1024;
+/// The same for a guest with the workshop, which has its compilers and its files in memory.
+pub(crate) const WORKSHOP_MEMORY: u32 = 2048;
 
 /// What QEMU is not allowed to do, in case a guest ever breaks out of its machine: start programs, gain privileges,
 /// or change its share of the machine. It needs none of these.
@@ -54,7 +56,7 @@ pub(crate) struct CommandLine<'a> {
     pub ports: &'a [(&'a str, Port<'a>)],
     pub disks: Disks<'a>,
     /// Its memory in MiB.
-    pub memory: u32,
+    pub memory: &'a str,
     /// The image of another disk, which the guest can't write, with the serial [`TOOLS_DISK`].
     pub tools: Option<&'a Path>,
     /// Whether QEMU restricts itself, see [`SANDBOX`]. A QEMU that was built without seccomp can't.
@@ -69,6 +71,21 @@ pub(crate) enum Port<'a> {
     Stdio,
     /// The named pipes `PATH.in` and `PATH.out`, or a single one called `PATH`.
     Pipe(&'a Path),
+    /// A variable of a launcher's language that holds a [`Port::backend`].
+    Variable(&'a str),
+}
+
+impl Port<'_> {
+    /// The value of `-chardev`, for the port of this name.
+    pub(crate) fn backend(&self, name: &str) -> String {
+        match self {
+            Port::Nothing => format!("null,id={name}"),
+            Port::File(path) => format!("file,id={name},path={}", value(path)),
+            Port::Stdio => format!("stdio,id={name},signal=off"),
+            Port::Pipe(path) => format!("pipe,id={name},path={}", value(path)),
+            Port::Variable(variable) => (*variable).to_owned(),
+        }
+    }
 }
 
 /// The content of the disks.
@@ -123,10 +140,30 @@ pub(crate) fn counted(arch: Arch) -> Vec<String> {
     words(["-smp", "1", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", cpu])
 }
 
+/// A card in a network with nobody else in it. The guest can't reach the host's network, but the host forwards this
+/// port to the guest, and serves the files of this folder by TFTP. In a folder, a comma must be doubled.
+///
+/// Without the file of its ROM, which is only for a boot from the network, QEMU needs one package less.
+pub(crate) fn network(port: &str, folder: &str) -> Vec<String> {
+    let network = format!("{},tftp={folder}", forward(port));
+    words(["-netdev", &network, "-device", "virtio-net-pci,netdev=net,romfile="])
+}
+
+/// Makes QEMU only find out whether it can forward this port. It reads `quit` from stdin, and ends.
+pub(crate) fn try_to_forward(port: &str) -> Vec<String> {
+    let mut line = words(["-M", "none", "-nodefaults", "-no-user-config", "-display", "none"]);
+    line.extend(words(["-monitor", "stdio", "-netdev", &forward(port)]));
+    line
+}
+
+fn forward(port: &str) -> String {
+    format!("user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:{port}")
+}
+
 impl CommandLine<'_> {
     /// The arguments of the command.
     pub(crate) fn words(&self) -> Vec<String> {
-        let mut line = words(["-M", model(self.arch), "-m", &self.memory.to_string()]);
+        let mut line = words(["-M", model(self.arch), "-m", self.memory]);
         line.extend_from_slice(self.processors);
         line.extend(words(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]));
         if self.sandbox {
@@ -138,18 +175,12 @@ impl CommandLine<'_> {
         // need not translate the program again: to start and end stage 03 takes a third less time.
         line.extend(words(["-append", format!("{} {}", append(self.arch), self.append).trim_end()]));
         for (nth, (name, port)) in self.ports.iter().enumerate() {
-            let backend = match port {
-                Port::Nothing => format!("null,id={name}"),
-                Port::File(path) => format!("file,id={name},path={}", value(path)),
-                Port::Stdio => format!("stdio,id={name},signal=off"),
-                Port::Pipe(path) => format!("pipe,id={name},path={}", value(path)),
-            };
             let (option, device) = if nth < ports_on_board(self.arch) {
                 ("-serial", "chardev:")
             } else {
                 ("-device", "pci-serial,chardev=")
             };
-            line.extend(words(["-chardev", &backend, option, &format!("{device}{name}")]));
+            line.extend(words(["-chardev", &port.backend(name), option, &format!("{device}{name}")]));
         }
         for (name, serial, bytes) in DISKS {
             let content = match self.disks {
@@ -197,7 +228,7 @@ mod tests {
             append: "",
             ports: &[("console", Port::File(&folder.join("console"))), ("second", Port::Pipe(folder))],
             disks: Disks::Files(folder),
-            memory: MEMORY,
+            memory: "1024",
             tools: Some(&folder.join("tools")),
             sandbox: false,
         };

@@ -2,6 +2,7 @@
 //! `LAB_SOAK=1`, they also test whole kits, see [`whole`].
 
 mod whole;
+mod workshop;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
             Ok::<_, Failed>(())
         })
     };
-    let mut trials: Vec<_> = QUICK.iter().map(trial).collect();
+    let mut trials: Vec<_> = QUICK.iter().chain(workshop::QUICK).map(trial).collect();
     if std::env::var_os("LAB_SOAK").is_some() {
         trials.extend(whole::LONG.iter().map(trial));
     }
@@ -87,9 +88,10 @@ fn an_old_emulator_gets_a_plain_processor() {
 }
 
 /// All programs that the launcher calls. A plain laptop has no more.
-const PLAIN: [&str; 22] = [
+const PLAIN: [&str; 24] = [
     "sh",
     "cat",
+    "chmod",
     "date",
     "dd",
     "df",
@@ -101,6 +103,7 @@ const PLAIN: [&str; 22] = [
     "mkdir",
     "mkfifo",
     "mktemp",
+    "mv",
     "rm",
     "sed",
     "setsid",
@@ -134,7 +137,7 @@ impl Fake {
             fs::create_dir_all(fake.at(name)).unwrap();
         }
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("kit");
-        for file in ["lab", "parts/look.sh", "parts/machine.sh"] {
+        for file in ["lab", "parts/look.sh", "parts/machine.sh", "parts/workshop.sh"] {
             fs::copy(sources.join(file), fake.at("kit stick").join(file)).unwrap();
         }
         for (name, text) in [
@@ -830,7 +833,15 @@ fn all_three_start_the_same_machine() {
             0 => part.split_whitespace().collect(),
             _ => vec![part],
         });
-        let words: Vec<_> = split.skip(1).map(str::to_owned).collect();
+        // As they are without the workshop.
+        let set =
+            |name: &str| windows.split_once(&format!("\nset {name}=")).unwrap().1.split_once('\n').unwrap().0;
+        let variables =
+            ["MIB", "ROOT", "SECOND", "STATUS", "MORE"].map(|name| (format!("%{name}%"), set(name)));
+        let expanded = |word: &str| {
+            variables.iter().fold(word.to_owned(), |word, (name, value)| word.replace(name, value))
+        };
+        let words: Vec<_> = split.skip(1).map(expanded).filter(|word| !word.is_empty()).collect();
         assert_eq!(machine(&words), expected);
         // It also has the same disks, and passes its request in the same way.
         let after = |words: &[String], option: &str| -> Vec<String> {
@@ -881,14 +892,9 @@ fn the_same_content_gives_the_same_image() {
     let folder = tempfile::tempdir().unwrap();
     let images = ["a", "b"].map(|name| {
         let files = vec![("etc/motd", b"hello".to_vec())];
-        let content = image::Content {
-            kernels: Vec::new(),
-            modules: Vec::new(),
-            binaries: binaries.clone(),
-            cross: None,
-            profile: "",
-            files,
-        };
+        let copies = vec![(binaries[0].clone(), "usr/bin/copy".into())];
+        let content =
+            image::Content { binaries: binaries.clone(), files, copies, ..image::Content::default() };
         let path = folder.path().join(name);
         image::write(&path, &content).unwrap();
         fs::read(path).unwrap()
