@@ -8,9 +8,10 @@ FROM   ?=
 TO     ?= 02
 # The kernels to fetch for guests of arm64. Those with pages of 16 KiB are three times as large.
 ARM64  ?= 5.10 6.1 6.12 7.2
+WORKSHOP := $(or $(CARGO_TARGET_DIR),target)/workshop
 DRIVER := $(or $(CARGO_TARGET_DIR),target)/debug/lab
 
-.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo test page-test soak lint diff run lab docs page present print bundle bundle-test bench-lab compare-peers vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo test page-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test bench-lab compare-peers vmlinux clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -71,6 +72,18 @@ bundle: kernels ## Make the room kit for USB sticks: make bundle [ARGS="--kernel
 
 bundle-test: setup-test build kernels ## Test the room kit in an empty Debian without a network (root, 20 minutes)
 	LAB_SOAK=1 cargo test --package lab --test kit
+
+workshop: kernel docs ## Make a kit with the workshop in target/workshop: lesson, editor and compilers in a guest
+	@cargo lab bundle --kernels $(KERNEL) --with-workshop --out $(WORKSHOP)
+
+# The tests run without a network, and with them the browser.
+workshop-test: build ## Test that kit in an empty Debian without a network (root; make workshop first)
+	@lab/setup test
+	[ -e $(WORKSHOP)-debian/usr/bin/qemu-system-x86_64 ] || \
+		PATH=$$PATH:/usr/sbin:/sbin debootstrap --variant=minbase --include=qemu-system-x86 bookworm $(WORKSHOP)-debian
+	cargo test --no-run --package workshop --test image
+	WORKSHOP_KIT=$(abspath $(WORKSHOP)) unshare --net sh -c 'busybox ip link set lo up && \
+		exec cargo test --offline --package workshop --test image -- --test-threads=1 --nocapture'
 
 arm64: driver ## Prepare guests of arm64: cargo lab run 03 --arch arm64
 	@lab/setup arm64

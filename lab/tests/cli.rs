@@ -357,8 +357,8 @@ fn fixed(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn the_book_explains_errors_in_their_own_words() {
     let root = Workbook::read().unwrap().root;
-    let folders =
-        ["common/src", "common/build/src", "lab/src"].map(|folder| sources(&root.join(folder), is_rust));
+    let folders = ["common/src", "common/build/src", "lab/src", "lab/workshop/src"]
+        .map(|folder| sources(&root.join(folder), is_rust));
     let scripts =
         fs::read_to_string(root.join("lab/setup")).unwrap() + &sources(&root.join("lab/kit"), |_| true);
     let sources = folders.concat() + &scripts;
@@ -375,7 +375,7 @@ fn the_book_explains_errors_in_their_own_words() {
 #[test]
 fn the_book_explains_every_error_before_the_first_line() {
     /// Errors of the lab itself, of a command that nobody needs for a first line, or of somebody's own kernel.
-    const NOT_EXPLAINED: [&str; 18] = [
+    const NOT_EXPLAINED: [&str; 20] = [
         "the emulator has no pipes",
         "the guest's first message is not the expected one",
         "the program did not end within ... s",
@@ -391,6 +391,8 @@ fn the_book_explains_every_error_before_the_first_line() {
         "somebody is already attached to the machine",
         "--kernel needs a version",
         "--arch needs an architecture",
+        "--port needs a number",
+        "there is no option ... of ./lab workshop",
         "... takes no arguments",
         "there is no command ...",
         "cannot write what the program printed",

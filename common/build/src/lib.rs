@@ -14,11 +14,11 @@ use std::process::Command;
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// The folder of `vmlinux.h`, by architecture.
-const VMLINUX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vmlinux");
-
-/// The folder of headers that the examples' BPF sources include.
-const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
+/// This crate's folder, which has `vmlinux.h` by architecture, and the headers that the examples' BPF sources include. In
+/// the workshop's guest it is elsewhere than where this was compiled.
+fn home() -> PathBuf {
+    env::var_os("COMMON_BUILD_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+}
 
 /// The fix for a machine that has no compiler for BPF.
 const GET_CLANG: &str = "install it: make setup (Debian, Ubuntu: apt install clang)";
@@ -27,8 +27,8 @@ const GET_CLANG: &str = "install it: make setup (Debian, Ubuntu: apt install cla
 /// build ends with an error that names what is missing and how to get it.
 pub fn skeleton() {
     println!("cargo::rerun-if-changed=src/bpf");
-    println!("cargo::rerun-if-changed={VMLINUX}");
-    println!("cargo::rerun-if-changed={HEADERS}");
+    println!("cargo::rerun-if-changed={}", home().join("vmlinux").display());
+    println!("cargo::rerun-if-changed={}", home().join("include").display());
     println!("cargo::rerun-if-env-changed=CLANG");
     if let Err(error) =
         build(&PathBuf::from(variable("CARGO_MANIFEST_DIR")), &PathBuf::from(variable("OUT_DIR")))
@@ -61,7 +61,7 @@ pub fn build_for(arch: &str, package: &Path, out: &Path) -> Result<PathBuf, Stri
     let mut names = Vec::new();
     if env::current_dir().is_ok_and(|here| here == package) {
         names.push("-fdebug-compilation-dir=.".to_owned());
-        let folders = [package, Path::new(env!("CARGO_MANIFEST_DIR"))];
+        let folders = [package.to_owned(), home()];
         names.extend(folders.map(|folder| format!("-ffile-prefix-map={}/=", folder.display())));
     }
     let object = object(&source, out);
@@ -90,7 +90,7 @@ fn object(source: &Path, out: &Path) -> PathBuf {
 }
 
 fn builder(arch: &str, source: &Path, object: &Path, names: &[String]) -> Result<SkeletonBuilder, String> {
-    let include = vmlinux(arch)?;
+    let (include, headers) = (vmlinux(arch)?, home().join("include"));
     let target = format!("-D__TARGET_ARCH_{}", if arch == "aarch64" { "arm64" } else { "x86" });
     let clang = clang()?;
     let mut builder = SkeletonBuilder::new();
@@ -99,7 +99,7 @@ fn builder(arch: &str, source: &Path, object: &Path, names: &[String]) -> Result
             OsStr::new("-I"),
             include.as_os_str(),
             "-I".as_ref(),
-            HEADERS.as_ref(),
+            headers.as_os_str(),
             target.as_ref(),
             // By default, newer clangs emit atomic instructions, which Linux 5.10 refuses to load.
             "-mcpu=v2".as_ref(),
@@ -141,7 +141,7 @@ fn architecture() -> String {
 
 /// The folder of an architecture's `vmlinux.h`.
 fn vmlinux(arch: &str) -> Result<PathBuf, String> {
-    let folder = Path::new(VMLINUX).join(arch);
+    let folder = home().join("vmlinux").join(arch);
     if folder.join("vmlinux.h").exists() {
         return Ok(folder);
     }

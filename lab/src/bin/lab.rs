@@ -16,6 +16,7 @@ use lab::host::tools::BPFTOOL;
 use lab::kit::bundle::{self, KitOptions};
 use lab::learn::{clinic, demo, doctor, exercise, list, plan, rehearse, types, workshop};
 use lab::machine::kernels::{DEFAULT, MATRIX, Series};
+use lab::machine::runs::Here;
 use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
 use lab::machine::{cross, signals, terminal};
 use lab::measure::ways::Which;
@@ -124,9 +125,15 @@ enum Command {
     },
     /// Open the workshop: the book, an editor and terminals in one tab of your browser
     Workshop {
-        /// Compile and check on this machine, with its own compiler
-        #[arg(long, required = true)]
+        /// Compile and check on this machine, with its own compiler, and not in the guest that `make workshop` makes
+        #[arg(long)]
         here: bool,
+        /// The guest's kernel, if the kit has it
+        #[arg(long, value_name = "VERSION", conflicts_with = "here")]
+        kernel: Option<String>,
+        /// Discard what you wrote in the guest before
+        #[arg(long, conflicts_with = "here")]
+        fresh: bool,
         /// The port of its address, which starts with 127.0.0.1 [default: one that is free]
         #[arg(long, default_value_t = 0, hide_default_value = true)]
         port: u16,
@@ -188,8 +195,12 @@ enum Command {
         /// Include everything that is needed to build the workbook without a network
         #[arg(long)]
         with_sources: bool,
+        /// Include the workshop: compilers and an editor in a guest, used with a browser. The first time, the lab downloads
+        /// 160 MB
+        #[arg(long)]
+        with_workshop: bool,
         /// Make no kit, but verify this one: boot each of its kernels, and run every stage and example once
-        #[arg(long, value_name = "DIR", conflicts_with_all = ["arch", "kernels", "out", "with_sources"])]
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["arch", "kernels", "out", "with_sources", "with_workshop"])]
         verify: Option<PathBuf>,
     },
     /// Show a kernel's type on all kernels side by side, and which programs read its members
@@ -451,18 +462,26 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Exercise { command } => work_on(command),
         Command::Clinic { command } => cure(command),
         Command::Run { program: name, mine, boot, io, arguments } => {
-            signals::take_over()?;
             let workbook = boot.workbook()?;
+            if workbook.recorded.is_none() {
+                signals::take_over()?;
+            }
             let own = if mine { Some(exercise::find(&workbook, &name)?) } else { None };
             let program = match &own {
                 Some(own) => own.program,
                 None => workbook.program(&name)?,
             };
-            let mut binaries = workbook.build()?;
+            let here = Here::find(&workbook, &boot.kernel, DEFAULT)?;
+            let mut binaries = if here.is_some() { Vec::new() } else { workbook.build()? };
             let mut binary = program.binary();
             if let Some(own) = &own {
                 binaries.push(exercise::build(&workbook, own)?);
                 binary = own.binary();
+            }
+            let argv = program.argv(&binary, io.as_ref(), &arguments);
+            let argv: Vec<_> = argv.iter().map(String::as_str).collect();
+            if let Some(here) = here {
+                here.become_program(&argv)?;
             }
             // This machine can't start a program for another architecture.
             if boot.arch == Arch::HERE
@@ -471,11 +490,15 @@ fn run(command: Command) -> Result<ExitCode> {
                 return Ok(status);
             }
             let mut guest = boot.boot_with(&workbook, binaries)?;
-            let argv = program.argv(&binary, io.as_ref(), &arguments);
-            guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
+            guest.start(&argv, None)?;
             let status = run_live(&mut guest)?;
             guest.fetch(files::named(&arguments), Path::new("."))?;
             Ok(status)
+        }
+        Command::Workshop { here: false, kernel, fresh, port, no_browser } => {
+            let options = workshop::Options { kernel, fresh, port, no_browser };
+            workshop::in_a_guest(&Workbook::read()?, &options)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Workshop { port, no_browser, .. } => {
             let driver = std::env::current_exe().or_cause("cannot find the lab's own program")?;
@@ -535,9 +558,12 @@ fn run(command: Command) -> Result<ExitCode> {
             rehearse::run(&workbook, &plans, record)
         }
         Command::Bundle { verify: Some(folder), .. } => bundle::verify(&folder),
-        Command::Bundle { arch, kernels, out, with_sources, verify: None } => {
+        Command::Bundle { arch, kernels, out, with_sources, with_workshop, verify: None } => {
             signals::take_over()?;
-            bundle::make(&Workbook::read()?, &KitOptions { archs: arch, kernels, out, with_sources })
+            bundle::make(
+                &Workbook::read()?,
+                &KitOptions { archs: arch, kernels, out, with_workshop, with_sources },
+            )
         }
         Command::Types { record: true, .. } => {
             let workbook = Workbook::read()?;
@@ -648,6 +674,9 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             let exercise = find(&exercise)?;
             signals::take_over()?;
             let binary = exercise::build(&workbook, &exercise)?;
+            if let Some(mut here) = Here::find(&workbook, &boot.kernel, DEFAULT)? {
+                return print(&exercise::check(&workbook, &exercise, &mut here)?);
+            }
             let binaries = workbook.build_tools()?.into_iter().chain([binary]).collect();
             let mut guest = boot.boot_with(&workbook, binaries)?;
             print(&exercise::check(&workbook, &exercise, &mut guest)?)
@@ -656,6 +685,10 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             let exercise = find(&exercise)?;
             exercise.started(&workbook)?;
             signals::take_over()?;
+            if let Some(mut here) = Here::find(&workbook, &boot.kernel, DEFAULT)? {
+                exercise::watch(&workbook, &exercise, &mut here)?;
+                return Ok(ExitCode::SUCCESS);
+            }
             let mut guest = boot.boot_with(&workbook, workbook.build_tools()?)?;
             exercise::watch(&workbook, &exercise, &mut guest)?;
             Ok(ExitCode::SUCCESS)

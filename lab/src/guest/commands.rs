@@ -87,6 +87,12 @@ pub enum GuestCommand {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         argv: Vec<String>,
     },
+    /// In a room kit's guest that has the workshop: serve it
+    Workshop {
+        /// The port.
+        #[arg(long)]
+        port: u16,
+    },
     /// Run the check of an exercise, and print its verdict as JSON
     Check {
         /// The exercise, such as 03.1, or a stage.
@@ -171,6 +177,7 @@ impl GuestCommand {
                 Err(Command::new(&argv[0]).args(&argv[1..]).exec())
                     .or_cause(format!("cannot start {}", argv[0]))
             }
+            Self::Workshop { port } => kit::workshop(port).map(|()| ExitCode::SUCCESS),
             Self::Check { exercise, binary } => print_json(&check::run(&exercise, &binary)),
             Self::Refused { objects } => print_json(&clinic::logs(&objects)?),
             Self::Cured { object } => print_json(&clinic::check(&object)),

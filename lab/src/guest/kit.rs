@@ -22,6 +22,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::guest::running::{Running, io};
 use crate::guest::system::ENVIRONMENT;
+use crate::guest::workshop;
 use crate::shared::command::output;
 use crate::shared::disks::partition_table;
 use crate::shared::kit::{FILE_SYSTEM, WORKBOOK, write_blocks};
@@ -47,6 +48,9 @@ const STDERR: &str = PORTS[3];
 /// The port on which the launcher sends `CONSOLE ROWS COLUMNS` when a window has a new size: the other direction of that
 /// port.
 const SIZES: &str = STDERR;
+
+/// The command that becomes the workshop's server.
+const WORKSHOP: &str = "workshop";
 
 /// A file that the shell's `poweroff` makes before it ends all programs (`lab/kit/profile`).
 const POWEROFF: &str = "/tmp/poweroff";
@@ -140,6 +144,7 @@ pub fn serve(request: &Request, disks: Result<()>) -> Result<()> {
 
 fn run(request: &Request, status: &mut File) -> Result<ExitStatus> {
     let is_shell = request.argv == ["shell"];
+    let is_workshop = request.argv.first().is_some_and(|word| word == WORKSHOP);
     let mut command = if is_shell { session(&["sh"]) } else { session(&["guest"]) };
     if !is_shell {
         command.args(&request.argv);
@@ -159,7 +164,10 @@ fn run(request: &Request, status: &mut File) -> Result<ExitStatus> {
     }
     // From here on, no typed key is lost.
     writeln!(status, "ready {}", common::preflight::release()).or_cause("cannot report to the launcher")?;
-    thread::spawn(second_console);
+    // The workshop sends the learner's work over the second port.
+    if !is_workshop {
+        thread::spawn(second_console);
+    }
     let ended = command.status().or_cause("cannot start it");
     ENDS.store(true, Ordering::Relaxed);
     // Background processes that it left would continue to print. For the first process, -1 means everybody else.
@@ -294,6 +302,14 @@ fn quiet(port: &File) -> Result<()> {
 fn workbook() -> Result<Workbook> {
     let text = fs::read(Path::new("/").join(WORKBOOK)).or_cause("this guest is of no room kit")?;
     serde_json::from_slice(&text).or_cause(format!("{WORKBOOK} is damaged"))
+}
+
+/// Becomes the workshop's server. Returns only if it can't.
+///
+/// # Errors
+/// Those of [`workshop::serve`].
+pub fn workshop(port: u16) -> Result<()> {
+    workshop::serve(port, SECOND, STATUS)
 }
 
 /// The command that runs a stage or an example, with I/O for it to see.

@@ -18,3 +18,4 @@ pub mod toolbox;
 pub mod truth;
 pub mod ways;
 pub mod workload;
+pub mod workshop;

@@ -18,6 +18,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::host::folders::size;
 use crate::host::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
 use crate::kit::licenses::{self, Works};
+use crate::kit::workshop;
 use crate::machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use crate::machine::qemu::FS_BYTES;
 use crate::machine::{cross, image};
@@ -34,6 +35,8 @@ pub struct KitOptions {
     pub kernels: Vec<String>,
     /// Its folder; by default `room-kit` in Cargo's target folder.
     pub out: Option<PathBuf>,
+    /// Whether to add the workshop's image.
+    pub with_workshop: bool,
     /// Whether to add everything that is needed to build the workbook without a network.
     pub with_sources: bool,
 }
@@ -51,6 +54,9 @@ const LICENSES: &str = "LICENSES.txt";
 /// The guest's root file system, in the folder of its architecture. We compress it with zstd because that unpacks fast,
 /// and Debian's kernels support it since 5.10.
 const INITRAMFS: &str = "initramfs";
+
+/// The root file system of the workshop's guest, in the same folder.
+const WORKSHOP: &str = "workshop";
 
 /// What comes before its name in the name of a kernel's file.
 const VMLINUZ: &str = "vmlinuz-";
@@ -96,7 +102,15 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
     let work =
         tempfile::tempdir_in(above).or_cause(format!("cannot make a folder in {}", above.display()))?;
     let folder = work.path().join("kit");
-    let mut kit = Kit { workbook: workbook.clone(), guests, folder, parts: Vec::new(), notes: Vec::new() };
+    let has_workshop = options.with_workshop;
+    let mut kit = Kit {
+        workbook: workbook.clone(),
+        guests,
+        folder,
+        has_workshop,
+        parts: Vec::new(),
+        notes: Vec::new(),
+    };
 
     let mut steps: Vec<(&str, Step)> = vec![
         ("copying kernels", Kit::kernels),
@@ -110,6 +124,9 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
         return Err(Error::new("there are no sources to put into the kit")
             .evidence(format!("{} is not a clone of the workbook", workbook.root.display()))
             .fix("leave out --with-sources, or make the kit in a clone"));
+    }
+    if options.with_workshop {
+        steps.push(("making the workshop", Kit::workshops));
     }
     if options.with_sources {
         steps.push(("packing the build kit", Kit::build_kit));
@@ -213,6 +230,7 @@ struct Kit {
     workbook: Workbook,
     guests: Vec<Guest>,
     folder: PathBuf,
+    has_workshop: bool,
     /// The parts and their bytes.
     parts: Vec<(String, u64)>,
     /// What the kit lacks, and why.
@@ -262,17 +280,7 @@ impl Kit {
     }
 
     fn roots(&mut self) -> Result<()> {
-        // In the guest, only the names of the folders matter.
-        let mut known = self.workbook.clone();
-        let stages = known.stages.iter_mut().chain(&mut known.tools);
-        stages.for_each(|stage| stage.folder = stage.package().into());
-        known.examples.iter_mut().for_each(|example| example.folder = example.package().into());
-        [&mut known.root, &mut known.target, &mut known.mine].into_iter().for_each(PathBuf::clear);
-        let files = vec![
-            ("etc/motd", self.programs().into_bytes()),
-            (kit::FILE_SYSTEM, file_system()?),
-            (kit::WORKBOOK, serde_json::to_vec(&known).or_cause("cannot describe the workbook")?),
-        ];
+        let files = self.guest_files()?;
         let bare = self.folder.join("bare");
         for Guest { arch, kernels, workbook } in &self.guests {
             let content = image::Content {
@@ -282,6 +290,7 @@ impl Kit {
                 cross: workbook.cross.as_ref(),
                 profile: include_str!("../../kit/profile"),
                 files: files.clone(),
+                ..image::Content::default()
             };
             image::write(&bare, &content)?;
             // The stages are very similar, so a window that spans all of them compresses most of each away.
@@ -294,6 +303,41 @@ impl Kit {
         let archs: Vec<_> = self.guests.iter().map(|guest| guest.arch).collect();
         archs.into_iter().for_each(|arch| {
             self.part(format!("the root of the guest for {arch}"), &format!("{arch}/{INITRAMFS}"))
+        });
+        Ok(())
+    }
+
+    /// The files that a guest of any architecture has.
+    fn guest_files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
+        // In the guest, only the names of the folders matter.
+        let mut known = self.workbook.clone();
+        let stages = known.stages.iter_mut().chain(&mut known.tools);
+        stages.for_each(|stage| stage.folder = stage.package().into());
+        known.examples.iter_mut().for_each(|example| example.folder = example.package().into());
+        [&mut known.root, &mut known.target, &mut known.mine].into_iter().for_each(PathBuf::clear);
+        Ok(vec![
+            ("etc/motd", self.programs().into_bytes()),
+            (kit::FILE_SYSTEM, file_system()?),
+            (kit::WORKBOOK, serde_json::to_vec(&known).or_cause("cannot describe the workbook")?),
+        ])
+    }
+
+    /// The workshop's image for each architecture.
+    fn workshops(&mut self) -> Result<()> {
+        let files = self.guest_files()?;
+        let bare = self.folder.join("bare");
+        for Guest { arch, kernels, workbook } in &self.guests {
+            workshop::write(&bare, workbook, kernels, &files)?;
+            let image = self.folder.join(arch.name()).join(WORKSHOP);
+            // The kernel can't unpack what was compressed with a larger window. The number of threads makes no difference to
+            // the result.
+            let mut zstd = ZSTD.command()?;
+            zstd.args(["-15", "--long=27", "-T0", "--quiet", "--rm", "-o"]).arg(image).arg(&bare);
+            output(&mut zstd)?;
+        }
+        let archs: Vec<_> = self.guests.iter().map(|guest| guest.arch).collect();
+        archs.into_iter().for_each(|arch| {
+            self.part(format!("the workshop for {arch}"), &format!("{arch}/{WORKSHOP}"));
         });
         Ok(())
     }
@@ -365,7 +409,9 @@ impl Kit {
         for Guest { arch, kernels, workbook } in &self.guests {
             let binaries = workbook.build_small()?;
             let files = image::works_of_others(&binaries, workbook.cross.as_ref())?;
-            works.push(Works { arch: *arch, kernels, files, cross: workbook.cross.as_ref() });
+            let cross = workbook.cross.as_ref();
+            let compilers = if self.has_workshop { Some(workshop::root(workbook)?) } else { None };
+            works.push(Works { arch: *arch, kernels, files, cross, compilers });
         }
         self.write(LICENSES, licenses::text(&self.workbook, &works)?)?;
         self.part("licenses", LICENSES);
@@ -378,6 +424,7 @@ impl Kit {
             .or_cause("cannot make the folder of the launcher's parts")?;
         self.write("parts/look.sh", include_str!("../../kit/parts/look.sh"))?;
         self.write("parts/machine.sh", include_str!("../../kit/parts/machine.sh"))?;
+        self.write("parts/workshop.sh", include_str!("../../kit/parts/workshop.sh"))?;
         let names: String = self.workbook.programs().map(|program| program.name() + "\n").collect();
         self.write("parts/programs", names)?;
         let launcher = self.folder.join("lab");
@@ -392,7 +439,15 @@ impl Kit {
         let guests: Vec<_> = self.guests.iter().map(guest).collect();
         let readme = include_str!("../../kit/README.md")
             .replace("@KERNELS@", &guests.join("; "))
-            .replace("@PROGRAMS@\n", &self.programs());
+            .replace("@PROGRAMS@\n", &self.programs())
+            .replace(
+                "@WORKSHOP@\n",
+                if self.has_workshop {
+                    concat!(include_str!("../../workshop/guest/README.md"), "\n")
+                } else {
+                    ""
+                },
+            );
         self.write("README.md", readme)?;
         let before: u64 = self.parts.iter().map(|(_, bytes)| bytes).sum();
         let mut files = files(&self.folder)?;

@@ -42,6 +42,8 @@ pub struct Works<'a> {
     pub files: Vec<PathBuf>,
     /// What built it, if it isn't for this machine's architecture.
     pub cross: Option<&'a Cross>,
+    /// The folder with the packages of the workshop's compilers, if the guest has them.
+    pub compilers: Option<PathBuf>,
 }
 
 /// The content of the file.
@@ -72,13 +74,33 @@ pub fn text(workbook: &Workbook, guests: &[Works<'_>]) -> Result<String> {
                 fs::read_to_string(&copyright).or_cause(format!("cannot read {}", copyright.display()))?;
             copyrights.insert(format!("{source} {version}"), copyright);
         }
+        if let Some(root) = &guest.compilers {
+            for (package, names) in all_packages(root)? {
+                let (source, version) = (&package.source, &package.version);
+                let _ = writeln!(
+                    text,
+                    "  {source} {version}  for {}'s workshop: {}",
+                    guest.arch,
+                    names.join(", ")
+                );
+                let folder = root.join("usr/share/doc");
+                // Packages of the same source may share a folder of documentation.
+                let found = names
+                    .iter()
+                    .find_map(|name| fs::read_to_string(folder.join(name).join("copyright")).ok());
+                if let Some(copyright) = found {
+                    copyrights.insert(format!("{source} {version}"), copyright);
+                }
+            }
+        }
     }
+    let has_workshop = guests.iter().any(|guest| guest.compilers.is_some());
 
     text.push_str(
         "\nRust libraries, compiled into the stages and tools, besides Rust's own (MIT OR Apache-2.0)\n\n",
     );
     let mut texts = BTreeMap::<String, Vec<String>>::new();
-    for library in libraries(workbook)? {
+    for library in libraries(workbook, has_workshop)? {
         let license = library.license.as_deref().unwrap_or("see below");
         let _ = writeln!(text, "  {} {}  {license}", library.name, library.version);
         for notice in notices(&library)? {
@@ -94,6 +116,10 @@ pub fn text(workbook: &Workbook, guests: &[Works<'_>]) -> Result<String> {
     for (notice, libraries) in texts {
         heading(&mut text, &libraries.join(", "));
         text.push_str(&notice);
+    }
+    if has_workshop {
+        heading(&mut text, "The scripts of the workshop's page");
+        text.push_str(include_str!("../../workshop/page/licenses.txt"));
     }
     Ok(text)
 }
@@ -126,6 +152,24 @@ fn packages(root: &Path, files: &[PathBuf]) -> Result<BTreeMap<Installed, Vec<St
             })?;
         let file = file.file_name().map(OsStr::to_string_lossy).unwrap_or_default().into_owned();
         packages.entry(Installed { source, version, name }).or_default().push(file);
+    }
+    Ok(packages)
+}
+
+/// All packages below a root folder, each source with their names.
+fn all_packages(root: &Path) -> Result<BTreeMap<Installed, Vec<String>>> {
+    let mut query = dpkg_query(root);
+    query.args(["--show", "--showformat", "${source:Package} ${source:Version} ${Package}\n"]);
+    let listed = String::from_utf8_lossy(&output(&mut query)?.stdout).into_owned();
+    let mut packages = BTreeMap::<_, Vec<_>>::new();
+    for line in listed.lines() {
+        let [source, version, name] = line
+            .split(' ')
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+            .try_into()
+            .map_err(|_| Error::new("dpkg-query does not name the source of a package").evidence(line))?;
+        packages.entry(Installed { source, version, name: String::new() }).or_default().push(name);
     }
     Ok(packages)
 }
@@ -172,11 +216,12 @@ fn notices(library: &Package) -> Result<Vec<String>> {
 }
 
 /// The libraries by others that are part of the kit's programs.
-fn libraries(workbook: &Workbook) -> Result<Vec<Package>> {
+fn libraries(workbook: &Workbook, has_workshop: bool) -> Result<Vec<Package>> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut tree = Command::new(cargo);
     tree.current_dir(&workbook.root).args(["tree", "--quiet", "--edges", "normal", "--prefix", "none"]);
     tree.args(["--package", "lab"]);
+    tree.args(if has_workshop { &["--package", "workshop", "--package", "common_build"][..] } else { &[] });
     tree.args(workbook.programs().flat_map(|program| ["--package", program.package()]));
     let listed = output(&mut tree)?.stdout;
     // NAME vVERSION; some lines have more words.

@@ -4,3 +4,4 @@
 pub mod bundle;
 pub mod launchers;
 pub mod licenses;
+pub mod workshop;

@@ -18,8 +18,8 @@ use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use crate::host::interrupt;
+use crate::machine::runs::Runs;
 use crate::machine::terminal;
-use crate::machine::vm::Vm;
 use crate::workbook::copies::{self, Files};
 use crate::workbook::diff::{self, Extent};
 use crate::workbook::{Program, Stage, Workbook};
@@ -346,7 +346,7 @@ pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
 ///
 /// # Errors
 /// If it does not do what it should; with what it did instead.
-pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut Vm) -> Result<String> {
+pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Runs) -> Result<String> {
     let id = exercise.id();
     let seen = verdict(guest, exercise, &exercise.binary())?;
     let mut done = done(workbook)?;
@@ -360,7 +360,7 @@ pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut Vm) -> Re
 ///
 /// # Errors
 /// If the files can't be watched, or if the guest hangs or dies.
-pub fn watch(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut Vm) -> Result<()> {
+pub fn watch(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Runs) -> Result<()> {
     let sources = exercise.started(workbook)?.join("src");
     let cannot = "cannot watch your files";
     let saved = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).or_cause(cannot)?;
@@ -418,7 +418,7 @@ pub fn remember(workbook: &Workbook, done: &BTreeSet<String>) -> Result<()> {
 ///
 /// # Errors
 /// If the program does not do what it should.
-pub fn verdict(guest: &mut Vm, exercise: &Exercise<'_>, binary: &str) -> Result<String> {
+pub fn verdict(guest: &mut dyn Runs, exercise: &Exercise<'_>, binary: &str) -> Result<String> {
     let id = exercise.id();
     let printed = guest.output(&["guest", "check", &id, binary], LIMIT)?;
     let verdict: Result<String> = serde_json::from_slice(&printed.stdout)

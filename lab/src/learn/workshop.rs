@@ -1,4 +1,5 @@
-//! The workshop on this machine: builds its server and the book, and becomes the server.
+//! The workshop: on this machine, where this builds its server and the book and becomes the server; or in the guest of a kit,
+//! which the kit's launcher boots.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -27,6 +28,41 @@ pub fn here(workbook: &Workbook, driver: &Path, port: u16, no_browser: bool) -> 
         server.arg("--no-browser");
     }
     Err(server.exec()).or_cause("cannot start the workshop")
+}
+
+/// How to start the workshop in a guest.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The kernel, if not the kit's own choice.
+    pub kernel: Option<String>,
+    /// Whether to discard the work that was kept.
+    pub fresh: bool,
+    /// The port, or 0 for one that is free.
+    pub port: u16,
+    /// Whether to only print the address.
+    pub no_browser: bool,
+}
+
+/// Becomes the launcher of the kit that `make workshop` has made. Returns only if it can't.
+///
+/// # Errors
+/// If there is no such kit.
+pub fn in_a_guest(workbook: &Workbook, options: &Options) -> Result<()> {
+    let launcher = workbook.target.join("workshop/lab");
+    if !launcher.exists() {
+        return Err(Error::new("there is no guest with the workshop yet")
+            .evidence(format!("{} is missing", launcher.display()))
+            .fix("make one, which takes ten minutes: make workshop; or use this machine's compiler: cargo lab workshop --here"));
+    }
+    let mut command = Command::new("sh");
+    command.arg(&launcher);
+    command.args(options.kernel.iter().flat_map(|kernel| ["--kernel", kernel]));
+    command.arg("workshop");
+    if options.port != 0 {
+        command.args(["--port", &options.port.to_string()]);
+    }
+    command.args(options.fresh.then_some("--fresh")).args(options.no_browser.then_some("--no-browser"));
+    Err(command.exec()).or_cause("cannot start the kit's launcher")
 }
 
 /// Runs a command whose errors are on stderr.

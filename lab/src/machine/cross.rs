@@ -63,7 +63,18 @@ pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<
     let packages = packages(arch, with_rust);
     let (folder, line) = place(arch, &packages)?;
     if !is_complete(&folder, &line) {
-        make(&folder, arch, &packages, &line, mirror)?;
+        let (alone, whole): (Vec<_>, Vec<_>) = packages.iter().cloned().partition(|name| name == RUSTC);
+        let recipe = Recipe {
+            what: &format!("what builds programs for {arch}"),
+            unfetched: &format!("the compiler for {arch} can't be fetched"),
+            command: &format!("cargo lab build --arch {arch}"),
+            archs: &[Arch::HERE, arch],
+            packages: (&whole, &alone),
+            is_needed: &|name, architecture| is_needed(name, architecture, arch),
+            line: &line,
+            scripts: &scripts(&folder, arch),
+        };
+        recipe.make(&folder, mirror)?;
     }
     let at = |name: &str| folder.join(name).into_os_string();
     let (triple, upper) = (target(arch).replace('-', "_"), target(arch).replace('-', "_").to_uppercase());
@@ -115,7 +126,7 @@ pub fn find(arch: Arch) -> Result<()> {
 }
 
 /// Whether the folder has everything, and was made in the same way.
-fn is_complete(folder: &Path, line: &str) -> bool {
+pub(crate) fn is_complete(folder: &Path, line: &str) -> bool {
     fs::read_to_string(folder.join(PACKAGES)).is_ok_and(|list| list.starts_with(line))
 }
 
@@ -125,7 +136,7 @@ fn target(arch: Arch) -> String {
 }
 
 /// Debian's name for it, which the names of folders and programs contain.
-fn debian(arch: Arch) -> String {
+pub(crate) fn debian(arch: Arch) -> String {
     format!("{}-linux-gnu", arch.machine())
 }
 
@@ -162,34 +173,69 @@ fn is_needed(name: &str, architecture: &str, arch: Arch) -> bool {
     }
 }
 
-/// Downloads the packages and unpacks them into the folder.
-fn make(folder: &Path, arch: Arch, packages: &[String], line: &str, mirror: Option<&str>) -> Result<()> {
-    CLANG.find()?;
-    eprintln!("Fetching what builds programs for {arch}, once ...");
-    let cannot = || format!("cannot make {}", folder.display());
-    let above = folder.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(above).or_cause(cannot())?;
-    let unfetched = |error: Error| {
-        // Other errors say themselves what to do.
-        if !error.cause().starts_with("apt-get failed") && !error.cause().contains("mirror") {
-            return error;
-        }
-        let fix = format!(
-            "is there a network? If so, name a mirror of Debian: cargo lab build --arch {arch} --mirror URL"
-        );
-        Error::new(format!("the compiler for {arch} can't be fetched")).evidence(error).fix(fix)
-    };
-    let apt = Apt::new(&[Arch::HERE, arch], mirror).map_err(unfetched)?;
-    // Another lab may have made it while we waited for apt.
-    if is_complete(folder, line) {
-        return Ok(());
-    }
-    let work = tempfile::tempdir_in(above).or_cause(cannot())?;
-    let root = work.path().join("root");
-    let (alone, whole): (Vec<_>, Vec<_>) = packages.iter().cloned().partition(|name| name == RUSTC);
-    let is_needed = |name: &str, architecture: &str| is_needed(name, architecture, arch);
-    let unpacked = apt.unpack_needed(&SUITES, &whole, &alone, is_needed, &root).map_err(unfetched)?;
+/// How to make a folder with packages of Debian, and with scripts that start its programs on this machine.
+pub(crate) struct Recipe<'a> {
+    /// What the folder is, after `Fetching`.
+    pub what: &'a str,
+    /// What to say if it can't be fetched.
+    pub unfetched: &'a str,
+    /// The command that makes it.
+    pub command: &'a str,
+    /// The architectures whose packages it has.
+    pub archs: &'a [Arch],
+    /// The packages whose dependencies it has too, and those without.
+    pub packages: (&'a [String], &'a [String]),
+    /// Whether a package of these, by its name and its architecture, is needed.
+    pub is_needed: &'a dyn Fn(&str, &str) -> bool,
+    /// The line with which its list of packages begins.
+    pub line: &'a str,
+    /// Its scripts, each a name and a command.
+    pub scripts: &'a [(&'a str, String)],
+}
 
+impl Recipe<'_> {
+    /// Downloads the packages and unpacks them into the folder.
+    pub(crate) fn make(&self, folder: &Path, mirror: Option<&str>) -> Result<()> {
+        CLANG.find()?;
+        eprintln!("Fetching {}, once ...", self.what);
+        let cannot = || format!("cannot make {}", folder.display());
+        let above = folder.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(above).or_cause(cannot())?;
+        let unfetched = |error: Error| {
+            // Other errors say themselves what to do.
+            if !error.cause().starts_with("apt-get failed") && !error.cause().contains("mirror") {
+                return error;
+            }
+            let fix =
+                format!("is there a network? If so, name a mirror of Debian: {} --mirror URL", self.command);
+            Error::new(self.unfetched).evidence(error).fix(fix)
+        };
+        let apt = Apt::new(self.archs, mirror).map_err(unfetched)?;
+        // Another lab may have made it while we waited for apt.
+        if is_complete(folder, self.line) {
+            return Ok(());
+        }
+        let work = tempfile::tempdir_in(above).or_cause(cannot())?;
+        let root = work.path().join("root");
+        let (whole, alone) = self.packages;
+        let unpacked = apt.unpack_needed(&SUITES, whole, alone, self.is_needed, &root).map_err(unfetched)?;
+        for (name, command) in self.scripts {
+            let file = root.join(name);
+            fs::write(&file, format!("#!/bin/sh\n{command}\n"))
+                .and_then(|()| fs::set_permissions(&file, fs::Permissions::from_mode(0o755)))
+                .or_cause(cannot())?;
+        }
+        let list = format!("{}{}\n", self.line, unpacked.join("\n"));
+        fs::write(root.join(PACKAGES), list).or_cause(cannot())?;
+        if folder.exists() {
+            fs::rename(folder, work.path().join("before")).or_cause(cannot())?;
+        }
+        fs::rename(root, folder).or_cause(cannot())
+    }
+}
+
+/// The scripts of the folder for an architecture.
+fn scripts(folder: &Path, arch: Arch) -> [(&'static str, String); 4] {
     // This machine's loader starts each program with its own libraries. A variable for that would also apply to the
     // programs that rustc starts, such as this machine's compiler.
     let (here, at) = (debian(Arch::HERE), folder.display());
@@ -206,25 +252,14 @@ fn make(folder: &Path, arch: Arch, packages: &[String], line: &str, mirror: Opti
     let rustc = program(&format!("rustc' --sysroot '{at}/usr"));
     let target = debian(arch);
     let clang = format!(
-        "exec clang --target={target} '--sysroot={0}' '--ld-path={0}/ld' -Wno-unused-command-line-argument \"$@\"",
-        folder.display()
+        "exec clang --target={target} '--sysroot={at}' '--ld-path={at}/ld' -Wno-unused-command-line-argument \"$@\""
     );
-    for (name, command) in [
+    [
         ("cc", clang),
         ("ld", program(&format!("{target}-ld"))),
         ("ar", program(&format!("{target}-ar"))),
         ("rustc", rustc),
-    ] {
-        let file = root.join(name);
-        fs::write(&file, format!("#!/bin/sh\n{command}\n"))
-            .and_then(|()| fs::set_permissions(&file, fs::Permissions::from_mode(0o755)))
-            .or_cause(cannot())?;
-    }
-    fs::write(root.join(PACKAGES), format!("{line}{}\n", unpacked.join("\n"))).or_cause(cannot())?;
-    if folder.exists() {
-        fs::rename(folder, work.path().join("before")).or_cause(cannot())?;
-    }
-    fs::rename(root, folder).or_cause(cannot())
+    ]
 }
 
 /// Where the guest's busybox is.

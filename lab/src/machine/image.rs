@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -24,7 +25,7 @@ pub const MODULES: [&str; 7] =
 pub const FOR_TESTS: [&str; 5] = ["scsi_debug", "sd_mod", "vfat", "nls_cp437", "nls_ascii"];
 
 /// What a guest has in its root file system.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Content<'a> {
     /// The kernels whose modules the guest can load.
     pub kernels: Vec<&'a Kernel>,
@@ -38,6 +39,10 @@ pub struct Content<'a> {
     pub profile: &'a str,
     /// More files: their paths in the guest, and their content.
     pub files: Vec<(&'a str, Vec<u8>)>,
+    /// Files and links of this machine, and their paths in the guest.
+    pub copies: Vec<(PathBuf, PathBuf)>,
+    /// More programs, which are scripts: their paths in the guest, and their text.
+    pub scripts: Vec<(&'a str, &'a str)>,
 }
 
 /// Writes an initramfs. The same content gives the same bytes.
@@ -48,7 +53,8 @@ pub fn write(image: &Path, content: &Content) -> Result<()> {
     let cannot = || format!("cannot write the guest's image {}", image.display());
     let busybox = content.cross.map_or_else(|| BUSYBOX.find(), cross::busybox)?;
     let file = fs::File::create(image).or_cause(cannot())?;
-    let mut archive = Archive { out: BufWriter::new(file), folders: BTreeSet::new(), inode: 0 };
+    let mut archive =
+        Archive { out: BufWriter::new(file), folders: BTreeSet::new(), names: BTreeSet::new(), inode: 0 };
 
     for folder in ["proc", "sys", "dev", "tmp", "mnt", "root"] {
         archive.folder(Path::new(folder)).or_cause(cannot())?;
@@ -84,6 +90,24 @@ pub fn write(image: &Path, content: &Content) -> Result<()> {
     ];
     for (path, bytes) in own.into_iter().chain(files) {
         archive.file(Path::new(path), 0o644, bytes).or_cause(cannot())?;
+    }
+
+    for (path, text) in &content.scripts {
+        archive.file(Path::new(path), 0o755, text.as_bytes()).or_cause(cannot())?;
+    }
+    for (from, to) in &content.copies {
+        let cannot = || format!("cannot read {}", from.display());
+        let kind = fs::symlink_metadata(from).or_cause(cannot())?;
+        if archive.names.contains(to) {
+            continue;
+        } else if kind.is_symlink() {
+            let to_path = fs::read_link(from).or_cause(cannot())?;
+            archive.link(to_path.to_str().unwrap_or_default(), to).or_cause(cannot())?;
+        } else {
+            let mode = if kind.mode() & 0o100 == 0 { 0o644 } else { 0o755 };
+            let content = fs::read(from).or_cause(cannot())?;
+            archive.file(to, mode, &content).or_cause(cannot())?;
+        }
     }
 
     for kernel in &content.kernels {
@@ -221,12 +245,15 @@ fn closure(dependencies: &str, names: &[&str]) -> BTreeSet<PathBuf> {
 struct Archive<W: Write> {
     out: W,
     folders: BTreeSet<PathBuf>,
+    /// Everything that is in it.
+    names: BTreeSet<PathBuf>,
     inode: u32,
 }
 
 impl<W: Write> Archive<W> {
     fn entry(&mut self, path: &Path, kind: ModeFileType, mode: u32, content: &[u8]) -> std::io::Result<()> {
         self.inode += 1;
+        self.names.insert(path.to_owned());
         let name = path.to_str().unwrap_or_default();
         let header = Builder::new(name).ino(self.inode).mode(mode).set_mode_file_type(kind);
         let mut entry = header.write(&mut self.out, content.len() as u32);
@@ -304,7 +331,8 @@ mod tests {
 
     #[test]
     fn folders_come_before_what_is_in_them_and_only_once() {
-        let mut archive = Archive { out: Vec::new(), folders: BTreeSet::new(), inode: 0 };
+        let mut archive =
+            Archive { out: Vec::new(), folders: BTreeSet::new(), names: BTreeSet::new(), inode: 0 };
         archive.file(Path::new("a/b/c"), 0o644, b"x").unwrap();
         archive.link("c", Path::new("a/b/d")).unwrap();
         let (mut names, mut rest) = (Vec::new(), &archive.out[..]);

@@ -149,6 +149,52 @@ impl Series {
         fetch(locked, self.suites, &apt, &self.folder(arch)?)
     }
 
+    /// The modules of this series' locked kernel for QEMU's network card, in the order in which to load them. The first
+    /// time, this downloads the kernel's packages, because other guests need no network.
+    ///
+    /// # Errors
+    /// Those of [`Series::fetch`].
+    pub fn network(self, arch: Arch) -> Result<Vec<PathBuf>> {
+        let lock = Lock::read()?;
+        let source = &lock.kernel(arch, self.name)?.source;
+        let folder = self.folder(arch)?.with_file_name(format!("{}-network", self.name));
+        let made = folder.join(&source.package.release);
+        if !made.exists() {
+            let archives = Apt::new(&[arch], None)?.archives(source, self.suites)?;
+            let work = work_beside(&folder)?;
+            let tree = work.path().join("tree");
+            for archive in &archives {
+                output(DPKG_DEB.command()?.arg("-x").arg(archive).arg(&tree))?;
+            }
+            let _ = fs::rename(tree.join("usr/lib/modules"), tree.join("lib/modules"));
+            let release = &source.package.release;
+            output(DEPMOD.command()?.arg("--basedir").arg(&tree).arg(release))?;
+            let modules = tree.join("lib/modules").join(release);
+            let list = fs::read_to_string(modules.join("modules.dep")).or_cause("cannot read modules.dep")?;
+            let files = work.path().join("modules");
+            fs::create_dir_all(&files).or_cause("cannot make a folder for the modules")?;
+            let mut lines = list.lines().filter_map(|line| line.split_once(':'));
+            let line = lines.find(|(module, _)| module.contains("/virtio_net.ko"));
+            let (module, needed) = line.unwrap_or_default();
+            // A module's dependencies come in the reverse order.
+            let order = needed.split_whitespace().rev().chain([module]).filter(|module| !module.is_empty());
+            for (nth, module) in order.enumerate() {
+                let name = Path::new(module).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                let to = files.join(format!("{nth}-{name}"));
+                fs::copy(modules.join(module), &to).or_cause("cannot copy a module")?;
+                if name.ends_with(".xz") {
+                    output(XZ.command()?.arg("--decompress").arg(&to))?;
+                }
+            }
+            fs::create_dir_all(&folder).or_cause(format!("cannot make {}", folder.display()))?;
+            fs::rename(&files, &made).or_cause("cannot keep the modules")?;
+            for archive in archives {
+                let _ = fs::remove_file(archive);
+            }
+        }
+        files(&made, ".ko")
+    }
+
     /// Looks for a newer kernel of this series. If there is one, fetches it and locks it instead.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //! May import `host`, `shared`, `workbook`.
 
 pub mod btf;
+pub mod compilers;
 pub mod cross;
 pub mod fetch;
 pub mod image;
@@ -9,6 +10,7 @@ pub mod kernels;
 pub mod line;
 pub mod lock;
 pub mod qemu;
+pub mod runs;
 pub mod signals;
 pub mod terminal;
 pub mod vm;

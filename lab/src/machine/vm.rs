@@ -227,7 +227,7 @@ impl Machine {
             binaries: self.binaries.clone(),
             cross: self.cross.as_ref(),
             profile: image::PROFILE,
-            files: Vec::new(),
+            ..image::Content::default()
         };
         image::write(&at("initramfs"), &content)?;
         for (name, serial, bytes) in DISKS {
@@ -246,7 +246,7 @@ impl Machine {
             append: &self.append,
             ports: &[("console", Port::File(&at("console"))), ("line", Port::Stdio)],
             disks: Disks::Files(folder.path()),
-            memory: self.memory,
+            memory: &self.memory.to_string(),
             tools: self.tools.as_deref(),
             sandbox,
         };

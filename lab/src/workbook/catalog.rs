@@ -175,6 +175,13 @@ impl Program for Example {
     }
 }
 
+/// How the workshop's guest builds a program; see `recorded.rs`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Recorded {
+    /// rustc's arguments for every program: where the libraries are, and how to link.
+    pub rustc: Vec<String>,
+}
+
 /// The workbook as a whole.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Workbook {
@@ -193,6 +200,9 @@ pub struct Workbook {
     /// How to build it, if not for this machine's architecture.
     #[serde(skip)]
     pub cross: Option<Cross>,
+    /// How to build a copy without Cargo, in the workshop's guest, which has none.
+    #[serde(default)]
+    pub recorded: Option<Recorded>,
 }
 
 impl Workbook {

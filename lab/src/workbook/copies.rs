@@ -106,6 +106,9 @@ pub fn workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
 /// # Errors
 /// If one does not compile.
 pub fn build(workbook: &Workbook, folder: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
+    if let Some(recorded) = &workbook.recorded {
+        return names.iter().map(|name| recorded.build(workbook, folder, name)).collect();
+    }
     workspace(workbook, folder)?;
     let mut cargo = workbook.cargo_build();
     cargo.current_dir(folder).args(["--quiet", "--offline"]);

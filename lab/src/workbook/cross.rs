@@ -1,4 +1,4 @@
-//! How Cargo builds for another architecture than this machine's.
+//! How Cargo builds for another system than this machine's: another architecture, or the workshop's guest.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::shared::arch::Arch;
 pub struct Cross {
     /// The architecture.
     pub arch: Arch,
-    /// Rust's name for it.
+    /// Rust's name for it; empty if it is this machine's architecture.
     pub triple: String,
     /// The environment in which Cargo finds the compilers.
     pub environment: Vec<(String, OsString)>,

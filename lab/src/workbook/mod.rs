@@ -6,6 +6,7 @@ pub mod catalog;
 pub mod copies;
 mod cross;
 pub mod diff;
+mod recorded;
 
-pub use crate::workbook::catalog::{Example, Program, Stage, Workbook};
+pub use crate::workbook::catalog::{Example, Program, Recorded, Stage, Workbook};
 pub use crate::workbook::cross::Cross;

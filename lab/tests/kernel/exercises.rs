@@ -10,50 +10,8 @@ use lab::shared::arch::Arch;
 use lab::workbook::{Program, Workbook};
 use libtest_mimic::Trial;
 
+use crate::faults::FAULTS;
 use crate::{BOOT_LIMIT, Fleet, arch, failed, variants};
-
-/// The fault that the check must find in a starting point, or in a stage that is checked as the next one; any of
-/// these. An exercise that fails for another reason would teach something else.
-const FAULTS: [(&str, &[&str]); 37] = [
-    ("01.1", &["and 16 lines report them"]),
-    ("01.2", &["and 0 lines submit_bio(bio=0x"]),
-    ("02", &["no bio_endio() for the bio"]),
-    ("02.1", &["no line says Starts: N, ends: N"]),
-    ("02.2", &["0 submit_bio() returned"]),
-    ("02.3", &["no line says Ends seen by fentry: N, by kprobe: N"]),
-    ("03", &["4 bios, but 0 durations"]),
-    ("03.1", &["writes ended, so none is open"]),
-    ("03.2", &["and 0 lines that end in: ns, submitted by PID"]),
-    ("04", &["this reports no slowest bio"]),
-    ("04.1", &["the average of the"]),
-    ("04.2", &["no line says: Min latency"]),
-    ("05", &["were written at sector"]),
-    ("05.1", &["all 8 writes went to the sixth MiB"]),
-    ("05.2", &["no line says: Bytes (512)"]),
-    ("06", &["the slowest bio's stack does not end in submit_bio()"]),
-    ("06.1", &["io submitted the slowest bio, and not"]),
-    ("06.2", &["no line says Code paths: N, bios: N"]),
-    ("06.3", &["9 writes, and 0 lines"]),
-    ("07", &["no line reports a completed request"]),
-    ("07.1", &["requests were in flight together, not 6"]),
-    ("07.2", &["no line says Reads: N, writes: N"]),
-    ("08", &["this reports no page-cache counts"]),
-    ("08.1", &["it counts 64 different ones"]),
-    ("08.2", &["no line says: Bytes read: 100000"]),
-    // Stage 08 takes no command.
-    ("09", &["ended before it was attached"]),
-    ("09.1", &["64 threads read 8 pages each"]),
-    ("09.2", &["a child of the process reads 64 pages"]),
-    ("09.3", &["milestone 1 of 3 is missing: no line begins with"]),
-    ("bigreads.1", &["and not 18446744073709551595, 18446744073709551595, 2097152"]),
-    ("biolatency.1", &["-S -F shows requests without Sync: Write"]),
-    ("bitehist.1", &["no line says: Data: 14 KiB"]),
-    ("bitesize.1", &["and not Reads: 0, writes: 0, others: "]),
-    ("hello_clone.1", &["started a new thread, and not: A new process"]),
-    ("hello_perf_output.1", &["and 0 count as not sent"]),
-    ("page_cache_scenario.1", &["the first read of a new file misses no page"]),
-    ("tracex3.1", &["and not less than 0 us"]),
-];
 
 /// All exercises, except those to write a stage.
 fn exercises(workbook: &Workbook) -> Vec<Exercise<'_>> {

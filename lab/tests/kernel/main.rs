@@ -19,6 +19,7 @@ mod drift;
 mod driver;
 mod examples;
 mod exercises;
+mod faults;
 mod guest;
 mod hello;
 mod latency;

@@ -1,0 +1,278 @@
+//! The workshop's image: an initramfs in which a learner can work. Besides what every guest of a kit has, it has compilers,
+//! the workbook's sources and compiled libraries, the book, and the workshop's server.
+//!
+//! All of it is in memory. Reading it from a disk would start bios, and the stages would print them.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use cargo_metadata::{DependencyKind, Message, Metadata, MetadataCommand, PackageId};
+use common::{Error, OrCause, Result};
+
+use crate::host::tools::{GIT, output};
+use crate::machine::kernels::{Kernel, Series};
+use crate::machine::{compilers, image};
+use crate::shared::kit::{NETWORK, RECORDED, ROOT, WORKBOOK};
+use crate::workbook::{Recorded, Workbook};
+
+/// The programs of the workshop's server and of the lab that the guest has, by their packages.
+const TOOLS: [(&str, &[&str]); 2] =
+    [("lab", &["guest", "io", "lab"]), ("workshop", &["skeleton", "workshop"])];
+
+/// The folder of the compiled libraries in the guest.
+const LIBRARIES: &str = "workbook/lib";
+
+/// Writes the image for these kernels. `bare` is what all guests of the kit have: their files, with `motd` and disks.
+///
+/// # Errors
+/// If something can't be compiled, fetched or written.
+pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&str, Vec<u8>)]) -> Result<()> {
+    let arch = workbook.arch();
+    let with_compilers = compilers::workbook(Workbook { cross: None, ..workbook.clone() }, arch, None)?;
+    let root = with_compilers.cross.as_ref().map(|cross| cross.root.clone()).unwrap_or_default();
+    let built = Built::new(&with_compilers)?;
+
+    let mut copies = compilers::files(&root)?;
+    for library in &built.libraries {
+        copies.push((library.clone(), Path::new(LIBRARIES).join(library.file_name().unwrap_or_default())));
+    }
+    copies.extend(sources(workbook)?);
+    let book = workbook.target.join("book");
+    if !book.join("index.html").exists() {
+        return Err(Error::new("the workshop needs the book")
+            .evidence(format!("{} has no index.html", book.display()))
+            .fix("build it first: make docs"));
+    }
+    copies.extend(below(&book, Path::new("workbook/book"))?);
+    for kernel in kernels {
+        let Some(series) = Series::of(arch, &kernel.name) else { continue };
+        let release = kernel.package.as_ref().map(|package| &*package.release).unwrap_or_default();
+        for module in series.network(arch)? {
+            let place = Path::new(NETWORK).join(release).join(module.file_name().unwrap_or_default());
+            copies.push((module, place));
+        }
+    }
+
+    let recorded =
+        Workbook { recorded: Some(Recorded { rustc: built.rustc }), cross: None, ..in_guest(workbook) };
+    let json = serde_json::to_vec(&recorded).or_cause("cannot describe the workbook")?;
+    let mut files: Vec<_> = files.iter().filter(|(name, _)| *name != WORKBOOK).cloned().collect();
+    files.extend([(WORKBOOK, json.clone()), (RECORDED, json)]);
+    let content = image::Content {
+        kernels: kernels.iter().collect(),
+        modules: image::MODULES.to_vec(),
+        binaries: built.programs,
+        cross: with_compilers.cross.as_ref(),
+        profile: include_str!("../../workshop/guest/profile"),
+        files,
+        copies,
+        scripts: vec![("bin/cargo", include_str!("../../workshop/guest/cargo"))],
+    };
+    image::write(image, &content)
+}
+
+/// The folder of the compilers.
+///
+/// # Errors
+/// If they can't be fetched.
+pub fn root(workbook: &Workbook) -> Result<PathBuf> {
+    let arch = workbook.arch();
+    let with_compilers = compilers::workbook(Workbook { cross: None, ..workbook.clone() }, arch, None)?;
+    Ok(with_compilers.cross.map(|cross| cross.root).unwrap_or_default())
+}
+
+/// The workbook, with its folders as they are in the guest.
+fn in_guest(workbook: &Workbook) -> Workbook {
+    let mut known = workbook.clone();
+    let place = |folder: &Path| Path::new(ROOT).join(folder.strip_prefix(&workbook.root).unwrap_or(folder));
+    known.stages.iter_mut().chain(&mut known.tools).for_each(|stage| stage.folder = place(&stage.folder));
+    known.examples.iter_mut().for_each(|example| example.folder = place(&example.folder));
+    known.root = ROOT.into();
+    known.mine = Path::new(ROOT).join("mine");
+    known.target = Path::new(ROOT).join("target");
+    known
+}
+
+/// The files that git knows, with their places in the guest.
+fn sources(workbook: &Workbook) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let listed = output(GIT.command()?.current_dir(&workbook.root).args(["ls-files", "-z"]))?;
+    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let place = |name: &str| (workbook.root.join(name), Path::new("workbook").join(name));
+    // A file may be removed, and git not know it yet.
+    Ok(names
+        .split('\0')
+        .filter(|name| !name.is_empty())
+        .map(place)
+        .filter(|(from, _)| from.exists())
+        .collect())
+}
+
+/// All files below a folder, with their places below another.
+fn below(folder: &Path, to: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?.flatten() {
+        let place = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            found.extend(below(&entry.path(), &place)?);
+        } else {
+            found.push((entry.path(), place));
+        }
+    }
+    Ok(found)
+}
+
+/// What was compiled for the guest.
+struct Built {
+    programs: Vec<PathBuf>,
+    /// The libraries that a program needs in order to be compiled.
+    libraries: Vec<PathBuf>,
+    /// rustc's arguments for a program, see [`Recorded`].
+    rustc: Vec<String>,
+}
+
+/// A library that Cargo made.
+struct Artifact {
+    package: PackageId,
+    /// Its name in Rust.
+    name: String,
+    file: PathBuf,
+}
+
+impl Built {
+    fn new(workbook: &Workbook) -> Result<Self> {
+        let tools = TOOLS.iter().flat_map(|(package, names)| names.iter().map(move |name| (*package, *name)));
+        let programs: Vec<_> =
+            workbook.programs().map(|program| (program.package(), program.binary())).collect();
+        let mut names: Vec<_> = tools.map(|(package, name)| (package, name.to_owned())).collect();
+        names.extend(programs.iter().cloned());
+        let artifacts = build(workbook, &names)?;
+
+        let metadata = MetadataCommand::new()
+            .manifest_path(workbook.root.join("Cargo.toml"))
+            .other_options(vec!["--offline".to_owned()])
+            .exec()
+            .or_cause("cannot ask Cargo about the libraries")?;
+        let packages: BTreeSet<_> = programs.iter().map(|(package, _)| *package).collect();
+        let direct = dependencies(&metadata, |package| packages.contains(package));
+        let needed = closure(&metadata, &artifacts, &direct);
+        let of = |packages: &BTreeSet<PackageId>| {
+            let found = artifacts.iter().filter(|artifact| packages.contains(&artifact.package));
+            found.map(|artifact| (&artifact.name, &artifact.file)).collect::<Vec<_>>()
+        };
+        let place = |file: &Path| {
+            format!("/{LIBRARIES}/{}", file.file_name().and_then(OsStr::to_str).unwrap_or_default())
+        };
+        let mut rustc = words(&["--edition=2024", "--crate-type=bin", "--emit=link"]);
+        rustc.extend(words(&["-Cembed-bitcode=no", "-Cstrip=symbols", "--deny=unused_must_use"]));
+        rustc.push(format!("-Ldependency=/{LIBRARIES}"));
+        rustc.extend(of(&direct).iter().map(|(name, file)| format!("--extern={name}={}", place(file))));
+        rustc.extend(link_arguments(workbook));
+        let folder = workbook.binaries();
+        Ok(Self {
+            programs: names.iter().map(|(_, name)| folder.join(name)).collect(),
+            libraries: of(&needed).into_iter().map(|(_, file)| file.clone()).collect(),
+            rustc,
+        })
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Builds these binaries, each of a package, and returns the libraries that Cargo made for them.
+fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<Vec<Artifact>> {
+    let mut cargo = workbook.cargo_build();
+    cargo.args(["--quiet", "--message-format=json-render-diagnostics"]);
+    for (package, name) in names {
+        cargo.args(["--package", package, "--bin", name]);
+    }
+    // Libraries carry the names of their sources, and a learner's program shows them when it panics.
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", workbook.remap_paths());
+    let mut cargo = cargo.stdout(Stdio::piped()).spawn().or_cause("cannot start cargo")?;
+    let mut artifacts = Vec::new();
+    for message in Message::parse_stream(BufReader::new(
+        cargo
+            .stdout
+            .take()
+            .into_iter()
+            .fold(Box::new(std::io::empty()) as Box<dyn std::io::Read>, |_, stdout| Box::new(stdout)),
+    )) {
+        let Message::CompilerArtifact(artifact) = message.or_cause("cannot read what Cargo says")? else {
+            continue;
+        };
+        let file = artifact
+            .filenames
+            .iter()
+            .find(|file| file.as_str().ends_with(".rlib") || file.as_str().ends_with(".so"));
+        if let Some(file) = file {
+            let name = artifact.target.name.replace('-', "_");
+            artifacts.push(Artifact { package: artifact.package_id, name, file: file.clone().into() });
+        }
+    }
+    if cargo.wait().or_cause("cannot wait for cargo")?.success() {
+        return Ok(artifacts);
+    }
+    crate::host::interrupt::check()?;
+    Err(Error::new("the workshop does not compile")
+        .evidence("the compiler's errors above")
+        .fix("fix the first error, or look at what you changed: git diff"))
+}
+
+/// The packages that those which are chosen use themselves.
+fn dependencies(metadata: &Metadata, is_chosen: impl Fn(&str) -> bool) -> BTreeSet<PackageId> {
+    let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
+    let chosen = nodes.filter(|node| is_chosen(metadata[&node.id].name.as_ref()));
+    let used = chosen
+        .flat_map(|node| &node.deps)
+        .filter(|dependency| dependency.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal));
+    used.map(|dependency| dependency.pkg.clone()).collect()
+}
+
+/// These packages and all that they need, as far as Cargo made libraries of them. A procedural macro is a plugin, which has
+/// all that it needs inside.
+fn closure(metadata: &Metadata, artifacts: &[Artifact], direct: &BTreeSet<PackageId>) -> BTreeSet<PackageId> {
+    let file = |id: &PackageId| {
+        artifacts.iter().find(|artifact| artifact.package == *id).map(|artifact| &artifact.file)
+    };
+    let mut needed = BTreeSet::new();
+    let mut left: Vec<_> = direct.iter().cloned().collect();
+    while let Some(id) = left.pop() {
+        let Some(file) = file(&id) else { continue };
+        if needed.insert(id.clone()) && file.extension() == Some(OsStr::new("rlib")) {
+            let name = metadata[&id].id.clone();
+            let node =
+                metadata.resolve.iter().flat_map(|resolve| &resolve.nodes).find(|node| node.id == name);
+            let used = node.into_iter().flat_map(|node| &node.deps);
+            let is_normal = |kind: &cargo_metadata::DepKindInfo| kind.kind == DependencyKind::Normal;
+            left.extend(
+                used.filter(|used| used.dep_kinds.iter().any(is_normal)).map(|used| used.pkg.clone()),
+            );
+        }
+    }
+    needed
+}
+
+/// How rustc links in the guest: with lld alone, because a C compiler as the linker's driver takes longer than it.
+fn link_arguments(workbook: &Workbook) -> Vec<String> {
+    let machine = workbook.arch().machine();
+    let folder = format!("/usr/lib/{machine}-linux-gnu");
+    let loader = match workbook.arch() {
+        crate::shared::arch::Arch::X86 => "/lib64/ld-linux-x86-64.so.2",
+        crate::shared::arch::Arch::Arm => "/lib/ld-linux-aarch64.so.1",
+    };
+    let mut line = words(&["-Clinker=/usr/lib/llvm-22/bin/ld.lld", "-Clinker-flavor=ld.lld"]);
+    for place in
+        [&*folder, &format!("/lib/{machine}-linux-gnu"), &format!("/usr/lib/gcc/{machine}-linux-gnu/12")]
+    {
+        line.push(format!("-Lnative={place}"));
+    }
+    for object in ["Scrt1.o", "crti.o", "crtn.o"] {
+        line.push(format!("-Clink-arg={folder}/{object}"));
+    }
+    line.extend([format!("-Clink-arg=--dynamic-linker={loader}")]);
+    line
+}

@@ -1,0 +1,261 @@
+//! The workshop in a kit, on a machine that has only an emulator: `make workshop-test`. `WORKSHOP_KIT` names the kit.
+//!
+//! The kit is mounted read-only in an empty Debian, in a folder with a blank in its name. An ordinary user starts it there.
+//! The tests, and the browser, are outside, without a network: the Makefile has them run in a network namespace.
+
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../../../../docs/tests/browser/chromium.rs"]
+mod chromium;
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../../../tests/kernel/faults.rs"]
+mod faults;
+#[path = "../common/learner.rs"]
+mod learner;
+#[path = "../common/socket.rs"]
+mod socket;
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use lab::learn::exercise;
+use lab::workbook::Workbook;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use tungstenite::{Message, WebSocket};
+
+use crate::common::{Answer, Server};
+use crate::faults::FAULTS;
+use crate::learner::{click, click_in_lesson, does_exercise_03_1, open, shows, start, write, wrong};
+use crate::socket::{socket, until, until_it};
+
+/// Mounts the kit in the empty Debian, and starts it there.
+const INSIDE: &str = r#"
+    kit=$1 system=$2 cache=$3; shift 3
+    mount --bind "$kit" "$system/mnt/USB stick" && mount -o remount,bind,ro "$system/mnt/USB stick" &&
+    mount --bind "$cache" "$system/mnt/cache" &&
+    mount -t proc proc "$system/proc" && mount --bind /dev "$system/dev" &&
+    exec chroot --userspec=1000:1000 "$system" env -i PATH=/usr/bin:/bin XDG_CACHE_HOME=/mnt/cache \
+        sh "/mnt/USB stick/lab" workshop "$@""#;
+
+/// A Debian with its smallest system and the emulator, beside the kit.
+fn debian(kit: &Path) -> PathBuf {
+    let system = PathBuf::from(format!("{}-debian", kit.display()));
+    for folder in ["mnt/USB stick", "mnt/cache"] {
+        fs::create_dir_all(system.join(folder)).expect("the Makefile makes it: make workshop-test");
+    }
+    system
+}
+
+/// The workshop of the kit, and the folder for the learner's work, which remains when it ends.
+fn workshop(arguments: &[&str]) -> (Server, tempfile::TempDir) {
+    let kit = std::env::var_os("WORKSHOP_KIT").expect("WORKSHOP_KIT names a kit: make workshop-test");
+    let kit = PathBuf::from(kit);
+    let cache = tempfile::tempdir().unwrap();
+    nix::unistd::chown(cache.path(), Some(1000.into()), Some(1000.into())).unwrap();
+    let folder = cache.path().to_owned();
+    let arguments: Vec<_> = arguments.iter().map(|word| (*word).to_owned()).collect();
+    let system = debian(&kit);
+    let server = Server::with(move || {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", INSIDE, "sh"]).arg(&kit).arg(&system).arg(&folder);
+        command.args(&arguments);
+        command
+    });
+    (server, cache)
+}
+
+fn act(server: &Server, path: &str, body: &Value) -> Answer {
+    let answer = server.page("POST", path, "", body.to_string().as_bytes());
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer
+}
+
+/// The one action, when it has ended.
+fn ended(server: &Server, terminal: &Value) -> Value {
+    // The socket closes only with its terminal, so the state tells.
+    loop {
+        let state = server.get("/api/state").json();
+        let actions = state["actions"].as_array().unwrap();
+        let action = actions.iter().find(|action| action["terminal"] == *terminal).unwrap();
+        if action["phase"] == "ended" {
+            return action.clone();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+}
+
+/// Writes a file of a working copy, whatever it has now.
+fn save(server: &Server, exercise: &str, path: &str, text: &str) {
+    let files = server.get(&format!("/api/works/{exercise}/files")).json();
+    let files = files["files"].as_array().unwrap();
+    let version = files.iter().find(|file| file["path"] == path).unwrap()["version"].clone();
+    let version = format!("If-Match: {}", version.as_str().unwrap());
+    let answer =
+        server.page("PUT", &format!("/api/works/{exercise}/file?path={path}"), &version, text.as_bytes());
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+/// A shell's socket.
+fn shell(server: &Server) -> WebSocket<TcpStream> {
+    let id = server.post("/api/terminals").json()["id"].clone();
+    socket(server, &format!("/api/terminals/{id}"))
+}
+
+fn type_in(shell: &mut WebSocket<TcpStream>, text: &str) {
+    shell.send(Message::Binary(text.to_owned().into_bytes().into())).unwrap();
+}
+
+#[test]
+fn a_learner_does_an_exercise_and_runs_a_stage() {
+    let start_time = Instant::now();
+    let (server, _cache) = workshop(&[]);
+    println!("up after {:.1} s", start_time.elapsed().as_secs_f64());
+    let mut browser = start(&server, "03.1");
+    does_exercise_03_1(&server, &mut browser);
+    drop(browser);
+
+    // Stage 03 in one terminal, and the workload in another.
+    let mut browser = open(&server);
+    let mut stage = shell(&server);
+    type_in(&mut stage, "run 03 --io none\n");
+    until(&mut stage, "Tracing.");
+    let mut workload = shell(&server);
+    type_in(&mut workload, "io write /dev/scratch --count 8 && echo written-$((1+1))\n");
+    until(&mut workload, "written-2");
+    type_in(&mut stage, "\u{3}");
+    let seen = until(&mut stage, "Starts without an end: ");
+    assert_eq!(seen.matches("time duration: ").count(), 8, "{seen}");
+
+    // ctracer's page.
+    click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");
+    browser.until("workshop.terminalText().includes('submit_bio() -> bio_endio() time duration: ')");
+    click(&mut browser, "stop");
+    browser.until(&shows("status", "Run of 03"));
+    act(&server, "/api/run", &json!({ "name": "10", "arguments": "-- --duration 3 --html bio.html" }));
+    browser.until("document.querySelector('[data-test=\"results\"] a[href$=\"bio.html\"]')");
+    let link = browser.eval("document.querySelector('[data-test=\"results\"] a').href");
+    browser.visit(link.as_str().unwrap());
+    browser.until("document.body.textContent.includes('submit_bio')");
+    assert_eq!(wrong(&mut browser), [""; 0]);
+}
+
+/// The emulators that this process has started.
+fn emulators() -> Vec<Pid> {
+    let pids =
+        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let net = fs::read_link("/proc/self/ns/net").unwrap();
+    let is_emulator = |pid: &i32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        name.starts_with("qemu-system")
+            && fs::read_link(format!("/proc/{pid}/ns/net")).is_ok_and(|its| its == net)
+    };
+    pids.filter(is_emulator).map(Pid::from_raw).collect()
+}
+
+#[test]
+fn work_is_there_after_the_emulator_was_killed() {
+    let (mut server, _cache) = workshop(&[]);
+    let first = server.url.clone();
+    let mut browser = start(&server, "03.2");
+    write(&mut browser, "/* before */\n");
+    // What was done in a terminal, too.
+    let mut terminal = shell(&server);
+    type_in(&mut terminal, "exercise start bitehist.1 && echo started-$((1+1))\n");
+    until(&mut terminal, "started-2");
+    // Saving this one means that what was changed before it is saved, too.
+    write(&mut browser, "/* typed */\n");
+    for pid in emulators() {
+        kill(pid, Signal::SIGKILL).unwrap();
+    }
+    browser.eval("document.querySelector('.cm-content').focus()");
+    browser.chord("a", 65, learner::CONTROL);
+    browser.call("Input.insertText", json!({ "text": "/* while nobody listened */\n" }));
+    browser.until(&shows("banner", "The workshop does not answer"));
+    server.wait();
+    server.again();
+    assert_eq!(server.url, first, "an open tab continues");
+    assert!(server.file("bitehist.1", "Cargo.toml").contains("bitehist"));
+    browser.until("document.querySelector('#banner').hidden");
+    browser.until(&shows("saved", "Saved"));
+    assert_eq!(server.file("03.2", "src/bpf/bio_trace.bpf.c"), "/* while nobody listened */\n");
+
+    // Nothing is left when it ends.
+    server.end(Signal::SIGINT);
+    assert_eq!(emulators(), []);
+}
+
+#[test]
+fn each_exercise_fails_and_passes_as_in_the_lab() {
+    let (server, _cache) = workshop(&[]);
+    let workbook = Workbook::read().unwrap();
+    let mut wrong = Vec::new();
+    for exercise in exercise::all(&workbook).unwrap().iter().filter(|exercise| exercise.number > 0) {
+        let id = exercise.id();
+        server.post(&format!("/api/works/{id}/start"));
+        let check = || {
+            let action = act(&server, "/api/check", &json!({ "name": id })).json();
+            ended(&server, &action["terminal"])
+        };
+        let start = Instant::now();
+        let fails = check();
+        let took = start.elapsed().as_secs_f64();
+        let fault = FAULTS.iter().find(|(fault, _)| *fault == id).unwrap().1;
+        let cause = fails["cause"].as_str().unwrap_or_default().to_owned();
+        if fails["status"] == 0 || !fault.iter().any(|words| cause.contains(words)) {
+            wrong.push(format!("{id}: starts with {cause:?} and not with one of {fault:?}"));
+        }
+        for (path, text) in exercise.solved(&exercise.binary()).unwrap() {
+            if path.starts_with("src") {
+                save(&server, &id, path.to_str().unwrap(), &text);
+            }
+        }
+        let passes = check();
+        if passes["status"] != 0 {
+            wrong.push(format!("{id}: its solution does not pass: {}", passes["cause"]));
+        }
+        println!("{id}: {took:.1} s to the first verdict");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_workshop_does_not_trace_itself() {
+    let (server, _cache) = workshop(&[]);
+    server.post("/api/works/03.2/start");
+    for (name, line) in [("01", "submit_bio("), ("07", "time duration: ")] {
+        let run = act(&server, "/api/run", &json!({ "name": name, "arguments": "--io none" })).json();
+        let mut terminal = socket(&server, &format!("/api/terminals/{}", run["terminal"]));
+        until(&mut terminal, "Tracing.");
+        // Somebody types, and compiles.
+        let source = "src/bpf/bio_trace.bpf.c";
+        let text = server.file("03.2", source);
+        for nth in 0..20 {
+            save(&server, "03.2", source, &format!("{text}/* {nth} */\n"));
+        }
+        save(&server, "03.2", source, &text.replacen("u64 key", "u65 key", 1));
+        let compile =
+            act(&server, "/api/run", &json!({ "name": "03.2", "mine": true, "arguments": "-- --help" }))
+                .json();
+        assert_ne!(ended(&server, &compile["terminal"])["status"], 0, "it has an error");
+        save(&server, "03.2", source, &text);
+        let compile =
+            act(&server, "/api/run", &json!({ "name": "03.2", "mine": true, "arguments": "-- --help" }))
+                .json();
+        assert_eq!(ended(&server, &compile["terminal"])["status"], 0);
+        // One write, which must be the only thing that the stage has seen.
+        let mut workload = shell(&server);
+        type_in(&mut workload, "io write /dev/scratch --count 1 && echo written-$((1+1))\n");
+        until(&mut workload, "written-2");
+        let seen = until_it(&mut terminal, |seen| seen.contains(line));
+        server.post(&format!("/api/terminals/{}/interrupt", run["terminal"]));
+        ended(&server, &run["terminal"]);
+        let mut whole = socket(&server, &format!("/api/terminals/{}", run["terminal"]));
+        let seen = until(&mut whole, seen.lines().last().unwrap_or_default());
+        assert_eq!(seen.matches(line).count(), 1, "{seen}");
+    }
+}
