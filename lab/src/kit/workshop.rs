@@ -9,7 +9,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use cargo_metadata::{DependencyKind, Message, Metadata, MetadataCommand, PackageId};
+use cargo_metadata::{DependencyKind, Message, MetadataCommand, Node, NodeDep, PackageId};
 use common::{Error, OrCause, Result};
 
 use crate::host::tools::{GIT, output};
@@ -25,17 +25,16 @@ const TOOLS: [(&str, &[&str]); 2] =
 /// The folder of the compiled libraries in the guest.
 const LIBRARIES: &str = "workbook/lib";
 
-/// Writes the image for these kernels. `bare` is what all guests of the kit have: their files, with `motd` and disks.
+/// Writes the image for these kernels. `files` are those that all guests of the kit have.
 ///
 /// # Errors
 /// If something can't be compiled, fetched or written.
 pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&str, Vec<u8>)]) -> Result<()> {
     let arch = workbook.arch();
-    let with_compilers = compilers::workbook(Workbook { cross: None, ..workbook.clone() }, arch, None)?;
-    let root = with_compilers.cross.as_ref().map(|cross| cross.root.clone()).unwrap_or_default();
+    let with_compilers = with_compilers(workbook)?;
     let built = Built::new(&with_compilers)?;
 
-    let mut copies = compilers::files(&root)?;
+    let mut copies = compilers::files(&root(workbook)?)?;
     for library in &built.libraries {
         copies.push((library.clone(), Path::new(LIBRARIES).join(library.file_name().unwrap_or_default())));
     }
@@ -74,14 +73,17 @@ pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&s
     image::write(image, &content)
 }
 
+/// The workbook, to be built with the guest's compilers.
+fn with_compilers(workbook: &Workbook) -> Result<Workbook> {
+    compilers::workbook(Workbook { cross: None, ..workbook.clone() }, workbook.arch(), None)
+}
+
 /// The folder of the compilers.
 ///
 /// # Errors
 /// If they can't be fetched.
 pub fn root(workbook: &Workbook) -> Result<PathBuf> {
-    let arch = workbook.arch();
-    let with_compilers = compilers::workbook(Workbook { cross: None, ..workbook.clone() }, arch, None)?;
-    Ok(with_compilers.cross.map(|cross| cross.root).unwrap_or_default())
+    Ok(with_compilers(workbook)?.cross.map(|cross| cross.root).unwrap_or_default())
 }
 
 /// The workbook, with its folders as they are in the guest.
@@ -155,9 +157,11 @@ impl Built {
             .other_options(vec!["--offline".to_owned()])
             .exec()
             .or_cause("cannot ask Cargo about the libraries")?;
-        let packages: BTreeSet<_> = programs.iter().map(|(package, _)| *package).collect();
-        let direct = dependencies(&metadata, |package| packages.contains(package));
-        let needed = closure(&metadata, &artifacts, &direct);
+        let nodes = metadata.resolve.as_ref().map(|resolve| &*resolve.nodes).unwrap_or_default();
+        let is_program =
+            |node: &&Node| programs.iter().any(|(package, _)| metadata[&node.id].name.as_str() == *package);
+        let direct: BTreeSet<_> = nodes.iter().filter(is_program).flat_map(used_by).cloned().collect();
+        let needed = closure(nodes, &artifacts, &direct);
         let of = |packages: &BTreeSet<PackageId>| {
             let found = artifacts.iter().filter(|artifact| packages.contains(&artifact.package));
             found.map(|artifact| (&artifact.name, &artifact.file)).collect::<Vec<_>>()
@@ -193,14 +197,9 @@ fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<Vec<Artifact>>
     // Libraries carry the names of their sources, and a learner's program shows them when it panics.
     cargo.env("CARGO_ENCODED_RUSTFLAGS", workbook.remap_paths());
     let mut cargo = cargo.stdout(Stdio::piped()).spawn().or_cause("cannot start cargo")?;
+    let messages = cargo.stdout.take().ok_or_else(|| Error::new("cargo has no pipe"))?;
     let mut artifacts = Vec::new();
-    for message in Message::parse_stream(BufReader::new(
-        cargo
-            .stdout
-            .take()
-            .into_iter()
-            .fold(Box::new(std::io::empty()) as Box<dyn std::io::Read>, |_, stdout| Box::new(stdout)),
-    )) {
+    for message in Message::parse_stream(BufReader::new(messages)) {
         let Message::CompilerArtifact(artifact) = message.or_cause("cannot read what Cargo says")? else {
             continue;
         };
@@ -222,35 +221,21 @@ fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<Vec<Artifact>>
         .fix("fix the first error, or look at what you changed: git diff"))
 }
 
-/// The packages that those which are chosen use themselves.
-fn dependencies(metadata: &Metadata, is_chosen: impl Fn(&str) -> bool) -> BTreeSet<PackageId> {
-    let nodes = metadata.resolve.iter().flat_map(|resolve| &resolve.nodes);
-    let chosen = nodes.filter(|node| is_chosen(metadata[&node.id].name.as_ref()));
-    let used = chosen
-        .flat_map(|node| &node.deps)
-        .filter(|dependency| dependency.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal));
-    used.map(|dependency| dependency.pkg.clone()).collect()
+/// The packages that a package itself uses, except those that only its build script or its tests use.
+fn used_by(node: &Node) -> impl Iterator<Item = &PackageId> {
+    let is_normal = |used: &&NodeDep| used.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
+    node.deps.iter().filter(is_normal).map(|used| &used.pkg)
 }
 
 /// These packages and all that they need, as far as Cargo made libraries of them. A procedural macro is a plugin, which has
 /// all that it needs inside.
-fn closure(metadata: &Metadata, artifacts: &[Artifact], direct: &BTreeSet<PackageId>) -> BTreeSet<PackageId> {
-    let file = |id: &PackageId| {
-        artifacts.iter().find(|artifact| artifact.package == *id).map(|artifact| &artifact.file)
-    };
+fn closure(nodes: &[Node], artifacts: &[Artifact], direct: &BTreeSet<PackageId>) -> BTreeSet<PackageId> {
     let mut needed = BTreeSet::new();
-    let mut left: Vec<_> = direct.iter().cloned().collect();
+    let mut left: Vec<_> = direct.iter().collect();
     while let Some(id) = left.pop() {
-        let Some(file) = file(&id) else { continue };
-        if needed.insert(id.clone()) && file.extension() == Some(OsStr::new("rlib")) {
-            let name = metadata[&id].id.clone();
-            let node =
-                metadata.resolve.iter().flat_map(|resolve| &resolve.nodes).find(|node| node.id == name);
-            let used = node.into_iter().flat_map(|node| &node.deps);
-            let is_normal = |kind: &cargo_metadata::DepKindInfo| kind.kind == DependencyKind::Normal;
-            left.extend(
-                used.filter(|used| used.dep_kinds.iter().any(is_normal)).map(|used| used.pkg.clone()),
-            );
+        let Some(artifact) = artifacts.iter().find(|artifact| artifact.package == *id) else { continue };
+        if needed.insert(id.clone()) && artifact.file.extension() == Some(OsStr::new("rlib")) {
+            left.extend(nodes.iter().filter(|node| node.id == *id).flat_map(used_by));
         }
     }
     needed
