@@ -152,7 +152,7 @@ fn the_address_is_shown_and_only_ctrl_c_reaches_the_guest() {
     let copy = || Stdio::from(pty.slave.try_clone().unwrap());
     let mut command = fake.workshop(&["--no-browser"]);
     let mut child = fake.started(command.stdin(copy()).stdout(copy()).stderr(copy()));
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     fake.is_idle();
     assert!(!fake.at("opened").exists() && !fake.kept("running").exists());
