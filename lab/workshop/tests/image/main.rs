@@ -186,7 +186,7 @@ fn work_is_there_after_the_emulator_was_killed() {
     assert_eq!(server.file("03.2", "src/bpf/bio_trace.bpf.c"), "/* while nobody listened */\n");
 
     // Nothing is left when it ends.
-    server.end(Signal::SIGINT);
+    server.end(Signal::SIGTERM);
     assert_eq!(emulators(), []);
 }
 
