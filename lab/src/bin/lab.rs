@@ -196,7 +196,7 @@ enum Command {
         #[arg(long)]
         with_sources: bool,
         /// Include the workshop: compilers and an editor in a guest, used with a browser. The first time, the lab downloads
-        /// 160 MB
+        /// 140 MB
         #[arg(long)]
         with_workshop: bool,
         /// Make no kit, but verify this one: boot each of its kernels, and run every stage and example once
@@ -462,10 +462,8 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Exercise { command } => work_on(command),
         Command::Clinic { command } => cure(command),
         Command::Run { program: name, mine, boot, io, arguments } => {
+            signals::take_over()?;
             let workbook = boot.workbook()?;
-            if workbook.recorded.is_none() {
-                signals::take_over()?;
-            }
             let own = if mine { Some(exercise::find(&workbook, &name)?) } else { None };
             let program = match &own {
                 Some(own) => own.program,
@@ -481,6 +479,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let argv = program.argv(&binary, io.as_ref(), &arguments);
             let argv: Vec<_> = argv.iter().map(String::as_str).collect();
             if let Some(here) = here {
+                here.announce();
                 here.become_program(&argv)?;
             }
             // This machine can't start a program for another architecture.
@@ -675,6 +674,7 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             signals::take_over()?;
             let binary = exercise::build(&workbook, &exercise)?;
             if let Some(mut here) = Here::find(&workbook, &boot.kernel, DEFAULT)? {
+                here.announce();
                 return print(&exercise::check(&workbook, &exercise, &mut here)?);
             }
             let binaries = workbook.build_tools()?.into_iter().chain([binary]).collect();
@@ -686,6 +686,7 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             exercise.started(&workbook)?;
             signals::take_over()?;
             if let Some(mut here) = Here::find(&workbook, &boot.kernel, DEFAULT)? {
+                here.announce();
                 exercise::watch(&workbook, &exercise, &mut here)?;
                 return Ok(ExitCode::SUCCESS);
             }

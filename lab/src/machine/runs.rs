@@ -9,6 +9,7 @@ use std::time::Duration;
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 
+use crate::host::interrupt;
 use crate::machine::vm::{Output, Vm};
 use crate::workbook::Workbook;
 
@@ -70,8 +71,12 @@ impl Here {
                     "leave out --kernel; or end the workshop, and start it with: ./lab --kernel {kernel} workshop"
                 )));
         }
-        eprintln!("Kernel {release}, this guest's own");
         Ok(Some(Self { binaries: workbook.binaries() }))
+    }
+
+    /// Prints the kernel, as the lab does when it has booted one. From then on, programs run.
+    pub fn announce(&self) {
+        eprintln!("Kernel {}, this guest's own", common::preflight::release());
     }
 
     /// A command that also finds a learner's programs by their names.
@@ -95,6 +100,8 @@ impl Here {
 impl Runs for Here {
     fn output(&mut self, argv: &[&str], _: Duration) -> Result<Output> {
         let output = self.command(argv).output().or_cause("cannot start the program")?;
+        // Ctrl-C ends the program, too, and what it has printed until then means nothing.
+        interrupt::check()?;
         Ok(Output {
             stdout: output.stdout,
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -108,6 +115,6 @@ impl Runs for Here {
 
     fn rest(&mut self, time: Duration) -> Result<()> {
         thread::sleep(time);
-        Ok(())
+        interrupt::check()
     }
 }

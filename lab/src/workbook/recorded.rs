@@ -9,15 +9,15 @@ use std::time::SystemTime;
 
 use common::{Error, OrCause, Result};
 
-use crate::shared::kit::{RECORDED, ROOT};
+use crate::host::interrupt;
+use crate::shared::kit::{ROOT, WORKBOOK};
 use crate::workbook::catalog::{Recorded, Workbook};
 
 /// The workbook of the workshop's guest, if this is one.
 pub(super) fn workbook() -> Result<Option<Workbook>> {
-    match fs::read(Path::new("/").join(RECORDED)) {
-        Ok(text) => serde_json::from_slice(&text).or_cause(format!("/{RECORDED} is damaged")).map(Some),
-        Err(_) => Ok(None),
-    }
+    let Ok(text) = fs::read(Path::new("/").join(WORKBOOK)) else { return Ok(None) };
+    let workbook: Workbook = serde_json::from_slice(&text).or_cause(format!("{WORKBOOK} is damaged"))?;
+    Ok(Some(workbook).filter(|workbook| workbook.recorded.is_some()))
 }
 
 impl Recorded {
@@ -33,10 +33,13 @@ impl Recorded {
         fs::create_dir_all(&out).or_cause(format!("cannot make {}", out.display()))?;
         let binaries = workbook.binaries();
         fs::create_dir_all(&binaries).or_cause(format!("cannot make {}", binaries.display()))?;
+        // Ctrl-C ends the compilers, too.
         let does_not_compile = || {
-            Error::new(format!("{name} does not compile"))
-                .evidence("the compiler's errors above")
-                .fix(format!("fix it in {}", copy.display()))
+            interrupt::check().err().unwrap_or_else(|| {
+                Error::new(format!("{name} does not compile"))
+                    .evidence("the compiler's errors above")
+                    .fix(format!("fix it in {}", copy.display()))
+            })
         };
         // A skeleton is older than its object only while it is being made.
         let skeleton = newest(&out, ".skel.rs");

@@ -141,10 +141,11 @@ impl Progress {
     }
 
     fn line(&mut self, line: &str) {
-        // What the lab prints before and after it boots a kernel.
+        // What the lab prints before and after it boots a kernel, and in the workshop's guest, which boots none.
+        let is_up = |line: &str| line.contains(", up after ") || line.ends_with(", this guest's own");
         let phase = match line {
             _ if line.starts_with("Booting Linux ") => Some(Phase::Booting),
-            _ if line.starts_with("Kernel ") && line.contains(", up after ") => Some(Phase::Running),
+            _ if line.starts_with("Kernel ") && is_up(line) => Some(Phase::Running),
             _ => None,
         };
         if let Some(phase) = phase {

@@ -1,6 +1,8 @@
 //! What the server answers, and whom it refuses. No browser, no guest: the driver here is a script.
 
 mod common;
+#[path = "common/socket.rs"]
+mod socket;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +14,10 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tungstenite::client::IntoClientRequest;
-use tungstenite::{Message, WebSocket};
+use tungstenite::Message;
 
 use crate::common::{Answer, Server};
+use crate::socket::{socket, until, until_it};
 
 /// A server with a book of one page, and with this instead of the driver.
 fn server(driver: &str) -> (Server, tempfile::TempDir) {
@@ -260,32 +262,6 @@ fn every_exercise_can_be_started_downloaded_and_uploaded() {
     assert_eq!(other.get("/api/works/03.2/diff").json()["files"], json!([]));
 }
 
-/// A page's socket.
-fn socket(server: &Server, path: &str) -> WebSocket<TcpStream> {
-    let mut request = format!("ws://127.0.0.1:{}{path}", server.port()).into_client_request().unwrap();
-    request.headers_mut().insert("Origin", server.origin().parse().unwrap());
-    request.headers_mut().insert("Cookie", server.cookie().parse().unwrap());
-    let stream = common::connect(server.port());
-    tungstenite::client(request, stream).unwrap().0
-}
-
-/// Reads from a terminal until this comes.
-fn until(socket: &mut WebSocket<TcpStream>, wanted: &str) -> String {
-    until_it(socket, |seen| seen.contains(wanted))
-}
-
-/// Reads from a terminal until what it printed is enough.
-fn until_it(socket: &mut WebSocket<TcpStream>, is_enough: impl Fn(&str) -> bool) -> String {
-    let mut seen = String::new();
-    while !is_enough(&seen) {
-        if let Message::Binary(bytes) = socket.read().unwrap_or_else(|error| panic!("{error} after {seen:?}"))
-        {
-            seen += &String::from_utf8_lossy(&bytes);
-        }
-    }
-    seen
-}
-
 #[test]
 fn a_terminal_stays_when_the_page_goes() {
     let (server, _folder) = idle();
@@ -326,15 +302,7 @@ fn there_are_at_most_eight_terminals() {
 
 /// Waits until the only action has ended, and returns it.
 fn ended(server: &Server) -> Value {
-    let mut events = socket(server, "/api/events");
-    loop {
-        let Message::Text(text) = events.read().unwrap() else { continue };
-        let event: Value = serde_json::from_str(&text).unwrap();
-        let action = &event["state"]["actions"][0];
-        if action["phase"] == "ended" {
-            return action.clone();
-        }
-    }
+    socket::ended(server, |_| true)
 }
 
 fn act(server: &Server, path: &str, body: &Value) -> Answer {
@@ -360,6 +328,25 @@ fn actions_are_the_drivers_commands() {
     let mut terminal = socket(&server, &format!("/api/terminals/{}", action["terminal"]));
     let seen = until(&mut terminal, "driver: exercise check 03.2 in mine");
     assert!(seen.contains("$ cargo lab exercise check 03.2"), "{seen}");
+}
+
+#[test]
+fn an_action_runs_as_soon_as_its_kernel_is_named() {
+    let (server, _folder) = server("shift 2; echo \"$@\"; echo shown; exec sleep 1000");
+    for (line, phase) in [
+        ("Booting Linux 6.12.1 ...", "booting"),
+        ("Kernel 6.12.1 without KVM, up after 3.0 s", "running"),
+        ("Kernel 6.12.1, this guest's own", "running"),
+        ("Kernel 6.12.1 is old", "compiling"),
+    ] {
+        let arguments = format!("\"{line}\"");
+        let action = act(&server, "/api/run", &json!({ "name": "03", "arguments": arguments })).json();
+        let mut terminal = socket(&server, &format!("/api/terminals/{}", action["terminal"]));
+        until(&mut terminal, &format!("{line}\r\nshown"));
+        assert_eq!(server.get("/api/state").json()["actions"][0]["phase"], phase, "{line}");
+        server.post(&format!("/api/terminals/{}/interrupt", action["terminal"]));
+        ended(&server);
+    }
 }
 
 #[test]

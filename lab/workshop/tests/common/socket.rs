@@ -1,7 +1,10 @@
-//! Terminals, as the page reads them.
+//! Terminals and events, as the page reads them.
+
+#![allow(dead_code, reason = "each test uses a part of this")]
 
 use std::net::TcpStream;
 
+use serde_json::Value;
 use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
 
@@ -31,4 +34,17 @@ pub fn until_it(socket: &mut WebSocket<TcpStream>, is_enough: impl Fn(&str) -> b
         }
     }
     seen
+}
+
+/// Waits until an action has ended, and returns it.
+pub fn ended(server: &Server, is_it: impl Fn(&Value) -> bool) -> Value {
+    let mut events = socket(server, "/api/events");
+    loop {
+        let Message::Text(text) = events.read().unwrap() else { continue };
+        let event: Value = serde_json::from_str(&text).unwrap();
+        let mut actions = event["state"]["actions"].as_array().into_iter().flatten();
+        if let Some(action) = actions.find(|action| is_it(action) && action["phase"] == "ended") {
+            return action.clone();
+        }
+    }
 }
