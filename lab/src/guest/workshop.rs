@@ -10,7 +10,7 @@ use nix::mount::{MsFlags, mount};
 
 use crate::guest::system::ENVIRONMENT;
 use crate::shared::command::output;
-use crate::shared::kit::{NETWORK, RECORDED, ROOT};
+use crate::shared::kit::{NETWORK, ROOT};
 
 /// The guest's address in QEMU's user network, and the network's mask.
 const ADDRESS: [&str; 2] = ["10.0.2.15", "255.255.255.0"];
@@ -24,7 +24,7 @@ const COMPILERS: &str = "/usr/bin:/usr/lib/llvm-22/bin";
 /// # Errors
 /// If this guest is not the workshop's, or has no network card.
 pub fn serve(port: u16, work: &str, status: &str) -> Result<()> {
-    if !Path::new("/").join(RECORDED).exists() {
+    if !Path::new(ROOT).exists() {
         return Err(
             Error::new("this guest has no workshop").fix("start it on your own system: ./lab workshop")
         );

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use common::{Error, Result};
+use common::{Error, OrCause, Result};
 
 /// The user's cache folder, shared by all checkouts of the workbook. It is outside of `target/` because `cargo clean`
 /// empties that.
@@ -29,4 +29,22 @@ pub fn size(path: &Path) -> u64 {
         Ok(metadata) => metadata.len(),
         Err(_) => 0,
     }
+}
+
+/// The files below a folder whose names end in `end`, in order. Links count as files.
+///
+/// # Errors
+/// If a folder can't be read.
+pub(crate) fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?.flatten() {
+        let path = entry.path();
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(files(&path, end)?);
+        } else if path.to_string_lossy().ends_with(end) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }

@@ -15,13 +15,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::host::folders::size;
+use crate::host::folders::{files, size};
 use crate::host::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
 use crate::kit::licenses::{self, Works};
 use crate::kit::workshop;
 use crate::machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use crate::machine::qemu::FS_BYTES;
-use crate::machine::{cross, image};
+use crate::machine::{compilers, cross, image};
 use crate::shared::arch::Arch;
 use crate::shared::kit;
 use crate::workbook::{Program, Workbook};
@@ -293,12 +293,7 @@ impl Kit {
                 ..image::Content::default()
             };
             image::write(&bare, &content)?;
-            // The stages are very similar, so a window that spans all of them compresses most of each away.
-            let mut zstd = ZSTD.command()?;
-            zstd.args(["-19", "--long=27", "-T1", "--quiet", "--rm", "-o"])
-                .arg(self.folder.join(arch.name()).join(INITRAMFS))
-                .arg(&bare);
-            output(&mut zstd)?;
+            compress("-19", &bare, &self.folder.join(arch.name()).join(INITRAMFS))?;
         }
         let archs: Vec<_> = self.guests.iter().map(|guest| guest.arch).collect();
         archs.into_iter().for_each(|arch| {
@@ -328,12 +323,7 @@ impl Kit {
         let bare = self.folder.join("bare");
         for Guest { arch, kernels, workbook } in &self.guests {
             workshop::write(&bare, workbook, kernels, &files)?;
-            let image = self.folder.join(arch.name()).join(WORKSHOP);
-            // The kernel can't unpack what was compressed with a larger window. The number of threads makes no difference to
-            // the result.
-            let mut zstd = ZSTD.command()?;
-            zstd.args(["-15", "--long=27", "-T0", "--quiet", "--rm", "-o"]).arg(image).arg(&bare);
-            output(&mut zstd)?;
+            compress("-15", &bare, &self.folder.join(arch.name()).join(WORKSHOP))?;
         }
         let archs: Vec<_> = self.guests.iter().map(|guest| guest.arch).collect();
         archs.into_iter().for_each(|arch| {
@@ -410,7 +400,8 @@ impl Kit {
             let binaries = workbook.build_small()?;
             let files = image::works_of_others(&binaries, workbook.cross.as_ref())?;
             let cross = workbook.cross.as_ref();
-            let compilers = if self.has_workshop { Some(workshop::root(workbook)?) } else { None };
+            let compilers = if self.has_workshop { compilers::workbook(workbook)?.cross } else { None };
+            let compilers = compilers.map(|cross| cross.root);
             works.push(Works { arch: *arch, kernels, files, cross, compilers });
         }
         self.write(LICENSES, licenses::text(&self.workbook, &works)?)?;
@@ -450,9 +441,9 @@ impl Kit {
             );
         self.write("README.md", readme)?;
         let before: u64 = self.parts.iter().map(|(_, bytes)| bytes).sum();
-        let mut files = files(&self.folder)?;
-        files.sort();
-        let sums = output(SHA256SUM.command()?.current_dir(&self.folder).args(&files))?.stdout;
+        let files = files(&self.folder, "")?;
+        let names = files.iter().map(|file| file.strip_prefix(&self.folder).unwrap_or(file));
+        let sums = output(SHA256SUM.command()?.current_dir(&self.folder).args(names))?.stdout;
         self.write(SUMS, sums)?;
         self.parts.push(("launchers, README, checksums".to_owned(), size(&self.folder) - before));
         Ok(())
@@ -509,26 +500,21 @@ fn file_system() -> Result<Vec<u8>> {
     Ok(kit::blocks(&fs::read(disk.path()).or_cause("cannot read the disk")?))
 }
 
-/// All files below a folder, by their paths within it.
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?.flatten() {
-        let name = PathBuf::from(entry.file_name());
-        if entry.path().is_dir() {
-            found.extend(files(&entry.path())?.into_iter().map(|file| name.join(file)));
-        } else {
-            found.push(name);
-        }
-    }
-    Ok(found)
+/// Compresses a guest's root, and removes what is not compressed.
+fn compress(level: &str, bare: &Path, image: &Path) -> Result<()> {
+    let mut zstd = ZSTD.command()?;
+    // The stages are very similar, so a window that spans all of them compresses most of each away. The kernel can't unpack
+    // what needs a larger window. The result does not depend on the number of threads.
+    zstd.args([level, "--long=27", "-T0", "--quiet", "--rm", "-o"]).arg(image).arg(bare);
+    output(&mut zstd).map(drop)
 }
 
 fn copy_tree(from: &Path, to: &Path) -> Result<()> {
-    for file in files(from)? {
-        let copy = to.join(&file);
+    for file in files(from, "")? {
+        let copy = to.join(file.strip_prefix(from).unwrap_or(&file));
         let above = copy.parent().unwrap_or(to);
         fs::create_dir_all(above).or_cause(format!("cannot make {}", above.display()))?;
-        fs::copy(from.join(&file), &copy).or_cause(format!("cannot copy {}", file.display()))?;
+        fs::copy(&file, &copy).or_cause(format!("cannot copy {}", file.display()))?;
     }
     Ok(())
 }

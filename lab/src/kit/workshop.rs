@@ -12,10 +12,12 @@ use std::process::Stdio;
 use cargo_metadata::{DependencyKind, Message, MetadataCommand, Node, NodeDep, PackageId};
 use common::{Error, OrCause, Result};
 
+use crate::host::folders::files as files_below;
 use crate::host::tools::{GIT, output};
 use crate::machine::kernels::{Kernel, Series};
-use crate::machine::{compilers, image};
-use crate::shared::kit::{NETWORK, RECORDED, ROOT, WORKBOOK};
+use crate::machine::{compilers, cross, image};
+use crate::shared::arch::Arch;
+use crate::shared::kit::{NETWORK, ROOT, WORKBOOK};
 use crate::workbook::{Recorded, Workbook};
 
 /// The programs of the workshop's server and of the lab that the guest has, by their packages.
@@ -31,10 +33,11 @@ const LIBRARIES: &str = "workbook/lib";
 /// If something can't be compiled, fetched or written.
 pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&str, Vec<u8>)]) -> Result<()> {
     let arch = workbook.arch();
-    let with_compilers = with_compilers(workbook)?;
+    let with_compilers = compilers::workbook(workbook)?;
     let built = Built::new(&with_compilers)?;
+    let root = with_compilers.cross.as_ref().map(|cross| &*cross.root).unwrap_or(Path::new("/"));
 
-    let mut copies = compilers::files(&root(workbook)?)?;
+    let mut copies = compilers::files(root)?;
     for library in &built.libraries {
         copies.push((library.clone(), Path::new(LIBRARIES).join(library.file_name().unwrap_or_default())));
     }
@@ -45,7 +48,11 @@ pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&s
             .evidence(format!("{} has no index.html", book.display()))
             .fix("build it first: make docs"));
     }
-    copies.extend(below(&book, Path::new("workbook/book"))?);
+    for file in files_below(&book, "")? {
+        let place = Path::new("workbook/book").join(file.strip_prefix(&book).unwrap_or(&file));
+        copies.push((file, place));
+    }
+    copies.push((workbook.root.join("lab/workshop/guest/cargo"), "bin/cargo".into()));
     for kernel in kernels {
         let Some(series) = Series::of(arch, &kernel.name) else { continue };
         let release = kernel.package.as_ref().map(|package| &*package.release).unwrap_or_default();
@@ -59,7 +66,7 @@ pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&s
         Workbook { recorded: Some(Recorded { rustc: built.rustc }), cross: None, ..in_guest(workbook) };
     let json = serde_json::to_vec(&recorded).or_cause("cannot describe the workbook")?;
     let mut files: Vec<_> = files.iter().filter(|(name, _)| *name != WORKBOOK).cloned().collect();
-    files.extend([(WORKBOOK, json.clone()), (RECORDED, json)]);
+    files.push((WORKBOOK, json));
     let content = image::Content {
         kernels: kernels.iter().collect(),
         modules: image::MODULES.to_vec(),
@@ -68,22 +75,8 @@ pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&s
         profile: include_str!("../../workshop/guest/profile"),
         files,
         copies,
-        scripts: vec![("bin/cargo", include_str!("../../workshop/guest/cargo"))],
     };
     image::write(image, &content)
-}
-
-/// The workbook, to be built with the guest's compilers.
-fn with_compilers(workbook: &Workbook) -> Result<Workbook> {
-    compilers::workbook(Workbook { cross: None, ..workbook.clone() }, workbook.arch(), None)
-}
-
-/// The folder of the compilers.
-///
-/// # Errors
-/// If they can't be fetched.
-pub fn root(workbook: &Workbook) -> Result<PathBuf> {
-    Ok(with_compilers(workbook)?.cross.map(|cross| cross.root).unwrap_or_default())
 }
 
 /// The workbook, with its folders as they are in the guest.
@@ -110,20 +103,6 @@ fn sources(workbook: &Workbook) -> Result<Vec<(PathBuf, PathBuf)>> {
         .map(place)
         .filter(|(from, _)| from.exists())
         .collect())
-}
-
-/// All files below a folder, with their places below another.
-fn below(folder: &Path, to: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
-    let mut found = Vec::new();
-    for entry in folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?.flatten() {
-        let place = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            found.extend(below(&entry.path(), &place)?);
-        } else {
-            found.push((entry.path(), place));
-        }
-    }
-    Ok(found)
 }
 
 /// What was compiled for the guest.
@@ -195,7 +174,15 @@ fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<Vec<Artifact>>
         cargo.args(["--package", package, "--bin", name]);
     }
     // Libraries carry the names of their sources, and a learner's program shows them when it panics.
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", workbook.remap_paths());
+    let mut flags = workbook.remap_paths();
+    if workbook.arch() != Arch::HERE {
+        // A procedural macro is a plugin of the compiler. The guest's compiler needs it for the guest's architecture, and
+        // Cargo makes that one only with this option, which is meant for compiling rustc itself.
+        cargo.arg("-Zdual-proc-macros").env("RUSTC_BOOTSTRAP", "1");
+        flags += "\x1f-Zdual-proc-macros";
+    }
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags);
+    let folder = workbook.binaries();
     let mut cargo = cargo.stdout(Stdio::piped()).spawn().or_cause("cannot start cargo")?;
     let messages = cargo.stdout.take().ok_or_else(|| Error::new("cargo has no pipe"))?;
     let mut artifacts = Vec::new();
@@ -203,10 +190,9 @@ fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<Vec<Artifact>>
         let Message::CompilerArtifact(artifact) = message.or_cause("cannot read what Cargo says")? else {
             continue;
         };
-        let file = artifact
-            .filenames
-            .iter()
-            .find(|file| file.as_str().ends_with(".rlib") || file.as_str().ends_with(".so"));
+        // Other folders have what runs only on this machine.
+        let mut files = artifact.filenames.iter().filter(|file| file.starts_with(&folder));
+        let file = files.find(|file| matches!(file.extension(), Some("rlib" | "so")));
         if let Some(file) = file {
             let name = artifact.target.name.replace('-', "_");
             artifacts.push(Artifact { package: artifact.package_id, name, file: file.clone().into() });
@@ -243,21 +229,15 @@ fn closure(nodes: &[Node], artifacts: &[Artifact], direct: &BTreeSet<PackageId>)
 
 /// How rustc links in the guest: with lld alone, because a C compiler as the linker's driver takes longer than it.
 fn link_arguments(workbook: &Workbook) -> Vec<String> {
-    let machine = workbook.arch().machine();
-    let folder = format!("/usr/lib/{machine}-linux-gnu");
-    let loader = match workbook.arch() {
-        crate::shared::arch::Arch::X86 => "/lib64/ld-linux-x86-64.so.2",
-        crate::shared::arch::Arch::Arm => "/lib/ld-linux-aarch64.so.1",
-    };
+    let (arch, debian) = (workbook.arch(), cross::debian(workbook.arch()));
+    let folder = format!("/usr/lib/{debian}");
     let mut line = words(&["-Clinker=/usr/lib/llvm-22/bin/ld.lld", "-Clinker-flavor=ld.lld"]);
-    for place in
-        [&*folder, &format!("/lib/{machine}-linux-gnu"), &format!("/usr/lib/gcc/{machine}-linux-gnu/12")]
-    {
+    for place in [&*folder, &format!("/lib/{debian}"), &format!("/usr/lib/gcc/{debian}/12")] {
         line.push(format!("-Lnative={place}"));
     }
     for object in ["Scrt1.o", "crti.o", "crtn.o"] {
         line.push(format!("-Clink-arg={folder}/{object}"));
     }
-    line.extend([format!("-Clink-arg=--dynamic-linker={loader}")]);
+    line.push(format!("-Clink-arg=--dynamic-linker={}", cross::loader(arch)));
     line
 }

@@ -4,12 +4,11 @@
 //! ones. rustc refuses libraries that another version of it made.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Error, OrCause, Result};
+use common::Result;
 
-use crate::host::folders::cache;
+use crate::host::folders::{self, cache};
 use crate::machine::cross::{self, Recipe};
 use crate::shared::arch::Arch;
 use crate::workbook::{Cross, Workbook};
@@ -30,7 +29,7 @@ const PACKAGES: [&str; 11] = [
 ];
 
 /// Of the packages that those depend on, the ones that they need in order to run. The others are gcc, and what it needs.
-const NEEDED: [&str; 22] = [
+const NEEDED: [&str; 20] = [
     "libbsd0",
     "libc6",
     "libcap2",
@@ -44,8 +43,6 @@ const NEEDED: [&str; 22] = [
     "libllvm22",
     "liblzma5",
     "libmd0",
-    "libstd-rust-web-1.85",
-    "libstd-rust-web-1.96",
     "libstdc++6",
     "libtinfo6",
     "libxml2",
@@ -55,75 +52,99 @@ const NEEDED: [&str; 22] = [
     "zlib1g",
 ];
 
-/// The workbook, to be built with these compilers. The first time, this downloads them.
-///
-/// # Errors
-/// If the architecture is not this machine's, or a package can't be had.
-pub fn workbook(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<Workbook> {
-    if arch != Arch::HERE {
-        return Err(Error::new(format!("the workshop for {arch} can't be made on this machine"))
-            .evidence(format!(
-                "this machine is {}, and rustc's plugins can't be built for another architecture",
-                Arch::HERE
-            ))
-            .fix(format!("make it on a machine of {arch}")));
-    }
-    let folder = cache()?.join(format!("workshop-{arch}"));
-    let line = format!(
-        "# made in {}, with dpkg's records: {} {}\n",
-        folder.display(),
-        PACKAGES.join(" "),
-        NEEDED.join(" ")
-    );
-    if !cross::is_complete(&folder, &line) {
-        let whole = PACKAGES.map(str::to_owned);
-        let recipe = Recipe {
-            what: "the workshop's compilers",
-            unfetched: "the workshop's compilers can't be fetched",
-            command: "cargo lab bundle --with-workshop",
-            archs: &[arch],
-            packages: (&whole, &[]),
-            is_needed: &|name, _| PACKAGES.contains(&name) || NEEDED.contains(&name),
-            line: &line,
-            scripts: &scripts(&folder, arch),
-        };
-        recipe.make(&folder, mirror)?;
-    }
-    let upper = format!("{}_UNKNOWN_LINUX_GNU", arch.machine().to_uppercase());
-    let lower = upper.to_lowercase();
-    let at = |name: &str| folder.join(name).into_os_string();
-    let environment = vec![
-        ("RUSTC".to_owned(), at("rustc")),
-        (format!("CARGO_TARGET_{upper}_LINKER"), at("cc")),
-        (format!("CC_{lower}"), at("cc")),
-        (
-            format!("LIBBPF_SYS_LIBRARY_PATH_{lower}"),
-            folder.join("usr/lib").join(cross::debian(arch)).into_os_string(),
-        ),
-    ];
-    let cross = Cross { arch, triple: String::new(), environment, root: folder };
-    Ok(Workbook { cross: Some(cross), ..workbook })
+/// Whether a package is needed.
+fn is_needed(name: &str) -> bool {
+    // The name of rustc's own library has its version.
+    PACKAGES.contains(&name) || NEEDED.contains(&name) || name.starts_with("libstd-rust-web-")
 }
 
-/// The scripts that start the compilers on this machine, which may have another C library.
-fn scripts(folder: &Path, arch: Arch) -> [(&'static str, String); 3] {
-    let (debian, at) = (cross::debian(arch), folder.display());
-    let loader = match arch {
-        Arch::X86 => "lib64/ld-linux-x86-64.so.2",
-        Arch::Arm => "lib/ld-linux-aarch64.so.1",
+/// The workbook, to be built with these compilers. The first time, this downloads them. If it is for another architecture
+/// than this machine's, it must already have what builds it.
+///
+/// # Errors
+/// If a package can't be had.
+pub fn workbook(workbook: &Workbook) -> Result<Workbook> {
+    let arch = workbook.arch();
+    let (here, root) = (folder(Arch::HERE)?, folder(arch)?);
+    let at = |name: &str| here.join(name).into_os_string();
+    let cross = if let Some(cross) = &workbook.cross {
+        // Of two variables of the same name, the last one applies.
+        let environment = [cross.environment.clone(), vec![("RUSTC".to_owned(), at(rustc(arch)))]].concat();
+        Cross { environment, root, ..cross.clone() }
+    } else {
+        let triple = cross::target(arch).replace('-', "_");
+        let environment = vec![
+            ("RUSTC".to_owned(), at(rustc(arch))),
+            (format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase()), at("cc")),
+            (format!("CC_{triple}"), at("cc")),
+            (format!("LIBBPF_SYS_LIBRARY_PATH_{triple}"), at(&cross::libraries(arch))),
+        ];
+        Cross { arch, triple: String::new(), environment, root }
     };
-    let start = format!("exec '{at}/{loader}' --library-path '{at}/lib/{debian}:{at}/usr/lib/{debian}'");
-    [
-        (
-            "cc",
-            format!(
-                "exec clang --target={debian} '--sysroot={at}' '--ld-path={at}/ld' -Wno-unused-command-line-argument \"$@\""
+    Ok(Workbook { cross: Some(cross), ..workbook.clone() })
+}
+
+/// The folder with the compilers that run on an architecture.
+fn folder(arch: Arch) -> Result<PathBuf> {
+    let cache = cache()?;
+    let folder = |arch: Arch| cache.join(format!("workshop-{arch}"));
+    let packages = PACKAGES.map(|name| format!("{name}:{}", arch.debian()));
+    let line = format!(
+        "# made in {}, with dpkg's records: {} {}\n",
+        folder(arch).display(),
+        packages.join(" "),
+        NEEDED.join(" ")
+    );
+    if !cross::is_complete(&folder(arch), &line) {
+        let recipe = Recipe {
+            what: &format!("the workshop's compilers for {arch}"),
+            unfetched: (
+                "the workshop's compilers can't be fetched",
+                "is there a network? The lab takes them from the mirror that this machine's apt uses, which must have Debian 12",
             ),
-        ),
-        ("ld", format!("{start} '{at}/usr/lib/llvm-22/bin/lld' -flavor gnu \"$@\"")),
-        // rustc can't find its own folder, because its process is the loader's.
-        ("rustc", format!("{start} '{at}/usr/bin/rustc' --sysroot '{at}/usr' \"$@\"")),
-    ]
+            archs: if arch == Arch::HERE { &[Arch::HERE] } else { &[Arch::HERE, arch] },
+            packages: (&packages, &[]),
+            is_needed: &|name, architecture| {
+                is_needed(name) && [arch.debian(), "all"].contains(&architecture)
+            },
+            line: &line,
+            scripts: &if arch == Arch::HERE { scripts(&cache) } else { Vec::new() },
+        };
+        recipe.make(&folder(arch), None)?;
+    }
+    Ok(folder(arch))
+}
+
+/// The name of the script that starts rustc on this machine, to compile for an architecture.
+fn rustc(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86 => "rustc-x86_64",
+        Arch::Arm => "rustc-arm64",
+    }
+}
+
+/// The scripts that start the compilers on this machine, which may have another C library. `cache` is the folder above.
+fn scripts(cache: &Path) -> Vec<(&'static str, String)> {
+    let debian = cross::debian(Arch::HERE);
+    let at = cache.join(format!("workshop-{}", Arch::HERE));
+    let (at, loader) = (at.display(), cross::loader(Arch::HERE));
+    let start = format!("exec '{at}{loader}' --library-path '{at}/lib/{debian}:{at}/usr/lib/{debian}'");
+    let cc = format!(
+        "exec clang --target={debian} '--sysroot={at}' '--ld-path={at}/ld' -Wno-unused-command-line-argument \"$@\""
+    );
+    let mut scripts =
+        vec![("cc", cc), ("ld", format!("{start} '{at}/usr/lib/llvm-22/bin/lld' -flavor gnu \"$@\""))];
+    // rustc can't find its own folder, because its process is the loader's.
+    for arch in [Arch::X86, Arch::Arm] {
+        let root = cache.join(format!("workshop-{arch}"));
+        let libraries = match arch {
+            Arch::HERE => String::new(),
+            _ => format!("-L '{}/usr/lib/rustlib/{}/lib' ", root.display(), cross::target(arch)),
+        };
+        let line = format!("{start} '{at}/usr/bin/rustc' --sysroot '{at}/usr' {libraries}\"$@\"");
+        scripts.push((rustc(arch), line));
+    }
+    scripts
 }
 
 /// The files that the guest gets from the folder, and their places there.
@@ -131,25 +152,12 @@ fn scripts(folder: &Path, arch: Arch) -> [(&'static str, String); 3] {
 /// # Errors
 /// If the folder can't be read.
 pub fn files(root: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
-    let mut found = Vec::new();
-    let mut folders: Vec<_> = ["lib", "lib64", "usr"].map(|name| root.join(name)).into();
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = folder.read_dir() else { continue };
-        for entry in entries {
-            let path = entry.or_cause(format!("cannot list {}", folder.display()))?.path();
-            let place = path.strip_prefix(root).unwrap_or(&path).to_owned();
-            if !is_wanted(&place) {
-                continue;
-            }
-            let kind = fs::symlink_metadata(&path).or_cause(format!("cannot read {}", path.display()))?;
-            if kind.is_dir() { folders.push(path) } else { found.push((path, place)) }
-        }
-    }
-    found.sort();
-    Ok(found)
+    let all = folders::files(root, "")?.into_iter();
+    let placed = all.map(|file| (file.strip_prefix(root).unwrap_or(&file).to_owned(), file));
+    Ok(placed.filter(|(place, _)| is_wanted(place)).map(|(place, file)| (file, place)).collect())
 }
 
-/// Whether the guest needs a file or a folder. It links few static libraries, and reads no documentation.
+/// Whether the guest needs a file. It links few static libraries, and reads no documentation.
 fn is_wanted(place: &Path) -> bool {
     const NOT: [&str; 6] = [
         "usr/bin/rust-gdb",
@@ -162,9 +170,10 @@ fn is_wanted(place: &Path) -> bool {
     // Those of glibc's parts, which are empty today, and those without which nothing can be linked.
     const STATIC: [&str; 7] =
         ["libc_nonshared.a", "libdl.a", "libgcc.a", "libgcc_eh.a", "libpthread.a", "librt.a", "libutil.a"];
+    let is_system = ["lib", "lib64", "usr"].iter().any(|folder| place.starts_with(folder));
     let name = place.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let is_rusts = place.starts_with("usr/lib/rustlib");
     let is_test = is_rusts && name.starts_with("libtest-");
     let is_static = name.ends_with(".a") && !is_rusts && !STATIC.contains(&name);
-    !NOT.iter().any(|not| place.starts_with(not)) && !is_test && !is_static
+    is_system && !NOT.iter().any(|not| place.starts_with(not)) && !is_test && !is_static
 }

@@ -66,8 +66,12 @@ pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<
         let (alone, whole): (Vec<_>, Vec<_>) = packages.iter().cloned().partition(|name| name == RUSTC);
         let recipe = Recipe {
             what: &format!("what builds programs for {arch}"),
-            unfetched: &format!("the compiler for {arch} can't be fetched"),
-            command: &format!("cargo lab build --arch {arch}"),
+            unfetched: (
+                &format!("the compiler for {arch} can't be fetched"),
+                &format!(
+                    "is there a network? If so, name a mirror of Debian: cargo lab build --arch {arch} --mirror URL"
+                ),
+            ),
             archs: &[Arch::HERE, arch],
             packages: (&whole, &alone),
             is_needed: &|name, architecture| is_needed(name, architecture, arch),
@@ -131,7 +135,7 @@ pub(crate) fn is_complete(folder: &Path, line: &str) -> bool {
 }
 
 /// Rust's name for Linux on an architecture.
-fn target(arch: Arch) -> String {
+pub(crate) fn target(arch: Arch) -> String {
     format!("{}-unknown-linux-gnu", arch.machine())
 }
 
@@ -140,8 +144,16 @@ pub(crate) fn debian(arch: Arch) -> String {
     format!("{}-linux-gnu", arch.machine())
 }
 
+/// The program that starts others with the libraries that they need.
+pub(crate) fn loader(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86 => "/lib64/ld-linux-x86-64.so.2",
+        Arch::Arm => "/lib/ld-linux-aarch64.so.1",
+    }
+}
+
 /// The folder of an architecture's libraries in Debian.
-fn libraries(arch: Arch) -> String {
+pub(crate) fn libraries(arch: Arch) -> String {
     format!("usr/lib/{}", debian(arch))
 }
 
@@ -177,10 +189,8 @@ fn is_needed(name: &str, architecture: &str, arch: Arch) -> bool {
 pub(crate) struct Recipe<'a> {
     /// What the folder is, after `Fetching`.
     pub what: &'a str,
-    /// What to say if it can't be fetched.
-    pub unfetched: &'a str,
-    /// The command that makes it.
-    pub command: &'a str,
+    /// What to say if it can't be fetched: the cause and the fix.
+    pub unfetched: (&'a str, &'a str),
     /// The architectures whose packages it has.
     pub archs: &'a [Arch],
     /// The packages whose dependencies it has too, and those without.
@@ -206,9 +216,8 @@ impl Recipe<'_> {
             if !error.cause().starts_with("apt-get failed") && !error.cause().contains("mirror") {
                 return error;
             }
-            let fix =
-                format!("is there a network? If so, name a mirror of Debian: {} --mirror URL", self.command);
-            Error::new(self.unfetched).evidence(error).fix(fix)
+            let (cause, fix) = self.unfetched;
+            Error::new(cause).evidence(error).fix(fix)
         };
         let apt = Apt::new(self.archs, mirror).map_err(unfetched)?;
         // Another lab may have made it while we waited for apt.
@@ -238,11 +247,7 @@ impl Recipe<'_> {
 fn scripts(folder: &Path, arch: Arch) -> [(&'static str, String); 4] {
     // This machine's loader starts each program with its own libraries. A variable for that would also apply to the
     // programs that rustc starts, such as this machine's compiler.
-    let (here, at) = (debian(Arch::HERE), folder.display());
-    let loader = match Arch::HERE {
-        Arch::X86 => "/lib64/ld-linux-x86-64.so.2",
-        Arch::Arm => "/lib/ld-linux-aarch64.so.1",
-    };
+    let (here, at, loader) = (debian(Arch::HERE), folder.display(), loader(Arch::HERE));
     let program = |name: &str| {
         format!(
             "exec {loader} --library-path '{at}/usr/lib/{here}:{at}/lib/{here}' '{at}/usr/bin/{name}' \"$@\""

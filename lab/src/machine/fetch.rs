@@ -8,7 +8,7 @@ use common::{Error, OrCause, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::host::folders::cache;
+use crate::host::folders::{cache, files};
 use crate::host::tools::{DPKG_DEB, output, watch};
 use crate::machine::lock::{self, Archive, Package, Source, Sum};
 use crate::shared::arch::Arch;
@@ -97,21 +97,6 @@ fn record(archives: &Path, folder: &Path) -> Result<()> {
     }
     fs::write(dpkg.join("info/format"), "1\n").or_cause(cannot())?;
     fs::write(dpkg.join("status"), status).or_cause(cannot())
-}
-
-/// The files below a folder whose names end in `end`.
-pub(crate) fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?.flatten() {
-        let path = entry.path();
-        if path.is_dir() && !path.is_symlink() {
-            found.extend(files(&path, end)?);
-        } else if path.to_string_lossy().ends_with(end) {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 impl Apt {

@@ -41,8 +41,6 @@ pub struct Content<'a> {
     pub files: Vec<(&'a str, Vec<u8>)>,
     /// Files and links of this machine, and their paths in the guest.
     pub copies: Vec<(PathBuf, PathBuf)>,
-    /// More programs, which are scripts: their paths in the guest, and their text.
-    pub scripts: Vec<(&'a str, &'a str)>,
 }
 
 /// Writes an initramfs. The same content gives the same bytes.
@@ -92,9 +90,6 @@ pub fn write(image: &Path, content: &Content) -> Result<()> {
         archive.file(Path::new(path), 0o644, bytes).or_cause(cannot())?;
     }
 
-    for (path, text) in &content.scripts {
-        archive.file(Path::new(path), 0o755, text.as_bytes()).or_cause(cannot())?;
-    }
     for (from, to) in &content.copies {
         let cannot = || format!("cannot read {}", from.display());
         let kind = fs::symlink_metadata(from).or_cause(cannot())?;

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use common::{Error, OrCause, Result};
 use flate2::read::GzDecoder;
 
-use crate::host::folders::cache;
+use crate::host::folders::{cache, files};
 use crate::host::tools::{DEPMOD, DPKG_DEB, XZ, output};
-use crate::machine::fetch::{Apt, files, numbers, pattern};
+use crate::machine::fetch::{Apt, numbers, pattern};
 use crate::machine::lock::{self, Lock, Locked, Package, Source, Sum};
 use crate::shared::arch::Arch;
 

@@ -6,9 +6,6 @@ use std::os::unix::fs::FileExt;
 /// The workbook's top folder in the workshop's guest.
 pub const ROOT: &str = "/workbook";
 
-/// The file with the workbook in the workshop's guest. No other guest has it.
-pub const RECORDED: &str = "etc/workshop.json";
-
 /// The folder with the modules for the network card of the workshop's guest, by the kernel's release.
 pub const NETWORK: &str = "lib/network";
 
