@@ -100,7 +100,7 @@ impl Chromium {
             let mut pages = targets["targetInfos"].as_array().unwrap().iter();
             let is_other = |target: &&Value| {
                 let url = target["url"].as_str().unwrap_or_default();
-                target["type"] == "page" && url.starts_with("file:") && target["targetId"] != ours_target
+                target["type"] == "page" && !url.starts_with("about:") && target["targetId"] != ours_target
             };
             if let Some(target) = pages.find(is_other) {
                 break target["targetId"].clone();

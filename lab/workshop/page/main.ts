@@ -326,8 +326,10 @@ function drawLink(link: Link): void {
   const banner = byId("banner");
   banner.hidden = link === "up";
   if (link === "down") {
-    const text = "The workshop does not answer. Keep this tab open: it has your unsaved text. To continue, run ";
-    banner.replaceChildren(text, h("code", {}, "cargo lab workshop --here"));
+    banner.replaceChildren(
+      "The workshop does not answer. Keep this tab open: it has your unsaved text. " +
+        "Start the workshop again as you did before, and continue here.",
+    );
   } else if (link === "refused") {
     banner.replaceChildren(
       "This tab is no longer connected. Open the address that the workshop printed when you last started it.",

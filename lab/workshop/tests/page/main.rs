@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::common::Server;
 use crate::firefox::Firefox;
 use crate::learner::{
-    ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, open, shows, start, write, wrong,
+    ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, edits, open, shows, start, write, wrong,
 };
 
 #[test]
@@ -94,6 +94,29 @@ fn nothing_typed_is_lost() {
     browser.until(&shows("banner", "The workshop does not answer"));
     server.signal(Signal::SIGCONT);
     browser.until("document.querySelector('#banner').hidden");
+
+    // The browser is offline.
+    let network = |offline: bool| json!({ "offline": offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
+    browser.call("Network.emulateNetworkConditions", network(true));
+    browser.eval("document.querySelector('.cm-content').focus()");
+    browser.chord("a", 65, CONTROL);
+    browser.call("Input.insertText", json!({ "text": "/* offline */\n" }));
+    browser.until("workshop.text() === '/* offline */\\n'");
+    browser.until(&shows("banner", "The workshop does not answer"));
+    browser.call("Network.emulateNetworkConditions", network(false));
+    browser.until("document.querySelector('#banner').hidden");
+    browser.until(&shows("saved", "Saved"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "/* offline */\n");
+
+    // A second tab of the browser writes to the file. The first one shows that, unless it has text that is not saved.
+    browser.eval("window.open('/')");
+    browser.in_other_window(|other| {
+        other.until(&shows("progress", "exercises done"));
+        click_in_lesson(other, "stages/03.html", "lesson-start", " 03.2");
+        edits(other, "bio_trace.bpf.c");
+        write(other, "/* in the second tab */\n");
+    });
+    browser.until("workshop.text() === '/* in the second tab */\\n'");
 
     // Somebody else changes the file.
     fs::write(&file, "/* another editor */\n").unwrap();
