@@ -53,21 +53,22 @@ fn debian(kit: &Path) -> PathBuf {
 }
 
 /// The workshop of the kit, and the folder for the learner's work, which remains when it ends.
-fn workshop(arguments: &[&str]) -> (Server, tempfile::TempDir) {
-    let kit = std::env::var_os("WORKSHOP_KIT").expect("WORKSHOP_KIT names a kit: make workshop-test");
-    let kit = PathBuf::from(kit);
+fn workshop() -> (Server, tempfile::TempDir) {
     let cache = tempfile::tempdir().unwrap();
     nix::unistd::chown(cache.path(), Some(1000.into()), Some(1000.into())).unwrap();
-    let folder = cache.path().to_owned();
-    let arguments: Vec<_> = arguments.iter().map(|word| (*word).to_owned()).collect();
+    (workshop_in(cache.path()), cache)
+}
+
+fn workshop_in(cache: &Path) -> Server {
+    let kit = std::env::var_os("WORKSHOP_KIT").expect("WORKSHOP_KIT names a kit: make workshop-test");
+    let kit = PathBuf::from(kit);
+    let folder = cache.to_owned();
     let system = debian(&kit);
-    let server = Server::with(move || {
+    Server::with(move || {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", INSIDE, "sh"]).arg(&kit).arg(&system).arg(&folder);
-        command.args(&arguments);
         command
-    });
-    (server, cache)
+    })
 }
 
 fn act(server: &Server, path: &str, body: &Value) -> Answer {
@@ -76,18 +77,9 @@ fn act(server: &Server, path: &str, body: &Value) -> Answer {
     answer
 }
 
-/// The one action, when it has ended.
+/// Waits until the action in this terminal has ended, and returns it.
 fn ended(server: &Server, terminal: &Value) -> Value {
-    // The socket closes only with its terminal, so the state tells.
-    loop {
-        let state = server.get("/api/state").json();
-        let actions = state["actions"].as_array().unwrap();
-        let action = actions.iter().find(|action| action["terminal"] == *terminal).unwrap();
-        if action["phase"] == "ended" {
-            return action.clone();
-        }
-        std::thread::sleep(std::time::Duration::from_millis(200));
-    }
+    socket::ended(server, |action| action["terminal"] == *terminal)
 }
 
 /// Writes a file of a working copy, whatever it has now.
@@ -114,7 +106,7 @@ fn type_in(shell: &mut WebSocket<TcpStream>, text: &str) {
 #[test]
 fn a_learner_does_an_exercise_and_runs_a_stage() {
     let start_time = Instant::now();
-    let (server, _cache) = workshop(&[]);
+    let (server, _cache) = workshop();
     println!("up after {:.1} s", start_time.elapsed().as_secs_f64());
     let mut browser = start(&server, "03.1");
     does_exercise_03_1(&server, &mut browser);
@@ -135,6 +127,7 @@ fn a_learner_does_an_exercise_and_runs_a_stage() {
     // ctracer's page.
     click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");
     browser.until("workshop.terminalText().includes('submit_bio() -> bio_endio() time duration: ')");
+    browser.until(&shows("status", "running"));
     click(&mut browser, "stop");
     browser.until(&shows("status", "Run of 03"));
     act(&server, "/api/run", &json!({ "name": "10", "arguments": "-- --duration 3 --html bio.html" }));
@@ -160,7 +153,7 @@ fn emulators() -> Vec<Pid> {
 
 #[test]
 fn work_is_there_after_the_emulator_was_killed() {
-    let (mut server, _cache) = workshop(&[]);
+    let (mut server, _cache) = workshop();
     let first = server.url.clone();
     let mut browser = start(&server, "03.2");
     write(&mut browser, "/* before */\n");
@@ -191,8 +184,39 @@ fn work_is_there_after_the_emulator_was_killed() {
 }
 
 #[test]
+fn a_full_disk_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let status = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=256m,uid=1000,gid=1000", "tmpfs"])
+        .arg(folder.path())
+        .status();
+    assert!(status.unwrap().success());
+    let mut server = workshop_in(folder.path());
+    let mut browser = start(&server, "03.2");
+    write(&mut browser, "/* before */\n");
+    // Somebody else fills the disk, whose room the launcher has checked.
+    let other = folder.path().join("other");
+    fs::write(&other, vec![0; 300 << 20]).unwrap_err();
+    browser.eval("document.querySelector('.cm-content').focus()");
+    browser.chord("a", 65, learner::CONTROL);
+    browser.call("Input.insertText", json!({ "text": "/* while the disk was full */\n" }));
+    browser.until(&shows("saved", "Not saved: the host has not stored your work"));
+    // It has room again.
+    fs::remove_file(&other).unwrap();
+    write(&mut browser, "/* after */\n");
+    for pid in emulators() {
+        kill(pid, Signal::SIGKILL).unwrap();
+    }
+    server.wait();
+    server.again();
+    assert_eq!(server.file("03.2", "src/bpf/bio_trace.bpf.c"), "/* after */\n");
+    drop(server);
+    assert!(Command::new("umount").arg(folder.path()).status().unwrap().success());
+}
+
+#[test]
 fn each_exercise_fails_and_passes_as_in_the_lab() {
-    let (server, _cache) = workshop(&[]);
+    let (server, _cache) = workshop();
     let workbook = Workbook::read().unwrap();
     let mut wrong = Vec::new();
     for exercise in exercise::all(&workbook).unwrap().iter().filter(|exercise| exercise.number > 0) {
@@ -226,7 +250,7 @@ fn each_exercise_fails_and_passes_as_in_the_lab() {
 
 #[test]
 fn the_workshop_does_not_trace_itself() {
-    let (server, _cache) = workshop(&[]);
+    let (server, _cache) = workshop();
     server.post("/api/works/03.2/start");
     for (name, io, line) in [
         ("01", "write /dev/scratch --count 1", "submit_bio("),
