@@ -73,14 +73,14 @@ bundle: kernels ## Make the room kit for USB sticks: make bundle [ARGS="--kernel
 bundle-test: setup-test build kernels ## Test the room kit in an empty Debian without a network (root, 20 minutes)
 	LAB_SOAK=1 cargo test --package lab --test kit
 
-workshop: kernel docs ## Make a kit with the workshop in target/workshop: lesson, editor and compilers in a guest
-	@cargo lab bundle --kernels $(KERNEL) --with-workshop --out $(WORKSHOP)
+workshop: kernel docs ## Make a kit with the workshop in target/workshop: make workshop [KERNEL=7.2] [ARGS="--arch arm64"]
+	@cargo lab bundle --kernels $(KERNEL) --with-workshop --out $(WORKSHOP) $(ARGS)
 
 # The tests run without a network, and with them the browser.
 workshop-test: build ## Test that kit in an empty Debian without a network (root; make workshop first)
 	@lab/setup test
 	[ -e $(WORKSHOP)-debian/usr/bin/qemu-system-x86_64 ] || \
-		PATH=$$PATH:/usr/sbin:/sbin debootstrap --variant=minbase --include=qemu-system-x86 bookworm $(WORKSHOP)-debian
+		PATH=$$PATH:/usr/sbin:/sbin debootstrap --variant=minbase --include=qemu-system-x86,qemu-system-arm bookworm $(WORKSHOP)-debian
 	cargo test --no-run --package workshop --test image
 	WORKSHOP_KIT=$(abspath $(WORKSHOP)) unshare --net --mount sh -c 'busybox ip link set lo up && \
 		exec cargo test --offline --package workshop --test image -- --test-threads=1 --nocapture'

@@ -14,8 +14,8 @@ use std::process::Command;
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// This crate's folder, which has `vmlinux.h` by architecture, and the headers that the examples' BPF sources include. In
-/// the workshop's guest it is elsewhere than where this was compiled.
+/// This crate's folder, which has `vmlinux.h` by architecture, and the headers that the examples' BPF sources include. For
+/// the workshop's guest, this is compiled with the folder's name there, but also runs on the machine that compiles.
 fn home() -> PathBuf {
     env::var_os("COMMON_BUILD_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
 }

@@ -173,6 +173,9 @@ fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<Vec<Artifact>>
     for (package, name) in names {
         cargo.args(["--package", package, "--bin", name]);
     }
+    // Build scripts run here, although they are compiled with the names of the guest's folders.
+    cargo.env("COMMON_BUILD_DIR", workbook.root.join("common/build"));
+    cargo.env(compilers::MADE_FROM, &workbook.root);
     // Libraries carry the names of their sources, and a learner's program shows them when it panics.
     let mut flags = workbook.remap_paths();
     if workbook.arch() != Arch::HERE {

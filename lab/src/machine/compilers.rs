@@ -11,6 +11,7 @@ use common::Result;
 use crate::host::folders::{self, cache};
 use crate::machine::cross::{self, Recipe};
 use crate::shared::arch::Arch;
+use crate::shared::kit::ROOT;
 use crate::workbook::{Cross, Workbook};
 
 /// The packages with compilers, headers, and what learners may want to look with.
@@ -57,6 +58,9 @@ fn is_needed(name: &str) -> bool {
     // The name of rustc's own library has its version.
     PACKAGES.contains(&name) || NEEDED.contains(&name) || name.starts_with("libstd-rust-web-")
 }
+
+/// A variable with the workbook's folder, for which these compilers put its folder in the guest.
+pub const MADE_FROM: &str = "WORKBOOK_MADE_FROM";
 
 /// The workbook, to be built with these compilers. The first time, this downloads them. If it is for another architecture
 /// than this machine's, it must already have what builds it.
@@ -134,6 +138,12 @@ fn scripts(cache: &Path) -> Vec<(&'static str, String)> {
     );
     let mut scripts =
         vec![("cc", cc), ("ld", format!("{start} '{at}/usr/lib/llvm-22/bin/lld' -flavor gnu \"$@\""))];
+    // Our programs ask the compiler for the name of their folder, and the guest has them in another one.
+    let place = format!(
+        "case ${{CARGO_MANIFEST_DIR-}}/ in\n\
+         \"${{{MADE_FROM}-/none}}\"/*) CARGO_MANIFEST_DIR={ROOT}${{CARGO_MANIFEST_DIR#\"${MADE_FROM}\"}} ;;\n\
+         esac"
+    );
     // rustc can't find its own folder, because its process is the loader's.
     for arch in [Arch::X86, Arch::Arm] {
         let root = cache.join(format!("workshop-{arch}"));
@@ -141,7 +151,7 @@ fn scripts(cache: &Path) -> Vec<(&'static str, String)> {
             Arch::HERE => String::new(),
             _ => format!("-L '{}/usr/lib/rustlib/{}/lib' ", root.display(), cross::target(arch)),
         };
-        let line = format!("{start} '{at}/usr/bin/rustc' --sysroot '{at}/usr' {libraries}\"$@\"");
+        let line = format!("{place}\n{start} '{at}/usr/bin/rustc' --sysroot '{at}/usr' {libraries}\"$@\"");
         scripts.push((rustc(arch), line));
     }
     scripts

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use common::{Error, OrCause, Result};
 
 use crate::host::interrupt;
-use crate::shared::kit::{ROOT, WORKBOOK};
+use crate::shared::kit::WORKBOOK;
 use crate::workbook::catalog::{Recorded, Workbook};
 
 /// The workbook of the workshop's guest, if this is one.
@@ -47,7 +47,7 @@ impl Recorded {
         if bpf.is_dir() && newest(&bpf, "") >= skeleton {
             let mut generate = Command::new("skeleton");
             generate.current_dir(&copy).env("CARGO_MANIFEST_DIR", &copy).env("OUT_DIR", &out);
-            generate.env("COMMON_BUILD_DIR", Path::new(ROOT).join("common/build")).env("CLANG", "clang-22");
+            generate.env("CLANG", "clang-22");
             let said =
                 generate.stderr(Stdio::inherit()).output().or_cause("cannot start the BPF compiler")?;
             let said = String::from_utf8_lossy(&said.stdout).into_owned();

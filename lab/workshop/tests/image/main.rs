@@ -52,6 +52,16 @@ fn debian(kit: &Path) -> PathBuf {
     system
 }
 
+fn kit() -> PathBuf {
+    std::env::var_os("WORKSHOP_KIT").expect("WORKSHOP_KIT names a kit: make workshop-test").into()
+}
+
+/// The kit's images, one for each architecture.
+fn images() -> Vec<PathBuf> {
+    let images = ["x86_64", "arm64"].map(|arch| kit().join(arch).join("workshop"));
+    images.into_iter().filter(|image| image.exists()).collect()
+}
+
 /// The workshop of the kit, and the folder for the learner's work, which remains when it ends.
 fn workshop() -> (Server, tempfile::TempDir) {
     let cache = tempfile::tempdir().unwrap();
@@ -60,8 +70,7 @@ fn workshop() -> (Server, tempfile::TempDir) {
 }
 
 fn workshop_in(cache: &Path) -> Server {
-    let kit = std::env::var_os("WORKSHOP_KIT").expect("WORKSHOP_KIT names a kit: make workshop-test");
-    let kit = PathBuf::from(kit);
+    let kit = kit();
     let folder = cache.to_owned();
     let system = debian(&kit);
     Server::with(move || {
@@ -246,6 +255,16 @@ fn each_exercise_fails_and_passes_as_in_the_lab() {
         println!("{id}: {took:.1} s to the first verdict");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_image_does_not_name_its_makers_folder() {
+    let root = Workbook::read().unwrap().root;
+    let search = "zstd --decompress --stdout \"$1\" | grep --text --count --fixed-strings \"$2\"";
+    for image in images() {
+        let output = Command::new("sh").args(["-c", search, "sh"]).args([&image, &root]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n", "{}", image.display());
+    }
 }
 
 #[test]
