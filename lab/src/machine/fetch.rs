@@ -69,11 +69,11 @@ fn unpack(archives: &Path, folder: &Path) -> Result<()> {
 }
 
 /// Writes dpkg's records of the packages that were unpacked below a folder, so that dpkg-query(1) can report from which
-/// of them a file comes.
-fn record(archives: &Path, folder: &Path) -> Result<()> {
+/// of them a file comes. Returns the packages, each `NAME:ARCHITECTURE=VERSION SHA-256`.
+fn record(archives: &Path, folder: &Path) -> Result<Vec<String>> {
     let cannot = || format!("cannot write dpkg's records in {}", folder.display());
     let dpkg = folder.join("var/lib/dpkg");
-    let mut status = String::new();
+    let (mut status, mut packages) = (String::new(), Vec::new());
     fs::create_dir_all(dpkg.join("info")).or_cause(cannot())?;
     for archive in files(archives, ".deb")? {
         let ask = |option: &str| -> Result<String> {
@@ -82,10 +82,10 @@ fn record(archives: &Path, folder: &Path) -> Result<()> {
         };
         let control = ask("--field")?;
         let value = |name| field(&control, name).unwrap_or_default();
-        let name = match value("Multi-Arch") {
-            "same" => format!("{}:{}", value("Package"), value("Architecture")),
-            _ => value("Package").to_owned(),
-        };
+        let full = format!("{}:{}", value("Package"), value("Architecture"));
+        let sum = Sum::of(&fs::read(&archive).or_cause(format!("cannot read {}", archive.display()))?);
+        packages.push(format!("{full}={} {}", value("Version"), sum.sha256));
+        let name = if value("Multi-Arch") == "same" { full } else { value("Package").to_owned() };
         // As `tar -tv` prints it: the sixth word of a line is a path that begins with a point. dpkg calls the root `/.`.
         let contents = ask("--contents")?;
         let paths = contents.lines().filter_map(|line| line.split_whitespace().nth(5)?.strip_prefix('.'));
@@ -96,7 +96,8 @@ fn record(archives: &Path, folder: &Path) -> Result<()> {
         status += &format!("Status: install ok installed\n{}\n\n", control.trim_end());
     }
     fs::write(dpkg.join("info/format"), "1\n").or_cause(cannot())?;
-    fs::write(dpkg.join("status"), status).or_cause(cannot())
+    fs::write(dpkg.join("status"), status).or_cause(cannot())?;
+    Ok(packages)
 }
 
 impl Apt {
@@ -149,7 +150,7 @@ impl Apt {
 
     /// Unpacks packages of these suites into a folder: those of `whole`, each with everything that it depends on as far
     /// as `is_needed` says so of a name and an architecture, and those of `alone` without their dependencies. Returns
-    /// the packages, each `NAME:ARCHITECTURE=VERSION`.
+    /// the packages, each `NAME:ARCHITECTURE=VERSION SHA-256`.
     ///
     /// # Errors
     /// If the mirror lacks a package.
@@ -166,20 +167,12 @@ impl Apt {
         list.args(["install", "-qq", "--no-install-recommends", "--print-uris"]).args(whole);
         let uris = output(&mut list)?;
         let uris = String::from_utf8_lossy(&uris.stdout).into_owned();
-        let mut packages: Vec<_> = uris.lines().filter_map(|line| package(line, &is_needed)).collect();
-        packages.sort();
+        let packages: Vec<_> = uris.lines().filter_map(|line| package(line, &is_needed)).collect();
         let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
         let mut download = self.command("apt-get");
         output(download.args(["download", "-qq"]).args(&packages).args(alone).current_dir(archives.path()))?;
         unpack(archives.path(), folder)?;
-        record(archives.path(), folder)?;
-        let version = |name: &String| {
-            let shown = self.show(std::slice::from_ref(name))?.unwrap_or_default();
-            let version = paragraphs(&shown).find_map(|package| field(package, "Version"));
-            Ok(format!("{name}:{}={}", Arch::HERE.debian(), version.unwrap_or_default()))
-        };
-        packages.extend(alone.iter().map(version).collect::<Result<Vec<_>>>()?);
-        Ok(packages)
+        record(archives.path(), folder)
     }
 
     /// The archive that has this suite.
