@@ -82,7 +82,7 @@ workshop-test: build ## Test that kit in an empty Debian without a network (root
 	[ -e $(WORKSHOP)-debian/usr/bin/qemu-system-x86_64 ] || \
 		PATH=$$PATH:/usr/sbin:/sbin debootstrap --variant=minbase --include=qemu-system-x86,qemu-system-arm bookworm $(WORKSHOP)-debian
 	cargo test --no-run --package workshop --test image
-	WORKSHOP_KIT=$(abspath $(WORKSHOP)) unshare --net --mount sh -c 'busybox ip link set lo up && \
+	WORKSHOP_KIT=$(abspath $(WORKSHOP)) WORKSHOP_KERNEL=$(KERNEL) unshare --net --mount sh -c 'busybox ip link set lo up && \
 		exec cargo test --offline --package workshop --test image -- --test-threads=1 --nocapture'
 
 arm64: driver ## Prepare guests of arm64: cargo lab run 03 --arch arm64

@@ -1,4 +1,5 @@
-//! The workshop in a kit, on a machine that has only an emulator: `make workshop-test`. `WORKSHOP_KIT` names the kit.
+//! The workshop in a kit, on a machine that has only an emulator: `make workshop-test`. `WORKSHOP_KIT` names the kit, and
+//! `WORKSHOP_KERNEL` the kernel, by default the kit's own.
 //!
 //! The kit is mounted read-only in an empty Debian, in a folder with a blank in its name. An ordinary user starts it there.
 //! The tests, and the browser, are outside, without a network: the Makefile has them run in a network namespace.
@@ -41,7 +42,7 @@ const INSIDE: &str = r#"
     mount --bind "$cache" "$system/mnt/cache" &&
     mount -t proc proc "$system/proc" && mount --bind /dev "$system/dev" &&
     exec chroot --userspec=1000:1000 "$system" env -i PATH=/usr/bin:/bin XDG_CACHE_HOME=/mnt/cache \
-        sh "/mnt/USB stick/lab" workshop "$@""#;
+        sh "/mnt/USB stick/lab" "$@""#;
 
 /// A Debian with its smallest system and the emulator, beside the kit.
 fn debian(kit: &Path) -> PathBuf {
@@ -76,6 +77,10 @@ fn workshop_in(cache: &Path) -> Server {
     Server::with(move || {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", INSIDE, "sh"]).arg(&kit).arg(&system).arg(&folder);
+        if let Some(kernel) = std::env::var_os("WORKSHOP_KERNEL") {
+            command.arg("--kernel").arg(kernel);
+        }
+        command.arg("workshop");
         command
     })
 }
