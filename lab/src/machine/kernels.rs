@@ -166,10 +166,11 @@ impl Series {
             for archive in &archives {
                 output(DPKG_DEB.command()?.arg("-x").arg(archive).arg(&tree))?;
             }
-            let _ = fs::rename(tree.join("usr/lib/modules"), tree.join("lib/modules"));
             let release = &source.package.release;
-            output(DEPMOD.command()?.arg("--basedir").arg(&tree).arg(release))?;
-            let modules = tree.join("lib/modules").join(release);
+            // Since 7.x, the packages have /lib in /usr, as Debian itself does.
+            let base = if tree.join("lib").exists() { tree } else { tree.join("usr") };
+            output(DEPMOD.command()?.arg("--basedir").arg(&base).arg(release))?;
+            let modules = base.join("lib/modules").join(release);
             let list = fs::read_to_string(modules.join("modules.dep")).or_cause("cannot read modules.dep")?;
             let files = work.path().join("modules");
             fs::create_dir_all(&files).or_cause("cannot make a folder for the modules")?;

@@ -213,7 +213,9 @@ fn a_full_disk_loses_nothing() {
     fs::write(&other, vec![0; 300 << 20]).unwrap_err();
     browser.eval("document.querySelector('.cm-content').focus()");
     browser.chord("a", 65, learner::CONTROL);
-    browser.call("Input.insertText", json!({ "text": "/* while the disk was full */\n" }));
+    // The last block of a file may have room.
+    let text = format!("/* {} */\n", "long ".repeat(4000));
+    browser.call("Input.insertText", json!({ "text": text }));
     browser.until(&shows("saved", "Not saved: the host has not stored your work"));
     // It has room again.
     fs::remove_file(&other).unwrap();
