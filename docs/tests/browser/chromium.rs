@@ -100,7 +100,8 @@ impl Chromium {
             let mut pages = targets["targetInfos"].as_array().unwrap().iter();
             let is_other = |target: &&Value| {
                 let url = target["url"].as_str().unwrap_or_default();
-                target["type"] == "page" && !url.starts_with("about:") && target["targetId"] != ours_target
+                let is_browsers = ["about:", "chrome:"].iter().any(|own| url.starts_with(own));
+                target["type"] == "page" && !is_browsers && target["targetId"] != ours_target
             };
             if let Some(target) = pages.find(is_other) {
                 break target["targetId"].clone();

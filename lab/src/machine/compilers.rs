@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use common::Result;
+use common::{Error, Result};
 
 use crate::host::folders::{self, cache};
 use crate::machine::cross::{self, Recipe};
@@ -70,6 +70,16 @@ pub const MADE_FROM: &str = "WORKBOOK_MADE_FROM";
 pub fn workbook(workbook: &Workbook) -> Result<Workbook> {
     let arch = workbook.arch();
     let (here, root) = (folder(Arch::HERE)?, folder(arch)?);
+    let (ours, guests) = (cross::version(&here, "rustc-web"), cross::version(&root, "rustc-web"));
+    if ours != guests {
+        return Err(Error::new(format!("the workshop's compilers for {arch} have another version"))
+            .evidence(format!("{}: rustc {ours}; {}: rustc {guests}", here.display(), root.display()))
+            .fix(format!(
+                "remove both, and the lab fetches them again: rm -r {} {}",
+                here.display(),
+                root.display()
+            )));
+    }
     let at = |name: &str| here.join(name).into_os_string();
     let cross = if let Some(cross) = &workbook.cross {
         // Of two variables of the same name, the last one applies.

@@ -134,6 +134,17 @@ pub(crate) fn is_complete(folder: &Path, line: &str) -> bool {
     fs::read_to_string(folder.join(PACKAGES)).is_ok_and(|list| list.starts_with(line))
 }
 
+/// The version of a package in a folder that has everything.
+pub(crate) fn version(folder: &Path, package: &str) -> String {
+    let list = fs::read_to_string(folder.join(PACKAGES)).unwrap_or_default();
+    // NAME:ARCHITECTURE=VERSION SHA-256
+    let mut versions = list.lines().filter_map(|line| {
+        let (_, version) = line.strip_prefix(package)?.strip_prefix(':')?.split_once('=')?;
+        version.split(' ').next()
+    });
+    versions.next().unwrap_or_default().to_owned()
+}
+
 /// Rust's name for Linux on an architecture.
 pub(crate) fn target(arch: Arch) -> String {
     format!("{}-unknown-linux-gnu", arch.machine())
