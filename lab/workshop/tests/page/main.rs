@@ -109,7 +109,7 @@ fn nothing_typed_is_lost() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* offline */\n");
 
     // A second tab of the browser writes to the file. The first one shows that, unless it has text that is not saved.
-    browser.eval("window.open('/')");
+    browser.call("Runtime.evaluate", json!({ "expression": "window.open('/')", "userGesture": true }));
     browser.in_other_window(|other| {
         other.until(&shows("progress", "exercises done"));
         click_in_lesson(other, "stages/03.html", "lesson-start", " 03.2");
