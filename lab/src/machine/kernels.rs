@@ -157,7 +157,7 @@ impl Series {
     pub fn network(self, arch: Arch) -> Result<Vec<PathBuf>> {
         let lock = Lock::read()?;
         let source = &lock.kernel(arch, self.name)?.source;
-        let folder = self.folder(arch)?.with_file_name(format!("{}-network", self.name));
+        let folder = self.folder(arch)?.with_file_name(format!("{}-virtio", self.name));
         let made = folder.join(&source.package.release);
         if !made.exists() {
             let archives = Apt::new(&[arch], None)?.archives(source, self.suites)?;
@@ -174,14 +174,20 @@ impl Series {
             let list = fs::read_to_string(modules.join("modules.dep")).or_cause("cannot read modules.dep")?;
             let files = work.path().join("modules");
             fs::create_dir_all(&files).or_cause("cannot make a folder for the modules")?;
-            let mut lines = list.lines().filter_map(|line| line.split_once(':'));
-            let line = lines.find(|(module, _)| module.contains("/virtio_net.ko"));
-            let (module, needed) = line.unwrap_or_default();
-            // A module's dependencies come in the reverse order.
-            let order = needed.split_whitespace().rev().chain([module]).filter(|module| !module.is_empty());
-            for (nth, module) in order.enumerate() {
+            let mut order = Vec::new();
+            // The card's driver finds it only after the driver of its bus, which is a module before 6.12.
+            for wanted in ["/virtio_pci.ko", "/virtio_net.ko"] {
+                let mut lines = list.lines().filter_map(|line| line.split_once(':'));
+                if let Some((module, needed)) = lines.find(|(module, _)| module.contains(wanted)) {
+                    // A module's dependencies come in the reverse order.
+                    order.extend(needed.split_whitespace().rev().chain([module]));
+                }
+            }
+            let mut seen = BTreeSet::new();
+            order.retain(|module| seen.insert(*module));
+            for (nth, module) in order.into_iter().enumerate() {
                 let name = Path::new(module).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                let to = files.join(format!("{nth}-{name}"));
+                let to = files.join(format!("{nth:02}-{name}"));
                 fs::copy(modules.join(module), &to).or_cause("cannot copy a module")?;
                 if name.ends_with(".xz") {
                     output(XZ.command()?.arg("--decompress").arg(&to))?;
