@@ -243,6 +243,7 @@ fn an_exercise_from_its_start() {
     insta::assert_snapshot!("exercise_start_twice", lab(&["exercise", "start", id]));
     insta::assert_snapshot!("exercise_status", lab(&["exercise", "status"]));
     insta::assert_snapshot!("exercise_diff_mine", lab(&["diff", "mine", id, "--peek"]));
+    insta::assert_snapshot!("exercise_diff_unchanged", lab(&["exercise", "diff", id]));
 
     let source = mine.join(id).join("src/bpf/bio_trace.bpf.c");
     let text = fs::read_to_string(&source).unwrap();
@@ -251,6 +252,10 @@ fn an_exercise_from_its_start() {
     assert!(broken.contains("error: expected ';' at end of declaration list"), "{broken}");
     let end = &broken[broken.find("Error: your 05.2").expect("our own words come last")..];
     insta::assert_snapshot!("exercise_does_not_compile", end);
+    // A file that is added, in the middle of their order.
+    fs::write(mine.join(id).join("src/bpf/added.h"), "/* added */\n").unwrap();
+    insta::assert_snapshot!("exercise_diff", lab(&["exercise", "diff", id]));
+    fs::remove_file(mine.join(id).join("src/bpf/added.h")).unwrap();
     // An incomplete copy does not keep others from being built.
     fs::create_dir(mine.join("notes")).unwrap();
     fs::write(&source, text).unwrap();

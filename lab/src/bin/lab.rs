@@ -95,7 +95,7 @@ enum Command {
         #[arg(long)]
         peek: bool,
     },
-    /// Work on an exercise: start, check, watch, hint, solution, status
+    /// Work on an exercise: start, check, watch, hint, diff, solution, status
     Exercise {
         #[command(subcommand)]
         command: Exercise,
@@ -289,6 +289,11 @@ enum Exercise {
     },
     /// Show a hint: a question first, then a pointer, then almost the answer
     Hint {
+        /// The exercise
+        exercise: String,
+    },
+    /// Show what you have changed since the start
+    Diff {
         /// The exercise
         exercise: String,
     },
@@ -697,6 +702,7 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
         Exercise::Hint { exercise } => {
             print(&exercise::next_hint(&workbook, &find(&exercise)?, terminal::columns())?)
         }
+        Exercise::Diff { exercise } => print(&exercise::changes(&workbook, &find(&exercise)?)?),
         Exercise::Solution { exercise, peek } => {
             print(&exercise::solution(&workbook, &find(&exercise)?, peek)?)
         }

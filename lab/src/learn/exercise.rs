@@ -583,6 +583,29 @@ pub fn working_copy(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<File
     copies::files_in(&exercise.started(workbook)?)
 }
 
+/// What the learner has changed since the start, for a terminal.
+///
+/// # Errors
+/// If there is no working copy, or a file can't be read.
+pub fn changes(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<String> {
+    let (start, mine) = (exercise.starting_point(&exercise.binary())?, working_copy(workbook, exercise)?);
+    if start == mine {
+        return Ok(format!("You have not changed anything in {} yet.\n", exercise.id()));
+    }
+    // The learner may have added files, or removed some.
+    let text = |files: &Files, path: &Path| {
+        let file = files.iter().find(|(name, _)| name == path);
+        (path.to_owned(), file.map(|(_, text)| text.clone()).unwrap_or_default())
+    };
+    let is_gone = |path: &&PathBuf| mine.iter().all(|(name, _)| name != *path);
+    let paths = |files: &Files| files.iter().map(|(path, _)| path).cloned().collect::<Vec<_>>();
+    let (ours, theirs) = (paths(&start), paths(&mine));
+    let all: Vec<_> = theirs.iter().chain(ours.iter().filter(is_gone)).collect();
+    let side = |files: &Files| all.iter().map(|path| text(files, path)).collect::<Files>();
+    let head = format!("From the starting point of {} to yours", exercise.id());
+    Ok(format!("{head}\n{}", diff::terminal(&diff::of_files(&side(&start), &side(&mine)), Extent::Folded)))
+}
+
 /// One of an exercise's patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Patch {

@@ -34,6 +34,8 @@ export type Action = {
 export type State = {
   /** Names the folder of the working copies. */
   folder: string;
+  /** Whether the workshop is in a guest, which can't boot another kernel. */
+  guest: boolean;
   programs: Program[];
   exercises: Exercise[];
   terminals: Terminal[];

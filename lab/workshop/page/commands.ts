@@ -19,12 +19,12 @@ export function bare(line: string): string {
 }
 
 /** What a line asks the lab to do, if the page can do it. `known` has the names of programs and exercises. */
-export function parse(line: string, known: Set<string>): Command | undefined {
+export function parse(line: string, known: Set<string>, guest: boolean): Command | undefined {
   const text = bare(line).replace(/\s+/g, " ");
   const exercise = /^cargo lab exercise (start|check) (\S+)$/.exec(text);
   if (exercise) return known.has(exercise[2]) ? { kind: exercise[1] as "start" | "check", id: exercise[2] } : undefined;
   const run = /^cargo lab run (.+)$/.exec(text)?.[1];
-  if (!run) return undefined;
+  if (!run || (guest && /(^| )--(kernel|arch)\b/.test(run))) return undefined;
   // Options may come before the name. A name within quotes or after -- is not the program's.
   const words = [...run.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)];
   const mine = { seen: false };

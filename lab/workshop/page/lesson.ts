@@ -2,11 +2,12 @@
 // learner was.
 
 import type { State } from "./api";
-import { type Command, commandLines, parse } from "./commands";
+import { bare, type Command, commandLines, parse } from "./commands";
 import { byId, h, keep } from "./dom";
 import { bookTheme, onTheme } from "./theme";
 
-const start = "/book/start.html";
+const firstPage = "/book/stages/01.html";
+const contents = "/book/start.html#the-stages";
 
 const style = `
   .workshop-button {
@@ -24,6 +25,7 @@ const style = `
   .workshop-bar { display: flex; flex-wrap: wrap; gap: 4px; margin: -8px 0 16px; }
   .workshop-bar .workshop-button { margin: 0; }
   .workshop-bar .workshop-line { font-family: var(--mono-font); font-weight: 400; font-size: 1.2rem; }
+  :not(pre) > code { white-space: pre-wrap; overflow-wrap: anywhere; }
   .workshop-title { display: block; margin: 8px 0 0; font-size: 1.4rem; width: fit-content; }
   #mdbook-theme-toggle, #mdbook-theme-list { display: none !important; }
   @media print { .workshop-button, .workshop-bar { display: none !important; } }
@@ -32,6 +34,10 @@ const style = `
 export class Lesson {
   private readonly frame = byId<HTMLIFrameElement>("book");
   private state?: State;
+  /** Nobody has been here before. */
+  readonly isNew: boolean;
+  /** The exercise to show when its page has been loaded. */
+  private wanted?: string;
   private buttons: { button: HTMLButtonElement; draw: (button: HTMLButtonElement, state: State) => void }[] = [];
   onCommand: (command: Command) => void = () => {};
   onOpen: (name: string) => void = () => {};
@@ -40,10 +46,22 @@ export class Lesson {
   constructor() {
     this.frame.addEventListener("load", () => this.loaded());
     byId("lesson-back").addEventListener("click", () => this.frame.contentWindow?.history.back());
-    byId("lesson-start").addEventListener("click", () => this.go(start));
+    byId("lesson-start").addEventListener("click", () => this.go(contents));
     onTheme(() => this.theme());
     const last = keep.get<string>("lesson");
-    this.frame.src = last?.startsWith("/book/") ? last : start;
+    this.isNew = !last;
+    this.frame.src = last?.startsWith("/book/") ? last : firstPage;
+  }
+
+  /** Shows an exercise in this page of the book, unless the page that is open has it. */
+  show(page: string, id: string): void {
+    if (this.headingOf(id)) return;
+    this.wanted = id;
+    this.go(`/book/${page}`);
+  }
+
+  private headingOf(id: string): Element | undefined {
+    return [...(this.page?.querySelectorAll("h3") ?? [])].find((h3) => h3.textContent?.startsWith(`${id} `));
   }
 
   go(path: string): void {
@@ -103,6 +121,8 @@ export class Lesson {
       link.rel = "noopener";
     }
     this.decorate();
+    if (this.wanted) this.headingOf(this.wanted)?.scrollIntoView();
+    this.wanted = undefined;
   }
 
   private theme(): void {
@@ -126,11 +146,11 @@ export class Lesson {
       const text = code.textContent ?? "";
       const block = code.closest("pre");
       if (!block) {
-        const command = parse(text, known);
+        const command = parse(text, known, state.guest);
         if (command) code.after(this.button(command));
         continue;
       }
-      const commands = this.commandsOf(block, text, known);
+      const commands = this.commandsOf(block, text, known, state.guest);
       if (!commands.length) continue;
       const bar = h("div", { class: "workshop-bar" });
       for (const { command, line } of commands)
@@ -150,14 +170,19 @@ export class Lesson {
   }
 
   /** In a console block, commands have a prompt, and the other lines are output. In a shell block, all are commands. */
-  private commandsOf(block: Element, text: string, known: Set<string>): { command: Command; line: string }[] {
+  private commandsOf(
+    block: Element,
+    text: string,
+    known: Set<string>,
+    guest: boolean,
+  ): { command: Command; line: string }[] {
     const lines = commandLines(text);
     const prompted = lines.some((line) => /^\s*\$\s/.test(line));
     const language = block.querySelector("code")?.className ?? "";
     if (!prompted && !/language-(sh|bash|shell)\b/.test(language)) return [];
     return lines
       .filter((line) => !prompted || /^\s*\$\s/.test(line))
-      .map((line) => ({ command: parse(line, known), line: line.replace(/^\s*\$\s+/, "") }))
+      .map((line) => ({ command: parse(line, known, guest), line: bare(line) }))
       .filter((found): found is { command: Command; line: string } => found.command !== undefined);
   }
 

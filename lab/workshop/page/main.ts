@@ -57,11 +57,13 @@ function invitation(name: string, title: string): HTMLElement[] {
   ];
 }
 
+const howTo = "Read in the lesson what to do, change the program, and press Check. It is saved while you type.";
+
 async function start(name: string): Promise<void> {
-  let news = "";
-  if (exerciseOf(name)?.state === "new") {
+  const isNew = exerciseOf(name)?.state === "new";
+  if (isNew) {
     try {
-      news = (await api.start(name, false)).text;
+      await api.start(name, false);
     } catch (thrown) {
       // Another tab was faster: it is started, and that is what we want.
       if (problem(thrown).status !== 409) throw thrown;
@@ -70,7 +72,9 @@ async function start(name: string): Promise<void> {
     if (exercise?.state === "new") exercise.state = "started";
   }
   await openName(name, true);
-  if (news) showPanel("news", `You have started ${name}`, rich(news));
+  const page = programOf(exerciseOf(name)?.program ?? "")?.page;
+  if (page) lesson.show(page, name);
+  if (isNew) showPanel("news", `You have started ${name}`, rich(`This is your copy. ${howTo}`));
   draw();
 }
 
@@ -79,11 +83,11 @@ async function reset(name: string): Promise<void> {
   resetting = true;
   try {
     await editor.discard();
-    const { text } = await api.start(name, true);
+    await api.start(name, true);
     // The learner may have opened the old files meanwhile.
     await editor.documents.forget(name);
     await openName(name);
-    showPanel("news", `${name} has been reset`, rich(text));
+    showPanel("news", `${name} has been reset`, rich(`This is a fresh copy. ${howTo}`));
   } catch (thrown) {
     await openName(name);
     throw thrown;
@@ -133,7 +137,7 @@ async function solution(name: string, peek = false): Promise<void> {
     const shows = { label: "Show the solution", test: "peek", act: () => tried(solution(name, true)) };
     const hints = { label: "Show a hint", act: () => byId("hint").click() };
     const text = "Its check has not passed yet. A hint may be enough.";
-    showPanel("news", `Show the solution of ${name}?`, [h("p", {}, text)], [shows, hints]);
+    showPanel("hint", `Show the solution of ${name}?`, [h("p", {}, text)], [shows, hints]);
   }
 }
 
@@ -378,10 +382,20 @@ async function begin(): Promise<void> {
   const last = keep.get<string>("open");
   const first = known(last) ? last : state?.programs[0]?.name;
   if (first) await openName(first);
+  if (lesson.isNew) welcome();
   for (const name of Documents.drafted()) {
     if (exerciseOf(name) && exerciseOf(name)?.state !== "new") await editor.documents.load(name, true);
   }
   draw();
+}
+
+function welcome(): void {
+  const text =
+    "On the left is the first lesson: read it, and press the buttons in it. On the right is the program that it is " +
+    "about, and below appears what it prints. Each lesson ends with exercises, in which you change the program. " +
+    "Nothing that you do here can hurt your machine.";
+  const more = { label: "What is where", act: () => lesson.go("/book/workshop.html#what-is-where") };
+  showPanel("hint", "Welcome", rich(text), [more]);
 }
 
 async function resume(): Promise<void> {

@@ -201,9 +201,11 @@ impl Course {
     pub fn hint(&self, name: &str) -> Result<Value, Refusal> {
         let _turn = lock(&self.turn);
         let exercise = self.exercise(name)?;
-        let text = exercise::next_hint(&self.workbook, &exercise, COLUMNS)?;
+        exercise::next_hint(&self.workbook, &exercise, COLUMNS)?;
         let id = exercise.id();
         let shown = exercise::shown_hints(&self.workbook)?.iter().filter(|of| **of == id).count();
+        // The page has its own title, and a button for the next one.
+        let text = exercise.hints.get(shown.saturating_sub(1));
         Ok(json!({ "text": text, "shown": shown, "hints": exercise.hints.len() }))
     }
 

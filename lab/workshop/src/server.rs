@@ -82,6 +82,7 @@ impl Workshop {
             "terminals": self.terminals.list(),
             "actions": self.actions.list(&self.terminals),
             "folder": self.guard.folder,
+            "guest": self.keep.is_some(),
             "results": self.course.results(),
             "unkept": self.unkept(),
         }))
