@@ -7,7 +7,7 @@ import { byId, h, keep } from "./dom";
 import { bookTheme, onTheme } from "./theme";
 
 const firstPage = "/book/stages/01.html";
-const contents = "/book/start.html#the-stages";
+const contents = "/book/stages.html";
 
 const style = `
   .workshop-button {
