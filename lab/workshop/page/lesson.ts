@@ -200,15 +200,17 @@ export class Lesson {
       const needsCopy = command.kind === "check" || (command.kind === "run" && command.mine);
       const disabled = needsCopy && exercise?.state === "new";
       const label = line ? `Run ${line}` : text;
-      if (command.kind === "run" && line) {
+      let title = label;
+      if (command.kind === "run") {
         const { name, mine, args } = command;
-        text = `Run ${[mine && "--mine", name, args].filter(Boolean).join(" ")}`;
+        title = `Run ${[mine && "--mine", name, args].filter(Boolean).join(" ")}`;
+        if (line) text = title;
       }
       // A change that changes nothing would still make the page move.
       if (button.textContent !== text) button.textContent = text;
       button.classList.toggle("workshop-line", Boolean(line));
       button.disabled = disabled;
-      button.title = disabled ? `Start exercise ${id} first.` : label;
+      button.title = disabled ? `Start exercise ${id} first.` : title;
       button.setAttribute("aria-label", label);
     };
     if (this.state) draw(button, this.state);

@@ -132,9 +132,10 @@ fn a_learner_does_an_exercise_and_runs_a_stage() {
     browser.until(
         "(() => {
             const book = document.querySelector('#book').contentDocument;
-            const labels = [...(book?.querySelectorAll('.workshop-button') ?? [])].map((button) => button.ariaLabel);
-            return book?.location.pathname === '/book/start.html' && labels.some((label) => label.endsWith(' 03'))
-                && !labels.some((label) => label.includes('--kernel') || label.includes('--arch'));
+            if (book?.location.pathname !== '/book/start.html') return false;
+            const others = [...book.querySelectorAll('code')].filter((code) => /^cargo lab run 03 --/.test(code.textContent));
+            return book.querySelector('.workshop-button') !== null && others.length > 0
+                && others.every((code) => !code.nextElementSibling?.matches('.workshop-button'));
         })()",
     );
 
