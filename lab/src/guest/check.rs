@@ -273,8 +273,9 @@ fn nothing_stays(binary: &str) -> Result<String> {
     const SLOW_WRITES: u64 = 8;
     let slow = NullBlk::new(binary, Duration::from_nanos(2 * SLOW))?;
     let (seen, ()) = watch_while(&[binary], || {
-        io(&["write", RAW_DEVICE, "--count", "200"])?;
-        io(&["write", &slow.device.to_string_lossy(), "--count", &SLOW_WRITES.to_string()]).map(drop)
+        // The fast ones come last: a slow bio at the same address would take the entry that a fast one left.
+        io(&["write", &slow.device.to_string_lossy(), "--count", &SLOW_WRITES.to_string()])?;
+        io(&["write", RAW_DEVICE, "--count", "200"]).map(drop)
     })?;
     let (events, left) = (events(&seen)?, truth::unpaired(&seen)?);
     // What each bio took, by its two lines.

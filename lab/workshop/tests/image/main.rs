@@ -293,7 +293,7 @@ fn the_workshop_does_not_trace_itself() {
     for (name, io, line) in [
         ("01", "write /dev/scratch --count 1", "submit_bio("),
         ("07", "write /dev/scratch --count 1", "time duration: "),
-        ("08", "read-cold /mnt/f", "filemap_read ("),
+        ("08", "read-cold /mnt/f", "mm_filemap_add_to_page_cache ("),
     ] {
         let run = act(&server, "/api/run", &json!({ "name": name, "arguments": "--io none" })).json();
         let mut terminal = socket(&server, &format!("/api/terminals/{}", run["terminal"]));
