@@ -185,6 +185,8 @@ fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<Vec<Artifact>>
         flags += "\x1f-Zdual-proc-macros";
     }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags);
+    // An incremental build puts random names into the libraries, and Cargo reports in the order in which it gets done.
+    cargo.env("CARGO_INCREMENTAL", "0");
     let folder = workbook.binaries();
     let mut cargo = cargo.stdout(Stdio::piped()).spawn().or_cause("cannot start cargo")?;
     let messages = cargo.stdout.take().ok_or_else(|| Error::new("cargo has no pipe"))?;
@@ -202,6 +204,7 @@ fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<Vec<Artifact>>
         }
     }
     if cargo.wait().or_cause("cannot wait for cargo")?.success() {
+        artifacts.sort_by(|one, other| one.file.cmp(&other.file));
         return Ok(artifacts);
     }
     crate::host::interrupt::check()?;
