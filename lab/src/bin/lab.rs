@@ -702,7 +702,7 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
         Exercise::Hint { exercise } => {
             print(&exercise::next_hint(&workbook, &find(&exercise)?, terminal::columns())?)
         }
-        Exercise::Diff { exercise } => print(&exercise::changes(&workbook, &find(&exercise)?)?),
+        Exercise::Diff { exercise } => print(&exercise::changes_shown(&workbook, &find(&exercise)?)?),
         Exercise::Solution { exercise, peek } => {
             print(&exercise::solution(&workbook, &find(&exercise)?, peek)?)
         }

@@ -20,7 +20,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use crate::host::interrupt;
 use crate::machine::runs::Runs;
 use crate::machine::terminal;
-use crate::workbook::copies::{self, Files};
+use crate::workbook::copies::{self, Change, Files};
 use crate::workbook::diff::{self, Extent};
 use crate::workbook::{Program, Stage, Workbook};
 
@@ -583,27 +583,26 @@ pub fn working_copy(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<File
     copies::files_in(&exercise.started(workbook)?)
 }
 
-/// What the learner has changed since the start, for a terminal.
+/// What the learner has changed since the start: a title, and the files.
 ///
 /// # Errors
 /// If there is no working copy, or a file can't be read.
-pub fn changes(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<String> {
-    let (start, mine) = (exercise.starting_point(&exercise.binary())?, working_copy(workbook, exercise)?);
-    if start == mine {
+pub fn changes(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<(String, Vec<Change>)> {
+    let mine = working_copy(workbook, exercise)?;
+    let head = format!("From the starting point of {} to yours", exercise.id());
+    Ok((head, copies::changes(exercise.starting_point(&exercise.binary())?, mine)))
+}
+
+/// The same for a terminal.
+///
+/// # Errors
+/// Those of [`changes`].
+pub fn changes_shown(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<String> {
+    let (head, changes) = changes(workbook, exercise)?;
+    if changes.is_empty() {
         return Ok(format!("You have not changed anything in {} yet.\n", exercise.id()));
     }
-    // The learner may have added files, or removed some.
-    let text = |files: &Files, path: &Path| {
-        let file = files.iter().find(|(name, _)| name == path);
-        (path.to_owned(), file.map(|(_, text)| text.clone()).unwrap_or_default())
-    };
-    let is_gone = |path: &&PathBuf| mine.iter().all(|(name, _)| name != *path);
-    let paths = |files: &Files| files.iter().map(|(path, _)| path).cloned().collect::<Vec<_>>();
-    let (ours, theirs) = (paths(&start), paths(&mine));
-    let all: Vec<_> = theirs.iter().chain(ours.iter().filter(is_gone)).collect();
-    let side = |files: &Files| all.iter().map(|path| text(files, path)).collect::<Files>();
-    let head = format!("From the starting point of {} to yours", exercise.id());
-    Ok(format!("{head}\n{}", diff::terminal(&diff::of_files(&side(&start), &side(&mine)), Extent::Folded)))
+    Ok(format!("{head}\n{}", diff::terminal(&diff::of_changes(&changes), Extent::Folded)))
 }
 
 /// One of an exercise's patches.

@@ -6,11 +6,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
+use serde::Serialize;
 
 use crate::workbook::{Program, Workbook};
 
 /// The files of a stage or an example, by their paths in its folder.
 pub type Files = Vec<(PathBuf, String)>;
+
+/// A file on both sides of a change. On one of them, it may not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Its path in the folder of its program.
+    pub path: PathBuf,
+    /// What it was.
+    pub old: Option<String>,
+    /// What it is.
+    pub new: Option<String>,
+}
 
 /// The files that make up a stage or an example; see [`files_in`].
 ///
@@ -122,4 +134,50 @@ pub fn build(workbook: &Workbook, folder: &Path, names: &[&str]) -> Result<Vec<P
             .fix(format!("fix it in {}", folder.display())));
     }
     Ok(names.iter().map(|name| workbook.binaries().join(name)).collect())
+}
+
+/// The sources that differ. In two stages, the one BPF source may have different names.
+pub fn changes(mut old: Files, new: Files) -> Vec<Change> {
+    old.retain(|(path, _)| path.starts_with("src"));
+    let names: Vec<_> = new.iter().map(|(path, _)| path.clone()).collect();
+    let is_bpf = |path: &Path| path.to_string_lossy().ends_with(".bpf.c");
+    let mut changes = Vec::new();
+    for (path, text) in new.into_iter().filter(|(path, _)| path.starts_with("src")) {
+        let same = old.iter().position(|(before, _)| *before == path);
+        let renamed =
+            || old.iter().position(|(before, _)| is_bpf(before) && is_bpf(&path) && !names.contains(before));
+        let before = same.or_else(renamed).map(|at| old.remove(at).1);
+        if before.as_deref() != Some(&*text) {
+            changes.push(Change { path, old: before, new: Some(text) });
+        }
+    }
+    changes.extend(old.into_iter().map(|(path, text)| Change { path, old: Some(text), new: None }));
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_compared_by_name() {
+        let files = |files: &[(&str, &str)]| -> Files {
+            files.iter().map(|(path, text)| (path.into(), (*text).to_owned())).collect()
+        };
+        let old = files(&[
+            ("src/bpf/b.bpf.c", "b"),
+            ("src/main.rs", "m"),
+            ("Cargo.toml", "c"),
+            ("src/gone.rs", "g"),
+        ]);
+        let new = files(&[
+            ("src/bpf/a.bpf.c", "a"),
+            ("src/bpf/b.bpf.c", "b2"),
+            ("src/main.rs", "m"),
+            ("Cargo.toml", "d"),
+        ]);
+        insta::assert_debug_snapshot!(changes(old.clone(), new));
+        let renamed = files(&[("src/bpf/other.bpf.c", "b2"), ("src/main.rs", "m"), ("src/gone.rs", "g")]);
+        insta::assert_debug_snapshot!(changes(old, renamed));
+    }
 }

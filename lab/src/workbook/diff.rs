@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use common::Result;
 use similar::{Algorithm, ChangeTag, DiffOp, DiffTag, TextDiff, capture_diff_slices};
 
-use crate::workbook::copies::{self, Files};
+use crate::workbook::copies::{self, Change, Files};
 use crate::workbook::{Stage, Workbook};
 
 /// How many unchanged lines to show around a change.
@@ -191,6 +191,16 @@ pub fn of_files(old: &Files, new: &Files) -> Vec<FileDiff> {
         items: of_texts(old, new),
     };
     old.iter().zip(new).filter(|(_, (path, _))| path.starts_with("src")).map(file).collect()
+}
+
+/// The files that changed.
+pub fn of_changes(changes: &[Change]) -> Vec<FileDiff> {
+    let text = |side: &Option<String>| side.clone().unwrap_or_default();
+    let file = |Change { path, old, new }: &Change| FileDiff {
+        name: path.display().to_string(),
+        items: of_texts(&text(old), &text(new)),
+    };
+    changes.iter().map(file).collect()
 }
 
 /// The items of two texts, matched by name.

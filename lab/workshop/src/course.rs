@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 use axum::http::StatusCode;
 use common::{Error, OrCause, Result};
 use lab::learn::exercise::{self, Exercise};
-use lab::workbook::copies::{self, Files};
+use lab::workbook::copies::{self, Change, Files};
 use lab::workbook::{Program, Workbook, diff};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -31,14 +31,6 @@ pub struct Text {
     path: PathBuf,
     text: String,
     version: String,
-}
-
-/// A file on both sides of a change. On one of them, it may not exist.
-#[derive(Debug, Serialize)]
-pub struct Change {
-    path: PathBuf,
-    old: Option<String>,
-    new: Option<String>,
 }
 
 /// What a learner has of an exercise.
@@ -164,15 +156,13 @@ impl Course {
         self.program(program)?;
         let new = self.workbook.stage(program)?;
         let old = self.workbook.parent(new)?;
-        Ok((diff::head(old, new), changes(copies::files(old)?, copies::files(new)?)))
+        Ok((diff::head(old, new), copies::changes(copies::files(old)?, copies::files(new)?)))
     }
 
     /// What the learner changed since the start.
     pub fn change(&self, name: &str) -> Result<(String, Vec<Change>), Refusal> {
         let exercise = self.exercise(name)?;
-        let mine = exercise::working_copy(&self.workbook, &exercise).status(StatusCode::NOT_FOUND)?;
-        let start = exercise.starting_point(&exercise.binary())?;
-        Ok((format!("From the starting point of {name} to yours"), changes(start, mine)))
+        exercise::changes(&self.workbook, &exercise).status(StatusCode::NOT_FOUND)
     }
 
     /// What our solution changes in the starting point.
@@ -184,7 +174,7 @@ impl Course {
         let start = exercise.starting_point(&exercise.binary())?;
         Ok((
             format!("From the starting point of {name} to our solution"),
-            changes(start, solution.status(status)?),
+            copies::changes(start, solution.status(status)?),
         ))
     }
 
@@ -340,50 +330,9 @@ fn version(text: &str) -> String {
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The sources that differ. In two stages, the one BPF source may have different names.
-fn changes(mut old: Files, new: Files) -> Vec<Change> {
-    old.retain(|(path, _)| path.starts_with("src"));
-    let names: Vec<_> = new.iter().map(|(path, _)| path.clone()).collect();
-    let is_bpf = |path: &Path| path.to_string_lossy().ends_with(".bpf.c");
-    let mut changes = Vec::new();
-    for (path, text) in new.into_iter().filter(|(path, _)| path.starts_with("src")) {
-        let same = old.iter().position(|(before, _)| *before == path);
-        let renamed =
-            || old.iter().position(|(before, _)| is_bpf(before) && is_bpf(&path) && !names.contains(before));
-        let before = same.or_else(renamed).map(|at| old.remove(at).1);
-        if before.as_deref() != Some(&*text) {
-            changes.push(Change { path, old: before, new: Some(text) });
-        }
-    }
-    changes.extend(old.into_iter().map(|(path, text)| Change { path, old: Some(text), new: None }));
-    changes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn files_are_compared_by_name() {
-        let files = |files: &[(&str, &str)]| -> Files {
-            files.iter().map(|(path, text)| (path.into(), (*text).to_owned())).collect()
-        };
-        let old = files(&[
-            ("src/bpf/b.bpf.c", "b"),
-            ("src/main.rs", "m"),
-            ("Cargo.toml", "c"),
-            ("src/gone.rs", "g"),
-        ]);
-        let new = files(&[
-            ("src/bpf/a.bpf.c", "a"),
-            ("src/bpf/b.bpf.c", "b2"),
-            ("src/main.rs", "m"),
-            ("Cargo.toml", "d"),
-        ]);
-        insta::assert_debug_snapshot!(changes(old.clone(), new));
-        let renamed = files(&[("src/bpf/other.bpf.c", "b2"), ("src/main.rs", "m"), ("src/gone.rs", "g")]);
-        insta::assert_debug_snapshot!(changes(old, renamed));
-    }
 
     #[test]
     fn only_sources_are_restored() {

@@ -77,13 +77,18 @@ pub fn start(server: &Server, exercise: &str) -> Chromium {
     browser
 }
 
-/// Replaces the text of the file in the editor with keys, and waits until it is saved.
-pub fn write(browser: &mut Chromium, text: &str) {
+/// Replaces the text of the file in the editor with keys.
+pub fn replace(browser: &mut Chromium, text: &str) {
     browser.eval("document.querySelector('.cm-content').focus()");
     browser.chord("a", 65, CONTROL);
     browser.call("Input.insertText", json!({ "text": text }));
     // The editor notices it a little later, and until then the old text is saved.
     browser.until(&format!("workshop.text() === {}", json!(text)));
+}
+
+/// The same, and waits until it is saved.
+pub fn write(browser: &mut Chromium, text: &str) {
+    replace(browser, text);
     browser.until(&shows("saved", "Saved"));
 }
 

@@ -32,7 +32,7 @@ use tungstenite::{Message, WebSocket};
 
 use crate::common::{Answer, Server};
 use crate::faults::FAULTS;
-use crate::learner::{click, click_in_lesson, does_exercise_03_1, open, shows, start, write, wrong};
+use crate::learner::{click, click_in_lesson, does_exercise_03_1, open, replace, shows, start, write, wrong};
 use crate::socket::{socket, until, until_it};
 
 /// Mounts the kit in the empty Debian, and starts it there.
@@ -192,9 +192,7 @@ fn work_is_there_after_the_emulator_was_killed() {
     for pid in emulators() {
         kill(pid, Signal::SIGKILL).unwrap();
     }
-    browser.eval("document.querySelector('.cm-content').focus()");
-    browser.chord("a", 65, learner::CONTROL);
-    browser.call("Input.insertText", json!({ "text": "/* while nobody listened */\n" }));
+    replace(&mut browser, "/* while nobody listened */\n");
     browser.until(&shows("banner", "The workshop does not answer"));
     server.wait();
     server.again();
@@ -223,11 +221,8 @@ fn a_full_disk_loses_nothing() {
     // Somebody else fills the disk, whose room the launcher has checked.
     let other = folder.path().join("other");
     fs::write(&other, vec![0; 300 << 20]).unwrap_err();
-    browser.eval("document.querySelector('.cm-content').focus()");
-    browser.chord("a", 65, learner::CONTROL);
-    // The last block of a file may have room.
-    let text = format!("/* {} */\n", "long ".repeat(4000));
-    browser.call("Input.insertText", json!({ "text": text }));
+    // It is long, because the last block of a file may have room.
+    replace(&mut browser, &format!("/* {} */\n", "long ".repeat(4000)));
     browser.until(&shows("saved", "Not saved: the host has not stored your work"));
     // It has room again.
     fs::remove_file(&other).unwrap();
@@ -280,9 +275,20 @@ fn each_exercise_fails_and_passes_as_in_the_lab() {
 fn the_image_does_not_name_its_makers_folder() {
     let root = Workbook::read().unwrap().root;
     let search = "zstd --decompress --stdout \"$1\" | grep --text --count --fixed-strings \"$2\"";
-    for image in images() {
-        let output = Command::new("sh").args(["-c", search, "sh"]).args([&image, &root]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n", "{}", image.display());
+    let images = images();
+    assert!(!images.is_empty());
+    for image in images {
+        let lines = |folder: &Path| -> u64 {
+            let output =
+                Command::new("sh").args(["-c", search, "sh"]).args([&image, folder]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+        };
+        assert_ne!(
+            lines(Path::new("/workbook/common/build")),
+            0,
+            "the programs know their folder in the guest"
+        );
+        assert_eq!(lines(&root), 0, "{}", image.display());
     }
 }
 

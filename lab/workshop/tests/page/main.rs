@@ -16,7 +16,8 @@ use serde_json::json;
 use crate::common::Server;
 use crate::firefox::Firefox;
 use crate::learner::{
-    ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, edits, open, shows, start, write, wrong,
+    ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, edits, open, replace, shows, start, write,
+    wrong,
 };
 
 #[test]
@@ -78,10 +79,7 @@ fn nothing_typed_is_lost() {
     // The server is killed while somebody types.
     write(&mut browser, "/* before */\n");
     server.end(Signal::SIGKILL);
-    browser.eval("document.querySelector('.cm-content').focus()");
-    browser.chord("a", 65, CONTROL);
-    browser.call("Input.insertText", json!({ "text": "/* while nobody listened */\n" }));
-    browser.until("workshop.text() === '/* while nobody listened */\\n'");
+    replace(&mut browser, "/* while nobody listened */\n");
     browser.until(&shows("banner", "The workshop does not answer"));
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* before */\n");
     server.again();
@@ -98,10 +96,7 @@ fn nothing_typed_is_lost() {
     // The browser is offline.
     let network = |offline: bool| json!({ "offline": offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
     browser.call("Network.emulateNetworkConditions", network(true));
-    browser.eval("document.querySelector('.cm-content').focus()");
-    browser.chord("a", 65, CONTROL);
-    browser.call("Input.insertText", json!({ "text": "/* offline */\n" }));
-    browser.until("workshop.text() === '/* offline */\\n'");
+    replace(&mut browser, "/* offline */\n");
     browser.until(&shows("banner", "The workshop does not answer"));
     browser.call("Network.emulateNetworkConditions", network(false));
     browser.until("document.querySelector('#banner').hidden");
