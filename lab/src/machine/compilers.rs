@@ -109,23 +109,19 @@ fn folder(arch: Arch) -> Result<PathBuf> {
         packages.join(" "),
         NEEDED.join(" ")
     );
-    if !cross::is_complete(&folder(arch), &line) {
-        let recipe = Recipe {
-            what: &format!("the workshop's compilers for {arch}"),
-            unfetched: (
-                "the workshop's compilers can't be fetched",
-                "is there a network? The lab takes them from the mirror that this machine's apt uses, which must have Debian 12",
-            ),
-            archs: if arch == Arch::HERE { &[Arch::HERE] } else { &[Arch::HERE, arch] },
-            packages: (&packages, &[]),
-            is_needed: &|name, architecture| {
-                is_needed(name) && [arch.debian(), "all"].contains(&architecture)
-            },
-            line: &line,
-            scripts: &if arch == Arch::HERE { scripts(&cache) } else { Vec::new() },
-        };
-        recipe.make(&folder(arch), None)?;
-    }
+    let recipe = Recipe {
+        what: &format!("the workshop's compilers for {arch}"),
+        unfetched: (
+            "the workshop's compilers can't be fetched",
+            "is there a network? The lab takes them from the mirror that this machine's apt uses, which must have Debian 12",
+        ),
+        archs: if arch == Arch::HERE { &[Arch::HERE] } else { &[Arch::HERE, arch] },
+        packages: (&packages, &[]),
+        is_needed: &|name, architecture| is_needed(name) && [arch.debian(), "all"].contains(&architecture),
+        line: &line,
+        scripts: &if arch == Arch::HERE { scripts(&cache) } else { Vec::new() },
+    };
+    recipe.make(&folder(arch), None)?;
     Ok(folder(arch))
 }
 

@@ -6,6 +6,7 @@
 //! Debian's.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,24 +63,22 @@ pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<
     let with_rust = !knows(&target(arch))?;
     let packages = packages(arch, with_rust);
     let (folder, line) = place(arch, &packages)?;
-    if !is_complete(&folder, &line) {
-        let (alone, whole): (Vec<_>, Vec<_>) = packages.iter().cloned().partition(|name| name == RUSTC);
-        let recipe = Recipe {
-            what: &format!("what builds programs for {arch}"),
-            unfetched: (
-                &format!("the compiler for {arch} can't be fetched"),
-                &format!(
-                    "is there a network? If so, name a mirror of Debian: cargo lab build --arch {arch} --mirror URL"
-                ),
+    let (alone, whole): (Vec<_>, Vec<_>) = packages.iter().cloned().partition(|name| name == RUSTC);
+    let recipe = Recipe {
+        what: &format!("what builds programs for {arch}"),
+        unfetched: (
+            &format!("the compiler for {arch} can't be fetched"),
+            &format!(
+                "is there a network? If so, name a mirror of Debian: cargo lab build --arch {arch} --mirror URL"
             ),
-            archs: &[Arch::HERE, arch],
-            packages: (&whole, &alone),
-            is_needed: &|name, architecture| is_needed(name, architecture, arch),
-            line: &line,
-            scripts: &scripts(&folder, arch),
-        };
-        recipe.make(&folder, mirror)?;
-    }
+        ),
+        archs: &[Arch::HERE, arch],
+        packages: (&whole, &alone),
+        is_needed: &|name, architecture| is_needed(name, architecture, arch),
+        line: &line,
+        scripts: &scripts(&folder, arch),
+    };
+    recipe.make(&folder, mirror)?;
     let at = |name: &str| folder.join(name).into_os_string();
     let (triple, upper) = (target(arch).replace('-', "_"), target(arch).replace('-', "_").to_uppercase());
     let mut environment = vec![
@@ -130,7 +129,7 @@ pub fn find(arch: Arch) -> Result<()> {
 }
 
 /// Whether the folder has everything, and was made in the same way.
-pub(crate) fn is_complete(folder: &Path, line: &str) -> bool {
+fn is_complete(folder: &Path, line: &str) -> bool {
     fs::read_to_string(folder.join(PACKAGES)).is_ok_and(|list| list.starts_with(line))
 }
 
@@ -215,8 +214,33 @@ pub(crate) struct Recipe<'a> {
 }
 
 impl Recipe<'_> {
-    /// Downloads the packages and unpacks them into the folder.
+    /// Makes the folder if it is missing or was made differently, and writes each script that has changed.
     pub(crate) fn make(&self, folder: &Path, mirror: Option<&str>) -> Result<()> {
+        match is_complete(folder, self.line) {
+            true => self.write_scripts(folder),
+            false => self.fetch(folder, mirror),
+        }
+    }
+
+    fn write_scripts(&self, folder: &Path) -> Result<()> {
+        for (name, command) in self.scripts {
+            let (file, script) = (folder.join(name), format!("#!/bin/sh\n{command}\n"));
+            if fs::read_to_string(&file).is_ok_and(|there| there == script) {
+                continue;
+            }
+            // Another lab may be running the old script, so we replace the file and don't write into it.
+            let executable = fs::Permissions::from_mode(0o755);
+            tempfile::Builder::new()
+                .permissions(executable)
+                .tempfile_in(folder)
+                .and_then(|mut new| new.write_all(script.as_bytes()).and_then(|()| Ok(new.persist(&file)?)))
+                .or_cause(format!("cannot write {}", file.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Downloads the packages and unpacks them into the folder.
+    fn fetch(&self, folder: &Path, mirror: Option<&str>) -> Result<()> {
         CLANG.find()?;
         eprintln!("Fetching {}, once ...", self.what);
         let cannot = || format!("cannot make {}", folder.display());
@@ -239,12 +263,7 @@ impl Recipe<'_> {
         let root = work.path().join("root");
         let (whole, alone) = self.packages;
         let unpacked = apt.unpack_needed(&SUITES, whole, alone, self.is_needed, &root).map_err(unfetched)?;
-        for (name, command) in self.scripts {
-            let file = root.join(name);
-            fs::write(&file, format!("#!/bin/sh\n{command}\n"))
-                .and_then(|()| fs::set_permissions(&file, fs::Permissions::from_mode(0o755)))
-                .or_cause(cannot())?;
-        }
+        self.write_scripts(&root)?;
         let list = format!("{}{}\n", self.line, unpacked.join("\n"));
         fs::write(root.join(PACKAGES), list).or_cause(cannot())?;
         if folder.exists() {
@@ -302,6 +321,8 @@ pub fn program(cross: &Cross, name: &str) -> Result<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -310,6 +331,32 @@ mod tests {
         assert!(is_needed("libllvm22", "amd64") && !is_needed("libllvm22", "arm64"));
         assert!(is_needed("libelf-dev", "arm64") && is_needed("libelf1", "arm64"));
         assert!(is_needed("libc6", "arm64") && !is_needed("libc6", "amd64"));
+    }
+
+    #[test]
+    fn a_changed_script_is_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(PACKAGES), "# made\n").unwrap();
+        let script = folder.path().join("cc");
+        let written = |command: &str| {
+            let recipe = Recipe {
+                what: "nothing",
+                unfetched: ("", ""),
+                archs: &[],
+                packages: (&[], &[]),
+                is_needed: &|_, _| false,
+                line: "# made\n",
+                scripts: &[("cc", command.to_owned())],
+            };
+            recipe.make(folder.path(), None).unwrap();
+            let file = fs::metadata(&script).unwrap();
+            assert_eq!(file.permissions().mode() & 0o777, 0o755);
+            (file.ino(), fs::read_to_string(&script).unwrap())
+        };
+        let first = written("exec true");
+        assert_eq!(written("exec true"), first);
+        assert_eq!(first.1, "#!/bin/sh\nexec true\n");
+        assert_eq!(written("exec false").1, "#!/bin/sh\nexec false\n");
     }
 
     #[test]
