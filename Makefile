@@ -70,7 +70,7 @@ print: setup-test ## Make PDFs of the book, the exercises, the plans, the glossa
 bundle: kernels ## Make the room kit for USB sticks: make bundle [ARGS="--kernels 6.12 --with-sources"]
 	@cargo lab bundle $(ARGS)
 
-bundle-test: setup-test build kernels ## Test the room kit in an empty Debian without a network (root, 20 minutes)
+bundle-test: setup-test build kernels docs ## Test the room kit in an empty Debian without a network (root, 20 minutes)
 	LAB_SOAK=1 cargo test --package lab --test kit
 
 workshop: kernel docs ## Make a kit with the workshop in target/workshop: make workshop [KERNEL=7.2] [ARGS="--arch arm64"]

@@ -1,7 +1,8 @@
-//! Tests of whole kits with the real emulator: their size and bytes, an empty Debian without a network, two consoles,
-//! the build kit. They need root, debootstrap, and a Debian mirror, and take a quarter of an hour. To run them, type
+//! Tests of whole kits with the real emulator: their size; that a second kit, and a workshop made in another folder, have
+//! the same bytes; an empty Debian without a network; two consoles; the build kit. They need root, debootstrap, and a Debian mirror, and take a quarter of an hour. To run them, type
 //! `make bundle-test`.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -12,7 +13,7 @@ use std::sync::{LazyLock, Mutex};
 use std::time::Instant;
 
 use lab::host::folders::size;
-use lab::machine::kernels::MATRIX;
+use lab::machine::kernels::{DEFAULT, MATRIX};
 use lab::workbook::Workbook;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::pty::{Winsize, openpty};
@@ -22,6 +23,7 @@ use crate::tests;
 /// The long tests.
 pub const LONG: &[(&str, fn())] = tests![
     kits_are_small_and_made_alike,
+    a_workshop_is_made_alike_in_another_folder,
     no_program_of_a_kit_names_a_folder_of_its_maker,
     a_kit_runs_in_an_empty_debian_without_a_network,
     a_stage_runs_in_one_console_and_the_workload_in_the_other,
@@ -56,9 +58,16 @@ fn must(command: &mut Command) -> String {
     stdout
 }
 
+/// Checks that two kits have the same files with the same bytes.
+fn assert_alike(one: &Path, other: &Path) {
+    let [one, other] = [one, other].map(|kit| fs::read_to_string(kit.join("SHA256SUMS")).unwrap());
+    let [one, other] = [&one, &other].map(|sums| sums.lines().collect::<BTreeSet<_>>());
+    let different: Vec<_> = one.symmetric_difference(&other).collect();
+    assert!(different.is_empty(), "not the same bytes: {different:#?}");
+}
+
 fn kits_are_small_and_made_alike() {
     let _turn = TURN.lock();
-    let sums = |kit: &Path| fs::read_to_string(kit.join("SHA256SUMS")).unwrap();
     let without_the_rest = |kit: &Path| {
         let rest = ["book", "build-kit.tar.xz", "arm64"].map(|part| size(&kit.join(part)));
         size(kit) - rest.iter().sum::<u64>()
@@ -67,10 +76,7 @@ fn kits_are_small_and_made_alike() {
     assert!(all <= 60_000_000, "{all} bytes with all kernels");
     let arm64 = size(&KIT.join("arm64"));
     assert!(arm64 <= 55_000_000, "{arm64} bytes for arm64");
-    let again = sums(&bundle("room-kit-again", &["--arch", "arm64,x86_64", "--with-sources"]));
-    let once = sums(&KIT);
-    let other: Vec<_> = again.lines().filter(|line| !once.contains(line)).collect();
-    assert!(other.is_empty() && again.len() == once.len(), "not the same bytes: {other:?}");
+    assert_alike(&KIT, &bundle("room-kit-again", &["--arch", "arm64,x86_64", "--with-sources"]));
     let windows = fs::read_to_string(KIT.join("lab.cmd")).unwrap();
     assert!(windows.split_inclusive('\n').all(|line| line.ends_with("\r\n")), "Windows' ends of lines");
     // Only the largest kernel.
@@ -78,6 +84,22 @@ fn kits_are_small_and_made_alike() {
         MATRIX.iter().max_by_key(|series| size(&KIT.join(format!("x86_64/vmlinuz-{}", series.name))));
     let one = without_the_rest(&bundle("room-kit-one", &["--kernels", largest.unwrap().name]));
     assert!(one <= 22_000_000, "{one} bytes with {}", largest.unwrap().name);
+}
+
+fn a_workshop_is_made_alike_in_another_folder() {
+    let _turn = TURN.lock();
+    let here = bundle("room-kit-workshop", &["--kernels", DEFAULT, "--with-workshop"]);
+    let folder = tempfile::tempdir_in(&*TARGET).unwrap();
+    let copy = folder.path().join("workbook");
+    // The copy has our uncommitted changes, too.
+    const COPY: &str = r#"git clone --quiet . "$1" &&
+        git diff --binary HEAD | git -C "$1" apply --index --allow-empty"#;
+    let mut shell = Command::new("sh");
+    must(shell.args(["-c", COPY, "sh"]).arg(&copy).current_dir(&Workbook::read().unwrap().root));
+    let mut make = Command::new("make");
+    make.args(["workshop", &format!("KERNEL={DEFAULT}")]).current_dir(&copy);
+    must(make.env_remove("CARGO_TARGET_DIR").env_remove("CARGO").env_remove("MAKEFLAGS").env_remove("ARGS"));
+    assert_alike(&here, &copy.join("target/workshop"));
 }
 
 fn no_program_of_a_kit_names_a_folder_of_its_maker() {
