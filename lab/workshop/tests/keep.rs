@@ -225,8 +225,9 @@ fn a_port_that_fails_is_an_error() {
     assert!(printed.starts_with("warning: the host has not stored your work\n"), "{printed}");
     let refused = server.page("POST", "/api/works/03.2/start", "", b"");
     assert_eq!((refused.status, refused.json()), (507, problem));
-    // It is there nevertheless.
+    // The copy is there nevertheless, and hints work.
     assert_eq!(server.get("/api/works/03.2/files").status, 200);
+    assert_eq!(server.post("/api/works/03.2/hint").json()["shown"], 1);
 }
 
 #[test]
