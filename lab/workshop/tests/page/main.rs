@@ -113,10 +113,13 @@ fn nothing_typed_is_lost() {
     });
     browser.until("workshop.text() === '/* in the second tab */\\n'");
 
-    // Somebody else changes the file.
-    fs::write(&file, "/* another editor */\n").unwrap();
+    // Somebody else changes the file before this tab could save its text.
+    browser.call("Network.emulateNetworkConditions", network(true));
     browser.eval("document.querySelector('.cm-content').focus()");
     browser.call("Input.insertText", json!({ "text": "/* mine */" }));
+    browser.until("workshop.text().includes('/* mine */')");
+    fs::write(&file, "/* another editor */\n").unwrap();
+    browser.call("Network.emulateNetworkConditions", network(false));
     browser.until(&shows("conflict", "changed this file"));
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* another editor */\n");
     click(&mut browser, "take-other");
