@@ -106,7 +106,8 @@ export const api = {
   workFiles: (id: string) => get<{ files: Source[] }>(`/api/works/${at(id)}/files`),
   programDiff: (name: string) => get<Difference>(`/api/programs/${at(name)}/diff`),
   workDiff: (id: string) => get<Difference>(`/api/works/${at(id)}/diff`),
-  solution: (id: string, peek: boolean) => get<Difference>(`/api/works/${at(id)}/solution?peek=${peek}`),
+  solution: (id: string, peek: boolean, mine: boolean) =>
+    get<Difference>(`/api/works/${at(id)}/solution?peek=${peek}&mine=${mine}`),
   start: (id: string, again: boolean) => request<{ text: string }>("POST", `/api/works/${at(id)}/start?again=${again}`),
   hint: (id: string) => request<Hint>("POST", `/api/works/${at(id)}/hint`),
   check: (name: string) => request<Action>("POST", "/api/check", json({ name })),

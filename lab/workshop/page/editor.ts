@@ -8,7 +8,8 @@ import { reading, readOnly } from "./codemirror";
 import { type Doc, Documents } from "./documents";
 import { byId, h, keep, plural, rich, type Tab, Tabs } from "./dom";
 
-type Comparison = { key: string; label: string; difference: Difference; unchanged: string };
+/** A comparison. Its button `toggle` shows another one in its place. */
+type Comparison = { key: string; label: string; difference: Difference; unchanged: string; toggle?: HTMLElement };
 
 export class Editor {
   readonly documents = new Documents();
@@ -104,14 +105,17 @@ export class Editor {
     this.host.hidden = !this.doc;
     this.compared.hidden = !comparison;
     this.placeholder.hidden = key !== undefined;
+    const hadFocus = this.compared.contains(document.activeElement);
     this.compared.replaceChildren();
     if (this.doc) {
       keep.set(`file:${this.name}`, this.doc.path);
       this.view.setState(this.doc.state);
       if (this.doc.scroll) this.view.dispatch({ effects: this.doc.scroll as never });
       if (focus) this.view.focus();
-    } else if (comparison) this.drawComparison(comparison);
-    else this.view.setState(EditorState.create());
+    } else if (comparison) {
+      this.drawComparison(comparison);
+      if (hadFocus) comparison.toggle?.focus();
+    } else this.view.setState(EditorState.create());
     this.draw();
   }
 
@@ -152,8 +156,14 @@ export class Editor {
 
   // Comparing.
 
-  compare(key: string, label: string, difference: Difference, unchanged = "No differences."): void {
-    const comparison = { key, label, difference, unchanged };
+  compare(
+    key: string,
+    label: string,
+    difference: Difference,
+    unchanged = "No differences.",
+    toggle?: HTMLElement,
+  ): void {
+    const comparison = { key, label, difference, unchanged, toggle };
     const at = this.comparisons.findIndex((one) => one.key === key);
     if (at < 0) this.comparisons.push(comparison);
     else this.comparisons[at] = comparison;
@@ -166,9 +176,10 @@ export class Editor {
     else this.draw();
   }
 
-  private drawComparison({ label, difference, unchanged }: Comparison): void {
+  private drawComparison({ label, difference, unchanged, toggle }: Comparison): void {
     const files = difference.files.filter((file) => file.old !== file.new);
-    if (difference.head) this.compared.append(h("p", { class: "about" }, ...rich(difference.head)));
+    const head = [...rich(difference.head ?? ""), " ", toggle];
+    if (difference.head || toggle) this.compared.append(h("p", { class: "about" }, ...head));
     if (!files.length) this.compared.append(h("p", { class: "about" }, unchanged));
     for (const file of files) {
       const host = h("div", { class: "merge" });

@@ -36,7 +36,8 @@ export class Lesson {
   private state?: State;
   /** Nobody has been here before. */
   readonly isNew: boolean;
-  /** The exercise to show when its page has been loaded. */
+  /** The page that is being loaded, and the exercise to show there. */
+  private coming?: string;
   private wanted?: string;
   private buttons: { button: HTMLButtonElement; draw: (button: HTMLButtonElement, state: State) => void }[] = [];
   onCommand: (command: Command) => void = () => {};
@@ -53,15 +54,22 @@ export class Lesson {
     this.frame.src = last?.startsWith("/book/") ? last : firstPage;
   }
 
-  /** Shows an exercise in this page of the book, unless the page that is open has it. */
-  show(page: string, id: string): void {
-    if (this.headingOf(id)) return;
-    this.wanted = id;
-    this.go(`/book/${page}`);
+  /** Shows this page of the book, or an exercise in it. */
+  show(page: string, exercise?: string): void {
+    const path = `/book/${page}`;
+    this.wanted = exercise;
+    if (path !== (this.coming ?? this.page?.location.pathname)) {
+      this.coming = path;
+      this.go(path);
+    } else if (!this.coming) this.toWanted();
   }
 
-  private headingOf(id: string): Element | undefined {
-    return [...(this.page?.querySelectorAll("h3") ?? [])].find((h3) => h3.textContent?.startsWith(`${id} `));
+  private toWanted(): void {
+    if (!this.wanted) return;
+    const start = `${this.wanted} `;
+    this.wanted = undefined;
+    const headings = [...(this.page?.querySelectorAll("h3") ?? [])];
+    headings.find((h3) => h3.textContent?.startsWith(start))?.scrollIntoView();
   }
 
   go(path: string): void {
@@ -91,6 +99,7 @@ export class Lesson {
   }
 
   private loaded(): void {
+    this.coming = undefined;
     const { page } = this;
     const view = this.frame.contentWindow as (Window & typeof globalThis) | null;
     if (!page || !view) return;
@@ -121,8 +130,7 @@ export class Lesson {
       link.rel = "noopener";
     }
     this.decorate();
-    if (this.wanted) this.headingOf(this.wanted)?.scrollIntoView();
-    this.wanted = undefined;
+    this.toWanted();
   }
 
   private theme(): void {

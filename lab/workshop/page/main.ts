@@ -57,6 +57,15 @@ function invitation(name: string, title: string): HTMLElement[] {
   ];
 }
 
+/** Shows the lesson of what is open, unless the learner has opened something else meanwhile. */
+function showLesson(name: string): void {
+  // Without the server, the lesson would only be gone.
+  if (name !== editor.name || !byId("banner").hidden) return;
+  const exercise = exerciseOf(name);
+  const page = programOf(exercise?.program ?? name)?.page;
+  if (page) lesson.show(page, exercise?.id);
+}
+
 const howTo = "Read in the lesson what to do, change the program, and press Check. It is saved while you type.";
 
 async function start(name: string): Promise<void> {
@@ -72,8 +81,7 @@ async function start(name: string): Promise<void> {
     if (exercise?.state === "new") exercise.state = "started";
   }
   await openName(name, true);
-  const page = programOf(exerciseOf(name)?.program ?? "")?.page;
-  if (page) lesson.show(page, name);
+  showLesson(name);
   if (isNew) showPanel("news", `You have started ${name}`, rich(`This is your copy. ${howTo}`));
   draw();
 }
@@ -127,14 +135,19 @@ async function diff(): Promise<void> {
   if (name === editor.name) editor.compare("diff", `Diff of ${name}`, difference, open() ? unchanged : undefined);
 }
 
-async function solution(name: string, peek = false): Promise<void> {
+async function solution(name: string, peek = false, mine = false): Promise<void> {
   hidePanel();
   try {
-    const difference = await api.solution(name, peek);
-    if (name === editor.name) editor.compare("solution", `Solution of ${name}`, difference);
+    if (mine) await editor.documents.flush(name);
+    const difference = await api.solution(name, peek, mine);
+    const label = mine ? "Compare with the starting point" : "Compare with yours";
+    const click = () => tried(solution(name, peek, !mine));
+    const toggle = h("button", { type: "button", "data-test": "toggle", click }, label);
+    const same = mine ? "Yours and ours are the same." : undefined;
+    if (name === editor.name) editor.compare("solution", `Solution of ${name}`, difference, same, toggle);
   } catch (thrown) {
     if (problem(thrown).status !== 403) throw thrown;
-    const shows = { label: "Show the solution", test: "peek", act: () => tried(solution(name, true)) };
+    const shows = { label: "Show the solution", test: "peek", act: () => tried(solution(name, true, mine)) };
     const hints = { label: "Show a hint", act: () => byId("hint").click() };
     const text = "Its check has not passed yet. A hint may be enough.";
     showPanel("hint", `Show the solution of ${name}?`, [h("p", {}, text)], [shows, hints]);
@@ -436,9 +449,10 @@ click("new-shell", () =>
 for (const button of document.querySelectorAll("[data-close]")) {
   button.addEventListener("click", () => button.closest("dialog")?.close());
 }
-byId("open").addEventListener("change", (event) =>
-  tried(openName((event.target as HTMLSelectElement).value)).then(draw),
-);
+byId("open").addEventListener("change", (event) => {
+  const name = (event.target as HTMLSelectElement).value;
+  tried(openName(name).then(() => showLesson(name))).then(draw);
+});
 byId("upload-file").addEventListener("change", (event) => {
   const input = event.target as HTMLInputElement;
   const file = input.files?.[0];
@@ -489,7 +503,7 @@ function onKey(event: KeyboardEvent, pane: Pane | undefined): void {
 addEventListener(
   "keydown",
   (event) => {
-    const id = (event.target as Element).closest?.("section")?.id;
+    const id = (event.target as Element).closest?.("section[id]")?.id;
     onKey(event, id === "editor" || id === "terminals" || id === "lesson" ? id : undefined);
   },
   true,

@@ -165,17 +165,26 @@ impl Course {
         exercise::changes(&self.workbook, &exercise).status(StatusCode::NOT_FOUND)
     }
 
-    /// What our solution changes in the starting point.
-    pub fn solution(&self, name: &str, peek: bool) -> Result<(String, Vec<Change>), Refusal> {
+    /// What our solution changes in the starting point, or in what the learner has.
+    pub fn solution(
+        &self,
+        name: &str,
+        peek: bool,
+        from_mine: bool,
+    ) -> Result<(String, Vec<Change>), Refusal> {
         let exercise = self.exercise(name)?;
         let is_open = peek || exercise::done(&self.workbook)?.contains(&exercise.id());
         let solution = exercise::our_solution(&self.workbook, &exercise, peek, "exercise solution");
         let status = if is_open { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::FORBIDDEN };
-        let start = exercise.starting_point(&exercise.binary())?;
-        Ok((
-            format!("From the starting point of {name} to our solution"),
-            copies::changes(start, solution.status(status)?),
-        ))
+        let solution = solution.status(status)?;
+        let (head, old) = if from_mine {
+            let mine = exercise::working_copy(&self.workbook, &exercise).status(StatusCode::NOT_FOUND)?;
+            (format!("From your {name} to ours"), mine)
+        } else {
+            let start = exercise.starting_point(&exercise.binary())?;
+            (format!("From the starting point of {name} to our solution"), start)
+        };
+        Ok((head, copies::changes(old, solution)))
     }
 
     /// Makes the working copy, or with `again` discards it and makes a new one.

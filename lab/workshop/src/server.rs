@@ -202,17 +202,21 @@ async fn diff(State(workshop): Shared, Path(name): Path<String>) -> Answer {
 }
 
 #[derive(Deserialize)]
-struct Peek {
+struct Comparison {
+    /// Show it even if the check has not passed.
     #[serde(default)]
     peek: bool,
+    /// Compare with the working copy, not with the starting point.
+    #[serde(default)]
+    mine: bool,
 }
 
 async fn solution(
     State(workshop): Shared,
     Path(name): Path<String>,
-    Query(Peek { peek }): Query<Peek>,
+    Query(Comparison { peek, mine }): Query<Comparison>,
 ) -> Answer {
-    changes(workshop.course.solution(&name, peek)?)
+    changes(workshop.course.solution(&name, peek, mine)?)
 }
 
 #[derive(Deserialize)]

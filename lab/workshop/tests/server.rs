@@ -224,6 +224,10 @@ fn every_exercise_can_be_started_downloaded_and_uploaded() {
         assert_eq!(server.get(&format!("/api/works/{id}/solution?peek=false")).status, 403);
         let solution = server.get(&format!("/api/works/{id}/solution?peek=true"));
         assert!(!solution.json()["files"].as_array().unwrap().is_empty(), "{solution:?}");
+        // Nothing has been changed yet, so both comparisons show the same files.
+        let from_mine = server.get(&format!("/api/works/{id}/solution?peek=true&mine=true")).json();
+        assert_eq!(from_mine["head"], format!("From your {id} to ours"));
+        assert_eq!(from_mine["files"], solution.json()["files"]);
         let hint = server.post(&format!("/api/works/{id}/hint")).json();
         assert_eq!(hint["shown"], 1);
     }
@@ -242,6 +246,11 @@ fn every_exercise_can_be_started_downloaded_and_uploaded() {
     );
     let diff = other.get("/api/works/03.2/diff").json();
     assert_eq!(diff["files"].as_array().unwrap().len(), 1);
+    assert_eq!(other.get("/api/works/03.2/solution?mine=true").status, 403);
+    let from_mine = other.get("/api/works/03.2/solution?peek=true&mine=true").json();
+    let mut changes = from_mine["files"].as_array().unwrap().iter();
+    let main = changes.find(|change| change["path"] == "src/main.rs").unwrap();
+    assert!(main["old"].as_str().unwrap().ends_with("// mine\n"), "{main}");
     // Nothing is replaced without asking.
     let mine = other.mine().join("03.2/src/main.rs");
     fs::write(&mine, "newer").unwrap();

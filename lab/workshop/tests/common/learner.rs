@@ -133,6 +133,10 @@ pub fn does_exercise_03_1(server: &Server, browser: &mut Chromium) {
     browser.until(&shows("progress", "1 of"));
     click(browser, "solution");
     browser.until("document.querySelector('.cm-deletedChunk, .cm-changedLine, .cm-insertedLine')");
+    click(browser, "toggle");
+    browser.until("document.querySelector('#compared').textContent.includes('Yours and ours are the same.')");
+    click(browser, "toggle");
+    browser.until("document.querySelector('.cm-deletedChunk, .cm-changedLine, .cm-insertedLine')");
     assert_eq!(wrong(browser), [""; 0]);
 }
 

@@ -31,6 +31,22 @@ fn a_learner_does_exercise_03_1() {
 fn stages_run_in_a_terminal_and_leave_files_to_open() {
     let server = Server::start();
     let mut browser = open(&server);
+    // Choosing a stage or an exercise in the list opens its lesson, also if one choice follows on another.
+    let choose = |name: &str| {
+        format!(
+            "(l => {{ l.value = '{name}'; l.dispatchEvent(new Event('change')) }})(document.querySelector('#open'));"
+        )
+    };
+    browser.eval(&choose("02"));
+    browser.until("document.querySelector('#lesson-title').textContent.startsWith('02 ')");
+    for names in [["04.1", "02.3"], ["02", "02.2"]] {
+        browser.eval(&names.map(choose).concat());
+        browser.poll(&format!(
+            "[...document.querySelector('#book').contentDocument?.querySelectorAll('h3') ?? []]
+                .some((h3) => h3.textContent.startsWith('{} ') && Math.abs(h3.getBoundingClientRect().top) < 50)",
+            names[1]
+        ));
+    }
     click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");
     browser.until(&shows("status", "running"));
     browser.until("workshop.terminalText().includes('submit_bio() -> bio_endio() time duration: ')");
