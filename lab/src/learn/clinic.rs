@@ -374,11 +374,25 @@ pub fn table(workbook: &Workbook) -> Result<String> {
     Ok(text)
 }
 
+/// Refuses to start what the workshop's guest can't check.
+fn can_check(workbook: &Workbook, case: &Case) -> Result<()> {
+    if workbook.recorded.is_none() {
+        return Ok(());
+    }
+    Err(Error::new("the clinic's programs can't be cured in the workshop")
+        .evidence("each is loaded on four kernels, and the workshop's guest has one")
+        .fix(format!(
+            "read the case: cargo lab clinic show {}; cure it in a clone of the workbook",
+            case.number()
+        )))
+}
+
 /// Makes the learner's working copy.
 ///
 /// # Errors
 /// If there is one already and `again` is not set, or it can't be written.
 pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
+    can_check(workbook, case)?;
     let (copy, number) = (case.copy(workbook), case.number());
     let shown = shown(workbook, &copy);
     if copy.exists() && !again {
@@ -411,6 +425,7 @@ pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
 /// # Errors
 /// If a kernel refuses the program, or if it counts something else. The explanation is that of the oldest such kernel.
 pub fn check(workbook: &Workbook, case: &Case) -> Result<()> {
+    can_check(workbook, case)?;
     let object = case.compiled(workbook)?;
     let mut wrong = None;
     for series in MATRIX {
@@ -455,6 +470,7 @@ struct Checked<'a> {
 /// # Errors
 /// If a guest fails.
 pub fn check_as_json(workbook: &Workbook, case: &Case) -> Result<bool> {
+    can_check(workbook, case)?;
     let object = case.compiled(workbook)?;
     let parsed: Vec<_> =
         Object::parse(&fs::read(&object).or_cause("cannot read the object")?).into_iter().collect();

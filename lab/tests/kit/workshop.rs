@@ -110,6 +110,8 @@ impl Fake {
 fn the_workshop_gets_a_network_and_a_file_for_the_work() {
     let fake = Fake::with_workshop(SERVER);
     let text = fake.session(&[]);
+    let said = "The workshop has ended. Your work is in [folder]/cache/bpf-storage-workbook/workshop, and";
+    assert!(text.contains(said), "{text}");
     let text = text.split_once(", up after ").map(|(before, _)| before.to_owned()).unwrap_or(text);
     assert!(text.contains("The workshop: http://127.0.0.1:8017/?token=secret\n"), "{text}");
     insta::assert_snapshot!("workshop_called", fake.calls());

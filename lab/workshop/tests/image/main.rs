@@ -146,6 +146,9 @@ fn a_learner_does_an_exercise_and_runs_a_stage() {
     let mut workload = shell(&server);
     type_in(&mut workload, "io write /dev/scratch --count 8 && echo written-$((1+1))\n");
     until(&mut workload, "written-2");
+    // It has one kernel.
+    type_in(&mut workload, "cargo lab clinic check 02\n");
+    until(&mut workload, "the workshop's guest has one");
     type_in(&mut stage, "\u{3}");
     let seen = until(&mut stage, "Starts without an end: ");
     assert_eq!(seen.matches("time duration: ").count(), 8, "{seen}");
