@@ -1,4 +1,5 @@
-//! *Download my work* and *Upload*: a zip with the files of every exercise that was started, and a patch for each.
+//! *Download my work* and *Upload*: a zip with the files of every exercise that was started, and a patch for each that
+//! was changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Cursor, Read, Write};
@@ -34,7 +35,10 @@ pub fn pack(course: &Course) -> Result<Vec<u8>> {
         match work {
             Ok(Work { id, start, files }) => {
                 let (start, now) = same_names(&start, &files);
-                add(format!("{id}.patch"), &diff::patch(&start, &now))?;
+                let patch = diff::patch(&start, &now);
+                if !patch.is_empty() {
+                    add(format!("{id}.patch"), &patch)?;
+                }
                 for (path, text) in &files {
                     add(format!("{id}/{}", path.display()), text)?;
                 }

@@ -179,7 +179,7 @@ impl Course {
         let solution = solution.status(status)?;
         let (head, old) = if from_mine {
             let mine = exercise::working_copy(&self.workbook, &exercise).status(StatusCode::NOT_FOUND)?;
-            (format!("From your {name} to ours"), mine)
+            (format!("From your {name} (red) to ours (green)"), mine)
         } else {
             let start = exercise.starting_point(&exercise.binary())?;
             (format!("From the starting point of {name} to our solution"), start)
@@ -239,9 +239,9 @@ impl Course {
         Ok(Ok(self::version(text)))
     }
 
-    /// What the learner has of each exercise that was started, or why that can't be read.
+    /// What the learner has of each exercise that was started, whole stages included, or why that can't be read.
     pub fn works(&self) -> Result<Vec<Result<Work, (String, Error)>>> {
-        let exercises = self.exercises()?;
+        let exercises = exercise::all(&self.workbook)?;
         let work = |exercise: &Exercise<'_>| {
             let start = exercise.starting_point(&exercise.binary())?;
             Ok(Work { id: exercise.id(), start, files: exercise::working_copy(&self.workbook, exercise)? })
@@ -252,7 +252,7 @@ impl Course {
 
     /// Whether an exercise has this name.
     pub fn has(&self, id: &str) -> bool {
-        self.exercise(id).is_ok_and(|exercise| exercise.number > 0 && exercise.id() == id)
+        self.exercise(id).is_ok_and(|exercise| exercise.id() == id)
     }
 
     /// Whether this would change a working copy that is there.

@@ -226,11 +226,13 @@ fn every_exercise_can_be_started_downloaded_and_uploaded() {
         assert!(!solution.json()["files"].as_array().unwrap().is_empty(), "{solution:?}");
         // Nothing has been changed yet, so both comparisons show the same files.
         let from_mine = server.get(&format!("/api/works/{id}/solution?peek=true&mine=true")).json();
-        assert_eq!(from_mine["head"], format!("From your {id} to ours"));
+        assert_eq!(from_mine["head"], format!("From your {id} (red) to ours (green)"));
         assert_eq!(from_mine["files"], solution.json()["files"]);
         let hint = server.post(&format!("/api/works/{id}/hint")).json();
         assert_eq!(hint["shown"], 1);
     }
+    // A whole stage is started in a terminal, and is work, too.
+    server.post("/api/works/03/start");
     let mine = server.mine().join("03.2/src/main.rs");
     let text = fs::read_to_string(&mine).unwrap() + "// mine\n";
     fs::write(&mine, &text).unwrap();
@@ -239,7 +241,8 @@ fn every_exercise_can_be_started_downloaded_and_uploaded() {
     let (other, _other_folder) = idle();
     let restored = other.page("POST", "/api/work", "", &zip.body);
     assert_eq!(restored.status, 200, "{restored:?}");
-    assert_eq!(restored.json()["restored"].as_array().unwrap().len(), all.len());
+    assert_eq!(restored.json()["restored"].as_array().unwrap().len(), all.len() + 1);
+    assert!(other.mine().join("03/src/main.rs").exists());
     assert_eq!(
         (ids(&other, "started"), fs::read_to_string(other.mine().join("03.2/src/main.rs")).unwrap()),
         (all, text)
