@@ -18,6 +18,7 @@ export class Actions {
   private last?: Action;
   private first = true;
   private shown = "";
+  onPassed: (name: string) => void = () => {};
 
   constructor(
     readonly editor: Editor,
@@ -56,6 +57,7 @@ export class Actions {
       }
       const ended = action.phase === "ended" && (!old || old.action.phase !== "ended" || this.isNew(old, action));
       if (ended) this.last = action;
+      if (ended && !this.first && action.what === "check" && action.status === 0) this.onPassed(action.name);
       this.diagnose(known);
     }
     if (this.last && !this.known.has(keyOf(this.last))) this.last = undefined;
@@ -95,10 +97,13 @@ export class Actions {
     if (status === 0) return what === "check" ? `${of} passed in ${seconds}` : `${of} ended after ${seconds}`;
     if (first) {
       const more = others.length ? `, and ${plural(others.length, "other error")}` : "";
-      return `${of} failed at ${first.path.split("/").pop()}:${first.line}: ${first.message}${more}`;
+      // The verifier's next line is what to do about it.
+      const message = first.message.split("\n")[0];
+      return `${of} failed at ${first.path.split("/").pop()}:${first.line}: ${message}${more}`;
     }
     if (status === null || status === 130) return `${of} was stopped after ${seconds}`;
-    return `${of} failed: ${cause ?? "see the terminal"}`;
+    // A check's verdict names the exercise itself.
+    return cause?.startsWith(`${name} `) ? cause : `${of} failed: ${cause ?? "see the terminal"}`;
   }
 
   private draw(): void {

@@ -10,6 +10,7 @@
 //!
 //! Error: the kernel's verifier refused a BPF program: `start_time` may be NULL
 //!   evidence: in bio_endio_entry, bio_trace.bpf.c line 46:
+//!   fix:      test it: `if (!start_time) return 0;`
 //! ```
 
 use serde::Serialize;
@@ -25,11 +26,25 @@ pub struct Diagnostic {
     message: String,
 }
 
+impl Diagnostic {
+    /// What it says, and where, without a fix. The same may be printed twice.
+    fn gist(&self) -> (&str, u32, Option<u32>, Option<&str>) {
+        (&self.path, self.line, self.column, self.message.lines().next())
+    }
+}
+
+/// What the verifier's messages begin with.
+const REFUSED: &str = "the verifier refuses this: ";
+
 /// Reads what one action prints, line by line.
 #[derive(Debug, Default)]
 pub struct Reader {
     /// What rustc or the verifier says, until it names the place.
     pending: Option<(&'static str, String)>,
+    /// Whether the last one found is the verifier's, and its fix has not come yet.
+    is_refused: bool,
+    /// While the lines of that fix come, how far they are indented.
+    fix: Option<usize>,
     /// What was found so far.
     pub found: Vec<Diagnostic>,
 }
@@ -40,11 +55,27 @@ const MOST: usize = 100;
 impl Reader {
     /// Reads the next line, without colors.
     pub fn read(&mut self, line: &str) {
+        self.read_fix(line);
         if let Some(found) = clang(line).or_else(|| self.rustc(line)).or_else(|| self.verifier(line))
-            && !self.found.contains(&found)
+            && !self.found.iter().any(|old| old.gist() == found.gist())
             && self.found.len() < MOST
         {
+            self.is_refused = found.message.starts_with(REFUSED);
             self.found.push(found);
+        }
+    }
+
+    /// What to do about the verifier's refusal: a line after `fix:`, and perhaps code below it, which is indented more.
+    fn read_fix(&mut self, line: &str) {
+        let Some(refusal) = self.found.last_mut() else { return };
+        if let Some(fix) = line.trim_start().strip_prefix("fix:").filter(|_| self.is_refused) {
+            refusal.message += &format!("\n{}", fix.trim());
+            self.fix = Some(line.len() - fix.trim_start().len());
+            self.is_refused = false;
+        } else if let Some(code) = self.fix.and_then(|column| line.strip_prefix(&" ".repeat(column + 4))) {
+            refusal.message += &format!("\n    {}", code.trim_end());
+        } else {
+            self.fix = None;
         }
     }
 
@@ -72,7 +103,7 @@ impl Reader {
     /// A reason, and then `in FUNCTION, FILE line LINE:`.
     fn verifier(&mut self, line: &str) -> Option<Diagnostic> {
         if let Some((_, reason)) = line.split_once("the kernel's verifier refused a BPF program: ") {
-            self.pending = Some(("error", format!("the verifier refuses this: {}", reason.trim_end())));
+            self.pending = Some(("error", format!("{REFUSED}{}", reason.trim_end())));
         }
         let (place, number) = line.trim_end().strip_suffix(':')?.rsplit_once(" line ")?;
         let (_, file) = place.rsplit_once(", ")?;
@@ -144,7 +175,12 @@ mod tests {
   evidence: Error: the kernel's verifier refused a BPF program: `start_time` may be NULL
               evidence: in bio_endio_entry, bio_trace.bpf.c line 46:
                             bpf_printk(\"submit_bio() -> bio_endio() time duration: %llu ns\", end_time - *start_time);
-                        A lookup returns NULL if the map does not have the key, and line 46 uses the pointer without a test."
+                        A lookup returns NULL if the map does not have the key, and line 46 uses the pointer without a test.
+              fix:      test the pointer before you use it:
+                            if (!start_time)
+                                return 0;
+                        to read more: cargo lab clinic show 01
+  fix:      see what it prints: cargo lab run --mine 03.2"
         ));
     }
 
