@@ -132,6 +132,9 @@ export const socketAddress = (path: string) => `${location.origin.replace(/^http
 
 export type Link = "up" | "down" | "refused";
 
+/** How long the server may be silent, in milliseconds. It says something every two seconds. */
+const patience = 6000;
+
 /** The events' socket. It comes back by itself, and knows whether the server is there. */
 class Events {
   onState: (state: State) => void = () => {};
@@ -140,8 +143,9 @@ class Events {
   onLink: (link: Link) => void = () => {};
   private socket?: WebSocket;
   private link?: Link;
-  // Since when the socket is closed, and when we last heard something. 0: neither closed nor heard of.
+  // Since when there is no socket (0: there is one), when the last one was made, and when we last heard something.
   private closed = 0;
+  private made = 0;
   private heard = 0;
   private tries = 0;
 
@@ -155,9 +159,15 @@ class Events {
     this.become("refused");
   }
 
+  /** Whether the server is there, as far as a socket knows. */
+  get isOpen(): boolean {
+    return this.socket?.readyState === WebSocket.OPEN;
+  }
+
   private connect(): void {
     const socket = new WebSocket(socketAddress("/api/events"));
     this.socket = socket;
+    this.made = performance.now();
     socket.onmessage = ({ data }) => {
       if (socket !== this.socket) return;
       this.heard = performance.now();
@@ -176,19 +186,25 @@ class Events {
     this.socket = undefined;
     this.closed ||= performance.now();
     this.tries += 1;
-    setTimeout(() => this.connect(), Math.min(200 * 2 ** this.tries, 2000));
-    // A socket does not say why it was not opened. This does: the page may be refused.
-    if (this.tries > 1) get("/api/state").catch(() => {});
+    setTimeout(() => this.probe(), Math.min(200 * 2 ** this.tries, 2000));
+  }
+
+  /** Once many sockets could not be opened, Chromium delays all others by seconds. So we ask first in another way. The
+   * answer also says whether the page is refused. */
+  private probe(): void {
+    request("GET", "/api/state", { signal: AbortSignal.timeout(patience) }).then(
+      () => this.connect(),
+      () => this.again(),
+    );
   }
 
   private watch(): void {
     const now = performance.now();
-    const silent = now - this.heard > 6000;
+    const silent = now - this.heard > patience;
     if (this.link !== "refused" && (silent || (this.closed && now - this.closed > 2000))) this.become("down");
-    if (!silent || !this.socket) return;
+    if (!silent || !this.socket || now - this.made < patience) return;
     // It may be half open, after a sleep for example.
     const old = this.socket;
-    this.heard = now - 3000;
     this.again();
     old.close();
   }

@@ -111,6 +111,7 @@ export class Editor {
       keep.set(`file:${this.name}`, this.doc.path);
       this.view.setState(this.doc.state);
       if (this.doc.scroll) this.view.dispatch({ effects: this.doc.scroll as never });
+      else this.view.scrollDOM.scrollTo(0, 0);
       if (focus) this.view.focus();
     } else if (comparison) {
       this.drawComparison(comparison);

@@ -39,6 +39,8 @@ export class Lesson {
   /** The page that is being loaded, and the exercise to show there. */
   private coming?: string;
   private wanted?: string;
+  /** Where the page was before a reload of ours. */
+  private top?: number;
   private buttons: { button: HTMLButtonElement; draw: (button: HTMLButtonElement, state: State) => void }[] = [];
   onCommand: (command: Command) => void = () => {};
   onOpen: (name: string) => void = () => {};
@@ -110,8 +112,8 @@ export class Lesson {
 
     const where = () => view.location.pathname + view.location.hash;
     const last = keep.get<{ path: string; top: number }>("lesson-top");
-    // The first load is a reload of ours: back to where the learner was.
-    if (!this.buttons.length && last?.path === where()) view.scrollTo(0, last.top);
+    // Back to where the learner was, once the buttons have their places.
+    if (!this.buttons.length && last?.path === where()) this.top = last.top;
     const remember = () => keep.set("lesson", where());
     remember();
     view.addEventListener("hashchange", remember);
@@ -146,6 +148,12 @@ export class Lesson {
     const { page, state } = this;
     this.buttons = [];
     if (page?.readyState !== "complete" || !state) return;
+    this.addButtons(page, state);
+    if (this.top !== undefined) page.defaultView?.scrollTo(0, this.top);
+    this.top = undefined;
+  }
+
+  private addButtons(page: Document, state: State): void {
     for (const old of page.querySelectorAll(".workshop-button, .workshop-bar")) old.remove();
     const known = new Set([...state.programs.map(({ name }) => name), ...state.exercises.map(({ id }) => id)]);
     const main = page.querySelector("main") ?? page.body;

@@ -7,7 +7,7 @@ import { Documents } from "./documents";
 import { byId, h, inFolder, keep, plural, rich, setFolder } from "./dom";
 import { Editor } from "./editor";
 import { Lesson } from "./lesson";
-import { explain, hidePanel, showPanel, showProblem } from "./panel";
+import { explain, hidePanel, hideSilence, showPanel, showProblem } from "./panel";
 import { type Pane, Panes } from "./panes";
 import { Terminals } from "./terminals";
 import { applyTheme, isDark, onTheme, toggleTheme } from "./theme";
@@ -17,6 +17,7 @@ const lesson = new Lesson();
 const editor = new Editor();
 const terminals = new Terminals((id) => tried(api.closeTerminal(id)));
 const actions = new Actions(editor, terminals, (id) => tried(api.interrupt(id)));
+actions.onPassed = passed;
 const panes = new Panes((pane) => ({ lesson, editor, terminals })[pane].focus());
 let state: State | undefined;
 
@@ -114,6 +115,17 @@ async function run(name: string, mine: boolean, args: string): Promise<void> {
 async function check(name: string): Promise<void> {
   hidePanel();
   await actions.start("check", name, true);
+}
+
+/** What a learner may want to do after an exercise. */
+function passed(name: string): void {
+  if (name !== editor.name) return;
+  const all = state?.exercises ?? [];
+  const next = all[all.findIndex(({ id }) => id === name) + 1];
+  const buttons = [{ label: "Compare with our solution", act: () => tried(solution(name, false, true)) }];
+  if (next)
+    buttons.push({ label: `Next: ${next.id}`, act: () => tried(openName(next.id).then(() => showLesson(next.id))) });
+  showPanel("news", `${name} is right`, [], buttons);
 }
 
 function runOpen(): void {
@@ -334,7 +346,9 @@ function drawSaved(): void {
 
 /** After another program or exercise was opened. */
 function drawOpen(): void {
-  byId<HTMLInputElement>("arguments").value = keep.get<string>(inFolder(`arguments:${editor.name}`)) ?? "";
+  const field = byId<HTMLInputElement>("arguments");
+  field.value = keep.get<string>(inFolder(`arguments:${editor.name}`)) ?? "";
+  field.title = field.value;
   document.title = editor.name ? `${editor.name}: the workshop` : "The workshop";
   draw();
 }
@@ -344,7 +358,7 @@ function drawLink(link: Link): void {
   banner.hidden = link === "up";
   if (link === "down") {
     banner.replaceChildren(
-      "The workshop does not answer. Keep this tab open: it has your unsaved text. " +
+      "The workshop does not answer. Keep this tab open: it has all that you typed. " +
         "Start the workshop again as you did before, and continue here.",
     );
   } else if (link === "refused") {
@@ -359,7 +373,8 @@ function drawLink(link: Link): void {
 let cameBack = false;
 events.onLink = (link) => {
   drawLink(link);
-  if (link !== "up") cameBack = true;
+  if (link === "up") hideSilence();
+  else cameBack = true;
 };
 events.onSaved = (saved) => editor.documents.saved(saved);
 events.onProblem = (problem) => showProblem(problem);
@@ -460,7 +475,9 @@ byId("upload-file").addEventListener("change", (event) => {
   if (file) tried(upload(file));
 });
 byId("arguments").addEventListener("change", (event) => {
-  keep.set(inFolder(`arguments:${editor.name}`), (event.target as HTMLInputElement).value.trim());
+  const field = event.target as HTMLInputElement;
+  keep.set(inFolder(`arguments:${editor.name}`), field.value.trim());
+  field.title = field.value;
 });
 byId("arguments").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.ctrlKey) runOpen();

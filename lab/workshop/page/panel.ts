@@ -8,6 +8,7 @@ type Button = { label: string; test?: string; act: () => void };
 export function showPanel(kind: "hint" | "bad" | "news", title: string, content: Node[], buttons: Button[] = []): void {
   const panel = byId("panel");
   panel.className = kind;
+  panel.dataset.status = "";
   panel.setAttribute("aria-label", title);
   const close = { label: "Close", test: "panel-close", act: hidePanel };
   panel.replaceChildren(
@@ -40,5 +41,12 @@ export function explain({ cause, evidence, fix }: Problem): Node[] {
 }
 
 export function showProblem(thrown: unknown, buttons: Button[] = []): void {
-  showPanel("bad", "This did not work", explain(problem(thrown)), buttons);
+  const shown = problem(thrown);
+  showPanel("bad", "This did not work", explain(shown), buttons);
+  byId("panel").dataset.status = String(shown.status);
+}
+
+/** The server answers again, so nobody needs to read that it did not. */
+export function hideSilence(): void {
+  if (byId("panel").dataset.status === "0") hidePanel();
 }

@@ -8,7 +8,7 @@ export const panes: Pane[] = ["lesson", "editor", "terminals"];
 type Sizes = { lesson: number; terminals: number; folded: Pane[] };
 
 export class Panes {
-  private readonly sizes: Sizes = { lesson: 42, terminals: 40, folded: [], ...keep.get<Sizes>("panes") };
+  private readonly sizes: Sizes = { lesson: 40, terminals: 40, folded: [], ...keep.get<Sizes>("panes") };
   private readonly root = byId("panes");
 
   constructor(readonly focusOn: (pane: Pane) => void) {

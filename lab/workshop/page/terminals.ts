@@ -2,7 +2,7 @@
 
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal as Xterm } from "@xterm/xterm";
-import { socketAddress, type Terminal } from "./api";
+import { events, socketAddress, type Terminal } from "./api";
 import { byId, h, type Tab, Tabs } from "./dom";
 import { isDark, onTheme } from "./theme";
 
@@ -57,7 +57,8 @@ const dark = {
 class Screen {
   readonly box = h("div", { class: "screen" });
   readonly xterm = new Xterm({
-    fontSize: 13,
+    // So that most lines of stages 01 and 02 fit at 1280 pixels.
+    fontSize: 12,
     fontFamily: '"DejaVu Sans Mono", Menlo, Consolas, "Liberation Mono", monospace',
     scrollback: 10000,
     minimumContrastRatio: 4.5,
@@ -86,6 +87,8 @@ class Screen {
 
   private connect(): void {
     clearTimeout(this.timer);
+    // When the server is back, the state comes, and with it `update`.
+    if (!events.isOpen) return;
     const socket = new WebSocket(socketAddress(`/api/terminals/${this.terminal.id}`));
     socket.binaryType = "arraybuffer";
     this.socket = socket;

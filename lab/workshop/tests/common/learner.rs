@@ -131,6 +131,8 @@ pub fn does_exercise_03_1(server: &Server, browser: &mut Chromium) {
     click(browser, "check");
     browser.until(&shows("status", "passed"));
     browser.until(&shows("progress", "1 of"));
+    browser.until(&shows("panel", "03.1 is right"));
+    browser.until(&shows("panel", "Next: 03.2"));
     click(browser, "solution");
     browser.until("document.querySelector('.cm-deletedChunk, .cm-changedLine, .cm-insertedLine')");
     click(browser, "toggle");

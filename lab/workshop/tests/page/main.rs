@@ -64,12 +64,16 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     browser.chord("Enter", 13, 0);
     browser.until("workshop.terminalText().includes('42 from the shell')");
 
-    // After twenty reloads, it still shows what it did.
+    // After twenty reloads, it still shows what it did, and the lesson is where it was.
+    let lesson = "document.querySelector('#book').contentWindow";
+    browser.eval(&format!("{lesson}.scrollTo(0, 700)"));
+    browser.poll("JSON.parse(localStorage.getItem('workshop:lesson-top'))?.top === 700");
     for _ in 0..20 {
         browser.loading(|browser| {
             browser.call("Page.reload", json!({}));
         });
         browser.until(&format!("{tabs} === 2"));
+        browser.poll(&format!("{lesson}.scrollY === 700"));
     }
     browser.eval("document.querySelectorAll('[data-test=\"terminal-tab\"]')[1].click()");
     browser.until("workshop.terminalText().includes('42 from the shell')");
@@ -94,12 +98,23 @@ fn nothing_typed_is_lost() {
 
     // The server is killed while somebody types.
     write(&mut browser, "/* before */\n");
+    click(&mut browser, "new-shell");
+    browser.until(&shows("terminal-tab", "Shell 1"));
     server.end(Signal::SIGKILL);
     replace(&mut browser, "/* while nobody listened */\n");
     browser.until(&shows("banner", "The workshop does not answer"));
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* before */\n");
+    // Chromium delays sockets after many have failed, so nobody tries to open one until the server is back.
+    browser.eval(
+        "window.sockets = 0; window.WebSocket = class extends WebSocket {
+            constructor(...of) { super(...of); window.sockets += 1; } }; 0",
+    );
+    let asked =
+        "performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/api/state')).length";
+    browser.poll(&format!("{asked} >= 3"));
     server.again();
     browser.until("document.querySelector('#banner').hidden");
+    assert_eq!(browser.eval("window.sockets"), 1);
     browser.until(&shows("saved", "Saved"));
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* while nobody listened */\n");
 
