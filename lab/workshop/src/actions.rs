@@ -154,9 +154,7 @@ impl Progress {
         if let Some(cause) = line.strip_prefix("Error: ") {
             self.update(|action| action.cause = Some(cause.to_owned()));
         }
-        let before = self.reader.found.len();
-        self.reader.read(line);
-        if self.reader.found.len() > before {
+        if self.reader.read(line) {
             let found = self.reader.found.clone();
             self.update(|action| action.diagnostics = found);
         }

@@ -41,8 +41,8 @@ const REFUSED: &str = "the verifier refuses this: ";
 pub struct Reader {
     /// What rustc or the verifier says, until it names the place.
     pending: Option<(&'static str, String)>,
-    /// Whether the last one found is the verifier's, and its fix has not come yet.
-    is_refused: bool,
+    /// How far the verifier's lines are indented, until its fix comes.
+    refused: Option<usize>,
     /// While the lines of that fix come, how far they are indented.
     fix: Option<usize>,
     /// What was found so far.
@@ -53,30 +53,37 @@ pub struct Reader {
 const MOST: usize = 100;
 
 impl Reader {
-    /// Reads the next line, without colors.
-    pub fn read(&mut self, line: &str) {
-        self.read_fix(line);
+    /// Reads the next line, without colors. Says whether `found` has changed.
+    pub fn read(&mut self, line: &str) -> bool {
+        if self.read_fix(line) {
+            return true;
+        }
         if let Some(found) = clang(line).or_else(|| self.rustc(line)).or_else(|| self.verifier(line))
             && !self.found.iter().any(|old| old.gist() == found.gist())
             && self.found.len() < MOST
         {
-            self.is_refused = found.message.starts_with(REFUSED);
+            self.refused = found.message.starts_with(REFUSED).then(|| indent(line));
             self.found.push(found);
+            return true;
         }
+        false
     }
 
     /// What to do about the verifier's refusal: a line after `fix:`, and perhaps code below it, which is indented more.
-    fn read_fix(&mut self, line: &str) {
-        let Some(refusal) = self.found.last_mut() else { return };
-        if let Some(fix) = line.trim_start().strip_prefix("fix:").filter(|_| self.is_refused) {
+    fn read_fix(&mut self, line: &str) -> bool {
+        let Some(refusal) = self.found.last_mut() else { return false };
+        let is_its_own = self.refused == Some(indent(line));
+        if let Some(fix) = line.trim_start().strip_prefix("fix:").filter(|_| is_its_own) {
             refusal.message += &format!("\n{}", fix.trim());
             self.fix = Some(line.len() - fix.trim_start().len());
-            self.is_refused = false;
+            self.refused = None;
         } else if let Some(code) = self.fix.and_then(|column| line.strip_prefix(&" ".repeat(column + 4))) {
             refusal.message += &format!("\n    {}", code.trim_end());
         } else {
             self.fix = None;
+            return false;
         }
+        true
     }
 
     /// A message, and then `--> PATH:LINE:COLUMN`.
@@ -132,6 +139,10 @@ fn clang(line: &str) -> Option<Diagnostic> {
     })
 }
 
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
 /// The path within a working copy. What is elsewhere, such as a header of the kernel's types, is not in the editor.
 fn source(path: &str) -> Option<String> {
     let at = path.rfind("/src/").map(|at| at + 1).or_else(|| path.starts_with("src/").then_some(0))?;
@@ -144,7 +155,10 @@ mod tests {
 
     fn read(text: &str) -> Vec<Diagnostic> {
         let mut reader = Reader::default();
-        text.lines().for_each(|line| reader.read(line));
+        for line in text.lines() {
+            let before = reader.found.clone();
+            assert_eq!(reader.read(line), reader.found != before, "{line}");
+        }
         reader.found
     }
 
@@ -182,6 +196,16 @@ mod tests {
                         to read more: cargo lab clinic show 01
   fix:      see what it prints: cargo lab run --mine 03.2"
         ));
+    }
+
+    #[test]
+    fn the_checks_own_fix_is_not_the_verifiers() {
+        let found = read(
+            "  evidence: Error: the kernel's verifier refused a BPF program: it reads too far
+              evidence: in bio_endio_entry, bio_trace.bpf.c line 46:
+  fix:      see what it prints: cargo lab run --mine 03.2",
+        );
+        assert_eq!(found[0].message, format!("{REFUSED}it reads too far"));
     }
 
     #[test]
