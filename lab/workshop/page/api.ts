@@ -132,7 +132,7 @@ export const socketAddress = (path: string) => `${location.origin.replace(/^http
 
 export type Link = "up" | "down" | "refused";
 
-/** How long the server may be silent, in milliseconds. It says something every two seconds. */
+/** How long the server may be silent, in milliseconds. It sends something every two seconds. */
 const patience = 6000;
 
 /** The events' socket. It comes back by itself, and knows whether the server is there. */
@@ -159,7 +159,7 @@ class Events {
     this.become("refused");
   }
 
-  /** Whether the server is there, as far as a socket knows. */
+  /** Whether the events' socket is open. */
   get isOpen(): boolean {
     return this.socket?.readyState === WebSocket.OPEN;
   }
@@ -189,8 +189,8 @@ class Events {
     setTimeout(() => this.probe(), Math.min(200 * 2 ** this.tries, 2000));
   }
 
-  /** Once many sockets could not be opened, Chromium delays all others by seconds. So we ask first in another way. The
-   * answer also says whether the page is refused. */
+  /** After many failed WebSockets, Chromium delays new ones by seconds, so we ask with a plain request first. Its answer
+   * also shows whether the page is refused. */
   private probe(): void {
     request("GET", "/api/state", { signal: AbortSignal.timeout(patience) }).then(
       () => this.connect(),

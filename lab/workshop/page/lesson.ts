@@ -39,8 +39,9 @@ export class Lesson {
   /** The page that is being loaded, and the exercise to show there. */
   private coming?: string;
   private wanted?: string;
-  /** Where the page was before a reload of ours. */
+  /** Where the page was before a reload of ours, until the buttons have their places. */
   private top?: number;
+  private isFirst = true;
   private buttons: { button: HTMLButtonElement; draw: (button: HTMLButtonElement, state: State) => void }[] = [];
   onCommand: (command: Command) => void = () => {};
   onOpen: (name: string) => void = () => {};
@@ -112,8 +113,8 @@ export class Lesson {
 
     const where = () => view.location.pathname + view.location.hash;
     const last = keep.get<{ path: string; top: number }>("lesson-top");
-    // Back to where the learner was, once the buttons have their places.
-    if (!this.buttons.length && last?.path === where()) this.top = last.top;
+    this.top = this.isFirst && last?.path === where() ? last.top : undefined;
+    this.isFirst = false;
     const remember = () => keep.set("lesson", where());
     remember();
     view.addEventListener("hashchange", remember);

@@ -358,7 +358,7 @@ function drawLink(link: Link): void {
   banner.hidden = link === "up";
   if (link === "down") {
     banner.replaceChildren(
-      "The workshop does not answer. Keep this tab open: it has all that you typed. " +
+      "The workshop does not answer. Keep this tab open: it has everything that you typed. " +
         "Start the workshop again as you did before, and continue here.",
     );
   } else if (link === "refused") {
@@ -373,12 +373,12 @@ function drawLink(link: Link): void {
 let cameBack = false;
 events.onLink = (link) => {
   drawLink(link);
-  if (link === "up") hideSilence();
-  else cameBack = true;
+  if (link !== "up") cameBack = true;
 };
 events.onSaved = (saved) => editor.documents.saved(saved);
 events.onProblem = (problem) => showProblem(problem);
 events.onState = (now) => {
+  hideSilence();
   const before = state;
   if (before && before.folder !== now.folder) {
     // Another workshop has this address now. The drafts wait for the one that they belong to.

@@ -46,7 +46,7 @@ export function showProblem(thrown: unknown, buttons: Button[] = []): void {
   byId("panel").dataset.status = String(shown.status);
 }
 
-/** The server answers again, so nobody needs to read that it did not. */
+/** Hides the message that the server does not answer. */
 export function hideSilence(): void {
   if (byId("panel").dataset.status === "0") hidePanel();
 }

@@ -69,6 +69,8 @@ class Screen {
   private timer?: ReturnType<typeof setTimeout>;
   private tries = 0;
   private gone = false;
+  /** The server was away when we wanted to connect. Meanwhile, the program may have said more, and ended. */
+  private due = false;
   private replaying = false;
   private waiting: Uint8Array<ArrayBuffer>[] = [];
 
@@ -88,7 +90,8 @@ class Screen {
   private connect(): void {
     clearTimeout(this.timer);
     // When the server is back, the state comes, and with it `update`.
-    if (!events.isOpen) return;
+    this.due = !events.isOpen;
+    if (this.due) return;
     const socket = new WebSocket(socketAddress(`/api/terminals/${this.terminal.id}`));
     socket.binaryType = "arraybuffer";
     this.socket = socket;
@@ -137,7 +140,7 @@ class Screen {
   update(terminal: Terminal): void {
     this.terminal = terminal;
     this.xterm.textarea?.setAttribute("aria-label", `Terminal: ${terminal.title}`);
-    if (terminal.running && !this.socket) this.connect();
+    if ((terminal.running || this.due) && !this.socket) this.connect();
   }
 
   close(): void {
