@@ -115,6 +115,10 @@ fn the_workshop_gets_a_network_and_a_file_for_the_work() {
     let text = text.split_once(", up after ").map(|(before, _)| before.to_owned()).unwrap_or(text);
     assert!(text.contains("The workshop: http://127.0.0.1:8017/?token=secret\n"), "{text}");
     insta::assert_snapshot!("workshop_called", fake.calls());
+    // If the guest could not hand over the work, it says so itself.
+    let fake = Fake::with_workshop(&SERVER.replace("exit 0", "exit 1"));
+    let text = fake.session(&[]);
+    assert!(text.ends_with("--- status 1") && !text.contains("Your work is in"), "{text}");
     // A guest for arm64 has the same.
     let fake = Fake::with_workshop(SERVER).with_arm(SERVER);
     fs::write(fake.at("kit stick/arm64/workshop"), "a root").unwrap();

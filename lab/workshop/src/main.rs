@@ -122,8 +122,10 @@ async fn main() -> Result<ExitCode> {
         _ = interrupt.recv() => {}
     }
     if let Some(keep) = keep {
-        // What the last programs wrote. A failure is on stderr.
-        let _ = keep.store();
+        // What the last programs wrote. A failure is on stderr, and the launcher must not say that the work is kept.
+        if keep.store().is_err() {
+            return Ok(ExitCode::FAILURE);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

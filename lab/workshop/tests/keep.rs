@@ -218,7 +218,7 @@ fn a_port_that_fails_is_an_error() {
     let host = Host::new();
     let stderr = host.file("stderr");
     let arguments = ["--keep", "/dev/full", "--tftp", &host.tftp.to_string()];
-    let server = server_with(&arguments, Some(stderr.clone()));
+    let mut server = server_with(&arguments, Some(stderr.clone()));
     let problem = unkept(&server);
     assert_eq!(problem["evidence"], "No space left on device (os error 28)");
     let printed = fs::read_to_string(stderr).unwrap();
@@ -228,6 +228,7 @@ fn a_port_that_fails_is_an_error() {
     // The copy is there nevertheless, and hints work.
     assert_eq!(server.get("/api/works/03.2/files").status, 200);
     assert_eq!(server.post("/api/works/03.2/hint").json()["shown"], 1);
+    assert_eq!(server.end(Signal::SIGTERM).code(), Some(1), "the launcher must know");
 }
 
 #[test]
