@@ -717,7 +717,13 @@ fn cure(command: Clinic) -> Result<ExitCode> {
     match command {
         Clinic::List => return print(&clinic::list(&workbook)?),
         Clinic::Show { case, kernel, log } => {
-            return print(&clinic::show(&find(&case)?, kernel.as_deref(), log, terminal::columns())?);
+            return print(&clinic::show(
+                &workbook,
+                &find(&case)?,
+                kernel.as_deref(),
+                log,
+                terminal::columns(),
+            )?);
         }
         Clinic::Start { case, again } => return print(&clinic::start(&workbook, &find(&case)?, again)?),
         Clinic::Hint { case } => return print(&clinic::hint(&workbook, &find(&case)?, terminal::columns())?),

@@ -288,7 +288,13 @@ pub fn list(workbook: &Workbook) -> Result<String> {
 ///
 /// # Errors
 /// If this kernel has no log, because it accepts the program.
-pub fn show(case: &Case, kernel: Option<&str>, log_only: bool, columns: usize) -> Result<String> {
+pub fn show(
+    workbook: &Workbook,
+    case: &Case,
+    kernel: Option<&str>,
+    log_only: bool,
+    columns: usize,
+) -> Result<String> {
     let number = case.number();
     let kernel = kernel.or_else(|| case.kernel()).unwrap_or_default();
     let log = case.log(kernel).ok_or_else(|| {
@@ -308,7 +314,9 @@ pub fn show(case: &Case, kernel: Option<&str>, log_only: bool, columns: usize) -
     for (kernel, words) in case.words() {
         let _ = writeln!(text, "Linux {kernel}: {}", words.replace('\n', "; "));
     }
-    let _ = write!(text, "\nTo cure it yourself: cargo lab clinic start {number}\n");
+    if can_check(workbook, case).is_ok() {
+        let _ = write!(text, "\nTo cure it yourself: cargo lab clinic start {number}\n");
+    }
     Ok(text)
 }
 
@@ -374,15 +382,15 @@ pub fn table(workbook: &Workbook) -> Result<String> {
     Ok(text)
 }
 
-/// Refuses to start what the workshop's guest can't check.
+/// Refuses what needs other kernels than the one that the workshop's guest has.
 fn can_check(workbook: &Workbook, case: &Case) -> Result<()> {
     if workbook.recorded.is_none() {
         return Ok(());
     }
     Err(Error::new("the clinic's programs can't be cured in the workshop")
-        .evidence("each is loaded on four kernels, and the workshop's guest has one")
+        .evidence(format!("each is loaded on {} kernels, and the workshop's guest has one", MATRIX.len()))
         .fix(format!(
-            "read the case: cargo lab clinic show {}; cure it in a clone of the workbook",
+            "read the case: cargo lab clinic show {}; or cure it in a clone of the workbook",
             case.number()
         )))
 }
