@@ -22,7 +22,10 @@ const MOST_FILES: usize = 1000;
 /// How many bytes they may have together.
 const LARGEST_SUM: usize = 16 << 20;
 
-/// Packs everything that the learner started. What can't be read is listed in a file.
+/// Packs the sources of everything that the learner started, as [`copies::files_in`] lists them. What can't be read is
+/// listed in a file.
+///
+/// [`copies::files_in`]: lab::workbook::copies::files_in
 pub fn pack(course: &Course) -> Result<Vec<u8>> {
     let cannot = "cannot pack your work";
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));

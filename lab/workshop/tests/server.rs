@@ -235,14 +235,18 @@ fn every_exercise_can_be_started_downloaded_and_uploaded() {
     server.post("/api/works/03/start");
     let mine = server.mine().join("03.2/src/main.rs");
     let text = fs::read_to_string(&mine).unwrap() + "// mine\n";
+    let stage = fs::read_to_string(server.mine().join("03/src/main.rs")).unwrap() + "// my stage\n";
     fs::write(&mine, &text).unwrap();
+    fs::write(server.mine().join("03/src/main.rs"), &stage).unwrap();
     let zip = server.get("/api/work.zip");
     assert_eq!(zip.status, 200);
+    let has = |name: &str| zip.body.windows(name.len()).any(|bytes| bytes == name.as_bytes());
+    assert!(has("03.2.patch") && !has("03.1.patch"), "a patch for what was changed");
     let (other, _other_folder) = idle();
     let restored = other.page("POST", "/api/work", "", &zip.body);
     assert_eq!(restored.status, 200, "{restored:?}");
     assert_eq!(restored.json()["restored"].as_array().unwrap().len(), all.len() + 1);
-    assert!(other.mine().join("03/src/main.rs").exists());
+    assert_eq!(fs::read_to_string(other.mine().join("03/src/main.rs")).unwrap(), stage);
     assert_eq!(
         (ids(&other, "started"), fs::read_to_string(other.mine().join("03.2/src/main.rs")).unwrap()),
         (all, text)
@@ -325,6 +329,8 @@ fn act(server: &Server, path: &str, body: &Value) -> Answer {
 fn actions_are_the_drivers_commands() {
     let (server, _folder) = server(
         "printf '\\033[1merror\\033[0m[E0308]: mismatched types\\n  \\033[34m-->\\033[0m 03.2/src/main.rs:23:18\\n'
+         echo \"Error: the kernel's verifier refused a BPF program: it may be NULL\"
+         printf '  evidence: in entry, a.bpf.c line 46:\\n  fix:      test it:\\n                if (!it)\\n'
          echo \"driver: $@ in $(basename \"$PWD\")\"; echo 'Error: it is not right'; exit 3",
     );
     assert_eq!(act(&server, "/api/check", &json!({ "name": "03.2" })).status, 404, "it is not started");
@@ -335,7 +341,11 @@ fn actions_are_the_drivers_commands() {
     assert_eq!((&action["status"], &action["cause"]), (&json!(3), &json!("it is not right")));
     assert_eq!(
         action["diagnostics"],
-        json!([{ "path": "src/main.rs", "line": 23, "column": 18, "severity": "error", "message": "mismatched types" }])
+        json!([
+            { "path": "src/main.rs", "line": 23, "column": 18, "severity": "error", "message": "mismatched types" },
+            { "path": "src/bpf/a.bpf.c", "line": 46, "column": null, "severity": "error",
+              "message": "the verifier refuses this: it may be NULL\ntest it:\n    if (!it)" },
+        ])
     );
     let mut terminal = socket(&server, &format!("/api/terminals/{}", action["terminal"]));
     let seen = until(&mut terminal, "driver: exercise check 03.2 in mine");
