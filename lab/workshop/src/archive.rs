@@ -6,11 +6,12 @@ use std::io::{Cursor, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
 use axum::http::StatusCode;
+use chrono::Local;
 use common::{Error, OrCause, Result};
 use lab::workbook::copies::Files;
 use lab::workbook::diff;
 use zip::write::SimpleFileOptions;
-use zip::{ZipArchive, ZipWriter};
+use zip::{DateTime, ZipArchive, ZipWriter};
 
 use crate::answer::{Refusal, WithStatus};
 use crate::course::{Course, LARGEST, Work, too_large};
@@ -29,8 +30,11 @@ const LARGEST_SUM: usize = 16 << 20;
 pub fn pack(course: &Course) -> Result<Vec<u8>> {
     let cannot = "cannot pack your work";
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    // An archive cannot express years before 1980.
+    let now = DateTime::try_from(Local::now().naive_local()).unwrap_or_default();
+    let options = SimpleFileOptions::default().last_modified_time(now);
     let mut add = |name: String, text: &str| {
-        zip.start_file(name, SimpleFileOptions::default()).or_cause(cannot)?;
+        zip.start_file(name, options).or_cause(cannot)?;
         zip.write_all(text.as_bytes()).or_cause(cannot)
     };
     let mut left_out = String::new();
