@@ -1,7 +1,7 @@
 //! Copies of stages and examples that somebody changes: a learner's, and the tests'. They have their own workspace, but
 //! the same dependencies and the same target folder, so building a copy takes no longer than rebuilding the original.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -83,6 +83,20 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).or_cause(cannot())
 }
 
+/// The copies in a folder, by the names of their packages. What would make Cargo refuse to build any copy is left out:
+/// incomplete copies, and a learner's backup, which has the same package in a folder with a longer name.
+pub fn packages(folder: &Path) -> BTreeMap<String, PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut folders: Vec<_> = entries.filter(|path| path.join("src/main.rs").exists()).collect();
+    folders.sort_by_key(|path| std::cmp::Reverse((path.as_os_str().len(), path.clone())));
+    let package = |path: PathBuf| {
+        let manifest = fs::read_to_string(path.join("Cargo.toml")).ok()?;
+        let name = manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))?;
+        Some((name.to_owned(), path))
+    };
+    folders.into_iter().filter_map(package).collect()
+}
+
 /// Turns a folder into the workspace of all copies in it.
 ///
 /// # Errors
@@ -90,13 +104,9 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
 pub fn workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
     let read =
         |name: &str| fs::read_to_string(workbook.root.join(name)).or_cause(format!("cannot read {name}"));
-    // Leave out incomplete copies, because Cargo would refuse to build any copy.
-    let is_whole = |path: &Path| ["Cargo.toml", "src/main.rs"].iter().all(|file| path.join(file).exists());
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut members: Vec<_> = entries
-        .filter(|path| is_whole(path))
-        .filter_map(|path| Some(format!("{:?}", path.file_name()?)))
-        .collect();
+    let packages = packages(folder);
+    let mut members: Vec<_> =
+        packages.values().filter_map(|path| Some(format!("{:?}", path.file_name()?))).collect();
     members.sort();
     // Only the members and their paths differ.
     let manifest: Vec<_> = read("Cargo.toml")?
@@ -179,5 +189,20 @@ mod tests {
         insta::assert_debug_snapshot!(changes(old.clone(), new));
         let renamed = files(&[("src/bpf/other.bpf.c", "b2"), ("src/main.rs", "m"), ("src/gone.rs", "g")]);
         insta::assert_debug_snapshot!(changes(old, renamed));
+    }
+
+    #[test]
+    fn a_backup_is_not_the_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, package) in [("03.1-old", "my03-1"), ("03.1", "my03-1"), ("3", "my03"), ("broken", "")] {
+            fs::create_dir_all(folder.path().join(name).join("src")).unwrap();
+            fs::write(folder.path().join(name).join("src/main.rs"), "").unwrap();
+            let manifest = format!("[package]\nname = {package:?}\n\n[[bin]]\nname = \"other\"\n");
+            fs::write(folder.path().join(name).join("Cargo.toml"), manifest).unwrap();
+        }
+        fs::remove_file(folder.path().join("broken/Cargo.toml")).unwrap();
+        let found = packages(folder.path());
+        let found: Vec<_> = found.iter().map(|(name, path)| (&**name, path.file_name().unwrap())).collect();
+        assert_eq!(found, [("my03", "3".as_ref()), ("my03-1", "03.1".as_ref())]);
     }
 }

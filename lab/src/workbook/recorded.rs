@@ -2,7 +2,7 @@
 //! were compiled when the guest's image was made. The guest has no Cargo, which would take longer to find out that nothing
 //! else has changed than both compilers need.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
@@ -12,6 +12,7 @@ use common::{Error, OrCause, Result};
 use crate::host::interrupt;
 use crate::shared::kit::WORKBOOK;
 use crate::workbook::catalog::{Recorded, Workbook};
+use crate::workbook::copies;
 
 /// The workbook of the workshop's guest, if this is one.
 pub(super) fn workbook() -> Result<Option<Workbook>> {
@@ -41,26 +42,30 @@ impl Recorded {
                     .fix(format!("fix it in {}", copy.display()))
             })
         };
-        // A skeleton is older than its object only while it is being made.
-        let skeleton = newest(&out, ".skel.rs");
         let bpf = copy.join("src/bpf");
-        if bpf.is_dir() && newest(&bpf, "") >= skeleton {
+        if bpf.is_dir() && newest(&bpf, "") >= newest(&out, ".skel.rs") {
+            let start = now(&out)?;
             let mut generate = Command::new("skeleton");
             generate.current_dir(&copy).env("CARGO_MANIFEST_DIR", &copy).env("OUT_DIR", &out);
             generate.env("CLANG", "clang-22");
             let said =
                 generate.stderr(Stdio::inherit()).output().or_cause("cannot start the BPF compiler")?;
-            let said = String::from_utf8_lossy(&said.stdout).into_owned();
-            let errors: Vec<_> = said.lines().filter_map(|line| line.strip_prefix("cargo::error=")).collect();
+            let lines = String::from_utf8_lossy(&said.stdout).into_owned();
+            let errors: Vec<_> =
+                lines.lines().filter_map(|line| line.strip_prefix("cargo::error=")).collect();
             errors.iter().for_each(|error| eprintln!("error: {name}: {error}"));
-            if !errors.is_empty() {
+            if !errors.is_empty() || !said.status.success() {
                 return Err(does_not_compile());
+            }
+            for path in listed(&out).filter(|path| path.to_string_lossy().ends_with(".skel.rs")) {
+                made(&path, start)?;
             }
         }
         let sources = newest(&copy.join("src"), "").max(newest(&out, ".skel.rs"));
         if sources < modified(&binary) {
             return Ok(binary);
         }
+        let start = now(&out)?;
         let main = copy.strip_prefix(copies).unwrap_or(&copy).join("src/main.rs");
         let mut rustc = Command::new("rustc");
         rustc.current_dir(copies).args(&self.rustc);
@@ -70,24 +75,35 @@ impl Recorded {
         if !rustc.status().or_cause("cannot start rustc")?.success() {
             return Err(does_not_compile());
         }
+        made(&binary, start)?;
         Ok(binary)
     }
 }
 
+/// The time of the folder's file system. The system's own clock may be some milliseconds ahead of it.
+fn now(folder: &Path) -> Result<SystemTime> {
+    let file = folder.join("start");
+    fs::write(&file, "").or_cause(format!("cannot write {}", file.display()))?;
+    Ok(modified(&file))
+}
+
+/// Dates what a compiler made back to its start. What is saved while it compiles is then newer, and compiled next time.
+fn made(file: &Path, start: SystemTime) -> Result<()> {
+    let date = File::open(file).and_then(|file| file.set_modified(start));
+    date.or_cause(format!("cannot set the time of {}", file.display()))
+}
+
 /// The folder of the copy whose package has this name.
 fn find(copies: &Path, name: &str) -> Result<PathBuf> {
-    let line = format!("name = {name:?}");
-    let entries = fs::read_dir(copies).or_cause(format!("cannot list {}", copies.display()))?;
-    let mut folders = entries.flatten().map(|entry| entry.path());
-    let found = folders.find(|folder| {
-        fs::read_to_string(folder.join("Cargo.toml"))
-            .is_ok_and(|text| text.lines().any(|found| found == line))
-    });
-    found.ok_or_else(|| {
+    copies::packages(copies).remove(name).ok_or_else(|| {
         Error::new(format!("there is no working copy called {name}"))
-            .evidence(format!("no Cargo.toml below {} has the line {line}", copies.display()))
+            .evidence(format!("no Cargo.toml below {} has the line name = {name:?}", copies.display()))
             .fix("start the exercise again: cargo lab exercise start EXERCISE --again")
     })
+}
+
+fn listed(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// When a file was changed; the beginning of time if it is not there.
@@ -97,8 +113,8 @@ fn modified(path: &Path) -> SystemTime {
 
 /// When the last of a folder's files with this ending was changed. A folder itself counts: a file may have been removed.
 fn newest(folder: &Path, end: &str) -> SystemTime {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let files = entries.filter(|path| path.to_string_lossy().ends_with(end)).map(|path| modified(&path));
+    let files =
+        listed(folder).filter(|path| path.to_string_lossy().ends_with(end)).map(|path| modified(&path));
     let folder = if end.is_empty() { modified(folder) } else { SystemTime::UNIX_EPOCH };
     files.chain([folder]).max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
