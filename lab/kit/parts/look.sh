@@ -141,12 +141,16 @@ broken=${XDG_CACHE_HOME:-${HOME:-/nowhere}/.cache}/bpf-storage-workbook/kit
 
 # ---- ./lab check
 
-# item NAME COMMAND...: prints a line with what is there, or an error.
+# item NAME COMMAND...: prints a line with what is there, or an error. A command that can't tell returns 2.
 item() {
 	name=$1
 	shift
-	found='ok     '
-	said=$("$@" 2>&1) || found=MISSING lacks=yes
+	said=$("$@" 2>&1)
+	case $? in
+	0) found='ok     ' ;;
+	2) found='unknown' ;;
+	*) found=MISSING lacks=yes ;;
+	esac
 	printf '  %s  %-14s%s\n' "$found" "$name" "$said" | sed 's/Error: //; 2,$s/^/         /'
 }
 check_qemu() { find_qemu && echo "$version ($qemu)"; }
@@ -189,5 +193,5 @@ check() {
 		item 'a boot' check_boot
 	fi
 	[ -z "$lacks" ] || exit 1
-	echo 'All is well: ./lab'
+	[ -e "$kit/$arch/workshop" ] && echo 'All is well: ./lab workshop' || echo 'All is well: ./lab'
 }

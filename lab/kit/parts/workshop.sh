@@ -34,6 +34,7 @@ workshop() {
 	[ -e "$kit/$arch/workshop" ] || fail "this kit has no workshop" "$kit/$arch/workshop does not exist" \
 		'work in a shell: ./lab; or make a kit with a workshop: cargo lab bundle --with-workshop'
 	# The address of the workshop has its secret, and the work belongs to nobody else, either.
+	mask=$(umask)
 	umask 077
 	said=$({ mkdir -p "$kept" && chmod 700 "$kept" && : >"$kept/.try" && rm "$kept/.try"; } 2>&1) ||
 		fail "the folder for your work can't be made" "$said" 'name another folder: XDG_CACHE_HOME=FOLDER ./lab workshop'
@@ -77,9 +78,9 @@ open_work() {
 	argv=workshop,--port,$port
 }
 
-# Whether a tar has the entry `.complete`, which comes after everything that the session began with. A zero byte ends
-# the name. We make it the end of a line, and no other byte.
-is_complete() { [ -e "$1" ] && tr '\0\n' '\n ' <"$1" 2>/dev/null | grep -q '\.complete$'; }
+# Whether a tar has the entry `.workshop-complete`, which comes after everything that the session began with. A zero
+# byte ends the name. We make it the end of a line, and no other byte.
+is_complete() { [ -e "$1" ] && tr '\0\n' '\n ' <"$1" 2>/dev/null | grep -q '\.workshop-complete$'; }
 
 # Chooses a free port: the user's, or the last one, because the browser knows the page by it, or one of a few others.
 choose_port() {
@@ -167,7 +168,7 @@ browse() {
 	if has $opener; then
 		# It goes on when this window closes.
 		session=$(command -v setsid)
-		(trap - PIPE && exec ${session:+setsid} $opener "$url" </dev/null >/dev/null 2>&1 3<&- 5<&-) &
+		(trap - PIPE && umask "$mask" && exec ${session:+setsid} $opener "$url" </dev/null >/dev/null 2>&1 3<&- 5<&-) &
 	else
 		echo "No program to open a browser was found, so open the address yourself." >&2
 	fi
@@ -181,7 +182,7 @@ check_workshop() {
 }
 check_port() { choose_port && echo "$port is free"; }
 check_browser() {
-	needs="the workshop needs Firefox $need_firefox, Chromium $need_chromium, or one that is newer"
+	needs="the workshop needs Firefox $need_firefox, or Chromium, Chrome or Edge $need_chromium, or newer"
 	seen=''
 	set -- /Applications/Firefox.app/Contents/MacOS/firefox '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome' \
 		/Applications/Chromium.app/Contents/MacOS/Chromium '/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge'
@@ -199,4 +200,5 @@ check_browser() {
 	done
 	[ -z "$seen" ] || seen="too old, or of an unknown version: ${seen#, }"
 	echo "${seen:-none was found}; $needs"
+	return 2
 }

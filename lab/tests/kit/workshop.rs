@@ -45,7 +45,7 @@ echo 'exit 0' >>status
 "#;
 
 /// A tar's last entry, as far as the launcher looks at it.
-const COMPLETE: &str = "old\0\0\0.complete\0\0\0 600\0";
+const COMPLETE: &str = "old\0\0\0.workshop-complete\0\0\0 600\0";
 
 impl Fake {
     fn with_workshop(guest: &str) -> Self {
@@ -176,8 +176,8 @@ fn only_a_complete_session_replaces_the_one_before() {
         (COMPLETE, true),
         // The file before it has a whole number of blocks.
         (&COMPLETE.replace("\0.", "."), true),
-        ("mine/a\0\0\0it is\n.complete\nhere\0", false),
-        ("mine/.completes\0\0", false),
+        ("mine/a\0\0\0it is\n.workshop-complete\nhere\0", false),
+        ("mine/.workshop-completes\0\0", false),
         ("", false),
     ] {
         let fake = Fake::with_workshop(SERVER);

@@ -93,15 +93,18 @@ impl Course {
             .iter()
             .map(|exercise| {
                 let id = exercise.id();
-                let state = match (done.contains(&id), exercise.copy(&self.workbook).is_dir()) {
-                    (true, _) => "done",
-                    (false, true) => "started",
-                    (false, false) => "new",
+                let is_done = done.contains(&id);
+                let state = match (exercise.copy(&self.workbook).is_dir(), is_done) {
+                    (false, _) => "new",
+                    (true, false) => "started",
+                    (true, true) => "done",
                 };
                 json!({
                     "program": exercise.program.name(),
                     "title": exercise.title,
                     "state": state,
+                    // Also of a copy that has been removed since.
+                    "done": is_done,
                     "hints": exercise.hints.len(),
                     "stamp": stamp(&exercise.copy(&self.workbook)),
                     "shown": shown.iter().filter(|of| **of == id).count().min(exercise.hints.len()),

@@ -122,8 +122,8 @@ async fn main() -> Result<ExitCode> {
         _ = interrupt.recv() => {}
     }
     if let Some(keep) = keep {
-        // What the last programs wrote. A failure is on stderr, and the launcher must not say that the work is kept.
-        if keep.store().is_err() {
+        // What the last programs wrote. A problem is on stderr, and the launcher must not say that the work is kept.
+        if keep.store().is_err() || keep.problem().is_some() {
             return Ok(ExitCode::FAILURE);
         }
     }

@@ -85,13 +85,9 @@ impl Workshop {
             "folder": self.guard.folder,
             "guest": self.keep.is_some(),
             "results": self.course.results(),
-            "unkept": self.unkept(),
+            // Why the host does not keep the work, if it should.
+            "unkept": self.keep.as_ref().and_then(|keep| keep.problem()),
         }))
-    }
-
-    /// Why the host does not keep the work, if it should.
-    fn unkept(&self) -> Option<Error> {
-        self.keep.as_ref()?.problem()
     }
 
     /// Waits until the work is where it outlasts the server.
@@ -356,7 +352,7 @@ async fn report(workshop: Arc<Workshop>, mut socket: WebSocket) {
     let (mut changed, mut saved) = (workshop.changed.subscribe(), workshop.saved.subscribe());
     let mut beat = tokio::time::interval(BEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut last, mut unkept) = (Value::Null, None);
+    let mut last = Value::Null;
     loop {
         let mut events = Vec::new();
         tokio::select! {
@@ -374,11 +370,6 @@ async fn report(workshop: Arc<Workshop>, mut socket: WebSocket) {
             Ok(state) => json!({ "kind": "state", "state": state }),
             Err(Refusal(_, error)) => problem(&error),
         };
-        let now = workshop.unkept();
-        if now != unkept {
-            events.extend(now.as_ref().map(problem));
-            unkept = now;
-        }
         if without_clock(&event) != last {
             last = without_clock(&event);
             events.push(event);

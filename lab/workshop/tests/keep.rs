@@ -138,8 +138,8 @@ fn a_session_without_a_whole_snapshot_changes_nothing() {
     // The first file fits, and the others do not.
     host.leave_room(600);
     server.again();
-    assert_eq!(unkept(&server)["cause"], "the host has not stored your work");
-    assert!(!has(&host.new_work(), ".complete"));
+    assert_eq!(unkept(&server)["cause"], "your laptop has not stored your work");
+    assert!(!has(&host.new_work(), ".workshop-complete"));
     host.leave_room(u64::MAX);
     next_guest(&host, &mut server);
     assert_eq!(main_rs(&server), "one\n");
@@ -196,9 +196,12 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
     let refused = save(&server, &text);
     assert_eq!(refused.status, 507, "{refused:?}");
     let error = refused.json();
-    assert_eq!(error["cause"], "the host has not stored your work");
+    assert_eq!(error["cause"], "your laptop has not stored your work");
     assert!(error["evidence"].as_str().unwrap().starts_with("its file work.new has "), "{error}");
-    assert_eq!(error["fix"], "make room on the host's disk, then save again");
+    assert_eq!(
+        error["fix"],
+        "free some space on its disk, and keep this tab open: it tries again every few seconds"
+    );
     assert_eq!(unkept(&server)["cause"], error["cause"]);
     let full = host.new_work();
     // The page tries the same again.
@@ -222,7 +225,7 @@ fn a_port_that_fails_is_an_error() {
     let problem = unkept(&server);
     assert_eq!(problem["evidence"], "No space left on device (os error 28)");
     let printed = fs::read_to_string(stderr).unwrap();
-    assert!(printed.starts_with("warning: the host has not stored your work\n"), "{printed}");
+    assert!(printed.starts_with("warning: your laptop has not stored your work\n"), "{printed}");
     let refused = server.page("POST", "/api/works/03.2/start", "", b"");
     assert_eq!((refused.status, refused.json()), (507, problem));
     // The copy is there nevertheless, and hints work.
@@ -237,7 +240,10 @@ fn work_that_cannot_be_read_is_not_replaced() {
     fs::File::create(host.file("work")).unwrap().set_len(1 << 30).unwrap();
     let server = kept(&host);
     let problem = unkept(&server);
-    assert_eq!(problem["cause"], "cannot read your work of the last session, so the host keeps no new work");
+    assert_eq!(
+        problem["cause"],
+        "cannot read your work of the last session, so your laptop keeps no new work"
+    );
     assert!(problem["evidence"].as_str().unwrap().contains("1073741824 bytes"), "{problem}");
     server.post("/api/works/03.2/start");
     assert_eq!(save(&server, "one\n").status, 200);
@@ -245,27 +251,36 @@ fn work_that_cannot_be_read_is_not_replaced() {
 }
 
 #[test]
-fn a_page_hears_of_files_that_are_too_large() {
+fn files_that_are_too_large_are_named() {
     let host = Host::new();
-    let server = kept(&host);
+    let mut server = kept(&host);
     fs::write(server.mine().join("large.txt"), vec![b'x'; (1 << 20) + 1]).unwrap();
     server.post("/api/works/03.2/start");
     let problem = unkept(&server);
     assert_eq!(problem["evidence"], "too large or too many:\nlarge.txt (1048577 bytes)");
-    let mut request = tungstenite::client::IntoClientRequest::into_client_request(format!(
-        "ws://127.0.0.1:{}/api/events",
-        server.port()
-    ))
-    .unwrap();
-    request.headers_mut().insert("Origin", server.origin().parse().unwrap());
-    request.headers_mut().insert("Cookie", server.cookie().parse().unwrap());
-    let mut events = tungstenite::client(request, common::connect(server.port())).unwrap().0;
-    loop {
-        let event: Value = serde_json::from_str(events.read().unwrap().to_text().unwrap()).unwrap();
-        assert_ne!(event["kind"], "state", "the problem comes first");
-        if event["kind"] == "problem" {
-            assert_eq!(event["cause"], problem["cause"]);
-            return;
-        }
+    assert_eq!(
+        server.end(Signal::SIGTERM).code(),
+        Some(1),
+        "the launcher must not say that the work is kept"
+    );
+}
+
+#[test]
+fn what_became_too_large_takes_nothing_else_along() {
+    let host = Host::new();
+    let mut server = kept(&host);
+    server.post("/api/works/03.2/start");
+    let large = |nth: usize| (server.mine().join(format!("{nth}.txt")), vec![b'x'; 1 << 20]);
+    for nth in 0..15 {
+        let (path, text) = large(nth);
+        fs::write(path, text).unwrap();
     }
+    assert_eq!(save(&server, "one\n").status, 200);
+    assert_eq!(unkept(&server), Value::Null);
+    // Together with this, one of the others is too much. The host keeps it as it was.
+    fs::write(server.mine().join("small.txt"), vec![b'y'; 1000 << 10]).unwrap();
+    assert_eq!(save(&server, "two\n").status, 200);
+    assert_ne!(unkept(&server), Value::Null);
+    next_guest(&host, &mut server);
+    assert_eq!(main_rs(&server), "two\n");
 }

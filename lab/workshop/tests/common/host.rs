@@ -84,7 +84,7 @@ impl Host {
 
     /// What the launcher does before it starts a guest.
     pub fn before_start(&self) {
-        if has(&self.new_work(), ".complete") {
+        if has(&self.new_work(), ".workshop-complete") {
             fs::rename(self.file("work.new"), self.file("work")).unwrap();
         }
         fs::write(self.file("work.new"), "").unwrap();

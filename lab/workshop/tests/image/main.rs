@@ -226,7 +226,7 @@ fn a_full_disk_loses_nothing() {
     fs::write(&other, vec![0; 300 << 20]).unwrap_err();
     // It is long, because the last block of a file may have room.
     replace(&mut browser, &format!("/* {} */\n", "long ".repeat(4000)));
-    browser.until(&shows("saved", "Not saved: the host has not stored your work"));
+    browser.until(&shows("saved", "Not saved: your laptop has not stored your work"));
     // It has room again.
     fs::remove_file(&other).unwrap();
     write(&mut browser, "/* after */\n");
