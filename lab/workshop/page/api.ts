@@ -6,6 +6,8 @@ export type Exercise = {
   program: string;
   title: string;
   state: "new" | "started" | "done";
+  /** Whether its check has passed, also if the copy was removed since. */
+  done: boolean;
   hints: number;
   shown: number;
   /** Changes whenever a file of the working copy changes. */
@@ -41,6 +43,8 @@ export type State = {
   terminals: Terminal[];
   actions: Action[];
   results: string[];
+  /** Why the learner's laptop does not keep the work, if it should. */
+  unkept: { cause: string; evidence: string | null; fix: string | null } | null;
 };
 export type Source = { path: string; text: string; version?: string };
 export type Saved = { work: string; path: string; version: string; by: string | null };

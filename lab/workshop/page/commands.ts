@@ -27,7 +27,7 @@ export function parse(line: string, known: Set<string>, guest: boolean): Command
   if (!run || (guest && /(^| )--(kernel|arch)\b/.test(run))) return undefined;
   // Options may come before the name. A name within quotes or after -- is not the program's.
   const words = [...run.matchAll(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g)];
-  const mine = { seen: false };
+  let mine = false;
   let name: RegExpExecArray | undefined;
   const rest: string[] = [];
   for (const word of words) {
@@ -35,11 +35,11 @@ export function parse(line: string, known: Set<string>, guest: boolean): Command
       rest.push(run.slice(word.index));
       break;
     }
-    if (word[0] === "--mine") mine.seen = true;
+    if (word[0] === "--mine") mine = true;
     else if (!name && known.has(word[0])) name = word;
     else rest.push(word[0]);
   }
-  return name && { kind: "run", name: name[0], mine: mine.seen, args: rest.join(" ") };
+  return name && { kind: "run", name: name[0], mine, args: rest.join(" ") };
 }
 
 /** The lines of a block of commands. A backslash at a line's end continues it. */

@@ -265,6 +265,9 @@ export class Documents {
       else if (doc.heard !== heard.get(doc)) isOld = true;
       else this.adopt(doc, file);
     }
+    // A text that is not saved yet makes its file anew.
+    const isGone = (doc: Doc) => heard.has(doc) && !doc.dirty && !files.some(({ path }) => path === doc.path);
+    for (const doc of docs.filter(isGone)) docs.splice(docs.indexOf(doc), 1);
     this.onChange();
     if (isOld) await this.refresh(name);
   }

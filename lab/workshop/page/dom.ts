@@ -75,7 +75,6 @@ export const inFolder = (key: string) => `${folder}:${key}`;
 export type Tab = {
   key: string;
   label: string;
-  title?: string;
   /** A few characters after the label, and what they mean. */
   badge?: { text: string; kind: string; title: string };
   close?: () => void;
@@ -121,7 +120,6 @@ export class Tabs {
         "aria-selected": selected ? "true" : "false",
         "aria-controls": this.panel.id,
         tabindex: selected ? 0 : -1,
-        title: tab.title,
         "data-test": this.test,
         "data-key": tab.key,
         click: () => this.choose(tab.key, true),

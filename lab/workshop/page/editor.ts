@@ -222,6 +222,11 @@ export class Editor {
   }
 
   draw(): void {
+    // Somebody may have removed or renamed the file.
+    if (this.doc && !this.docs.includes(this.doc)) {
+      this.show(this.docs[0]?.path);
+      return;
+    }
     this.tabs.show(this.tabList(), this.shown);
     this.conflict.hidden = !this.doc?.conflict;
     this.onChange();

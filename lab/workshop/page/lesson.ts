@@ -49,7 +49,7 @@ export class Lesson {
 
   constructor() {
     this.frame.addEventListener("load", () => this.loaded());
-    byId("lesson-back").addEventListener("click", () => this.frame.contentWindow?.history.back());
+    byId("lesson-back").addEventListener("click", () => this.back());
     byId("lesson-start").addEventListener("click", () => this.go(contents));
     onTheme(() => this.theme());
     const last = keep.get<string>("lesson");
@@ -73,6 +73,12 @@ export class Lesson {
     this.wanted = undefined;
     const headings = [...(this.page?.querySelectorAll("h3") ?? [])];
     headings.find((h3) => h3.textContent?.startsWith(start))?.scrollIntoView();
+  }
+
+  private back(): void {
+    const view = this.frame.contentWindow as (Window & { navigation?: { canGoBack: boolean } }) | null;
+    // Before the first lesson is what this tab showed before the workshop. Old browsers can't tell.
+    if (view?.navigation?.canGoBack ?? true) view?.history.back();
   }
 
   go(path: string): void {

@@ -7,7 +7,7 @@ import { Documents } from "./documents";
 import { byId, h, inFolder, keep, plural, rich, setFolder } from "./dom";
 import { Editor } from "./editor";
 import { Lesson } from "./lesson";
-import { explain, hidePanel, hideSilence, showPanel, showProblem } from "./panel";
+import { explain, hidePanel, hideSilence, leavePanel, showPanel, showProblem } from "./panel";
 import { type Pane, Panes } from "./panes";
 import { Terminals } from "./terminals";
 import { applyTheme, isDark, onTheme, toggleTheme } from "./theme";
@@ -67,7 +67,7 @@ function showLesson(name: string): void {
   if (page) lesson.show(page, exercise?.id);
 }
 
-const howTo = "Read in the lesson what to do, change the program, and press Check. It is saved while you type.";
+const howTo = "The lesson explains the task. Change the program, then press Check. The workshop saves while you type.";
 
 async function start(name: string): Promise<void> {
   const isNew = exerciseOf(name)?.state === "new";
@@ -201,11 +201,17 @@ function hint(name: string): void {
 }
 
 async function download(): Promise<void> {
-  for (const name of new Set(editor.documents.all.map(({ name }) => name))) await editor.documents.flush(name);
+  let failure: unknown;
+  for (const name of new Set(editor.documents.all.map(({ name }) => name))) {
+    await editor.documents.flush(name).catch((thrown) => {
+      failure = thrown;
+    });
+  }
   const href = URL.createObjectURL(await api.download());
   h("a", { href, download: "my-work.zip" }).click();
   // The browser reads it after this.
   setTimeout(() => URL.revokeObjectURL(href), 60000);
+  if (failure) showPanel("bad", "The download may lack your latest changes", explain(problem(failure)));
 }
 
 async function upload(file: File, replace = false): Promise<void> {
@@ -278,7 +284,7 @@ function drawChoice(): void {
 function draw(): void {
   if (!state) return;
   drawChoice();
-  const done = state.exercises.filter(({ state }) => state === "done").length;
+  const done = state.exercises.filter(({ done }) => done).length;
   const all = state.exercises.length;
   byId("progress").textContent = `${done} of ${plural(all, "exercise")} done`;
   const bar = byId<HTMLProgressElement>("progress-bar");
@@ -295,6 +301,7 @@ function draw(): void {
   byId("diff").title = program?.parent ? `What is new in ${program.name} since ${program.parent}` : "What you changed";
   drawStarts();
   drawSaved();
+  drawUnkept();
 
   const results = state.results.map((name) =>
     h("a", { href: `/results/${encodeURIComponent(name)}`, target: "_blank", rel: "noopener" }, name),
@@ -351,6 +358,15 @@ function drawOpen(): void {
   field.title = field.value;
   document.title = editor.name ? `${editor.name}: the workshop` : "The workshop";
   draw();
+}
+
+function drawUnkept(): void {
+  const box = byId("unkept");
+  const now = JSON.stringify(state?.unkept ?? null);
+  if (box.dataset.now === now) return;
+  box.dataset.now = now;
+  box.hidden = !state?.unkept;
+  if (state?.unkept) box.replaceChildren(...explain(state.unkept));
 }
 
 function drawLink(link: Link): void {
@@ -419,8 +435,8 @@ async function begin(): Promise<void> {
 
 function welcome(): void {
   const text =
-    "On the left is the first lesson: read it, and press the buttons in it. On the right is the program that it is " +
-    "about, and below appears what it prints. Each lesson ends with exercises, in which you change the program. " +
+    "On the left is the first lesson. Read it, and press its buttons. On the right is the lesson's program. Its output " +
+    "appears below. Each lesson ends with exercises, in which you change the program. " +
     "Nothing that you do here can hurt your machine.";
   const more = { label: "What is where", act: () => lesson.go("/book/workshop.html#what-is-where") };
   showPanel("hint", "Welcome", rich(text), [more]);
@@ -484,6 +500,7 @@ byId("arguments").addEventListener("keydown", (event) => {
 });
 
 editor.onChange = drawSaved;
+leavePanel.to = () => panes.focus("editor");
 editor.documents.onFailure = (_doc, failure) => showProblem(failure);
 
 function drawTheme(): void {
@@ -495,10 +512,14 @@ function drawTheme(): void {
 onTheme(drawTheme);
 drawTheme();
 
+const isMac = /^Mac/.test(navigator.platform);
+
 /** The keys that work in every pane. Those of the browser and of a shell stay theirs elsewhere. */
 function onKey(event: KeyboardEvent, pane: Pane | undefined): void {
-  const { key, code, ctrlKey: ctrl, shiftKey: shift, altKey: alt, metaKey: meta } = event;
-  if (document.querySelector("dialog[open]") || meta) return;
+  const { key, code, shiftKey: shift, altKey: alt, metaKey: meta } = event;
+  // On a Mac, the Command key does what Ctrl does elsewhere, and people write signs such as # with Alt and a digit.
+  if (document.querySelector("dialog[open]") || (isMac ? alt : meta)) return;
+  const ctrl = event.ctrlKey || meta;
   const digit = /^(?:Digit|Numpad)([123])$/.exec(code)?.[1];
   let act: (() => void) | undefined;
   if (key === "F6" && !ctrl && !alt) act = () => panes.step(shift ? -1 : 1);

@@ -7,6 +7,7 @@ type Button = { label: string; test?: string; act: () => void };
 
 export function showPanel(kind: "hint" | "bad" | "news", title: string, content: Node[], buttons: Button[] = []): void {
   const panel = byId("panel");
+  const hadFocus = panel.contains(document.activeElement);
   panel.className = kind;
   panel.dataset.status = "";
   panel.setAttribute("aria-label", title);
@@ -24,14 +25,21 @@ export function showPanel(kind: "hint" | "bad" | "news", title: string, content:
   );
   panel.hidden = false;
   panel.scrollTop = 0;
+  if (hadFocus) panel.querySelector<HTMLElement>("button")?.focus();
 }
 
+/** Where the focus goes when the panel that has it closes. */
+export const leavePanel = { to: () => {} };
+
 export function hidePanel(): void {
-  byId("panel").hidden = true;
+  const panel = byId("panel");
+  const hadFocus = panel.contains(document.activeElement);
+  panel.hidden = true;
+  if (hadFocus) leavePanel.to();
 }
 
 /** All three parts of an error: its cause, what shows it, and what helps. */
-export function explain({ cause, evidence, fix }: Problem): Node[] {
+export function explain({ cause, evidence, fix }: Pick<Problem, "cause" | "evidence" | "fix">): Node[] {
   const text = cause.charAt(0).toUpperCase() + cause.slice(1);
   return [
     h("p", {}, ...rich(text)),

@@ -226,8 +226,16 @@ impl Course {
         let _turn = lock(&self.turn);
         let exercise = self.exercise(name)?;
         let files = self.files(name)?;
+        let write = || {
+            replace(&exercise.copy(&self.workbook).join(path), text)
+                .map_err(|error| Refusal(StatusCode::INSUFFICIENT_STORAGE, error))
+        };
         // Only what a working copy has can be changed, so no path leads elsewhere.
         let Some(file) = files.into_iter().find(|file| file.path == Path::new(path)) else {
+            // It was there, and somebody removed it while the learner typed.
+            if is_source(Path::new(path)) {
+                return write().map(|()| Ok(self::version(text)));
+            }
             let error = Error::new(format!("{name} has no file {path}"))
                 .fix("a working copy's files are those that the editor shows");
             return Err(Refusal(StatusCode::NOT_FOUND, error));
@@ -236,8 +244,7 @@ impl Course {
             return Ok(Err(file));
         }
         if file.text != text {
-            replace(&exercise.copy(&self.workbook).join(path), text)
-                .map_err(|error| Refusal(StatusCode::INSUFFICIENT_STORAGE, error))?;
+            write()?;
         }
         Ok(Ok(self::version(text)))
     }

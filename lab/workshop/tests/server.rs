@@ -139,7 +139,7 @@ fn no_path_leads_out_of_its_folder() {
         let answer = server.get(path);
         assert_eq!(answer.status, 404, "{path}: {answer:?}");
     }
-    for path in ["../03.1/src/main.rs", "/etc/passwd", "src/../src/main.rs", "src/new.rs", ""] {
+    for path in ["../03.1/src/main.rs", "/etc/passwd", "src/../src/main.rs", "src/new.sh", "src/a/b.rs", ""] {
         let answer = server.page("PUT", &format!("/api/works/03.2/file?path={path}"), "If-Match: x", b"text");
         assert_eq!(answer.status, 404, "{path}: {answer:?}");
     }

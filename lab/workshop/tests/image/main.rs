@@ -227,9 +227,11 @@ fn a_full_disk_loses_nothing() {
     // It is long, because the last block of a file may have room.
     replace(&mut browser, &format!("/* {} */\n", "long ".repeat(4000)));
     browser.until(&shows("saved", "Not saved: your laptop has not stored your work"));
+    browser.until(&shows("unkept", "Your laptop has not stored your work"));
     // It has room again.
     fs::remove_file(&other).unwrap();
     write(&mut browser, "/* after */\n");
+    browser.until("document.querySelector('#unkept').hidden");
     for pid in emulators() {
         kill(pid, Signal::SIGKILL).unwrap();
     }

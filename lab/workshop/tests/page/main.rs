@@ -156,6 +156,18 @@ fn nothing_typed_is_lost() {
     click(&mut browser, "take-other");
     browser.until("workshop.text() === '/* another editor */\\n'");
     browser.until("document.querySelector('#conflict').hidden");
+
+    // Somebody removes the file before this tab could save its text. The text makes it anew.
+    browser.call("Network.emulateNetworkConditions", network(true));
+    replace(&mut browser, "/* again */\n");
+    fs::remove_file(&file).unwrap();
+    browser.call("Network.emulateNetworkConditions", network(false));
+    browser.until(&shows("saved", "Saved"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "/* again */\n");
+    // Otherwise its tab goes, too.
+    fs::remove_file(&file).unwrap();
+    browser.until("![...document.querySelectorAll('[data-test=\"tab\"]')].some((tab) => tab.dataset.key.endsWith('.c'))");
+    browser.until("workshop.text().includes('fn main()')");
 }
 
 #[test]
