@@ -9,6 +9,13 @@ setlocal
 set KIT=%~dp0
 set KEPT=%LOCALAPPDATA%\bpf-storage-workbook\workshop
 if "%1"=="wait-for-url" goto wait
+if not "%1"=="" goto begin
+rem After a double click, the window stays until somebody has read the error.
+call "%~f0" start
+set CODE=%ERRORLEVEL%
+if not "%CODE%"=="0" pause
+exit /b %CODE%
+:begin
 if "%ARCH%"=="" if "%PROCESSOR_ARCHITECTURE%"=="ARM64" if exist "%KIT%arm64" set ARCH=arm64
 if "%ARCH%"=="" set ARCH=x86_64
 if not exist "%KIT%%ARCH%\default" (
@@ -30,12 +37,14 @@ where /q %PROGRAM% || if not exist "%QEMU%" (
 )
 if not exist "%KIT%%ARCH%\vmlinuz-%KERNEL%" (
   echo Error: this kit has no kernel %KERNEL% for %ARCH%
-  dir /b "%KIT%%ARCH%"
+  echo   fix: set KERNEL=... to the version in one of these names:
+  dir /b "%KIT%%ARCH%\vmlinuz-*"
   exit /b 1
 )
 set ARGV=%*
-if "%ARGV%"=="" set ARGV=shell
-if "%1"=="" if exist "%KIT%%ARCH%\workshop" set ARGV=workshop
+if "%1"=="start" set ARGV=shell
+if "%1"=="start" if exist "%KIT%%ARCH%\workshop" set ARGV=workshop
+if "%1"=="workshop" if not "%2"=="" goto options
 set ARGV=%ARGV: =,%
 set SHARED=
 set ROOT=initramfs
@@ -50,13 +59,13 @@ if "%PORT%"=="" set PORT=8017
 set ARGV=workshop,--port,%PORT%
 if not exist "%KEPT%" mkdir "%KEPT%"
 rem What the last session wrote is whole if it has this entry.
-findstr /m /c:".complete" "%KEPT%\work.new" >nul 2>nul && move /y "%KEPT%\work.new" "%KEPT%\work" >nul
-del "%KEPT%\status" 2>nul
+findstr /m /c:".workshop-complete" "%KEPT%\work.new" >nul 2>nul && move /y "%KEPT%\work.new" "%KEPT%\work" >nul
+del "%KEPT%\status" "%KEPT%\ended" 2>nul
 set SHARED=%KEPT:,=,,%
 echo Booting the workshop. Your work is kept in %KEPT%
 start "" /b cmd /c call "%KIT%lab.cmd" wait-for-url
 :boot
-rem qemu:begin 07f492e8
+rem qemu:begin 83e96cec
 rem Written by `cargo lab sync`: change lab/src/machine/qemu.rs.
 rem With the variable SHARED, a folder whose commas are doubled, the guest has a network.
 set MIB=1024
@@ -81,7 +90,7 @@ goto %ARCH%
   -device nvme,serial=lab-raw,drive=raw ^
   -drive if=none,id=part,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on ^
   -device nvme,serial=lab-part,drive=part
-exit /b
+goto ended
 :arm64
 "%QEMU%" -M virt -m "%MIB%" -smp 2 -accel tcg,thread=single -cpu cortex-a76 %MORE% -nodefaults -no-user-config ^
   -display none -no-reboot -kernel "%KIT%%ARCH%\vmlinuz-%KERNEL%" -initrd "%KIT%%ARCH%\%ROOT%" ^
@@ -94,15 +103,28 @@ exit /b
   -device nvme,serial=lab-raw,drive=raw ^
   -drive if=none,id=part,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on ^
   -device nvme,serial=lab-part,drive=part
-exit /b
+goto ended
 rem qemu:end
-rem In the background: waits for the line with the address, and opens the browser.
+rem Tells the one that waits for the address that there will be none.
+:ended
+set CODE=%ERRORLEVEL%
+if defined SHARED echo ended >"%KEPT%\ended"
+exit /b %CODE%
+rem In the background: waits for the line with the address, and opens the browser. Windows' ping also waits a second.
 :wait
-for /l %%i in (1,1,600) do (
-  for /f "tokens=2" %%u in ('findstr /b /c:"url http://127.0.0.1:" "%KEPT%\status" 2^>nul') do (
-    echo The workshop: %%u
-    start "" "%%u"
-    exit
-  )
-  ping -n 2 127.0.0.1 >nul
+ping -n 2 127.0.0.1 >nul
+findstr /b /c:"url http://127.0.0.1:" "%KEPT%\status" >nul 2>nul && goto found
+if exist "%KEPT%\ended" exit
+goto wait
+:found
+rem The line may not be complete yet.
+ping -n 2 127.0.0.1 >nul
+for /f "tokens=2" %%u in ('findstr /b /c:"url http://127.0.0.1:" "%KEPT%\status"') do (
+  echo The workshop: %%u
+  start "" "%%u"
 )
+exit
+:options
+echo Error: lab.cmd workshop has no options
+echo   fix: for another port, type set PORT=8018 first; to discard your work, delete %KEPT%
+exit /b 1

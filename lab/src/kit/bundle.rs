@@ -460,8 +460,9 @@ impl Kit {
         }
         let _ = writeln!(
             text,
-            "The kit is {}. Try it: {0}/lab; or all of it: cargo lab bundle --verify {0}",
-            out.display()
+            "The kit is {}. Try it: {0}/lab{}; or verify all of it: cargo lab bundle --verify {0}",
+            out.display(),
+            if self.has_workshop { " workshop" } else { "" },
         );
         text
     }

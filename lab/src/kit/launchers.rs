@@ -125,8 +125,8 @@ pub(crate) fn for_cmd() -> String {
          if defined SHARED set MORE={}\n\
          if defined SHARED set MORE=%MORE% {}\n\
          goto %ARCH%\n\
-         :x86_64\n{}\nexit /b\n\
-         :arm64\n{}\nexit /b\n",
+         :x86_64\n{}\ngoto ended\n\
+         :arm64\n{}\ngoto ended\n",
         Port::Nothing.backend("second"),
         Port::Nothing.backend("status"),
         file("second", WORK),

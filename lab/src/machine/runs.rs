@@ -68,7 +68,8 @@ impl Here {
             return Err(Error::new(format!("the workshop can't boot Linux {kernel}"))
                 .evidence(format!("it runs in a guest itself, with Linux {release}"))
                 .fix(format!(
-                    "leave out --kernel; or end the workshop, and start it with: ./lab --kernel {kernel} workshop"
+                    "leave out --kernel; or, if the kit has that kernel, end the workshop, and start it with: \
+                     ./lab --kernel {kernel} workshop"
                 )));
         }
         Ok(Some(Self { binaries: workbook.binaries() }))

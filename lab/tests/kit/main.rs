@@ -826,7 +826,7 @@ fn all_three_start_the_same_machine() {
         }
 
         let of_arch =
-            windows.split_once(&format!("\n:{arch}\n")).unwrap().1.split_once("\nexit /b").unwrap().0;
+            windows.split_once(&format!("\n:{arch}\n")).unwrap().1.split_once("\ngoto ended").unwrap().0;
         // Text in quotes has odd indices.
         let command = of_arch.replace(" ^\n", "");
         let split = command.split('"').enumerate().flat_map(|(nth, part)| match nth % 2 {
