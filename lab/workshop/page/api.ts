@@ -8,8 +8,9 @@ export type Exercise = {
   state: "new" | "started" | "done";
   /** Whether its check has passed, also if the copy was removed since. */
   done: boolean;
+  /** How many it has, and the texts of those that were shown. */
   hints: number;
-  shown: number;
+  shown: string[];
   /** Changes whenever a file of the working copy changes. */
   stamp: string | null;
 };
@@ -49,7 +50,6 @@ export type State = {
 export type Source = { path: string; text: string; version?: string };
 export type Saved = { work: string; path: string; version: string; by: string | null };
 export type Difference = { head?: string; files: { path: string; old: string | null; new: string | null }[] };
-export type Hint = { text: string; shown: number; hints: number };
 
 /** An error as the server reports it. Status 0: the server did not answer. */
 export class Problem extends Error {
@@ -113,7 +113,7 @@ export const api = {
   solution: (id: string, peek: boolean, mine: boolean) =>
     get<Difference>(`/api/works/${at(id)}/solution?peek=${peek}&mine=${mine}`),
   start: (id: string, again: boolean) => request<{ text: string }>("POST", `/api/works/${at(id)}/start?again=${again}`),
-  hint: (id: string) => request<Hint>("POST", `/api/works/${at(id)}/hint`),
+  hint: (id: string) => request<{ shown: string[] }>("POST", `/api/works/${at(id)}/hint`),
   check: (name: string) => request<Action>("POST", "/api/check", json({ name })),
   run: (name: string, mine: boolean, args: string) =>
     request<Action>("POST", "/api/run", json({ name, mine, arguments: args })),

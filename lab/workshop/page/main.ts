@@ -1,7 +1,7 @@
 // The workshop's page: a lesson on the left, an editor on the right, terminals below it. This file connects the parts.
 
 import { Actions } from "./actions";
-import { api, events, type Hint, type Link, Problem, problem, type State } from "./api";
+import { api, events, type Link, Problem, problem, type State } from "./api";
 import type { Command } from "./commands";
 import { Documents } from "./documents";
 import { byId, h, inFolder, keep, plural, rich, setFolder } from "./dom";
@@ -166,37 +166,26 @@ async function solution(name: string, peek = false, mine = false): Promise<void>
   }
 }
 
-// The server counts the hints that it gave. The browser keeps their texts, so that closing the panel costs no hint.
-function seenHints(name: string): Hint[] {
-  const shown = exerciseOf(name)?.shown ?? 0;
-  return (keep.get<Hint[]>(inFolder(`hints:${name}`)) ?? []).filter((hint) => hint.shown <= shown);
-}
-
-function showHint(name: string, hints: Hint[], at: number): void {
-  const hint = hints[at];
+function showHint(name: string, shown: string[], at: number): void {
+  const all = exerciseOf(name)?.hints ?? shown.length;
   const buttons = [];
-  if (at > 0) buttons.push({ label: "Previous hint", act: () => showHint(name, hints, at - 1) });
-  if (at + 1 < hints.length) {
-    buttons.push({ label: "Next hint", test: "next-hint", act: () => showHint(name, hints, at + 1) });
-  } else if (hint.shown < hint.hints) {
-    buttons.push({ label: "Next hint", test: "next-hint", act: () => tried(nextHint(name)) });
-  }
-  showPanel("hint", `Hint ${hint.shown} of ${hint.hints} for ${name}`, rich(hint.text), buttons);
+  if (at > 0) buttons.push({ label: "Previous hint", act: () => showHint(name, shown, at - 1) });
+  if (at + 1 < shown.length) {
+    buttons.push({ label: "Next hint", test: "next-hint", act: () => showHint(name, shown, at + 1) });
+  } else if (at + 1 < all) buttons.push({ label: "Next hint", test: "next-hint", act: () => tried(nextHint(name)) });
+  showPanel("hint", `Hint ${at + 1} of ${all} for ${name}`, rich(shown[at]), buttons);
 }
 
 async function nextHint(name: string): Promise<void> {
-  const hint = await api.hint(name);
+  const { shown } = await api.hint(name);
   const exercise = exerciseOf(name);
-  if (exercise) exercise.shown = Math.max(exercise.shown, hint.shown);
-  const hints = [...seenHints(name).filter(({ shown }) => shown !== hint.shown), hint];
-  hints.sort((a, b) => a.shown - b.shown);
-  keep.set(inFolder(`hints:${name}`), hints);
-  showHint(name, hints, hints.indexOf(hint));
+  if (exercise) exercise.shown = shown;
+  showHint(name, shown, shown.length - 1);
 }
 
 function hint(name: string): void {
-  const hints = seenHints(name);
-  if (hints.length) showHint(name, hints, hints.length - 1);
+  const shown = exerciseOf(name)?.shown ?? [];
+  if (shown.length) showHint(name, shown, shown.length - 1);
   else tried(nextHint(name));
 }
 

@@ -106,8 +106,9 @@ impl Course {
                     // Also of a copy that has been removed since.
                     "done": is_done,
                     "hints": exercise.hints.len(),
+                    // Their texts.
                     "stamp": stamp(&exercise.copy(&self.workbook)),
-                    "shown": shown.iter().filter(|of| **of == id).count().min(exercise.hints.len()),
+                    "shown": hints(exercise, &shown),
                     "id": id,
                 })
             })
@@ -199,16 +200,13 @@ impl Course {
         exercise::start(&self.workbook, &exercise, again).status(status)
     }
 
-    /// The next hint.
+    /// The next hint, with those before it.
     pub fn hint(&self, name: &str) -> Result<Value, Refusal> {
         let _turn = lock(&self.turn);
         let exercise = self.exercise(name)?;
         exercise::next_hint(&self.workbook, &exercise, COLUMNS)?;
-        let id = exercise.id();
-        let shown = exercise::shown_hints(&self.workbook)?.iter().filter(|of| **of == id).count();
         // The page has its own title, and a button for the next one.
-        let text = exercise.hints.get(shown.saturating_sub(1));
-        Ok(json!({ "text": text, "shown": shown, "hints": exercise.hints.len() }))
+        Ok(json!({ "shown": hints(&exercise, &exercise::shown_hints(&self.workbook)?) }))
     }
 
     /// Saves a file of a working copy, unless somebody else has changed it since this version. Returns the new version,
@@ -338,6 +336,13 @@ fn replace(path: &Path, text: &str) -> Result<()> {
     file.as_file().sync_all().or_cause(cannot())?;
     file.persist(path).map_err(|error| error.error).or_cause(cannot())?;
     Ok(())
+}
+
+/// The texts of the hints that were shown for this exercise.
+fn hints<'a>(exercise: &'a Exercise<'_>, shown: &[String]) -> &'a [String] {
+    let id = exercise.id();
+    let count = shown.iter().filter(|of| **of == id).count();
+    &exercise.hints[..count.min(exercise.hints.len())]
 }
 
 fn texts(files: Files) -> Vec<Text> {
