@@ -298,6 +298,18 @@ new_folder() {
 	done
 	tmp=$(mktemp -d "$scratch/lab-kit.XXXXXX") || exit 1
 	echo $$ >"$tmp/.launcher"
+	words $$ >"$tmp/.words"
 }
 is_ours() { [ -e "$1/.launcher" ] && [ -n "$(find "$1" -prune -user "$(id -u)")" ]; }
-is_alive() { kill -0 "$(cat "$1/.launcher")" 2>/dev/null; }
+# After the laptop was off, another process may have the launcher's number, but not its words.
+is_alive() {
+	launcher=$(cat "$1/.launcher") && kill -0 "$launcher" 2>/dev/null || return
+	[ ! -e "$1/.words" ] || [ "$(words "$launcher")" = "$(cat "$1/.words")" ]
+}
+# words PROCESS: what it was called with.
+words() {
+	case $system in
+	Darwin) ps -o args= -p "$1" ;;
+	*) tr '\0' ' ' <"/proc/$1/cmdline" ;;
+	esac 2>/dev/null
+}
