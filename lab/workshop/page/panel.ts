@@ -40,12 +40,8 @@ export function hidePanel(): void {
 
 /** All three parts of an error: its cause, what shows it, and what helps. */
 export function explain({ cause, evidence, fix }: Pick<Problem, "cause" | "evidence" | "fix">): Node[] {
-  const text = cause.charAt(0).toUpperCase() + cause.slice(1);
-  return [
-    h("p", {}, ...rich(text)),
-    ...(evidence ? [h("pre", {}, evidence)] : []),
-    ...(fix ? [h("p", {}, ...rich(fix))] : []),
-  ];
+  const sentence = (text: string) => h("p", {}, ...rich(text.charAt(0).toUpperCase() + text.slice(1)));
+  return [sentence(cause), ...(evidence ? [h("pre", {}, evidence)] : []), ...(fix ? [sentence(fix)] : [])];
 }
 
 export function showProblem(thrown: unknown, buttons: Button[] = []): void {

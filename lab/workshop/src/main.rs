@@ -101,11 +101,12 @@ async fn main() -> Result<ExitCode> {
     let mut interrupt = handle(SignalKind::interrupt())?;
     let mut terminate = handle(SignalKind::terminate())?;
     let mut hangup = handle(SignalKind::hangup())?;
-    print_text(format_args!(
-        "The workshop: {}\nCtrl-C ends it. {}",
-        guard.url(),
-        if keep.is_some() { "The next start has what you wrote." } else { "What you wrote stays in mine/." }
-    ))?;
+    let kept = match &keep {
+        None => " What you wrote stays in mine/.",
+        Some(keep) if keep.problem().is_none() => " The next start has what you wrote.",
+        Some(_) => "",
+    };
+    print_text(format_args!("The workshop: {}\nCtrl-C ends it.{kept}", guard.url()))?;
     if let Some(file) = &args.announce {
         announce(file, &guard)?;
     }
