@@ -105,10 +105,12 @@ goto ended
   -device nvme,serial=lab-part,drive=part
 goto ended
 rem qemu:end
-rem Tells the one that waits for the address that there will be none.
+rem Ends the background process that waits for the address. QEMU itself ends well whatever the guest reports.
 :ended
 set CODE=%ERRORLEVEL%
-if defined SHARED echo ended >"%KEPT%\ended"
+if not defined SHARED exit /b %CODE%
+echo ended >"%KEPT%\ended"
+findstr /b /c:"exit 0" "%KEPT%\status" >nul 2>nul || set CODE=1
 exit /b %CODE%
 rem In the background: waits for the line with the address, and opens the browser. Windows' ping also waits a second.
 :wait

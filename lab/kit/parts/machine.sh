@@ -297,8 +297,8 @@ new_folder() {
 		! is_ours "$folder" || is_alive "$folder" || rm -rf "$folder"
 	done
 	tmp=$(mktemp -d "$scratch/lab-kit.XXXXXX") || exit 1
-	echo $$ >"$tmp/.launcher"
 	words $$ >"$tmp/.words"
+	echo $$ >"$tmp/.launcher"
 }
 is_ours() { [ -e "$1/.launcher" ] && [ -n "$(find "$1" -prune -user "$(id -u)")" ]; }
 # After the laptop was off, another process may have the launcher's number, but not its words.
@@ -309,7 +309,8 @@ is_alive() {
 # words PROCESS: what it was called with.
 words() {
 	case $system in
-	Darwin) ps -o args= -p "$1" ;;
+	# Without -ww, the width of the window matters.
+	Darwin) ps -ww -o args= -p "$1" ;;
 	*) tr '\0' ' ' <"/proc/$1/cmdline" ;;
 	esac 2>/dev/null
 }

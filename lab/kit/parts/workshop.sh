@@ -182,7 +182,7 @@ check_workshop() {
 }
 check_port() { choose_port && echo "$port is free"; }
 check_browser() {
-	needs="the workshop needs Firefox $need_firefox, or Chromium, Chrome or Edge $need_chromium, or newer"
+	needs="the workshop needs Firefox $need_firefox or newer, or version $need_chromium or newer of Chromium, Chrome or Edge"
 	seen=''
 	set -- /Applications/Firefox.app/Contents/MacOS/firefox '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome' \
 		/Applications/Chromium.app/Contents/MacOS/Chromium '/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge'

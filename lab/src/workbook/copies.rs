@@ -84,17 +84,20 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
 }
 
 /// The copies in a folder, by the names of their packages. What would make Cargo refuse to build any copy is left out:
-/// incomplete copies, and a learner's backup, which has the same package in a folder with a longer name.
+/// incomplete copies, and a learner's backup, which has the same package in a folder of another name.
 pub fn packages(folder: &Path) -> BTreeMap<String, PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut folders: Vec<_> = entries.filter(|path| path.join("src/main.rs").exists()).collect();
-    folders.sort_by_key(|path| std::cmp::Reverse((path.as_os_str().len(), path.clone())));
     let package = |path: PathBuf| {
         let manifest = fs::read_to_string(path.join("Cargo.toml")).ok()?;
         let name = manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))?;
-        Some((name.to_owned(), path))
+        let folder = path.file_name()?.to_string_lossy().replace('.', "-");
+        Some((name == format!("my{folder}"), name.to_owned(), path))
     };
-    folders.into_iter().filter_map(package).collect()
+    let mut found: Vec<_> =
+        entries.filter(|path| path.join("src/main.rs").exists()).filter_map(package).collect();
+    // The last one of each name stays.
+    found.sort();
+    found.into_iter().map(|(_, name, path)| (name, path)).collect()
 }
 
 /// Turns a folder into the workspace of all copies in it.
@@ -194,7 +197,9 @@ mod tests {
     #[test]
     fn a_backup_is_not_the_copy() {
         let folder = tempfile::tempdir().unwrap();
-        for (name, package) in [("03.1-old", "my03-1"), ("03.1", "my03-1"), ("3", "my03"), ("broken", "")] {
+        for (name, package) in
+            [("03.1-old", "my03-1"), ("03.1", "my03-1"), ("bak", "my03-1"), ("3", "my03"), ("broken", "")]
+        {
             fs::create_dir_all(folder.path().join(name).join("src")).unwrap();
             fs::write(folder.path().join(name).join("src/main.rs"), "").unwrap();
             let manifest = format!("[package]\nname = {package:?}\n\n[[bin]]\nname = \"other\"\n");

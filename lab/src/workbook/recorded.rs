@@ -97,7 +97,10 @@ fn made(file: &Path, start: SystemTime) -> Result<()> {
 fn find(copies: &Path, name: &str) -> Result<PathBuf> {
     copies::packages(copies).remove(name).ok_or_else(|| {
         Error::new(format!("there is no working copy called {name}"))
-            .evidence(format!("no Cargo.toml below {} has the line name = {name:?}", copies.display()))
+            .evidence(format!(
+                "no folder in {} has src/main.rs and a Cargo.toml with the line name = {name:?}",
+                copies.display()
+            ))
             .fix("start the exercise again: cargo lab exercise start EXERCISE --again")
     })
 }

@@ -266,7 +266,8 @@ export class Documents {
       else this.adopt(doc, file);
     }
     // A text that is not saved yet makes its file anew.
-    const isGone = (doc: Doc) => heard.has(doc) && !doc.dirty && !files.some(({ path }) => path === doc.path);
+    const isGone = (doc: Doc) =>
+      heard.get(doc) === doc.heard && !doc.dirty && !files.some(({ path }) => path === doc.path);
     for (const doc of docs.filter(isGone)) docs.splice(docs.indexOf(doc), 1);
     this.onChange();
     if (isOld) await this.refresh(name);

@@ -516,7 +516,7 @@ function onKey(event: KeyboardEvent, pane: Pane | undefined): void {
   else if (digit && alt && !ctrl && !shift) {
     act = () => panes.focus((["lesson", "editor", "terminals"] as const)[Number(digit) - 1]);
   } else if (key === "Enter" && ctrl && !alt) act = shift ? checkOpen : runOpen;
-  else if (code === "KeyS" && ctrl && !alt && !shift && pane !== "terminals") act = () => editor.saveNow();
+  else if (code === "KeyS" && ctrl && !alt && !shift && (pane !== "terminals" || meta)) act = () => editor.saveNow();
   else if (/^Arrow(Left|Right)$/.test(key) && alt && !ctrl && !shift && pane === "editor") {
     act = () => editor.step(key === "ArrowLeft" ? -1 : 1);
   }

@@ -106,8 +106,8 @@ impl Course {
                     // Also of a copy that has been removed since.
                     "done": is_done,
                     "hints": exercise.hints.len(),
-                    // Their texts.
                     "stamp": stamp(&exercise.copy(&self.workbook)),
+                    // Their texts.
                     "shown": hints(exercise, &shown),
                     "id": id,
                 })
@@ -222,18 +222,16 @@ impl Course {
             return Err(Refusal(StatusCode::PAYLOAD_TOO_LARGE, too_large(path)));
         }
         let _turn = lock(&self.turn);
-        let exercise = self.exercise(name)?;
-        let files = self.files(name)?;
-        let write = || {
-            replace(&exercise.copy(&self.workbook).join(path), text)
-                .map_err(|error| Refusal(StatusCode::INSUFFICIENT_STORAGE, error))
-        };
+        let copy = self.exercise(name)?.started(&self.workbook).status(StatusCode::NOT_FOUND)?;
+        let file = copy.join(path);
+        let write = || replace(&file, text).map_err(|error| Refusal(StatusCode::INSUFFICIENT_STORAGE, error));
+        // Somebody removed it while the learner typed.
+        if is_source(Path::new(path)) && !file.exists() {
+            return write().map(|()| Ok(self::version(text)));
+        }
         // Only what a working copy has can be changed, so no path leads elsewhere.
+        let files = self.files(name)?;
         let Some(file) = files.into_iter().find(|file| file.path == Path::new(path)) else {
-            // It was there, and somebody removed it while the learner typed.
-            if is_source(Path::new(path)) {
-                return write().map(|()| Ok(self::version(text)));
-            }
             let error = Error::new(format!("{name} has no file {path}"))
                 .fix("a working copy's files are those that the editor shows");
             return Err(Refusal(StatusCode::NOT_FOUND, error));

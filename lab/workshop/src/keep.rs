@@ -179,7 +179,7 @@ impl Change {
             evidence += &format!("\nand {} more", self.left_out.len() - SHOWN);
         }
         Error::new("your laptop does not keep all of your files")
-            .evidence(format!("too large or too many:\n{evidence}"))
+            .evidence(format!("too large or too many, and lost when the workshop ends:\n{evidence}"))
             .fix("remove what you don't need from mine/: your laptop keeps 1000 files of up to 1 MiB, together 16 MiB")
     }
 }
@@ -280,7 +280,7 @@ fn open(path: &Path) -> Result<File> {
 /// Puts the files that the host has into `mine`.
 fn restore(mine: &Path, tftp: &Tftp) -> Result<()> {
     let write = |bytes: &[u8]| {
-        for (path, (mode, text)) in unpack(bytes)? {
+        for (path, (mode, text)) in unpack(bytes) {
             let path = mine.join(path);
             let cannot = || format!("cannot write {}", path.display());
             fs::create_dir_all(path.parent().unwrap_or(mine)).or_cause(cannot())?;
@@ -302,7 +302,7 @@ fn restore(mine: &Path, tftp: &Tftp) -> Result<()> {
 }
 
 /// The files at the end of this stream. What is broken or not a file in `mine` is left out.
-fn unpack(bytes: &[u8]) -> Result<Files> {
+fn unpack(bytes: &[u8]) -> Files {
     let mut files = Files::new();
     let mut at = 0;
     while let Some(block) = bytes.get(at..at + BLOCK) {
@@ -326,8 +326,8 @@ fn unpack(bytes: &[u8]) -> Result<Files> {
             files.insert(path, (mode & 0o777, text.to_owned()));
         }
     }
-    // They may be more than a session sends at once: a file that has become too large is here as it was before.
-    Ok(files)
+    // They may be more than a session sends at once: a file that became too large is here as it was before.
+    files
 }
 
 /// The size of an entry, if this is the beginning of one.
@@ -467,7 +467,7 @@ mod tests {
     }
 
     fn names(bytes: &[u8]) -> Vec<String> {
-        unpack(bytes).unwrap().keys().map(|path| path.display().to_string()).collect()
+        unpack(bytes).keys().map(|path| path.display().to_string()).collect()
     }
 
     /// The name as it is: `tar` itself refuses to write some of these.
@@ -521,7 +521,7 @@ mod tests {
                 bytes.extend(second.get(from + missing..).unwrap_or_default());
                 bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
                 bytes.extend(&third);
-                let files = unpack(&bytes).unwrap();
+                let files = unpack(&bytes);
                 let text = |name: &str| files.get(Path::new(name)).map(|(_, text)| &text[..]);
                 assert_eq!(text("c"), Some(&b"c"[..]), "{from} {missing}");
                 let a = text("a").unwrap();
@@ -535,6 +535,14 @@ mod tests {
     fn sizes_are_bounded() {
         let large = "x".repeat(LARGEST + 1);
         assert_eq!(names(&packed(&[("large", &large), ("small", "x")])), ["small"]);
+    }
+
+    #[test]
+    fn so_many_files_are_kept_and_no_more() {
+        let mine = tempfile::tempdir().unwrap();
+        (0..=MOST_FILES).for_each(|nth| fs::write(mine.path().join(format!("{nth}")), "").unwrap());
+        let change = changes(mine.path(), &BTreeMap::new(), Duration::ZERO).unwrap();
+        assert_eq!((change.files.len(), change.left_out.len()), (MOST_FILES, 1));
     }
 
     #[test]

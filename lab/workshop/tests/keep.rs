@@ -260,7 +260,10 @@ fn files_that_are_too_large_are_named() {
     fs::write(server.mine().join("large.txt"), vec![b'x'; (1 << 20) + 1]).unwrap();
     server.post("/api/works/03.2/start");
     let problem = unkept(&server);
-    assert_eq!(problem["evidence"], "too large or too many:\nlarge.txt (1048577 bytes)");
+    assert_eq!(
+        problem["evidence"],
+        "too large or too many, and lost when the workshop ends:\nlarge.txt (1048577 bytes)"
+    );
     assert_eq!(
         server.end(Signal::SIGTERM).code(),
         Some(1),
