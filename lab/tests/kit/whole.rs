@@ -1,6 +1,6 @@
 //! Tests of whole kits with the real emulator: their size; that a second kit, and a workshop made in another folder, have
-//! the same bytes; an empty Debian without a network; two consoles; the build kit. They need root, debootstrap, and a Debian mirror, and take a quarter of an hour. To run them, type
-//! `make bundle-test`.
+//! the same bytes; an empty Debian without a network; two consoles; the build kit. They need root, debootstrap, and a
+//! Debian mirror, and take some 20 minutes. To run them, type `make bundle-test`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -175,8 +175,13 @@ impl Window {
         // this window closes.
         let terminal = File::from(pty.master).try_clone().unwrap();
         let copy = || pty.slave.try_clone().unwrap();
-        let mut command = Command::new("setsid");
-        command.args(["-c", "-w"]).arg(KIT.join("lab")).args(arguments).env("TERM", "xterm");
+        // Somebody may have started the tests with nohup, or behind a shell's &.
+        let mut command = Command::new("env");
+        command
+            .args(["--default-signal", "setsid", "-c", "-w"])
+            .arg(KIT.join("lab"))
+            .args(arguments)
+            .env("TERM", "xterm");
         command.stdin(copy()).stdout(copy()).stderr(copy()).process_group(0);
         let child = command.spawn().unwrap();
         Self { child, terminal, seen: String::new() }
