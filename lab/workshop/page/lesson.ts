@@ -25,7 +25,7 @@ const style = `
   .workshop-bar { display: flex; flex-wrap: wrap; gap: 4px; margin: -8px 0 16px; }
   .workshop-bar .workshop-button { margin: 0; }
   .workshop-bar .workshop-line { font-family: var(--mono-font); font-weight: 400; font-size: 1.2rem; }
-  :not(pre) > code { white-space: pre-wrap; overflow-wrap: anywhere; }
+  .content :not(pre) > code { white-space: pre-wrap; overflow-wrap: anywhere; }
   .workshop-title { display: block; margin: 8px 0 0; font-size: 1.4rem; width: fit-content; }
   #mdbook-theme-toggle, #mdbook-theme-list { display: none !important; }
   @media print { .workshop-button, .workshop-bar { display: none !important; } }

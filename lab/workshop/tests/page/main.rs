@@ -220,6 +220,10 @@ fn it_can_be_used_with_keys_alone_and_in_the_dark() {
             browser.until(&format!("{is_dark} === {}", scheme == "dark"));
             let fits = "document.scrollingElement.scrollWidth <= innerWidth && document.scrollingElement.scrollHeight <= innerHeight";
             browser.until(fits);
+            // No command in the lesson is cut off.
+            let code = "[...document.querySelector('#book').contentDocument.querySelectorAll('main :not(pre) > code')]";
+            let cut = "code.getBoundingClientRect().right > code.ownerDocument.documentElement.clientWidth";
+            browser.until(&format!("{code}.length && !{code}.some((code) => {cut})"));
         }
     }
     assert_eq!(wrong(&mut browser), [""; 0]);
