@@ -38,21 +38,23 @@ pub fn files(program: &dyn Program) -> Result<Files> {
 /// # Errors
 /// If a file can't be read.
 pub fn files_in(folder: &Path) -> Result<Files> {
-    let listed = |sources: &str, end: &str| {
-        let entries = fs::read_dir(folder.join(sources)).into_iter().flatten().flatten();
-        let paths = entries.map(|entry| entry.path()).filter(|path| path.to_string_lossy().ends_with(end));
-        paths.collect::<BTreeSet<_>>()
-    };
+    let sources = |of: &str, end: &str| listed(&folder.join(of), end).collect::<BTreeSet<_>>();
     let main = folder.join("src/main.rs");
-    let modules = listed("src", ".rs").into_iter().filter(|path| *path != main);
+    let modules = sources("src", ".rs").into_iter().filter(|path| *path != main);
     let build = Some(folder.join("build.rs")).filter(|path| path.exists());
-    let bpf = listed("src/bpf", ".bpf.c").into_iter().chain(listed("src/bpf", ".h"));
+    let bpf = sources("src/bpf", ".bpf.c").into_iter().chain(sources("src/bpf", ".h"));
     let paths = bpf.chain([main.clone()]).chain(build).chain([folder.join("Cargo.toml")]).chain(modules);
     let read = |path: PathBuf| {
         let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
         Ok((path.strip_prefix(folder).unwrap_or(&path).to_owned(), text))
     };
     paths.map(read).collect()
+}
+
+/// What is in a folder and has a name with this ending; nothing if there is no such folder.
+pub(super) fn listed(folder: &Path, end: &str) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(move |path| path.to_string_lossy().ends_with(end))
 }
 
 /// Gives a copy its own name, for the package and the binary. It is not a stage or an example any more.
@@ -86,7 +88,6 @@ fn write_file(path: &Path, text: &str) -> Result<()> {
 /// The copies in a folder, by the names of their packages. What would make Cargo refuse to build any copy is left out:
 /// incomplete copies, and a learner's backup, which has the same package in a folder of another name.
 pub fn packages(folder: &Path) -> BTreeMap<String, PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let package = |path: PathBuf| {
         let manifest = fs::read_to_string(path.join("Cargo.toml")).ok()?;
         let name = manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))?;
@@ -94,7 +95,7 @@ pub fn packages(folder: &Path) -> BTreeMap<String, PathBuf> {
         Some((name == format!("my{folder}"), name.to_owned(), path))
     };
     let mut found: Vec<_> =
-        entries.filter(|path| path.join("src/main.rs").exists()).filter_map(package).collect();
+        listed(folder, "").filter(|path| path.join("src/main.rs").exists()).filter_map(package).collect();
     // The last one of each name stays.
     found.sort();
     found.into_iter().map(|(_, name, path)| (name, path)).collect()

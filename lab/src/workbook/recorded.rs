@@ -57,7 +57,7 @@ impl Recorded {
             if !errors.is_empty() || !said.status.success() {
                 return Err(does_not_compile());
             }
-            for path in listed(&out).filter(|path| path.to_string_lossy().ends_with(".skel.rs")) {
+            for path in copies::listed(&out, ".skel.rs") {
                 made(&path, start)?;
             }
         }
@@ -105,10 +105,6 @@ fn find(copies: &Path, name: &str) -> Result<PathBuf> {
     })
 }
 
-fn listed(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
-}
-
 /// When a file was changed; the beginning of time if it is not there.
 fn modified(path: &Path) -> SystemTime {
     fs::metadata(path).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
@@ -116,8 +112,29 @@ fn modified(path: &Path) -> SystemTime {
 
 /// When the last of a folder's files with this ending was changed. A folder itself counts: a file may have been removed.
 fn newest(folder: &Path, end: &str) -> SystemTime {
-    let files =
-        listed(folder).filter(|path| path.to_string_lossy().ends_with(end)).map(|path| modified(&path));
+    let files = copies::listed(folder, end).map(|path| modified(&path));
     let folder = if end.is_empty() { modified(folder) } else { SystemTime::UNIX_EPOCH };
     files.chain([folder]).max().unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_saved_during_a_compilation_is_newer_than_its_result() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = now(folder.path()).unwrap();
+        let written = |name: &str, seconds| {
+            let path = folder.path().join(name);
+            let file = File::create(&path).unwrap();
+            file.set_modified(start + Duration::from_secs(seconds)).unwrap();
+            path
+        };
+        let (source, binary) = (written("main.rs", 1), written("binary", 2));
+        made(&binary, start).unwrap();
+        assert!(modified(&source) > modified(&binary));
+    }
 }

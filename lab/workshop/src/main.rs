@@ -122,11 +122,11 @@ async fn main() -> Result<ExitCode> {
         () = workshop.terminals.end_all() => {}
         _ = interrupt.recv() => {}
     }
-    if let Some(keep) = keep {
-        // What the last programs wrote. A problem is on stderr, and the launcher must not say that the work is kept.
-        if keep.store().is_err() || keep.problem().is_some() {
-            return Ok(ExitCode::FAILURE);
-        }
+    // What the last programs wrote. A problem is on stderr, and the launcher must not say that the work is kept.
+    if let Some(keep) = keep
+        && (keep.store().is_err() || keep.problem().is_some())
+    {
+        return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
 }

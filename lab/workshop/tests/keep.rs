@@ -276,10 +276,8 @@ fn what_became_too_large_takes_nothing_else_along() {
     let host = Host::new();
     let mut server = kept(&host);
     server.post("/api/works/03.2/start");
-    let large = |nth: usize| (server.mine().join(format!("{nth}.txt")), vec![b'x'; 1 << 20]);
     for nth in 0..15 {
-        let (path, text) = large(nth);
-        fs::write(path, text).unwrap();
+        fs::write(server.mine().join(format!("{nth}.txt")), vec![b'x'; 1 << 20]).unwrap();
     }
     assert_eq!(save(&server, "one\n").status, 200);
     assert_eq!(unkept(&server), Value::Null);
