@@ -65,19 +65,6 @@ pub fn write(image: &Path, content: &Content) -> Result<()> {
     for (file, place) in libraries(content.cross, &programs)? {
         archive.copy(&file, place.strip_prefix("/").unwrap_or(&place))?;
     }
-    let bytes = fs::read(&busybox).or_cause(format!("cannot read {}", busybox.display()))?;
-    let applets = applets(&bytes);
-    if applets.is_empty() {
-        return Err(Error::new("busybox has no list of its programs")
-            .evidence(format!("{} does not contain one", busybox.display()))
-            .fix("take Debian's: apt install busybox-static"));
-    }
-    for applet in applets {
-        // A real program takes precedence over busybox's.
-        if programs.iter().all(|program| program.file_name() != Some(applet.as_ref())) {
-            archive.link("busybox", &Path::new("bin").join(applet)).or_cause(cannot())?;
-        }
-    }
     archive.link("bin/guest", Path::new("init")).or_cause(cannot())?;
     let passwd: &[u8] = b"root:x:0:0:root:/root:/bin/sh\n";
     let files = content.files.iter().map(|(path, bytes)| (*path, &bytes[..]));
@@ -217,13 +204,6 @@ fn library(root: &Path, debian: &str, name: &str) -> Result<PathBuf> {
     })
 }
 
-/// The names of busybox's programs. Its file has them one after the other, each with a zero at its end; the first is `[`.
-fn applets(busybox: &[u8]) -> Vec<&str> {
-    let begin = memchr::memmem::find(busybox, b"\0[\0[[\0").map_or(busybox.len(), |at| at + 1);
-    let names = busybox[begin..].split(|byte| *byte == 0).map_while(|name| std::str::from_utf8(name).ok());
-    names.take_while(|name| !name.is_empty()).collect()
-}
-
 /// The files of modules and of all their dependencies, from the lines `FILE: NEEDED...` of `modules.dep`.
 fn closure(dependencies: &str, names: &[&str]) -> BTreeSet<PathBuf> {
     let of = |name: &&str| {
@@ -299,15 +279,6 @@ mod tests {
         assert_eq!(files.len(), 2);
         assert!(files[0].ends_with("null_blk.ko") && files[1].ends_with("configfs.ko"));
         assert!(closure(dep, &["nvme"]).is_empty(), "what is built in has no file");
-    }
-
-    #[test]
-    fn busybox_contains_the_names_of_its_programs() {
-        let busybox = BUSYBOX.find().unwrap();
-        let listed = output(Command::new(&busybox).arg("--list")).unwrap();
-        let listed = String::from_utf8(listed.stdout).unwrap();
-        assert_eq!(applets(&fs::read(busybox).unwrap()), listed.lines().collect::<Vec<_>>());
-        assert!(applets(b"no such list").is_empty());
     }
 
     #[test]
