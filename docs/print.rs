@@ -11,10 +11,9 @@
 use std::fs;
 use std::path::Path;
 
+use browser::Chromium;
 use common::report::print_text;
-use common::{Error, OrCause, Result};
-use lab::publish::chromium;
-use lab::shared::command::output;
+use common::{OrCause, Result};
 use lab::workbook::{Stage, Workbook};
 use mdbook_markdown::pulldown_cmark::{Event, Tag, TagEnd, html};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
@@ -38,6 +37,12 @@ pub fn all(workbook: &Workbook, book: &Path, folder: &Path) -> Result<()> {
     let whole = book.join("print.html");
     let whole = fs::read_to_string(&whole).or_cause(format!("cannot read {}", whole.display()))?;
     let scratch = tempfile::tempdir().or_cause("cannot make a folder for pages")?;
+    // The pages and the pictures in them are in different folders.
+    let mut browser = Chromium::start(&["--allow-file-access-from-files"])?;
+    let mut pdf = |page: &Path, file: &Path| {
+        browser.open(page, "")?;
+        browser.pdf(file)
+    };
     for size in SIZES {
         let folder = folder.join(size.to_lowercase());
         fs::create_dir_all(&folder).or_cause(format!("cannot make {}", folder.display()))?;
@@ -46,10 +51,13 @@ pub fn all(workbook: &Workbook, book: &Path, folder: &Path) -> Result<()> {
             write(&page, &handout(workbook, name, markdown, size))?;
             pdf(&page, &folder.join(name).with_extension("pdf"))?;
         }
-        // The style sheets, fonts and pictures are beside this page.
+        // The style sheets, fonts and pictures are beside this page. It asks for a printer when it has loaded, and a
+        // page can't be printed twice at the same time.
         let page = book.join(format!("print-{size}.html"));
-        let style =
-            format!("<style>@page {{ size: {size}; }}\n{}</style>\n</head>", include_str!("print/book.css"));
+        let style = format!(
+            "<script>window.print = () => {{}};</script>\n<style>@page {{ size: {size}; }}\n{}</style>\n</head>",
+            include_str!("print/book.css")
+        );
         write(&page, &without_links_to_files(&whole).replacen("</head>", &style, 1))?;
         pdf(&page, &folder.join("book.pdf"))?;
         print_text(folder.display())?;
@@ -169,14 +177,4 @@ fn without_links_to_files(page: &str) -> String {
 
 fn write(page: &Path, html: &str) -> Result<()> {
     fs::write(page, html).or_cause(format!("cannot write {}", page.display()))
-}
-
-fn pdf(page: &Path, file: &Path) -> Result<()> {
-    let mut chromium = chromium::headless()?;
-    chromium.args(["--no-pdf-header-footer", "--generate-pdf-document-outline"]);
-    // Scripts colour the code of the book before it is printed.
-    chromium.args(["--virtual-time-budget=20000", "--allow-file-access-from-files"]);
-    chromium.arg(format!("--print-to-pdf={}", file.display())).arg(page);
-    output(&mut chromium)?;
-    if file.is_file() { Ok(()) } else { Err(Error::new(format!("Chromium did not make {}", file.display()))) }
 }

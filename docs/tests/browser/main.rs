@@ -1,6 +1,6 @@
 //! Opens the book from the file system, as a reader does, in a real browser.
 
-mod chromium;
+mod reader;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use lab::workbook::{Stage, Workbook};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::chromium::Chromium;
+use crate::reader::Reader;
 
 const WIDE: (u32, u32) = (1280, 800);
 const PHONE: (u32, u32) = (390, 844);
@@ -51,7 +51,7 @@ impl Book {
 
 #[test]
 fn every_page_loads_in_light_and_dark_and_fits_its_window() {
-    let (book, mut browser) = (Book::build(), Chromium::start());
+    let (book, mut browser) = (Book::build(), Reader::start());
     let mut wrong = Vec::new();
     for ((width, height), scheme) in [(WIDE, "light"), (PHONE, "dark")] {
         browser.size(width, height);
@@ -79,7 +79,7 @@ fn every_page_loads_in_light_and_dark_and_fits_its_window() {
 
 #[test]
 fn the_page_of_a_recording_is_in_the_book() {
-    let (book, mut browser) = (Book::build(), Chromium::start());
+    let (book, mut browser) = (Book::build(), Reader::start());
     browser.size(WIDE.0, WIDE.1);
     browser.open(&book.page("stages/10.html"), "");
     let page = browser.eval("document.querySelector('a[href$=\"ctracer.html\"]').href");
@@ -92,7 +92,7 @@ fn the_page_of_a_recording_is_in_the_book() {
 
 #[test]
 fn the_sidebar_lists_the_cases_only_in_the_clinic() {
-    let (book, mut browser) = (Book::build(), Chromium::start());
+    let (book, mut browser) = (Book::build(), Reader::start());
     browser.size(WIDE.0, WIDE.1);
     let cases = "[...document.querySelectorAll('.sidebar a[href*=\"clinic/\"]')].filter((a) => a.checkVisibility()).length";
     let all = clinic::cases(&Workbook::read().unwrap()).unwrap().len();
@@ -105,7 +105,7 @@ fn the_sidebar_lists_the_cases_only_in_the_clinic() {
 
 #[test]
 fn searching_finds_a_function() {
-    let (book, mut browser) = (Book::build(), Chromium::start());
+    let (book, mut browser) = (Book::build(), Reader::start());
     browser.open(&book.page("stages/01.html"), "");
     browser.press("/");
     browser.until("document.activeElement.id === 'mdbook-searchbar'");
@@ -127,7 +127,7 @@ fn searching_finds_a_function() {
 
 #[test]
 fn the_storage_stack_leads_to_the_stages() {
-    let (book, mut browser) = (Book::build(), Chromium::start());
+    let (book, mut browser) = (Book::build(), Reader::start());
     for (width, height) in [WIDE, PHONE] {
         browser.size(width, height);
         browser.open(&book.page("storage-stack.html"), "");
@@ -192,7 +192,7 @@ fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
 }
 
 /// Waits until the view shows a step of a stage; step 0 is its title.
-fn shows(browser: &mut Chromium, stage: u32, step: usize) {
+fn shows(browser: &mut Reader, stage: u32, step: usize) {
     browser.until(&format!(
         "location.hash === '#{stage:02}/{step}' && document.title.startsWith('{stage:02} ')
             && document.getElementById('count').textContent.startsWith('{step} /')
@@ -202,13 +202,13 @@ fn shows(browser: &mut Chromium, stage: u32, step: usize) {
 
 /// Goes to a step of a stage by its address, and waits until it is shown: the page hears of a new address later than
 /// of a key that is pressed after it.
-fn visit(browser: &mut Chromium, stage: u32, step: usize) {
+fn visit(browser: &mut Reader, stage: u32, step: usize) {
     browser.eval(&format!("location.hash = '#{stage:02}/{step}'"));
     shows(browser, stage, step);
 }
 
 /// Gives the window another size, and waits until the page has fitted its letters.
-fn resize(browser: &mut Chromium, (width, height): (u32, u32)) {
+fn resize(browser: &mut Reader, (width, height): (u32, u32)) {
     let fitted = "new Promise((done) => addEventListener('resize', done, { once: true }))";
     // A value, so that this call does not wait for the promise.
     browser.eval(&format!("window.fitted = {fitted}, 0"));
@@ -217,7 +217,7 @@ fn resize(browser: &mut Chromium, (width, height): (u32, u32)) {
 }
 
 /// The number of a stage's first change among its steps: the run and the pictures come before.
-fn first_change(browser: &mut Chromium, stage: u32) -> usize {
+fn first_change(browser: &mut Reader, stage: u32) -> usize {
     let first = format!(
         "{PARTS}.find((part) => part.id === '{stage:02}').steps
             .findIndex((step) => step.kind === 'code' && step.part !== 'run')"
@@ -230,7 +230,7 @@ const PARTS: &str = "JSON.parse(document.getElementById('data').textContent).par
 
 #[test]
 fn the_view_for_a_projector_shows_every_change() {
-    let (book, mut browser) = (Book::build(), Chromium::start());
+    let (book, mut browser) = (Book::build(), Reader::start());
     let workbook = Workbook::read().unwrap();
     browser.size(WIDE.0, WIDE.1);
     browser.open(&book.page("present.html"), "");
@@ -286,7 +286,7 @@ fn the_view_for_a_projector_shows_every_change() {
 
 #[test]
 fn the_view_for_a_projector_shows_every_case() {
-    let (book, mut browser) = (Book::build(), Chromium::start());
+    let (book, mut browser) = (Book::build(), Reader::start());
     let workbook = Workbook::read().unwrap();
     browser.size(WIDE.0, WIDE.1);
     browser.open(&book.page("present.html"), "#case-01/0");
@@ -343,7 +343,7 @@ fn the_view_for_a_projector_shows_every_case() {
 
 #[test]
 fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
-    let (book, mut browser) = (Book::build(), Chromium::start());
+    let (book, mut browser) = (Book::build(), Reader::start());
     let workbook = Workbook::read().unwrap();
     browser.scheme("light");
     browser.open(&book.page("present.html"), "#03/2");
@@ -423,7 +423,7 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
 /// Everything that an instructor projects at 1280 x 720.
 #[test]
 fn every_step_can_be_read_from_the_last_row() {
-    let (book, mut browser) = (Book::build(), Chromium::start());
+    let (book, mut browser) = (Book::build(), Reader::start());
     browser.size(1280, 720);
     let still = json!({ "name": "prefers-reduced-motion", "value": "reduce" });
     browser.call("Emulation.setEmulatedMedia", json!({ "features": [still] }));
@@ -482,7 +482,7 @@ fn every_step_can_be_read_from_the_last_row() {
 
 #[test]
 fn the_presenters_window_stays_in_step() {
-    let (book, mut browser) = (Book::build(), Chromium::start());
+    let (book, mut browser) = (Book::build(), Reader::start());
     browser.open(&book.page("present.html"), "#03/1");
     shows(&mut browser, 3, 1);
     browser.press("p");

@@ -1,13 +1,13 @@
 //! The recording of stage 10 that the book shows as a page, and a picture of this page for the stage's README.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
+use browser::Chromium;
 use common::{OrCause, Result};
 
 use crate::machine::vm::Vm;
-use crate::publish::{chromium, record};
+use crate::publish::record;
 use crate::shared::command::output;
 use crate::shared::workload::Workload;
 use crate::workbook::Workbook;
@@ -42,11 +42,10 @@ pub fn save(guest: &mut Vm, workbook: &Workbook) -> Result<()> {
     picture(&page, &folder.join(PICTURE))
 }
 
-/// Lets Chromium take a picture of a page.
+/// Takes a picture of a page.
 fn picture(page: &Path, file: &Path) -> Result<()> {
-    let mut chromium = chromium::headless()?;
-    chromium.args(["--hide-scrollbars", "--window-size=1200,720", "--virtual-time-budget=5000"]);
-    let mut option = OsString::from("--screenshot=");
-    option.push(file);
-    output(chromium.arg(option).arg(page)).map(drop)
+    let mut browser = Chromium::start(&["--hide-scrollbars"])?;
+    browser.size(1200, 720)?;
+    browser.open(page, "")?;
+    browser.picture(file)
 }

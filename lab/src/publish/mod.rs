@@ -4,7 +4,6 @@
 pub mod blocks;
 pub mod channels;
 mod chart;
-pub mod chromium;
 pub mod ctracer;
 pub mod drift;
 pub mod record;

@@ -10,16 +10,16 @@ use lab::learn::exercise;
 use lab::workbook::Workbook;
 use serde_json::json;
 
-use crate::chromium::Chromium;
 use crate::common::Server;
+use crate::reader::Reader;
 
 pub const ALT: u32 = 1;
 pub const CONTROL: u32 = 2;
 pub const SHIFT: u32 = 8;
 
 /// A browser in which the workshop is open.
-pub fn open(server: &Server) -> Chromium {
-    let mut browser = Chromium::start();
+pub fn open(server: &Server) -> Reader {
+    let mut browser = Reader::start();
     browser.size(1280, 800);
     browser.visit(&server.url);
     browser.until(&format!(
@@ -38,7 +38,7 @@ pub fn shows(hook: &str, text: &str) -> String {
 }
 
 /// Clicks a button when a mouse could: it is enabled, and nothing covers it.
-pub fn click(browser: &mut Chromium, hook: &str) {
+pub fn click(browser: &mut Reader, hook: &str) {
     let button = format!("document.querySelector('[data-test=\"{hook}\"]:not(:disabled)')");
     let middle = "((r) => document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2))";
     browser.until(&format!(
@@ -48,7 +48,7 @@ pub fn click(browser: &mut Chromium, hook: &str) {
 }
 
 /// Waits until a button of the lesson is there, whose label ends with this, and clicks it.
-pub fn click_in_lesson(browser: &mut Chromium, page: &str, hook: &str, end: &str) {
+pub fn click_in_lesson(browser: &mut Reader, page: &str, hook: &str, end: &str) {
     let inner = "document.querySelector('#book').contentDocument";
     browser.eval(&format!("document.querySelector('#book').contentWindow.location.href = '/book/{page}'"));
     let button = format!(
@@ -61,7 +61,7 @@ pub fn click_in_lesson(browser: &mut Chromium, page: &str, hook: &str, end: &str
 }
 
 /// Waits until the file is in the editor, which then has the focus.
-pub fn edits(browser: &mut Chromium, path: &str) {
+pub fn edits(browser: &mut Reader, path: &str) {
     browser.until(&format!(
         "document.querySelector('[data-test=\"tab\"][aria-selected=\"true\"]')?.dataset.key?.endsWith({})
             && document.querySelector('.cm-focused')",
@@ -70,7 +70,7 @@ pub fn edits(browser: &mut Chromium, path: &str) {
 }
 
 /// A browser in which an exercise of stage 03 was started, by its button in the lesson.
-pub fn start(server: &Server, exercise: &str) -> Chromium {
+pub fn start(server: &Server, exercise: &str) -> Reader {
     let mut browser = open(server);
     click_in_lesson(&mut browser, "stages/03.html", "lesson-start", &format!(" {exercise}"));
     edits(&mut browser, "bio_trace.bpf.c");
@@ -78,7 +78,7 @@ pub fn start(server: &Server, exercise: &str) -> Chromium {
 }
 
 /// Replaces the text of the file in the editor with keys.
-pub fn replace(browser: &mut Chromium, text: &str) {
+pub fn replace(browser: &mut Reader, text: &str) {
     browser.eval("document.querySelector('.cm-content').focus()");
     browser.chord("a", 65, CONTROL);
     browser.call("Input.insertText", json!({ "text": text }));
@@ -87,14 +87,14 @@ pub fn replace(browser: &mut Chromium, text: &str) {
 }
 
 /// The same, and waits until it is saved.
-pub fn write(browser: &mut Chromium, text: &str) {
+pub fn write(browser: &mut Reader, text: &str) {
     replace(browser, text);
     browser.until(&shows("saved", "Saved"));
 }
 
 /// Does exercise 03.1, from the page in which it was started to the solution: the check fails, so do the compiler and the
 /// solution's button, and then all is right.
-pub fn does_exercise_03_1(server: &Server, browser: &mut Chromium) {
+pub fn does_exercise_03_1(server: &Server, browser: &mut Reader) {
     // The starting point fails for its stated reason.
     click(browser, "check");
     browser.until(&shows("status", "03.1 is not right yet"));
@@ -143,7 +143,7 @@ pub fn does_exercise_03_1(server: &Server, browser: &mut Chromium) {
 }
 
 /// Saves a picture of the page into the folder `$PICTURES`, for the book or to look at.
-pub fn picture(browser: &mut Chromium, name: &str) {
+pub fn picture(browser: &mut Reader, name: &str) {
     if let Some(folder) = std::env::var_os("PICTURES") {
         let data = browser.call("Page.captureScreenshot", json!({ "format": "webp", "quality": 70 }))["data"]
             .clone();
@@ -154,7 +154,7 @@ pub fn picture(browser: &mut Chromium, name: &str) {
 }
 
 /// What the page did wrong. The API refuses some of what these tests ask for, and Chromium reports that, too.
-pub fn wrong(browser: &mut Chromium) -> Vec<String> {
+pub fn wrong(browser: &mut Reader) -> Vec<String> {
     let all = browser.wrong();
     let refused = |what: &String| what.contains("/solution?") && what.contains("403");
     all.into_iter().filter(|what| !refused(what)).collect()

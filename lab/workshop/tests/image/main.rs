@@ -4,15 +4,15 @@
 //! The kit is mounted read-only in an empty Debian, in a folder with a blank in its name. An ordinary user starts it there.
 //! The tests, and the browser, are outside, without a network: the Makefile has them run in a network namespace.
 
-#[allow(dead_code, reason = "other tests use the rest of it")]
-#[path = "../../../../docs/tests/browser/chromium.rs"]
-mod chromium;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../../../tests/kernel/faults.rs"]
 mod faults;
 #[path = "../common/learner.rs"]
 mod learner;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../../../../docs/tests/browser/reader.rs"]
+mod reader;
 #[path = "../common/socket.rs"]
 mod socket;
 

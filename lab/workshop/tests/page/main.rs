@@ -1,12 +1,12 @@
 //! Works in the workshop as a learner does, in a real browser, with real guests: `make page-test`.
 
-#[path = "../../../../docs/tests/browser/chromium.rs"]
-mod chromium;
 #[path = "../common/mod.rs"]
 mod common;
 mod firefox;
 #[path = "../common/learner.rs"]
 mod learner;
+#[path = "../../../../docs/tests/browser/reader.rs"]
+mod reader;
 
 use std::fs;
 

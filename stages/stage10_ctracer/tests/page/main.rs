@@ -1,8 +1,8 @@
 //! Opens pages from the file system, as a reader does, in a real browser. What they must show is worked out from the
 //! view's JSON.
 
-#[path = "../../../../docs/tests/browser/chromium.rs"]
-mod chromium;
+#[path = "../../../../docs/tests/browser/reader.rs"]
+mod reader;
 mod view;
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use std::fs;
 use serde_json::{Value, json};
 use stage10_ctracer::page;
 
-use crate::chromium::Chromium;
+use crate::reader::Reader;
 use crate::view::View;
 
 const CTRL: u32 = 2;
@@ -19,13 +19,13 @@ const SHIFT: u32 = 8;
 
 /// A page in a browser, in a window so tall that few pictures show all rows.
 struct Page {
-    browser: Chromium,
+    browser: Reader,
     _folder: tempfile::TempDir,
 }
 
 impl Page {
     fn open(view: &View) -> Self {
-        let mut browser = Chromium::start();
+        let mut browser = Reader::start();
         browser.size(1280, 3000);
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let path = folder.path().join("page.html");

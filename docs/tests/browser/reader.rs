@@ -1,0 +1,142 @@
+//! A browser as a reader uses it: keys, windows, and waiting until the page shows something. A test ends with what
+//! Chromium could not do.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use browser::{Chromium, LIMIT};
+use serde_json::{Value, json};
+
+/// A reader's browser, with one page.
+pub struct Reader(Chromium);
+
+impl Reader {
+    pub fn start() -> Self {
+        Self(Chromium::start(&[]).unwrap())
+    }
+
+    /// Does something in the other one of two windows, which a page has opened.
+    #[allow(dead_code, reason = "the page of stage 10, whose test uses this file, too, opens no window")]
+    pub fn in_other_window(&mut self, act: impl FnOnce(&mut Self)) {
+        let ours = self.call("Target.getTargetInfo", json!({}))["targetInfo"]["targetId"].clone();
+        let deadline = Instant::now() + LIMIT;
+        let other = loop {
+            let targets = self.call("Target.getTargets", json!({}));
+            let mut pages = targets["targetInfos"].as_array().unwrap().iter();
+            let is_other = |target: &&Value| {
+                let url = target["url"].as_str().unwrap_or_default();
+                let is_browsers = ["about:", "chrome:"].iter().any(|own| url.starts_with(own));
+                target["type"] == "page" && !is_browsers && target["targetId"] != ours
+            };
+            if let Some(target) = pages.find(is_other) {
+                break target["targetId"].clone();
+            }
+            assert!(Instant::now() < deadline, "there is no other window");
+        };
+        let session = self.0.attach(&other).unwrap();
+        act(self);
+        self.0.resume(session);
+    }
+
+    /// Calls a method and returns its result.
+    pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.0.call(method, params).unwrap()
+    }
+
+    /// Opens a page and waits until it has loaded completely.
+    #[allow(dead_code, reason = "the workshop isn't a file")]
+    pub fn open(&mut self, page: &Path, fragment: &str) {
+        self.0.open(page, fragment).unwrap();
+    }
+
+    /// Opens an address and waits until its page has loaded completely.
+    #[allow(dead_code, reason = "only the workshop has addresses")]
+    pub fn visit(&mut self, url: &str) {
+        self.0.visit(url).unwrap();
+    }
+
+    /// Does something that loads a page, and waits until it has loaded completely.
+    pub fn loading(&mut self, act: impl FnOnce(&mut Self)) {
+        self.0.expect_load();
+        act(self);
+        self.0.until_loaded().unwrap();
+    }
+
+    /// The value of a JavaScript expression; for a promise, its result.
+    pub fn eval(&mut self, expression: &str) -> Value {
+        self.0.eval(expression).unwrap()
+    }
+
+    /// Waits until an expression is true. Checks it whenever the page, its address or its size changes.
+    pub fn until(&mut self, expression: &str) {
+        let found = self.eval(&format!(
+            "new Promise((done) => {{
+                const look = () => {{ if ({expression}) done(true); }};
+                new MutationObserver(look).observe(document, {{
+                    subtree: true, childList: true, attributes: true, characterData: true }});
+                for (const event of ['hashchange', 'resize', 'scroll', 'transitionend']) addEventListener(event, look);
+                setTimeout(() => done(false), {});
+                look();
+            }})",
+            LIMIT.as_millis() / 2,
+        ));
+        assert!(found == true, "this never came true: {expression}, at {}", self.eval("location.href"));
+    }
+
+    /// Presses and releases a key.
+    pub fn press(&mut self, key: &str) {
+        for kind in ["keyDown", "keyUp"] {
+            let mut params = json!({ "type": kind, "key": key });
+            if key.chars().count() == 1 && kind == "keyDown" {
+                params["text"] = json!(key);
+            }
+            if key == "Escape" {
+                // What the browser itself does with a key depends on its code.
+                params["windowsVirtualKeyCode"] = json!(27);
+            }
+            self.call("Input.dispatchKeyEvent", params);
+        }
+    }
+
+    /// Presses and releases a key together with others: 1 is Alt, 2 Ctrl, 8 Shift, and sums of these.
+    #[allow(dead_code, reason = "only the workshop has such keys")]
+    pub fn chord(&mut self, key: &str, code: u32, modifiers: u32) {
+        for kind in ["rawKeyDown", "keyUp"] {
+            let mut params =
+                json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code, "modifiers": modifiers });
+            if key.parse::<u8>().is_ok() {
+                params["code"] = json!(format!("Digit{key}"));
+            }
+            self.call("Input.dispatchKeyEvent", params);
+            if kind == "rawKeyDown" && key == "Enter" && modifiers == 0 {
+                self.call("Input.dispatchKeyEvent", json!({ "type": "char", "key": key, "text": "\r" }));
+            }
+        }
+    }
+
+    /// Like [`Reader::until`], for what is inside a frame, where no observer of ours is.
+    #[allow(dead_code, reason = "only the workshop has frames")]
+    pub fn poll(&mut self, expression: &str) {
+        let deadline = Instant::now() + LIMIT;
+        while self.eval(&format!("!!({expression})")) != true {
+            assert!(Instant::now() < deadline, "this never came true: {expression}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    pub fn size(&mut self, width: u32, height: u32) {
+        self.0.size(width, height).unwrap();
+    }
+
+    /// `light` or `dark`.
+    pub fn scheme(&mut self, scheme: &str) {
+        let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
+        self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
+    }
+
+    /// What the pages did wrong since the last call.
+    pub fn wrong(&mut self) -> Vec<String> {
+        self.0.wrong().unwrap()
+    }
+}
