@@ -8,10 +8,11 @@ FROM   ?=
 TO     ?= 02
 # The kernels to fetch for guests of arm64. Those with pages of 16 KiB are three times as large.
 ARM64  ?= 5.10 6.1 6.12 7.2
+SUITES ?= bookworm trixie sid
 WORKSHOP := $(or $(CARGO_TARGET_DIR),target)/workshop
 DRIVER := $(or $(CARGO_TARGET_DIR),target)/debug/lab
 
-.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo test page-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test bench-lab compare-peers vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo test page-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test bench-lab compare-peers distro-test vmlinux clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -84,6 +85,9 @@ workshop-test: build ## Test that kit in an empty Debian without a network (root
 	cargo test --no-run --package workshop --test image
 	WORKSHOP_KIT=$(abspath $(WORKSHOP)) WORKSHOP_KERNEL=$(KERNEL) unshare --net --mount sh -c 'busybox ip link set lo up && \
 		exec cargo test --offline --package workshop --test image -- --test-threads=1 --nocapture'
+
+distro-test: setup-test ## Follow the README in new Debians, and record the result: make distro-test [SUITES=sid] (root)
+	@lab/distro-test $(SUITES)
 
 arm64: driver ## Prepare guests of arm64: cargo lab run 03 --arch arm64
 	@lab/setup arm64

@@ -23,6 +23,7 @@ use crate::machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use crate::machine::qemu::FS_BYTES;
 use crate::machine::{compilers, cross, image};
 use crate::shared::arch::Arch;
+use crate::shared::disks::FS_OPTIONS;
 use crate::shared::kit;
 use crate::workbook::{Program, Workbook};
 
@@ -496,7 +497,8 @@ fn file_system() -> Result<Vec<u8>> {
     mke2fs.env("E2FSPROGS_FAKE_TIME", "1500000000");
     // mke2fs uses its built-in settings instead of this machine's if this file does not exist.
     mke2fs.env("MKE2FS_CONFIG", "/nonexistent/mke2fs.conf");
-    mke2fs.args(["-q", "-F", "-t", "ext4", "-U", UUID, "-E", &format!("hash_seed={UUID}")]);
+    mke2fs.args(["-q", "-F"]).args(FS_OPTIONS);
+    mke2fs.args(["-U", UUID, "-E", &format!("hash_seed={UUID}")]);
     output(mke2fs.arg(disk.path()))?;
     Ok(kit::blocks(&fs::read(disk.path()).or_cause("cannot read the disk")?))
 }

@@ -27,7 +27,7 @@ use crate::machine::line::Line;
 use crate::machine::qemu::{self, CommandLine, DISKS, Disks, MEMORY, Port, RAW_BYTES};
 use crate::shared::arch::Arch;
 use crate::shared::command::lines;
-use crate::shared::disks::{PART_DISK, RAW_DEVICE, partition_table};
+use crate::shared::disks::{FS_OPTIONS, PART_DISK, RAW_DEVICE, partition_table};
 use crate::shared::files;
 use crate::shared::protocol::{FromGuest, Terminal, ToGuest, receive};
 use crate::workbook::{Cross, Workbook};
@@ -236,7 +236,7 @@ impl Machine {
                 .and_then(|()| fs::File::options().write(true).open(at(name))?.set_len(bytes))
                 .or_cause("cannot make a disk for the guest")?;
         }
-        output(MKE2FS.command()?.args(["-q", "-F", "-t", "ext4"]).arg(at("fs")))?;
+        output(MKE2FS.command()?.args(["-q", "-F"]).args(FS_OPTIONS).arg(at("fs")))?;
 
         let line = CommandLine {
             arch: self.kernel.arch,

@@ -2,13 +2,15 @@
 //! exercises, and QEMU's command line in the room kit's launchers.
 
 use std::fmt::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Error, Result};
+use common::{Error, OrCause, Result};
 
 use crate::kit::launchers;
 use crate::learn::{doctor, exercise};
 use crate::publish::blocks::{Markers, checksum, replace};
+use crate::publish::tables::markdown;
 use crate::publish::ways::Ways;
 use crate::publish::works::Works;
 use crate::publish::{channels, drift, record, schedule, types};
@@ -35,6 +37,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     let docs = workbook.root.join("docs/src");
     add(top.clone(), "output", console("cargo lab run 03", &record::of(workbook.stage("03")?)?));
     add(top.clone(), "stages", stages(workbook, |stage| format!("stages/{}", stage.package())));
+    add(top.clone(), "systems", systems(&docs)?);
     add(top, "examples", examples(workbook, |example| format!("examples/{}", example.name())));
     for stage in &workbook.stages {
         let readme = stage.folder.join("README.md");
@@ -98,6 +101,13 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         blocks.push(Block { file, name: "peers", text: None });
     }
     Ok(blocks)
+}
+
+/// The table of the systems on which lab/distro-test has run.
+fn systems(docs: &Path) -> Result<String> {
+    let path = docs.join("systems.tsv");
+    let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
+    Ok(markdown(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()))
 }
 
 /// The table of the stages.

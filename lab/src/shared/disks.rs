@@ -3,6 +3,15 @@
 /// Serial of the disk with the file system. We identify disks by serial because the kernel may swap the names of two
 /// NVMe disks between boots.
 pub const FS_DISK: &str = "lab-fs";
+/// What mke2fs makes there. Its defaults gain features with time, and 5.10 must mount the result: these are what Debian 12
+/// has.
+pub const FS_OPTIONS: [&str; 4] = [
+    "-t",
+    "ext4",
+    "-O",
+    "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,\
+     dir_nlink,extra_isize,metadata_csum",
+];
 /// Serial of the disk without a file system.
 pub const RAW_DISK: &str = "lab-raw";
 /// The guest's name for the disk with the file system.
