@@ -87,6 +87,8 @@ pub struct Machine {
     pub memory: u32,
     /// The image of another disk, which it can't write.
     pub tools: Option<PathBuf>,
+    /// More arguments for QEMU, such as those for another disk.
+    pub arguments: Vec<String>,
     /// Where its libraries are, if it is of another architecture than this machine.
     pub cross: Option<Cross>,
     /// Where to remember whether KVM works here.
@@ -150,6 +152,7 @@ impl Machine {
             limit: BOOT_LIMIT,
             memory: MEMORY,
             tools: None,
+            arguments: Vec::new(),
             cross: workbook.cross.clone(),
             verdicts: workbook.memory(),
         })
@@ -252,7 +255,8 @@ impl Machine {
         };
         let mut command = SETPRIV.command()?;
         // If somebody kills the lab, the emulator must end, too.
-        command.args(["--pdeathsig", "KILL"]).arg(emulator(self.kernel.arch).find()?).args(line.words());
+        command.args(["--pdeathsig", "KILL"]).arg(emulator(self.kernel.arch).find()?);
+        command.args(line.words()).args(&self.arguments);
         // In its own process group: Ctrl-C is for the program in the guest, not for QEMU.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
 

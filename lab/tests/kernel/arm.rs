@@ -21,7 +21,7 @@ pub fn trials() -> Vec<Trial> {
         let timed = name.clone();
         Trial::test(name, move || {
             let _timed = Timed::start(timed);
-            let mut guest = boot(kernel, "").map_err(failed)?;
+            let mut guest = boot(kernel, "", &[]).map_err(failed)?;
             CASES.iter().try_for_each(|case| check(&mut guest, case).map_err(failed))
         })
     };

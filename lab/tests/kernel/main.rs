@@ -23,6 +23,7 @@ mod faults;
 mod guest;
 mod hello;
 mod latency;
+mod multipath;
 mod mutants;
 mod mutations;
 mod pagecache;
@@ -184,7 +185,7 @@ fn main() -> ExitCode {
 
 /// Runs one case in this guest.
 fn in_guest(name: &str) -> ExitCode {
-    let special = [stages::SOAK, pagecache::SOAK, ctracer::SOAK, situations::SPECIAL];
+    let special = [stages::SOAK, pagecache::SOAK, ctracer::SOAK, situations::SPECIAL, multipath::CASES];
     let mut all = CASES.iter().chain(&special).copied().flatten();
     match all.find(|(case, _)| *case == name) {
         Some((_, case)) => {
@@ -206,7 +207,8 @@ fn in_guest(name: &str) -> ExitCode {
 }
 
 fn on_host(arguments: &Arguments) -> ExitCode {
-    let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "")));
+    let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "", &[])));
+    let with_paths = Arc::new(Fleet::new(|kernel| boot(kernel, "", &multipath::DISK)));
     let is_soak = std::env::var_os("LAB_SOAK").is_some();
     let soak: &[&[Case]] = if is_soak { &[stages::SOAK, pagecache::SOAK, ctracer::SOAK] } else { &[] };
     let is_here = arch() == Arch::HERE;
@@ -238,7 +240,8 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         let is_impossible = arm::impossible(case);
         MATRIX.iter().enumerate().filter(move |(nth, _)| (is_soak || is_here(*nth)) && !is_impossible(*nth))
     };
-    for (case, _) in cases() {
+    let of_paths = multipath::CASES.iter().map(|case| (case, &with_paths));
+    for ((case, _), fleet) in cases().map(|case| (case, &fleet)).chain(of_paths) {
         for (nth, series) in kernels(case) {
             let fleet = fleet.clone();
             let name = format!("{}::{case}", series.name);
@@ -261,7 +264,7 @@ fn on_host(arguments: &Arguments) -> ExitCode {
             let timed = name.clone();
             let run = move || {
                 let _timed = Timed::start(timed);
-                check(&mut boot(series.name, append)?, case)
+                check(&mut boot(series.name, append, &[])?, case)
             };
             trials.push(Trial::test(name, move || run().map_err(failed)));
         }
@@ -428,12 +431,16 @@ fn tool(workbook: &Workbook, tool: Tool) -> Result<PathBuf> {
     workbook.cross.as_ref().map_or_else(|| tool.find(), |cross| cross::program(cross, tool.name))
 }
 
-/// Boots a kernel of the matrix with everything that the cases need.
-fn boot(kernel: &str, append: &str) -> Result<Vm> {
+/// Boots a kernel of the matrix with everything that the cases need, and with these arguments for QEMU.
+fn boot(kernel: &str, append: &str, arguments: &[&str]) -> Result<Vm> {
     let workbook = workbook()?;
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
-    let mut machine =
-        Machine { append: append.to_owned(), limit: BOOT_LIMIT, ..Machine::new(&workbook, kernel)? };
+    let mut machine = Machine {
+        append: append.to_owned(),
+        arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
+        limit: BOOT_LIMIT,
+        ..Machine::new(&workbook, kernel)?
+    };
     let name = folder.path().join("kernel-tests");
     std::fs::copy(ourselves(&workbook)?, &name).or_cause("cannot copy ourselves")?;
     machine.binaries.extend([name, tool(&workbook, SETPRIV)?, tool(&workbook, DMSETUP)?]);

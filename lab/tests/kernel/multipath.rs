@@ -1,0 +1,51 @@
+//! A disk that the kernel reaches by two paths: NVMe with native multipath.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::guest::{io, sh};
+use crate::{Case, cases};
+
+/// The cases whose guests have this disk.
+pub const CASES: &[Case] = cases![the_disk_has_two_paths];
+
+/// QEMU's arguments for the disk: two controllers of one subsystem, which share a namespace.
+pub const DISK: [&str; 10] = [
+    "-drive",
+    "if=none,id=shared,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on",
+    "-device",
+    "nvme-subsys,id=shared",
+    "-device",
+    "nvme,serial=paths,subsys=shared",
+    "-device",
+    "nvme,serial=paths,subsys=shared",
+    "-device",
+    "nvme-ns,drive=shared,nsid=1",
+];
+
+/// The disk, such as `/dev/nvme2n1`, and the names of its paths, such as `nvme2c2n1`. The kernel hides the paths: they
+/// have statistics, but no device in `/dev`. Which numbers they have differs from boot to boot.
+pub fn disk() -> (PathBuf, Vec<String>) {
+    let names: Vec<_> = fs::read_dir("/sys/block").unwrap().map(|disk| disk.unwrap().file_name()).collect();
+    let mut names: Vec<_> = names.into_iter().map(|name| name.into_string().unwrap()).collect();
+    names.sort_unstable();
+    let paths: Vec<_> =
+        names.into_iter().filter(|name| name.starts_with("nvme") && name.contains('c')).collect();
+    let (subsystem, _) = paths[0].split_once('c').unwrap();
+    (Path::new("/dev").join(format!("{subsystem}n1")), paths)
+}
+
+/// How many writes the statistics of a disk count, or of a path.
+pub fn writes(name: &str) -> u64 {
+    let text = fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
+    text.split_whitespace().nth(4).unwrap().parse().unwrap()
+}
+
+fn the_disk_has_two_paths() {
+    let (disk, paths) = disk();
+    assert_eq!(paths.len(), 2, "{}", sh("ls /sys/block"));
+    let count = || paths.iter().map(|path| writes(path)).sum::<u64>();
+    let before = count();
+    io(&format!("write {} --count 32", disk.display()));
+    assert_eq!(count() - before, 32);
+}
