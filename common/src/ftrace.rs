@@ -120,6 +120,7 @@ impl Drop for FunctionGraph {
 /// If the kernel refuses.
 pub fn clear(pid: u32) -> Result<()> {
     let tracefs = tracefs::path()?;
+    let _lock = Instance::lock(&tracefs)?;
     for folder in Instance::all(&tracefs).into_iter().chain([tracefs.clone()]) {
         let recorded = fs::read_to_string(folder.join("set_ftrace_pid")).unwrap_or_default();
         if recorded.trim() == pid.to_string() {

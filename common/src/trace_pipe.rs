@@ -214,10 +214,19 @@ fn lost_events(line: &[u8]) -> Option<u64> {
     events.parse().ok()
 }
 
+/// The folder of the trace event of `bpf_printk()`, within an instance.
+const EVENT: &str = "events/bpf_trace/bpf_trace_printk";
+
 /// Creates a private buffer for the lines that match one of `patterns`.
 fn instance(tracefs: &Path, patterns: &[&str]) -> Result<Instance> {
     let instance =
         Instance::create(tracefs).map_err(|error| error.fix("use the shared trace pipe: --shared-pipe"))?;
+    let event = instance.path.join(EVENT);
+    if !event.exists() {
+        return Err(Error::new("this kernel writes the lines of bpf_printk() to the shared trace pipe only")
+            .evidence(format!("there is no {}", event.display()))
+            .fix("boot Linux 5.9 or newer, or use the shared trace pipe: --shared-pipe"));
+    }
     let filter =
         patterns.iter().map(|pattern| format!("bpf_string ~ \"{pattern}\"")).collect::<Vec<_>>().join(" || ");
     // All CPUs together get 16 MiB, but no CPU more than 4 MiB. 16 MiB hold about 100,000 lines while nobody reads.
@@ -227,13 +236,13 @@ fn instance(tracefs: &Path, patterns: &[&str]) -> Result<Instance> {
         // This is the clock of bpf_ktime_get_ns(), so you can compare a line's time with the times in its text.
         ("trace_clock", "mono"),
         ("buffer_size_kb", &size),
-        ("events/bpf_trace/bpf_trace_printk/filter", &filter),
-        ("events/bpf_trace/bpf_trace_printk/enable", "1"),
+        (&format!("{EVENT}/filter"), &filter),
+        (&format!("{EVENT}/enable"), "1"),
     ]
     .into_iter()
     .try_for_each(|(file, text)| tracefs::write(&instance.path.join(file), text))
     .or_cause("cannot set up a private trace pipe")
-    .map_err(|error| error.fix("boot Linux 5.9 or newer, or use the shared trace pipe: --shared-pipe"))?;
+    .map_err(|error| error.fix("use the shared trace pipe: --shared-pipe"))?;
     Ok(instance)
 }
 

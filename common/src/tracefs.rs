@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{TRACEFS_MAGIC, statfs};
 
@@ -102,6 +103,8 @@ impl Instance {
     /// Makes an instance, and removes those that killed runs have left. We try to remove all, because the kernel knows
     /// best which ones are in use. Process ids wouldn't help: containers share tracefs, but not process ids.
     pub fn create(tracefs: &Path) -> Result<Self> {
+        // Nobody may remove the new one before we hold a file of it.
+        let _lock = Self::lock(tracefs)?;
         for path in Self::all(tracefs) {
             // This fails for an instance that is in use. The next run tries again.
             let _ = fs::remove_dir(path);
@@ -119,14 +122,23 @@ impl Instance {
             let file = path.join("tracing_on");
             match File::open(&file) {
                 Ok(held) => return Ok(Self { path, held: Some(held) }),
-                // Another run removed it before we opened a file in it.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                // Somebody without the lock removed it.
+                Err(error) if is_gone(&error) => {}
                 Err(error) => {
                     let _ = fs::remove_dir(&path);
                     return Err(cannot_make("open", &file, &error));
                 }
             }
         }
+    }
+
+    /// Waits until no other run makes or removes instances, or looks into those of others. All containers see the same
+    /// folder, so they all see this lock. The kernel releases it when a run is killed.
+    pub fn lock(tracefs: &Path) -> Result<Flock<File>> {
+        let folder = tracefs.join("instances");
+        let locked = File::open(&folder)
+            .and_then(|file| Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into()));
+        locked.map_err(|error| cannot_make("lock", &folder, &error))
     }
 
     /// The folders of all runs' instances.
@@ -143,12 +155,18 @@ fn cannot_make(what: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::new("cannot make a private trace buffer").evidence(format!("{what} {}: {error}", path.display()))
 }
 
+/// Whether a path does not exist any more. While an instance is being removed, the kernel reports ENODEV.
+fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ENODEV as i32)
+}
+
 impl Drop for Instance {
     fn drop(&mut self) {
+        // Only with the lock is it still ours after we closed its file.
+        let _lock = self.path.ancestors().nth(2).map(Self::lock);
         self.held = None;
         if let Err(error) = fs::remove_dir(&self.path)
-            // Now that no file is open, another run may have removed it.
-            && error.kind() != ErrorKind::NotFound
+            && !is_gone(&error)
         {
             eprintln!("warning: cannot remove {}; the next run will: {error}", self.path.display());
         }

@@ -30,6 +30,7 @@ mod pagecache;
 mod plans;
 mod requests;
 mod scenario;
+mod side_by_side;
 mod situations;
 mod split;
 mod stacks;
@@ -62,7 +63,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 16] = [
+const CASES: [&[Case]; 17] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -78,6 +79,7 @@ const CASES: [&[Case]; 16] = [
     writers::CASES,
     claims::CASES,
     split::CASES,
+    side_by_side::CASES,
     ways::CASES,
 ];
 
@@ -90,6 +92,8 @@ const OUTER: &[&[&str]] = &[
         "stage03_accounts_for_what_four_threads_did",
         "stages_are_right_on_ext4",
         "stages_see_their_own_lines_only",
+        "trace_pipes_are_made_at_the_same_moment",
+        "stages_start_at_the_same_moment",
         "two_runs_of_a_stage_see_each_others_lines",
         "shared_pipe_gives_everybodys_lines",
         "shared_pipe_has_one_reader_or_each_line_one",
@@ -185,7 +189,14 @@ fn main() -> ExitCode {
 
 /// Runs one case in this guest.
 fn in_guest(name: &str) -> ExitCode {
-    let special = [stages::SOAK, pagecache::SOAK, ctracer::SOAK, situations::SPECIAL, multipath::CASES];
+    let special = [
+        stages::SOAK,
+        pagecache::SOAK,
+        ctracer::SOAK,
+        side_by_side::SOAK,
+        situations::SPECIAL,
+        multipath::CASES,
+    ];
     let mut all = CASES.iter().chain(&special).copied().flatten();
     match all.find(|(case, _)| *case == name) {
         Some((_, case)) => {
@@ -210,7 +221,8 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "", &[])));
     let with_paths = Arc::new(Fleet::new(|kernel| boot(kernel, "", &multipath::DISK)));
     let is_soak = std::env::var_os("LAB_SOAK").is_some();
-    let soak: &[&[Case]] = if is_soak { &[stages::SOAK, pagecache::SOAK, ctracer::SOAK] } else { &[] };
+    let soak: &[&[Case]] =
+        if is_soak { &[stages::SOAK, pagecache::SOAK, ctracer::SOAK, side_by_side::SOAK] } else { &[] };
     let is_here = arch() == Arch::HERE;
     let mut suites = match is_here {
         true => vec![driver::trials(), exercises::trials(is_soak), clinic::trials(), plans::trials(is_soak)],
