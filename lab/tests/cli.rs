@@ -481,3 +481,21 @@ fn the_pages_agree_about_a_class() {
     assert!(readme.contains("make demo ") && !readme.contains("./lab demo"));
     assert!(kit.contains("./lab demo ") && !kit.contains("make demo"));
 }
+
+/// Two checks of a case, in two terminals.
+#[test]
+fn programs_of_the_clinic_are_compiled_at_the_same_moment() {
+    let workbook = Workbook::read().unwrap();
+    let compiler = lab::learn::clinic::Compiler::new(&workbook).unwrap();
+    let cases = lab::learn::clinic::cases(&workbook).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..2 {
+                    let object = compiler.compile("together", &cases[0].file, &cases[0].source).unwrap();
+                    assert!(std::fs::read(object).unwrap().starts_with(b"\x7fELF"));
+                }
+            });
+        }
+    });
+}

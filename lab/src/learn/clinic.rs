@@ -156,14 +156,14 @@ impl Case {
     }
 
     /// The object of the learner's working copy.
-    fn compiled(&self, workbook: &Workbook) -> Result<PathBuf> {
+    fn compiled(&self, workbook: &Workbook, folder: &Path) -> Result<PathBuf> {
         let copy = self.copy(workbook);
         if !copy.exists() {
             return Err(Error::new(format!("there is no working copy of case {} yet", self.number()))
                 .evidence(format!("there is no {}", shown(workbook, &copy)))
                 .fix(format!("make one: cargo lab clinic start {}", self.number())));
         }
-        Compiler::new(workbook)?.compile_file(&self.id(), &copy)
+        Compiler { folder: folder.to_owned(), ..Compiler::new(workbook)? }.compile_file(&self.id(), &copy)
     }
 
     fn log_file(&self, kernel: &str) -> PathBuf {
@@ -195,19 +195,19 @@ impl Compiler {
     /// # Errors
     /// If it doesn't compile; with the compiler's message.
     pub fn compile(&self, name: &str, file: &str, source: &str) -> Result<PathBuf> {
-        let folder = self.folder.join(name);
-        let cannot = || format!("cannot write {file}");
-        fs::create_dir_all(&folder).and_then(|()| fs::write(folder.join(file), source)).or_cause(cannot())?;
-        self.compile_file(name, &folder.join(file))
+        let folder = tempfile::tempdir().or_cause("cannot make a folder for a program")?;
+        fs::write(folder.path().join(file), source).or_cause(format!("cannot write {file}"))?;
+        self.compile_file(name, &folder.path().join(file))
     }
 
     /// The same for a program that is in a file.
     fn compile_file(&self, name: &str, source: &Path) -> Result<PathBuf> {
         let file = source.file_name().unwrap_or_default();
         let cannot = || format!("cannot compile {}", file.display());
-        let folder = self.folder.join(name);
-        fs::create_dir_all(&folder).or_cause(cannot())?;
-        let done = Command::new(&self.program).arg(source).arg(&folder).output().or_cause(cannot())?;
+        fs::create_dir_all(&self.folder).or_cause(cannot())?;
+        let folder = tempfile::tempdir_in(&self.folder).or_cause(cannot())?;
+        let folder = folder.path();
+        let done = Command::new(&self.program).arg(source).arg(folder).output().or_cause(cannot())?;
         if !done.status.success() {
             return Err(Error::new(format!("{} does not compile", file.display()))
                 .evidence(String::from_utf8_lossy(&done.stderr)));
@@ -414,9 +414,7 @@ pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
     let written = fs::create_dir_all(folder).and_then(|()| fs::write(&copy, &case.source));
     written.or_cause(format!("cannot write {shown}"))?;
     if again {
-        let mut done = exercise::done(workbook)?;
-        done.remove(&case.id());
-        exercise::remember(workbook, &done)?;
+        exercise::forget(workbook, &case.id())?;
     }
     Ok(format!(
         "{number} {}\n\n{}\nYour working copy:\n  {shown}\n\n  cargo lab clinic check {number}       \
@@ -434,7 +432,9 @@ pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
 /// If a kernel refuses the program, or if it counts something else. The explanation is that of the oldest such kernel.
 pub fn check(workbook: &Workbook, case: &Case) -> Result<()> {
     can_check(workbook, case)?;
-    let object = case.compiled(workbook)?;
+    // Another check may run at the same time, of another text.
+    let folder = tempfile::tempdir().or_cause("cannot make a folder for the object")?;
+    let object = case.compiled(workbook, folder.path())?;
     let mut wrong = None;
     for series in MATRIX {
         eprintln!("Booting Linux {} ...", series.name);
@@ -454,9 +454,7 @@ pub fn check(workbook: &Workbook, case: &Case) -> Result<()> {
     if let Some(error) = wrong {
         return Err(error);
     }
-    let mut done = exercise::done(workbook)?;
-    done.insert(case.id());
-    exercise::remember(workbook, &done)?;
+    exercise::remember(workbook, &case.id())?;
     print_text(format_args!("To compare with ours: cargo lab clinic solution {}", case.number()))
 }
 
@@ -479,7 +477,9 @@ struct Checked<'a> {
 /// If a guest fails.
 pub fn check_as_json(workbook: &Workbook, case: &Case) -> Result<bool> {
     can_check(workbook, case)?;
-    let object = case.compiled(workbook)?;
+    // Another check may run at the same time, of another text.
+    let folder = tempfile::tempdir().or_cause("cannot make a folder for the object")?;
+    let object = case.compiled(workbook, folder.path())?;
     let parsed: Vec<_> =
         Object::parse(&fs::read(&object).or_cause("cannot read the object")?).into_iter().collect();
     let mut is_right = true;

@@ -8,13 +8,15 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use common::report::print_text;
 use common::{Error, OrCause, Result};
 use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use crate::host::interrupt;
@@ -297,12 +299,10 @@ pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Resul
     let files = exercise.starting_point(&exercise.binary())?;
     if folder.exists() {
         fs::remove_dir_all(&folder).or_cause(format!("cannot remove {shown}"))?;
-        let mut done = done(workbook)?;
-        done.remove(&exercise.id());
-        remember(workbook, &done)?;
+        forget(workbook, &exercise.id())?;
     }
-    copies::workspace(workbook, &workbook.mine)?;
     copies::write(&folder, &files)?;
+    copies::workspace(workbook, &workbook.mine)?;
     let mut text = exercise.text(terminal::columns());
     let id = exercise.id();
     let _ = write!(text, "\nYour working copy:\n");
@@ -349,9 +349,7 @@ pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
 pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Runs) -> Result<String> {
     let id = exercise.id();
     let seen = verdict(guest, exercise, &exercise.binary())?;
-    let mut done = done(workbook)?;
-    done.insert(id.clone());
-    remember(workbook, &done)?;
+    remember(workbook, &id)?;
     Ok(format!("{id} is right: {seen}.\nTo compare with ours: cargo lab diff mine {id}\n"))
 }
 
@@ -403,15 +401,59 @@ fn is_saved(saved: &Inotify, sources: &Path) -> nix::Result<bool> {
     Ok(events.iter().any(|event| event.name.as_ref().is_some_and(is_source)))
 }
 
-/// Writes the file from which [`done`] reads.
+/// Remembers that the check of an exercise, or of a case of the clinic, has passed.
 ///
 /// # Errors
-/// If it can't be written.
-pub fn remember(workbook: &Workbook, done: &BTreeSet<String>) -> Result<()> {
-    let ids: String = done.iter().map(|id| format!("{id}\n")).collect();
-    let file = workbook.mine.join(DONE);
-    fs::write(&file, format!("# The exercises whose check has passed.\n{ids}"))
-        .or_cause(format!("cannot write {}", file.display()))
+/// If the file that remembers them can't be written.
+pub fn remember(workbook: &Workbook, id: &str) -> Result<()> {
+    change_list(workbook, DONE, |lines| {
+        lines.extend(["# The exercises whose check has passed.".to_owned(), id.to_owned()]);
+        lines.sort();
+        lines.dedup();
+    })
+}
+
+/// Forgets it again.
+///
+/// # Errors
+/// Those of [`remember`].
+pub fn forget(workbook: &Workbook, id: &str) -> Result<()> {
+    change_list(workbook, DONE, |lines| lines.retain(|line| line != id))
+}
+
+/// Changes the lines of a file in `mine`. Others that change or read it at the same time wait.
+fn change_list<T>(workbook: &Workbook, name: &str, change: impl FnOnce(&mut Vec<String>) -> T) -> Result<T> {
+    let path = workbook.mine.join(name);
+    let changed = || -> std::io::Result<T> {
+        fs::create_dir_all(&workbook.mine)?;
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let mut file = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        let result = change(&mut lines);
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(text.as_bytes())?;
+        Ok(result)
+    };
+    changed().or_cause(format!("cannot write {}", path.display()))
+}
+
+/// The lines of a file in `mine`; none if it does not exist.
+fn read_list(workbook: &Workbook, name: &str) -> Result<Vec<String>> {
+    let path = workbook.mine.join(name);
+    let read = || -> std::io::Result<String> {
+        let mut file = Flock::lock(File::open(&path)?, FlockArg::LockShared).map_err(|(_, error)| error)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map(|_| text)
+    };
+    match read() {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).or_cause(format!("cannot read {}", path.display())),
+    }
 }
 
 /// Runs the check of an exercise on a program in a guest. Returns what the check saw.
@@ -451,21 +493,19 @@ pub fn next_of(
     solution: &str,
     columns: usize,
 ) -> Result<String> {
-    let mut shown = shown_hints(workbook)?;
-    let before = shown.iter().filter(|line| **line == id).count();
     let text = |nth: usize| {
         let title = format!("Hint {} of {}", nth + 1, hints.len());
         format!("{title}\n\n{}", wrap(&hints[nth], columns))
     };
+    let before = change_list(workbook, HINTS, |shown| {
+        let before = shown.iter().filter(|line| **line == id).count();
+        shown.extend((before < hints.len()).then(|| id.to_owned()));
+        before
+    })?;
     if before >= hints.len() {
         let all: Vec<_> = (0..hints.len()).map(text).collect();
         return Ok(format!("{}\nThese are all. Our solution: {solution}\n", all.join("\n")));
     }
-    shown.push(id.to_owned());
-    let lines: String = shown.iter().map(|line| format!("{line}\n")).collect();
-    let file = workbook.mine.join(HINTS);
-    let written = fs::create_dir_all(&workbook.mine).and_then(|()| fs::write(&file, lines));
-    written.or_cause(format!("cannot write {}", file.display()))?;
     let more = if before + 1 < hints.len() { "\nThe next one: the same command again\n" } else { "" };
     Ok(text(before) + more)
 }
@@ -475,12 +515,7 @@ pub fn next_of(
 /// # Errors
 /// If the file that remembers them can't be read.
 pub fn shown_hints(workbook: &Workbook) -> Result<Vec<String>> {
-    let file = workbook.mine.join(HINTS);
-    match fs::read_to_string(&file) {
-        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error).or_cause(format!("cannot read {}", file.display())),
-    }
+    read_list(workbook, HINTS)
 }
 
 /// The exercises whose check has passed.
@@ -488,12 +523,8 @@ pub fn shown_hints(workbook: &Workbook) -> Result<Vec<String>> {
 /// # Errors
 /// If the file that remembers them can't be read.
 pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
-    let file = workbook.mine.join(DONE);
-    match fs::read_to_string(&file) {
-        Ok(text) => Ok(text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeSet::new()),
-        Err(error) => Err(error).or_cause(format!("cannot read {}", file.display())),
-    }
+    let lines = read_list(workbook, DONE)?;
+    Ok(lines.into_iter().filter(|line| !line.starts_with('#')).collect())
 }
 
 /// All exercises: each stage that can be written as a whole, followed by its smaller ones, then those of the examples.
@@ -636,6 +667,30 @@ pub fn save(workbook: &Workbook, exercise: &Exercise<'_>, patch: Patch) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checks_that_pass_at_the_same_moment_are_all_remembered() {
+        const CHECKS: usize = 8;
+        const ROUNDS: usize = 50;
+        let mine = tempfile::tempdir().unwrap();
+        let workbook = Workbook { mine: mine.path().to_owned(), ..Workbook::read().unwrap() };
+        let hints = vec!["a hint".to_owned(); ROUNDS];
+        std::thread::scope(|scope| {
+            for check in 0..CHECKS {
+                let (workbook, hints) = (&workbook, &hints);
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        remember(workbook, &format!("{check}.{round}")).unwrap();
+                        assert!(done(workbook).unwrap().len() > round, "what was remembered is there");
+                        next_of(workbook, &check.to_string(), hints, "", 80).unwrap();
+                        forget(workbook, "nothing").unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(done(&workbook).unwrap().len(), CHECKS * ROUNDS);
+        assert_eq!(shown_hints(&workbook).unwrap().len(), CHECKS * ROUNDS);
+    }
 
     #[test]
     fn output_is_not_wrapped() {

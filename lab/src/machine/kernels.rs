@@ -159,8 +159,10 @@ impl Series {
         let source = &lock.kernel(arch, self.name)?.source;
         let folder = self.folder(arch)?.with_file_name(format!("{}-virtio", self.name));
         let made = folder.join(&source.package.release);
-        if !made.exists() {
-            let archives = Apt::new(&[arch], None)?.archives(source, self.suites)?;
+        let apt = (!made.exists()).then(|| Apt::new(&[arch], None)).transpose()?;
+        // Another lab may have made it while we waited for apt.
+        if let Some(apt) = apt.filter(|_| !made.exists()) {
+            let archives = apt.archives(source, self.suites)?;
             let work = work_beside(&folder)?;
             let tree = work.path().join("tree");
             for archive in &archives {

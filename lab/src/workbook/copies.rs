@@ -4,10 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use common::{Error, OrCause, Result};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use serde::Serialize;
 
+use crate::host::interrupt;
 use crate::workbook::{Program, Workbook};
 
 /// The files of a stage or an example, by their paths in its folder.
@@ -101,11 +106,32 @@ pub fn packages(folder: &Path) -> BTreeMap<String, PathBuf> {
     found.into_iter().map(|(_, name, path)| (name, path)).collect()
 }
 
+/// Waits until nobody else builds a copy in this folder, or changes its workspace. The kernel releases the lock however
+/// its holder ends.
+fn lock(folder: &Path) -> Result<Flock<fs::File>> {
+    let cannot = || format!("cannot lock {}", folder.display());
+    let mut file = fs::File::open(folder).or_cause(cannot())?;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(lock),
+            Err((back, Errno::EWOULDBLOCK)) => file = back,
+            Err((_, error)) => return Err(error).or_cause(cannot()),
+        }
+        interrupt::check()?;
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Turns a folder into the workspace of all copies in it.
 ///
 /// # Errors
 /// If its files can't be written.
 pub fn workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
+    let _lock = lock(folder)?;
+    write_workspace(workbook, folder)
+}
+
+fn write_workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
     let read =
         |name: &str| fs::read_to_string(workbook.root.join(name)).or_cause(format!("cannot read {name}"));
     let packages = packages(folder);
@@ -132,16 +158,18 @@ pub fn workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
 /// # Errors
 /// If one does not compile.
 pub fn build(workbook: &Workbook, folder: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
+    // Otherwise, Cargo could read what another build is writing. Two builds would wait for each other anyway.
+    let _lock = lock(folder)?;
     if let Some(recorded) = &workbook.recorded {
         return names.iter().map(|name| recorded.build(workbook, folder, name)).collect();
     }
-    workspace(workbook, folder)?;
+    write_workspace(workbook, folder)?;
     let mut cargo = workbook.cargo_build();
     cargo.current_dir(folder).args(["--quiet", "--offline"]);
     cargo.args(names.iter().flat_map(|name| ["--package", name]));
     let status = cargo.status().or_cause("cannot start cargo")?;
     if !status.success() {
-        crate::host::interrupt::check()?;
+        interrupt::check()?;
         let what = if let [name] = names { name } else { "one of the copies" };
         return Err(Error::new(format!("{what} does not compile"))
             .evidence("the compiler's errors above")

@@ -44,6 +44,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         trial("a_closed_pipe_ends_the_stage", a_closed_pipe_ends_the_stage),
         trial("each_saved_file_is_checked", each_saved_file_is_checked),
+        trial("two_exercises_are_checked_at_the_same_moment", two_exercises_are_checked_at_the_same_moment),
         trial("a_shell_runs_what_is_typed", a_shell_runs_what_is_typed),
         trial("a_shell_ends_with_its_input", a_shell_ends_with_its_input),
         trial("a_file_that_is_no_kernel", a_file_that_is_no_kernel),
@@ -159,6 +160,36 @@ fn each_saved_file_is_checked() {
 
     kill(Pid::from_raw(watch.id() as i32), Signal::SIGINT).unwrap();
     assert_eq!(watch.wait().unwrap().code(), Some(0));
+}
+
+/// Both are built in one folder, in one target folder, and boot a guest; both passes are remembered.
+fn two_exercises_are_checked_at_the_same_moment() {
+    let workbook = Workbook::read().unwrap();
+    let mine = workbook.target.join("test-together");
+    let _ = fs::remove_dir_all(&mine);
+    let lab = |arguments: &[&str]| {
+        let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
+        lab.arg("exercise").args(arguments).env("LAB_MINE", &mine);
+        lab
+    };
+    let limit = BOOT_LIMIT.as_secs().to_string();
+    std::thread::scope(|scope| {
+        for id in ["03.1", "04.1"] {
+            let (lab, limit, workbook, mine) = (&lab, &limit, &workbook, &mine);
+            scope.spawn(move || {
+                assert_eq!(finish(&mut lab(&["start", id])).0, 0, "{id}");
+                let exercise = exercise::find(workbook, id).unwrap();
+                for (path, text) in exercise.solved(&exercise.binary()).unwrap() {
+                    fs::write(mine.join(id).join(path), text).unwrap();
+                }
+                let (status, stdout, stderr) = finish(&mut lab(&["check", id, "--boot-limit", limit]));
+                assert_eq!(status, 0, "{id}: {stderr}");
+                assert!(stdout.starts_with(&format!("{id} is right: ")), "{stdout}");
+            });
+        }
+    });
+    let done = exercise::done(&Workbook { mine, ..workbook }).unwrap();
+    assert_eq!(done, ["03.1", "04.1"].map(str::to_owned).into());
 }
 
 fn a_file_that_a_program_writes_comes_out() {
