@@ -8,8 +8,9 @@ u64 bios;
 SEC("fentry/submit_bio")
 int BPF_PROG(submit_bio_entry, struct bio *bio)
 {
-	u64 before = __sync_fetch_and_add(&bios, 1);
+	u64 before = bios;
 
+	__sync_val_compare_and_swap(&bios, before, before + 1);
 	bpf_printk("bio %llu has %u bytes", before + 1, bio->bi_iter.bi_size);
 	return 0;
 }
