@@ -4,8 +4,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "log2.bpf.h"
-
-#define REQ_OP_MASK 0xff /* vmlinux.h holds types, but no #define of the kernel */
+#include "operation.bpf.h"
 
 /* A request has less than 2^32 bytes, which is 2^22 KiB: the last slots stay empty. */
 #define SLOTS 32
@@ -30,7 +29,7 @@ int BPF_KPROBE(blk_mq_start_request_entry, struct request *rq)
 	struct hist *hist;
 
 	/* Flushes have no data, discards move none, and other commands are no I/O. */
-	if ((BPF_CORE_READ(rq, cmd_flags) & REQ_OP_MASK) > REQ_OP_WRITE || !bytes)
+	if (!moves_data(BPF_CORE_READ(rq, cmd_flags)) || !bytes)
 		return 0;
 
 	hist = bpf_map_lookup_elem(&hist_map, &key);

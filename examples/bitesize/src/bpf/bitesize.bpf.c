@@ -5,8 +5,7 @@
 #include <bpf/bpf_tracing.h>
 #include "bio.bpf.h"
 #include "log2.bpf.h"
-
-#define REQ_OP_MASK 0xff /* vmlinux.h holds types, but no #define of the kernel */
+#include "operation.bpf.h"
 
 /* A bio has less than 2^32 bytes, which is 2^22 KiB. */
 #define SLOTS 22
@@ -64,7 +63,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	if (only_pid && pid != only_pid)
 		return 0;
 	/* Flushes have no data, and discards move none. */
-	if ((readable->bi_opf & REQ_OP_MASK) > REQ_OP_WRITE || !bytes)
+	if (!moves_data(readable->bi_opf) || !bytes)
 		return 0;
 
 	process = bpf_map_lookup_elem(&process_map, &pid);
