@@ -37,10 +37,13 @@ u64 dropped; /* I/Os of processes that found no room in the map */
 static __always_inline void set_who(struct process *process)
 {
 	struct task_struct *task;
+	const struct cred *cred;
 
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf)) {
 		task = bpf_get_current_task_btf();
-		process->uid = task->cred->uid.val;
+		cred = task->cred;
+		if (cred) /* always; only a verifier that knows that it is __rcu wants the test */
+			process->uid = cred->uid.val;
 		/* 16 characters in two reads. */
 		((u64 *)process->comm)[0] = ((u64 *)task->comm)[0];
 		((u64 *)process->comm)[1] = ((u64 *)task->comm)[1];
