@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::kernel_pid::kernel_pid;
 use crate::tracefs::{self, Instance};
 use crate::{Error, OrCause, Result, call_graph};
 
@@ -47,7 +48,7 @@ impl FunctionGraph {
     /// # Errors
     /// If somebody else is using the tracer, or the kernel refuses.
     pub fn of(pid: u32, is_wanted: impl Fn(&str) -> bool) -> Result<Self> {
-        let tracefs = tracefs::path()?;
+        let (tracefs, pid) = (tracefs::path()?, kernel_pid(pid)?);
         unused(&tracefs, &OF_ALL)?;
         let list = tracefs.join("available_filter_functions");
         let list = fs::read_to_string(&list).or_cause(format!("cannot read {}", list.display()))?;
@@ -119,7 +120,7 @@ impl Drop for FunctionGraph {
 /// # Errors
 /// If the kernel refuses.
 pub fn clear(pid: u32) -> Result<()> {
-    let tracefs = tracefs::path()?;
+    let (tracefs, pid) = (tracefs::path()?, kernel_pid(pid)?);
     let _lock = Instance::lock(&tracefs)?;
     for folder in Instance::all(&tracefs).into_iter().chain([tracefs.clone()]) {
         let recorded = fs::read_to_string(folder.join("set_ftrace_pid")).unwrap_or_default();

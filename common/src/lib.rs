@@ -16,6 +16,7 @@ pub mod heatmap;
 pub mod histogram;
 pub mod interval;
 pub mod kernel;
+pub mod kernel_pid;
 mod lab;
 pub mod libbpf_log;
 pub mod page;

@@ -12,6 +12,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, pidfd_open};
 
+use crate::kernel_pid::kernel_pid;
 use crate::{Error, OrCause, Result, stop};
 
 /// What to trace: a process or a command.
@@ -79,6 +80,21 @@ impl Traced {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw() as u32
+    }
+
+    /// The process id that BPF programs see. Reports it if it is another one, see [`kernel_pid`].
+    ///
+    /// # Errors
+    /// Those of [`kernel_pid`].
+    pub fn kernel_pid(&self) -> Result<u32> {
+        let found = kernel_pid(self.pid())?;
+        if found != self.pid() {
+            eprintln!(
+                "Process {} of this PID namespace is {found} outside of it, as BPF programs see it.",
+                self.pid
+            );
+        }
+        Ok(found)
     }
 
     /// If we started the command, lets it run.

@@ -33,15 +33,15 @@ struct Args {
 
 fn main() -> common::Result<()> {
     let args = Args::parse();
-    let _process = args.pid.map(Traced::of_pid).transpose()?;
+    let process = args.pid.map(Traced::of_pid).transpose()?;
     common::init(&args.intervals)?;
 
     let mut object = std::mem::MaybeUninit::uninit();
     let mut open_skel = bpf::BitesizeSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
     open_skel.maps.process_map.set_max_entries(args.processes)?;
-    if let (Some(pid), Some(rodata)) = (args.pid, open_skel.maps.rodata_data.as_deref_mut()) {
-        rodata.only_pid = pid;
+    if let (Some(process), Some(rodata)) = (process, open_skel.maps.rodata_data.as_deref_mut()) {
+        rodata.only_pid = process.kernel_pid()?;
     }
     let mut skel = open_skel.load()?;
     skel.attach()?;

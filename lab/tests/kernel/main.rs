@@ -14,6 +14,7 @@ mod arm;
 mod channels;
 mod claims;
 mod clinic;
+mod containers;
 mod ctracer;
 mod drift;
 mod driver;
@@ -63,7 +64,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 17] = [
+const CASES: [&[Case]; 18] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -81,6 +82,7 @@ const CASES: [&[Case]; 17] = [
     split::CASES,
     side_by_side::CASES,
     ways::CASES,
+    containers::CASES,
 ];
 
 /// The cases that run on the oldest and the newest kernel, and with `LAB_SOAK=1` also on those between: how programs

@@ -38,7 +38,7 @@ pub const SOAK: &[Case] = cases![soak_stage08_100000_reads];
 /// A file of 2,000 pages.
 pub const LARGE: &str = "/mnt/large";
 /// One of 256.
-const EXACT: &str = "/mnt/exact";
+pub const EXACT: &str = "/mnt/exact";
 /// One of 24 bytes.
 const SMALL: &str = "/mnt/small";
 /// One of 1,000 pages, or 4,096 times 1,000 bytes.

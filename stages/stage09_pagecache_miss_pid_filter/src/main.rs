@@ -40,7 +40,7 @@ fn main() -> common::Result<std::process::ExitCode> {
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
     let mut skel = open_skel.load()?;
-    skel.maps.pid_filter_map.update(&process.pid().to_ne_bytes(), &[1], MapFlags::ANY)?;
+    skel.maps.pid_filter_map.update(&process.kernel_pid()?.to_ne_bytes(), &[1], MapFlags::ANY)?;
     report::print_filter(process.pid())?;
 
     // ATTACH: from here on the kernel runs it at every call.

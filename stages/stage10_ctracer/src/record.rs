@@ -10,6 +10,7 @@ use common::args::{Verbose, seconds};
 use common::flags::Flags;
 use common::preflight::{self, Need};
 use common::stop::Stop;
+use common::traced::Traced;
 use common::{Error, OrCause, Result, disks, record, report};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -198,7 +199,8 @@ impl Plan<'_> {
         let options = options.ok_or_else(|| Error::new("the programs have no options"))?;
         options.is_bio = self.is_bio;
         options.by_cookie = self.session;
-        options.only_pid = self.args.pid.unwrap_or_default();
+        let process = self.args.pid.map(Traced::of_pid).transpose()?;
+        options.only_pid = process.map_or(Ok(0), |process| process.kernel_pid())?;
         options.only_dev = self.only_dev;
         [options.submit_bio_id, options.bio_endio_id] = self.ends.map(u32::from);
         options.bio_chain_bit = self.bio_chain_bit;
