@@ -1,6 +1,7 @@
 //! The BPF program's counts: reads them, subtracts the previous reading, and prints the difference.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use common::histogram::Histogram;
 use common::{OrCause, Result};
@@ -41,29 +42,43 @@ impl Latency {
     }
 }
 
+impl AddAssign for Latency {
+    fn add_assign(&mut self, other: Self) {
+        self.histogram += &other.histogram;
+        self.total_ns += other.total_ns;
+    }
+}
+
+/// The requests of a time, by kind.
+pub type Latencies = BTreeMap<Kind, Latency>;
+
 /// The last reading. The program never clears its counts, so an interval is the difference of two readings.
 #[derive(Default)]
-pub struct Readings(BTreeMap<[u32; 2], Latency>);
+pub struct Readings(Latencies);
 
 impl Readings {
-    /// The requests since the last reading, by kind. Leaves out kinds without new requests.
-    pub fn next(
-        &mut self,
-        now: BTreeMap<[u32; 2], Latency>,
-        mut kind: impl FnMut([u32; 2]) -> Kind,
-    ) -> BTreeMap<Kind, Latency> {
-        let mut interval = BTreeMap::<_, Latency>::new();
-        for (key, latency) in &now {
-            let new = latency.since(self.0.get(key).unwrap_or(&Latency::default()));
-            if new.histogram.count() > 0 {
-                let sum = interval.entry(kind(*key)).or_default();
-                sum.histogram += &new.histogram;
-                sum.total_ns += new.total_ns;
-            }
-        }
+    /// The requests since the last reading. Leaves out kinds without new requests.
+    pub fn next(&mut self, now: Latencies) -> Latencies {
+        let none = Latency::default();
+        let since = |(kind, latency): (&Kind, &Latency)| {
+            (kind.clone(), latency.since(self.0.get(kind).unwrap_or(&none)))
+        };
+        let interval = now.iter().map(since).filter(|(_, latency)| latency.histogram.count() > 0).collect();
         self.0 = now;
         interval
     }
+}
+
+/// A disk's name as the BPF program compares it.
+pub fn words(name: &str) -> [u64; 4] {
+    let mut bytes = name.bytes().chain(std::iter::repeat(0));
+    std::array::from_fn(|_| u64::from_ne_bytes(std::array::from_fn(|_| bytes.next().unwrap_or(0))))
+}
+
+/// The name again.
+pub fn text(words: [u64; 4]) -> String {
+    let bytes = words.into_iter().flat_map(u64::to_ne_bytes).take_while(|byte| *byte != 0);
+    String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
 }
 
 /// How to print an interval.
@@ -122,11 +137,11 @@ impl Form {
     ///
     /// # Errors
     /// If it can't be written as JSON.
-    pub fn render(self, interval: &BTreeMap<Kind, Latency>, time: &str) -> Result<String> {
+    pub fn render(self, interval: &Latencies, time: &str) -> Result<String> {
         self.render_in(interval, time, common::report::columns())
     }
 
-    fn render_in(self, interval: &BTreeMap<Kind, Latency>, time: &str, columns: usize) -> Result<String> {
+    fn render_in(self, interval: &Latencies, time: &str, columns: usize) -> Result<String> {
         let unit = if self.milliseconds { "msecs" } else { "usecs" };
         let rows: Vec<_> =
             interval.iter().map(|(kind, latency)| Row::new(kind, latency, self.unit_ns())).collect();
@@ -186,7 +201,7 @@ mod tests {
         Latency { histogram: slots.iter().copied().collect(), total_ns }
     }
 
-    fn fixed() -> BTreeMap<Kind, Latency> {
+    fn fixed() -> Latencies {
         [
             (
                 kind(Some("nvme0n1"), Some("Sync-Write")),
@@ -198,7 +213,7 @@ mod tests {
         .into()
     }
 
-    fn show(form: Form, interval: &BTreeMap<Kind, Latency>) -> String {
+    fn show(form: Form, interval: &Latencies) -> String {
         form.render_in(interval, "2026-03-01 17:04:05", 80).unwrap()
     }
 
@@ -240,13 +255,18 @@ mod tests {
     #[test]
     fn an_interval_is_the_difference_of_two_readings() {
         let mut readings = Readings::default();
-        let name = |[dev, flags]: [u32; 2]| kind(Some(&format!("disk{dev}")), (flags == 9).then_some("Read"));
-        let first = [([1, 0], latency(&[2, 1], 70)), ([2, 9], latency(&[1], 5))];
-        let second =
-            [([1, 0], latency(&[2, 4], 100)), ([2, 9], latency(&[1], 5)), ([1, 7], latency(&[1], 9))];
-        readings.next(first.into(), name);
-        // Two kinds with the same name become one.
-        let interval = readings.next(second.into(), name);
-        assert_eq!(interval, [(kind(Some("disk1"), None), latency(&[1, 3], 39))].into());
+        let [one, other] = ["disk1", "disk2"].map(|disk| kind(Some(disk), Some("Read")));
+        let first = [(one.clone(), latency(&[2, 1], 70)), (other.clone(), latency(&[1], 5))];
+        let second = [(one.clone(), latency(&[2, 4], 100)), (other, latency(&[1], 5))];
+        readings.next(first.into());
+        assert_eq!(readings.next(second.into()), [(one, latency(&[0, 3], 30))].into());
+    }
+
+    #[test]
+    fn a_name_is_the_same_in_numbers() {
+        for name in ["", "sda", "nvme0c0n1", "a name of 31 characters, no more"] {
+            let name = &name[..name.len().min(31)];
+            assert_eq!(text(words(name)), name);
+        }
     }
 }

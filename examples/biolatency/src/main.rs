@@ -1,9 +1,7 @@
 //! biolatency: how long does block I/O take?
 
-use std::collections::BTreeMap;
-
 use clap::Parser;
-use common::disks::{self, Disks};
+use common::disks;
 use common::flags::Flags;
 use common::interval::IntervalArgs;
 use common::preflight::{self, Need};
@@ -13,14 +11,14 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
 mod latency;
 
-use latency::{Form, Kind, Latency, Readings};
+use latency::{Form, Kind, Latencies, Readings};
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/biolatency.skel.rs"));
 }
 use bpf::types::{hist, io_kind};
 common::record!(hist { slots, total_ns });
-common::record!(io_kind { dev, flags });
+common::record!(io_kind { disk, flags });
 
 /// Show how long block I/O takes, as histograms
 #[derive(Parser)]
@@ -62,12 +60,12 @@ fn main() -> common::Result<()> {
     open_skel.progs.blk_mq_start_request_entry.set_autoload(!io_start);
     preflight::check(open_skel.open_object())?;
 
-    let mut disks = Disks::default();
     let flags = if args.flags { Flags::of_this_kernel()? } else { Flags::default() };
     let form = args.form;
     let options = open_skel.maps.rodata_data.as_deref_mut();
     let options = options.ok_or_else(|| Error::new("the programs have no options"))?;
-    options.only_dev = args.disk.as_deref().map_or(Ok(0), disks::number)?;
+    let only_disk = args.disk.as_deref().map(disks::of_requests).transpose()?;
+    options.only_disk = latency::words(only_disk.as_deref().unwrap_or_default());
     options.by_disk = args.disks;
     options.flags_kept = flags.kept();
     options.queued = args.queued;
@@ -79,16 +77,15 @@ fn main() -> common::Result<()> {
     let mut readings = Readings::default();
     args.intervals.each_between(if form.json { "" } else { "\n" }, || {
         let map = &skel.maps.hist_map;
-        let mut now = BTreeMap::new();
+        let mut now = Latencies::new();
         for key in map.keys() {
-            let hist = record::lookup::<hist>(map, &key)?.map_or_else(Latency::default, Latency::from);
-            let io_kind { dev, flags } = record::read(&key)?;
-            now.insert([dev, flags], hist);
+            let Some(hist) = record::lookup::<hist>(map, &key)? else { continue };
+            let io_kind { disk, flags: kept } = record::read(&key)?;
+            let disk = args.disks.then(|| latency::text(disk));
+            let kind = Kind { disk, flags: args.flags.then(|| flags.name(kept as u32)) };
+            *now.entry(kind).or_default() += hist.into(); // two kinds may have the same name
         }
-        let interval = readings.next(now, |[dev, kept]| Kind {
-            disk: args.disks.then(|| disks.name(dev)),
-            flags: args.flags.then(|| flags.name(kept)),
-        });
+        let interval = readings.next(now);
         form.render(&interval, &report::time_stamp())
     })?;
     latency::warn_uncounted(report::globals(skel.maps.bss_data.as_deref())?);

@@ -9,10 +9,12 @@ use std::thread;
 use std::time::Duration;
 
 use common::preflight::release;
+use lab::guest::device_mapper::Linear;
 use lab::guest::null_blk::{NullBlk, long_enough};
 use lab::guest::running::Running;
 use lab::guest::system::{Setting, evict, queue};
 use lab::guest::truth::disk_reads_and_writes;
+use lab::shared::disks::RAW_DEVICE;
 use lab::shared::workload::Done;
 use nix::unistd::{Pid, gettid};
 use serde_json::Value;
@@ -26,27 +28,28 @@ pub const CASES: &[Case] = cases![
     biolatency_names_the_kinds_of_io,
     biolatency_reports_that_the_kernel_keeps_no_time,
     biolatency_looks_at_one_disk_only,
+    biolatency_names_the_disks_that_make_requests,
     biolatency_makes_room_for_more_requests,
     tracex3_has_each_request_in_its_place,
 ];
 
 /// What biolatency counted for the requests of one disk and one kind.
 #[derive(Clone, Debug, Default)]
-struct Latency {
-    count: u64,
+pub struct Latency {
+    pub count: u64,
     total: u64,
     /// Smallest value of a bucket, and count.
     buckets: BTreeMap<u64, u64>,
 }
 
-type Kinds = BTreeMap<(String, String), Latency>;
+pub type Kinds = BTreeMap<(String, String), Latency>;
 
-fn start(arguments: &str) -> Running {
+pub fn start(arguments: &str) -> Running {
     Running::start(&["biolatency"].into_iter().chain(arguments.split(' ')).collect::<Vec<_>>()).unwrap()
 }
 
 /// Ends a biolatency with `-j` and adds up its intervals, by disk and flags.
-fn end(stage: Running) -> (Kinds, String) {
+pub fn end(stage: Running) -> (Kinds, String) {
     let seen = end_exact(stage);
     let mut kinds = Kinds::new();
     let intervals = seen.stdout.lines().count() as u64;
@@ -292,6 +295,45 @@ fn biolatency_looks_at_one_disk_only() {
     }
     let error = Running::start(&["biolatency", "-d", "sdzz9"]).unwrap_err().to_string();
     assert!(error.contains("sdzz9 is not a disk") && error.contains(&scratch), "{error}");
+}
+
+/// Disks that pass their bios on, also by way of each other and of a partition; and two in memory.
+fn biolatency_names_the_disks_that_make_requests() {
+    quiet();
+    sh("modprobe zram && modprobe brd && echo 1M > /sys/block/zram0/disksize");
+    let _removed = AtEnd("rmmod zram; rmmod brd");
+    let [scratch, part] = [RAW_DEVICE, "/dev/part"].map(|device| fs::canonicalize(device).unwrap());
+    let lower = Linear::new("lower", &[(&scratch, 4096)]).unwrap();
+    let upper = Linear::new("upper", &[(&lower.device, 2048), (&part, 2048)]).unwrap();
+    let whole = part.to_str().unwrap().strip_suffix("p1").map(|disk| name(Path::new(disk))).unwrap();
+    let mut both = [name(&scratch), whole];
+    both.sort();
+    for (device, beneath) in [
+        (&*lower.device, format!("beneath it are: {}", name(&scratch))),
+        (&*upper.device, format!("beneath it are: {}", both.join(" "))),
+        (Path::new("/dev/zram0"), "no disk is beneath it".to_owned()),
+        (Path::new("/dev/ram0"), "no disk is beneath it".to_owned()),
+    ] {
+        let disk = name(device);
+        let stage = start("-Dj");
+        io(&format!("write {} --count 32", device.display()));
+        let (kinds, _) = end(stage);
+        // The truth about it: the disk has no request.
+        assert!(kinds.keys().all(|(found, _)| *found != disk), "{kinds:?}");
+        let error = Running::start(&["biolatency", "-d", &disk]).unwrap_err().to_string();
+        assert!(error.contains(&format!("{disk} makes no requests")) && error.contains(&beneath), "{error}");
+    }
+    // These make some.
+    sh("modprobe loop && dd if=/dev/zero of=/tmp/loop bs=1M count=1 && losetup /dev/loop0 /tmp/loop");
+    let _freed = AtEnd("losetup -d /dev/loop0; rm /tmp/loop");
+    let null = NullBlk::new("requests", Duration::from_millis(1)).unwrap();
+    for device in [Path::new("/dev/loop0"), &null.device] {
+        let stage = start(&format!("-Dj -d {}", device.display()));
+        io(&format!("write {} --count 7", device.display()));
+        let (kinds, _) = end(stage);
+        let found: Vec<_> = kinds.iter().map(|((disk, _), latency)| (disk.clone(), latency.count)).collect();
+        assert_eq!(found, [(name(device), 7)]);
+    }
 }
 
 /// More requests than the map has room for: 18 disks with 1,024 requests each. A disk uses all of them if it is slow and

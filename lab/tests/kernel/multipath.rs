@@ -1,13 +1,16 @@
 //! A disk that the kernel reaches by two paths: NVMe with native multipath.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lab::guest::running::Running;
+
 use crate::guest::{io, sh};
-use crate::{Case, cases};
+use crate::{Case, cases, latency};
 
 /// The cases whose guests have this disk.
-pub const CASES: &[Case] = cases![the_disk_has_two_paths];
+pub const CASES: &[Case] = cases![the_disk_has_two_paths, biolatency_names_the_paths_of_a_disk];
 
 /// QEMU's arguments for the disk: two controllers of one subsystem, which share a namespace.
 pub const DISK: [&str; 10] = [
@@ -48,4 +51,37 @@ fn the_disk_has_two_paths() {
     let before = count();
     io(&format!("write {} --count 32", disk.display()));
     assert_eq!(count() - before, 32);
+}
+
+/// The requests are the paths', which have names although they have no device.
+fn biolatency_names_the_paths_of_a_disk() {
+    let (disk, paths) = disk();
+    let stages =
+        ["-Dj".to_owned(), format!("-Dj -d {}", paths[0])].map(|arguments| latency::start(&arguments));
+    let counts = || paths.iter().map(|path| writes(path));
+    let before: Vec<_> = counts().collect();
+    io(&format!("write {} --count 32", disk.display()));
+    let truth: BTreeMap<_, _> =
+        paths.iter().cloned().zip(counts().zip(before).map(|(after, before)| after - before)).collect();
+    let [all, first] = stages.map(|stage| {
+        let (kinds, told) = latency::end(stage);
+        assert!(!told.contains("warning"), "{told}");
+        kinds.into_iter().map(|((disk, _), latency)| (disk, latency.count)).collect::<BTreeMap<_, _>>()
+    });
+    let used = |paths: &[String]| -> BTreeMap<_, _> {
+        truth
+            .iter()
+            .filter(|(path, count)| paths.contains(path) && **count > 0)
+            .map(|(p, c)| (p.clone(), *c))
+            .collect()
+    };
+    assert_eq!((all, first), (used(&paths), used(&paths[..1])));
+    assert_eq!(truth.values().sum::<u64>(), 32);
+
+    let head = disk.file_name().unwrap().to_str().unwrap();
+    let error = Running::start(&["biolatency", "-d", head]).unwrap_err().to_string();
+    assert!(error.contains(&format!("{head} makes no requests")), "{error}");
+    assert!(error.contains(&format!("beneath it are: {}", paths.join(" "))), "{error}");
+    let error = Running::start(&["stage10", "--device", &paths[0]]).unwrap_err().to_string();
+    assert!(error.contains(&format!("choose the disk: -d {head}")), "{error}");
 }

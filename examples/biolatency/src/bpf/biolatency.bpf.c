@@ -6,7 +6,7 @@
 #include "log2.bpf.h"
 
 /* What the options ask for: user space sets these before the programs are loaded. */
-const volatile u32 only_dev; /* -d: the disk's number; 0: all disks */
+const volatile u64 only_disk[4]; /* -d: the disk's name; 0: all disks */
 const volatile bool by_disk; /* -D */
 const volatile u32 flags_kept; /* -F: the bits of cmd_flags that have a name on this kernel */
 const volatile bool queued; /* -Q */
@@ -35,10 +35,11 @@ struct {
 	__type(value, u64);
 } start_map SEC(".maps");
 
-/* A histogram for each disk and each kind of I/O, as far as they are asked for. */
+/* A histogram for each disk and each kind of I/O, as far as they are asked for. A disk's name has
+ * 32 characters, here in numbers that can be compared. */
 struct io_kind {
-	u32 dev;
-	u32 flags;
+	u64 disk[4];
+	u64 flags;
 };
 
 struct hist {
@@ -65,17 +66,19 @@ u64 unmatched; /* ends whose start we did not see */
 u64 uncounted; /* requests whose histogram found no room in the map */
 u64 unstamped; /* requests of which the kernel did not keep when they were made */
 
-/* The number of a request's disk, as the kernel has it; 0 if it is for no disk, such as a command
- * to a controller. */
-static __always_inline u32 dev_of(struct request *rq)
+/* A request's disk; NULL if it is for no disk, such as a command to a controller. */
+static __always_inline struct gendisk *disk_of(struct request *rq)
 {
-	struct gendisk *disk;
-
 	if (bpf_core_field_exists(struct request___old, rq_disk))
-		disk = ((struct request___old *)rq)->rq_disk;
-	else
-		disk = rq->q->disk;
-	return disk ? (u32)disk->major << 20 | disk->first_minor : 0;
+		return ((struct request___old *)rq)->rq_disk;
+	return rq->q->disk;
+}
+
+/* Whether -d asks for it. A number would not do: user space can't see that of a hidden disk. */
+static __always_inline bool is_wanted_disk(const u64 *name)
+{
+	return !only_disk[0] || (name[0] == only_disk[0] && name[1] == only_disk[1] &&
+				 name[2] == only_disk[2] && name[3] == only_disk[3]);
 }
 
 static __always_inline int starts(struct request *rq, u64 start_time)
@@ -119,13 +122,17 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 {
 	u64 end_time = bpf_ktime_get_ns(), duration, address = (u64)rq;
 	u64 *start_time;
-	struct io_kind kind = { .dev = dev_of(rq), .flags = rq->cmd_flags & flags_kept };
+	struct gendisk *disk = disk_of(rq);
+	struct io_kind kind = { .flags = rq->cmd_flags & flags_kept };
 	struct hist *hist;
 	u32 slot;
-	bool is_wanted = kind.dev && (!only_dev || kind.dev == only_dev);
+	bool is_wanted;
 
 	if (nr_bytes < rq->__data_len)
 		return 0; /* a part of it; the rest is still to come */
+	if (disk && (by_disk || only_disk[0]))
+		bpf_probe_read_kernel_str(kind.disk, sizeof(kind.disk), disk->disk_name);
+	is_wanted = disk && is_wanted_disk(kind.disk);
 
 	start_time = bpf_map_lookup_elem(&start_map, &address);
 	if (!start_time || !*start_time) {
@@ -143,7 +150,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 		return 0;
 
 	if (!by_disk)
-		kind.dev = 0;
+		__builtin_memset(kind.disk, 0, sizeof(kind.disk));
 	hist = bpf_map_lookup_elem(&hist_map, &kind);
 	if (!hist) {
 		/* Another CPU may be faster, and then its record stays. */
