@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::events::printable;
+
 /// [`std::result::Result`] with the workbook's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -52,10 +54,12 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.cause)?;
+        // What an error quotes may have any bytes: names of files and processes, what other programs print.
+        let lines = |text: &str, end: &str| text.lines().map(printable).collect::<Vec<_>>().join(end);
+        f.write_str(&lines(&self.cause, "\n"))?;
         for (name, text) in [("evidence", &self.evidence), ("fix", &self.fix)] {
             if let Some(text) = text {
-                write!(f, "\n  {:<10}{}", format!("{name}:"), text.replace('\n', "\n            "))?;
+                write!(f, "\n  {:<10}{}", format!("{name}:"), lines(text, "\n            "))?;
             }
         }
         Ok(())
@@ -101,6 +105,8 @@ mod tests {
           fix:      boot one that has it: cargo lab run 03
         ");
         assert_eq!(format!("{error:?}"), error.to_string());
+        let quoted = Error::new("cannot open a\u{1b}[2Jb").evidence("c\r\nd\re");
+        assert_eq!(quoted.to_string(), "cannot open a?[2Jb\n  evidence: c\n            d?e");
     }
 
     #[test]

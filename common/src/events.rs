@@ -104,9 +104,19 @@ impl Lines {
 /// A task's name, as `bpf_get_current_comm()` returns it.
 pub fn task_name(comm: [i8; 16]) -> String {
     let name: Vec<u8> = comm.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
-    // A task can give itself any name, even one that would move the terminal's cursor.
-    let printable = |c: char| if c.is_control() { '?' } else { c };
-    String::from_utf8_lossy(&name).chars().map(printable).collect()
+    printable(&String::from_utf8_lossy(&name))
+}
+
+/// Text that others chose, such as a name, as it can be printed in one line. A task can give itself any name, even one that
+/// ends the line, moves the terminal's cursor, or changes the direction of the text.
+pub fn printable(text: &str) -> String {
+    let is_safe = |c: char| {
+        let moves = ['\u{200e}', '\u{200f}'].contains(&c)
+            || ('\u{2028}'..='\u{202e}').contains(&c)
+            || ('\u{2066}'..='\u{2069}').contains(&c);
+        c == '\t' || !c.is_control() && !moves
+    };
+    text.chars().map(|c| if is_safe(c) { c } else { '?' }).collect()
 }
 
 #[cfg(test)]
@@ -118,6 +128,7 @@ mod tests {
         let mut comm = [0; 16];
         comm[..11].copy_from_slice(&b"sh\x1b[2J\0rest".map(|byte| byte as i8));
         assert_eq!(task_name(comm), "sh?[2J");
+        assert_eq!(printable("a\nb\u{9b}31m\u{202e}\u{2028}é"), "a?b?31m??é");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::OFlag;
 
 use crate::args::RunArgs;
+use crate::events::printable;
 use crate::stop::{Stop, Wake};
 use crate::traced::Traced;
 use crate::tracefs::{self, Instance};
@@ -186,24 +187,72 @@ fn cannot_open(path: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// Splits the bytes into at most `wanted` complete lines, the number of events that the kernel reports as lost, and the
-/// rest.
+/// Splits the bytes into at most `wanted` lines, one for each event, the number of events that the kernel reports as lost,
+/// and the rest.
+///
+/// The kernel prints the name of a thread as it is, so newlines don't show where an event begins. But the text after
+/// the name does.
 fn split(read: &[u8], wanted: u64) -> (Vec<u8>, u64, Vec<u8>) {
-    let whole = read.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-    let (mut lines, mut lost, mut count) = (Vec::new(), 0, 0);
-    for line in read[..whole].split_inclusive(|byte| *byte == b'\n') {
-        match lost_events(line) {
-            Some(events) => lost += events,
-            // If the program's format ends in a newline, the kernel adds an empty line, which we skip.
-            None if line == b"\n" => {}
-            None if count < wanted => {
-                lines.extend_from_slice(line);
-                count += 1;
-            }
-            None => {}
+    let mut starts: Vec<_> = (0..read.len()).filter_map(|at| start(read, at)).collect();
+    // A read ends where an event ends.
+    let newline = || read.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+    let whole = if read.ends_with(b"\n") { read.len() } else { starts.pop().unwrap_or_else(newline) };
+    let (mut lines, mut lost, mut count) = (String::new(), 0, 0);
+    let mut add = |event: &[u8]| {
+        let mut parts: Vec<_> = event.split(|byte| *byte == b'\n').collect();
+        parts.retain(|part| {
+            let events = lost_events(part);
+            lost += events.unwrap_or(0);
+            events.is_none()
+        });
+        // If the program's format ends in a newline, the kernel adds another one.
+        while parts.pop_if(|part| part.is_empty()).is_some() {}
+        let event = parts.join(&b'\n');
+        if !event.is_empty() && count < wanted {
+            lines += &printable(&String::from_utf8_lossy(&event));
+            lines.push('\n');
+            count += 1;
         }
+    };
+    let first = starts.first().map_or(whole, |first| *first);
+    read[..first].split(|byte| *byte == b'\n').for_each(&mut add);
+    let ends = starts.iter().skip(1).copied().chain([whole]);
+    starts.iter().zip(ends).for_each(|(start, end)| add(&read[*start..end]));
+    (lines.into_bytes(), lost, read[whole..].to_vec())
+}
+
+/// Where an event begins, if the byte at `open` is the `[` in what the kernel prints before an event,
+/// `%16s-%-7d [%03d] FLAGS TIME: `. What follows the thread's name is longer than the 15 bytes that a name may have, so no
+/// name looks like it.
+fn start(read: &[u8], open: usize) -> Option<usize> {
+    const NAME: usize = 16;
+    let is_number = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    let is_time = |word: &[u8]| {
+        let point = word.len().checked_sub(b".123456:".len());
+        point.is_some_and(|point| {
+            let (seconds, rest) = word.split_at(point);
+            let micros = rest.strip_prefix(b".").and_then(|rest| rest.strip_suffix(b":"));
+            is_number(seconds) && micros.is_some_and(is_number)
+        })
+    };
+    let after = read[open..].strip_prefix(b"[")?;
+    let mut words = after.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let cpu = words.next()?.strip_suffix(b"]")?;
+    let mut words = words.take(2);
+    if cpu.len() < 3 || !is_number(cpu) || !words.any(is_time) {
+        return None;
     }
-    (lines, lost, read[whole..].to_vec())
+    let mut before = read[..open].trim_ascii_end();
+    // The id of the process, if somebody has set the option record-tgid.
+    if before.ends_with(b")") {
+        before = before[..before.iter().rposition(|byte| *byte == b'(')?].trim_ascii_end();
+    }
+    let dash = before.iter().rposition(|byte| *byte == b'-').filter(|dash| is_number(&before[dash + 1..]))?;
+    let name = dash.saturating_sub(NAME);
+    // Should a name be longer one day, it begins in the same line.
+    let line =
+        |at: usize| read[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+    Some(line(name))
 }
 
 /// The number in `CPU:1 [LOST 42 EVENTS]`. The kernel writes this line if it overwrote events before anybody read them.
@@ -320,6 +369,44 @@ mod tests {
     fn lost_events_are_counted_and_an_incomplete_line_is_kept() {
         let (lines, lost, rest) = split(b"one\n\nCPU:1 [LOST 42 EVENTS]\ntwo\nCPU:0 [LOST 1 EVENTS]\nthr", 9);
         assert_eq!((&*lines, lost, &*rest), (&b"one\ntwo\n"[..], 43, &b"thr"[..]));
+    }
+
+    /// Names that end the line, move the cursor, look like a part of a line, or are no text.
+    #[test]
+    fn an_event_is_a_line_whatever_its_thread_is_called() {
+        let names: [&[u8]; 9] = [
+            b"io",
+            b"a\nb\x1b[31mred",
+            b"\n\n\n",
+            b"-1 [000] .... 1",
+            b"x\ny-98 [000]",
+            b"CPU:0 [LOST 7 E",
+            b"\xff\x9b31m",
+            b"(7)",
+            b"<...>",
+        ];
+        let event = |name: &[u8], nth: usize| {
+            let pad = vec![b' '; 16 - name.len()];
+            let rest = format!("-{nth:<7} [001] d..2.    12.{nth:06}: bpf_trace_printk: call {nth}\n");
+            [&pad, name, rest.as_bytes()].concat()
+        };
+        let events: Vec<_> = names.iter().zip(1..).map(|(name, nth)| event(name, nth)).collect();
+        let text = events.join(&b"CPU:1 [LOST 2 EVENTS]\n"[..]);
+        let (lines, lost, rest) = split(&text, u64::MAX);
+        let lines = String::from_utf8(lines).unwrap();
+        assert!(!lines.contains(|c: char| c.is_control() && c != '\n'), "{lines}");
+        assert_eq!((lines.lines().count(), lost, rest.len()), (names.len(), 16, 0), "{lines}");
+        for (line, nth) in lines.lines().zip(1..) {
+            let line = Line::parse(line).unwrap();
+            assert_eq!((line.pid, line.message), (nth, &*format!("call {nth}")));
+        }
+        assert_eq!(Line::parse(lines.lines().nth(1).unwrap()).unwrap().task, "a?b?[31mred");
+        assert_eq!(split(&text, 3).0.iter().filter(|byte| **byte == b'\n').count(), 3);
+        // A format with a newline in the middle is one event, too.
+        let (lines, ..) = split(&[&events[0][..events[0].len() - 7], b"a\nb\n\n", &events[1]].concat(), 1);
+        assert!(lines.ends_with(b"bpf_trace_printk: a?b\n"));
+        let cut = split(&text[..text.len() - 3], u64::MAX);
+        assert_eq!(cut.2, events[8][..events[8].len() - 3]);
     }
 
     #[test]

@@ -93,6 +93,7 @@ const OUTER: &[&[&str]] = &[
     &[
         "stage03_accounts_for_what_four_threads_did",
         "stages_are_right_on_ext4",
+        "an_event_is_a_line_whatever_its_thread_is_called",
         "stages_see_their_own_lines_only",
         "trace_pipes_are_made_at_the_same_moment",
         "stages_start_at_the_same_moment",

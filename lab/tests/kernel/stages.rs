@@ -36,6 +36,7 @@ pub const CASES: &[Case] = cases![
     stage04_finds_the_slowest_of_two_disks,
     stage05_reports_the_sector_that_was_written,
     stages_are_right_on_ext4,
+    an_event_is_a_line_whatever_its_thread_is_called,
     stages_see_their_own_lines_only,
     two_runs_of_a_stage_see_each_others_lines,
     shared_pipe_gives_everybodys_lines,
@@ -130,6 +131,40 @@ fn stages_are_right_on_ext4() {
     for number in stages_of(&[Subject::Bios]) {
         let (seen, done) = watch(&format!("stage{number:02}"), "write /mnt/file --count 16");
         truth::of_direct_writes(number, &seen, &done).unwrap();
+    }
+}
+
+/// A thread may have any name, even with the end of a line, a color of the terminal, or the beginning of a trace line.
+fn an_event_is_a_line_whatever_its_thread_is_called() {
+    const NAMES: [&[u8]; 4] = [b"a\nb\x1b[31mred", b"-1 [000] .... 1", b"x\ny-98 [000]", b"\xff\x9b31m\n\n"];
+    quiet();
+    let disk = NullBlk::new("named", Duration::from_millis(1)).unwrap();
+    let write = format!("write {}", disk.device.display());
+    let named = |name: &'static [u8], write: String| {
+        thread::spawn(move || {
+            std::fs::write("/proc/thread-self/comm", name).unwrap();
+            one_by_one(&write, 4);
+        })
+    };
+    for number in stages_of(&[Subject::Bios, Subject::Requests]) {
+        let lines_per_write = number.min(3) as usize;
+        let lines = NAMES.len() * 4 * lines_per_write;
+        for options in [&[][..], &["--lines", "5"]] {
+            let stage = format!("stage{number:02}");
+            let stage = Running::start(&[&[&*stage], options].concat()).unwrap();
+            for name in NAMES {
+                named(name, write.clone()).join().unwrap();
+            }
+            let seen = if options.is_empty() { stage.end(Signal::SIGINT) } else { stage.wait() }.unwrap();
+            assert!(!seen.stdout.contains(|c: char| c.is_control() && c != '\n'), "{seen:?}");
+            let trace = seen.stdout.lines().filter(|line| line.contains(": bpf_trace_printk: ")).count();
+            let all = if options.is_empty() { lines } else { 5 };
+            assert_eq!((trace, seen.lines().len()), (all, all), "{}", seen.stdout);
+            let report = ["=", "From", "To", "Bio", "Max", "Stack", "No I/O"];
+            let is_report = |line: &&str| report.iter().any(|begin| line.starts_with(begin));
+            let others = seen.stdout.lines().filter(|line| !is_report(line)).count() - trace;
+            assert_eq!(others, usize::from(number >= 3), "{}", seen.stdout);
+        }
     }
 }
 
