@@ -17,6 +17,7 @@ pub mod histogram;
 pub mod interval;
 pub mod kernel;
 pub mod kernel_pid;
+mod kernel_types;
 mod lab;
 pub mod libbpf_log;
 pub mod page;

@@ -9,7 +9,7 @@ use libbpf_rs::{ErrorKind, PrintLevel, set_print};
 
 use crate::lab::in_the_lab;
 use crate::refusal::{self, Object};
-use crate::{Error, preflight};
+use crate::{Error, kernel_types, preflight};
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 /// libbpf's warnings since the last call of [`take`].
@@ -32,15 +32,20 @@ fn log(level: PrintLevel, text: String) {
     }
 }
 
-/// Takes the warnings out: what libbpf logged since the last call. They don't explain a later error.
+/// Takes the warnings out: what libbpf logged since the last call, and what this kernel's types are where libbpf only says
+/// that they don't fit. They don't explain a later error.
 pub fn take() -> String {
-    WARNINGS.lock().map(|mut warnings| mem::take(&mut *warnings)).unwrap_or_default()
+    let warnings = WARNINGS.lock().map(|mut warnings| mem::take(&mut *warnings)).unwrap_or_default();
+    let types = kernel_types::about(&warnings).unwrap_or_default();
+    warnings + &types
 }
 
 /// Forgets the warnings. Call it when a step of libbpf failed and the run goes on without it: these warnings don't
 /// explain a later error.
 pub fn forget() {
-    take();
+    if let Ok(mut warnings) = WARNINGS.lock() {
+        warnings.clear();
+    }
 }
 
 impl From<libbpf_rs::Error> for Error {
@@ -72,6 +77,12 @@ fn explain_with(kind: ErrorKind, error: &str, warnings: &str, objects: &[Object]
     let warnings = without_guesses(warnings);
     let evidence = if warnings.is_empty() { error } else { &warnings };
     match kind {
+        // Then it is not about permissions: kernels also use these numbers for programs that they don't accept.
+        ErrorKind::PermissionDenied if preflight::may_trace() => {
+            Error::new("the kernel does not accept this BPF program or probe")
+                .evidence(format!("{evidence}\nthis process has all capabilities that it needs"))
+                .fix("run it again with --verbose to see libbpf's whole log")
+        }
         ErrorKind::PermissionDenied => Error::new("the kernel does not permit this BPF program or probe")
             .evidence(format!("{evidence}\ncapabilities: {}", preflight::capabilities()))
             .fix(format!(

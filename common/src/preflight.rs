@@ -450,13 +450,25 @@ fn tracer(name: &str, list: &Path) -> Result<()> {
 
 /// The capabilities that tracing needs, and whether this process has them, such as `CAP_SYS_ADMIN yes, CAP_BPF no`.
 pub(crate) fn capabilities() -> String {
+    effective().map(|(name, is_set)| format!("{name} {}", if is_set { "yes" } else { "no" })).join(", ")
+}
+
+/// Whether this process may do everything with BPF: it has `CAP_SYS_ADMIN` on this machine, and not only in a container's
+/// user namespace.
+pub(crate) fn may_trace() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let is_initial = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    is_initial && effective()[0].1
+}
+
+/// The capabilities for BPF, and which this process has.
+fn effective() -> [(&'static str, bool); 3] {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
     // The numbers are from the kernel's include/uapi/linux/capability.h.
     [("CAP_SYS_ADMIN", 21), ("CAP_PERFMON", 38), ("CAP_BPF", 39)]
-        .map(|(name, bit)| format!("{name} {}", if mask >> bit & 1 == 1 { "yes" } else { "no" }))
-        .join(", ")
+        .map(|(name, bit)| (name, mask >> bit & 1 == 1))
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ fn object(case: &Case) -> Object {
 
 #[test]
 fn each_log_is_recognized_and_explained() {
-    for case in clinic::cases(&Workbook::read().unwrap()).unwrap() {
+    let workbook = Workbook::read().unwrap();
+    let (cases, variants) = (clinic::cases(&workbook).unwrap(), clinic::variants(&workbook).unwrap());
+    for case in cases.into_iter().chain(variants) {
         let object = object(&case);
         // Kernels that lead to the same explanation, and the explanation.
         let mut explained: Vec<(Vec<&str>, String)> = Vec::new();
@@ -27,8 +29,8 @@ fn each_log_is_recognized_and_explained() {
             let text = match case.log(series.name) {
                 Some(log) => {
                     let refusal = explain(&log, std::slice::from_ref(&object)).unwrap();
-                    let seen = (refusal.case, refusal.kind);
-                    assert_eq!(seen, (Some(case.number()), case.kind()), "on {}:\n{log}", series.name);
+                    let (kernel, kind) = (series.name, refusal.kind);
+                    assert_eq!(kind, case.kind_on(kernel), "{} on {kernel}:\n{log}", case.name);
                     common::Error::from(refusal).to_string()
                 }
                 None => "accepted".to_owned(),
@@ -42,7 +44,13 @@ fn each_log_is_recognized_and_explained() {
             let _ = writeln!(shown, "{}:\n{text}\n", kernels.join(", "));
             shown
         });
-        insta::assert_snapshot!(case.name.clone(), shown);
+        // The variants' are beside their programs.
+        let mut settings = insta::Settings::clone_current();
+        if case.number().parse::<u8>().is_err() {
+            settings.set_snapshot_path(workbook.root.join("lab/clinic/variants").join(&case.name));
+            settings.set_prepend_module_to_snapshot(false);
+        }
+        settings.bind(|| insta::assert_snapshot!(case.name.clone(), shown));
     }
 }
 

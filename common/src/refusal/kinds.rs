@@ -21,7 +21,7 @@ pub struct Kind {
     /// What the verifier or libbpf says, line by line. See [`crate::refusal::pattern`].
     pub says: &'static [&'static str],
     /// What else must be true.
-    pub given: Option<Given>,
+    pub given: &'static [Given],
     /// Which source line it is about.
     pub at: At,
     /// What is wrong, as the end of a sentence.
@@ -50,7 +50,7 @@ pub enum At {
 }
 
 /// What only the rest of the log shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Given {
     /// The path reserves a record of a ring buffer.
     Reserved,
@@ -70,8 +70,30 @@ pub enum Given {
     Global,
     /// An access that begins on the stack ends beyond it.
     Overrun,
-    /// The refused instruction calls a helper for maps with keys.
-    ForMap,
+    /// The refused instruction calls a helper whose name begins like this.
+    Calls(&'static [&'static str]),
+    /// An access begins beyond the stack.
+    Beyond,
+    /// The kernel knows the types of the program's arguments, as in fentry, fexit and tp_btf.
+    Typed,
+    /// The type of the program, as SEC() names it, is one of these.
+    In(&'static [&'static str]),
+    /// The program's head uses this macro.
+    Macro(&'static str),
+    /// The register holds what the path read from the program's context: an argument.
+    Argument,
+    /// It holds what the path read from memory other than the stack.
+    Loaded,
+    /// It holds what the path read from a map's value, or from a global variable.
+    Kept,
+    /// The source line has an index.
+    Element,
+    /// The source line reads no field.
+    Pointed,
+    /// The field is of a structure of the program itself.
+    Own,
+    /// The kernel lists its kfuncs in its types, and this function is not among them.
+    NoKfunc,
     /// An access begins before the stack.
     Underrun,
     /// libbpf could not raise the limit on locked memory. Without CAP_BPF that happens, too, on kernels that have no such
@@ -84,7 +106,7 @@ const KIND: Kind = Kind {
     name: "",
     case: None,
     says: &[],
-    given: None,
+    given: &[],
     at: At::End,
     cause: "",
     why: "",
@@ -116,6 +138,19 @@ const CONTEXT: Kind = Kind {
     cure: "use the macro that belongs to SEC(): BPF_KPROBE for kprobe, BPF_PROG for fentry, fexit and tp_btf",
     ..KIND
 };
+
+/// What is the same for a pointer to something that is no struct.
+const POINTED: Kind = Kind {
+    cause: "{line} reads through a pointer of which the verifier knows nothing",
+    why: "The verifier knows what a pointer leads to if it is the program's own, or if the kernel declares it as a pointer to a \
+          struct. Here it is a number to the verifier, such as the address of a number or of a string.",
+    cure: "copy it: bpf_probe_read_kernel(&value, sizeof(value), {name}); if it is user space's, such as vfs_read()'s \
+           buffer, with bpf_probe_read_user()",
+    ..KIND
+};
+
+/// Programs that get the CPU's registers.
+const KPROBE: &[&str] = &["kprobe", "kretprobe", "uprobe", "uretprobe"];
 
 /// What is the same for a function that is not static on all kernels.
 const GLOBAL: Kind = Kind {
@@ -164,7 +199,7 @@ pub const KINDS: &[Kind] = &[
             "R{register} type=mem_or_null expected={expected}",
             "R{register} pointer arithmetic on mem_or_null prohibited, null-check it first",
         ],
-        given: Some(Given::Reserved),
+        given: &[Given::Reserved],
         cause: "{variable} may be NULL",
         why: "bpf_ringbuf_reserve() returns NULL if the ring buffer is full, and {line} uses the pointer without a test.",
         cure: "test the pointer between bpf_ringbuf_reserve() and {line}, for example:",
@@ -175,7 +210,7 @@ pub const KINDS: &[Kind] = &[
         name: "record-released-twice",
         case: Some("12"),
         says: NUMBER_FOR_HELPER,
-        given: Some(Given::ReleasedTwice),
+        given: &[Given::ReleasedTwice],
         cause: "a path submits or discards a record twice",
         why: "After bpf_ringbuf_submit() or bpf_ringbuf_discard(), the record is no longer yours, and {line} gives it back once more.",
         cure: "on each path, submit or discard the record once: return after the first, or use else",
@@ -185,7 +220,7 @@ pub const KINDS: &[Kind] = &[
         name: "record-used-after",
         case: Some("11"),
         says: NUMBER,
-        given: Some(Given::Released),
+        given: &[Given::Released],
         cause: "{variable} is used after it was submitted or discarded",
         why: "bpf_ringbuf_submit() and bpf_ringbuf_discard() give the record back. From then on, its reader or another event may have the memory.",
         cure: "read everything that you need before you submit or discard the record",
@@ -196,7 +231,7 @@ pub const KINDS: &[Kind] = &[
         name: "record-used-after",
         case: Some("11"),
         says: NUMBER_FOR_HELPER,
-        given: Some(Given::Released),
+        given: &[Given::Released],
         cause: "{variable} is used after it was submitted or discarded",
         why: "bpf_ringbuf_submit() and bpf_ringbuf_discard() give the record back. From then on, its reader or another event may have the memory.",
         cure: "read everything that you need before you submit or discard the record",
@@ -206,7 +241,7 @@ pub const KINDS: &[Kind] = &[
         name: "null-test",
         case: Some("01"),
         says: NUMBER,
-        given: Some(Given::LookedUp),
+        given: &[Given::LookedUp],
         cause: "{variable} is NULL here",
         why: "{line} uses the pointer on the path on which it was found to be NULL, so the test is the wrong way round, or does not return.",
         cure: "leave the program on that path: if (!{name}) return 0;",
@@ -216,7 +251,7 @@ pub const KINDS: &[Kind] = &[
         name: "null-test",
         case: Some("01"),
         says: NUMBER_FOR_HELPER,
-        given: Some(Given::LookedUp),
+        given: &[Given::LookedUp],
         cause: "{variable} is NULL here",
         why: "{line} uses the pointer on the path on which it was found to be NULL, so the test is the wrong way round, or does not return.",
         cure: "leave the program on that path: if (!{name}) return 0;",
@@ -226,20 +261,76 @@ pub const KINDS: &[Kind] = &[
         name: "null-test",
         case: Some("01"),
         says: NUMBER,
-        given: Some(Given::Null),
+        given: &[Given::Null],
         cause: "a pointer is NULL here",
         why: "The compiler found out that the pointer in {line} can only be NULL there, so the test before it is the wrong way round, or does not return.",
         cure: "leave the program on the path on which the pointer is NULL: if (!POINTER) return 0;",
         ..KIND
     },
     Kind {
+        name: "context-access",
+        case: Some("29"),
+        says: NUMBER,
+        given: &[Given::Argument, Given::Macro("BPF_PROG"), Given::In(KPROBE)],
+        cause: "BPF_PROG() names the arguments of {program}, which is a kprobe",
+        why: "BPF_PROG() takes the arguments from an array, which only fentry, fexit and tp_btf have. A kprobe gets the CPU's \
+              registers, so here {variable} is the content of a wrong register.",
+        cure: "use BPF_KPROBE() (BPF_KRETPROBE() for a return), and copy what the argument points to with BPF_CORE_READ()",
+        change: "-{?head}\n+{?kprobe}\n-{?line}\n+{?read}",
+        ..KIND
+    },
+    Kind {
+        name: "context-access",
+        case: Some("29"),
+        says: NUMBER,
+        given: &[Given::Argument, Given::Macro("BPF_PROG"), Given::In(&["tracepoint", "tp"])],
+        cause: "BPF_PROG() names the arguments of {program}, which is a tracepoint",
+        why: "BPF_PROG() takes the arguments from an array, which only fentry, fexit and tp_btf have. A tracepoint gets a pointer \
+              to the event's fields.",
+        cure: "declare it without a macro: int {program}(struct trace_event_raw_EVENT *event); or use SEC(\"tp_btf/EVENT\")",
+        ..KIND
+    },
+    Kind {
+        name: "pointer-from-memory",
+        says: NUMBER,
+        given: &[Given::Kept],
+        cause: "{variable} came back from memory as a number",
+        why: "The verifier knows what a pointer leads to while it is in a register or on the stack. A pointer that the program \
+              writes to a map or to a global variable, and reads again, is only a number.",
+        cure: "if it leads to a map's value, keep the key instead and look it up again; if it leads to an object of the kernel, \
+               copy the field with BPF_CORE_READ((struct TYPE *){name}, FIELD)",
+        ..KIND
+    },
+    Kind {
         name: "kernel-pointer",
         case: Some("02"),
         says: NUMBER,
-        given: Some(Given::Writes),
+        given: &[Given::Writes],
         cause: "to the verifier, {variable} is a number and not a pointer",
         why: "The verifier does not know what is at this address, whatever type it has in C, so it lets nobody write there. The arguments of a kprobe are such numbers.",
         cure: "keep the value in a map or a variable of your own: a tracing program can't change the kernel",
+        ..KIND
+    },
+    Kind {
+        name: "kernel-pointer",
+        case: Some("02"),
+        says: NUMBER,
+        given: &[Given::Pointed],
+        cause: POINTED.cause,
+        why: POINTED.why,
+        cure: POINTED.cure,
+        ..KIND
+    },
+    Kind {
+        name: "kernel-pointer",
+        case: Some("02"),
+        says: NUMBER,
+        given: &[Given::Typed],
+        cause: "to the verifier, {variable} is a number and not a pointer",
+        why: "The verifier knows the types of this program's arguments, and of what it reads through them. This value is from \
+              elsewhere: for example, bpf_probe_read_kernel() copied it, or the kernel declares it as a number.",
+        cure: "copy the field with BPF_CORE_READ({name}, FIELD)",
+        change: "-{?line}\n+{?read}",
         ..KIND
     },
     Kind {
@@ -261,8 +352,23 @@ pub const KINDS: &[Kind] = &[
             "R{register} type=mem_or_null expected={expected}",
             "R{register} pointer arithmetic on mem_or_null prohibited, null-check it first",
         ],
-        given: Some(Given::Global),
+        given: &[Given::Global],
         ..GLOBAL
+    },
+    Kind {
+        name: "null-test",
+        case: Some("01"),
+        says: &[
+            "R{register} invalid mem access 'rcu_ptr_or_null_{_}'",
+            "R{register} invalid mem access 'trusted_ptr_or_null_{_}'",
+            "R{register} invalid mem access 'ptr_or_null_{_}'",
+        ],
+        given: &[Given::Loaded],
+        cause: "{variable} may be NULL",
+        why: "The kernel declares this field as one that may be NULL, and {line} follows it without a test.",
+        cure: "load the pointer into a variable, and test that before you follow it; or use BPF_CORE_READ(), which gives 0 for NULL",
+        change: "-{?line}\n+{?read}",
+        ..KIND
     },
     Kind {
         name: "null-test",
@@ -288,7 +394,7 @@ pub const KINDS: &[Kind] = &[
         name: "map-helper",
         case: Some("30"),
         says: &["invalid zero-sized read", "R{register} invalid zero-sized read: u64=[0,0]"],
-        given: Some(Given::ForMap),
+        given: &[Given::Calls(&["bpf_map_"])],
         cause: "{helper}() does not work with this type of map",
         why: "The key or the value of this map has no bytes, as that of a ring buffer, so there is nothing that the helper could read.",
         cure: "use the helpers of the map's type, such as bpf_ringbuf_output() for a ring buffer, or another type",
@@ -313,6 +419,40 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "context-access",
         case: Some("29"),
+        says: &["invalid bpf_context access off={offset} size={length}"],
+        given: &[Given::Macro("BPF_KPROBE"), Given::Typed],
+        cause: "BPF_KPROBE() names the arguments of {program}, which is no kprobe",
+        why: "BPF_KPROBE() takes the arguments from the CPU's registers, which only a kprobe gets. An fentry, fexit or tp_btf \
+              program gets an array of arguments.",
+        cure: "use BPF_PROG()",
+        change: "-{?head}\n+{?prog}",
+        ..KIND
+    },
+    Kind {
+        name: "context-access",
+        case: Some("29"),
+        says: &["func '{function}' size {length} must be {right}\n\
+                 invalid bpf_context access off={offset} size={_}"],
+        cause: "{line} reads {length} of the {right} bytes of an argument",
+        why: "The context has {right} bytes for each argument of {function}(), and each is read as a whole.",
+        cure: "declare the context as u64 *ctx, and take what you need of the value; or use BPF_PROG()",
+        ..KIND
+    },
+    Kind {
+        name: "kernel-pointer",
+        case: Some("02"),
+        says: &["func '{function}' arg{argument} type {type} is not a struct\n\
+                 invalid bpf_context access off={offset} size={length}"],
+        cause: "an argument of {function}() is a pointer to something that is no struct",
+        why: "This kernel lets a program of this type read pointers to structs, and numbers, but no other pointers. (Newer \
+              kernels do, as numbers.) The argument is number {argument}, counted from 0, and of type {type}.",
+        cure: "use a kprobe, BPF_KPROBE(), and copy what the argument points to: bpf_probe_read_kernel(&value, \
+               sizeof(value), POINTER); if it is user space's, with bpf_probe_read_user()",
+        ..KIND
+    },
+    Kind {
+        name: "context-access",
+        case: Some("29"),
         says: &[
             "invalid access to context, ctx_size={size} off={offset} size={length}",
             "BPF_{operation} stores into R{register} ctx is not allowed",
@@ -328,11 +468,26 @@ pub const KINDS: &[Kind] = &[
             "invalid access to memory, mem_size={size} off={offset} size={length}\n\
              R{register} min value is outside of the allowed memory range",
         ],
-        given: Some(Given::Indexed),
+        given: &[Given::Indexed],
         cause: "the index in {line} is too large",
         why: "On this path, {line} uses {length} bytes from byte {offset} on, and there are only {size} bytes. (Global \
               variables are the value of a map, too.)",
         cure: "compare the index with the array's length before you use it: if (index < LENGTH)",
+        ..KIND
+    },
+    Kind {
+        name: "value-size",
+        case: Some("03"),
+        says: &[
+            "invalid access to map value, value_size={size} off={offset} size={length}\n\
+             R{register} min value is outside of the allowed memory range",
+            "invalid access to memory, mem_size={size} off={offset} size={length}\n\
+             R{register} min value is outside of the allowed memory range",
+        ],
+        given: &[Given::Calls(&[""])],
+        cause: "{helper}() would use memory beyond the end of a value or a record",
+        why: "It gets {length} bytes from byte {offset} on, and there are only {room}, because the memory has {size} bytes.",
+        cure: "pass the size of what the pointer leads to, such as sizeof(POINTER->FIELD); or make the value or record larger",
         ..KIND
     },
     Kind {
@@ -406,20 +561,51 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "array-index",
+        case: Some("04"),
+        says: ON_STACK,
+        given: &[Given::Beyond, Given::Element],
+        cause: "nothing limits the index in {line}",
+        why: "The verifier followed the path until the index was beyond the end of the array, which is on the stack.",
+        cure: "compare the index with the array's length before you use it: if (index < LENGTH); in a loop, make it part of \
+               the condition",
+        ..KIND
+    },
+    Kind {
+        name: "array-index",
+        case: Some("04"),
+        says: ON_STACK,
+        given: &[Given::Beyond],
+        cause: "{line} reaches beyond a variable on the stack",
+        why: "The address is {offset} bytes beyond the end of this function's stack, so it is in none of its variables.",
+        cure: "limit the index or the pointer to the variable that it is for",
+        ..KIND
+    },
+    Kind {
         name: "buffer-too-small",
         case: Some("05"),
         says: ON_STACK,
-        given: Some(Given::Overrun),
+        given: &[Given::Overrun, Given::Calls(&[""])],
         cause: "{helper}() would use memory beyond a variable on the stack",
         why: "R{register} points to the stack, {room} bytes before its end, and the size in this call is {length}.",
         cure: "pass the size of the buffer itself, sizeof(BUFFER), or make the buffer larger",
         ..KIND
     },
     Kind {
+        name: "array-index",
+        case: Some("04"),
+        says: ON_STACK,
+        given: &[Given::Overrun],
+        cause: "{line} reaches beyond a variable on the stack",
+        why: "It uses {length} bytes, and there are only {room} from this address to the end of this function's stack.",
+        cure: "limit the index or the pointer to the variable that it is for",
+        ..KIND
+    },
+    Kind {
         name: "stack-size",
         case: Some("07"),
         says: ON_STACK,
-        given: Some(Given::Underrun),
+        given: &[Given::Underrun],
         cause: "{line} uses more stack than there is",
         why: "A program has 512 bytes of stack, and this address is below them.",
         cure: "keep the largest variable in a per-CPU array with one entry instead of on the stack, or make it smaller",
@@ -470,8 +656,8 @@ pub const KINDS: &[Kind] = &[
         cause: "it has too many paths to follow them all",
         why: "The verifier follows every path and each round of every loop. It gives up after a million instructions, or when \
               8192 branches wait for their other side. When it gave up, it was at {line}.",
-        cure: "do without a long loop: look a value up in a hash map, give the loop a small constant limit, or use bpf_loop() \
-               (Linux 5.17), whose body the verifier looks at only a few times",
+        cure: "do without a long loop: look a value up in a hash map, give the loop a small constant limit, or, if you \
+               need no kernel before 5.17, use bpf_loop(), whose body the verifier looks at only a few times",
         ..KIND
     },
     Kind {
@@ -491,7 +677,7 @@ pub const KINDS: &[Kind] = &[
         name: "record-not-released",
         case: Some("08"),
         says: &["Unreleased reference id={id} alloc_insn={instruction}"],
-        given: Some(Given::Reserved),
+        given: &[Given::Reserved],
         cause: "a path to the end neither submits nor discards {variable}",
         why: "The record of {reserved} blocks the ring buffer until you submit or discard it, so every path from there must do \
               one of the two.",
@@ -508,6 +694,25 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "helper-not-here",
+        says: &["helper call is not allowed in probe"],
+        given: &[Given::Calls(&["bpf_d_path"])],
+        cause: "bpf_d_path() may not be called from a program on this function",
+        why: "The type of the program is right, but bpf_d_path() takes locks. So the kernel has a list of functions on which it \
+              permits it, and what {program} is attached to is not on it.",
+        cure: "attach to one on the list: filp_close, dentry_open, vfs_getattr, vfs_fallocate, vfs_truncate; or copy only the \
+               file's name: bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name))",
+        ..KIND
+    },
+    Kind {
+        name: "helper-not-here",
+        says: &["helper call is not allowed in probe"],
+        cause: "{helper}() may not be called from this program",
+        why: "The program's type may call it, but not on the function that it is attached to.",
+        cure: "read in the helper's documentation which functions permit it, and attach to one of these, or use another helper",
+        ..KIND
+    },
+    Kind {
         name: "helper-not-allowed",
         case: Some("09"),
         says: &[
@@ -515,10 +720,8 @@ pub const KINDS: &[Kind] = &[
             "program of this type cannot use helper {helper}#{number}",
             "sleepable helper {helper}#{number} in {where}",
             "helper call might sleep in a non-sleepable prog",
-            "helper call is not allowed in probe",
             "func {helper}#{number} not supported for program type {type}",
             "func {helper}#{number} supported only for {types} programs",
-            "calling kernel function {helper} is not allowed",
         ],
         cause: "a program of this type may not call {helper}()",
         why: "Each type of program has its own list of helpers, and this kernel's list for the type that SEC() names does \
@@ -559,11 +762,47 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "struct-own",
+        says: &["failed to resolve CO-RE relocation <{what}> [{id}] {field} ({_})"],
+        given: &[Given::Own],
+        at: At::Field,
+        cause: "{line} reads a structure of the program with BPF_CORE_READ()",
+        why: "BPF_CORE_READ() is for the kernel's structures: libbpf looks up where this kernel has the field. The kernel does not \
+              know the program's own.",
+        cure: "read the field directly",
+        change: "-{?line}\n+{?direct}",
+        ..KIND
+    },
+    Kind {
+        name: "field-changed",
+        says: &["failed to resolve CO-RE relocation <{what}> [{id}] {field} ({_})\n\
+                 this kernel's types: {_} is of type {type}"],
+        at: At::Field,
+        cause: "this kernel's {field} is of another type",
+        why: "The kernel has the field, but as {type}, and CO-RE only matches a field with one of the same kind of type.",
+        cure: "declare the other form, too, as a struct whose name ends in ___new, and ask which one the kernel has: \
+               bpf_core_field_exists(((struct NAME___new *)0)->FIELD)",
+        ..KIND
+    },
+    Kind {
+        name: "field-missing",
+        case: Some("22"),
+        says: &["failed to resolve CO-RE relocation <{what}> [{id}] {field} ({_})\n\
+                 this kernel's types: no {struct}"],
+        at: At::Field,
+        cause: "this kernel has no {struct}",
+        why: "libbpf looked for it in the kernel's types, didn't find it, and made the instruction invalid. The verifier came to \
+              this instruction.",
+        cure: "if it is a structure of the kernel, ask before you use it: if (bpf_core_type_exists(...)); if it is one of your own, \
+               read it directly, without BPF_CORE_READ()",
+        ..KIND
+    },
+    Kind {
         name: "field-missing",
         case: Some("22"),
         says: &["failed to resolve CO-RE relocation <{what}> [{id}] {field} ({_})"],
         at: At::Field,
-        cause: "this kernel has no {field}",
+        cause: "this kernel has no {field} as the program declares it",
         why: "libbpf looked for it in the kernel's types, didn't find it, and made the instruction invalid. The verifier \
               came to this instruction.",
         cure: "ask before you use it: if (bpf_core_field_exists(...)); or bpf_core_type_exists(...) for a type",
@@ -609,7 +848,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "memory-limit",
         says: &["map '{map}': failed to create: {error}EPERM{_}"],
-        given: Some(Given::LimitStays),
+        given: &[Given::LimitStays],
         cause: "this process may not lock enough memory for the map {map}",
         why: "Before Linux 5.11, the memory of maps counts against the limit on locked memory. libbpf tries to raise that \
               limit, but was not permitted to.",
@@ -639,6 +878,20 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "event-too-small",
+        says: &[
+            "prog '{program}': failed to attach to {what} perf_event FD {fd}: {_}EACCES{_}",
+            "prog '{program}': failed to create BPF link for perf_event FD {fd}: {_}EACCES{_}",
+            "prog '{program}': failed to attach to perf_event FD {fd}: {_}EACCES{_}",
+        ],
+        given: &[Given::In(&["tracepoint", "tp"])],
+        cause: "{program} reads more than this kernel's event has",
+        why: "The verifier can't know which event a tracepoint's program is for, so the kernel compares only when it is attached: the \
+              last byte that the program reads is beyond the end of the event's fields.",
+        cure: "use the struct that belongs to the event in SEC(): compare it with /sys/kernel/tracing/events/GROUP/EVENT/format",
+        ..KIND
+    },
+    Kind {
         name: "kernel-types-missing",
         says: &[
             "kernel BTF is missing at '{path}', was CONFIG_DEBUG_INFO_BTF enabled?",
@@ -653,7 +906,7 @@ pub const KINDS: &[Kind] = &[
         name: "global-function",
         case: Some("25"),
         says: &["Arg#{argument} type {type} in {function}() is not supported yet."],
-        given: Some(Given::Global),
+        given: &[Given::Global],
         at: At::Function,
         ..GLOBAL
     },
@@ -701,6 +954,19 @@ pub const KINDS: &[Kind] = &[
         name: "struct-access",
         says: &[
             "access beyond {struct} at off {offset} size {length}",
+            "R{register} is ptr_{struct} invalid negative access: off={offset}",
+            "R{register} is ptr_{struct} invalid variable offset: off={offset}, var_off={var}",
+        ],
+        given: &[Given::Element],
+        cause: "{line} reads another element than the first of the kernel's array",
+        why: "The verifier knows that the pointer leads to one {struct}, and not how many follow it.",
+        cure: "copy the element: bpf_probe_read_kernel(&element, sizeof(element), BPF_CORE_READ(...) + index)",
+        ..KIND
+    },
+    Kind {
+        name: "struct-access",
+        says: &[
+            "access beyond {struct} at off {offset} size {length}",
             "access beyond the end of member {member} (mend:{end}) in {struct} with off {offset} size {length}",
             "cannot access ptr member {member} with moff {start} in {struct} with off {offset} size {length}",
             "{struct} doesn't have field at offset {offset}",
@@ -737,6 +1003,30 @@ pub const KINDS: &[Kind] = &[
         cause: "argument {register} of {helper}() is not a map",
         why: "{helper}() wants the address of a map's declaration in SEC(\".maps\").",
         cure: "pass the map: &MAP",
+        ..KIND
+    },
+    Kind {
+        name: "string-not-constant",
+        says: &[
+            "R{register} type={type} expected=map_value",
+            "R{register} does not point to a readonly map'",
+            "R{register} is not a constant address'",
+            "string is not zero-terminated",
+        ],
+        given: &[Given::Calls(&["bpf_strncmp", "bpf_snprintf"])],
+        cause: "{helper}() wants a string that never changes",
+        why: "The verifier reads the string itself, so it must be in read-only data, and end in a zero byte. A string on the \
+              stack or in a map could change.",
+        cure: "declare it outside of the function: static const char wanted[] = \"...\";",
+        ..KIND
+    },
+    Kind {
+        name: "helper-argument",
+        case: Some("15"),
+        says: &["R{register} type={type} expected=map_value"],
+        cause: "argument {register} of {helper}() is not in the value of a map",
+        why: "{helper}() keeps or locks what it gets, so that must be in a map, and not on the stack, which goes away.",
+        cure: "make it a field of the map's value, look the value up, and pass the field's address",
         ..KIND
     },
     Kind {
@@ -851,6 +1141,15 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "kfunc-not-allowed",
+        says: &["calling kernel function {function} is not allowed"],
+        cause: "{program} may not call {function}()",
+        why: "A program can call only those functions of the kernel that the kernel lists as kfuncs, and each list is for some \
+              types of programs. {function}() is on none for the type that SEC() names.",
+        cure: "use a helper or a kfunc that does the same; a program can't call other functions of the kernel",
+        ..KIND
+    },
+    Kind {
         name: "kfunc-missing",
         case: Some("23"),
         says: &["extern (func ksym) '{function}': not found in kernel or module BTFs"],
@@ -869,11 +1168,44 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "kfunc-missing",
+        case: Some("23"),
+        says: &["BPF_CALL uses reserved fields"],
+        cause: "this kernel can't call functions of the kernel from a program",
+        why: "Calls of kfuncs came with Linux 5.13.",
+        cure: "use a helper that does the same; or put the call into a second program, SEC(\"?...\"), which is loaded only on \
+               newer kernels",
+        ..KIND
+    },
+    Kind {
+        name: "kfunc-not-allowed",
+        says: &["extern (func ksym) '{function}': func_proto [{id}] incompatible with {where} [{other}]"],
+        given: &[Given::NoKfunc],
+        cause: "{function}() is a function of the kernel, but no kfunc",
+        why: "A program can call only those functions of the kernel that the kernel lists as kfuncs.",
+        cure: "use a helper or a kfunc that does the same; a program can't call other functions of the kernel",
+        ..KIND
+    },
+    Kind {
         name: "kfunc-changed",
         says: &["extern (func ksym) '{function}': func_proto [{id}] incompatible with {where} [{other}]"],
-        cause: "this kernel's {function}() has other arguments than the program declares",
-        why: "{function}() is a kfunc: a function of the kernel that programs may call. These can change with every release.",
-        cure: "declare each form under its own name, {function}___old, as __weak, and ask which one exists",
+        cause: "the program's declaration of {function}() does not fit this kernel's",
+        why: "libbpf compares the arguments. They can differ because the kernel's function has others, or because the program only \
+              names a struct, which the compiler then leaves without its fields. Whether {function}() is a kfunc at all, which a \
+              program may call, libbpf didn't ask yet.",
+        cure: "compare the declaration with that in the kernel's sources, where a kfunc is marked __bpf_kfunc (since 6.3); if only a \
+               struct is incomplete, use one of its fields in the program",
+        ..KIND
+    },
+    Kind {
+        name: "call-through-pointer",
+        says: &["unknown opcode 8d"],
+        at: At::Nowhere,
+        cause: "{program} calls a function through a pointer",
+        why: "A program can call only what the verifier can look at: its own functions and the kernel's helpers, each by its \
+              name. The instruction for a call through a pointer, 8d, exists in the compiler, but in no kernel of the workbook.",
+        cure: "call your own functions by their names, and choose with if or switch; a function of the kernel, such as one that \
+               a struct points to, can't be called",
         ..KIND
     },
     Kind {
@@ -917,6 +1249,70 @@ pub const KINDS: &[Kind] = &[
         why: "The return value means something to whoever calls the program. For an fentry or fexit program, only 0 is permitted.",
         cure: "return 0",
         change: "-{?return}\n+return 0;",
+        ..KIND
+    },
+    Kind {
+        name: "pointer-half",
+        says: &["invalid size of register spill"],
+        cause: "{line} stores only a part of a pointer",
+        why: "A pointer has 8 bytes. The verifier lets a program store one on the stack only as a whole, and here a smaller type \
+              cuts it off. Two objects could also have the same half of an address.",
+        cure: "use u64 for the variable, and for the map's key or value: u64 key = (u64)POINTER;",
+        ..KIND
+    },
+    Kind {
+        name: "callback-missing",
+        says: &["number of funcs in func_info doesn't match number of subprogs"],
+        at: At::Nowhere,
+        cause: "{program} passes a function to a helper, which this kernel does not know",
+        why: "bpf_for_each_map_elem() came with Linux 5.13, bpf_timer_set_callback() with 5.15, and bpf_loop() with 5.17. An \
+              older kernel refuses the whole program, even if an if leaves out the call.",
+        cure: "write the loop yourself, with a constant limit: for (int i = 0; i < LIMIT && i < count; i++); or put the call into \
+               a second program, SEC(\"?...\"), which is loaded only on newer kernels",
+        ..KIND
+    },
+    Kind {
+        name: "sleepable",
+        says: &["{function} is not sleepable"],
+        at: At::Nowhere,
+        cause: "a program that may sleep can't be attached to {function}()",
+        why: "SEC() has .s, so {program} may sleep. The kernel permits that only on functions that can always wait: system \
+              calls, LSM hooks, and those that are made for injecting errors.",
+        cure: "leave out .s, and what sleeps: for example, bpf_probe_read_user() instead of bpf_copy_from_user(); or attach to a \
+               system call",
+        ..KIND
+    },
+    Kind {
+        name: "mixed-pointers",
+        says: &["same insn cannot be used with different pointers"],
+        cause: "{line} reads through a pointer that leads to different kinds of memory",
+        why: "On one path, the pointer leads to an object of the kernel, and on another one to the program's own memory. One \
+              instruction can't read both.",
+        cure: "read on each path into a variable, and use the variable; copy the kernel's field with BPF_CORE_READ(), so that the \
+               compiler can't join the two reads again",
+        ..KIND
+    },
+    Kind {
+        name: "stack-returned",
+        says: &["cannot return stack pointer to the caller"],
+        at: At::Return,
+        cause: "a function returns the address of its own variable",
+        why: "The variable is on the function's stack, which ends with the function.",
+        cure: "let the caller have the variable, and pass its address to the function",
+        ..KIND
+    },
+    Kind {
+        name: "return-value",
+        case: Some("26"),
+        says: &[
+            "At callback return the register R0 has value {value} should have been in {range}",
+            "At callback return the register R0 has {value} should have been in {range}",
+            "At callback return the register R0 is not a known value ({type})",
+        ],
+        at: At::Return,
+        cause: "a callback returns a number that it may not return",
+        why: "The helper that calls the function goes on if it returns 0, and stops if it returns 1. No other number is permitted.",
+        cure: "return 0 to go on, and 1 to stop; add up in a variable whose address the callback gets",
         ..KIND
     },
     Kind {

@@ -6,6 +6,9 @@ use crate::refusal::object::{Location, Object};
 const BEGINS: &str = ": -- BEGIN PROG LOAD LOG --";
 const ENDS: &str = "-- END PROG LOAD LOG --";
 
+/// How the explanation of Linux 7.3 and newer begins. All other lines of it are indented or end in a colon.
+const REPORT: &str = "Verification failed: ";
+
 /// A source line in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
@@ -29,6 +32,22 @@ struct Step<'a> {
     is_done: bool,
 }
 
+/// Where a value comes from, as far as the path shows it.
+#[derive(Debug)]
+pub enum Origin<'a> {
+    /// A call of this function returned it, in this source line.
+    Call(&'a str, &'a Source),
+    /// It was read from memory in this source line. Only the stack keeps pointers, so to the verifier it is a number, unless
+    /// it knows the type of the memory.
+    Memory(&'a Source, Box<Origin<'a>>),
+    /// The program has it as a constant.
+    Constant(&'a str),
+    /// It is the program's context.
+    Context,
+    /// The path does not show it.
+    Unknown,
+}
+
 /// A verifier's log.
 #[derive(Debug)]
 pub struct Log<'a> {
@@ -42,6 +61,8 @@ pub struct Log<'a> {
     path: Vec<Step<'a>>,
     /// Its last lines: what it refused.
     pub words: Vec<&'a str>,
+    /// The explanation of Linux 7.3 and newer, line by line.
+    report: Vec<&'a str>,
 }
 
 impl<'a> Log<'a> {
@@ -57,6 +78,7 @@ impl<'a> Log<'a> {
             sources: Vec::new(),
             path: Vec::new(),
             words: Vec::new(),
+            report: Vec::new(),
         };
         for line in log.lines.clone() {
             log.add(line);
@@ -65,7 +87,10 @@ impl<'a> Log<'a> {
     }
 
     fn add(&mut self, line: &'a str) {
-        if let Some(source) = line.strip_prefix("; ") {
+        let is_heading = !line.contains(' ') && line.ends_with(':') || line == "Causal path:";
+        if line.starts_with(REPORT) || !self.report.is_empty() && (line.starts_with(' ') || is_heading) {
+            self.report.push(line);
+        } else if let Some(source) = line.strip_prefix("; ") {
             self.words.clear();
             let source = Source::parse(source);
             if !source.text.is_empty() {
@@ -119,6 +144,10 @@ impl<'a> Log<'a> {
         let mut next: Option<&Source> = None;
         for step in self.path.iter().rev() {
             let Some(source) = step.source.and_then(|nth| self.sources.get(nth)) else { continue };
+            // The compiler may let several paths share an instruction, which then has the source line of one of them.
+            if called_in(&source.text).is_some_and(|name| !self.calls(name)) {
+                continue;
+            }
             if after.is_some_and(|after| after.text != source.text) {
                 next = after;
             }
@@ -140,16 +169,19 @@ impl<'a> Log<'a> {
         branches
     }
 
-    /// The call whose return value a register of the refused instruction holds, such as `7`: what is called, and the
-    /// source line.
-    pub fn origin(&self, register: &str) -> Option<(&'a str, &Source)> {
-        self.trace(register).ok()
+    /// What the kernel explains itself, since Linux 7.3: the mistake, and the reason.
+    pub fn reason(&self) -> Option<String> {
+        let first = self.report.first()?;
+        let reason = self.report.iter().skip_while(|line| **line != "Reason:").skip(1);
+        let reason: Vec<_> =
+            reason.take_while(|line| line.starts_with(' ')).map(|line| line.trim()).collect();
+        Some([first, &*reason.join(" ")].join(". "))
     }
 
     /// Whether a register of the refused instruction holds a constant that is too small for a pointer.
     pub fn is_null(&self, register: &str) -> bool {
         const FIELDS: u64 = 4096;
-        self.trace(register).err().and_then(|held| held.parse::<u64>().ok()).is_some_and(|held| held < FIELDS)
+        matches!(self.origin(register), Origin::Constant(held) if held.parse::<u64>().is_ok_and(|held| held < FIELDS))
     }
 
     /// Whether a number that is in a register was added to a register of the refused instruction.
@@ -161,28 +193,56 @@ impl<'a> Log<'a> {
             .is_some_and(|step| step.text.starts_with(&add))
     }
 
-    /// The call that a register's value comes from; otherwise the register, the place on the stack, or the constant that
-    /// it comes from, as far as the path shows it.
-    fn trace(&self, register: &str) -> Result<(&'a str, &Source), String> {
-        let mut held = format!("r{register}");
+    /// Where the value of a register of the refused instruction comes from, such as `7`.
+    pub fn origin(&self, register: &str) -> Origin<'_> {
+        self.trace(format!("r{register}"), self.path.len().saturating_sub(1))
+    }
+
+    /// Where the value of a register or of a place on the stack comes from, before a step.
+    fn trace(&self, mut held: String, before: usize) -> Origin<'_> {
         // How many functions that were called, and have returned, we are in.
         let mut inside = 0;
-        for step in self.path.iter().rev().skip(1) {
-            let text = step.text.split(';').next().unwrap_or_default().trim();
+        for (at, step) in self.path[..before].iter().enumerate().rev() {
+            let text = step.operation();
+            let source = step.source.and_then(|nth| self.sources.get(nth));
             let is_function = text.starts_with("call pc");
             match text.split_once(" = ") {
                 _ if text == "exit" => inside += 1,
                 _ if inside > 0 => inside -= i32::from(is_function),
                 _ if held == "r0" && text.starts_with("call ") && !is_function => {
-                    let source = step.source.and_then(|nth| self.sources.get(nth));
-                    return called(text).zip(source).ok_or(held);
+                    return called(text)
+                        .zip(source)
+                        .map_or(Origin::Unknown, |(name, source)| Origin::Call(name, source));
                 }
-                // Before this, the value was in another register or on the stack.
-                Some((to, from)) if to == held => held = from.to_owned(),
+                _ if self.fills(at, &held) => return Origin::Unknown,
+                // Before this, the value was in another register, or in memory.
+                Some((to, from)) if to == held => match from.split_once("(r") {
+                    Some((_, base)) if !base.starts_with("10 ") => {
+                        let base = base.split(' ').next().unwrap_or_default();
+                        let base = Box::new(self.trace(format!("r{base}"), at));
+                        return source.map_or(Origin::Unknown, |source| Origin::Memory(source, base));
+                    }
+                    None if !from.starts_with(['r', 'w', '(']) => return Origin::Constant(from),
+                    _ => held = from.replacen('w', "r", 1),
+                },
                 _ => {}
             }
         }
-        Err(held)
+        let is_whole = self.path.first().is_some_and(|step| step.instruction == 0);
+        if is_whole && held == "r1" { Origin::Context } else { Origin::Unknown }
+    }
+
+    /// Whether a step calls a helper that writes to this place on the stack, because it gets the place's address.
+    fn fills(&self, at: usize, held: &str) -> bool {
+        let Some(place) = held.split_once("(r10 ").map(|(_, place)| place.trim_end_matches(')')) else {
+            return false;
+        };
+        let only_reads = ["bpf_map_", "bpf_ringbuf_", "bpf_perf_event_", "bpf_trace_"];
+        let name = called(self.path[at].operation());
+        let address =
+            |step: &Step<'_>| step.operation().split_once(" += ").is_some_and(|(_, off)| off == place);
+        name.is_some_and(|name| !only_reads.iter().any(|reads| name.starts_with(reads)))
+            && self.path[at.saturating_sub(8)..at].iter().any(address)
     }
 
     /// The source line that returns, as far as the path shows it: that of the return value, of the end, or the program's
@@ -194,7 +254,10 @@ impl<'a> Log<'a> {
         let of_value = self.sources.get(value.source?)?;
         let returns =
             |source: &&Source| source.text.starts_with("return") || source.text.contains(" return ");
-        let from_call = self.origin("0").map(|(_, source)| source);
+        let from_call = match self.origin("0") {
+            Origin::Call(_, source) => Some(source),
+            _ => None,
+        };
         from_call
             .or_else(|| Some(of_value).filter(returns))
             .or_else(|| self.source().filter(returns))
@@ -234,15 +297,24 @@ impl<'a> Log<'a> {
         self.path.iter().any(|step| called(step.text) == Some(helper))
     }
 
-    /// The source line of the only call of one of these helpers on the path, with the helper's name.
-    pub fn only_call(&self, helpers: &[&'static str]) -> Option<(&'static str, &Source)> {
-        let called = self.path.iter().filter_map(|step| {
+    /// The calls of these helpers on the path: each with the helper's name, and the source line.
+    pub fn all_calls(&self, helpers: &[&'static str]) -> impl Iterator<Item = (&'static str, &Source)> {
+        self.path.iter().filter_map(|step| {
             let name = called(step.text)?;
             Some((*helpers.iter().find(|helper| **helper == name)?, self.sources.get(step.source?)?))
-        });
-        let mut called: Vec<_> = called.collect();
+        })
+    }
+
+    /// The source line of the only call of one of these helpers on the path, with the helper's name.
+    pub fn only_call(&self, helpers: &[&'static str]) -> Option<(&'static str, &Source)> {
+        let mut called: Vec<_> = self.all_calls(helpers).collect();
         called.dedup();
         <[_; 1]>::try_from(called).ok().map(|[call]| call)
+    }
+
+    /// Whether the kernel knows the types of the program's arguments.
+    pub fn has_types(&self) -> bool {
+        self.lines.iter().any(|line| line.starts_with("func '"))
     }
 
     /// Whether the verifier stopped in a function that it checks on its own.
@@ -255,6 +327,13 @@ impl<'a> Log<'a> {
     pub fn releases_twice(&self) -> bool {
         let releases = self.path.iter().filter(|step| is_release(step.text));
         self.last_instruction().is_some_and(is_release) && releases.count() > 1
+    }
+}
+
+impl<'a> Step<'a> {
+    /// The instruction itself.
+    fn operation(&self) -> &'a str {
+        self.text.split(';').next().unwrap_or_default().trim()
     }
 }
 
@@ -286,6 +365,12 @@ pub fn called(text: &str) -> Option<&str> {
     text.strip_prefix("call ")?.split('#').next()
 }
 
+/// The name of the helper that a source line calls, and does nothing else.
+fn called_in(source: &str) -> Option<&str> {
+    let (name, _) = source.split_once('(')?;
+    (name.starts_with("bpf_") && !name.contains(' ') && name != "bpf_printk").then_some(name)
+}
+
 /// Whether an instruction submits or discards a record of a ring buffer.
 fn is_release(text: &str) -> bool {
     ["call bpf_ringbuf_submit#", "call bpf_ringbuf_discard#"].iter().any(|release| text.contains(release))
@@ -304,7 +389,7 @@ fn is_state(line: &str) -> bool {
 
 /// Whether a line is about how the verifier worked, and not about what it refused.
 fn is_noise(line: &str) -> bool {
-    const BEGINS: [&str; 16] = [
+    const BEGINS: [&str; 18] = [
         "processed ",
         "func#",
         "reg type unsupported for arg#",
@@ -321,6 +406,10 @@ fn is_noise(line: &str) -> bool {
         "to caller at ",
         "verification time ",
         "stack depth ",
+        "cur state: ",
+        "old state: ",
     ];
-    BEGINS.iter().any(|begin| line.trim_start().starts_with(begin)) || line.contains(" has btf_id ")
+    BEGINS.iter().any(|begin| line.trim_start().starts_with(begin))
+        || line.contains(" has btf_id ")
+        || line.ends_with(": <invalid CO-RE relocation>")
 }

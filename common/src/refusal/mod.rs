@@ -14,9 +14,9 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::refusal::kinds::{At, Given, KINDS, Kind, UNKNOWN};
-use crate::refusal::log::{Log, Source, called};
+use crate::refusal::log::{Log, Origin, Source, called};
 pub use crate::refusal::object::{Access, Location, Object};
-use crate::refusal::pattern::{Values, fill, matches};
+use crate::refusal::pattern::{Values, fill, matches, names};
 
 /// Why a program was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,62 +56,79 @@ pub struct Place {
     pub source: String,
 }
 
+/// How a line begins that [`crate::libbpf_log`] adds to libbpf's warnings: what the kernel has instead.
+pub(crate) const KERNELS_TYPES: &str = "this kernel's types: ";
+
+/// What such a line says about a function that is no kfunc.
+pub(crate) const NO_KFUNC: &str = "() is no kfunc";
+
 /// Explains why a program was refused, from libbpf's warnings and the objects that could contain the program. `None` if
 /// the warnings show no refusal that we know, and no verifier's log either.
 pub fn explain(warnings: &str, objects: &[Object]) -> Option<Refusal> {
-    let Some(log) = Log::parse(warnings) else {
-        let lines: Vec<_> = warnings.lines().map(|line| line.trim_start_matches("libbpf: ")).collect();
+    let lines: Vec<_> = warnings.lines().map(|line| line.trim_start_matches("libbpf: ")).collect();
+    let types = lines.iter().filter(|line| line.starts_with(KERNELS_TYPES)).copied();
+    let Some(mut log) = Log::parse(warnings) else {
         let limit_stays = || lines.iter().any(|line| line.starts_with("Failed to bump RLIMIT_MEMLOCK"));
-        let (kind, words, values) =
-            recognize(&lines, |given, _| matches!(given, Given::LimitStays) && limit_stays())?;
-        let program = values.get("program").cloned();
-        return Some(Refusal::new(kind, program, words, &values));
+        let is_given = |given: &Given, values: &Values| match given {
+            Given::LimitStays => limit_stays(),
+            Given::NoKfunc => types.clone().any(|line| line.ends_with(NO_KFUNC)),
+            Given::In(sections) => {
+                values.get("program").is_some_and(|program| is_in(objects, program, sections))
+            }
+            _ => false,
+        };
+        return recognized(&lines, is_given).find_map(|(kind, words, values)| {
+            let words = words.into_iter().chain(types.clone().map(str::to_owned)).collect();
+            Refusal::new(kind, values.get("program").cloned(), words, &values)
+        });
     };
+    log.words.extend(types);
     let object = object_of(&log, objects);
     let place =
         |source: &Source| Place { location: log.location(source, object), source: source.text.clone() };
-    let found = recognize(&log.words, |given, values| is_given(given, values, &log, object));
-    let (kind, words, mut values) = found.unwrap_or_else(|| (&UNKNOWN, words_of(&log), Values::new()));
-    let refused = match kind.at {
-        At::Nowhere => None,
-        At::End => log.source().map(place),
-        At::Field => named(&values, &log, object).or_else(|| log.source().map(place)),
-        At::Return => log.returning().map(place).or_else(|| {
-            let (source, location) = object?.line_with(log.program, log.program)?;
-            Some(Place { location: Some(location.clone()), source: source.to_owned() })
-        }),
-        At::Function => values.get("function").and_then(|name| {
-            let (source, location) = object?.line_at(name, 0)?;
-            Some(Place { location: Some(location.clone()), source: source.to_owned() })
-        }),
+    let explained = |kind: &Kind, mut values: Values| {
+        let refused = match kind.at {
+            At::Nowhere => None,
+            At::End => log.source().map(place),
+            At::Field => named(&values, &log, object).or_else(|| log.source().map(place)),
+            At::Return => log.returning().map(place).or_else(|| head(log.program, object)),
+            At::Function => values.get("function").and_then(|name| {
+                let (source, location) = object?.line_at(name, 0)?;
+                Some(Place { location: Some(location.clone()), source: source.to_owned() })
+            }),
+        };
+        add_values(&mut values, &log, object, refused.as_ref());
+        let refusal = Refusal::new(kind, Some(log.program.to_owned()), words_of(&log, kind), &values)?;
+        let path = log.branches().into_iter().map(|(from, to)| [place(from), place(to)]);
+        let path = if refused.is_some() { path.collect() } else { Vec::new() };
+        Some(Refusal { is_verifiers: true, place: refused, path, ..refusal })
     };
-    add_values(&mut values, &log, object, refused.as_ref());
-    let path = log.branches().into_iter().map(|(from, to)| [place(from), place(to)]);
-    let path = if refused.is_some() { path.collect() } else { Vec::new() };
-    let refusal = Refusal::new(kind, Some(log.program.to_owned()), words, &values);
-    Some(Refusal { is_verifiers: true, place: refused, path, ..refusal })
+    let found = recognized(&log.words, |given, values| is_given(given, values, &log, object))
+        .find_map(|(kind, _, values)| explained(kind, values));
+    found.or_else(|| explained(&UNKNOWN, Values::new()))
 }
 
-/// The kind whose words are among these lines, the words, and what the names in them stand for.
-fn recognize(
+/// The kinds whose words are among these lines, with the words, and what the names in them stand for.
+fn recognized(
     lines: &[&str],
-    is_given: impl Fn(Given, &Values) -> bool,
-) -> Option<(&'static Kind, Vec<String>, Values)> {
-    KINDS.iter().find_map(|kind| {
+    is_given: impl Fn(&Given, &Values) -> bool,
+) -> impl Iterator<Item = (&'static Kind, Vec<String>, Values)> {
+    KINDS.iter().filter_map(move |kind| {
         kind.says.iter().find_map(|says| {
             lines.windows(says.lines().count()).find_map(|lines| {
                 let values = matches(says, &lines.join("\n"))?;
-                let is_kind = kind.given.is_none_or(|given| is_given(given, &values));
+                let is_kind = kind.given.iter().all(|given| is_given(given, &values));
                 is_kind.then(|| (kind, lines.iter().map(|line| (*line).to_owned()).collect(), values))
             })
         })
     })
 }
 
-fn is_given(given: Given, values: &Values, log: &Log<'_>, object: Option<&Object>) -> bool {
+fn is_given(given: &Given, values: &Values, log: &Log<'_>, object: Option<&Object>) -> bool {
     let number = |name: &str| values.get(name)?.parse::<i64>().ok();
-    let origin = values.get("register").and_then(|register| log.origin(register));
-    let came_from = |helpers: &[&str]| origin.is_some_and(|(helper, _)| helpers.contains(&helper));
+    let origin = values.get("register").map_or(Origin::Unknown, |register| log.origin(register));
+    let came_from = |helpers: &[&str]| matches!(&origin, Origin::Call(helper, _) if helpers.contains(helper));
+    let refused = log.last_instruction().unwrap_or_default();
     match given {
         Given::Reserved => {
             let source = values.get("instruction").and_then(|number| made_at(number, log, object));
@@ -122,7 +139,8 @@ fn is_given(given: Given, values: &Values, log: &Log<'_>, object: Option<&Object
             // The path of a long log is cut.
             let record = first_argument(&released.text);
             let is_named = |source: &Source| record.is_some_and(|name| source.text.contains(name));
-            came_from(&[RESERVE]) || (!came_from(&[LOOKUP]) && log.source().is_some_and(is_named))
+            let is_other = came_from(&[LOOKUP]) || matches!(origin, Origin::Memory(..));
+            came_from(&[RESERVE]) || (!is_other && log.source().is_some_and(is_named))
         }),
         Given::Null => values.get("register").is_some_and(|register| log.is_null(register)),
         // If not even the first element fits, the index is not what is wrong.
@@ -130,22 +148,65 @@ fn is_given(given: Given, values: &Values, log: &Log<'_>, object: Option<&Object
             let fits = number("size").zip(number("length")).is_some_and(|(size, length)| size >= length);
             fits && values.get("register").is_some_and(|register| log.is_indexed(register))
         }
-        Given::Writes => log.last_instruction().is_some_and(|text| text.starts_with('*')),
+        Given::Writes => refused.starts_with('*'),
         Given::ReleasedTwice => log.releases_twice(),
         Given::Global => log.validates_a_function(),
-        Given::Overrun => number("offset").zip(number("length")).is_some_and(|(at, long)| at + long > 0),
-        Given::ForMap => {
-            log.last_instruction().and_then(called).is_some_and(|helper| helper.starts_with("bpf_map_"))
+        Given::Overrun => {
+            number("offset").zip(number("length")).is_some_and(|(at, long)| at < 0 && at + long > 0)
+        }
+        Given::Calls(begins) => {
+            called(refused).is_some_and(|helper| begins.iter().any(|begin| helper.starts_with(begin)))
         }
         Given::Underrun => number("offset").is_some_and(|at| at < -512),
+        Given::Beyond => number("offset").is_some_and(|at| at >= 0),
+        Given::Typed => log.has_types() || object.is_some_and(|object| object.is_in(log.program, TYPED)),
+        Given::In(sections) => object.is_some_and(|object| object.is_in(log.program, sections)),
+        Given::Macro(name) => head(log.program, object)
+            .is_some_and(|head| head.source.contains(&format!("{name}({}", log.program))),
+        Given::Argument => matches!(&origin, Origin::Memory(_, base) if matches!(**base, Origin::Context)),
+        Given::Kept => matches!(&origin, Origin::Memory(_, base) if match **base {
+            Origin::Call(helper, _) => [LOOKUP, RESERVE].contains(&helper),
+            Origin::Constant(_) => true,
+            _ => false,
+        }),
+        Given::Loaded => matches!(&origin, Origin::Memory(..)),
+        Given::Element => log.source().is_some_and(|source| source.text.contains("[")),
+        Given::Pointed => log.source().is_some_and(|source| !source.text.contains("->")),
+        Given::Own => named(values, log, object).is_some_and(|place| is_own(&place.source, log)),
         // The verifier has nothing to do with it.
-        Given::LimitStays => false,
+        Given::LimitStays | Given::NoKfunc => false,
     }
 }
+
+/// Programs whose arguments have the types of the kernel's function.
+const TYPED: &[&str] = &["fentry", "fexit", "fmod_ret", "tp_btf", "lsm", "iter"];
 
 const LOOKUP: &str = "bpf_map_lookup_elem";
 const RESERVE: &str = "bpf_ringbuf_reserve";
 const RELEASE: [&str; 2] = ["bpf_ringbuf_submit", "bpf_ringbuf_discard"];
+
+/// Whether a program of one of these objects is in one of these sections.
+fn is_in(objects: &[Object], program: &str, sections: &[&str]) -> bool {
+    objects.iter().any(|object| object.is_in(program, sections))
+}
+
+/// The head of a program.
+fn head(program: &str, object: Option<&Object>) -> Option<Place> {
+    let (source, location) = object?.line_with(program, program)?;
+    Some(Place { location: Some(location.clone()), source: source.to_owned() })
+}
+
+/// Whether a line reads with `BPF_CORE_READ()` from a structure of the program: from a variable, the value of a map, or a
+/// record.
+fn is_own(source: &str, log: &Log<'_>) -> bool {
+    let Some((_, arguments)) = source.split_once(CORE_READ) else { return false };
+    let first = arguments.split(',').next().unwrap_or_default().trim();
+    let is_variable = first.strip_prefix('&').is_some_and(|name| name.chars().all(is_of_word));
+    let is_it = |(helper, source): (&str, &Source)| assigned(&source.text, helper) == Some(first);
+    is_variable || log.all_calls(&[LOOKUP, RESERVE]).any(is_it)
+}
+
+const CORE_READ: &str = "BPF_CORE_READ(";
 
 /// The line that an instruction belongs to. A long log may not have it.
 fn made_at(instruction: &str, log: &Log<'_>, object: Option<&Object>) -> Option<Place> {
@@ -158,14 +219,18 @@ fn made_at(instruction: &str, log: &Log<'_>, object: Option<&Object>) -> Option<
 
 /// The line that has the name of a field, such as `struct request.rq_disk`.
 fn named(values: &Values, log: &Log<'_>, object: Option<&Object>) -> Option<Place> {
-    let field = values.get("field")?.rsplit('.').next()?;
-    let (source, location) = object?.line_with(log.program, field.split('[').next()?)?;
+    let field = values.get("field")?.rsplit('.').next()?.split('[').next()?;
+    let (program, is_read) = (log.program, |line: &str| line.to_lowercase().contains("core_read("));
+    let object = object?;
+    let (source, location) =
+        object.line_with(program, field).or_else(|| object.only_line(program, field, is_read))?;
     Some(Place { location: Some(location.clone()), source: source.to_owned() })
 }
 
-/// For a message that we don't know: the last lines of the log, with the message.
-fn words_of(log: &Log<'_>) -> Vec<String> {
-    log.end().iter().chain(&log.words).map(|line| (*line).to_owned()).collect()
+/// What the verifier says, all of it, with its own explanation. If we don't know it, also the last lines before.
+fn words_of(log: &Log<'_>, kind: &Kind) -> Vec<String> {
+    let before = if kind.name == UNKNOWN.name { log.end() } else { &[] };
+    before.iter().chain(&log.words).map(|line| (*line).to_owned()).chain(log.reason()).collect()
 }
 
 /// The object that the program is from. If several have a program of this name, it is the one with the log's source
@@ -189,20 +254,34 @@ fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place
     let line = line_of(place.and_then(|place| place.location.clone()));
     let source = place.map(|place| &*place.source);
     let register = values.get("register").cloned();
-    // The register's value may come from a lookup. Otherwise, if there is only one pointer that the line can be about, we
-    // know its name. If not, we don't guess.
-    let origin = register.as_ref().and_then(|register| log.origin(register));
-    let lookup = origin.filter(|(helper, _)| [LOOKUP, RESERVE].contains(helper));
-    let only = log.only_call(&[LOOKUP, RESERVE]);
-    let name = lookup.and_then(|(helper, source)| assigned(&source.text, helper));
-    let name = name.or_else(|| only_pointer(source?));
-    let name = name.or_else(|| only.and_then(|(helper, source)| assigned(&source.text, helper)));
+    // The register's value may come from a lookup, or from what the line reads through. Otherwise, if there is only one
+    // pointer that the line can be about, we know its name. If not, we don't guess.
+    let origin = register.as_ref().map_or(Origin::Unknown, |register| log.origin(register));
+    let only = log.only_call(&[LOOKUP, RESERVE]).filter(|_| matches!(origin, Origin::Unknown));
+    let lookup = match origin {
+        Origin::Call(helper, source) if [LOOKUP, RESERVE].contains(&helper) => Some((helper, source)),
+        _ => None,
+    };
+    let reserved = values.get("instruction").and_then(|number| made_at(number, log, object));
+    let name = lookup.and_then(|(helper, source)| assigned(&source.text, helper)).map(str::to_owned);
+    let name = name.or_else(|| assigned(&reserved.as_ref()?.source, RESERVE).map(str::to_owned));
+    let name = name.or_else(|| match origin {
+        Origin::Memory(loaded, _) => pointer(source?, Some(&loaded.text)),
+        _ => pointer(source?, None),
+    });
+    let name =
+        name.or_else(|| only.and_then(|(helper, source)| assigned(&source.text, helper)).map(str::to_owned));
+    let name = name.as_deref();
     let lookup = lookup.or(only).filter(|(helper, source)| assigned(&source.text, helper) == name);
     let helper = log.last_instruction().and_then(called);
-    let room = values.get("offset").and_then(|offset| offset.strip_prefix('-')).map(str::to_owned);
+    let number = |name: &str| values.get(name)?.parse::<i64>().ok();
+    let room = number("offset").map(|offset| number("size").unwrap_or_default() - offset);
+    let head = head(log.program, object).map(|head| head.source);
+    let other_head = |from: &str, to: &str| {
+        Some(head.as_ref()?.replace(from, to)).filter(|new| Some(new) != head.as_ref())
+    };
     let variable = name.map(|name| format!("`{name}`"));
     let variable = variable.or_else(|| Some(format!("the pointer in R{}", register.as_ref()?)));
-    let reserved = values.get("instruction").and_then(|number| made_at(number, log, object));
     let reserved_at = reserved.as_ref().and_then(|place| line_of(place.location.clone()));
     let argument = register.as_ref().zip(helper).zip(source);
     let argument = argument.and_then(|((register, helper), source)| address(source, helper, register));
@@ -213,7 +292,7 @@ fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place
         ("variable", variable.or_else(|| Some("the pointer".to_owned()))),
         ("name", name.or(Some("pointer")).map(str::to_owned)),
         ("helper", helper.or(Some("the helper")).map(str::to_owned)),
-        ("room", room),
+        ("room", room.filter(|room| *room >= 0).map(|room| room.to_string())),
         ("reserved", reserved_at.or_else(|| Some("the call".to_owned()))),
         ("program", Some(log.program.to_owned())),
         // In a change of the source, everything must be known.
@@ -227,6 +306,10 @@ fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place
         ("?argument", argument.map(str::to_owned)),
         ("?release", released.filter(|released| Some(&**released) != source)),
         ("?index", source.and_then(index).map(str::to_owned)),
+        ("?direct", source.and_then(statement).and_then(|source| without_core_read(&source))),
+        ("?head", head.clone()),
+        ("?kprobe", other_head("BPF_PROG(", "BPF_KPROBE(")),
+        ("?prog", other_head("BPF_KPROBE(", "BPF_PROG(")),
     ];
     for (name, value) in found {
         if let Some(value) = value {
@@ -269,30 +352,81 @@ fn with_core_read(source: &str) -> Option<String> {
     (is_read && !is_written).then(|| format!("{}{read}{rest}", &before[..before.len() - pointer.len()]))
 }
 
+/// A statement that reads `BPF_CORE_READ(info, start)`, with `info->start` instead.
+fn without_core_read(source: &str) -> Option<String> {
+    let (before, rest) = source.split_once(CORE_READ)?;
+    let (arguments, after) = rest.split_once(')')?;
+    let (structure, field) = arguments.split_once(", ")?;
+    let read = match structure.strip_prefix('&') {
+        Some(variable) => format!("{variable}.{field}"),
+        None => format!("{structure}->{field}"),
+    };
+    (!field.contains(',')).then(|| format!("{before}{read}{after}"))
+}
+
 fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The name of the only variable through which a source line reads or writes.
-fn only_pointer(source: &str) -> Option<&str> {
-    // Names in strings don't count.
-    let code = source.split('"').step_by(2);
-    let mut names = BTreeSet::new();
-    for code in code {
-        for (at, _) in code.match_indices("->") {
-            names.insert(word_before(&code[..at])?);
+/// The only pointer that a source line can be about, if the pointer was loaded in another line, or in this one.
+fn pointer(source: &str, loaded: Option<&str>) -> Option<String> {
+    let all = pointers(source);
+    let only = |mut found: Vec<String>| {
+        found.sort();
+        found.dedup();
+        <[_; 1]>::try_from(found).ok().map(|[name]| name)
+    };
+    let is_direct = |name: &String| name.chars().all(is_of_word);
+    let fields = || all.iter().filter(|name| !is_direct(name)).cloned();
+    match loaded {
+        // The line itself loads the pointer, or one before it did that already.
+        Some(line) if line == source => only(fields().collect()),
+        Some(line) if fields().any(|name| line.contains(&name)) => {
+            only(fields().filter(|name| line.contains(name)).collect())
         }
+        _ => only(all.into_iter().filter(is_direct).collect()),
+    }
+}
+
+/// What a source line reads or writes through: `bio` and `bio->bi_bdev` for `bio->bi_bdev->bd_dev`.
+fn pointers(source: &str) -> Vec<String> {
+    // Names in strings don't count.
+    let mut all = Vec::new();
+    for code in source.split('"').step_by(2) {
+        all.extend(code.match_indices("->").filter_map(|(at, _)| expression_before(&code[..at])));
         for (at, _) in code.match_indices('*') {
             let before = code[..at].trim_end();
             let is_factor = before.ends_with(|c: char| c.is_alphanumeric() || "_)]*/".contains(c));
             let after = &code[at + 1..];
-            let end = after.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(after.len());
-            if !is_factor && end > 0 {
-                names.insert(&after[..end]);
+            let end = after.find(|c| !is_of_word(c)).unwrap_or(after.len());
+            if !is_factor && end > 0 && !after[end..].starts_with("->") {
+                all.push(after[..end].to_owned());
             }
         }
     }
-    if names.len() == 1 { names.pop_first() } else { None }
+    all
+}
+
+/// The expression at the end of a text, such as `info->bio` of `x = ((struct bio *)info->bio)`.
+fn expression_before(text: &str) -> Option<String> {
+    let mut depth = 0_i32;
+    let begin = text.char_indices().rev().find(|(_, c)| {
+        match c {
+            ')' | ']' => depth += 1,
+            '(' | '[' => depth -= 1,
+            _ => {}
+        }
+        depth < 0 || depth == 0 && !(is_of_word(*c) || "->.()[]".contains(*c))
+    });
+    let mut expression = &text[begin.map_or(0, |(at, c)| at + c.len_utf8())..];
+    while let Some(inner) = expression.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')) {
+        expression = inner;
+    }
+    if expression.starts_with('(') {
+        expression = expression.split_once("*)").map_or(expression, |(_, rest)| rest.trim());
+    }
+    let is_name = expression.starts_with(|c: char| c.is_alphabetic() || "_*".contains(c));
+    (is_name && !expression.contains(['(', ' '])).then(|| expression.to_owned())
 }
 
 /// The name of the variable to which a source line assigns what a helper returns.
@@ -309,8 +443,10 @@ fn word_before(text: &str) -> Option<&str> {
 }
 
 impl Refusal {
-    fn new(kind: &Kind, program: Option<String>, words: Vec<String>, values: &Values) -> Self {
-        Self {
+    /// `None` if the kind's texts need something that we don't know.
+    fn new(kind: &Kind, program: Option<String>, words: Vec<String>, values: &Values) -> Option<Self> {
+        let is_known = |text: &str| names(text).all(|name| values.contains_key(name));
+        [kind.cause, kind.why, kind.cure].iter().all(|text| is_known(text)).then(|| Self {
             is_verifiers: false,
             kind: kind.name,
             program,
@@ -323,7 +459,7 @@ impl Refusal {
             change: Some(fill(kind.change, values))
                 .filter(|change| !change.is_empty() && !change.contains("{?")),
             case: kind.case,
-        }
+        })
     }
 
     /// Whether we don't know the verifier's words.
@@ -378,7 +514,8 @@ mod tests {
     #[test]
     fn every_explanation_names_only_what_is_known() {
         let mut missing = Vec::new();
-        let known = ["register", "variable", "name", "line", "helper", "room", "reserved", "program"];
+        // Of the others, `Refusal::new` makes sure.
+        let known = ["register", "variable", "name", "line", "helper", "reserved", "program"];
         for kind in KINDS {
             for says in kind.says {
                 let filled = matches(says, says).unwrap();

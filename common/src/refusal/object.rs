@@ -153,11 +153,29 @@ impl Object {
         Some((&line.text, &line.location))
     }
 
+    /// Whether a program is in one of these sections, such as `fentry`, or `fentry.s`.
+    pub fn is_in(&self, program: &str, sections: &[&str]) -> bool {
+        let section = self.section(program).unwrap_or_default().split(['/', '.']).next().unwrap_or_default();
+        sections.contains(&section)
+    }
+
     /// The line of a program that has this word; none if several have it. Lines that only ask whether something exists don't
     /// count.
     pub fn line_with(&self, program: &str, word: &str) -> Option<(&str, &Location)> {
+        self.only_line(program, word, |_| true)
+    }
+
+    /// The same among the lines that are as the caller wants.
+    pub fn only_line(
+        &self,
+        program: &str,
+        word: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Option<(&str, &Location)> {
         let lines = self.lines.get(self.section(program)?)?.iter();
-        let has_it = |line: &&Line| has_word(&line.text, word) && !line.text.contains("_exists(");
+        let has_it = |line: &&Line| {
+            has_word(&line.text, word) && !line.text.contains("_exists(") && is_wanted(&line.text)
+        };
         let mut found: Vec<_> = lines.filter(has_it).map(|line| (&*line.text, &line.location)).collect();
         found.sort();
         found.dedup();

@@ -21,6 +21,11 @@ pub fn matches(pattern: &str, line: &str) -> Option<Values> {
     line.is_empty().then_some(values)
 }
 
+/// The names in a text.
+pub fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0))
+}
+
 /// Fills in a text's names.
 pub fn fill(text: &str, values: &Values) -> String {
     values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))

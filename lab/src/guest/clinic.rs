@@ -6,21 +6,22 @@ use std::path::{Path, PathBuf};
 use common::{Error, OrCause, Result, libbpf_log};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{DataSec, Var};
-use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
 
 use crate::guest::running::io;
 use crate::guest::system::WithoutFs;
 use crate::shared::disks::RAW_DEVICE;
 
-/// What libbpf and the verifier log about each of these objects; `None` if the kernel accepts it.
+/// What libbpf and the verifier log about each of these objects; `None` if the kernel accepts it, and attaches it.
 ///
 /// # Errors
 /// If an object can't be read.
 pub fn logs(objects: &[PathBuf]) -> Result<Vec<Option<String>>> {
     libbpf_log::capture(false);
     let log = |object: &PathBuf| {
-        let bytes = read(object)?;
-        Ok(load(&bytes).err().map(|_| shortened(&libbpf_log::take())))
+        let done = load(&read(object)?).and_then(|loaded| attach(&loaded).map(drop));
+        let log = shortened(&libbpf_log::take());
+        Ok(done.is_err().then_some(log))
     };
     objects.iter().map(log).collect()
 }
@@ -39,8 +40,7 @@ pub fn check(object: &Path) -> Result<String> {
     let mut wrong = Error::new("it was never tried");
     for _ in 0..TRIES {
         let loaded = load(&bytes).map_err(|error| libbpf_log::explain(&error, &bytes))?;
-        let links = loaded.progs_mut().map(|program| program.attach());
-        let links = links.collect::<libbpf_rs::Result<Vec<_>>>()?;
+        let links = attach(&loaded).map_err(|error| libbpf_log::explain(&error, &bytes))?;
         let write = || io(&["write", RAW_DEVICE, "--count", "40"]);
         // The second time, each sector was there before.
         let (done, again) = (write()?, write()?);
@@ -68,6 +68,10 @@ fn read(object: &Path) -> Result<Vec<u8>> {
 
 fn load(object: &[u8]) -> libbpf_rs::Result<Object> {
     ObjectBuilder::default().name("clinic")?.open_memory(object)?.load()
+}
+
+fn attach(object: &Object) -> libbpf_rs::Result<Vec<Link>> {
+    object.progs_mut().map(|program| program.attach()).collect()
 }
 
 /// The name of the program's only global variable, which is also the unit in which it counts.

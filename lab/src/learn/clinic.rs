@@ -3,6 +3,10 @@
 //! Case 01 is a folder `lab/clinic/01-KIND`. KIND is what the recognizer calls the mistake, see [`common::refusal`]. In
 //! the folder are a BPF program, `cure.patch`, `case.md`, and `logs`, which [`record`] writes. A kernel without a log
 //! accepts the program.
+//!
+//! Other forms of the same mistakes, and mistakes that have no page, are in `lab/clinic/variants`. Instead of `case.md`,
+//! they have a comment at the top of the program: the kind, and what is wrong. If a kernel needs another cure, that is
+//! `cure-KERNEL.patch`.
 
 use std::fmt::Write;
 use std::fs;
@@ -52,8 +56,19 @@ pub struct Case {
 /// # Errors
 /// If one can't be read.
 pub fn cases(workbook: &Workbook) -> Result<Vec<Case>> {
-    let root = workbook.root.join("lab/clinic");
-    let entries = fs::read_dir(&root).or_cause(format!("cannot read {}", root.display()))?;
+    cases_in(&workbook.root.join("lab/clinic"))
+}
+
+/// The programs in `lab/clinic/variants`.
+///
+/// # Errors
+/// If one can't be read.
+pub fn variants(workbook: &Workbook) -> Result<Vec<Case>> {
+    cases_in(&workbook.root.join("lab/clinic/variants"))
+}
+
+fn cases_in(root: &Path) -> Result<Vec<Case>> {
+    let entries = fs::read_dir(root).or_cause(format!("cannot read {}", root.display()))?;
     let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.join("cure.patch").exists());
     let mut cases = folders.map(Case::read).collect::<Result<Vec<_>>>()?;
     cases.sort_by(|one, other| one.name.cmp(&other.name));
@@ -68,7 +83,9 @@ impl Case {
         let file = files.flatten().map(|entry| name(&entry.path())).find(|file| file.ends_with(".bpf.c"));
         let file = file.ok_or_else(|| Error::new(cannot()).evidence("it has no BPF program"))?;
         let source = fs::read_to_string(folder.join(&file)).or_cause(cannot())?;
-        let text = fs::read_to_string(folder.join("case.md")).or_cause(cannot())?;
+        let page = folder.join("case.md");
+        let text =
+            if page.exists() { fs::read_to_string(page).or_cause(cannot())? } else { comment(&source) };
         let (title, text) = text.split_once("\n\n").unwrap_or((&text, ""));
         let (mistake, text) = text.split_once("\n## ").unwrap_or((text, ""));
         Ok(Self {
@@ -92,6 +109,33 @@ impl Case {
         self.name.split_once('-').map_or("", |(_, kind)| kind)
     }
 
+    /// What a kernel's explanation must be, by its kind. The comment of a variant begins `KIND:`, or, if some kernels refuse
+    /// it for another reason, `KIND (5.10: OTHER):`.
+    pub fn kind_on(&self, kernel: &str) -> &str {
+        if self.number().parse::<u8>().is_ok() {
+            return self.kind();
+        }
+        let (kinds, _) = self.title.split_once(":").unwrap_or((&self.title, ""));
+        let Some((kind, rest)) = kinds.split_once(" (") else { return kinds };
+        let others = self.title[kind.len()..].split_once("): ").map_or(rest, |(others, _)| others);
+        let other = others.trim_start_matches(" (").split("; ").find_map(|other| {
+            let (kernels, kind) = other.split_once(": ")?;
+            kernels.split(", ").any(|other| other == kernel).then_some(kind)
+        });
+        other.unwrap_or(kind)
+    }
+
+    /// The cured program for a kernel.
+    ///
+    /// # Errors
+    /// If the patch does not fit.
+    pub fn cured_for(&self, kernel: &str) -> Result<String> {
+        match fs::read_to_string(self.folder.join(format!("cure-{kernel}.patch"))) {
+            Ok(patch) => self.patched(&patch),
+            Err(_) => self.cured(),
+        }
+    }
+
     /// The cure, as a patch.
     ///
     /// # Errors
@@ -105,10 +149,53 @@ impl Case {
     /// # Errors
     /// If the patch does not fit.
     pub fn cured(&self) -> Result<String> {
+        self.patched(&self.cure()?)
+    }
+
+    fn patched(&self, patch: &str) -> Result<String> {
         let cannot = || format!("the cure of {} does not fit its program", self.name);
-        let patch = self.cure()?;
-        let patch = diffy::Patch::from_str(&patch).or_cause(cannot())?;
+        let patch = diffy::Patch::from_str(patch).or_cause(cannot())?;
         diffy::apply(&self.source, &patch).or_cause(cannot())
+    }
+
+    /// The program with the change that an explanation advises; `None` if the program has not the lines that the change is
+    /// about.
+    pub fn changed(&self, change: &str) -> Option<String> {
+        let mut lines: Vec<_> = self.source.lines().map(str::to_owned).collect();
+        let mut at = 0;
+        for (nth, line) in change.lines().enumerate() {
+            let (mark, text) = line.split_at(1);
+            // A new line comes after the one before it, or before the next one that is there already.
+            let before = change.lines().take(nth).all(|line| line.starts_with('+'));
+            let is_it = |line: &String| line.trim() == text;
+            let find = |lines: &[String], text: &str| lines.iter().position(|line| line.trim() == text);
+            match mark {
+                "+" if before => {
+                    let next = change.lines().find(|line| !line.starts_with('+'))?;
+                    at = find(&lines, &next[1..])?;
+                    let indent = lines[at].len() - lines[at].trim_start().len();
+                    let indent = lines[at][..indent].to_owned();
+                    lines.insert(at, format!("{indent}{text}"));
+                }
+                "+" => {
+                    let near = &lines[at.min(lines.len() - 1)];
+                    let indent = near[..near.len() - near.trim_start().len()].to_owned();
+                    lines.insert(at, format!("{indent}{text}"));
+                    at += 1;
+                }
+                _ => {
+                    let found = lines[at..].iter().position(is_it).map(|more| at + more);
+                    let found = found.or_else(|| find(&lines, text))?;
+                    at = if mark == "-" {
+                        lines.remove(found);
+                        found
+                    } else {
+                        found + 1
+                    };
+                }
+            }
+        }
+        Some(lines.join("\n") + "\n")
     }
 
     /// What a kernel of the matrix says about the program; `None` if it accepts the program.
@@ -169,6 +256,18 @@ impl Case {
     fn log_file(&self, kernel: &str) -> PathBuf {
         self.folder.join("logs").join(format!("{kernel}.log"))
     }
+}
+
+/// The first comment of a program, as one line.
+fn comment(source: &str) -> String {
+    let text =
+        source.split_once("/*").and_then(|(_, rest)| rest.split_once("*/")).map_or("", |(text, _)| text);
+    text.lines()
+        .map(|line| line.trim_start_matches([' ', '*']))
+        .collect::<Vec<_>>()
+        .join(" ")
+        .trim()
+        .to_owned()
 }
 
 /// Compiles programs.
@@ -529,13 +628,14 @@ pub fn solution(workbook: &Workbook, case: &Case, peek: bool) -> Result<String> 
         )))
 }
 
-/// Records what each kernel of the matrix says about each case, or about the case of this number.
+/// Records what each kernel of the matrix says about each case and variant, or about the case of this number.
 ///
 /// # Errors
 /// If a guest fails, or a file can't be written.
 pub fn record(workbook: &Workbook, number: Option<&str>) -> Result<()> {
     let mut cases = cases(workbook)?;
-    cases.retain(|case| number.is_none_or(|number| case.number() == number));
+    cases.extend(variants(workbook)?);
+    cases.retain(|case| number.is_none_or(|number| case.number() == number || case.name == number));
     let compiler = Compiler::new(workbook)?;
     let compile = |case: &Case| compiler.compile(&case.name, &case.file, &case.source);
     let objects = cases.iter().map(compile).collect::<Result<Vec<_>>>()?;

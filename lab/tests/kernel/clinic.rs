@@ -1,4 +1,5 @@
-//! Each case of the clinic: the kernel refuses the program as recorded, and the cured one counts right.
+//! Each case and variant of the clinic: the kernel refuses the program as recorded, and the cured one counts right. So does
+//! the program with the change that the explanation advises.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,8 +15,13 @@ use libtest_mimic::Trial;
 
 use crate::{BOOT_LIMIT, Fleet, failed};
 
-/// A case, and its objects: the refused one and the cured one.
-type Compiled = (Case, [PathBuf; 2]);
+/// A case, its refused object, and its cured ones with the kernels that they are for.
+#[derive(Clone, Debug)]
+struct Compiled {
+    case: Case,
+    refused: PathBuf,
+    cured: Vec<(Vec<&'static str>, PathBuf)>,
+}
 
 /// All cases, compiled when the first of them runs.
 static CASES: LazyLock<Result<Vec<Compiled>>> = LazyLock::new(compiled);
@@ -23,14 +29,37 @@ static CASES: LazyLock<Result<Vec<Compiled>>> = LazyLock::new(compiled);
 fn compiled() -> Result<Vec<Compiled>> {
     let workbook = Workbook::read()?;
     let compiler = Compiler::new(&workbook)?;
-    let compile = |case: Case| {
-        let object = |what: &str, source: &str| {
-            compiler.compile(&format!("{}-{what}", case.number()), &case.file, source)
-        };
-        let objects = [object("refused", &case.source)?, object("cured", &case.cured()?)?];
-        Ok((case, objects))
-    };
-    clinic::cases(&workbook)?.into_iter().map(compile).collect()
+    let cases = clinic::cases(&workbook)?.into_iter().chain(clinic::variants(&workbook)?);
+    cases.map(|case| compile(&compiler, case)).collect()
+}
+
+fn compile(compiler: &Compiler, case: Case) -> Result<Compiled> {
+    let object =
+        |what: &str, source: &str| compiler.compile(&format!("{}-{what}", case.name), &case.file, source);
+    let refused = object("refused", &case.source)?;
+    let parsed: Vec<_> =
+        Object::parse(&fs::read(&refused).or_cause("cannot read an object")?).into_iter().collect();
+    // The same program is compiled once, and loaded on all kernels for which it is a cure.
+    let mut sources: Vec<(Vec<_>, String)> = Vec::new();
+    for kernel in MATRIX.map(|series| series.name) {
+        let log = case.log(kernel);
+        let change = log.and_then(|log| explain(&log, &parsed)?.change);
+        let changed = change.map(|change| {
+            let none = || Error::new(format!("{}: the change does not fit:\n{change}", case.name));
+            case.changed(&change).ok_or_else(none)
+        });
+        for source in [Some(case.cured_for(kernel)), changed].into_iter().flatten() {
+            let source = source?;
+            match sources.iter_mut().find(|(_, other)| *other == source) {
+                Some((kernels, _)) => kernels.push(kernel),
+                None => sources.push((vec![kernel], source)),
+            }
+        }
+    }
+    let cured = sources.into_iter().enumerate();
+    let cured = cured.map(|(nth, (kernels, source))| Ok((kernels, object(&format!("cured{nth}"), &source)?)));
+    let cured = cured.collect::<Result<_>>()?;
+    Ok(Compiled { case, refused, cured })
 }
 
 /// A test for all cases on each kernel.
@@ -51,15 +80,18 @@ fn boot(kernel: &str) -> Result<Vm> {
     let workbook = Workbook::read()?;
     let mut machine =
         Machine { limit: BOOT_LIMIT, ..Machine::with(&workbook, kernel, workbook.build_tools()?)? };
-    machine.binaries.extend(CASES.clone()?.iter().flat_map(|(_, objects)| objects.clone()));
+    for compiled in CASES.clone()? {
+        machine.binaries.push(compiled.refused);
+        machine.binaries.extend(compiled.cured.into_iter().map(|(_, object)| object));
+    }
     machine.boot()
 }
 
 fn check(guest: &mut Vm, kernel: &str) -> Result<()> {
     let cases = CASES.clone()?;
-    let objects: Vec<_> = cases.iter().map(|(_, [refused, _])| refused.clone()).collect();
+    let objects: Vec<_> = cases.iter().map(|compiled| compiled.refused.clone()).collect();
     let mut wrong = Vec::new();
-    for ((case, [refused, cured]), log) in cases.iter().zip(clinic::logs(guest, &objects)?) {
+    for (Compiled { case, refused, cured }, log) in cases.iter().zip(clinic::logs(guest, &objects)?) {
         let bytes = fs::read(refused).or_cause("cannot read the object")?;
         let objects: Vec<_> = Object::parse(&bytes).into_iter().collect();
         let words = |log: Option<String>| log.and_then(|log| explain(&log, &objects)).map(said);
@@ -67,8 +99,10 @@ fn check(guest: &mut Vm, kernel: &str) -> Result<()> {
         if recorded != now {
             wrong.push(format!("{}: recorded: {recorded:?}, now: {now:?}", case.name));
         }
-        if let Err(error) = clinic::verdict(guest, cured) {
-            wrong.push(format!("{}, cured: {error}", case.name));
+        for (_, object) in cured.iter().filter(|(kernels, _)| kernels.contains(&kernel)) {
+            if let Err(error) = clinic::verdict(guest, object) {
+                wrong.push(format!("{}, {}: {error}", case.name, object.display()));
+            }
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(Error::new("the clinic").evidence(wrong.join("\n"))) }

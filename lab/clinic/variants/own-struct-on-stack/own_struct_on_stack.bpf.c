@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0
+/* struct-own: A variable of the program is read as if it were the kernel's. */
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+struct piece {
+	u32 flags;
+	u32 size;
+};
+
+u64 bytes;
+
+SEC("fentry/submit_bio")
+int BPF_PROG(submit_bio_entry, struct bio *bio)
+{
+	struct piece piece = {};
+
+	bpf_probe_read_kernel(&piece.size, sizeof(piece.size), &bio->bi_iter.bi_size);
+	__sync_fetch_and_add(&bytes, BPF_CORE_READ(&piece, size));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: GPL-2.0
+/* context-access: A tracepoint gets a pointer to the event, and no array of arguments. */
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+u64 bytes;
+
+SEC("tracepoint/block/block_bio_queue")
+int BPF_PROG(queued, struct bio *bio)
+{
+	u64 size;
+
+	size = bio->bi_iter.bi_size;
+	__sync_fetch_and_add(&bytes, size);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";
