@@ -11,12 +11,14 @@ use std::thread;
 use std::time::Duration;
 
 use common::ftrace;
+use lab::guest::device_mapper::Linear;
+use lab::guest::null_blk::NullBlk;
 use lab::guest::running::{Observation, Running};
 use lab::guest::system::Setting;
 use lab::shared::disks::{PART_DEVICE, RAW_DEVICE};
 use lab::shared::workload::Done;
 use libbpf_rs::query::LinkInfoIter;
-use nix::fcntl::{FcntlArg, fcntl};
+use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -33,6 +35,7 @@ pub const CASES: &[Case] = cases![
     ctracer_lives_are_what_io_did,
     ctracer_distinguishes_every_kind_of_bio,
     ctracer_lives_last_until_the_last_piece_ends,
+    ctracer_ends_each_bio_of_a_chain,
     ctracer_nests_as_function_graph_does,
     ctracer_filters,
     ctracer_loses_nothing,
@@ -403,6 +406,34 @@ fn ctracer_lives_last_until_the_last_piece_ends() {
         let ends = tree.calls.iter().filter(|call| name(&tree, call) == "bio_endio");
         assert_eq!(life.end, ends.map(|call| call.place.time).max(), "nothing ended later: {life:?}");
     });
+}
+
+/// The kernel zeros a large range with many bios, each chained to the next one.
+fn ctracer_ends_each_bio_of_a_chain() {
+    quiet();
+    ends_each_bio_of_a_chain(RAW_DEVICE, "writezeroes");
+    // A disk that must be written to. The first bio takes longest, and its end is that of all others, too.
+    let [slow, fast] = [("slow", PIECES[1]), ("fast", PIECES[0])];
+    let [slow, fast] = [slow, fast].map(|(name, time)| NullBlk::new(name, time).unwrap());
+    let disk = Linear::new("chain", &[(&slow.device, 8), (&fast.device, (60 << 11) - 8)]).unwrap();
+    ends_each_bio_of_a_chain(disk.device.to_str().unwrap(), "write");
+}
+
+fn ends_each_bio_of_a_chain(disk: &str, operation: &str) {
+    const BYTES: u64 = 60 << 20;
+    let file = fs::File::options().write(true).open(disk).unwrap();
+    let zero = || fallocate(&file, FallocateFlags::FALLOC_FL_ZERO_RANGE, 0, BYTES as i64).unwrap();
+    let (tree, ()) = watch(&SOME, zero);
+    check(&tree);
+    let lives = lives(&tree, disk, operation);
+    assert_eq!(lives.iter().map(|life| u64::from(life.bio.bytes)).sum::<u64>(), BYTES, "{operation}");
+    assert!(lives.len() > 30, "{operation}: {} lives", lives.len());
+    let open = lives.iter().filter(|life| life.end.is_none()).count();
+    assert_eq!(open, 0, "{operation}: of {} lives without an end", lives.len());
+    // Each waits for the one before it, and the process for the last.
+    assert!(lives.iter().zip(&lives[1..]).all(|(life, next)| life.end <= next.end));
+    let ends = tree.calls.iter().filter(|call| name(&tree, call) == "bio_endio");
+    assert_eq!(lives.last().unwrap().end, ends.map(|call| call.place.time).max());
 }
 
 /// The calls of direct writes, as (depth, name): what a `submit_bio()` calls, and what a `bio_endio()` calls. Returns

@@ -166,9 +166,10 @@ pub struct Bio {
     pub device: u32,
     /// `bi_status`: an error of the block layer; 0 if there is none.
     pub status: u8,
-    /// How many calls of `bio_endio()` it takes until it ends: more than 1 if it has pieces that must end first.
+    /// How many calls of `bio_endio()` it takes until it ends: more than 1 if it has pieces, or is chained to another
+    /// bio, that must end first.
     pub remaining: u32,
-    /// The bio that this one is a piece of; 0 if it isn't a piece.
+    /// The bio that waits for this one, because this is a piece of it or is chained before it; 0 if none does.
     pub parent: u64,
     /// The parent's `remaining`.
     pub parent_remaining: u32,

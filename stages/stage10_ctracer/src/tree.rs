@@ -264,31 +264,38 @@ impl Event {
 
 /// Finds the lives.
 ///
-/// If a bio is larger than its disk accepts, or goes to several disks, the kernel splits it into pieces. The pieces
-/// have `bio_chain_endio()` as their `bi_end_io`, and the bio ends only after all of them. So the kernel may call
-/// `bio_endio()` several times for the bio. Or the last call is for a piece, and in it the kernel continues with the
-/// bio without another call. `__bi_remaining` is the number of ends that are left.
+/// If a bio is larger than its disk accepts, or goes to several disks, the kernel splits it into pieces. If it writes
+/// zeros or discards, the kernel makes a chain of bios instead, and submits each. A piece, and each bio in a chain but
+/// the last, has `bio_chain_endio()` as its `bi_end_io`, and its parent ends only after it. So the kernel may call
+/// `bio_endio()` several times for the parent. Or the last call is for the other one, and in it the kernel continues
+/// with the parent without another call, and then with the parent's parent. `__bi_remaining` is the number of ends that
+/// are left.
 struct Lives<'a> {
     tree: &'a mut Tree,
     /// The life of each bio that is in flight.
-    open: HashMap<u64, Open>,
+    open: HashMap<u64, usize>,
+    /// The ends so far of each bio that needs more.
+    ends: HashMap<u64, Ends>,
     /// Calls that got a bio without a life, such as a piece of another bio.
     loose: HashMap<u64, Vec<usize>>,
-    /// The parent of each piece.
+    /// The bio that each piece, or each bio of a chain, is an end of.
     parents: HashMap<u64, u64>,
 }
 
-struct Open {
-    life: usize,
-    /// The calls of `bio_endio()` for it so far.
-    ends: Vec<usize>,
+#[derive(Default)]
+struct Ends {
+    /// The calls of `bio_endio()` for it, or for others that it waited for.
+    calls: Vec<usize>,
+    /// How many it needs, as far as we know.
+    needed: u32,
 }
 
 impl Lives<'_> {
     fn of(tree: &mut Tree) {
         let number = |name: &str| tree.header.functions.iter().position(|function| function.name == name);
         let [submit, end] = ENDS.map(number);
-        let mut lives = Lives { tree, open: HashMap::new(), loose: HashMap::new(), parents: HashMap::new() };
+        let (open, ends, loose, parents) = Default::default();
+        let mut lives = Lives { tree, open, ends, loose, parents };
         for nth in 0..lives.tree.calls.len() {
             let call = &lives.tree.calls[nth];
             let (object, function) = (call.object, Some(call.function));
@@ -299,8 +306,8 @@ impl Lives<'_> {
             };
             if function == submit {
                 lives.begin(nth, bio);
-            } else if let Some(open) = lives.open.get(&object) {
-                lives.tree.lives[open.life].calls.push(nth);
+            } else if let Some(life) = lives.open.get(&object) {
+                lives.tree.lives[*life].calls.push(nth);
             } else {
                 lives.loose.entry(object).or_default().push(nth);
             }
@@ -316,25 +323,19 @@ impl Lives<'_> {
         let (object, start) = (call.object, call.place.time);
         let life = Life { object, start, end: None, status: 0, bio, calls: vec![nth] };
         self.loose.remove(&object);
+        self.ends.remove(&object);
         // If this address already has a life, that one is over, and we missed its end.
-        self.open.insert(object, Open { life: self.tree.lives.len(), ends: Vec::new() });
+        self.open.insert(object, self.tree.lives.len());
         self.tree.lives.push(life);
     }
 
-    /// Handles a call of `bio_endio()`. If nothing remains, it ends this bio, and perhaps the bios that this one is a
-    /// piece of.
-    fn end(&mut self, nth: usize, object: u64, bio: Bio) {
-        let (mut object, mut remaining) = (object, Some(bio.remaining));
-        // A piece can be split again. The limit protects us from a damaged recording in which a bio is its own parent.
-        for depth in 0..8 {
-            let is_over = match self.open.get(&object) {
-                Some(_) => self.count(nth, object, remaining, bio.status),
-                None => remaining.is_none_or(|remaining| remaining <= 1),
-            };
-            let Some(parent) = self.parents.get(&object).copied().filter(|_| is_over) else { break };
-            self.parents.remove(&object);
+    /// Handles a call of `bio_endio()`. If nothing remains, it ends this bio, and perhaps those that waited for it.
+    fn end(&mut self, nth: usize, mut object: u64, bio: Bio) {
+        let mut remaining = [bio.remaining, bio.parent_remaining].into_iter();
+        while self.count(nth, object, remaining.next(), bio.status) {
+            // Removed, so the loop ends even if in a damaged recording a bio is its own parent.
+            let Some(parent) = self.parents.remove(&object) else { break };
             self.adopt(object, parent);
-            remaining = (depth == 0).then_some(bio.parent_remaining);
             object = parent;
         }
         if !self.open.contains_key(&object) {
@@ -342,39 +343,45 @@ impl Lives<'_> {
         }
     }
 
-    /// Counts an end of a bio that has a life, and returns whether the life is over.
+    /// Counts an end of a bio, and returns whether it was the last. The call does not tell what remained of the parent's
+    /// parent.
     fn count(&mut self, nth: usize, object: u64, remaining: Option<u32>, status: u8) -> bool {
-        let Some(open) = self.open.get_mut(&object) else { return false };
         let start = self.tree.calls[nth].place.time;
+        let ends = self.ends.entry(object).or_default();
         // If two CPUs call it at the same time, both may see that two ends remain, because neither has counted its own
-        // yet.
-        let ends = |call: &usize| self.tree.calls[*call].end.is_none_or(|end| end > start);
-        let at_the_same_time = open.ends.iter().filter(|call| ends(call)).count() as u32;
-        open.ends.push(nth);
-        let life = &mut self.tree.lives[open.life];
-        if life.calls.last() != Some(&nth) {
+        // yet. So a call that goes on may be counted in what remains, or not.
+        let is_over = |call: &&usize| self.tree.calls[**call].end.is_some_and(|end| end <= start);
+        let before = ends.calls.iter().filter(is_over).count() as u32;
+        ends.calls.push(nth);
+        ends.needed = ends.needed.max(remaining.map_or(0, |remaining| remaining.saturating_add(before)));
+        // One of them is always its own.
+        let has_own = ends.calls.iter().any(|call| self.tree.calls[*call].object == object);
+        let (count, is_end) = (ends.calls.len() as u32, remaining.is_some_and(|remaining| remaining <= 1));
+        let is_last = is_end || has_own && count >= ends.needed;
+        if let Some(life) = self.open.get(&object) {
+            let life = &mut self.tree.lives[*life];
             life.calls.push(nth);
+            // The first error of any piece becomes the bio's error, as in the kernel.
+            if life.status == 0 {
+                life.status = status;
+            }
+            if is_last {
+                life.end = Some(start);
+            }
         }
-        // The first error of any piece becomes the bio's error, as in the kernel.
-        if life.status == 0 {
-            life.status = status;
-        }
-        if remaining.is_some_and(|remaining| remaining > 1 + at_the_same_time) {
-            return false;
-        }
-        life.end = Some(start);
         // If we aren't sure, we keep the life open, because a later call may correct its end.
-        if remaining.is_some_and(|remaining| remaining <= 1) {
+        if is_end || is_last && count == before + 1 {
             self.open.remove(&object);
+            self.ends.remove(&object);
         }
-        true
+        is_last
     }
 
     /// Adds the calls that got a piece to the life of the bio that it is a piece of.
     fn adopt(&mut self, piece: u64, parent: u64) {
-        let Some(open) = self.open.get(&parent) else { return };
+        let Some(life) = self.open.get(&parent) else { return };
         let calls = self.loose.remove(&piece).unwrap_or_default();
-        let life = &mut self.tree.lives[open.life];
+        let life = &mut self.tree.lives[*life];
         let begun = |call: &usize| self.tree.calls[*call].place.time >= life.start;
         life.calls.extend(calls.into_iter().filter(begun));
     }

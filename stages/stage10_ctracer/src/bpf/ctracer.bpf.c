@@ -63,7 +63,7 @@ struct thread {
 
 struct bio_data {
 	u64 sector;
-	u64 parent; /* the bio that this one is a piece of */
+	u64 parent; /* the bio that waits for this one */
 	u32 bytes;
 	u32 opf;
 	u32 dev;

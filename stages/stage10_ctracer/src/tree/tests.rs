@@ -76,6 +76,12 @@ impl Script {
     }
 
     pub(crate) fn tree(&mut self) -> Tree {
+        let tree = self.tree_so_far();
+        self.records.clear();
+        tree
+    }
+
+    fn tree_so_far(&self) -> Tree {
         let function = |name: &str| Function {
             name: name.to_owned(),
             prototype: format!("{} {name}(struct bio *bio)", if name == "inner" { "int" } else { "void" }),
@@ -88,7 +94,7 @@ impl Script {
         let flags = serde_json::from_str(flags).unwrap();
         let header =
             Header { class: "bio".into(), kernel: "6.12.0".into(), functions, flags, ..Header::default() };
-        Tree::new(Recording { header, records: std::mem::take(&mut self.records), cut: false })
+        Tree::new(Recording { header, records: self.records.clone(), cut: false })
     }
 }
 
@@ -303,6 +309,83 @@ fn two_cpus_may_end_it_at_the_same_time() {
     script.bio_call(END, 1, 0xb10, remaining(2)).by(8).bio_call(END, 1, 0xb10, remaining(2));
     script.ret(END, 1).by(7).ret(END, 1);
     assert_eq!(lives(&script.tree())[0].1, Some(4));
+}
+
+#[test]
+fn a_chain_of_any_length_ends_in_one_call() {
+    const LENGTH: u64 = 100;
+    // Each bio but the last is chained to the next one, and all of them are submitted.
+    let bio = |nth: u64, remaining: u32| Bio {
+        remaining,
+        parent: if nth + 1 < LENGTH { 0xb10 + nth + 1 } else { 0 },
+        parent_remaining: if nth + 1 < LENGTH { remaining } else { 0 },
+        ..Bio::default()
+    };
+    for first in [0, 5, LENGTH - 1] {
+        let mut script = Script::new();
+        for nth in 0..LENGTH {
+            script.both(SUBMIT, 1, 0xb10 + nth, bio(nth, 1));
+        }
+        // All have ended except this one. Each waits for the bio before it, so this one ends all that follow it.
+        for nth in (0..first).chain(first + 1..LENGTH) {
+            let waits = if nth == 0 || nth < first { 1 } else { 2 };
+            script.both(END, 1001, 0xb10 + nth, Bio { parent_remaining: 2, ..bio(nth, waits) });
+        }
+        let before = script.tree_so_far().lives.iter().filter(|life| life.end.is_some()).count();
+        assert_eq!(before as u64, first);
+        let end = Bio { parent_remaining: 1, ..bio(first, 1) };
+        script.both(END, 1001, 0xb10 + first, end);
+        let last = script.time - 1;
+        let tree = script.tree();
+        assert_eq!(tree.lives.iter().filter(|life| life.end == Some(last)).count() as u64, LENGTH - first);
+        assert!(tree.lives.iter().all(|life| life.end.is_some()));
+    }
+}
+
+#[test]
+fn a_piece_of_a_piece_ends_the_whole_after_the_rest() {
+    let piece =
+        |parent, remaining, parent_remaining| Bio { remaining, parent, parent_remaining, ..Bio::default() };
+    let whole = |script: &mut Script| {
+        script.both(SUBMIT, 1, 0xb10, remaining(1)).both(INNER, 1, 0xc1d, piece(0xb10, 1, 2));
+        script.both(INNER, 1, 0xd06, piece(0xc1d, 1, 2));
+    };
+    // The last to end is the rest of the whole, that of the piece, or the piece of the piece.
+    let mut script = Script::new();
+    whole(&mut script);
+    script.both(END, 1001, 0xc1d, piece(0xb10, 2, 2)).both(END, 1001, 0xd06, piece(0xc1d, 1, 1));
+    script.both(END, 1001, 0xb10, remaining(1));
+    assert_eq!(lives(&script.tree())[0].1, Some(11));
+
+    let mut script = Script::new();
+    whole(&mut script);
+    script.both(END, 1001, 0xb10, remaining(2)).both(END, 1001, 0xd06, piece(0xc1d, 1, 2));
+    script.both(END, 1001, 0xc1d, piece(0xb10, 1, 1));
+    assert_eq!(lives(&script.tree())[0].1, Some(11));
+
+    let mut script = Script::new();
+    whole(&mut script);
+    script.both(END, 1001, 0xb10, remaining(2)).both(END, 1001, 0xc1d, piece(0xb10, 2, 1));
+    script.both(END, 1001, 0xd06, piece(0xc1d, 1, 1));
+    assert_eq!(lives(&script.tree())[0].1, Some(11));
+}
+
+/// The first of two bios in a chain has a piece, whose end is that of all.
+pub(crate) fn piece_in_a_chain() -> Tree {
+    let bio =
+        |parent, remaining, parent_remaining| Bio { remaining, parent, parent_remaining, ..Bio::default() };
+    let mut script = Script::new();
+    script.both(SUBMIT, 1, 0xff11, bio(0xff22, 1, 2)).both(SUBMIT, 1, 0xff22, bio(0, 2, 0));
+    script.both(END, 1001, 0xff22, bio(0, 2, 0)).both(END, 1001, 0xff11, bio(0xff22, 2, 1));
+    script.both(END, 1001, 0xff33, bio(0xff11, 1, 1));
+    script.tree()
+}
+
+#[test]
+fn a_bio_that_is_its_own_parent_is_counted_once() {
+    let bio = Bio { parent: 0xb10, parent_remaining: u32::MAX, ..remaining(1) };
+    let tree = Script::new().both(SUBMIT, 1, 0xb10, bio).both(END, 1001, 0xb10, bio).tree();
+    assert_eq!(lives(&tree)[0].1, Some(3));
 }
 
 #[test]

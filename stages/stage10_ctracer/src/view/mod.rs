@@ -158,7 +158,7 @@ mod tests {
     use nix::unistd::mkfifo;
 
     use super::*;
-    use crate::tree::tests::two_writes;
+    use crate::tree::tests::{piece_in_a_chain, two_writes};
 
     #[test]
     fn the_call_tree() {
@@ -176,6 +176,10 @@ mod tests {
         insta::assert_snapshot!(text::lives_of(&tree, 0xff33).unwrap());
         insta::assert_snapshot!(text::lives_of(&tree, 0xff22).unwrap_err());
         assert_eq!(text::slowest(&Tree::default(), 1), "No bio has ended.");
+        let chain = piece_in_a_chain();
+        let last = |bio| text::lives_of(&chain, bio).unwrap().lines().last().unwrap().to_owned();
+        assert!(last(0xff11).ends_with("/* its piece 0xff33 */"));
+        assert!(last(0xff22).ends_with("/* chained before it: 0xff33 */"));
     }
 
     #[test]

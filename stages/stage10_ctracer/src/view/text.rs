@@ -159,7 +159,7 @@ fn life(tree: &Tree, life: &Life) -> String {
     let error = if life.status == 0 { String::new() } else { format!(", status {}", life.status) };
     let _ = writeln!(text, ": {took}{error}");
     let _ = writeln!(text, "{:>13} {:>13} CPU  {:<24} FUNCTION", "SINCE START", "SINCE LAST", "TASK");
-    let mut last = life.start;
+    let (mut last, own) = (life.start, life.calls.first().and_then(|submit| tree.calls[*submit].life));
     let least = life.calls.iter().map(|call| tree.calls[*call].depth).min().unwrap_or_default();
     for call in &life.calls {
         let call = &tree.calls[*call];
@@ -167,14 +167,14 @@ fn life(tree: &Tree, life: &Life) -> String {
         let [start, gap] = [life.start, last].map(|from| micros(time.saturating_sub(from)));
         let indent = "  ".repeat((call.depth - least) as usize);
         let (cpu, whose) = (call.place.cpu, whose(tree, call));
-        let piece = if call.object == life.object {
-            String::new()
-        } else {
-            format!(" /* its piece 0x{:x} */", call.object)
+        let whose_bio = match call.life {
+            _ if call.object == life.object => String::new(),
+            of if of == own => format!(" /* its piece 0x{:x} */", call.object),
+            _ => format!(" /* chained before it: 0x{:x} */", call.object),
         };
         let _ = writeln!(
             text,
-            "{start:>13} {gap:>13} {cpu:>3}  {whose:<24} {indent}{}{piece}",
+            "{start:>13} {gap:>13} {cpu:>3}  {whose:<24} {indent}{}{whose_bio}",
             signature(tree, call)
         );
         last = time;
