@@ -4,15 +4,16 @@ STAGE  ?= 01
 KERNEL ?= 6.12
 IO     ?=
 ARGS   ?=
+COMPILERS ?=
 FROM   ?=
 TO     ?= 02
 # The kernels to fetch for guests of arm64. Those with pages of 16 KiB are three times as large.
-ARM64  ?= 5.10 6.1 6.12 7.2
+ARM64  ?= matrix
 SUITES ?= bookworm trixie sid
 WORKSHOP := $(or $(CARGO_TARGET_DIR),target)/workshop
 DRIVER := $(or $(CARGO_TARGET_DIR),target)/debug/lab
 
-.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo test page-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test bench-lab compare-peers distro-test vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo test page-test preview-test compilers-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test bench-lab compare-peers distro-test vmlinux clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -38,6 +39,15 @@ test: setup-test build kernels ## Run every test, on all kernels
 page-test: build kernel ## Work in the workshop as a learner does, in a real browser
 	@lab/setup page
 	cargo test --package workshop --test page -- --test-threads=1
+
+preview-test: build kernels ## Run the tests on kernels that are not released yet
+	LAB_PREVIEW=1 cargo test --package lab --test kernel
+
+compilers-test: build kernels ## Compile every program with the oldest and the newest clang, and load it on all kernels
+	@[ -n "$(COMPILERS)" ] || lab/setup compilers
+	@names="$(COMPILERS)"; \
+	names=$${names:-$$(ls /usr/bin | grep -x 'clang-[0-9]*' | sort -V | sed -n '1p;$$p')}; \
+	echo With $$names; LAB_COMPILERS="$$names" cargo test --package lab --test kernel -- compilers
 
 soak: build kernels ## Run the long and heavy tests too
 	LAB_SOAK=1 cargo test --package lab --test kernel

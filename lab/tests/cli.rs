@@ -103,11 +103,35 @@ fn a_case_of_the_clinic() {
 }
 
 #[test]
-fn a_missing_kernel_is_an_error() {
+fn a_missing_kernel_is_an_error_if_it_cannot_be_fetched() {
     let nowhere = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
-    let text = run(command.args(["run", "01"]).env("XDG_CACHE_HOME", nowhere.path()));
-    insta::assert_snapshot!(text.replace(nowhere.path().to_str().unwrap(), "[cache]"));
+    let lab = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+        // Here, nobody answers.
+        let variables =
+            [("XDG_CACHE_HOME", nowhere.path().to_str().unwrap()), ("http_proxy", "http://127.0.0.1:9")];
+        let command = command.args(arguments).envs(variables).env("https_proxy", "http://127.0.0.1:9");
+        run(command).replace(nowhere.path().to_str().unwrap(), "[cache]")
+    };
+    insta::assert_snapshot!("missing_kernel_offline", lab(&["run", "01", "--offline"]));
+    for arguments in [
+        &["run", "03", "--kernel", "5.10"][..],
+        &["shell", "--kernel", "5.10"],
+        &["demo", "--kernel", "5.10"],
+        &["types", "bio", "--kernel", "5.10"],
+        &["drift", "--kernel", "5.10"],
+        &["bundle", "--kernels", "5.10", "--out", "/nowhere/kit"],
+    ] {
+        let text = lab(arguments);
+        assert!(text.contains("Fetching kernel 5.10: "), "{arguments:?}: {text}");
+        assert!(text.contains("Error: the kernel 5.10 could not be downloaded\n"), "{arguments:?}: {text}");
+        assert!(
+            text.contains("127.0.0.1") && text.contains("fix:      try again when the network works"),
+            "{text}"
+        );
+        let text = lab(&[arguments, &["--offline"]].concat());
+        assert!(text.contains("Error: the kernel 5.10 is not here yet\n"), "{arguments:?}: {text}");
+    }
 }
 
 /// On a machine without what builds for another architecture, and where nobody answers.

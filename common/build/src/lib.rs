@@ -65,7 +65,7 @@ pub fn build_for(arch: &str, package: &Path, out: &Path) -> Result<PathBuf, Stri
         names.extend(folders.map(|folder| format!("-ffile-prefix-map={}/=", folder.display())));
     }
     let object = object(&source, out);
-    builder(arch, &source, &object, &names)?
+    builder(&compiler(), arch, &source, &object, &names)?
         .build_and_generate(object.to_string_lossy().replace(".bpf.o", ".skel.rs"))
         .map_err(|error| clangs_message(&format!("{error:#}"), &source).to_owned())?;
     Ok(object)
@@ -76,8 +76,16 @@ pub fn build_for(arch: &str, package: &Path, out: &Path) -> Result<PathBuf, Stri
 /// # Errors
 /// Those of [`build`].
 pub fn compile(source: &Path, out: &Path) -> Result<PathBuf, String> {
+    compile_with(&compiler(), source, out)
+}
+
+/// Like [`compile`], with this compiler.
+///
+/// # Errors
+/// Those of [`build`].
+pub fn compile_with(clang: &str, source: &Path, out: &Path) -> Result<PathBuf, String> {
     let object = object(source, out);
-    builder(&architecture(), source, &object, &[])?
+    builder(clang, &architecture(), source, &object, &[])?
         .build()
         .map_err(|error| clangs_message(&format!("{error:#}"), source).to_owned())?;
     Ok(object)
@@ -89,10 +97,16 @@ fn object(source: &Path, out: &Path) -> PathBuf {
     out.join(format!("{stem}.bpf.o"))
 }
 
-fn builder(arch: &str, source: &Path, object: &Path, names: &[String]) -> Result<SkeletonBuilder, String> {
+fn builder(
+    clang: &str,
+    arch: &str,
+    source: &Path,
+    object: &Path,
+    names: &[String],
+) -> Result<SkeletonBuilder, String> {
     let (include, headers) = (vmlinux(arch)?, home().join("include"));
     let target = format!("-D__TARGET_ARCH_{}", if arch == "aarch64" { "arm64" } else { "x86" });
-    let clang = clang()?;
+    let clang = able(clang)?;
     let mut builder = SkeletonBuilder::new();
     builder.source(source).obj(object).clang(clang).clang_args(
         [
@@ -151,10 +165,14 @@ fn vmlinux(arch: &str) -> Result<PathBuf, String> {
     ))
 }
 
-/// A clang that can compile for BPF.
-fn clang() -> Result<PathBuf, String> {
-    let clang = env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
-    let targets = Command::new(&clang).arg("--print-targets").output().map_err(|error| {
+/// The clang that the user chose, or the system's.
+fn compiler() -> String {
+    env::var("CLANG").unwrap_or_else(|_| "clang".to_owned())
+}
+
+/// The clang, if it can compile for BPF.
+fn able(clang: &str) -> Result<PathBuf, String> {
+    let targets = Command::new(clang).arg("--print-targets").output().map_err(|error| {
         format!("clang, the compiler for BPF, was not found: {clang}: {error}\n{GET_CLANG}")
     })?;
     if !String::from_utf8_lossy(&targets.stdout).contains("bpf") {

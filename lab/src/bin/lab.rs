@@ -18,7 +18,7 @@ use lab::learn::{clinic, demo, doctor, exercise, list, plan, rehearse, types, wo
 use lab::machine::kernels::{DEFAULT, MATRIX, Series};
 use lab::machine::runs::Here;
 use lab::machine::vm::{Accel, BOOT_LIMIT, Machine, Stream, Vm};
-use lab::machine::{cross, signals, terminal};
+use lab::machine::{cross, fetch, signals, terminal};
 use lab::measure::ways::Which;
 use lab::measure::{bench, vmlinux};
 use lab::publish::works::{self, Works};
@@ -36,6 +36,9 @@ use nix::sys::signal::Signal;
 #[derive(Parser)]
 #[command(name = "cargo lab", bin_name = "cargo lab", version, disable_help_subcommand = true)]
 struct Lab {
+    /// Download nothing. A kernel that is not here is then an error
+    #[arg(long, global = true)]
+    offline: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -56,7 +59,8 @@ enum Command {
     },
     /// Show the locked kernels and whether they are here, or fetch them
     Kernels {
-        /// Fetch the locked packages of these kernels, or of all kernels if you name none; skip those that are here
+        /// Fetch the locked packages of these kernels, of the `matrix`, or of all released ones if you name none; skip those that
+        /// are here
         #[arg(long, value_name = "VERSION", num_args = 0..)]
         fetch: Option<Vec<String>>,
         /// Fetch newer packages if there are any, and update the lock file, lab/kernels.lock.json
@@ -186,7 +190,7 @@ enum Command {
         /// The architectures of its guests, such as arm64,x86_64 [default: this machine's]
         #[arg(long, value_enum, value_name = "ARCH", hide_possible_values = true, value_delimiter = ',')]
         arch: Vec<Arch>,
-        /// The kernels to include [default: all four]
+        /// The kernels to include [default: all released ones]
         #[arg(long, value_name = "VERSION", value_delimiter = ',')]
         kernels: Vec<String>,
         /// The folder to write [default: room-kit in Cargo's target folder]
@@ -208,8 +212,8 @@ enum Command {
         /// A struct, union or enum, such as bio or req_op [default: list the types that our programs read]
         #[arg(value_name = "TYPE")]
         names: Vec<String>,
-        /// A kernel: 5.10, 6.1, 6.12, 7.2, or the path of a bzImage [default: all four]
-        #[arg(long = "kernel", value_name = "VERSION or PATH")]
+        #[arg(long = "kernel", value_name = "VERSION or PATH",
+              help = format!("A kernel: {}, or the path of a bzImage [default: all released ones]", Series::names()))]
         kernels: Vec<String>,
         /// Update the book's data
         #[arg(long, hide = true, conflicts_with_all = ["names", "kernels"])]
@@ -217,8 +221,9 @@ enum Command {
     },
     /// Find out what moved in a kernel: where the tutorial's probe points are, and how often they are called
     Drift {
-        /// A kernel: 5.10, 6.1, 6.12, 7.2, or the path of an image [default: all four; updates the book's data]
-        #[arg(long = "kernel", value_name = "VERSION or PATH")]
+        #[arg(long = "kernel", value_name = "VERSION or PATH",
+              help = format!("A kernel: {}, or the path of an image [default: all released ones; updates the book's data]",
+                             Series::names()))]
         kernels: Vec<String>,
         /// The architecture of the kernels: x86_64 or arm64
         #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
@@ -233,8 +238,8 @@ enum Command {
     /// Measure the ways to count and time bios, and update the book's data
     #[command(hide = true)]
     Ways {
-        /// A kernel: 5.10, 6.1, 6.12, 7.2 [default: all four]
-        #[arg(long = "kernel", value_name = "VERSION")]
+        /// A kernel of the matrix [default: all]
+        #[arg(long = "kernel", value_name = "VERSION", value_parser = MATRIX.map(|series| series.name))]
         kernels: Vec<String>,
         /// Measure other people's tools instead, which takes a download of 200 MB
         #[arg(long, conflicts_with = "ways")]
@@ -373,8 +378,8 @@ enum Clinic {
 
 #[derive(Args)]
 struct Boot {
-    /// The kernel: 5.10, 6.1, 6.12, 7.2, or the path of a kernel's image
-    #[arg(long, value_name = "VERSION or PATH", default_value = DEFAULT)]
+    #[arg(long, value_name = "VERSION or PATH", default_value = DEFAULT,
+          help = format!("The kernel: {}, or the path of a kernel's image", Series::names()))]
     kernel: String,
     /// The guest's architecture: x86_64 or arm64
     #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
@@ -417,7 +422,11 @@ impl Boot {
 }
 
 fn main() -> ExitCode {
-    run(Lab::parse().command).unwrap_or_else(|error| {
+    let lab = Lab::parse();
+    if lab.offline {
+        fetch::stay_offline();
+    }
+    run(lab.command).unwrap_or_else(|error| {
         eprintln!("Error: {error}");
         ExitCode::FAILURE
     })
@@ -434,7 +443,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Doctor { program } => doctor::run(&Workbook::read()?, program.as_deref()),
         Command::Kernels { fetch: None, arch, .. } => print(&list::kernels(arch)?),
         Command::Kernels { fetch: Some(names), newer, mirror, arch } => {
-            fetch(arch, &names, newer, mirror.as_deref())
+            fetch_kernels(arch, &names, newer, mirror.as_deref())
         }
         Command::Build { arch, mirror } => {
             signals::take_over()?;
@@ -755,9 +764,17 @@ fn print(text: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn fetch(arch: Arch, names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode> {
+fn fetch_kernels(arch: Arch, names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode> {
     let all: Vec<_> = Series::all(arch).iter().map(|series| series.name.to_owned()).collect();
-    for name in if names.is_empty() { &all[..] } else { names } {
+    let released = Series::all(arch).into_iter().filter(|series| !series.is_preview);
+    let released: Vec<_> = released.map(|series| series.name.to_owned()).collect();
+    let matrix = MATRIX.map(|series| series.name.to_owned());
+    let names = match names {
+        [] => &released[..],
+        [name] if name == "matrix" => &matrix[..],
+        names => names,
+    };
+    for name in names {
         let series = Series::of(arch, name).ok_or_else(|| {
             Error::new(format!("the workbook doesn't use a kernel {name}"))
                 .evidence(format!("it uses {}", all.join(", ")))

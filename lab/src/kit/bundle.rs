@@ -84,7 +84,7 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
     archs.dedup();
     let mut guests = Vec::new();
     for (arch, series) in chosen(&archs, &options.kernels)? {
-        let kernels = series.into_iter().map(|series| kernels::find(arch, series.name));
+        let kernels = series.into_iter().map(|series| kernels::get(arch, series.name));
         let kernels = kernels.collect::<Result<Vec<_>>>()?;
         guests.push(Guest { arch, kernels, workbook: cross::for_arch(workbook.clone(), arch, None)? });
     }

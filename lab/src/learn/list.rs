@@ -45,7 +45,11 @@ pub fn kernels(arch: Arch) -> Result<String> {
 fn locked_kernels(found: &[(&Locked, Result<Option<Kernel>>)]) -> String {
     let row = |(locked, found): &(&Locked, Result<Option<Kernel>>)| {
         let Source { series, arch, package, archives, .. } = &locked.source;
-        let default = if series == DEFAULT { " (default)" } else { "" };
+        let note = match () {
+            () if series == DEFAULT => " (default)",
+            () if locked.preview => " (preview)",
+            () => "",
+        };
         let bytes: u64 = archives.iter().map(|archive| archive.sum.size).sum();
         let here = match found {
             Ok(Some(_)) => "verified".to_owned(),
@@ -53,7 +57,7 @@ fn locked_kernels(found: &[(&Locked, Result<Option<Kernel>>)]) -> String {
             Err(_) => "not usable, see below".to_owned(),
         };
         let size = format!("{:.1} MB", bytes as f64 / 1e6);
-        [format!("{series}{default}"), package.version.clone(), package.name.clone(), size, here]
+        [format!("{series}{note}"), package.version.clone(), package.name.clone(), size, here]
     };
     let mut text = table(["Kernel", "Version", "Package", "Download", "Here"], found.iter().map(row));
     for error in found.iter().filter_map(|(_, found)| found.as_ref().err()) {
@@ -111,6 +115,7 @@ mod tests {
             let archives = vec![archive("linux-binary", 13_717_736), archive("linux-modules", 23_451_956)];
             let (series, suite) = (series.into(), "sid".into());
             Locked {
+                preview: false,
                 source: Source { series, arch: Arch::HERE, package, suite, archives },
                 vmlinuz: sum(1),
                 modules: sum(2),

@@ -62,7 +62,7 @@ impl Types {
         let readers = readers(workbook)?;
         let mut types: Vec<_> = names.iter().map(|_| Type::default()).collect();
         for (nth, kernel) in kernels.iter().enumerate() {
-            let btf = btf::of(&kernels::find(workbook.arch(), kernel)?)?;
+            let btf = btf::of(&kernels::get(workbook.arch(), kernel)?)?;
             for (ty, name) in types.iter_mut().zip(names) {
                 if let Some(found) = find(&btf, name) {
                     ty.name = format!("{} {name}", kind(&found));

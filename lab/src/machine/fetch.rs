@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Error, OrCause, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -18,6 +19,19 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// apt's own program to download one file. It uses apt's proxies and transports.
 const APT_HELPER: &str = "/usr/lib/apt/apt-helper";
+
+/// Whether the user wants that nothing is downloaded.
+static OFFLINE: AtomicBool = AtomicBool::new(false);
+
+/// From now on, nothing is downloaded.
+pub fn stay_offline() {
+    OFFLINE.store(true, Ordering::Relaxed);
+}
+
+/// Whether nothing may be downloaded.
+pub fn is_offline() -> bool {
+    OFFLINE.load(Ordering::Relaxed)
+}
 
 /// apt with our own lists and settings, so it needs no root and leaves the system's alone. Only one lab can use it at
 /// a time.
@@ -107,6 +121,11 @@ impl Apt {
     /// # Errors
     /// If this machine has no apt, or if no archive is named and apt knows no Debian mirror.
     pub fn new(architectures: &[Arch], mirror: Option<&str>) -> Result<Self> {
+        if is_offline() {
+            return Err(Error::new("nothing may be downloaded")
+                .evidence("--offline")
+                .fix("leave out that option"));
+        }
         Self::within(&cache()?.join("apt"), architectures, mirror)
     }
 
@@ -134,8 +153,11 @@ impl Apt {
             fs::create_dir_all(&path).or_cause(format!("cannot make {}", path.display()))?;
         }
         let lock = fs::File::create(folder.join("lock")).or_cause("cannot make a lock for apt's folder")?;
-        let lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| error);
-        let lock = lock.or_cause("cannot lock apt's folder")?;
+        let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).or_else(|(lock, _)| {
+            eprintln!("Another lab is downloading. Waiting until it has finished ...");
+            Flock::lock(lock, FlockArg::LockExclusive)
+        });
+        let lock = lock.map_err(|(_, error)| error).or_cause("cannot lock apt's folder")?;
         fs::write(folder.join("apt.conf"), settings(folder, architectures))
             .or_cause("cannot write apt's settings")?;
         let architectures = architectures.to_vec();
@@ -471,8 +493,13 @@ fn field<'a>(paragraph: &'a str, name: &str) -> Option<&'a str> {
 fn newest(shown: &str) -> Option<(Package, Vec<String>)> {
     let packages = paragraphs(shown).filter_map(|paragraph| {
         let (name, version) = (field(paragraph, "Package")?, field(paragraph, "Version")?);
+        // A package without files, which depends on the newest kernel of its series.
+        let depends = field(paragraph, "Depends").unwrap_or_default();
+        if depends.split(", ").any(|part| part.starts_with("linux-image-")) {
+            return None;
+        }
         // Since 7.x, an image package is empty and depends on the packages that contain the image and the modules.
-        let parts = field(paragraph, "Depends").unwrap_or_default().split(", ").filter_map(|part| {
+        let parts = depends.split(", ").filter_map(|part| {
             let name = part.split(' ').next()?;
             (name.starts_with("linux-binary-") || name.starts_with("linux-modules-"))
                 .then(|| format!("{name}={version}"))
@@ -519,12 +546,17 @@ pub(crate) fn pattern(arch: Arch, series: &str) -> String {
         Some((version, pages)) => (version, format!("{}-{pages}", arch.debian())),
         None => (series, format!("cloud-{}", arch.debian())),
     };
-    format!(r"^linux-image-{}\.[0-9].*-{flavor}$", version.replace('.', r"\."))
+    // A release candidate has no third number.
+    format!(r"^linux-image-{}([.-][0-9r].*)?-{flavor}$", version.replace('.', r"\."))
 }
 
-/// The numbers in a version, which order the releases of a series.
+/// The numbers in a version, which order the releases of a series. 7.3~rc7 comes before 7.3.1.
 pub(crate) fn numbers(version: &str) -> Vec<u64> {
-    version.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
+    version
+        .replace("~rc", ".0.")
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|number| number.parse().ok())
+        .collect()
 }
 
 #[cfg(test)]
@@ -541,6 +573,20 @@ mod tests {
         let (package, downloads) = newest(&format!("{new}\n{old}")).unwrap();
         assert_eq!(package.release, "6.12.117+deb12-cloud-amd64");
         assert_eq!(downloads, ["linux-image-6.12.117+deb12-cloud-amd64=6.12.117-1~deb12u1"]);
+        // Some suites have a package without files for a series.
+        let meta = show(
+            "6.12",
+            "6.12.118-1~deb12u1",
+            "linux-image-6.12.118+deb12-cloud-amd64 (= 6.12.118-1~deb12u1)",
+        );
+        assert_eq!(newest(&format!("{meta}\n{new}")).unwrap().0, package);
+        assert_eq!(newest(&meta), None);
+        let candidate = show("7.3", "7.3~rc10-1~exp1", "linux-binary-7.3-cloud-amd64 (= 7.3~rc10-1~exp1)");
+        let older = show("7.3", "7.3~rc7-1~exp1", "linux-binary-7.3-cloud-amd64 (= 7.3~rc7-1~exp1)");
+        let released = show("7.3.1+deb14", "7.3.1-1", "linux-binary-7.3.1+deb14-cloud-amd64 (= 7.3.1-1)");
+        let first = |shown: &str| newest(shown).unwrap().0.version;
+        assert_eq!(first(&format!("{older}\n{candidate}")), "7.3~rc10-1~exp1");
+        assert_eq!(first(&format!("{candidate}\n{released}")), "7.3.1-1");
     }
 
     #[test]
@@ -553,9 +599,9 @@ mod tests {
 
     #[test]
     fn a_series_has_a_package_for_each_architecture() {
-        assert_eq!(pattern(Arch::X86, "6.12"), r"^linux-image-6\.12\.[0-9].*-cloud-amd64$");
-        assert_eq!(pattern(Arch::Arm, "7.2"), r"^linux-image-7\.2\.[0-9].*-cloud-arm64$");
-        assert_eq!(pattern(Arch::Arm, "7.2-16k"), r"^linux-image-7\.2\.[0-9].*-arm64-16k$");
+        assert_eq!(pattern(Arch::X86, "6.12"), r"^linux-image-6\.12([.-][0-9r].*)?-cloud-amd64$");
+        assert_eq!(pattern(Arch::Arm, "7.2"), r"^linux-image-7\.2([.-][0-9r].*)?-cloud-arm64$");
+        assert_eq!(pattern(Arch::Arm, "7.2-16k"), r"^linux-image-7\.2([.-][0-9r].*)?-arm64-16k$");
     }
 
     #[test]

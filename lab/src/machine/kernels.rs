@@ -16,34 +16,126 @@ use flate2::read::GzDecoder;
 
 use crate::host::folders::{cache, files};
 use crate::host::tools::{DEPMOD, DPKG_DEB, XZ, output};
-use crate::machine::fetch::{Apt, numbers, pattern};
+use crate::machine::fetch::{self, Apt, numbers, pattern};
 use crate::machine::lock::{self, Lock, Locked, Package, Source, Sum};
 use crate::shared::arch::Arch;
 
-/// One series of kernels in the matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One series of kernels. Everything that the workbook says or assumes about a kernel is in its row of the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Series {
     /// Such as `6.12`.
     pub name: &'static str,
     /// The Debian suites to search for a newer kernel, in this order. A security suite has the newest packages of its
     /// release and is small, so it comes first.
     suites: &'static [&'static str],
+    /// Whether it is not released yet. The lab boots such a kernel if somebody names it. The tests, and the commands that
+    /// use all kernels, don't.
+    pub is_preview: bool,
+    /// The name of the same kernel with pages of 16 KiB, if Debian has it. That is only for arm64, where a processor may
+    /// have pages of 4, 16 or 64 KiB.
+    large_pages: Option<&'static str>,
+    /// What is different on it, and is not a matter of its version alone.
+    traits: &'static [Trait],
+    /// For the book: which Debian release it comes from, and what it represents.
+    pub about: [&'static str; 2],
+    /// The color of its marks in a chart, on light and on dark paper.
+    pub(crate) colors: [&'static str; 2],
+    /// What ctracer may cost at most, as a multiple of what trace-cmd costs for the same calls.
+    pub(crate) ctracer_goal: f64,
 }
 
-/// The kernels on which every stage is tested, oldest first.
-pub const MATRIX: [Series; 4] = [
-    Series { name: "5.10", suites: &["bullseye-security", "bullseye"] },
-    Series { name: "6.1", suites: &["bookworm-security", "bookworm"] },
-    Series { name: "6.12", suites: &["bookworm-security", "trixie-security", "trixie"] },
-    Series { name: "7.2", suites: &["sid", "forky"] },
+/// What is different on some kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trait {
+    /// It may switch tasks inside the kernel, also in the middle of a program.
+    Preemptible,
+    /// ext4 has folios of many pages.
+    LargeFolios,
+    /// Debian builds it with `CONFIG_FPROBE`, which `kprobe.multi` needs, for x86_64.
+    Fprobe,
+    /// The same for arm64.
+    FprobeOnArm64,
+    /// fentry and fexit programs can attach on arm64.
+    FentryOnArm64,
+}
+use Trait::{FentryOnArm64, Fprobe, FprobeOnArm64, LargeFolios, Preemptible};
+
+/// All kernels of both architectures, oldest first. A new kernel is a new row.
+const TABLE: &[Series] = &[
+    Series {
+        name: "5.10",
+        suites: &["bullseye-security", "bullseye"],
+        is_preview: false,
+        large_pages: None,
+        traits: &[],
+        about: ["Debian 11, bullseye", "before folios; requests complete one by one"],
+        colors: ["#94a3b8", "#94a3b8"],
+        ctracer_goal: 1.5,
+    },
+    Series {
+        name: "6.1",
+        suites: &["bookworm-security", "bookworm"],
+        is_preview: false,
+        large_pages: None,
+        traits: &[],
+        about: ["Debian 12, bookworm", "folios, completion in batches; ext4 keeps to one page a folio"],
+        colors: ["#38a3c7", "#67d3f0"],
+        ctracer_goal: 1.5,
+    },
+    Series {
+        name: "6.12",
+        suites: &["bookworm-security", "trixie-security", "trixie"],
+        is_preview: false,
+        large_pages: Some("6.12-16k"),
+        traits: &[Fprobe, FentryOnArm64],
+        about: ["Debian 13, trixie, and the security updates of 12", "today: the default here"],
+        colors: ["#1d4ed8", "#7fa6ff"],
+        ctracer_goal: 1.2,
+    },
+    Series {
+        name: "7.2",
+        suites: &["sid", "forky"],
+        is_preview: false,
+        large_pages: Some("7.2-16k"),
+        traits: &[Preemptible, LargeFolios, Fprobe, FprobeOnArm64, FentryOnArm64],
+        about: ["Debian unstable, sid", "what comes: large folios on ext4, a preemptible kernel"],
+        colors: ["#b45309", "#fbbf24"],
+        ctracer_goal: 1.2,
+    },
+    Series {
+        name: "7.3",
+        suites: &["sid", "experimental"],
+        is_preview: true,
+        large_pages: None,
+        traits: &[Preemptible, LargeFolios, Fprobe, FprobeOnArm64, FentryOnArm64],
+        about: ["Debian experimental", "a preview: not released yet"],
+        colors: ["#be185d", "#f472b6"],
+        ctracer_goal: 1.2,
+    },
 ];
 
-/// Kernels whose pages have 16 KiB. There are such kernels only for arm64, where a processor may have pages of 4, 16 or
-/// 64 KiB.
-pub const LARGE_PAGES: [Series; 2] = [
-    Series { name: "6.12-16k", suites: &["bookworm-security", "trixie-security", "trixie"] },
-    Series { name: "7.2-16k", suites: &["sid", "forky"] },
-];
+/// How many kernels are in the matrix.
+const COUNT: usize = {
+    let (mut count, mut nth) = (0, 0);
+    while nth < TABLE.len() {
+        count += !TABLE[nth].is_preview as usize;
+        nth += 1;
+    }
+    count
+};
+
+/// The kernels on which every stage is tested, oldest first: those of the table that are released.
+pub const MATRIX: [Series; COUNT] = {
+    let (mut matrix, mut count, mut nth) = ([TABLE[0]; COUNT], 0, 0);
+    while nth < TABLE.len() {
+        if !TABLE[nth].is_preview {
+            matrix[count] = TABLE[nth];
+            count += 1;
+        }
+        nth += 1;
+    }
+    matrix
+};
 
 /// The kernel to boot if the user names none, and the one that `vmlinux.h` is generated from.
 pub const DEFAULT: &str = "6.12";
@@ -106,8 +198,36 @@ enum Extent {
 impl Series {
     /// All series of an architecture.
     pub fn all(arch: Arch) -> Vec<Self> {
-        let large: &[Self] = if arch == Arch::Arm { &LARGE_PAGES } else { &[] };
-        [&MATRIX[..], large].concat()
+        TABLE.iter().copied().chain(Self::with_large_pages().filter(|_| arch == Arch::Arm)).collect()
+    }
+
+    /// Kernels whose pages have 16 KiB, all for arm64.
+    pub fn with_large_pages() -> impl Iterator<Item = Self> {
+        TABLE.iter().filter_map(|series| Some(Self { name: series.large_pages?, ..*series }))
+    }
+
+    /// Kernels that are not released yet.
+    pub fn previews() -> impl Iterator<Item = Self> {
+        TABLE.iter().copied().filter(|series| series.is_preview)
+    }
+
+    /// All names, for a help text: `5.10, 6.1, ...`.
+    pub fn names() -> String {
+        TABLE.iter().map(|series| series.name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether something is different on this kernel.
+    pub fn has(self, what: Trait) -> bool {
+        self.traits.contains(&what)
+    }
+
+    /// Whether a kernel with this release, as `uname -r` prints it, is of this series. A preview's release may have no
+    /// third number.
+    pub fn is(self, release: &str) -> bool {
+        let (version, pages) = self.name.split_once('-').unwrap_or((self.name, ""));
+        let rest = release.strip_prefix(version);
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+            && release.ends_with("-16k") == (pages == "16k")
     }
 
     /// The series of this name.
@@ -146,6 +266,10 @@ impl Series {
         if let Ok(Some(kernel)) = self.verified(locked) {
             return Ok(kernel);
         }
+        let Source { package, suite, archives, .. } = &locked.source;
+        let bytes: u64 = archives.iter().map(|archive| archive.sum.size).sum();
+        let (name, version) = (self.name, &package.version);
+        eprintln!("Fetching kernel {name}: {version} of Debian's {suite}, {:.1} MB ...", bytes as f64 / 1e6);
         fetch(locked, self.suites, &apt, &self.folder(arch)?)
     }
 
@@ -227,7 +351,8 @@ impl Series {
         let made = unpack(&found.package, &archives, work.path())?;
         let sum =
             |name| Sum::of_file(&made.join(name)).or_cause(format!("cannot read what was unpacked: {name}"));
-        let locked = Locked { source: found, vmlinuz: sum(IMAGE)?, modules: sum(MODULES)? };
+        let (preview, vmlinuz, modules) = (self.is_preview, sum(IMAGE)?, sum(MODULES)?);
+        let locked = Locked { preview, source: found, vmlinuz, modules };
         let of = |arch| Self::all(arch).into_iter().map(move |series| (arch, series.name));
         lock.replace(locked.clone(), &of(Arch::X86).chain(of(Arch::Arm)).collect::<Vec<_>>());
         lock.write()?;
@@ -500,7 +625,20 @@ fn not_here(arch: Arch, series: &str, folder: &Path) -> Error {
         .fix(format!("fetch it: cargo lab kernels --fetch {series}{}", arch.option()))
 }
 
-/// The kernel of this name: a series of the matrix, which must be here and match the lock, or the path of an image.
+/// The kernel of this name, as [`find`] finds it. A series of the table that is not here, or not what is locked, is
+/// fetched first, unless the user wants to stay offline.
+///
+/// # Errors
+/// Those of [`find`] and of [`Series::fetch`].
+pub fn get(arch: Arch, name: &str) -> Result<Kernel> {
+    let found = find(arch, name);
+    match Series::of(arch, name) {
+        Some(series) if found.is_err() && !fetch::is_offline() => series.fetch(arch, None),
+        _ => found,
+    }
+}
+
+/// The kernel of this name: a series of the table, which must be here and match the lock, or the path of an image.
 ///
 /// # Errors
 /// If it is neither, is not here, does not match the lock, or is not a kernel of this architecture.
@@ -578,8 +716,8 @@ mod tests {
         assert_eq!(locked, all.iter().map(|(arch, series)| (*arch, series.name)).collect::<Vec<_>>());
         for (locked, (arch, series)) in lock.kernels.iter().zip(all) {
             let source = &locked.source;
-            let version = series.name.trim_end_matches("-16k");
-            assert!(source.package.version.starts_with(&format!("{version}.")), "{source:?}");
+            assert_eq!(locked.preview, series.is_preview, "{source:?}");
+            assert!(series.is(&source.package.release), "{source:?}");
             assert!(series.suites.contains(&&*source.suite), "{source:?}");
             assert!(!source.archives.is_empty(), "{source:?}");
             for archive in &source.archives {
@@ -613,7 +751,7 @@ mod tests {
             let source =
                 Source { series: "9.9".into(), arch: Arch::X86, package, suite: "sid".into(), archives };
             let (vmlinuz, modules) = (Sum::of(b"kernel"), Sum::of(list.as_bytes()));
-            Self { folder, locked: Locked { source, vmlinuz, modules } }
+            Self { folder, locked: Locked { preview: false, source, vmlinuz, modules } }
         }
 
         fn at(&self, name: &str) -> PathBuf {
@@ -768,6 +906,19 @@ mod tests {
         fs::remove_file(&list).unwrap();
         fs::write(debian.kernel().join("lib/modules").join(RELEASE).join(MODULE), "modul").unwrap();
         insta::assert_snapshot!("damaged_without_list", debian.complaint(Extent::ToBoot));
+    }
+
+    #[test]
+    fn a_series_is_known_by_its_release() {
+        let series = |release: &str| {
+            let all = Series::all(Arch::Arm).into_iter().filter(|series| series.is(release));
+            all.map(|series| series.name).collect::<Vec<_>>()
+        };
+        assert_eq!(series("6.1.0-56-cloud-arm64"), ["6.1"]);
+        assert_eq!(series("6.12.117+deb12-cloud-arm64"), ["6.12"]);
+        assert_eq!(series("6.12.117+deb12-arm64-16k"), ["6.12-16k"]);
+        assert_eq!(series("7.3-cloud-arm64"), ["7.3"]);
+        assert_eq!(series("7.30-cloud-arm64"), [""; 0]);
     }
 
     #[test]

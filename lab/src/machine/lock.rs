@@ -39,6 +39,9 @@ pub struct Locked {
     /// Its packages.
     #[serde(flatten)]
     pub source: Source,
+    /// Whether it is not released yet, so the tests don't need it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preview: bool,
     /// The kernel's image.
     pub vmlinuz: Sum,
     /// The file `modules.sha256`, which lists the checksum of every module.
@@ -261,6 +264,7 @@ mod tests {
         let archive = Archive { package: package.name.clone(), path, sum: Sum::of(b"archive") };
         let (series, suite) = (series.to_owned(), "sid".to_owned());
         Locked {
+            preview: false,
             source: Source { series, arch: Arch::X86, package, suite, archives: vec![archive] },
             vmlinuz: Sum::of(b"kernel"),
             modules: Sum::of(b"modules"),

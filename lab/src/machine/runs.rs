@@ -10,7 +10,9 @@ use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 
 use crate::host::interrupt;
+use crate::machine::kernels::Series;
 use crate::machine::vm::{Output, Vm};
+use crate::shared::arch::Arch;
 use crate::workbook::Workbook;
 
 /// Runs programs.
@@ -64,7 +66,8 @@ impl Here {
             return Ok(None);
         }
         let release = common::preflight::release();
-        if kernel != default && !release.starts_with(&format!("{kernel}.")) {
+        let is_it = Series::of(Arch::HERE, kernel).is_some_and(|series| series.is(&release));
+        if kernel != default && !is_it {
             return Err(Error::new(format!("the workshop can't boot Linux {kernel}"))
                 .evidence(format!("it runs in a guest itself, with Linux {release}"))
                 .fix(format!(

@@ -134,7 +134,7 @@ impl Machine {
     /// A kernel with all of the workbook's programs, with the fastest acceleration that works.
     ///
     /// # Errors
-    /// If the kernel is not here or the workbook does not compile.
+    /// If the kernel can't be had or the workbook does not compile.
     pub fn new(workbook: &Workbook, kernel: &str) -> Result<Self> {
         Self::with(workbook, kernel, workbook.build()?)
     }
@@ -142,10 +142,10 @@ impl Machine {
     /// A kernel with these programs. [`Workbook::build_tools`] builds the ones that every guest needs.
     ///
     /// # Errors
-    /// If the kernel is not here.
+    /// If the kernel can't be had.
     pub fn with(workbook: &Workbook, kernel: &str, binaries: Vec<PathBuf>) -> Result<Self> {
         Ok(Self {
-            kernel: kernels::find(workbook.arch(), kernel)?,
+            kernel: kernels::get(workbook.arch(), kernel)?,
             binaries,
             accel: Accel::Auto,
             append: String::new(),

@@ -25,9 +25,6 @@ const PROGRAMS: [&str; 4] =
 const LIBRARIES: [&str; 6] =
     ["libelf.so.1", "libz.so.1", "libzstd.so.1", "libtraceevent.so.1", "libtracefs.so.1", "libc.so.6"];
 
-/// What ctracer may cost at most on each kernel, as a multiple of what trace-cmd costs for the same calls.
-const CTRACER_GOALS: [(&str, f64); 4] = [("5.10", 1.5), ("6.1", 1.5), ("6.12", 1.2), ("7.2", 1.2)];
-
 /// What the programs of these commands may cost together, as a multiple of what those of libbpf-tools cost.
 const GOALS: [(&str, f64); 3] = [("`biolatency`", 0.8), ("`biolatency -D -F`", 0.8), ("`bitesize`", 1.0)];
 
@@ -96,9 +93,8 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     for series in MATRIX {
         let row: String = compare(series.name, Accel::Icount, "calls")?;
         table.extend(row.lines().map(|row| format!("| {} {row}\n", series.name)));
-        let goal = CTRACER_GOALS.iter().find(|(name, _)| *name == series.name);
-        let goal = goal.map_or(f64::INFINITY, |(_, goal)| *goal);
-        missed.extend(ratio(&row).and_then(|ratio| too_much(series.name, "ctracer", ratio, goal)));
+        let too_much = |ratio| too_much(series.name, "ctracer", ratio, series.ctracer_goal);
+        missed.extend(ratio(&row).and_then(too_much));
     }
     write(COMPARED[2], &table)?;
     if missed.is_empty() {
@@ -173,6 +169,5 @@ mod tests {
         assert_eq!(cost_ratio("| `a` | `start` 100 | does not start |"), None);
         assert_eq!(too_much("6.12", "`a`", 0.8, 0.8), None);
         assert!(too_much("6.12", "`a`", 0.81, 0.8).is_some());
-        assert!(MATRIX.iter().all(|series| CTRACER_GOALS.iter().any(|(name, _)| *name == series.name)));
     }
 }

@@ -30,14 +30,6 @@ const TABLES: [(&str, &str); 5] = [
     ("arguments", "What a tracepoint hands to a `tp_btf` program: pointers to these"),
 ];
 
-/// Which Debian release each kernel of the matrix comes from, and what it represents.
-const KERNELS: [[&str; 3]; MATRIX.len()] = [
-    ["5.10", "Debian 11, bullseye", "before folios; requests complete one by one"],
-    ["6.1", "Debian 12, bookworm", "folios, completion in batches; ext4 keeps to one page a folio"],
-    ["6.12", "Debian 13, trixie, and the security updates of 12", "today: the default here"],
-    ["7.2", "Debian unstable, sid", "what comes: large folios on ext4, a preemptible kernel"],
-];
-
 /// What some kernels report, as a table: a row for each probe point, a column for each kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drift {
@@ -162,10 +154,11 @@ pub fn differences(root: &Path) -> Result<String> {
 pub fn kernels_table(root: &Path) -> Result<String> {
     let drift = Drift::read(root, Arch::X86)?;
     let mut rows = vec![["kernel", "measured", "where from", "stands for"].map(str::to_owned).to_vec()];
-    for [series, from, stands_for] in KERNELS {
-        let column = drift.column(series).unwrap_or_default();
+    for series in MATRIX {
+        let column = drift.column(series.name).unwrap_or_default();
         let release = column.iter().find(|[of, _, _]| of == RELEASE).map_or("", |[_, _, cell]| cell);
-        rows.push([series, release, from, stands_for].map(str::to_owned).to_vec());
+        let [from, stands_for] = series.about;
+        rows.push([series.name, release, from, stands_for].map(str::to_owned).to_vec());
     }
     Ok(markdown(rows))
 }

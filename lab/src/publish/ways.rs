@@ -288,7 +288,7 @@ impl Ways {
                 .collect(),
         };
         let lines: Vec<_> = self.ways().into_iter().map(marks).collect();
-        chart::svg(&MATRIX.map(|series| series.name), &lines)
+        chart::svg(&MATRIX, &lines)
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use lab::host::tools::{self, output};
 use lab::learn::demo;
 use lab::machine::cross;
-use lab::machine::kernels::{self, DEFAULT, LARGE_PAGES, MATRIX};
+use lab::machine::kernels::{self, DEFAULT, Series, Trait};
 use lab::shared::arch::Arch;
 use lab::workbook::Workbook;
 use libtest_mimic::Trial;
@@ -25,7 +25,7 @@ pub fn trials() -> Vec<Trial> {
             CASES.iter().try_for_each(|case| check(&mut guest, case).map_err(failed))
         })
     };
-    LARGE_PAGES.iter().map(|series| trial(series.name)).collect()
+    Series::with_large_pages().map(|series| trial(series.name)).collect()
 }
 
 /// On another machine: runs every stage once in a guest for arm64, if what that needs is here.
@@ -52,9 +52,6 @@ pub fn demo() -> Vec<Trial> {
     vec![demo]
 }
 
-/// The first kernel of the matrix on which fentry and fexit programs can attach on arm64 (Linux 6.4), as its index.
-pub const OLDEST: usize = 2;
-
 /// Cases that compare a kernel with the book's pictures and stories, which are those of x86_64, and cases with a SCSI disk
 /// whose errors we control, which Debian's cloud kernels for arm64 don't have.
 pub const OF_X86_64: [&str; 4] = [
@@ -78,10 +75,14 @@ pub const WITHOUT_FENTRY: [&str; 10] = [
     "tracex3_has_each_request_in_its_place",
 ];
 
-/// Whether a case can't be right on the kernel with an index.
-pub fn impossible(case: &str) -> impl Fn(usize) -> bool + use<> {
-    assert_eq!(MATRIX[OLDEST].name, "6.12");
+/// Whether fentry and fexit programs can attach on a kernel.
+pub fn has_fentry(series: &Series) -> bool {
+    arch() != Arch::Arm || series.has(Trait::FentryOnArm64)
+}
+
+/// Whether a case can't be right on a kernel.
+pub fn impossible(case: &str) -> impl Fn(&Series) -> bool + use<> {
     let is_too_old = !WITHOUT_FENTRY.contains(&case);
     let is_other = OF_X86_64.contains(&case);
-    move |nth| arch() == Arch::Arm && (is_other || is_too_old && nth < OLDEST)
+    move |series| arch() == Arch::Arm && (is_other || is_too_old && !has_fentry(series))
 }

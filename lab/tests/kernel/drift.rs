@@ -16,7 +16,8 @@ fn the_book_matches_this_kernel() {
     } else {
         include_str!("../../../docs/src/kernels.tsv")
     });
-    let series = MATRIX.iter().find(|series| release().starts_with(&format!("{}.", series.name))).unwrap();
+    // The book has no data of a preview.
+    let Some(series) = MATRIX.iter().find(|series| series.is(&release())) else { return };
     // A newer package of the same series has the same.
     let told = |rows: Vec<[String; 3]>| rows.into_iter().filter(|[of, ..]| of != RELEASE).collect::<Vec<_>>();
     let (book, kernel) = (told(book.column(series.name).unwrap()), told(measure().unwrap()));

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use common::Result;
 use lab::learn::exercise::{self, Exercise};
-use lab::machine::kernels::MATRIX;
 use lab::machine::vm::{Machine, Vm};
-use lab::shared::arch::Arch;
 use lab::workbook::{Program, Workbook};
 use libtest_mimic::Trial;
 
+use crate::arm::has_fentry;
 use crate::faults::FAULTS;
-use crate::{BOOT_LIMIT, Fleet, arch, failed, variants};
+use crate::{BOOT_LIMIT, Fleet, KERNELS, failed, variants};
 
 /// All exercises, except those to write a stage.
 fn exercises(workbook: &Workbook) -> Vec<Exercise<'_>> {
@@ -26,14 +25,14 @@ fn exercises(workbook: &Workbook) -> Vec<Exercise<'_>> {
 pub fn trials(soak: bool) -> Vec<Trial> {
     let fleet = Arc::new(Fleet::new(boot));
     let workbook = Arc::new(crate::workbook().expect("the workspace can be read"));
-    let oldest = if arch() == Arch::Arm { crate::arm::OLDEST } else { 0 };
-    let kernels = (oldest..MATRIX.len()).filter(|nth| soak || *nth == oldest || *nth == MATRIX.len() - 1);
-    let kernels: Vec<_> = kernels.collect();
+    let oldest = KERNELS.iter().position(has_fentry).unwrap_or_default();
+    let is_outer = |nth: &usize| *nth == oldest || *nth == KERNELS.len() - 1;
+    let kernels: Vec<_> = (oldest..KERNELS.len()).filter(|nth| soak || is_outer(nth)).collect();
     let faulty = if soak { &kernels[..] } else { &kernels[kernels.len() - 1..] };
     let mut trials = Vec::new();
     let mut trial = |id: &str, what: &str, kernel: usize, binary: String, passes: bool| {
         let (fleet, workbook, id) = (fleet.clone(), workbook.clone(), id.to_owned());
-        let name = format!("{}::exercise_{}_{what}", MATRIX[kernel].name, id.replace('.', "_"));
+        let name = format!("{}::exercise_{}_{what}", KERNELS[kernel].name, id.replace('.', "_"));
         trials.push(Trial::test(name.clone(), move || {
             fleet.with(kernel, &name, |guest| {
                 let exercise = exercise::find(&workbook, &id).map_err(failed)?;

@@ -8,14 +8,36 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use common::preflight::release;
 use lab::guest::running::{Observation, Running};
 use lab::guest::system::{mount_fs, unmount_fs};
 use lab::guest::truth;
+use lab::machine::kernels::{Series, Trait};
+use lab::shared::arch::Arch;
 use lab::shared::disks::FS_MOUNT;
 use lab::shared::workload::{Done, Io};
 use libbpf_rs::query::ProgInfoIter;
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::Signal;
+
+/// Whether something is different on the running kernel.
+pub fn has(what: Trait) -> bool {
+    let mut all = Series::all(Arch::HERE).into_iter();
+    all.find(|series| series.is(&release())).expect("the kernel is in the table").has(what)
+}
+
+/// Whether the running kernel's version is in a range, such as `..6.12`, `6.5..`, or `6.12..7.0`, which has 6.12 and not
+/// 7.0. Every kernel is in an empty one.
+pub fn is_in(range: &str) -> bool {
+    let version = |text: &str| {
+        let mut numbers =
+            text.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse::<u32>().unwrap());
+        [numbers.next(), numbers.next()]
+    };
+    let (first, end) = range.split_once("..").unwrap_or_default();
+    let now = version(&release());
+    (first.is_empty() || now >= version(first)) && (end.is_empty() || now < version(end))
+}
 
 /// Unmounts ext4, so there is no I/O but the case's own.
 pub fn quiet() {

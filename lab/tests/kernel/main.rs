@@ -7,6 +7,8 @@
 //! `cargo test --test kernel -- 6.1::` runs one kernel, `... stage03` one stage. With `LAB_SOAK=1`, the long cases
 //! run, too. At the end, it prints the slowest cases; with `LAB_TIMES=1`, all cases with the time that each took.
 //!
+//! With `LAB_PREVIEW=1`, the cases and the exercises run on the kernels that are not released yet, and on no others.
+//!
 //! With `LAB_ARCH=arm64`, the guests are of that architecture. Then the cases run that prove what the programs print, but
 //! not those of the lab itself.
 
@@ -14,6 +16,7 @@ mod arm;
 mod channels;
 mod claims;
 mod clinic;
+mod compilers;
 mod containers;
 mod ctracer;
 mod drift;
@@ -45,14 +48,14 @@ use std::collections::BTreeMap;
 use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use common::{OrCause, Result};
 use lab::host::tools::{DMSETUP, SETPRIV, Tool, output};
 use lab::machine::cross;
-use lab::machine::kernels::{DEFAULT, MATRIX};
+use lab::machine::kernels::{DEFAULT, MATRIX, Series};
 use lab::machine::vm::{Machine, Vm};
 use lab::shared::arch::Arch;
 use lab::workbook::Workbook;
@@ -165,6 +168,14 @@ const ONCE: &[&str] = &[
     "ctracer_finds_what_another_reader_of_the_types_finds",
 ];
 
+fn is_preview() -> bool {
+    std::env::var_os("LAB_PREVIEW").is_some()
+}
+
+/// The kernels to test on, oldest first.
+static KERNELS: LazyLock<Vec<Series>> =
+    LazyLock::new(|| if is_preview() { Series::previews().collect() } else { MATRIX.to_vec() });
+
 /// Makes cases from functions, and names them after the functions.
 #[macro_export]
 macro_rules! cases {
@@ -199,6 +210,7 @@ fn in_guest(name: &str) -> ExitCode {
         side_by_side::SOAK,
         situations::SPECIAL,
         multipath::CASES,
+        compilers::SPECIAL,
     ];
     let mut all = CASES.iter().chain(&special).copied().flatten();
     match all.find(|(case, _)| *case == name) {
@@ -226,9 +238,11 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let is_soak = std::env::var_os("LAB_SOAK").is_some();
     let soak: &[&[Case]] =
         if is_soak { &[stages::SOAK, pagecache::SOAK, ctracer::SOAK, side_by_side::SOAK] } else { &[] };
-    let is_here = arch() == Arch::HERE;
+    // The others are about the kernels of the matrix, or the same on all.
+    let is_here = arch() == Arch::HERE && !is_preview();
     let mut suites = match is_here {
         true => vec![driver::trials(), exercises::trials(is_soak), clinic::trials(), plans::trials(is_soak)],
+        false if is_preview() => vec![exercises::trials(is_soak)],
         false => vec![exercises::trials(is_soak), arm::trials()],
     };
     if Arch::HERE != Arch::Arm && is_here {
@@ -236,6 +250,9 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     }
     if is_soak && is_here {
         suites.push(mutants::trials());
+    }
+    if arch() == Arch::HERE {
+        suites.push(compilers::trials());
     }
     let mut trials = Vec::new();
     let cases = || CASES.iter().chain(soak).copied().flatten();
@@ -248,12 +265,13 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         let is_outer = OUTER.iter().any(|outer| outer.contains(&case));
         let is_once = ONCE.contains(&case);
         let is_here = move |nth: usize| match (is_outer, is_once) {
-            (true, _) => nth == 0 || nth == MATRIX.len() - 1,
-            (_, true) => MATRIX[nth].name == DEFAULT,
+            (true, _) => nth == 0 || nth == KERNELS.len() - 1,
+            (_, true) => KERNELS[nth].name == DEFAULT || is_preview(),
             _ => true,
         };
         let is_impossible = arm::impossible(case);
-        MATRIX.iter().enumerate().filter(move |(nth, _)| (is_soak || is_here(*nth)) && !is_impossible(*nth))
+        let kernels = KERNELS.iter().enumerate();
+        kernels.filter(move |(nth, series)| (is_soak || is_here(*nth)) && !is_impossible(series))
     };
     let of_paths = multipath::CASES.iter().map(|case| (case, &with_paths));
     for ((case, _), fleet) in cases().map(|case| (case, &fleet)).chain(of_paths) {
@@ -263,17 +281,21 @@ fn on_host(arguments: &Arguments) -> ExitCode {
             trials.push(Trial::test(name.clone(), move || fleet.run(nth, &name, case)));
         }
     }
-    let nth = MATRIX.iter().position(|series| series.name == DEFAULT).unwrap_or_default();
+    let nth = KERNELS.iter().position(|series| series.name == DEFAULT).unwrap_or_default();
     let name = format!("{DEFAULT}::vmlinux_h_is_like_the_kernels_types");
     let timed = name.clone();
     let vmlinux =
         move || fleet.with(nth, &timed, |guest| vmlinux::is_like_the_kernels(guest).map_err(failed));
-    trials.push(Trial::test(name, vmlinux));
+    if !is_preview() {
+        trials.push(Trial::test(name, vmlinux));
+    }
     // These leave the kernel unusable, so each has its own guest.
     for (case, _) in situations::SPECIAL {
         let is_at_boot = case.ends_with("at_boot");
         // A kernel that was booted in this way reports the same at run time, so one case is enough.
-        for (_, series) in kernels(case).filter(|(_, series)| !is_at_boot || series.name == DEFAULT) {
+        for (_, series) in
+            kernels(case).filter(|(_, series)| !is_at_boot || series.name == DEFAULT || is_preview())
+        {
             let append = if is_at_boot { "lockdown=confidentiality" } else { "" };
             let name = format!("{}::{case}", series.name);
             let timed = name.clone();
@@ -356,13 +378,13 @@ fn failed(error: common::Error) -> Failed {
 
 /// One guest for each kernel, booted when it is first needed.
 struct Fleet {
-    guests: [Mutex<Option<Vm>>; MATRIX.len()],
+    guests: Vec<Mutex<Option<Vm>>>,
     boot: fn(&str) -> Result<Vm>,
 }
 
 impl Fleet {
     fn new(boot: fn(&str) -> Result<Vm>) -> Self {
-        Self { guests: Default::default(), boot }
+        Self { guests: KERNELS.iter().map(|_| Mutex::default()).collect(), boot }
     }
 
     /// Gives the guest to a test. After a test fails, the guest is used again, because a broken guest would not
@@ -378,8 +400,8 @@ impl Fleet {
         let mut guest = match slot.take() {
             Some(guest) => guest,
             None => {
-                let mut timed = Timed::start(format!("{}, a boot before {name}", MATRIX[nth].name));
-                let guest = (self.boot)(MATRIX[nth].name).map_err(failed)?;
+                let mut timed = Timed::start(format!("{}, a boot before {name}", KERNELS[nth].name));
+                let guest = (self.boot)(KERNELS[nth].name).map_err(failed)?;
                 timed.cpu_time = guest.cpu_time();
                 guest
             }

@@ -6,14 +6,16 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use common::preflight::release;
 use lab::guest::null_blk::{NullBlk, long_enough};
 use lab::guest::running::{Observation, Running};
 use lab::guest::system::{Setting, evict, queue};
 use lab::guest::truth::{self, page_cache};
+use lab::machine::kernels::Trait;
 use lab::shared::workload::Done;
 
-use crate::guest::{instances, io, programs, quiet, sh, wait_until, watch_exact, watch_while, with_ext4};
+use crate::guest::{
+    has, instances, io, is_in, programs, quiet, sh, wait_until, watch_exact, watch_while, with_ext4,
+};
 use crate::requests::in_flight;
 use crate::{Case, cases};
 
@@ -106,7 +108,7 @@ const fn row(
 
 /// The rows for this kernel. Only read-ahead differs between kernels: 7.2 reads less ahead for a sequential reader.
 fn rows() -> Vec<Row> {
-    let seven = release().starts_with("7.");
+    let large_folios = has(Trait::LargeFolios);
     // 4,096 reads. A read touches two pages if it begins in the last 999 bytes of a page. A page boundary falls into
     // a read unless it is a multiple of 1,000 bytes, which is the case at every 125th page: (1000 - 1) - (1000 / 125
     // - 1).
@@ -121,7 +123,7 @@ fn rows() -> Vec<Row> {
         row(
             "the first 64 pages of 2,000, cold",
             (LARGE, Cold, "read --count 64"),
-            [64, 0, 64, if seven { 32 } else { 60 }],
+            [64, 0, 64, if large_folios { 32 } else { 60 }],
         ),
         row("random, cold", (LARGE, Cold, "read --count 256 --random"), [256, 0, 256, 0]),
         row("random, warm", (LARGE, Warm, "read --count 256 --random"), [256, 256, 0, 0]),
@@ -196,7 +198,7 @@ fn four_readers(reads: u64) {
     let missed = truth::missed(&seen);
     assert_eq!((total + missed.unwrap_or(0), miss, beyond), (reads, 0, 0), "{missed:?}");
     assert_eq!(hit, total);
-    assert!(missed.unwrap_or(0) == 0 || release().starts_with("7."), "{missed:?} missed");
+    assert!(missed.unwrap_or(0) == 0 || has(Trait::Preemptible), "{missed:?} missed");
 }
 
 fn stage08_counts_exactly_with_four_readers() {
@@ -353,7 +355,7 @@ fn stage08_exercise_a_kretprobe_has_slots() {
         let (total, missed) = (page_cache(&seen).unwrap()[0], truth::missed(&seen));
         assert!(missed.is_none_or(|missed| total + missed == 16), "{stage}: {}", seen.stdout);
         // On a preemptible kernel, fexit may miss one, too, when so many return together.
-        let may_miss = stage == "stage08" && release().starts_with("7.");
+        let may_miss = stage == "stage08" && has(Trait::Preemptible);
         assert!(total == seen_of_16 || may_miss, "{stage}: {}", seen.stdout);
     }
 }
@@ -377,7 +379,7 @@ fn stage08_exercise_the_slides_probe_sees_no_read() {
 /// The third exercise: busybox's `cat` copies with sendfile(2), which has its own function on newer kernels.
 fn stage08_exercise_sendfile_goes_another_way() {
     files();
-    let newer = !older() && !release().starts_with("6.1.");
+    let newer = is_in("6.5..");
     for cold in [true, false] {
         warm_or_cold(EXACT, cold);
         let (seen, _) = watch_while("stage08", || sh(&format!("cat {EXACT} > /dev/null")));
@@ -401,5 +403,5 @@ fn warm_or_cold(file: &str, cold: bool) {
 
 /// Whether this is 5.10, where the page cache's read function has its old name.
 fn older() -> bool {
-    release().starts_with("5.10.")
+    is_in("..5.12")
 }

@@ -6,14 +6,13 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::preflight::release;
 use lab::guest::null_blk::{NullBlk, long_enough};
 use lab::guest::system::queue;
 use lab::shared::disks::RAW_DEVICE;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::guest::{AtEnd, instances, quiet, sh, wait_until, with_ext4};
+use crate::guest::{AtEnd, instances, is_in, quiet, sh, wait_until, with_ext4};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -102,7 +101,7 @@ fn reads(arguments: &[&str]) -> [Read; 2] {
 
 /// The function that adds a page to the page cache.
 fn miss() -> &'static str {
-    if release().starts_with("5.10.") { "add_to_page_cache_lru" } else { "filemap_add_folio" }
+    if is_in("..5.16") { "add_to_page_cache_lru" } else { "filemap_add_folio" }
 }
 
 fn scenario_shows_a_miss_and_a_hit() {
@@ -228,7 +227,7 @@ fn scenario_refuses_a_tracer_that_is_in_use() {
 
 /// Whether the tracer works in an instance.
 fn has_instances() -> bool {
-    !["5.10.", "6.1."].iter().any(|old| release().starts_with(old))
+    is_in("6.12..")
 }
 
 /// Whether the tracer is on.

@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 
 use common::preflight::{self, Need};
 use lab::guest::running::Running;
+use lab::machine::kernels::Trait;
 
-use crate::guest::{instances, io, programs, quiet, sh};
+use crate::guest::{has, instances, io, is_in, programs, quiet, sh};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -80,7 +81,7 @@ fn without_locked_memory() {
         command.args(["--bounding-set", "-sys_resource", "sh", "-c", &limit]);
         command
     };
-    if common::preflight::release().starts_with("5.10.") {
+    if is_in("..5.11") {
         let text = error(&mut limited(""));
         let cause = "Error: this process may not lock enough memory for the map start_map\n";
         assert!(text.starts_with(cause), "{text}");
@@ -163,7 +164,7 @@ fn a_function_that_cannot_be_probed() {
 fn a_function_of_which_only_parts_exist() {
     let text = Need::Kprobe("blk_account_io_completion".into()).check().unwrap_err().to_string();
     let parts = "change the program's SEC() line to kprobe/blk_account_io_completion.part.0";
-    assert_eq!(text.contains(parts), !common::preflight::release().starts_with("5.10"), "{text}");
+    assert_eq!(text.contains(parts), is_in("6.0.."), "{text}");
     assert!(text.starts_with("this kernel has no function blk_account_io_completion"), "{text}");
 }
 
@@ -211,22 +212,21 @@ fn fentry_of_a_function_that_cannot_be_probed() {
     }
     let text = Need::Fentry("blk_account_io_completion".into()).check().unwrap_err().to_string();
     let parts = "SEC(\"kprobe/blk_account_io_completion.part.0\") and BPF_KPROBE";
-    assert_eq!(text.contains(parts), !common::preflight::release().starts_with("5.10"), "{text}");
+    assert_eq!(text.contains(parts), is_in("6.0.."), "{text}");
 }
 
 /// `kprobe.multi` exists since Linux 5.18, `kprobe.session` since 6.10.
 fn kinds_of_probes_that_came_later() {
-    let release = common::preflight::release();
-    let is_there = |need: Need, on: &[&str]| {
+    let fprobe = has(if cfg!(target_arch = "aarch64") { Trait::FprobeOnArm64 } else { Trait::Fprobe });
+    let is_there = |need: Need, is_new: bool| {
         let found = need.check();
-        assert_eq!(found.is_ok(), on.iter().any(|series| release.starts_with(series)), "{found:?}");
+        assert_eq!(found.is_ok(), is_new && fprobe, "{found:?}");
         found.err().map(|error| error.to_string()).unwrap_or_default()
     };
     // 6.1 has it, but Debian builds it without CONFIG_FPROBE, and so does 6.12 for arm64.
-    let on: &[&str] = if cfg!(target_arch = "aarch64") { &["7.2."] } else { &["6.12.", "7.2."] };
-    let text = is_there(Need::KprobeMulti(Some("submit_bio".into())), on);
+    let text = is_there(Need::KprobeMulti(Some("submit_bio".into())), is_in("5.18.."));
     assert!(text.is_empty() || text.starts_with("this kernel has no kprobe.multi\n"), "{text}");
-    let text = is_there(Need::KprobeSession(Some("submit_bio".into())), on);
+    let text = is_there(Need::KprobeSession(Some("submit_bio".into())), is_in("6.10.."));
     assert!(text.is_empty() || text.starts_with("this kernel has no kprobe.session\n"), "{text}");
     assert_eq!(Need::Tracepoint("sched_cpu_capacity_tp".into()).check(), Ok(()), "it has no event of ftrace");
 }

@@ -1,0 +1,165 @@
+//! Learners have many compilers. Each of them must compile every program, and every kernel must load the result. Part of
+//! `make compilers-test`, which names the compilers in `LAB_COMPILERS`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::thread;
+
+use common::preflight;
+use common::{Error, OrCause, Result, libbpf_log};
+use lab::learn::{clinic, exercise};
+use lab::machine::vm::{Machine, Vm};
+use lab::workbook::{Workbook, copies};
+use libbpf_rs::ObjectBuilder;
+use libtest_mimic::{Failed, Trial};
+
+use crate::{BOOT_LIMIT, Case, Fleet, KERNELS, cases, check, failed};
+
+pub const SPECIAL: &[Case] = cases![every_compilers_programs_load];
+
+/// Where a guest has the objects, and what their names begin with.
+const OBJECTS: &str = "/bin/compiled-by-";
+
+/// The objects of all programs by all compilers.
+static ALL: LazyLock<Result<Vec<PathBuf>>> = LazyLock::new(compiled);
+
+/// The compilers, such as `clang-14`.
+fn compilers() -> Vec<String> {
+    let names = std::env::var("LAB_COMPILERS").unwrap_or_default();
+    names.split_whitespace().map(str::to_owned).collect()
+}
+
+/// A test for each kernel, if there are compilers to test.
+pub fn trials() -> Vec<Trial> {
+    if compilers().is_empty() {
+        return Vec::new();
+    }
+    let fleet = Arc::new(Fleet::new(boot));
+    let trial = |nth: usize| {
+        let (case, fleet) = (SPECIAL[0].0, fleet.clone());
+        let name = format!("{}::{case}", KERNELS[nth].name);
+        let run = move |name: &str| {
+            // What does not compile is the same on all kernels.
+            ALL.as_ref().map_err(|error| failed(error.clone()))?;
+            fleet.with(nth, name, |guest| check(guest, case).map_err(failed))
+        };
+        Trial::test(name.clone(), move || -> Result<(), Failed> { run(&name) })
+    };
+    (0..KERNELS.len()).map(trial).collect()
+}
+
+fn boot(kernel: &str) -> Result<Vm> {
+    let workbook = Workbook::read()?;
+    let mut machine =
+        Machine { limit: BOOT_LIMIT, ..Machine::with(&workbook, kernel, workbook.build_tools()?)? };
+    machine.binaries.extend(ALL.clone()?);
+    let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
+    let name = folder.path().join("kernel-tests");
+    fs::copy(crate::ourselves(&workbook)?, &name).or_cause("cannot copy ourselves")?;
+    machine.binaries.push(name);
+    machine.boot()
+}
+
+/// The BPF sources of the stages, the examples, the exercises' starting points and solutions, and the clinic's cases and
+/// cures, each with its name. Nobody loads a case that isn't cured.
+fn sources(workbook: &Workbook) -> Result<Vec<(String, String)>> {
+    let mut sources = Vec::new();
+    let mut add = |name: &str, files: copies::Files| {
+        let source = files.into_iter().find(|(path, _)| path.to_string_lossy().ends_with(".bpf.c"));
+        sources.extend(source.map(|(_, source)| (name.to_owned(), source)));
+    };
+    for program in workbook.programs() {
+        add(&program.binary(), copies::files(program)?);
+        for exercise in exercise::of(program)? {
+            let name = |what| format!("{}-{what}", exercise.binary());
+            add(&name("start"), exercise.starting_point("x")?);
+            add(&name("solution"), exercise.solved("x")?);
+        }
+    }
+    for case in clinic::cases(workbook)? {
+        sources.push((format!("case-{}", case.number()), case.source.clone()));
+        sources.push((format!("cure-{}", case.number()), case.cured()?));
+    }
+    Ok(sources)
+}
+
+/// Compiles every program with every compiler. Returns the objects to load.
+fn compiled() -> Result<Vec<PathBuf>> {
+    let workbook = Workbook::read()?;
+    let sources = sources(&workbook)?;
+    let compilers = compilers();
+    let todo = Mutex::new(compilers.iter().flat_map(|compiler| sources.iter().map(move |of| (compiler, of))));
+    let (done, wrong) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let folder = workbook.memory().join("compilers");
+    let work = || -> Result<()> {
+        loop {
+            let next = todo.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((compiler, (name, source))) = next else { return Ok(()) };
+            let version = Path::new(compiler).file_name().unwrap_or_default().display();
+            let folder = folder.join(format!("{version}-{name}"));
+            let path = folder.join("program.bpf.c");
+            fs::create_dir_all(&folder).and_then(|()| fs::write(&path, source)).or_cause("cannot write")?;
+            match common_build::compile_with(compiler, &path, &folder) {
+                Ok(object) => {
+                    let to = folder.with_file_name(format!("compiled-by-{version}-{name}.bpf.o"));
+                    fs::rename(object, &to).or_cause("cannot rename an object")?;
+                    if !name.starts_with("case-") {
+                        done.lock().unwrap_or_else(PoisonError::into_inner).push(to);
+                    }
+                }
+                Err(error) => wrong
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(format!("{version}, {name}: {error}")),
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(work);
+        work().and(other.join().unwrap())
+    })?;
+    let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if !wrong.is_empty() {
+        return Err(Error::new("some programs do not compile").evidence(wrong.join("\n")));
+    }
+    Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// In the guest: loads each object's programs, except those whose functions this kernel doesn't have.
+fn every_compilers_programs_load() {
+    let objects = fs::read_dir("/bin").unwrap().flatten().map(|entry| entry.path());
+    let mut objects: Vec<_> = objects.filter(|path| path.to_string_lossy().starts_with(OBJECTS)).collect();
+    objects.sort();
+    assert!(!objects.is_empty());
+    libbpf_log::capture(false);
+    let wrong: Vec<_> = objects.iter().filter_map(|object| load(object).err()).collect();
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), objects.len(), wrong.join("\n"));
+    println!("{} objects were loaded", objects.len());
+}
+
+fn load(object: &Path) -> Result<(), String> {
+    let bytes = fs::read(object).map_err(|error| error.to_string())?;
+    let loaded = || -> libbpf_rs::Result<usize> {
+        let mut open = ObjectBuilder::default().name("compiled")?.open_memory(&bytes)?;
+        let mut count = 0;
+        for mut program in open.progs_mut() {
+            let section = program.section().to_string_lossy().into_owned();
+            let section = section.trim_start_matches('?');
+            // User space chooses the function of the others.
+            if ["fentry", "fexit", "fsession"].contains(&section) {
+                program.set_attach_target(0, Some("submit_bio".to_owned()))?;
+            }
+            let has_all = preflight::needs([section.to_owned()]).iter().all(|need| need.check().is_ok());
+            program.set_autoload(has_all);
+            count += usize::from(has_all);
+        }
+        open.load().map(|_| count)
+    };
+    let name = object.display();
+    match loaded() {
+        Ok(0) => Err(format!("{name}: this kernel has none of its functions")),
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{name}: {}\n{}", libbpf_log::explain(&error, &bytes), libbpf_log::take())),
+    }
+}
