@@ -588,7 +588,9 @@ mod tests {
         let structs: BTreeSet<_> =
             btf.type_by_kind::<Struct<'_>>().filter_map(|ty| name(ty.name())).collect();
         let shown = error("pt_reg").to_string();
-        insta::assert_snapshot!(shown.replace(&format!("of {} structs", structs.len()), "of [count] structs"));
+        insta::assert_snapshot!(
+            shown.replace(&format!("of {} structs", structs.len()), "of [count] structs")
+        );
         insta::assert_snapshot!(error("bio"));
         assert!(error("a\0b").to_string().starts_with("the kernel has no struct"));
     }
