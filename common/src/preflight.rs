@@ -2,7 +2,6 @@
 //! an error number from deep inside the kernel.
 
 use std::env::consts::ARCH;
-use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -10,12 +9,12 @@ use std::sync::{Mutex, PoisonError};
 
 use libbpf_rs::OpenObject;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::Func;
+use libbpf_rs::btf::types::{Func, FuncProto};
 use nix::unistd::{Uid, geteuid};
 
 use crate::lab::in_the_lab;
-use crate::probe::{Function, Functions};
-use crate::{Error, OrCause, Result, kernel, tracefs};
+use crate::probe::{Function, Functions, older_name};
+use crate::{Error, OrCause, Result, kernel, page, tracefs};
 
 pub use crate::kernel::release;
 
@@ -123,35 +122,56 @@ pub(crate) fn missing() -> Option<Error> {
     needs.iter().find_map(|need| need.check_with(&mut functions).err())
 }
 
-/// Picks one of the optional programs, whose `SEC()` begins with `?fexit/` or `?fentry/`: the first whose function
-/// exists in this kernel. It will be loaded with the others.
+/// Adapts the programs of an opened object to this kernel. Of the optional ones, whose `SEC()` begins with `?`, it picks
+/// the first that this kernel runs at every call; it will be loaded with the others. If a function had another name on
+/// this kernel, the program is attached there. Also sets the size of a page.
 ///
 /// # Errors
-/// If the kernel has none of these functions, or can't attach fentry and fexit programs at all.
-pub fn load_first(object: &mut OpenObject) -> Result<()> {
-    let function = |section: &OsStr| match Need::of(section.to_str()?) {
-        Some(Need::Fentry(name) | Need::Fexit(name)) => Some(name),
-        _ => None,
-    };
+/// If this kernel can run none of the optional programs, or can't attach fentry and fexit programs at all.
+pub fn adapt(object: &mut OpenObject) -> Result<()> {
+    page::set_size(object)?;
     let optional = object.progs().filter(|program| !program.autoload());
-    let names: Vec<_> = optional.filter_map(|program| function(program.section())).collect();
-    if names.is_empty() {
+    let needs: Vec<_> = optional.filter_map(|program| Need::of(program.section().to_str()?)).collect();
+    if needs.is_empty() {
         return Ok(());
     }
-    fentry_can_attach()?;
     let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
-    let first = names.iter().find(|name| btf.type_by_name::<Func<'_>>(name.as_str()).is_some());
-    let Some(first) = first else {
-        let needs: Vec<_> = names.into_iter().map(Need::Fexit).collect();
+    let Some((first, function)) = needs.iter().find_map(|need| Some((need, runs_at_each_call(need, &btf)?)))
+    else {
         return one_of(&needs, Need::check);
     };
     for mut program in object.progs_mut() {
-        if function(program.section()).as_ref() == Some(first) {
-            program.set_autoload(true);
+        if program.section().to_str().and_then(Need::of).as_ref() != Some(first) {
+            continue;
+        }
+        program.set_autoload(true);
+        if let Need::Fentry(_) | Need::Fexit(_) = first {
+            fentry_can_attach()?;
+            let renamed = program.set_attach_target(0, Some(function.to_owned()));
+            renamed.or_cause(format!("cannot attach to {function}()"))?;
         }
     }
-    remember([Need::Fexit(first.clone())]);
+    remember([first.clone()]);
     Ok(())
+}
+
+/// The function of an optional program, by its name on this kernel. `None` if this kernel has no such function, or does
+/// not run such a program at every call of it.
+fn runs_at_each_call<'need>(need: &'need Need, btf: &Btf<'_>) -> Option<&'need str> {
+    let find = |name: &str| btf.type_by_name::<Func<'_>>(name);
+    match need {
+        Need::Fentry(name) | Need::Fexit(name) => {
+            [name.as_str()].into_iter().chain(older_name(name)).find(|name| find(name).is_some())
+        }
+        // Linux 6.10 has `kprobe.session`, but until 6.13 it can follow only a few calls at a time. Linux 7.0 gave
+        // these functions an argument, and our programs are compiled for that.
+        Need::KprobeSession(Some(name)) => {
+            let is_return = find("bpf_session_is_return")?.next_type().map(FuncProto::try_from);
+            let has_argument = is_return.is_some_and(|proto| proto.is_ok_and(|proto| proto.len() == 1));
+            (has_argument && find("register_fprobe_ips").is_some() && find(name).is_some()).then_some(name)
+        }
+        _ => None,
+    }
 }
 
 /// What programs with these section names need, such as `kprobe/submit_bio`. Programs whose names begin with `?` are
@@ -396,7 +416,10 @@ fn function(probe: Probe, name: &str, functions: &Functions) -> Result<()> {
         // `kprobe.multi/PATTERN`: libbpf looks for what matches.
         return Ok(());
     }
-    match functions.find(function) {
+    // `adapt` attaches these to the older name.
+    let older = older_name(function).filter(|_| probe != Probe::Kprobe);
+    let older = older.filter(|older| functions.find(older) == Function::Attachable);
+    match functions.find(older.unwrap_or(function)) {
         Function::Attachable => Ok(()),
         Function::NotTraceable => Err(Error::new(format!("{function} cannot be probed on this kernel"))
             .evidence(format!("it is in /proc/kallsyms but not in {list} (kernel {})", release()))
@@ -568,12 +591,12 @@ mod tests {
         let of = |sections: &[&str]| needs(sections.iter().map(|section| (*section).to_owned())).split_off(4);
         let shown = |sections: &[&str]| of(sections).iter().map(Need::to_string).collect::<Vec<_>>();
         assert_eq!(
-            of(&["?fexit/filemap_read", "?fexit/generic_file_buffered_read", "tracepoint/filemap/x"]),
+            of(&["?kprobe.session/filemap_read", "?fexit/filemap_read", "tracepoint/filemap/x"]),
             [
                 Need::Tracepoint("filemap/x".into()),
                 Need::OneOf(vec![
-                    Need::Fexit("filemap_read".into()),
-                    Need::Fexit("generic_file_buffered_read".into())
+                    Need::KprobeSession(Some("filemap_read".into())),
+                    Need::Fexit("filemap_read".into())
                 ])
             ]
         );

@@ -22,6 +22,11 @@ pub enum Function {
     },
 }
 
+/// The name of a function on older kernels, if we know one. Linux 5.12 renamed this one (87fa0f3eb267).
+pub fn older_name(name: &str) -> Option<&'static str> {
+    (name == "filemap_read").then_some("generic_file_buffered_read")
+}
+
 /// The functions of the running kernel that can be probed.
 #[derive(Debug)]
 pub struct Functions {

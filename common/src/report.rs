@@ -273,13 +273,17 @@ impl fmt::Display for PageCache {
         writeln!(f, "{RULE}")?;
         pid.map_or(Ok(()), |pid| writeln!(f, "Filtered PID : {pid}"))?;
         match total {
-            0 => writeln!(f, "Nothing was read through the page cache.\n{RULE}")?,
+            0 => writeln!(f, "{NOTHING}\n{RULE}")?,
             _ => writeln!(f, "[Total {total} Hit {} miss {miss}]\n{RULE}", total - miss)?,
         }
         write!(f, "Pages added beyond what was read: {}, ", added - miss)?;
         write_missed(f, *missed)
     }
 }
+
+/// For sendfile() and the other two, Linux 6.5 gave the page cache a function of its own (2cb1e08985e3).
+const NOTHING: &str = "Nothing was read through the page cache. Not seen: mmap(), and since Linux 6.5 sendfile(), \
+                       splice(), copy_file_range()";
 
 fn write_missed(f: &mut fmt::Formatter<'_>, missed: Option<u64>) -> fmt::Result {
     match missed {
@@ -413,7 +417,7 @@ mod tests {
         ");
         insta::assert_snapshot!(of([0, 9], None), @r"
         ==================================================
-        Nothing was read through the page cache.
+        Nothing was read through the page cache. Not seen: mmap(), and since Linux 6.5 sendfile(), splice(), copy_file_range()
         ==================================================
         Pages added beyond what was read: 9, calls missed: not known (the kernel counts them all from 6.7 on)
         ");

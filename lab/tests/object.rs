@@ -279,8 +279,8 @@ fn check_picture(name: &str, shows: impl Fn(&Stage) -> bool) {
     let mut probes: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for stage in workbook.stages.iter().filter(|stage| shows(stage)) {
         for section in lab::learn::doctor::sections(stage).unwrap() {
-            // 5.10's name for filemap_read() is in the picture, but not as a probe.
-            if section != "?fexit/generic_file_buffered_read" {
+            // The picture shows one of the two programs for filemap_read().
+            if section != "?kprobe.session/filemap_read" {
                 let section = section.trim_start_matches('?').to_owned();
                 probes.entry(section).or_default().push(format!("{:02}", stage.number));
             }

@@ -162,7 +162,7 @@ pub fn page_cache(seen: &Observation) -> Result<[u64; 4]> {
         line.strip_prefix("Pages added beyond what was read: ")?.split_once(", ")?.0.parse::<u64>().ok()
     });
     let beyond = beyond.ok_or_else(broken)?;
-    if seen.stdout.contains("Nothing was read through the page cache.\n") {
+    if seen.stdout.contains("Nothing was read through the page cache.") {
         return Ok([0, 0, 0, beyond]);
     }
     let line = seen.stdout.lines().find_map(|line| line.strip_prefix("[Total ")?.strip_suffix(']'));

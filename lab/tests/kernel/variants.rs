@@ -52,8 +52,8 @@ const VARIANTS: &[Variant] = &[
         stage: "08",
         source: None,
         edits: &[
+            ("?kprobe.session/filemap_read", "?kprobe.session/generic_make_request"),
             ("?fexit/filemap_read", "?fexit/generic_make_request"),
-            ("?fexit/generic_file_buffered_read", "?fexit/blk_account_io_completion"),
         ],
     },
     Variant {
@@ -105,8 +105,6 @@ const VARIANTS: &[Variant] = &[
             ("nr_bytes < rq->__data_len", "nr_bytes < BPF_CORE_READ(rq, __data_len)"),
         ],
     },
-    // The change that the chapter on histograms suggests.
-    Variant { name: "stage08-session", stage: "08", source: Some(SESSION), edits: &[] },
     Variant { name: "stage08-slides", stage: "08", source: Some(KRETPROBE), edits: &[] },
     Variant {
         name: "stage08-kretprobe",
@@ -124,8 +122,6 @@ const VARIANTS: &[Variant] = &[
 
 /// Stage 08's README explains what it sees.
 const KRETPROBE: &str = "exercises/kretprobe.bpf.c";
-/// And this one counts what its fexit programs may miss.
-const SESSION: &str = "exercises/session.bpf.c";
 
 /// Their binaries, built when they are first needed.
 pub fn binaries(workbook: &Workbook) -> Result<Vec<PathBuf>> {

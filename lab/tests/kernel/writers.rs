@@ -1,7 +1,6 @@
 //! Four threads at once: whatever counts I/O sees each of their I/Os exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::panic::panic_any;
 
 use common::report::Unpaired;
@@ -9,9 +8,8 @@ use lab::guest::running::Running;
 use lab::guest::truth::{self, Event, durations, histogram, histograms, unpaired};
 use serde_json::Value;
 
-use crate::ctracer::{self, has_session};
-use crate::guest::{Missed, end_exact, io, quiet, watch, watch_exact};
-use crate::pagecache::{LARGE, files};
+use crate::ctracer;
+use crate::guest::{Missed, end_exact, io, quiet, watch_exact};
 use crate::stages::{Subject, stages_of};
 use crate::{Case, cases};
 
@@ -19,7 +17,6 @@ pub const CASES: &[Case] = cases![
     stage02_sees_each_end_of_four_writers,
     stages_time_each_bio_of_four_writers,
     stage07_times_each_request_of_four_writers,
-    stage08_session_counts_each_page_of_four_readers,
     ctracer_follows_each_bio_of_four_writers,
     examples_count_each_write_of_four_writers,
 ];
@@ -93,18 +90,6 @@ fn stage07_times_each_request_of_four_writers() {
     assert_eq!((durations(&events).len(), events.len()), (ios, 3 * ios));
     let Unpaired { open, dropped, unmatched, missed, .. } = unpaired(&seen).unwrap();
     assert_eq!((open, dropped, unmatched, missed.unwrap_or(0)), (0, 0, Some(0), 0));
-}
-
-/// Where the kernel has sessions, including 7.2, where fexit may miss some.
-fn stage08_session_counts_each_page_of_four_readers() {
-    if !has_session() {
-        return;
-    }
-    files();
-    fs::read(LARGE).unwrap();
-    let (seen, done) = watch("stage08-session", &format!("read {LARGE} --threads 4 --count 300"));
-    assert_eq!(truth::page_cache(&seen).unwrap(), [done.count, done.count, 0, 0]);
-    assert_eq!(truth::missed(&seen), Some(0));
 }
 
 /// All have a life, although calls between its ends may be missed.

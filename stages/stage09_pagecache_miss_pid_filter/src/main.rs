@@ -2,9 +2,7 @@
 
 use clap::Parser;
 use common::args::RunArgs;
-use common::page;
 use common::preflight;
-use common::record;
 use common::report::{self, PageCache};
 use common::trace_pipe::TracePipe;
 use common::traced::{Traced, TracedArgs};
@@ -33,8 +31,7 @@ fn main() -> common::Result<std::process::ExitCode> {
     let mut object = std::mem::MaybeUninit::uninit();
     let mut open_skel = bpf::PagecacheTraceSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
-    preflight::load_first(open_skel.open_object_mut())?;
-    page::set_size(open_skel.open_object_mut())?;
+    preflight::adapt(open_skel.open_object_mut())?;
     let process = Traced::new(&args.traced)?;
     let mut pipe = TracePipe::open(&args.run, &["* (retval=*", "mm_filemap_add_* (pages=*"])?;
 
@@ -53,7 +50,7 @@ fn main() -> common::Result<std::process::ExitCode> {
     pipe.drain()?;
 
     // REPORT: walk the map by its keys, which are 0 and 1: pages read and pages added.
-    let value = |key: Vec<u8>| record::lookup::<u64>(&skel.maps.count_map, &key);
+    let value = |key: Vec<u8>| common::record::lookup::<u64>(&skel.maps.count_map, &key);
     let counts = skel.maps.count_map.keys().map(value).collect::<common::Result<Vec<_>>>()?;
     report::print(PageCache::of(&counts, missed).of_process(process.pid()))?;
     process.end()

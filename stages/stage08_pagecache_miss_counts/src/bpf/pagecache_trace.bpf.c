@@ -4,6 +4,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "page.bpf.h"
+#include "session.bpf.h"
 
 /* What is counted, in pages. */
 enum count { READ, ADDED, COUNTS };
@@ -29,24 +30,24 @@ static __always_inline int add_read(struct kiocb *iocb, long bytes)
 {
 	u64 end = iocb->ki_pos; /* the position is behind the last byte now */
 
+	bpf_printk("filemap_read (retval=%ld)", bytes);
 	if (bytes <= 0)
 		return 0;
 	return add(READ, (end - 1) / page_size - (end - bytes) / page_size + 1);
 }
 
-/* The ? means: user space loads the one of the two that this kernel has. */
+/* The ? means: user space loads the first of the two that counts every call on this kernel. */
+SEC("?kprobe.session/filemap_read")
+int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long before)
+{
+	iocb = AT_RETURN(ctx, iocb); /* NULL at the entry */
+	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : before != 0;
+}
+
+/* On Linux 5.10, user space attaches it to the older name, generic_file_buffered_read(). */
 SEC("?fexit/filemap_read")
 int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long before, long retval)
 {
-	bpf_printk("filemap_read (retval=%ld)", retval);
-	return add_read(iocb, retval - before);
-}
-
-/* Its older name, as on Linux 5.10. */
-SEC("?fexit/generic_file_buffered_read")
-int BPF_PROG(generic_read_exit, struct kiocb *iocb, void *iter, long before, long retval)
-{
-	bpf_printk("generic_file_buffered_read (retval=%ld)", retval);
 	return add_read(iocb, retval - before);
 }
 
@@ -56,6 +57,8 @@ int mm_filemap_add_to_page_cache(struct trace_event_raw_mm_filemap_op_page_cache
 	/* Newer kernels add a folio: 2^order pages at once. */
 	u64 pages = bpf_core_field_exists(event->order) ? 1ull << event->order : 1;
 
+	if (is_hugetlbfs(event->s_dev, pages))
+		return 0;
 	bpf_printk("mm_filemap_add_to_page_cache (pages=%llu)", pages);
 	return add(ADDED, pages);
 }
