@@ -162,7 +162,7 @@ fn name<'a>(tree: &'a Tree, call: &Call) -> &'a str {
 }
 
 /// The kernel's number for a device, by which we find its bios.
-fn number(device: &str) -> u32 {
+pub fn number(device: &str) -> u32 {
     let device = fs::canonicalize(device).unwrap();
     let dev = format!("/sys/class/block/{}/dev", device.file_name().unwrap().to_str().unwrap());
     let dev = fs::read_to_string(dev).unwrap();
@@ -171,7 +171,7 @@ fn number(device: &str) -> u32 {
 }
 
 /// The lives of a device's bios with this operation, in the order in which they were submitted.
-fn lives<'a>(tree: &'a Tree, device: &str, operation: &str) -> Vec<&'a Life> {
+pub fn lives<'a>(tree: &'a Tree, device: &str, operation: &str) -> Vec<&'a Life> {
     let number = number(device);
     let is_it = |life: &&Life| life.bio.device == number && tree.operation(&life.bio) == operation;
     tree.lives.iter().filter(is_it).collect()

@@ -5,12 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lab::guest::running::Running;
+use lab::shared::disks::RAW_DEVICE;
 
-use crate::guest::{io, sh};
-use crate::{Case, cases, latency};
+use crate::guest::{io, quiet, sh};
+use crate::{Case, cases, ctracer, latency};
 
 /// The cases whose guests have this disk.
-pub const CASES: &[Case] = cases![the_disk_has_two_paths, biolatency_names_the_paths_of_a_disk];
+pub const CASES: &[Case] =
+    cases![the_disk_has_two_paths, biolatency_names_the_paths_of_a_disk, ctracer_follows_a_bio_to_a_path];
 
 /// QEMU's arguments for the disk: two controllers of one subsystem, which share a namespace.
 pub const DISK: [&str; 10] = [
@@ -84,4 +86,25 @@ fn biolatency_names_the_paths_of_a_disk() {
     assert!(error.contains(&format!("beneath it are: {}", paths.join(" "))), "{error}");
     let error = Running::start(&["stage10", "--device", &paths[0]]).unwrap_err().to_string();
     assert!(error.contains(&format!("choose the disk: -d {head}")), "{error}");
+}
+
+fn ctracer_follows_a_bio_to_a_path() {
+    quiet();
+    let (disk, _) = disk();
+    let device = disk.to_str().unwrap();
+    let stage = ctracer::start(&[&["--device", device], &ctracer::SOME[..]].concat());
+    for disk in [device, RAW_DEVICE, device, RAW_DEVICE] {
+        io(&format!("write {disk} --count 32"));
+        // In pieces. On the other disk, some bios and pieces have the addresses that those of this disk had.
+        io(&format!("write {disk} --size 4194304 --count 4"));
+    }
+    let tree = ctracer::end_as_it_is(stage);
+    ctracer::check(&tree);
+    let lives = ctracer::lives(&tree, device, "write");
+    let bytes = lives.iter().map(|life| u64::from(life.bio.bytes)).sum::<u64>();
+    assert_eq!((lives.len(), bytes), (tree.lives.len(), 2 * (32 * 4096 + 4 * (4 << 20))));
+    assert!(lives.iter().all(|life| life.end.is_some()), "{lives:?}");
+    let other = ctracer::number(RAW_DEVICE);
+    let foreign = tree.calls.iter().filter(|call| call.bio.is_some_and(|bio| bio.device == other)).count();
+    assert_eq!(foreign, 0, "of {} calls", tree.calls.len());
 }

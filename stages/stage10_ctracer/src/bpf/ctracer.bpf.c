@@ -129,6 +129,15 @@ struct {
 	__type(value, u8);
 } own SEC(".maps");
 
+/* --device: the bios that were submitted to the disk, and what their end calls, see is_of_disk().
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, u64);
+	__type(value, u64);
+} submitted SEC(".maps");
+
 /* Of the calls that are under way, those that were asked for, by their place on the stack: a return
  * does not tell its object. Used only if some are not. */
 struct {
@@ -234,6 +243,38 @@ static __always_inline bool is_of_process(u64 object, u32 function, u64 sp,
 	return bpf_map_lookup_elem(&own, &object);
 }
 
+static __always_inline u64 end_of(struct bio *bio)
+{
+	return (u64)BPF_CORE_READ(bio, bi_end_io) ^ (u64)BPF_CORE_READ(bio, bi_private);
+}
+
+/* A bio for this disk, or a piece of one. The kernel may give it to another disk, as
+ * nvme_ns_head_submit_bio() does. Later its address may be that of another bio, which nobody
+ * submits and which has another end. */
+static __always_inline bool is_of_disk(u64 object, u32 function)
+{
+	struct bio *bio = (struct bio *)object;
+	bool is_here = number_of(disk_of(bio)) == only_dev;
+	u64 end = end_of(bio), *known;
+
+	if (function == submit_bio_id) {
+		if (is_here)
+			bpf_map_update_elem(&submitted, &object, &end, BPF_ANY);
+		else
+			bpf_map_delete_elem(&submitted, &object);
+	}
+	/* A piece can have pieces. */
+	for (int level = 0; level < 4 && !is_here; level++) {
+		known = bpf_map_lookup_elem(&submitted, &object);
+		is_here = known && *known == end_of(bio);
+		if ((u64)BPF_CORE_READ(bio, bi_end_io) != bio_chain_endio_at)
+			break;
+		bio = BPF_CORE_READ(bio, bi_private);
+		object = (u64)bio;
+	}
+	return is_here;
+}
+
 static __always_inline bool is_asked_for(u64 object, u32 function, u64 sp,
 					 const struct seen *thread)
 {
@@ -242,7 +283,7 @@ static __always_inline bool is_asked_for(u64 object, u32 function, u64 sp,
 	if (!only_pid && !only_dev)
 		return true;
 	if ((only_pid && !is_of_process(object, function, sp, thread)) ||
-	    (only_dev && number_of(disk_of((struct bio *)object)) != only_dev)) {
+	    (only_dev && !is_of_disk(object, function))) {
 		/* The return of the last call there may have been lost. */
 		bpf_map_delete_elem(&told, &sp);
 		return false;
