@@ -5,12 +5,15 @@ use std::process::Command;
 use lab::guest::running::Running;
 use lab::guest::truth::{histogram, page_cache};
 
-use crate::guest::{AtEnd, quiet, sh};
+use crate::guest::{AtEnd, quiet, sh, with_ext4};
 use crate::pagecache::{EXACT, files};
 use crate::{Case, cases};
 
-pub const CASES: &[Case] =
-    cases![stage09_counts_a_command_in_a_container, tools_follow_a_process_by_its_id_in_a_container];
+pub const CASES: &[Case] = cases![
+    stage09_counts_a_command_in_a_container,
+    tools_follow_a_process_by_its_id_in_a_container,
+    scenario_records_its_process_in_a_container,
+];
 
 /// A new PID namespace, whose first process is this program.
 const CONTAINER: [&str; 4] = ["unshare", "-p", "-f", "--mount-proc"];
@@ -30,14 +33,23 @@ fn stage09_counts_a_command_in_a_container() {
 /// The process writes nine times, and another one of the same container five times.
 fn tools_follow_a_process_by_its_id_in_a_container() {
     quiet();
-    for here in ["pid=$!", "until pid=$(pgrep -P $!); do :; done"] {
-        // The second is in a container within the container.
-        let start = if here == "pid=$!" { "" } else { "unshare -p -f " };
-        let bitesize = follow("bitesize", start, here);
+    // The second is in a container within the container.
+    for (start, find) in [
+        ("", "pid=$!"),
+        ("unshare -p -f ", "until pid=$(cat /proc/$!/task/$!/children) && [ $pid ]; do sleep 0.1; done"),
+    ] {
+        let bitesize = follow("bitesize", start, find);
         assert_eq!(histogram(&bitesize).count(), 9, "{bitesize}");
-        let lives = follow("stage10", start, here);
+        let lives = follow("stage10", start, find);
         assert!(lives.contains(", lives: 9, without an end: 0, "), "{lives}");
     }
+}
+
+/// It records the process that it starts.
+fn scenario_records_its_process_in_a_container() {
+    with_ext4();
+    let seen = sh(&format!("{} page_cache_scenario", CONTAINER.join(" ")));
+    assert_eq!(seen.matches(" vfs_read").count(), 2, "{seen}");
 }
 
 /// What a tool prints in a container with a process that `start` starts, and whose id `find` finds.
@@ -47,9 +59,9 @@ fn follow(tool: &str, start: &str, find: &str) -> String {
         {start}sh -c 'read go < go; exec io write /dev/scratch --count 9' > /dev/null &
         {find}
         {tool} --pid $pid > out 2> err & tool=$!
-        until grep -q ^Tracing err; do kill -0 $tool || {{ cat err; exit 1; }}; done
+        until grep -q ^Tracing err; do kill -0 $tool || {{ cat err; exit 1; }}; sleep 0.1; done
         io write /dev/scratch --count 5 > io
-        echo > go; while kill -0 $pid 2> err2; do :; done
+        echo > go; while kill -0 $pid 2> err2; do sleep 0.1; done
         kill -TERM $tool; wait $tool; cat out err"
     );
     let _removed = AtEnd("cd /tmp; rm -f go out err err2 io");
