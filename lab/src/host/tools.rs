@@ -58,6 +58,9 @@ pub const SETPRIV: Tool =
 /// Makes disks from parts of other disks, in the guest of the tests.
 pub const DMSETUP: Tool =
     Tool { name: "dmsetup", package: "dmsetup", purpose: "makes disks from parts of other disks" };
+/// Makes a file system on a zoned disk, in the guest of the tests.
+pub const MKFS_BTRFS: Tool =
+    Tool { name: "mkfs.btrfs", package: "btrfs-progs", purpose: "makes a file system on a zoned disk" };
 /// Shows loaded BPF programs and maps. The guest of `cargo lab shell` has it if this machine has it.
 pub const BPFTOOL: Tool =
     Tool { name: "bpftool", package: "bpftool", purpose: "shows loaded BPF programs and maps" };

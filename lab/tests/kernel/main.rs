@@ -43,6 +43,7 @@ mod variants;
 mod vmlinux;
 mod ways;
 mod writers;
+mod zoned;
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;
@@ -53,7 +54,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use common::{OrCause, Result};
-use lab::host::tools::{DMSETUP, SETPRIV, Tool, output};
+use lab::host::tools::{DMSETUP, MKFS_BTRFS, SETPRIV, Tool, output};
 use lab::machine::cross;
 use lab::machine::kernels::{DEFAULT, MATRIX, Series};
 use lab::machine::vm::{Machine, Vm};
@@ -86,6 +87,7 @@ const CASES: [&[Case]; 18] = [
     side_by_side::CASES,
     ways::CASES,
     containers::CASES,
+    zoned::CASES,
 ];
 
 /// The cases that run on the oldest and the newest kernel, and with `LAB_SOAK=1` also on those between: how programs
@@ -481,6 +483,8 @@ fn boot(kernel: &str, append: &str, arguments: &[&str]) -> Result<Vm> {
     let name = folder.path().join("kernel-tests");
     std::fs::copy(ourselves(&workbook)?, &name).or_cause("cannot copy ourselves")?;
     machine.binaries.extend([name, tool(&workbook, SETPRIV)?, tool(&workbook, DMSETUP)?]);
+    // Only one case needs it, and says so.
+    machine.binaries.extend(MKFS_BTRFS.find().ok().filter(|_| workbook.cross.is_none()));
     for name in ["shout", "nested"] {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(

@@ -207,7 +207,7 @@ fn stage07_counts_with_each_scheduler() {
 }
 
 /// What a disk has read and written, by its own counters.
-fn ios_of(device: &str) -> u64 {
+pub fn ios_of(device: &str) -> u64 {
     let stat = queue(device, "").unwrap().with_file_name("stat");
     let stat = fs::read_to_string(stat).unwrap();
     let count = |nth| stat.split_whitespace().nth(nth).unwrap().parse::<u64>().unwrap();

@@ -1,0 +1,62 @@
+//! A zoned disk: a file system writes to it with zone appends, for which the disk chooses the place.
+
+use std::fs;
+use std::time::Duration;
+
+use common::preflight::release;
+use flate2::Crc;
+use lab::guest::null_blk::NullBlk;
+use lab::guest::running::Running;
+use lab::guest::system::queue;
+use lab::guest::truth::histogram;
+
+use crate::guest::{AtEnd, end_exact, quiet, sh};
+use crate::requests::ios_of;
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![zone_appends_are_writes];
+
+/// An empty zonefs, which has a file for each zone. See `fs/zonefs/zonefs.h` in the kernel's source.
+fn zonefs() -> Vec<u8> {
+    let mut superblock = [&0x5a4f_4653_u32.to_le_bytes()[..], &[0; 4092]].concat();
+    let mut sum = Crc::new();
+    sum.update(&superblock);
+    // The kernel's crc32() doesn't invert the result.
+    superblock[4..8].copy_from_slice(&(!sum.sum()).to_le_bytes());
+    superblock
+}
+
+fn zone_appends_are_writes() {
+    const MOUNT: &str = "/tmp/zoned";
+    quiet();
+    let settings = [("memory_backed", 1), ("zoned", 1), ("zone_size", 4)];
+    let disk = NullBlk::with("zoned", Duration::from_millis(1), &settings).unwrap();
+    let device = disk.device.to_str().unwrap().to_owned();
+    // So each bio is a request.
+    fs::write(queue(&device, "nomerges").unwrap(), "2").unwrap();
+    sh(&format!("mkdir -p {MOUNT}"));
+    // btrfs knows zoned disks since 5.12, and zonefs has written without zone appends since 6.6.
+    let write = if release().starts_with("5.10") {
+        fs::write("/tmp/zonefs", zonefs()).unwrap();
+        sh(&format!(
+            "dd if=/tmp/zonefs of={device} bs=4k oflag=direct; modprobe zonefs; mount -t zonefs {device} {MOUNT}"
+        ));
+        format!("dd if=/dev/zero of={MOUNT}/seq/0 bs=4k count=32 oflag=direct conv=notrunc")
+    } else {
+        sh(&format!(
+            "modprobe btrfs; mkfs.btrfs -q -O zoned -m single -d single {device}; mount {device} {MOUNT}; sync"
+        ));
+        format!("for nth in $(seq 32); do dd if=/dev/zero of={MOUNT}/$nth bs=64k count=1 conv=fsync; done")
+    };
+    let _unmounted = AtEnd("umount /tmp/zoned");
+    let tools = ["bitehist", "bitesize"].map(|tool| Running::start(&[tool]).unwrap());
+    let before = ios_of(&device);
+    // Unmounted, it writes no more.
+    sh(&format!("{write}; umount {MOUNT}"));
+    let writes = ios_of(&device) - before;
+    assert!(writes >= 32, "{writes}");
+    for tool in tools {
+        let seen = end_exact(tool);
+        assert_eq!(histogram(&seen.stdout).count(), writes, "{}", seen.stdout);
+    }
+}
