@@ -6,6 +6,7 @@ use std::panic::panic_any;
 use common::report::Unpaired;
 use lab::guest::running::Running;
 use lab::guest::truth::{self, Event, durations, histogram, histograms, unpaired};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::ctracer;
@@ -19,6 +20,7 @@ pub const CASES: &[Case] = cases![
     stage07_times_each_request_of_four_writers,
     ctracer_follows_each_bio_of_four_writers,
     examples_count_each_write_of_four_writers,
+    bitehist_misses_no_call_of_four_writers,
 ];
 
 /// The sum over all four threads.
@@ -125,6 +127,18 @@ fn examples_count_each_write_of_four_writers() {
     assert_eq!(histograms(&size)[&done.pid].count(), WRITES as u64, "{size}");
     assert_eq!(count(&latency, "latency"), requests, "{latency}");
     assert_eq!(count(&heat, "cells"), requests, "{heat}");
+}
+
+/// Nothing else is traced, so nothing may be missed: the test does not start over.
+fn bitehist_misses_no_call_of_four_writers() {
+    quiet();
+    let stage = Running::start(&["bitehist"]).unwrap();
+    let before = truth::disk_ios().unwrap();
+    io("write /dev/scratch --size 512 --threads 4 --count 2500");
+    let requests = truth::disk_ios().unwrap() - before;
+    let seen = stage.end(Signal::SIGINT).unwrap();
+    assert_eq!(histogram(&seen.stdout).count(), requests, "{seen:?}");
+    assert!(!seen.stderr.contains("warning"), "{seen:?}");
 }
 
 /// The sum of all `count`s in a list of each interval's JSON.
