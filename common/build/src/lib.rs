@@ -11,8 +11,12 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use libbpf_cargo::SkeletonBuilder;
+use libbpf_rs::{PrintLevel, set_print};
+
+mod words;
 
 /// This crate's folder, which has `vmlinux.h` by architecture, and the headers that the examples' BPF sources include. For
 /// the workshop's guest, this is compiled with the folder's name there, but also runs on the machine that compiles.
@@ -67,7 +71,7 @@ pub fn build_for(arch: &str, package: &Path, out: &Path) -> Result<PathBuf, Stri
     let object = object(&source, out);
     builder(&compiler(), arch, &source, &object, &names)?
         .build_and_generate(object.to_string_lossy().replace(".bpf.o", ".skel.rs"))
-        .map_err(|error| clangs_message(&format!("{error:#}"), &source).to_owned())?;
+        .map_err(|error| explained(&format!("{error:#}"), &source))?;
     Ok(object)
 }
 
@@ -87,7 +91,7 @@ pub fn compile_with(clang: &str, source: &Path, out: &Path) -> Result<PathBuf, S
     let object = object(source, out);
     builder(clang, &architecture(), source, &object, &[])?
         .build()
-        .map_err(|error| clangs_message(&format!("{error:#}"), source).to_owned())?;
+        .map_err(|error| explained(&format!("{error:#}"), source))?;
     Ok(object)
 }
 
@@ -107,6 +111,7 @@ fn builder(
     let (include, headers) = (vmlinux(arch)?, home().join("include"));
     let target = format!("-D__TARGET_ARCH_{}", if arch == "aarch64" { "arm64" } else { "x86" });
     let clang = able(clang)?;
+    set_print(Some((PrintLevel::Warn, warn)));
     let mut builder = SkeletonBuilder::new();
     builder.source(source).obj(object).clang(clang).clang_args(
         [
@@ -121,6 +126,8 @@ fn builder(
             "-Werror".as_ref(),
             // You may comment out a line to see what happens, and that must still compile.
             "-Wno-unused-variable".as_ref(),
+            // Without the files that clang leaves in /tmp if it crashes.
+            "-fno-crash-diagnostics".as_ref(),
         ]
         .into_iter()
         .chain(names.iter().map(OsStr::new)),
@@ -128,11 +135,19 @@ fn builder(
     Ok(builder)
 }
 
-/// Clang's message from `SOURCE:LINE` on, without the command line that libbpf-cargo puts before it.
-fn clangs_message<'a>(error: &'a str, source: &Path) -> &'a str {
-    let place = format!("{}:", source.display());
-    let line = |from: usize| error[from + place.len()..].starts_with(|c: char| c.is_ascii_digit());
-    error.match_indices(&place).find(|(from, _)| line(*from)).map_or(error, |(from, _)| &error[from..])
+/// libbpf's warnings. Its linker prints the reason, and returns only a number.
+static WARNINGS: Mutex<String> = Mutex::new(String::new());
+
+fn warn(_: PrintLevel, text: String) {
+    if let Ok(mut warnings) = WARNINGS.lock() {
+        warnings.push_str(&text);
+    }
+}
+
+/// What an error of the compiler or of libbpf's linker means.
+fn explained(error: &str, source: &Path) -> String {
+    let warnings = WARNINGS.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default();
+    words::explained(&(warnings + error), source)
 }
 
 fn variable(name: &str) -> String {
@@ -184,12 +199,6 @@ fn able(clang: &str) -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_compilers_error_begins_with_its_file_and_line() {
-        let error = "failed to build /a.bpf.c: command `clang -c /a.bpf.c` failed: /a.bpf.c:10:57: error: expected ';'\n  x";
-        assert_eq!(clangs_message(error, Path::new("/a.bpf.c")), "/a.bpf.c:10:57: error: expected ';'\n  x");
-    }
 
     #[test]
     fn a_folder_without_a_bpf_source_is_an_error() {
