@@ -141,7 +141,7 @@ mod tests {
                 rest.split('"').next().unwrap().parse::<f64>().unwrap()
             };
             let dots: Vec<_> =
-                svg.lines().filter(|line| line.contains("class=\"dot k") && !line.contains("k\"")).collect();
+                svg.lines().filter(|line| line.contains("class=\"dot k") && !line.contains("key")).collect();
             let (legend, marks) = dots.split_at(count);
             assert!(legend.iter().all(|dot| number(dot, "cx") < 400.0), "{legend:?}");
             let (top, bottom) = (f64::from(TOP) + 5.0, f64::from(TOP + HEIGHT) - 5.0);
