@@ -68,7 +68,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 18] = [
+const CASES: [&[Case]; 19] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
