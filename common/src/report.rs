@@ -307,10 +307,18 @@ const RULE: &str = "==================================================";
 /// # Errors
 /// If the kernel doesn't return information about the programs.
 pub fn missed_calls(object: &Object) -> Result<Option<u64>> {
+    missed_calls_of(object.progs())
+}
+
+/// The same for these programs of an object.
+///
+/// # Errors
+/// Those of [`missed_calls`].
+pub fn missed_calls_of<'a>(programs: impl Iterator<Item = Program<'a>>) -> Result<Option<u64>> {
     if kernel::version(&kernel::release()) < (6, 7) {
         return Ok(None);
     }
-    let loaded = object.progs().filter(|program| program.autoload());
+    let loaded = programs.filter(|program| program.autoload());
     let ids = loaded.map(|program| Program::id_from_fd(program.as_fd()));
     let ids = ids.collect::<libbpf_rs::Result<Vec<u32>>>()?;
     let programs: Vec<_> = ProgInfoIter::default().filter(|program| ids.contains(&program.id)).collect();

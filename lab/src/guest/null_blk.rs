@@ -51,9 +51,11 @@ impl NullBlk {
         let names = [name.to_owned(), format!("nullb{}", number.trim())];
         let device = names.iter().map(|name| Path::new("/dev").join(name)).find(|path| path.exists());
         let device = device.ok_or_else(|| Error::new("null_blk made no disk").evidence(names.join(", ")))?;
-        // In ms. After the default of 30 s, the kernel would give up an I/O.
-        let timeout = crate::guest::system::queue(&device.to_string_lossy(), "io_timeout")?;
-        fs::write(timeout, "1000000").or_cause("null_blk refuses a longer I/O timeout")?;
+        // In ms. After the default of 30 s, the kernel would give up a request. In this mode the disk makes none.
+        if !settings.contains(&("queue_mode", 0)) {
+            let timeout = crate::guest::system::queue(&device.to_string_lossy(), "io_timeout")?;
+            fs::write(timeout, "1000000").or_cause("null_blk refuses a longer I/O timeout")?;
+        }
         Ok(Self { folder, device })
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::panic_any;
+use std::time::Duration;
 
 use common::report::Unpaired;
+use lab::guest::null_blk::NullBlk;
 use lab::guest::running::Running;
 use lab::guest::truth::{self, Event, durations, histogram, histograms, unpaired};
 use nix::sys::signal::Signal;
@@ -19,6 +21,7 @@ pub const CASES: &[Case] = cases![
     stages_time_each_bio_of_four_writers,
     stage07_times_each_request_of_four_writers,
     ctracer_follows_each_bio_of_four_writers,
+    ctracer_sees_each_end_in_a_task,
     examples_count_each_write_of_four_writers,
     bitehist_misses_no_call_of_four_writers,
 ];
@@ -108,6 +111,21 @@ fn ctracer_follows_each_bio_of_four_writers() {
         panic_any(Missed);
     }
     assert_eq!((tree.lives.len(), ended), (WRITES, WRITES));
+}
+
+/// A disk whose bios end in the tasks that submit them. A preemptible kernel may switch to another task in the middle of
+/// a program for such an end.
+fn ctracer_sees_each_end_in_a_task() {
+    quiet();
+    // Without an interrupt, and without requests.
+    let disk = NullBlk::with("tasks", Duration::ZERO, &[("irqmode", 0), ("queue_mode", 0)]).unwrap();
+    let stage = ctracer::start(&ctracer::SOME);
+    io(&format!("write {} --size 512 --threads 4 --count {WRITES}", disk.device.display()));
+    let tree = ctracer::end_as_it_is(stage);
+    ctracer::check(&tree);
+    let ended = tree.lives.iter().filter(|life| life.end.is_some()).count();
+    assert_eq!((tree.lives.len(), ended), (4 * WRITES, 4 * WRITES));
+    assert!(tree.calls.iter().all(|call| !call.place.interrupt));
 }
 
 fn examples_count_each_write_of_four_writers() {

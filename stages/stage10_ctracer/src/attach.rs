@@ -70,6 +70,15 @@ pub fn has_session(btf: &Btf<'_>) -> bool {
     has("bpf_session_is_return") && has("register_fprobe_ips")
 }
 
+/// Whether a session follows the calls of `bio_endio()` in tasks, such as those for a disk in memory.
+///
+/// A preemptible kernel, such as 7.2, can switch to another task in the middle of an fentry program, and then skips the
+/// program for that task (`kernel/bpf/trampoline.c`, `__bpf_prog_enter_recur()`). In the middle of a session's program it
+/// does not switch. Before 6.14, a session for one function has only a few slots for returns; it has no such type.
+pub fn has_session_end(btf: &Btf<'_>) -> bool {
+    has_session(btf) && btf.type_by_name::<btf::types::Struct<'_>>("fprobe_hlist").is_some()
+}
+
 /// The probes. Dropping this detaches them.
 #[derive(Debug, Default)]
 pub struct Links(pub Vec<Link>);

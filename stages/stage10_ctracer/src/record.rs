@@ -100,6 +100,8 @@ pub struct Plan<'a> {
     functions: Vec<Function>,
     /// The functions that get a kprobe, see [`has_own_programs`].
     targets: Vec<Target>,
+    /// `bio_endio()`, if a session follows its calls in tasks, see [`attach::has_session_end`].
+    session_end: Vec<Target>,
     /// The numbers of the functions in [`ENDS`].
     ends: [u16; 2],
     flags: Flags,
@@ -151,19 +153,23 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
     let lines = lines.unwrap_or_default();
     let session = attach::has_session(&btf);
     let (mut functions, mut targets, mut ends) = (Vec::new(), Vec::new(), [UNKNOWN; 2]);
+    let mut session_end = Vec::new();
     for function in good.into_iter().filter(|function| chosen.contains(&function.name)) {
         let id = functions.len() as u16;
         let end = ENDS.iter().position(|end| is_bio && *end == function.name);
         if let Some(end) = end {
             ends[end] = id;
         }
+        let target = Target {
+            id,
+            name: function.name.clone(),
+            register: function.register,
+            address: names.address(&function.name).unwrap_or_default(),
+        };
         if !end.is_some_and(|end| has_own_programs(session)[end]) {
-            targets.push(Target {
-                id,
-                name: function.name.clone(),
-                register: function.register,
-                address: names.address(&function.name).unwrap_or_default(),
-            });
+            targets.push(target);
+        } else if attach::has_session_end(&btf) {
+            session_end.push(target);
         }
         functions
             .push(Function { source: lines.get(&function.name).cloned(), ..described(function, is_bio) });
@@ -177,6 +183,7 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
         session,
         functions,
         targets,
+        session_end,
         ends,
         flags: if is_bio { Flags::all_of_this_kernel()? } else { Flags::default() },
         only_dev: args.device.as_deref().map_or(Ok(0), disks::number)?,
@@ -201,6 +208,7 @@ impl Plan<'_> {
         options.by_cookie = self.session;
         let process = self.args.pid.map(Traced::of_pid).transpose()?;
         options.only_pid = process.map_or(Ok(0), |process| process.kernel_pid())?;
+        options.has_session_end = !self.session_end.is_empty();
         options.only_dev = self.only_dev;
         [options.submit_bio_id, options.bio_endio_id] = self.ends.map(u32::from);
         options.bio_chain_bit = self.bio_chain_bit;
@@ -208,6 +216,7 @@ impl Plan<'_> {
         open_skel.maps.probes.set_max_entries(2 * self.targets.len().max(1) as u32)?;
         let progs = &mut open_skel.progs;
         progs.session.set_autoload(self.session && !self.targets.is_empty());
+        progs.session_end.set_autoload(!self.session_end.is_empty());
         for program in [&mut progs.single_entry, &mut progs.single_return] {
             program.set_autoload(!self.session && !self.targets.is_empty());
         }
@@ -254,6 +263,7 @@ impl Plan<'_> {
             }
         }
         if self.session {
+            attach::session(&progs.session_end, &self.session_end, links, refused)?;
             attach::session(&progs.session, &self.targets, links, refused)?;
         } else {
             for target in &self.targets {
@@ -320,7 +330,9 @@ impl Plan<'_> {
         }
         set_phase(&mut skel.maps.bss_data, ENDING)?;
         look(&mut recorder)?;
-        let suppressed = report::missed_calls(skel.object())?;
+        // What this one misses is in an interrupt, and bio_endio_entry sees it.
+        let programs = skel.object().progs().filter(|program| program.name() != "session_end");
+        let suppressed = report::missed_calls_of(programs)?;
         drop(links);
         while look(&mut recorder)? > 0 {}
         let lost = record::of_each_cpu(&skel.maps.lost, 0)?;
@@ -332,10 +344,8 @@ impl Plan<'_> {
 /// Which of [`ENDS`] we trace with fentry and fexit instead of a kprobe.
 ///
 /// The kernel calls `bio_endio()` in interrupts, where it skips a kprobe's program if another one is running. Tasks
-/// call `submit_bio()`, so a kprobe is safe there. fentry is not: a preemptible kernel, such as 7.2, can switch to
-/// another task in the middle of the program, and then skips the program for that task (`kernel/bpf/trampoline.c`,
-/// `__bpf_prog_enter_recur()`). Without `kprobe.session` a return needs a kretprobe, which can follow only a few calls at
-/// the same time, so fexit is better there.
+/// call `submit_bio()`, so a kprobe is safe there. Without `kprobe.session` a return needs a kprobe's slot, and there are
+/// only a few, so fexit is better there.
 fn has_own_programs(session: bool) -> [bool; 2] {
     [!session, true]
 }

@@ -11,6 +11,7 @@ const volatile bool is_bio; /* the class is struct bio: read its data too */
 const volatile bool by_cookie; /* a probe knows its function by its cookie, else by its address */
 const volatile u32 only_pid; /* --pid; 0: all processes */
 const volatile u32 only_dev; /* --device: the disk's number; 0: all disks */
+const volatile bool has_session_end; /* bio_endio() has both its programs and session_end */
 const volatile u32 submit_bio_id; /* numbers of these two functions */
 const volatile u32 bio_endio_id;
 /* BIO_CHAIN: 5 on 5.10, 4 later. Its enum has no name, by which CO-RE could find it. */
@@ -457,15 +458,17 @@ static __always_inline int exit(struct pt_regs *ctx)
 extern bool bpf_session_is_return(void *ctx) __ksym __weak;
 extern bool bpf_session_is_return___without_ctx(void) __ksym __weak;
 
+static __always_inline bool is_return(void *ctx)
+{
+	return bpf_ksym_exists(bpf_session_is_return) ? bpf_session_is_return(ctx)
+						      : bpf_session_is_return___without_ctx();
+}
+
 /* One program for the entries and the returns of all functions, with a single link ... */
 SEC("?kprobe.session")
 int session(struct pt_regs *ctx)
 {
-	bool is_return = bpf_ksym_exists(bpf_session_is_return)
-			     ? bpf_session_is_return(ctx)
-			     : bpf_session_is_return___without_ctx();
-
-	return is_return ? exit(ctx) : entry(ctx);
+	return is_return(ctx) ? exit(ctx) : entry(ctx);
 }
 
 /* ... or, where the kernel has no such link, two programs and two probes for each function. */
@@ -509,16 +512,40 @@ int submit_bio_return(u64 *ctx)
 	return returned(0, submit_bio_id, place(ctx));
 }
 
+/*
+ * A preemptible kernel may switch to another task in the middle of such a program, and drops it for
+ * that task. It does not switch in the middle of a session's. So there, tasks' calls of bio_endio()
+ * are the session's, and those in interrupts are its own programs'.
+ */
+static __always_inline bool is_in_task(u64 sp)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return sp - (u64)BPF_CORE_READ(task, stack) < THREAD_SIZE;
+}
+
+SEC("?kprobe.session")
+int session_end(struct pt_regs *ctx)
+{
+	if (is_return(ctx))
+		return exit(ctx);
+	return is_in_task(PLACE_AT_ENTRY(ctx)) ? entry(ctx) : 1; /* 1: not the return, either */
+}
+
 SEC("fentry/bio_endio")
 int bio_endio_entry(u64 *ctx)
 {
-	return called(ctx[0], bio_endio_id, place(ctx));
+	u64 sp = place(ctx);
+
+	return has_session_end && is_in_task(sp) ? 0 : called(ctx[0], bio_endio_id, sp);
 }
 
 SEC("fexit/bio_endio")
 int bio_endio_return(u64 *ctx)
 {
-	return returned(0, bio_endio_id, place(ctx));
+	u64 sp = place(ctx);
+
+	return has_session_end && is_in_task(sp) ? 0 : returned(0, bio_endio_id, sp);
 }
 
 /* A thread that gets another name keeps the CPU, so current_thread() would not notice. */
