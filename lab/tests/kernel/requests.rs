@@ -35,14 +35,14 @@ pub const CASES: &[Case] = cases![
     stage07_has_nothing_before_the_first_io,
 ];
 
-/// Counts flushes that were submitted on their own, without data to write: `blkdev_issue_flush()`. The disks'
-/// counters count each of them as a write.
-struct EmptyFlushes;
+/// Counts flushes that were submitted on their own, without data to write: `blkdev_issue_flush()`; and commands to a
+/// zone. The disks' counters count each of them as a write.
+pub struct EmptyFlushes;
 
 impl EmptyFlushes {
     const TRACE: &str = "/sys/kernel/tracing/instances/flushes";
 
-    fn new() -> Self {
+    pub fn new() -> Self {
         sh(&format!(
             "mkdir {0} && cd {0}/events/block/block_bio_queue && echo nr_sector == 0 > filter && echo 1 > enable",
             Self::TRACE
@@ -50,7 +50,7 @@ impl EmptyFlushes {
         Self
     }
 
-    fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         let trace = fs::read_to_string(format!("{}/trace", Self::TRACE)).unwrap();
         trace.lines().filter(|line| line.contains("block_bio_queue: ")).count() as u64
     }
