@@ -16,13 +16,13 @@ pub fn name_of(dev: u32) -> Option<String> {
     }
 }
 
-/// The name of the disk with this number in `/proc/diskstats`. Since Linux 5.16, only this file has the number of a
-/// hidden disk, such as a path to an NVMe disk that has several.
+/// The name of the disk with this number in `/proc/diskstats`. Only this file shows the number of a hidden disk, such as
+/// a path to an NVMe disk that has several; on 5.10 it shows 0 for it.
 fn in_statistics(diskstats: &str, dev: u32) -> Option<String> {
     diskstats.lines().find_map(|line| {
         let mut words = line.split_whitespace();
         let number = format!("{}:{}", words.next()?, words.next()?);
-        (parse(&number) == Some(dev)).then(|| words.next().map(str::to_owned))?
+        (dev != 0 && parse(&number) == Some(dev)).then(|| words.next().map(str::to_owned))?
     })
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use common::disks;
+use common::preflight::release;
 use lab::guest::running::Running;
 use lab::shared::disks::RAW_DEVICE;
 
@@ -79,6 +81,15 @@ fn biolatency_names_the_paths_of_a_disk() {
     };
     assert_eq!((all, first), (used(&paths), used(&paths[..1])));
     assert_eq!(truth.values().sum::<u64>(), 32);
+
+    let statistics = fs::read_to_string("/proc/diskstats").unwrap();
+    for path in &paths {
+        let line = statistics.lines().find(|line| line.contains(&format!(" {path} "))).unwrap();
+        let mut numbers = line.split_whitespace().map_while(|word| word.parse::<u32>().ok());
+        let number = numbers.next().unwrap() << 20 | numbers.next().unwrap();
+        assert_eq!(number == 0, release().starts_with("5.10"), "{line}");
+        assert_eq!(disks::name_of(number), (number > 0).then(|| path.clone()));
+    }
 
     let head = disk.file_name().unwrap().to_str().unwrap();
     let error = Running::start(&["biolatency", "-d", head]).unwrap_err().to_string();
