@@ -89,8 +89,9 @@ pub struct Unpaired {
     pub dropped: u64,
     /// Ends whose start we didn't see, if the stage counts them.
     pub unmatched: Option<u64>,
-    /// Durations of split bios that end before the last piece has ended, if the stage counts them.
-    pub too_short: Option<u64>,
+    /// Calls of `bio_endio()` after which the bio waited for others, if the stage counts them: for its pieces if it was
+    /// split, or for bios that its submitter chained to it.
+    pub early: Option<u64>,
     /// Calls for which the kernel did not run the programs, see [`missed_calls`].
     pub missed: Option<u64>,
 }
@@ -99,7 +100,7 @@ impl Unpaired {
     /// Call this after you detach the programs. `starts` is the map of starts that wait for their end, `dropped` counts
     /// the starts that found no room in it.
     pub fn count(starts: &impl MapCore, dropped: u64, missed: Option<u64>) -> Self {
-        Self { open: starts.keys().count() as u64, dropped, unmatched: None, too_short: None, missed }
+        Self { open: starts.keys().count() as u64, dropped, unmatched: None, early: None, missed }
     }
 
     /// Adds the ends whose start we didn't see.
@@ -108,10 +109,10 @@ impl Unpaired {
         Self { unmatched: Some(unmatched), ..self }
     }
 
-    /// Adds the durations that end before the last piece of a split bio.
+    /// Adds the ends after which the bio waited for others.
     #[must_use]
-    pub fn with_too_short(self, too_short: u64) -> Self {
-        Self { too_short: Some(too_short), ..self }
+    pub fn with_early(self, early: u64) -> Self {
+        Self { early: Some(early), ..self }
     }
 }
 
@@ -121,8 +122,8 @@ impl fmt::Display for Unpaired {
         if let Some(unmatched) = self.unmatched {
             write!(f, "ends without a start: {unmatched}, ")?;
         }
-        if let Some(too_short) = self.too_short {
-            write!(f, "durations too short: {too_short}, ")?;
+        if let Some(early) = self.early {
+            write!(f, "early ends: {early}, ")?;
         }
         write_missed(f, self.missed)
     }
@@ -347,11 +348,11 @@ mod tests {
 
     #[test]
     fn unpaired() {
-        let newer = Unpaired { open: 3, dropped: 1, unmatched: None, too_short: None, missed: Some(2) };
+        let newer = Unpaired { open: 3, dropped: 1, unmatched: None, early: None, missed: Some(2) };
         insta::assert_snapshot!(newer, @"Starts without an end: 3, starts not recorded: 1, calls missed: 2");
         insta::assert_snapshot!(newer.with_unmatched(4), @"Starts without an end: 3, starts not recorded: 1, ends without a start: 4, calls missed: 2");
-        insta::assert_snapshot!(newer.with_too_short(5), @"Starts without an end: 3, starts not recorded: 1, durations too short: 5, calls missed: 2");
-        let older = Unpaired { open: 0, dropped: 0, unmatched: None, too_short: None, missed: None };
+        insta::assert_snapshot!(newer.with_early(5), @"Starts without an end: 3, starts not recorded: 1, early ends: 5, calls missed: 2");
+        let older = Unpaired { open: 0, dropped: 0, unmatched: None, early: None, missed: None };
         insta::assert_snapshot!(older, @"Starts without an end: 0, starts not recorded: 0, calls missed: not known (the kernel counts them all from 6.7 on)");
     }
 

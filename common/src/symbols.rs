@@ -78,15 +78,33 @@ impl fmt::Display for Stack {
         if let Some(kept) = full {
             writeln!(f, "=> ... (the map keeps {kept} frames of a stack)")?;
         }
-        let lines: Vec<_> = frames.iter().rev().map(ToString::to_string).collect();
+        let mut lines: Vec<_> = frames.iter().rev().map(ToString::to_string).collect();
+        // The kernel's unwinder may stop there.
+        if let (Some(line), true) = (lines.first_mut(), frames.last().is_some_and(Frame::is_trampoline)) {
+            *line = "=> ... (a return probe hides the callers)".to_owned();
+        }
         f.write_str(&lines.join("\n"))?;
         nameless.as_ref().map_or(Ok(()), |error| write!(f, "\n{error}"))
+    }
+}
+
+/// Where a function returns to whose return address a return probe has replaced: the kernel's names for it. Up to 5.14,
+/// the kernel does not put the right address into a recorded stack.
+const TRAMPOLINES: [&str; 4] =
+    ["kretprobe_trampoline", "__kretprobe_trampoline", "arch_rethook_trampoline", "return_to_handler"];
+
+impl Frame {
+    fn is_trampoline(&self) -> bool {
+        self.function.as_deref().is_some_and(|function| TRAMPOLINES.contains(&function))
     }
 }
 
 impl fmt::Display for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.function {
+            Some(_) if self.is_trampoline() => {
+                return f.write_str("=> ... (a return probe hides the caller)");
+            }
             Some(function) => write!(f, "=> {function}()")?,
             None => write!(f, "=> 0x{:x}", self.address)?,
         }
@@ -115,19 +133,25 @@ fn names(addresses: &[u64], kallsyms: &Path) -> Result<Vec<Option<String>>> {
     };
     // All addresses but the first are return addresses. If the call was the last instruction of its function, the
     // return address is already in the next function, so we look up the byte before it.
-    let inside: Vec<_> = addresses.iter().enumerate().map(|(nth, at)| at - u64::from(nth > 0)).collect();
+    // Not so a trampoline: nobody called it, so the address is its beginning.
+    let inside = addresses.iter().enumerate().map(|(nth, at)| at - u64::from(nth > 0));
+    let both: Vec<_> = inside.chain(addresses.iter().copied()).collect();
     let symbolizer = Symbolizer::new();
-    let symbols =
-        symbolizer.symbolize(&Source::Kernel(kernel), Input::AbsAddr(&inside)).map_err(|error| {
-            Error::new("the functions have no names here")
-                .evidence(format!("{}: {error:#}", kallsyms.display()))
-                .fix("boot a kernel with CONFIG_KALLSYMS, or look the addresses up in its System.map")
-        })?;
+    let symbols = symbolizer.symbolize(&Source::Kernel(kernel), Input::AbsAddr(&both)).map_err(|error| {
+        Error::new("the functions have no names here")
+            .evidence(format!("{}: {error:#}", kallsyms.display()))
+            .fix("boot a kernel with CONFIG_KALLSYMS, or look the addresses up in its System.map")
+    })?;
     // If all addresses are 0, blazesym ignores all symbols.
     if symbols.iter().any(|symbol| matches!(symbol, Symbolized::Unknown(Reason::MissingSyms))) {
         return Err(hidden(&fs::read_to_string("/proc/sys/kernel/kptr_restrict").unwrap_or_default()));
     }
-    Ok(symbols.iter().map(|symbol| symbol.as_sym().map(|symbol| symbol.name.to_string())).collect())
+    let (inside, exact) = symbols.split_at(addresses.len());
+    let name = |(inside, exact): (&Symbolized<'_>, &Symbolized<'_>)| {
+        let trampoline = exact.as_sym().filter(|symbol| TRAMPOLINES.contains(&&*symbol.name));
+        trampoline.or(inside.as_sym()).map(|symbol| symbol.name.to_string())
+    };
+    Ok(inside.iter().zip(exact).map(name).collect())
 }
 
 /// The error for a kernel that hides the addresses of its functions. `kptr_restrict` is the value of the sysctl, see
@@ -167,6 +191,8 @@ mod tests {
         ffffffff81000200 T submit_bh\n\
         ffffffff81000300 T never_returns\n\
         ffffffff81000380 T ksys_sync\n\
+        ffffffff81000400 T elfcorehdr_read\n\
+        ffffffff81000480 T kretprobe_trampoline\n\
         ffffffffc0000010 t fat_write_inode\t[fat]\n";
     const MODULES: &str = "tls 1048576 0 - Live 0xffffffffbffff000\nfat 86016 1 vfat, Live 0xffffffffc0000000\nvfat 24576 1 - Live 0xffffffffc0020000\n";
 
@@ -196,6 +222,16 @@ mod tests {
         => submit_bh()
         => submit_bio()
         ");
+    }
+
+    #[test]
+    fn a_return_probe_hides_the_callers_and_nobody_else_is_named() {
+        let [submit_bio, trampoline, outer] =
+            [0xffff_ffff_8100_0101, 0xffff_ffff_8100_0480, 0xffff_ffff_8100_0390];
+        let hidden = stack(&[submit_bio, trampoline, 0], KERNEL).to_string();
+        assert_eq!(hidden, "=> ... (a return probe hides the callers)\n=> submit_bio()");
+        let hidden = stack(&[submit_bio, trampoline, outer, 0], KERNEL).to_string();
+        assert_eq!(hidden, "=> ksys_sync()\n=> ... (a return probe hides the caller)\n=> submit_bio()");
     }
 
     #[test]

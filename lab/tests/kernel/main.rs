@@ -111,6 +111,7 @@ const OUTER: &[&[&str]] = &[
         "a_closed_pipe_ends_a_stage_without_io",
         "what_came_before_ctrl_c_is_printed",
         "stage06_gives_no_names_when_the_kernel_hides_addresses",
+        "stage06_names_no_stranger_beside_a_return_probe",
         "stage06_does_not_notice_when_places_are_reused",
         "stage06_reports_a_stack_that_is_cut",
         "stage06_has_no_stack_before_the_first_io",

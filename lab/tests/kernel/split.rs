@@ -1,15 +1,25 @@
-//! A bio that was split ends when the last of its pieces ends, whichever that is.
+//! Bios that the kernel cuts into pieces, chains, or submits twice.
 
+use std::fs;
 use std::time::Duration;
 
 use lab::guest::device_mapper::Linear;
 use lab::guest::null_blk::NullBlk;
-use lab::guest::truth;
+use lab::guest::running::Running;
+use lab::guest::system::{Setting, queue};
+use lab::guest::truth::{self, Event};
+use lab::shared::disks::RAW_DEVICE;
+use nix::fcntl::{FallocateFlags, fallocate};
+use nix::sys::signal::Signal;
 
-use crate::guest::{quiet, watch};
+use crate::guest::{AtEnd, quiet, sh, watch, watch_while};
 use crate::{Case, cases};
 
-pub const CASES: &[Case] = cases![stages_count_durations_that_end_before_the_last_piece];
+pub const CASES: &[Case] = cases![
+    stages_count_durations_that_end_before_the_last_piece,
+    each_bio_of_a_chain_has_its_duration,
+    a_bio_that_a_worker_submits_again_is_one,
+];
 
 /// How long the pieces take. The times differ so much that no hiccup of the emulation changes which one ends last.
 pub const PIECES: [Duration; 3] =
@@ -34,19 +44,81 @@ fn stages_count_durations_that_end_before_the_last_piece() {
     quiet();
     // What 04 and 05 do at an end is what 06 does.
     for number in [3, 6] {
-        let mut too_short = 0;
+        let mut early = 0;
         with_split(|disk, size| {
             let (seen, done) =
                 watch(&format!("stage{number:02}"), &format!("write {disk} --count 1 --size {size}"));
             let events = truth::events(&seen).unwrap();
             let [duration] = truth::durations(&events)[..] else { panic!("{}", seen.stdout) };
-            let counted = truth::unpaired(&seen).unwrap().too_short.unwrap();
+            let counted = truth::unpaired(&seen).unwrap().early.unwrap();
             let is_too_short = Duration::from_nanos(duration) < PIECES[2];
             assert!(u64::from(is_too_short) <= counted && counted <= 1, "{}", seen.stdout);
             assert!(duration <= done.last_ns - done.first_ns, "{}", seen.stdout);
             assert!(number < 4 || truth::slowest(&seen).unwrap().duration() == duration, "{}", seen.stdout);
-            too_short += counted;
+            early += counted;
         });
-        assert!(too_short > 0, "stage {number}: a bio whose last piece was not its own ended right");
+        assert!(early > 0, "stage {number}: a bio whose last piece was not its own ended right");
+    }
+}
+
+/// The kernel zeroes a range with as many bios as the disk needs. Each of them waits for the ones before it.
+fn each_bio_of_a_chain_has_its_duration() {
+    const BYTES: i64 = 16 << 20;
+    quiet();
+    let device = fs::File::options().write(true).open(RAW_DEVICE).unwrap();
+    let _merges = Setting::new(queue(RAW_DEVICE, "nomerges").unwrap(), "2").unwrap();
+    let zero = FallocateFlags::FALLOC_FL_ZERO_RANGE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    for number in [3, 6] {
+        let before = truth::disk_ios().unwrap();
+        let (seen, ()) =
+            watch_while(&format!("stage{number:02}"), || fallocate(&device, zero, 0, BYTES).unwrap());
+        let bios = (truth::disk_ios().unwrap() - before) as usize;
+        let events = truth::events(&seen).unwrap();
+        let starts = events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count();
+        assert_eq!((starts, truth::durations(&events).len()), (bios, bios), "{}", seen.stdout);
+        assert!(bios > 1, "no chain: {}", seen.stdout);
+        let report = truth::unpaired(&seen).unwrap();
+        assert_eq!((report.open, report.dropped), (0, 0), "{}", seen.stdout);
+        assert!(report.early.unwrap() < bios as u64, "the first one waits for none: {}", seen.stdout);
+    }
+}
+
+/// An empty btrfs, made with `mkfs.btrfs --mixed` in a file of 16 MiB, and `xz`.
+const BTRFS: &[u8] = include_bytes!("btrfs.img.xz");
+
+/// On 5.10 and 6.1, btrfs lets a worker submit what it compressed for a cgroup: submit_bio() is called twice for each of
+/// these bios.
+fn a_bio_that_a_worker_submits_again_is_one() {
+    const EXTENT: usize = 128 << 10;
+    const EXTENTS: usize = 32;
+    quiet();
+    fs::write("/tmp/btrfs.xz", BTRFS).unwrap();
+    sh(
+        "xzcat /tmp/btrfs.xz | dd of=/dev/scratch bs=1M conv=fsync; modprobe btrfs; mkdir -p /tmp/btrfs /tmp/cgroup; \
+        mount -t btrfs -o compress-force=zlib /dev/scratch /tmp/btrfs; mount -t cgroup2 cgroup2 /tmp/cgroup; \
+        echo +io +memory > /tmp/cgroup/cgroup.subtree_control; mkdir /tmp/cgroup/writer",
+    );
+    let _end = AtEnd("umount /tmp/btrfs; rmdir /tmp/cgroup/writer; umount /tmp/cgroup; rm /tmp/btrfs.xz");
+    let release = common::preflight::release();
+    let is_twice = ["5.10.", "6.1."].iter().any(|series| release.starts_with(series));
+    for number in [3, 6] {
+        let calls = Running::start(&["stage01"]).unwrap();
+        let (seen, _) = watch_while(&format!("stage{number:02}"), || {
+            sh(&format!(
+                "(echo 0 > /tmp/cgroup/writer/cgroup.procs; \
+                  exec dd if=/dev/zero of=/tmp/btrfs/{number} bs={EXTENT} count={EXTENTS}); sync"
+            ))
+        });
+        let calls = calls.end(Signal::SIGINT).unwrap();
+        let calls = calls.stdout.lines().filter(|line| line.contains(": submit_bio() called: ")).count();
+        let events = truth::events(&seen).unwrap();
+        let starts = events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count();
+        // A bio holds one extent at most. Writeback may begin in the middle of one.
+        let twice = calls - starts;
+        let is_right = if is_twice { (EXTENTS..=starts).contains(&twice) } else { twice == 0 };
+        assert!(is_right, "stage {number}: {calls} calls, {starts} bios");
+        let report = truth::unpaired(&seen).unwrap();
+        assert_eq!((report.open, report.dropped), (0, 0), "stage {number}");
+        assert_eq!(truth::durations(&events).len(), starts, "stage {number}");
     }
 }

@@ -5,9 +5,10 @@ use std::fs;
 use std::time::Duration;
 
 use lab::guest::null_blk::{NullBlk, long_enough};
-use lab::guest::running::Observation;
+use lab::guest::running::{Observation, Running};
 use lab::guest::system::{Setting, evict};
 use lab::guest::truth::{self, stack, unpaired};
+use nix::sys::signal::Signal;
 
 use crate::guest::{AtEnd, io, is_in, quiet, sh, watch, watch_while, with_ext4};
 use crate::{Case, cases};
@@ -23,6 +24,7 @@ pub const CASES: &[Case] = cases![
     stage06_does_not_notice_when_places_are_reused,
     stage06_reports_a_stack_that_is_cut,
     stage06_has_no_stack_before_the_first_io,
+    stage06_names_no_stranger_beside_a_return_probe,
 ];
 
 /// A function on a path, and the kernels that have it, see [`is_in`].
@@ -55,6 +57,27 @@ fn check<'a>(seen: &'a Observation, paths: &[&[Step]]) -> Vec<&'a str> {
     assert!(paths.iter().any(|path| follows(&stack, path)), "{stack:?} is none of {paths:?}");
     assert!(seen.stdout.contains("\nStacks not recorded: 0\n"), "{}", seen.stdout);
     stack
+}
+
+/// A return probe replaces the return address of the function. Up to 5.14, the kernel's stacks end there.
+fn stage06_names_no_stranger_beside_a_return_probe() {
+    const HIDDEN: &str = "... (a return probe hides the callers)";
+    quiet();
+    let read =
+        || watch_while("stage06", || sh("dd if=/dev/scratch of=/dev/null bs=4k count=1 iflag=direct")).0;
+    let alone = read();
+    let whole = check(&alone, &[&[SYSCALL, ("vfs_read", ""), ("submit_bio", "")]]);
+    let probe = Running::start(&["bigreads", "--printk"]).unwrap();
+    let beside = read();
+    probe.end(Signal::SIGINT).unwrap();
+    let mut seen = stack(&beside);
+    // The stack ends with the function whose return is probed.
+    if release().starts_with("5.10.") && cfg!(target_arch = "x86_64") {
+        assert_eq!(seen.remove(0), HIDDEN, "{}", beside.stdout);
+        assert!(whole.ends_with(&seen) && seen[0] == "vfs_read()", "{seen:?} {whole:?}");
+    } else {
+        assert_eq!(seen, whole);
+    }
 }
 
 fn stage06_shows_the_path_of_a_direct_write() {

@@ -73,8 +73,8 @@ fn stages_time_each_bio_of_four_writers() {
         expected.sort_unstable();
         assert_eq!((durations.len(), in_flight.len()), (WRITES, 0), "stage {number}");
         assert_eq!(durations, expected, "stage {number}");
-        let Unpaired { open, dropped, missed, too_short, .. } = unpaired(&seen).unwrap();
-        assert_eq!((open, dropped, too_short, missed.unwrap_or(0)), (0, 0, Some(0), 0), "stage {number}");
+        let Unpaired { open, dropped, missed, early, .. } = unpaired(&seen).unwrap();
+        assert_eq!((open, dropped, early, missed.unwrap_or(0)), (0, 0, Some(0), 0), "stage {number}");
         if number > 3 {
             assert_eq!(Some(&truth::slowest(&seen).unwrap().duration()), durations.last());
         }

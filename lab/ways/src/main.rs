@@ -103,11 +103,11 @@ fn main() -> Result<()> {
             open: pairs.in_flight.len() as u64,
             dropped: 0,
             unmatched: Some(pairs.unmatched),
-            too_short: None,
+            early: None,
             missed,
         },
         Way::Session | Way::Fsession => {
-            Unpaired { open: 0, dropped: 0, unmatched: None, too_short: None, missed }
+            Unpaired { open: 0, dropped: 0, unmatched: None, early: None, missed }
         }
         _ => Unpaired::count(&skel.maps.in_flight, counts.dropped, missed).with_unmatched(counts.unmatched),
     };

@@ -45,5 +45,5 @@ fn main() -> common::Result<()> {
     // REPORT: what stayed in the map, and what never got there.
     let counts = report::globals(skel.maps.bss_data.as_deref())?;
     let unpaired = Unpaired::count(&skel.maps.start_map, counts.dropped, missed);
-    report::print(unpaired.with_too_short(counts.too_short))
+    report::print(unpaired.with_early(counts.early))
 }

@@ -56,5 +56,5 @@ fn main() -> common::Result<()> {
     let counts = report::globals(skel.maps.bss_data.as_deref())?;
     report::print(StackErrors(counts.stack_errors))?;
     let unpaired = Unpaired::count(&skel.maps.start_map, counts.dropped, missed);
-    report::print(unpaired.with_too_short(counts.too_short))
+    report::print(unpaired.with_early(counts.early))
 }

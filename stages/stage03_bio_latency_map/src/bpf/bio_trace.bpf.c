@@ -2,6 +2,7 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "twice.bpf.h"
 
 /* The time at which each bio in flight was submitted. The key is its address. */
 struct {
@@ -12,17 +13,21 @@ struct {
 } start_map SEC(".maps");
 
 u64 dropped; /* starts that found no room in the map */
-u64 too_short; /* durations of split bios, before the last piece has ended */
+u64 early; /* ends of bios that then waited for others: for their pieces, or a chain */
 
 SEC("kprobe/submit_bio")
 int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 {
 	u64 start_time = bpf_ktime_get_ns();
 	u64 key = (u64)bio;
+	int error; /* and not long: until 6.3, the kernel sets only the lower half */
 
+	/* Until 6.3, some bios of a cgroup are submitted twice. Then the first start counts. */
+	error = bpf_map_update_elem(&start_map, &key, &start_time, FIRST_START);
+	if (error == -EEXIST)
+		return 0;
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
-
-	if (bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY))
+	if (error)
 		__sync_fetch_and_add(&dropped, 1); /* other CPUs count, too */
 	return 0;
 }
@@ -46,9 +51,9 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 		return 0; /* it came before us, or it is a part or a copy of another bio */
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - *start_time);
-	/* A split bio ends with its last piece. This call may have been for an earlier one. */
+	/* It may wait for others: for pieces that were split off, or for bios in a chain. */
 	if (bio->__bi_remaining.counter > 1)
-		__sync_fetch_and_add(&too_short, 1);
+		__sync_fetch_and_add(&early, 1);
 	bpf_map_delete_elem(&start_map, &key);
 	return 0;
 }

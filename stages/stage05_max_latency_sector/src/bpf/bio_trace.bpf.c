@@ -3,6 +3,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "twice.bpf.h"
 
 /* A bio's way from submit_bio() to bio_endio(). */
 struct bio_info {
@@ -29,7 +30,7 @@ struct {
 } slowest_map SEC(".maps");
 
 u64 dropped; /* starts that found no room in the map */
-u64 too_short; /* durations of split bios, before the last piece has ended */
+u64 early; /* ends of bios that then waited for others: for their pieces, or a chain */
 
 SEC("kprobe/submit_bio")
 int BPF_KPROBE(submit_bio_entry, struct bio *bio)
@@ -37,13 +38,17 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	u64 start_time = bpf_ktime_get_ns();
 	u64 key = (u64)bio;
 	struct bio_info info = { .bio = key, .start = start_time };
-
-	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
+	int error; /* and not long: until 6.3, the kernel sets only the lower half */
 
 	/* Here and not in bio_endio(): until then the block layer may have moved it (5.10 does). */
 	info.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
 
-	if (bpf_map_update_elem(&start_map, &key, &info, BPF_ANY))
+	/* Until 6.3, some bios of a cgroup are submitted twice. Then the first start counts. */
+	error = bpf_map_update_elem(&start_map, &key, &info, FIRST_START);
+	if (error == -EEXIST)
+		return 0;
+	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
+	if (error)
 		__sync_fetch_and_add(&dropped, 1); /* other CPUs count, too */
 	return 0;
 }
@@ -68,9 +73,9 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 		return 0; /* it came before us, or it is a part or a copy of another bio */
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - info->start);
-	/* A split bio ends with its last piece. This call may have been for an earlier one. */
+	/* It may wait for others: for pieces that were split off, or for bios in a chain. */
 	if (bio->__bi_remaining.counter > 1)
-		__sync_fetch_and_add(&too_short, 1);
+		__sync_fetch_and_add(&early, 1);
 
 	/* No lock: the record is this CPU's, and (from 5.12) no nested run of us writes it. */
 	info->end = end_time;
