@@ -63,20 +63,22 @@ fn check<'a>(seen: &'a Observation, paths: &[&[Step]]) -> Vec<&'a str> {
 fn stage06_names_no_stranger_beside_a_return_probe() {
     const HIDDEN: &str = "... (a return probe hides the callers)";
     quiet();
-    let read =
-        || watch_while("stage06", || sh("dd if=/dev/scratch of=/dev/null bs=4k count=1 iflag=direct")).0;
-    let alone = read();
+    let read = || sh("dd if=/dev/scratch of=/dev/null bs=4k count=1 iflag=direct");
+    let (alone, _) = watch_while("stage06", read);
     let whole = check(&alone, &[&[SYSCALL, ("vfs_read", ""), ("submit_bio", "")]]);
-    let probe = Running::start(&["bigreads", "--printk"]).unwrap();
-    let beside = read();
-    probe.end(Signal::SIGINT).unwrap();
-    let mut seen = stack(&beside);
-    // The stack ends with the function whose return is probed.
+    let (beside, ()) = watch_while("stage06", || {
+        // Of two probes of a function, 5.10 runs the one that came last first.
+        let probe = Running::start(&["stage10", "--functions", "submit_bio"]).unwrap();
+        read();
+        probe.end(Signal::SIGINT).unwrap();
+    });
+    let seen = stack(&beside);
     if release().starts_with("5.10.") && cfg!(target_arch = "x86_64") {
-        assert_eq!(seen.remove(0), HIDDEN, "{}", beside.stdout);
-        assert!(whole.ends_with(&seen) && seen[0] == "vfs_read()", "{seen:?} {whole:?}");
+        assert_eq!(seen, [HIDDEN, "submit_bio()"], "{}", beside.stdout);
     } else {
-        assert_eq!(seen, whole);
+        // Other frames may be those of the probe.
+        let mut rest = seen.iter();
+        assert!(whole.iter().all(|function| rest.any(|other| other == function)), "{seen:?} {whole:?}");
     }
 }
 
