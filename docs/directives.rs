@@ -7,7 +7,7 @@
 //! | `{{#notes 03}}` | the notes for instructors of stage 03 |
 //! | `{{#output 03}}` | the recorded output of stage 03 |
 //! | `{{#transcript load}}` | the recorded commands of that name and what they print |
-//! | `{{#case 03}}` | the page of case 03 of the verifier clinic; `table` is a table of all cases |
+//! | `{{#case 03}}` | the page of case 03 of the verifier clinic; `table` is a table of all cases, `messages` one of public messages, `compared` one with the words of Linux 7.3 |
 //! | `{{#item 03 bio_endio_entry}}` | that item of stage 03's BPF source |
 //! | `{{#item 03 main.rs main}}` | that item of another source of stage 03 |
 //! | `{{#item common/src/args.rs RunArgs}}` | that item of a file below the top folder, or below docs/src |
@@ -70,6 +70,8 @@ fn one(workbook: &Workbook, chapter: &Path, words: &[&str]) -> Result<String> {
         ["output", stage] => Ok(fenced("text", record::of(workbook.stage(stage)?)?.trim_matches('\n'))),
         ["transcript", name] => Ok(fenced("console", &transcripts::of(&workbook.root, name)?)),
         ["case", "table"] => clinic::table(workbook),
+        ["case", "compared"] => clinic::compared(workbook),
+        ["case", "messages"] => clinic::messages(workbook),
         ["case", number] => clinic::find(workbook, number)?.markdown(),
         ["item", path, name] if path.contains('/') => item(&below(workbook, path)?, path, name),
         ["item", stage, name] => {

@@ -71,3 +71,26 @@ fn logs_of_other_compilers_are_recognized() {
     }
     assert!(count > 0, "there are no such logs");
 }
+
+/// Linux 7.3 is not in the matrix yet. Its log has the verifier's words and a report, which must not hide them.
+#[test]
+fn a_kernels_own_explanation_is_evidence() {
+    let workbook = Workbook::read().unwrap();
+    let mut count = 0;
+    for case in clinic::variants(&workbook).unwrap() {
+        let Some(refusal) = case.refusal(clinic::EXPLAINS) else { continue };
+        assert_eq!(refusal.kind, case.kind_on(clinic::EXPLAINS), "{}", case.name);
+        let same = case.refusal("7.2").unwrap();
+        let [words @ .., report] = &refusal.words[..] else { panic!("{}: {refusal:?}", case.name) };
+        assert_eq!((words, &refusal.cause), (&same.words[..], &same.cause), "{}", case.name);
+        assert!(report.starts_with("Verification failed: ") && report.len() > 60, "{report}");
+        count += 1;
+    }
+    assert!(count > 3, "there are no such logs");
+}
+
+/// Each message that others have collected is explained or honestly unknown, and most are explained.
+#[test]
+fn public_messages_are_recognized_or_unknown() {
+    insta::assert_snapshot!(clinic::messages(&Workbook::read().unwrap()).unwrap());
+}

@@ -88,6 +88,8 @@ pub enum Given {
     Kept,
     /// The source line has an index.
     Element,
+    /// The index in the source line is itself read from memory.
+    IndexRead,
     /// The source line reads no field.
     Pointed,
     /// The field is of a structure of the program itself.
@@ -130,6 +132,14 @@ const ON_STACK: &[&str] = &[
     "invalid stack type R{register} off={offset} access_size={length}",
 ];
 
+/// An access beyond a value or a record for the largest index.
+const MAX_VALUE: &[&str] = &[
+    "invalid access to map value, value_size={size} off={offset} size={length}\n\
+     R{register} max value is outside of the allowed memory range",
+    "invalid access to memory, mem_size={size} off={offset} size={length}\n\
+     R{register} max value is outside of the allowed memory range",
+];
+
 /// What is the same for each wrong use of the context.
 const CONTEXT: Kind = Kind {
     cause: "{line} uses the program's context as something that it is not",
@@ -143,7 +153,7 @@ const CONTEXT: Kind = Kind {
 const POINTED: Kind = Kind {
     cause: "{line} reads through a pointer of which the verifier knows nothing",
     why: "The verifier knows what a pointer leads to if it is the program's own, or if the kernel declares it as a pointer to a \
-          struct. Here it is a number to the verifier, such as the address of a number or of a string.",
+          struct. Here it is a number to the verifier, as each argument of a kprobe is, and each address of a number or of a string.",
     cure: "copy it: bpf_probe_read_kernel(&value, sizeof(value), {name}); if it is user space's, such as vfs_read()'s \
            buffer, with bpf_probe_read_user()",
     ..KIND
@@ -280,6 +290,17 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "kernel-pointer",
+        case: Some("02"),
+        says: NUMBER,
+        given: &[Given::Argument, Given::In(&["kretprobe", "uretprobe"])],
+        cause: "to the verifier, {variable} is a number and not a pointer",
+        why: "BPF_KRETPROBE() names what the function returned. Its arguments are gone when it returns.",
+        cure: "for an argument, use BPF_KPROBE() at the entry, and keep what you need in a map until the return; for a pointer that the \
+               function returned, copy the field: BPF_CORE_READ({name}, FIELD)",
+        ..KIND
+    },
+    Kind {
         name: "context-access",
         case: Some("29"),
         says: NUMBER,
@@ -298,7 +319,7 @@ pub const KINDS: &[Kind] = &[
         why: "The verifier knows what a pointer leads to while it is in a register or on the stack. A pointer that the program \
               writes to a map or to a global variable, and reads again, is only a number.",
         cure: "if it leads to a map's value, keep the key instead and look it up again; if it leads to an object of the kernel, \
-               copy the field with BPF_CORE_READ((struct TYPE *){name}, FIELD)",
+               take it into a variable, struct TYPE *pointer = (void *){name}, and copy the field with BPF_CORE_READ(pointer, FIELD)",
         ..KIND
     },
     Kind {
@@ -527,12 +548,18 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "array-index",
         case: Some("04"),
-        says: &[
-            "invalid access to map value, value_size={size} off={offset} size={length}\n\
-             R{register} max value is outside of the allowed memory range",
-            "invalid access to memory, mem_size={size} off={offset} size={length}\n\
-             R{register} max value is outside of the allowed memory range",
-        ],
+        says: MAX_VALUE,
+        given: &[Given::IndexRead],
+        cause: "the index in {line} may be too large",
+        why: "For the largest number that the index can be, {line} uses {length} bytes from byte {offset} on, and there are \
+              only {size} bytes. A comparison in another line doesn't count, because the index is read from memory again.",
+        cure: "take the index into a variable, and compare and use the variable: u32 index = ...; if (index < LENGTH)",
+        ..KIND
+    },
+    Kind {
+        name: "array-index",
+        case: Some("04"),
+        says: MAX_VALUE,
         cause: "the index in {line} may be too large",
         why: "For the largest number that the index can be, {line} uses {length} bytes from byte {offset} on, and there are \
               only {size} bytes. (Global variables are the value of a map, too.)",
@@ -579,6 +606,16 @@ pub const KINDS: &[Kind] = &[
         cause: "{line} reaches beyond a variable on the stack",
         why: "The address is {offset} bytes beyond the end of this function's stack, so it is in none of its variables.",
         cure: "limit the index or the pointer to the variable that it is for",
+        ..KIND
+    },
+    Kind {
+        name: "buffer-too-small",
+        case: Some("05"),
+        says: ON_STACK,
+        given: &[Given::Overrun, Given::Calls(&["bpf_map_"])],
+        cause: "{helper}() would use memory beyond a variable on the stack",
+        why: "The map's key or value has {length} bytes, and there are only {room} from the variable's address to the end of the stack.",
+        cure: "give the variable the type that the map has in __type(key, ...) or __type(value, ...), or change that",
         ..KIND
     },
     Kind {
@@ -690,7 +727,7 @@ pub const KINDS: &[Kind] = &[
         says: &["Unreleased reference id={id} alloc_insn={instruction}"],
         cause: "a path to the end does not give back what {reserved} acquired",
         why: "Some functions return a reference, which keeps a part of the kernel alive. Every path must give it back.",
-        cure: "call the function that releases it, such as bpf_task_release(), on every path",
+        cure: "call the function that releases it, such as bpf_task_release() or bpf_iter_num_destroy(), on every path",
         ..KIND
     },
     Kind {
@@ -713,13 +750,24 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "sleepable",
+        says: &[
+            "sleepable helper {helper}#{number} in {where}",
+            "helper call might sleep in a non-sleepable prog",
+        ],
+        cause: "{helper}() may sleep, and this program may not",
+        why: "The helper may wait, for example for a page that is not in memory. Only a program whose SEC() has .s may wait, and only \
+              on some functions.",
+        cure: "use what does not sleep, such as bpf_probe_read_user() instead of bpf_copy_from_user(); or SEC(\"fentry.s/...\") on a \
+               system call",
+        ..KIND
+    },
+    Kind {
         name: "helper-not-allowed",
         case: Some("09"),
         says: &[
             "unknown func {helper}#{number}",
             "program of this type cannot use helper {helper}#{number}",
-            "sleepable helper {helper}#{number} in {where}",
-            "helper call might sleep in a non-sleepable prog",
             "func {helper}#{number} not supported for program type {type}",
             "func {helper}#{number} supported only for {types} programs",
         ],
@@ -727,6 +775,15 @@ pub const KINDS: &[Kind] = &[
         why: "Each type of program has its own list of helpers, and this kernel's list for the type that SEC() names does \
               not have {helper}().",
         cure: "read in the helper's documentation which types may call it, and use one of these, or another helper",
+        ..KIND
+    },
+    Kind {
+        name: "helper-missing",
+        case: Some("20"),
+        says: &["invalid func unknown#177"],
+        cause: "{line} prints more than three values with bpf_printk()",
+        why: "For more than three, bpf_printk() uses a helper that came with Linux 5.16.",
+        cure: "print at most three values in one call",
         ..KIND
     },
     Kind {
@@ -800,12 +857,17 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "field-missing",
         case: Some("22"),
-        says: &["failed to resolve CO-RE relocation <{what}> [{id}] {field} ({_})"],
+        says: &[
+            "failed to resolve CO-RE relocation <{what}> [{id}] {field} ({_})",
+            "failed to resolve CO-RE relocation <{what}> [{id}] {field} = {_}",
+            "failed to resolve CO-RE relocation <{what}> [{id}] {field}",
+        ],
         at: At::Field,
         cause: "this kernel has no {field} as the program declares it",
         why: "libbpf looked for it in the kernel's types, didn't find it, and made the instruction invalid. The verifier \
               came to this instruction.",
-        cure: "ask before you use it: if (bpf_core_field_exists(...)); or bpf_core_type_exists(...) for a type",
+        cure: "ask before you use it: if (bpf_core_field_exists(...)); or bpf_core_type_exists(...) for a type, and \
+               bpf_core_enum_value_exists(...) for a value",
         ..KIND
     },
     Kind {
@@ -835,6 +897,38 @@ pub const KINDS: &[Kind] = &[
         why: "The kernel has no C library. A program can call its own functions, the helpers of <bpf/bpf_helpers.h>, and kfuncs, \
               whose declarations end in __ksym.",
         cure: "write a static function that does the same, or use a helper; man 7 bpf-helpers lists them",
+        ..KIND
+    },
+    Kind {
+        name: "symbol-missing",
+        says: &[
+            "extern (var ksym) '{name}': not found in kernel BTF",
+            "extern (var ksym) '{name}': not found in kernel or module BTFs",
+            "extern (ksym) '{name}': not found in kallsyms",
+        ],
+        cause: "this kernel has no variable {name}",
+        why: "The program declares it as __ksym, so libbpf looks for it among the kernel's symbols. Only some variables are in the \
+              kernel's types; these have a type, and all others must be declared as extern const void.",
+        cure: "declare it __weak, and ask before you use it: if (bpf_ksym_exists({name}))",
+        ..KIND
+    },
+    Kind {
+        name: "configuration-missing",
+        says: &["failed to open system Kconfig", "extern (kcfg) '{_}': {_}"],
+        cause: "the configuration of this kernel can't be read, or has not what the program wants",
+        why: "A variable that is declared __kconfig gets its value from /proc/config.gz or /boot/config-VERSION.",
+        cure: "declare it __weak: then it is 0 if there is none; or ask for what depends on it: bpf_core_field_exists()",
+        ..KIND
+    },
+    Kind {
+        name: "section-unknown",
+        case: Some("33"),
+        says: &[
+            "prog '{program}': no BTF-based attach target is specified, use bpf_program__set_attach_target()",
+        ],
+        cause: "SEC() does not name the function that {program} is for",
+        why: "The verifier needs the types of the function's arguments, so it must know the function when it loads the program.",
+        cure: "name it: SEC(\"fentry/FUNCTION\"), SEC(\"fexit/FUNCTION\"), SEC(\"tp_btf/EVENT\")",
         ..KIND
     },
     Kind {
@@ -1032,6 +1126,28 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "helper-argument",
         case: Some("15"),
+        says: &["R{register} type=inv expected=ptr_{_}", "R{register} type=scalar expected=ptr_{_}"],
+        cause: "argument {register} of {helper}() is a number to the verifier",
+        why: "{helper}() expects a pointer to an object of the kernel, of whose type the verifier is sure.",
+        cure: "pass an argument of an fentry or tp_btf program; or, for a task, bpf_get_current_task_btf() (Linux 5.11) instead of \
+               bpf_get_current_task()",
+        ..KIND
+    },
+    Kind {
+        name: "helper-argument",
+        case: Some("15"),
+        says: NUMBER_FOR_HELPER,
+        given: &[Given::Kept],
+        cause: "argument {register} of {helper}() came from memory, as a number",
+        why: "{helper}() expects a pointer to memory that the verifier knows. A pointer that was in a map or in a global variable is \
+              only a number.",
+        cure: "if it is an address of a map's value, keep the key instead and look it up again; if it is the value itself, pass the \
+               address of a variable: &value",
+        ..KIND
+    },
+    Kind {
+        name: "helper-argument",
+        case: Some("15"),
         says: &[
             "R{register} type={type} expected={expected}",
             "R{register} is of type {type} but {expected} is expected",
@@ -1121,6 +1237,7 @@ pub const KINDS: &[Kind] = &[
         says: &[
             "R{register} unbounded size, use 'var &= const' or 'if (var < const)'",
             "R{register} is not a known constant'",
+            "R{register} is not a const",
         ],
         cause: "the size that {line} passes to {helper}() is not a constant",
         why: "{helper}() needs a size that is the same in every call. In R{register}, the verifier does not know a single value, \
@@ -1313,6 +1430,46 @@ pub const KINDS: &[Kind] = &[
         cause: "a callback returns a number that it may not return",
         why: "The helper that calls the function goes on if it returns 0, and stops if it returns 1. No other number is permitted.",
         cure: "return 0 to go on, and 1 to stop; add up in a variable whose address the callback gets",
+        ..KIND
+    },
+    Kind {
+        name: "region-open",
+        says: &[
+            "{function} is missing",
+            "BPF_EXIT instruction in main prog cannot be used inside {region}",
+            "BPF_EXIT instruction cannot be used inside {region}",
+        ],
+        at: At::Return,
+        cause: "a path to the end does not leave what it entered",
+        why: "After bpf_rcu_read_lock(), bpf_spin_lock(), bpf_preempt_disable() and the like, each path to the end must call the \
+              function that ends it.",
+        cure: "call that function on every path, such as bpf_rcu_read_unlock()",
+        ..KIND
+    },
+    Kind {
+        name: "division-by-zero",
+        says: &["div by zero"],
+        cause: "{line} divides by zero",
+        why: "The verifier knows that the divisor is 0 here. (If it may be 0, the result is 0.)",
+        cure: "test the divisor before you divide",
+        ..KIND
+    },
+    Kind {
+        name: "per-cpu-pointer",
+        says: &["R{register} is ptr_{struct} access percpu memory: off={offset}"],
+        cause: "{line} reads a variable of which each CPU has its own",
+        why: "The address of such a variable leads to none of its copies.",
+        cure: "ask for the copy of this CPU: bpf_this_cpu_ptr(&VARIABLE); or of another: bpf_per_cpu_ptr(&VARIABLE, cpu), which may \
+               return NULL",
+        ..KIND
+    },
+    Kind {
+        name: "kernel-pointer",
+        case: Some("02"),
+        says: &["R{register} is ptr_{struct} access user memory: off={offset}"],
+        cause: "{line} reads the memory of a process",
+        why: "The kernel marks this pointer as user space's. The verifier lets nobody follow it.",
+        cure: "copy it: bpf_probe_read_user(&value, sizeof(value), {name})",
         ..KIND
     },
     Kind {

@@ -6,8 +6,11 @@ use crate::refusal::object::{Location, Object};
 const BEGINS: &str = ": -- BEGIN PROG LOAD LOG --";
 const ENDS: &str = "-- END PROG LOAD LOG --";
 
+/// Takes the place of the middle of a log that the clinic recorded.
+pub const LEFT_OUT: &str = "... (many lines are left out here)";
+
 /// How the explanation of Linux 7.3 and newer begins. All other lines of it are indented or end in a colon.
-const REPORT: &str = "Verification failed: ";
+pub const REPORT: &str = "Verification failed: ";
 
 /// A source line in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +90,9 @@ impl<'a> Log<'a> {
     }
 
     fn add(&mut self, line: &'a str) {
+        if line == LEFT_OUT {
+            return;
+        }
         let is_heading = !line.contains(' ') && line.ends_with(':') || line == "Causal path:";
         if line.starts_with(REPORT) || !self.report.is_empty() && (line.starts_with(' ') || is_heading) {
             self.report.push(line);

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::refusal::kinds::{At, Given, KINDS, Kind, UNKNOWN};
+pub use crate::refusal::log::{LEFT_OUT, REPORT};
 use crate::refusal::log::{Log, Origin, Source, called};
 pub use crate::refusal::object::{Access, Location, Object};
 use crate::refusal::pattern::{Values, fill, matches, names};
@@ -108,6 +109,15 @@ pub fn explain(warnings: &str, objects: &[Object]) -> Option<Refusal> {
     found.or_else(|| explained(&UNKNOWN, Values::new()))
 }
 
+/// The kinds that have these words, whatever else must be true for them: the names, each once.
+pub fn kinds_with(words: &str) -> Vec<&'static str> {
+    let lines: Vec<_> = words.lines().collect();
+    let mut names: Vec<_> = recognized(&lines, |_, _| true).map(|(kind, ..)| kind.name).collect();
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(*name));
+    names
+}
+
 /// The kinds whose words are among these lines, with the words, and what the names in them stand for.
 fn recognized(
     lines: &[&str],
@@ -148,7 +158,9 @@ fn is_given(given: &Given, values: &Values, log: &Log<'_>, object: Option<&Objec
             let fits = number("size").zip(number("length")).is_some_and(|(size, length)| size >= length);
             fits && values.get("register").is_some_and(|register| log.is_indexed(register))
         }
-        Given::Writes => refused.starts_with('*'),
+        Given::Writes => {
+            refused.starts_with(['*', 'l']) || log.source().is_some_and(|source| is_written(&source.text))
+        }
         Given::ReleasedTwice => log.releases_twice(),
         Given::Global => log.validates_a_function(),
         Given::Overrun => {
@@ -171,6 +183,11 @@ fn is_given(given: &Given, values: &Values, log: &Log<'_>, object: Option<&Objec
         }),
         Given::Loaded => matches!(&origin, Origin::Memory(..)),
         Given::Element => log.source().is_some_and(|source| source.text.contains("[")),
+        Given::IndexRead => {
+            log.source().and_then(|source| source.text.split_once('[')).is_some_and(|(_, rest)| {
+                rest.split_once(']').is_some_and(|(index, _)| index.contains("->") || index.contains('*'))
+            })
+        }
         Given::Pointed => log.source().is_some_and(|source| !source.text.contains("->")),
         Given::Own => named(values, log, object).is_some_and(|place| is_own(&place.source, log)),
         // The verifier has nothing to do with it.
@@ -345,11 +362,10 @@ fn with_core_read(source: &str) -> Option<String> {
     let pointer = word_before(before)?;
     let end = after.find(|c: char| !is_of_word(c) && c != '.' && c != '-' && c != '>')?;
     let (path, rest) = after.split_at(end);
-    let is_read = !rest.contains("->") && !before.contains('&') && !path.ends_with('-');
-    let is_written =
-        ["=", "+", "-", "["].iter().any(|next| rest.trim_start().starts_with(next)) && !before.contains('=');
+    let is_read =
+        !rest.contains("->") && !before.contains('&') && !path.ends_with('-') && !is_written(source);
     let read = format!("BPF_CORE_READ({pointer}, {})", path.replace("->", ", "));
-    (is_read && !is_written).then(|| format!("{}{read}{rest}", &before[..before.len() - pointer.len()]))
+    is_read.then(|| format!("{}{read}{rest}", &before[..before.len() - pointer.len()]))
 }
 
 /// A statement that reads `BPF_CORE_READ(info, start)`, with `info->start` instead.
@@ -362,6 +378,16 @@ fn without_core_read(source: &str) -> Option<String> {
         None => format!("{structure}->{field}"),
     };
     (!field.contains(',')).then(|| format!("{before}{read}{after}"))
+}
+
+/// Whether a source line writes to the first field that it has.
+fn is_written(source: &str) -> bool {
+    let Some((before, after)) = source.split_once("->") else { return false };
+    let end = after.find(|c: char| !is_of_word(c) && !".->[]".contains(c)).unwrap_or(after.len());
+    let next =
+        after[end..].trim_start().trim_start_matches(['+', '-', '|', '&', '^', '<', '>', '*', '/', '%']);
+    let is_step = after[end..].starts_with("++") || after[..end].ends_with("--");
+    !before.contains('=') && (is_step || next.starts_with('=') && !next.starts_with("=="))
 }
 
 fn is_of_word(c: char) -> bool {
@@ -519,7 +545,12 @@ mod tests {
         for kind in KINDS {
             for says in kind.says {
                 let filled = matches(says, says).unwrap();
-                let is_known = |name: &str| known.contains(&name) || filled.contains_key(name);
+                // There is room if the access begins inside of something.
+                let has_room = filled.contains_key("size")
+                    || kind.given.iter().any(|given| matches!(given, Given::Overrun));
+                let is_known = |name: &str| {
+                    known.contains(&name) || filled.contains_key(name) || name == "room" && has_room
+                };
                 for text in [kind.cause, kind.why, kind.cure] {
                     for name in text.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
                         if !is_known(name) {
@@ -539,7 +570,14 @@ mod tests {
         assert_eq!(with("u64 size = bio->bi_iter.bi_size;").as_deref(), Some(expected));
         let expected = "dev = BPF_CORE_READ(bio, bi_bdev, bd_dev);";
         assert_eq!(with("dev = bio->bi_bdev->bd_dev;").as_deref(), Some(expected));
-        for written in ["bio->bi_flags = 0;", "bio->bi_flags++;", "f(&bio->bi_iter);"] {
+        let written = [
+            "bio->bi_flags = 0;",
+            "bio->bi_flags++;",
+            "bio->bi_flags--;",
+            "bio->bi_flags |= 1;",
+            "f(&bio->bi_iter);",
+        ];
+        for written in written {
             assert_eq!(with(written), None, "{written}");
         }
     }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use common::refusal::{LEFT_OUT, REPORT};
 use common::{Error, OrCause, Result, libbpf_log};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{DataSec, Var};
@@ -99,18 +100,22 @@ fn count(object: &Object) -> Result<u64> {
     Ok(numbers.iter().map(|bytes| u64::from_ne_bytes(*bytes)).sum())
 }
 
-/// Takes the place of the middle of a long log.
-const LEFT_OUT: &str = "... (many lines are left out here)";
-
-/// A log without what is different each time, the addresses of maps, and without the middle if it is long.
+/// A log without what is different each time, the addresses of maps, and without the middle if it is long. The verifier's
+/// words are before the explanation of Linux 7.3, so this is shortened on its own.
 fn shortened(log: &str) -> String {
+    let log = log.trim();
+    let (before, report) = log.split_at(log.find(REPORT).unwrap_or(log.len()));
+    let lines = [before, report].map(|part| without_middle(part).join("\n"));
+    without_addresses(&lines.join("\n")).trim().to_owned() + "\n"
+}
+
+fn without_middle(log: &str) -> Vec<&str> {
     const KEPT: usize = 100;
-    let lines: Vec<_> = log.trim().lines().filter(|line| !line.starts_with("verification time ")).collect();
-    let kept = match lines.len() {
+    let lines: Vec<_> = log.lines().filter(|line| !line.starts_with("verification time ")).collect();
+    match lines.len() {
         count if count > 2 * KEPT => [&lines[..KEPT], &[LEFT_OUT], &lines[count - KEPT..]].concat(),
         _ => lines,
-    };
-    without_addresses(&kept.join("\n")) + "\n"
+    }
 }
 
 fn without_addresses(log: &str) -> String {

@@ -481,6 +481,54 @@ pub fn table(workbook: &Workbook) -> Result<String> {
     Ok(text)
 }
 
+/// The kernel whose own explanations [`compared`] shows. It is not in the matrix yet.
+pub const EXPLAINS: &str = "7.3";
+
+/// What Linux 7.3 explains itself and what the workbook explains, side by side in Markdown, for each variant whose log of 7.3
+/// has an explanation.
+///
+/// # Errors
+/// If the variants can't be read.
+pub fn compared(workbook: &Workbook) -> Result<String> {
+    let mut text = format!("| the line | Linux {EXPLAINS} | the workbook |\n|---|---|---|\n");
+    for case in variants(workbook)? {
+        let Some(refusal) = case.refusal(EXPLAINS) else { continue };
+        let reason = refusal.words.iter().find_map(|words| words.strip_prefix(refusal::REPORT));
+        let (Some(reason), Some(place)) = (reason, refusal.place) else { continue };
+        let _ = writeln!(text, "| `{}` | {reason} | {}. {} |", place.source, refusal.cause, refusal.cure);
+    }
+    Ok(text.replace("__", "\\_\\_"))
+}
+
+/// The table of messages that others have collected, `lab/clinic/messages.tsv`, in Markdown, and for which of them the
+/// workbook has an explanation. `|` stands for the end of a line of a message.
+///
+/// # Errors
+/// If the file can't be read.
+pub fn messages(workbook: &Workbook) -> Result<String> {
+    let file = workbook.root.join("lab/clinic/messages.tsv");
+    let rows = fs::read_to_string(&file).or_cause(format!("cannot read {}", file.display()))?;
+    let (mut known, mut unknown, mut table) = (0, Vec::new(), String::new());
+    for row in rows.lines() {
+        let (message, from) = row.split_once('\t').unwrap_or((row, ""));
+        let kinds = refusal::kinds_with(&message.replace('|', "\n"));
+        let code = format!("`{}`", message.replace('|', "`<br>`"));
+        if kinds.is_empty() {
+            unknown.push(format!("{code} ({from})"));
+        } else {
+            known += 1;
+            let _ = writeln!(table, "| {code} | {from} | {} |", kinds.join(", "));
+        }
+    }
+    Ok(format!(
+        "Of {} messages, {known} are recognized:\n\n| message | in | what the workbook calls it |\n|---|---|---|\n{table}\n\
+         {} are *unknown*, and you see the log's last lines:\n\n{}\n",
+        known + unknown.len(),
+        unknown.len(),
+        unknown.iter().map(|message| format!("- {message}\n")).collect::<String>()
+    ))
+}
+
 /// Refuses what needs other kernels than the one that the workshop's guest has.
 fn can_check(workbook: &Workbook, case: &Case) -> Result<()> {
     if workbook.recorded.is_none() {

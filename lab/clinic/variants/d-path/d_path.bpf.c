@@ -10,7 +10,7 @@ u64 bios;
 SEC("fentry/vfs_write")
 int BPF_PROG(vfs_write_entry, struct file *file)
 {
-	char name[64];
+	char name[64] = {};
 
 	if (bpf_d_path(&file->f_path, name, sizeof(name)) > 0)
 		bpf_printk("%s", name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * event-too-small: The struct is that of another event, which is longer than
- * block_bio_queue.
+ * block_rq_issue.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
@@ -10,11 +10,10 @@
 
 u64 bytes;
 
-SEC("tracepoint/block/block_bio_queue")
-int queued(struct trace_event_raw_block_rq *event)
+SEC("tracepoint/block/block_rq_issue")
+int issued(struct trace_event_raw_sys_enter *event)
 {
-	if (event->__data_loc_cmd != 1)
-		__sync_fetch_and_add(&bytes, event->nr_sector * 512);
+	__sync_fetch_and_add(&bytes, event->args[5]);
 	return 0;
 }
 

@@ -7,12 +7,12 @@
 
 u64 bytes;
 
-SEC("tracepoint/block/block_bio_queue")
-int BPF_PROG(queued, struct bio *bio)
+SEC("tracepoint/block/block_rq_issue")
+int BPF_PROG(issued, struct request *rq)
 {
 	u64 size;
 
-	size = bio->bi_iter.bi_size;
+	size = rq->__data_len;
 	__sync_fetch_and_add(&bytes, size);
 	return 0;
 }
