@@ -1,6 +1,7 @@
 //! Learners have many compilers. Each of them must compile every program, and every kernel must load the result. Part of
 //! `make compilers-test`, which names the compilers in `LAB_COMPILERS`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -21,8 +22,15 @@ pub const SPECIAL: &[Case] = cases![every_compilers_programs_load];
 /// Where a guest has the objects, and what their names begin with.
 const OBJECTS: &str = "/bin/compiled-by-";
 
-/// The objects of all programs by all compilers.
-static ALL: LazyLock<Result<Vec<PathBuf>>> = LazyLock::new(compiled);
+/// The objects of all programs by all compilers, and a lock on their folder, because another run would replace them.
+static ALL: LazyLock<Result<(Vec<PathBuf>, Arc<fs::File>)>> = LazyLock::new(|| {
+    let workbook = Workbook::read()?;
+    let folder = workbook.memory().join("compilers");
+    fs::create_dir_all(&folder).or_cause("cannot make a folder")?;
+    let lock = fs::File::create(folder.join("lock")).or_cause("cannot make a lock")?;
+    lock.lock().or_cause("cannot lock the objects")?;
+    Ok((compiled(&workbook, &folder)?, Arc::new(lock)))
+});
 
 /// The compilers, such as `clang-14`.
 fn compilers() -> Vec<String> {
@@ -53,7 +61,7 @@ fn boot(kernel: &str) -> Result<Vm> {
     let workbook = Workbook::read()?;
     let mut machine =
         Machine { limit: BOOT_LIMIT, ..Machine::with(&workbook, kernel, workbook.build_tools()?)? };
-    machine.binaries.extend(ALL.clone()?);
+    machine.binaries.extend(ALL.clone()?.0);
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
     let name = folder.path().join("kernel-tests");
     fs::copy(crate::ourselves(&workbook)?, &name).or_cause("cannot copy ourselves")?;
@@ -85,13 +93,11 @@ fn sources(workbook: &Workbook) -> Result<Vec<(String, String)>> {
 }
 
 /// Compiles every program with every compiler. Returns the objects to load.
-fn compiled() -> Result<Vec<PathBuf>> {
-    let workbook = Workbook::read()?;
-    let sources = sources(&workbook)?;
+fn compiled(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
+    let sources = sources(workbook)?;
     let compilers = compilers();
     let todo = Mutex::new(compilers.iter().flat_map(|compiler| sources.iter().map(move |of| (compiler, of))));
     let (done, wrong) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-    let folder = workbook.memory().join("compilers");
     let work = || -> Result<()> {
         loop {
             let next = todo.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -133,14 +139,17 @@ fn every_compilers_programs_load() {
     objects.sort();
     assert!(!objects.is_empty());
     libbpf_log::capture(false);
-    let wrong: Vec<_> = objects.iter().filter_map(|object| load(object).err()).collect();
+    let mut known = BTreeMap::new();
+    let wrong: Vec<_> = objects.iter().filter_map(|object| load(object, &mut known).err()).collect();
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), objects.len(), wrong.join("\n"));
     println!("{} objects were loaded", objects.len());
 }
 
-fn load(object: &Path) -> Result<(), String> {
+/// Loads an object. `known` has the attach points that were looked up already, and whether this kernel has them, because
+/// that takes longer than to load a program.
+fn load(object: &Path, known: &mut BTreeMap<String, bool>) -> Result<(), String> {
     let bytes = fs::read(object).map_err(|error| error.to_string())?;
-    let loaded = || -> libbpf_rs::Result<usize> {
+    let mut loaded = || -> libbpf_rs::Result<usize> {
         let mut open = ObjectBuilder::default().name("compiled")?.open_memory(&bytes)?;
         let mut count = 0;
         for mut program in open.progs_mut() {
@@ -150,7 +159,8 @@ fn load(object: &Path) -> Result<(), String> {
             if ["fentry", "fexit", "fsession"].contains(&section) {
                 program.set_attach_target(0, Some("submit_bio".to_owned()))?;
             }
-            let has_all = preflight::needs([section.to_owned()]).iter().all(|need| need.check().is_ok());
+            let look = || preflight::needs([section.to_owned()]).iter().all(|need| need.check().is_ok());
+            let has_all = *known.entry(section.to_owned()).or_insert_with(look);
             program.set_autoload(has_all);
             count += usize::from(has_all);
         }
