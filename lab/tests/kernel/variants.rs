@@ -52,7 +52,7 @@ const VARIANTS: &[Variant] = &[
         stage: "08",
         source: None,
         edits: &[
-            ("?kprobe.session/filemap_read", "?kprobe.session/generic_make_request"),
+            ("?kprobe.session/filemap_read", "?kprobe.session/blk_account_io_completion"),
             ("?fexit/filemap_read", "?fexit/generic_make_request"),
         ],
     },
