@@ -740,11 +740,7 @@ fn to_the_last_thread(binary: &str) -> Result<String> {
     let threads = THREADS.to_string();
     let (total, seen) = pages_of(binary, &["io", "read", &file, "--threads", &threads, "--count", "8"])?;
     fs::remove_file(&file).or_cause("cannot remove the file")?;
-    expect(
-        total == PAGES,
-        format!("{THREADS} threads read 8 pages each, and it counts {total}"),
-        &seen,
-    )?;
+    expect(total == PAGES, format!("{THREADS} threads read 8 pages each, and it counts {total}"), &seen)?;
     let ended = number(&seen, "Threads ended: ", "");
     expect(
         ended.is_some_and(|ended| as_many(ended, THREADS, &seen)),
