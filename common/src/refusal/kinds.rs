@@ -78,7 +78,7 @@ pub enum Given {
     Typed,
     /// The type of the program, as SEC() names it, is one of these.
     In(&'static [&'static str]),
-    /// The program's head uses this macro.
+    /// The program's head uses this macro; if it is empty, any.
     Macro(&'static str),
     /// The register holds what the path read from the program's context: an argument.
     Argument,
@@ -301,17 +301,6 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
-        name: "context-access",
-        case: Some("29"),
-        says: NUMBER,
-        given: &[Given::Argument, Given::Macro("BPF_PROG"), Given::In(&["tracepoint", "tp"])],
-        cause: "BPF_PROG() names the arguments of {program}, which is a tracepoint",
-        why: "BPF_PROG() takes the arguments from an array, which only fentry, fexit and tp_btf have. A tracepoint gets a pointer \
-              to the event's fields.",
-        cure: "declare it without a macro: int {program}(struct trace_event_raw_EVENT *event); or use SEC(\"tp_btf/EVENT\")",
-        ..KIND
-    },
-    Kind {
         name: "pointer-from-memory",
         says: NUMBER,
         given: &[Given::Kept],
@@ -435,6 +424,17 @@ pub const KINDS: &[Kind] = &[
         cause: "the size that {line} passes to {helper}() may be 0",
         why: "The helper needs at least one byte, and the verifier knows values of the size that are 0.",
         cure: "test the size before the call: if (!size) return 0;",
+        ..KIND
+    },
+    Kind {
+        name: "context-access",
+        case: Some("29"),
+        says: &["invalid bpf_context access off={offset} size={length}"],
+        given: &[Given::Macro(""), Given::In(&["tracepoint", "tp"])],
+        cause: "a macro names the arguments of {program}, which is a tracepoint",
+        why: "BPF_PROG() is for an array of arguments, and BPF_KPROBE() for the CPU's registers. A tracepoint gets a pointer \
+              to the event's fields.",
+        cure: "declare it without a macro: int {program}(struct trace_event_raw_EVENT *event); or use SEC(\"tp_btf/EVENT\")",
         ..KIND
     },
     Kind {
@@ -724,7 +724,12 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "reference-not-released",
-        says: &["Unreleased reference id={id} alloc_insn={instruction}"],
+        says: &[
+            "Unreleased reference id={id} alloc_insn={instruction}",
+            "BPF_EXIT instruction in main prog would lead to reference leak",
+            "BPF_EXIT instruction would lead to reference leak",
+            "tail_call would lead to reference leak",
+        ],
         cause: "a path to the end does not give back what {reserved} acquired",
         why: "Some functions return a reference, which keeps a part of the kernel alive. Every path must give it back.",
         cure: "call the function that releases it, such as bpf_task_release() or bpf_iter_num_destroy(), on every path",
@@ -866,7 +871,7 @@ pub const KINDS: &[Kind] = &[
         cause: "this kernel has no {field} as the program declares it",
         why: "libbpf looked for it in the kernel's types, didn't find it, and made the instruction invalid. The verifier \
               came to this instruction.",
-        cure: "ask before you use it: if (bpf_core_field_exists(...)); or bpf_core_type_exists(...) for a type, and \
+        cure: "ask before you use it: bpf_core_field_exists(...) for a field, bpf_core_type_exists(...) for a type, \
                bpf_core_enum_value_exists(...) for a value",
         ..KIND
     },
@@ -909,7 +914,7 @@ pub const KINDS: &[Kind] = &[
         cause: "this kernel has no variable {name}",
         why: "The program declares it as __ksym, so libbpf looks for it among the kernel's symbols. Only some variables are in the \
               kernel's types; these have a type, and all others must be declared as extern const void.",
-        cure: "declare it __weak, and ask before you use it: if (bpf_ksym_exists({name}))",
+        cure: "declare it __weak, and ask before you use it: if (&{name})",
         ..KIND
     },
     Kind {

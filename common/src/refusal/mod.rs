@@ -234,13 +234,15 @@ fn made_at(instruction: &str, log: &Log<'_>, object: Option<&Object>) -> Option<
     Some(Place { location: Some(location.clone()), source: source.to_owned() })
 }
 
-/// The line that has the name of a field, such as `struct request.rq_disk`.
+/// The line that reads a field, such as `struct request.rq_disk`; otherwise the only line of the program that has its name.
 fn named(values: &Values, log: &Log<'_>, object: Option<&Object>) -> Option<Place> {
-    let field = values.get("field")?.rsplit('.').next()?.split('[').next()?;
-    let (program, is_read) = (log.program, |line: &str| line.to_lowercase().contains("core_read("));
+    let field = values.get("field")?.rsplit(['.', ':']).next()?.split('[').next()?;
+    let is_read = |line: &str| line.to_lowercase().contains("core_read(");
     let object = object?;
-    let (source, location) =
-        object.line_with(program, field).or_else(|| object.only_line(program, field, is_read))?;
+    let (source, location) = object
+        .only_line(Some(log.program), field, is_read)
+        .or_else(|| object.only_line(None, field, is_read))
+        .or_else(|| object.line_with(log.program, field))?;
     Some(Place { location: Some(location.clone()), source: source.to_owned() })
 }
 

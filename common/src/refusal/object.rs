@@ -162,21 +162,25 @@ impl Object {
     /// The line of a program that has this word; none if several have it. Lines that only ask whether something exists don't
     /// count.
     pub fn line_with(&self, program: &str, word: &str) -> Option<(&str, &Location)> {
-        self.only_line(program, word, |_| true)
+        self.only_line(Some(program), word, |_| true)
     }
 
-    /// The same among the lines that are as the caller wants.
+    /// The same among the lines that are as the caller wants; without a program, among those of all programs and functions.
     pub fn only_line(
         &self,
-        program: &str,
+        program: Option<&str>,
         word: &str,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Option<(&str, &Location)> {
-        let lines = self.lines.get(self.section(program)?)?.iter();
+        let lines = match program {
+            Some(program) => self.lines.get(self.section(program)?)?.iter().collect::<Vec<_>>(),
+            None => self.lines.values().flatten().collect(),
+        };
         let has_it = |line: &&Line| {
             has_word(&line.text, word) && !line.text.contains("_exists(") && is_wanted(&line.text)
         };
-        let mut found: Vec<_> = lines.filter(has_it).map(|line| (&*line.text, &line.location)).collect();
+        let mut found: Vec<_> =
+            lines.into_iter().filter(has_it).map(|line| (&*line.text, &line.location)).collect();
         found.sort();
         found.dedup();
         <[_; 1]>::try_from(found).ok().map(|[line]| line)

@@ -501,7 +501,7 @@ pub fn compared(workbook: &Workbook) -> Result<String> {
 }
 
 /// The table of messages that others have collected, `lab/clinic/messages.tsv`, in Markdown, and for which of them the
-/// workbook has an explanation. `|` stands for the end of a line of a message.
+/// workbook has an explanation. `\n` stands for the end of a line of a message.
 ///
 /// # Errors
 /// If the file can't be read.
@@ -511,10 +511,10 @@ pub fn messages(workbook: &Workbook) -> Result<String> {
     let (mut known, mut unknown, mut table) = (0, Vec::new(), String::new());
     for row in rows.lines() {
         let (message, from) = row.split_once('\t').unwrap_or((row, ""));
-        let kinds = refusal::kinds_with(&message.replace('|', "\n"));
-        let code = format!("`{}`", message.replace('|', "`<br>`"));
+        let kinds = refusal::kinds_with(&message.replace("\\n", "\n"));
+        let code = format!("`{}`", message.replace('|', "\\|").replace("\\n", "`<br>`"));
         if kinds.is_empty() {
-            unknown.push(format!("{code} ({from})"));
+            unknown.push(format!("{} ({from})", code.replace("\\|", "|")));
         } else {
             known += 1;
             let _ = writeln!(table, "| {code} | {from} | {} |", kinds.join(", "));
