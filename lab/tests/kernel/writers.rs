@@ -1,7 +1,6 @@
 //! Four threads at once: whatever counts I/O sees each of their I/Os exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::panic_any;
 use std::time::Duration;
 
 use common::report::Unpaired;
@@ -12,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::ctracer::{self, has_session};
-use crate::guest::{Missed, end_exact, io, quiet, watch_exact};
+use crate::guest::{end_exact, io, quiet, watch_exact};
 use crate::stages::{Subject, stages_of};
 use crate::{Case, cases};
 
