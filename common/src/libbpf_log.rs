@@ -61,10 +61,17 @@ impl From<libbpf_rs::Error> for Error {
 /// or somewhere in it.
 pub fn explain(error: &libbpf_rs::Error, file: &[u8]) -> Error {
     let (text, verbose) = (format!("{error:#}"), VERBOSE.load(Ordering::Relaxed));
-    explain_with(error.kind(), &text, &take(), &Object::find_all(file), verbose)
+    explain_with(error.kind(), &text, &take(), &Object::find_all(file), verbose, preflight::may_trace())
 }
 
-fn explain_with(kind: ErrorKind, error: &str, warnings: &str, objects: &[Object], verbose: bool) -> Error {
+fn explain_with(
+    kind: ErrorKind,
+    error: &str,
+    warnings: &str,
+    objects: &[Object],
+    verbose: bool,
+    may_trace: bool,
+) -> Error {
     if let Some(refusal) = refusal::explain(warnings, objects) {
         let is_unknown = refusal.is_unknown();
         let refused = Error::from(refusal);
@@ -78,7 +85,7 @@ fn explain_with(kind: ErrorKind, error: &str, warnings: &str, objects: &[Object]
     let evidence = if warnings.is_empty() { error } else { &warnings };
     match kind {
         // Then it is not about permissions: kernels also use these numbers for programs that they don't accept.
-        ErrorKind::PermissionDenied if preflight::may_trace() => {
+        ErrorKind::PermissionDenied if may_trace => {
             Error::new("the kernel does not accept this BPF program or probe")
                 .evidence(format!("{evidence}\nthis process has all capabilities that it needs"))
                 .fix("run it again with --verbose to see libbpf's whole log")
@@ -116,7 +123,7 @@ mod tests {
                    libbpf: permission error while running as root; try raising 'ulimit -l'? current value: 8192 KiB\n\
                    libbpf: prog 'submit_bio_entry': failed to load: -1\n\
                    libbpf: failed to load object 'bio_trace_bpf'\n";
-        let error = explain_with(ErrorKind::PermissionDenied, "EPERM", log, &[], false).to_string();
+        let error = explain_with(ErrorKind::PermissionDenied, "EPERM", log, &[], false, false).to_string();
         assert!(!error.contains("ulimit"), "{error}");
         insta::with_settings!({filters => [(r"capabilities: .*", "capabilities: [...]")]}, {
             insta::assert_snapshot!(error);
@@ -124,9 +131,16 @@ mod tests {
     }
 
     #[test]
+    fn who_may_do_everything_is_not_told_to_become_root() {
+        let log = "libbpf: prog 'p': failed to create something: -EACCES\n";
+        let error = explain_with(ErrorKind::PermissionDenied, "EACCES", log, &[], false, true).to_string();
+        assert!(error.contains("failed to create something: -EACCES") && !error.contains("root"), "{error}");
+    }
+
+    #[test]
     fn an_unknown_refusal_points_to_the_log() {
         let explain = |verbose| {
-            explain_with(ErrorKind::PermissionDenied, "EACCES", &refusal("R0 is odd"), &[], verbose)
+            explain_with(ErrorKind::PermissionDenied, "EACCES", &refusal("R0 is odd"), &[], verbose, false)
                 .to_string()
         };
         assert!(explain(false).contains("--verbose"), "{}", explain(false));
@@ -159,7 +173,7 @@ mod tests {
 
     #[test]
     fn without_a_log_the_error_itself_is_the_evidence() {
-        let error = explain_with(ErrorKind::Other, "something else", "", &[], false).to_string();
+        let error = explain_with(ErrorKind::Other, "something else", "", &[], false, false).to_string();
         assert!(error.contains("evidence: something else"), "{error}");
     }
 }

@@ -64,8 +64,7 @@ pub fn explained(error: &str, source: &Path) -> String {
     let crashed = error.lines().find_map(|line| line.split_once(" on function '@")?.1.strip_suffix('\''));
     let crashed = crashed.map(|function| format!("clang crashed when it compiled {function}()"));
     said.extend(crashed.as_deref());
-    let is_it = |words: &&str| error.contains(words);
-    let meaning = MEANINGS.iter().find(|(words, _)| words.iter().any(|words| is_it(&words)));
+    let meaning = MEANINGS.iter().find(|(words, _)| words.iter().any(|words| error.contains(words)));
     said.extend(meaning.map(|(_, meaning)| *meaning));
     said.join("\n")
 }
