@@ -14,6 +14,7 @@ use lab::machine::vm::{Machine, Vm};
 use lab::workbook::{Workbook, copies};
 use libbpf_rs::ObjectBuilder;
 use libtest_mimic::{Failed, Trial};
+use nix::fcntl::{Flock, FlockArg};
 
 use crate::{BOOT_LIMIT, Case, Fleet, KERNELS, cases, check, failed};
 
@@ -23,12 +24,13 @@ pub const SPECIAL: &[Case] = cases![every_compilers_programs_load];
 const OBJECTS: &str = "/bin/compiled-by-";
 
 /// The objects of all programs by all compilers, and a lock on their folder, because another run would replace them.
-static ALL: LazyLock<Result<(Vec<PathBuf>, Arc<fs::File>)>> = LazyLock::new(|| {
+static ALL: LazyLock<Result<(Vec<PathBuf>, Arc<Flock<fs::File>>)>> = LazyLock::new(|| {
     let workbook = Workbook::read()?;
     let folder = workbook.memory().join("compilers");
     fs::create_dir_all(&folder).or_cause("cannot make a folder")?;
     let lock = fs::File::create(folder.join("lock")).or_cause("cannot make a lock")?;
-    lock.lock().or_cause("cannot lock the objects")?;
+    let lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| error);
+    let lock = lock.or_cause("cannot lock the objects")?;
     Ok((compiled(&workbook, &folder)?, Arc::new(lock)))
 });
 
