@@ -271,20 +271,23 @@ impl fmt::Display for PageCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pid, total, added, missed } = self;
         let miss = added.min(total);
+        let beyond = added - miss;
         writeln!(f, "{RULE}")?;
         pid.map_or(Ok(()), |pid| writeln!(f, "Filtered PID : {pid}"))?;
         match total {
-            0 => writeln!(f, "{NOTHING}\n{RULE}")?,
+            0 => writeln!(f, "Nothing was read through the page cache.\n{RULE}")?,
             _ => writeln!(f, "[Total {total} Hit {} miss {miss}]\n{RULE}", total - miss)?,
         }
-        write!(f, "Pages added beyond what was read: {}, ", added - miss)?;
-        write_missed(f, *missed)
+        write!(f, "Pages added beyond what was read: {beyond}, ")?;
+        write_missed(f, *missed)?;
+        if beyond >= *total { write!(f, "\n{NOT_SEEN}") } else { Ok(()) }
     }
 }
 
-/// For sendfile() and the other two, Linux 6.5 gave the page cache a function of its own (2cb1e08985e3).
-const NOTHING: &str = "Nothing was read through the page cache. Not seen: mmap(), and since Linux 6.5 sendfile(), \
-                       splice(), copy_file_range()";
+/// Which ways to read the stages don't see: what a reader asks whose program seems to read little or nothing. For
+/// sendfile() and the other two, Linux 6.5 gave the page cache a function of its own (2cb1e08985e3).
+const NOT_SEEN: &str =
+    "Not seen: reads by mmap(), and since Linux 6.5 by sendfile(), splice() and copy_file_range(), as in cp";
 
 fn write_missed(f: &mut fmt::Formatter<'_>, missed: Option<u64>) -> fmt::Result {
     match missed {
@@ -424,11 +427,14 @@ mod tests {
         ==================================================
         Pages added beyond what was read: 0, calls missed: 0
         ");
+        // What `stage09 -- cp` shows where the program's loader reads its libraries.
+        assert!(of([5, 256], Some(0)).to_string().ends_with("as in cp"));
         insta::assert_snapshot!(of([0, 9], None), @r"
         ==================================================
-        Nothing was read through the page cache. Not seen: mmap(), and since Linux 6.5 sendfile(), splice(), copy_file_range()
+        Nothing was read through the page cache.
         ==================================================
         Pages added beyond what was read: 9, calls missed: not known (the kernel counts them all from 6.7 on)
+        Not seen: reads by mmap(), and since Linux 6.5 by sendfile(), splice() and copy_file_range(), as in cp
         ");
     }
 }
