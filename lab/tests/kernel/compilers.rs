@@ -23,8 +23,10 @@ pub const SPECIAL: &[Case] = cases![every_compilers_programs_load];
 /// Where a guest has the objects, and what their names begin with.
 const OBJECTS: &str = "/bin/compiled-by-";
 
+type Lock = Arc<Flock<fs::File>>;
+
 /// The objects of all programs by all compilers, and a lock on their folder, because another run would replace them.
-static ALL: LazyLock<Result<(Vec<PathBuf>, Arc<Flock<fs::File>>)>> = LazyLock::new(|| {
+static ALL: LazyLock<Result<(Vec<PathBuf>, Lock)>> = LazyLock::new(|| {
     let workbook = Workbook::read()?;
     let folder = workbook.memory().join("compilers");
     fs::create_dir_all(&folder).or_cause("cannot make a folder")?;
