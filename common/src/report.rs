@@ -280,7 +280,7 @@ impl fmt::Display for PageCache {
         }
         write!(f, "Pages added beyond what was read: {beyond}, ")?;
         write_missed(f, *missed)?;
-        if beyond >= *total { write!(f, "\n{NOT_SEEN}") } else { Ok(()) }
+        if *total == 0 || beyond > *total { write!(f, "\n{NOT_SEEN}") } else { Ok(()) }
     }
 }
 
