@@ -46,7 +46,8 @@ preview-test: build kernels ## Run the tests on kernels that are not released ye
 compilers-test: build kernels ## Compile every program with the oldest and the newest clang, and load it on all kernels
 	@[ -n "$(COMPILERS)" ] || lab/setup compilers
 	@names="$(COMPILERS)"; \
-	names=$${names:-$$(ls /usr/bin | grep -x 'clang-[0-9]*' | sort -V | sed -n '1p;$$p')}; \
+	names=$${names:-$$(ls /usr/bin | grep -x 'clang-[0-9]*' | sort -V | sed -n '1p;$$p' | uniq)}; \
+	[ -n "$$names" ] || { echo 'Error: there is no clang-NUMBER in /usr/bin' >&2; exit 1; }; \
 	echo With $$names; LAB_COMPILERS="$$names" cargo test --package lab --test kernel -- compilers
 
 soak: build kernels ## Run the long and heavy tests too

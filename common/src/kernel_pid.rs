@@ -63,8 +63,10 @@ fn waited_for(trace: &str) -> Option<u32> {
     let mut lines = trace.lines().skip_while(|line| !line.ends_with(MARK));
     // NAME-ID [CPU] FLAGS TIME: EVENT. A name can contain anything.
     let thread = |line: &str, event: &str| {
-        let (head, _) = line.rsplit_once(event)?;
-        head.rsplit_once(" [")?.0.rsplit_once('-')?.1.trim().parse::<u32>().ok()
+        let head = line.rsplit_once(event)?.0.rsplit_once(" [")?.0.trim_end();
+        // The id of the process, if somebody has set the option record-tgid.
+        let head = if head.ends_with(')') { head.rsplit_once('(')?.0 } else { head };
+        head.rsplit_once('-')?.1.trim().parse::<u32>().ok()
     };
     let ours = thread(lines.next()?, ": tracing_mark_write: ")?;
     let wait = lines.find(|line| thread(line, ": sched_process_wait: ") == Some(ours))?;
@@ -85,6 +87,9 @@ mod tests {
              \x20         stage09-70      [001] .....     4.5: sched_process_wait: comm=a pid=3 prio=1 pid=4711 prio=120\n"
         );
         assert_eq!(waited_for(&trace), Some(4711));
+        let with_processes =
+            trace.replace("-70  ", "-70      (     70)").replace("-71  ", "-71      (-------)");
+        assert_eq!(waited_for(&with_processes), Some(4711));
         assert_eq!(waited_for(trace.split_once("[x]").unwrap().0), None);
         assert_eq!(waited_for(""), None);
     }

@@ -138,7 +138,11 @@ pub fn adapt(object: &mut OpenObject) -> Result<()> {
     let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
     let Some((first, function)) = needs.iter().find_map(|need| Some((need, runs_at_each_call(need, &btf)?)))
     else {
-        return one_of(&needs, Need::check);
+        one_of(&needs, Need::check)?;
+        let names: Vec<_> = needs.iter().map(Need::to_string).collect();
+        return Err(Error::new("this kernel runs none of the optional programs at every call")
+            .evidence(format!("they are for: {}", names.join(", ")))
+            .fix(format!("boot another kernel, or: {}", in_the_lab())));
     };
     for mut program in object.progs_mut() {
         if program.section().to_str().and_then(Need::of).as_ref() != Some(first) {

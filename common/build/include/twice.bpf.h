@@ -3,8 +3,6 @@
 #pragma once
 #include <bpf/bpf_core_read.h>
 
-#define EEXIST 17
-
 /* From 5.4 to 6.3, submit_bio() hands some bios of a cgroup to a worker (REQ_CGROUP_PUNT), which
  * calls submit_bio() again: the first start counts. Elsewhere, a start that is still there was left
  * by a bio whose end was not seen, and the new one takes its place. */

@@ -197,7 +197,10 @@ impl Chromium {
     /// As for [`Chromium::call`].
     pub fn visit(&mut self, url: &str) -> Result<()> {
         self.expect_load();
-        self.call("Page.navigate", json!({ "url": url }))?;
+        let answer = self.call("Page.navigate", json!({ "url": url }))?;
+        if let Some(why) = answer["errorText"].as_str() {
+            return Err(Error::new(format!("Chromium cannot open {url}")).evidence(why));
+        }
         self.until_loaded()
     }
 
@@ -255,7 +258,7 @@ impl Chromium {
     /// Writes the page into a PDF, on paper of the size that its style sheet names, with an outline of its headings.
     ///
     /// # Errors
-    /// If the file can't be written, and as for [`Chromium::call`].
+    /// If the page did something wrong, if the file can't be written, and as for [`Chromium::call`].
     pub fn pdf(&mut self, file: &Path) -> Result<()> {
         let params =
             json!({ "printBackground": true, "preferCSSPageSize": true, "generateDocumentOutline": true });
@@ -265,7 +268,7 @@ impl Chromium {
     /// Takes a picture of what the window shows, as a PNG file.
     ///
     /// # Errors
-    /// If the file can't be written, and as for [`Chromium::call`].
+    /// As for [`Chromium::pdf`].
     pub fn picture(&mut self, file: &Path) -> Result<()> {
         self.save("Page.captureScreenshot", json!({}), file)
     }
@@ -273,8 +276,18 @@ impl Chromium {
     /// Writes the data that a call returns, once the page has its fonts and has been drawn with them.
     fn save(&mut self, method: &str, params: Value, file: &Path) -> Result<()> {
         self.eval("document.fonts.ready.then(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(0)))))")?;
+        let wrong = self.wrong()?;
+        if !wrong.is_empty() {
+            return Err(Error::new(format!(
+                "a page is incomplete, so it does not become {}",
+                file.display()
+            ))
+            .evidence(wrong.join("\n")));
+        }
         let result = self.call(method, params)?;
-        let data = BASE64_STANDARD.decode(result["data"].as_str().unwrap_or_default());
+        let data =
+            result["data"].as_str().ok_or_else(|| self.failed(&format!("{method} returned nothing")))?;
+        let data = BASE64_STANDARD.decode(data);
         let data = data.or_cause(format!("cannot read what Chromium returned for {method}"))?;
         fs::write(file, data).or_cause(format!("cannot write {}", file.display()))
     }

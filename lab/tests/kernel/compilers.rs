@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread;
@@ -89,9 +90,9 @@ fn sources(workbook: &Workbook) -> Result<Vec<(String, String)>> {
             add(&name("solution"), exercise.solved("x")?);
         }
     }
-    for case in clinic::cases(workbook)? {
-        sources.push((format!("case-{}", case.number()), case.source.clone()));
-        sources.push((format!("cure-{}", case.number()), case.cured()?));
+    for case in clinic::cases(workbook)?.into_iter().chain(clinic::variants(workbook)?) {
+        sources.push((format!("case-{}", case.name), case.source.clone()));
+        sources.push((format!("cure-{}", case.name), case.cured()?));
     }
     Ok(sources)
 }
@@ -156,8 +157,18 @@ fn load(object: &Path, known: &mut BTreeMap<String, bool>) -> Result<(), String>
     let mut loaded = || -> libbpf_rs::Result<usize> {
         let mut open = ObjectBuilder::default().name("compiled")?.open_memory(&bytes)?;
         let mut count = 0;
+        // Some let user space choose by the kernel, as the stages do.
+        let is_choice = |section: &str| section.starts_with("?kprobe.session/");
+        let adapts = open.progs().any(|program| program.section().to_str().is_some_and(is_choice));
+        if adapts {
+            preflight::adapt(&mut open).map_err(io::Error::other)?;
+        }
         for mut program in open.progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
+            if adapts && section.starts_with('?') {
+                count += usize::from(program.autoload());
+                continue;
+            }
             let section = section.trim_start_matches('?');
             // User space chooses the function of the others.
             if ["fentry", "fexit", "fsession"].contains(&section) {

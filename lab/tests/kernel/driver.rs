@@ -294,7 +294,8 @@ fn a_guest_that_hangs_at_boot() {
     // How far it gets within a given time depends on the machine.
     for limit in ["5", "20", "80", "320"] {
         // Its first process does nothing.
-        let text = error(&["run", "01", "--boot-limit", limit, "--append", "rdinit=/bin/busybox -- sleep 1000"]);
+        let text =
+            error(&["run", "01", "--boot-limit", limit, "--append", "rdinit=/bin/busybox -- sleep 1000"]);
         assert!(text.contains(&format!("the guest hangs: it has not answered for {limit} s")), "{text}");
         assert!(text.contains("the console's last lines") || text.contains("the console is empty"), "{text}");
         if text.contains("Run /bin/busybox as init process") {

@@ -263,7 +263,13 @@ impl Plan<'_> {
             }
         }
         if self.session {
-            attach::session(&progs.session_end, &self.session_end, links, refused)?;
+            let mut end_refused = Vec::new();
+            attach::session(&progs.session_end, &self.session_end, links, &mut end_refused)?;
+            // The other programs for bio_endio() rely on it.
+            if let Some(refused) = end_refused.first() {
+                return Err(Error::new(format!("the kernel refuses a session for {}()", refused.name))
+                    .evidence(&refused.why));
+            }
             attach::session(&progs.session, &self.targets, links, refused)?;
         } else {
             for target in &self.targets {

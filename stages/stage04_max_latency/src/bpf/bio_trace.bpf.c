@@ -36,14 +36,11 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	u64 start_time = bpf_ktime_get_ns();
 	u64 key = (u64)bio;
 	struct bio_info info = { .bio = key, .start = start_time };
-	int error; /* and not long: until 6.3, the kernel sets only the lower half */
 
-	/* Until 6.3, some bios of a cgroup are submitted twice. Then the first start counts. */
-	error = bpf_map_update_elem(&start_map, &key, &info, FIRST_START);
-	if (error == -EEXIST)
-		return 0;
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
-	if (error)
+
+	/* Until 6.3, some bios of a cgroup are submitted twice: the first start counts. */
+	if (bpf_map_update_elem(&start_map, &key, &info, FIRST_START))
 		__sync_fetch_and_add(&dropped, 1); /* other CPUs count, too */
 	return 0;
 }
