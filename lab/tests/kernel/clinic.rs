@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
+use std::thread;
 
 use common::refusal::{Object, Refusal, explain};
 use common::{Error, OrCause, Result};
@@ -29,8 +30,18 @@ static CASES: LazyLock<Result<Vec<Compiled>>> = LazyLock::new(compiled);
 fn compiled() -> Result<Vec<Compiled>> {
     let workbook = Workbook::read()?;
     let compiler = Compiler::new(&workbook)?;
-    let cases = clinic::cases(&workbook)?.into_iter().chain(clinic::variants(&workbook)?);
-    cases.map(|case| compile(&compiler, case)).collect()
+    let cases = [clinic::cases(&workbook)?, clinic::variants(&workbook)?].concat();
+    // The guests of all kernels wait for this, so it uses every processor.
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let compile_all = |cases: &[Case]| -> Result<Vec<_>> {
+            cases.iter().map(|case| compile(&compiler, case.clone())).collect()
+        };
+        let parts = cases.chunks(cases.len().div_ceil(threads));
+        let parts: Vec<_> = parts.map(|part| scope.spawn(move || compile_all(part))).collect();
+        let done = parts.into_iter().map(|part| part.join().unwrap()).collect::<Result<Vec<_>>>();
+        done.map(|parts| parts.concat())
+    })
 }
 
 fn compile(compiler: &Compiler, case: Case) -> Result<Compiled> {
