@@ -104,9 +104,10 @@ impl Chromium {
     /// # Errors
     /// If there is no such target.
     pub fn attach(&mut self, target: &Value) -> Result<String> {
+        // To the browser itself: a session made in a page's session would end when that page is loaded again.
+        let before = std::mem::take(&mut self.session);
         let attached = self.call("Target.attachToTarget", json!({ "targetId": target, "flatten": true }))?;
-        let session = attached["sessionId"].as_str().unwrap_or_default().to_owned();
-        let before = std::mem::replace(&mut self.session, session);
+        self.session = attached["sessionId"].as_str().unwrap_or_default().to_owned();
         for domain in ["Page", "Runtime", "Network", "Log"] {
             self.call(&format!("{domain}.enable"), json!({}))?;
         }
