@@ -559,6 +559,11 @@ fn the_presenters_window_stays_in_step() {
     assert_eq!(browser.eval("visited.join()"), "#03/13");
     browser.in_other_window(|other| {
         other.until("location.hash === '#03/13'");
+        // Questions are shown with their step, and go with it.
+        let last = format!("{PARTS}.find((part) => part.id === '03').steps.findLastIndex((step) => step.ask?.length) + 1");
+        let last = other.eval(&last).as_u64().unwrap() as usize;
+        visit(other, 3, last);
+        other.until("document.getElementById('notes-ask').children.length > 0");
         other.press("ArrowRight");
         other.until("document.getElementById('notes-ask').children.length === 0");
         // 03 is planned from 0:56 to 1:06.
