@@ -13,7 +13,7 @@ SUITES ?= bookworm trixie sid
 WORKSHOP := $(or $(CARGO_TARGET_DIR),target)/workshop
 DRIVER := $(or $(CARGO_TARGET_DIR),target)/debug/lab
 
-.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo test page-test preview-test compilers-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test bench-lab compare-peers distro-test vmlinux clean
+.PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo programs test page-test preview-test compilers-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test bench-lab compare-peers distro-test vmlinux clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -26,8 +26,12 @@ build: driver ## Build everything but the book
 
 demo: driver ## Boot a kernel, run every stage and two examples, and check what they print against the truth
 	@echo 'Compiling the stages, and meanwhile fetching what is missing, such as the emulator and the kernel ...'
-	@$(MAKE) --no-print-directory --jobs=2 build kernel
+	@$(MAKE) --no-print-directory --jobs=2 programs kernel
 	@cargo lab demo --kernel $(KERNEL)
+
+# What the demo runs.
+programs: driver
+	@$(DRIVER) demo --no-run
 
 # Run both, even if the first one fails.
 test: setup-test build kernels ## Run every test, on all kernels
@@ -61,7 +65,7 @@ lint: setup ## Check style and lints
 diff: setup ## Show what a stage changes: make diff TO=03 [FROM=02, by default its parent]
 	@cargo lab diff $(FROM) $(TO)
 
-run: build kernel ## Run a stage in the lab: make run STAGE=03 [KERNEL=7.2] [IO=sync] [ARGS="--lines 9"]
+run: driver kernel ## Run a stage in the lab: make run STAGE=03 [KERNEL=7.2] [IO=sync] [ARGS="--lines 9"]
 	@cargo lab run $(STAGE) --kernel $(KERNEL) $(if $(IO),--io "$(IO)") -- $(ARGS)
 
 lab: build kernel ## Open a root shell in the lab: make lab [KERNEL=7.2]

@@ -172,6 +172,9 @@ enum Command {
     Demo {
         #[command(flatten)]
         boot: Boot,
+        /// Compile these programs, but don't run them
+        #[arg(long)]
+        no_run: bool,
         /// Do this on all kernels of the architecture, and save what works there, for the book
         #[arg(long, hide = true)]
         record: bool,
@@ -484,7 +487,11 @@ fn run(command: Command) -> Result<ExitCode> {
                 None => workbook.program(&name)?,
             };
             let here = Here::find(&workbook, &boot.kernel, DEFAULT)?;
-            let mut binaries = if here.is_some() { Vec::new() } else { workbook.build()? };
+            let mut binaries = match (&here, &own) {
+                (Some(_), _) => Vec::new(),
+                (None, Some(_)) => workbook.build_tools()?,
+                (None, None) => workbook.build_only(&[program])?,
+            };
             let mut binary = program.binary();
             if let Some(own) = &own {
                 binaries.push(exercise::build(&workbook, own)?);
@@ -551,15 +558,19 @@ fn run(command: Command) -> Result<ExitCode> {
             drop(raw);
             status
         }
-        Command::Demo { boot, record } => {
+        Command::Demo { boot, no_run, record } => {
             signals::take_over()?;
             let workbook = boot.workbook()?;
             if record {
                 works::record(&workbook)?;
                 return print(&sync::write(&workbook, false)?);
             }
-            let mut guest = boot.boot(&workbook)?;
-            demo::run(&mut guest, &workbook)
+            let programs = demo::programs(&workbook)?;
+            let binaries = workbook.build_only(&programs)?;
+            if no_run {
+                return Ok(ExitCode::SUCCESS);
+            }
+            demo::run(&mut boot.boot_with(&workbook, binaries)?, &programs)
         }
         Command::Rehearse { minutes, record } => {
             let workbook = Workbook::read()?;

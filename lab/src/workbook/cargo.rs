@@ -69,6 +69,14 @@ impl Workbook {
         self.build_programs(self.programs(), SMALL)
     }
 
+    /// Builds what runs in every guest, and of the stages and examples only these.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn build_only(&self, programs: &[&dyn Program]) -> Result<Vec<PathBuf>> {
+        self.build_programs(programs.iter().copied(), "dev")
+    }
+
     /// Builds only what runs in every guest, and no stage or example.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ fn each_command_of_the_plans_works() {
                     Command::new("make").args(["--dry-run", "demo"]).current_dir(&workbook.root).output();
                 let said = String::from_utf8(make.unwrap().stdout).unwrap();
                 assert!(said.lines().any(|line| line.starts_with("cargo lab demo")), "{said}");
-                demo::run(&mut guest, &workbook).unwrap();
+                demo::run(&mut guest, &demo::programs(&workbook).unwrap()).unwrap();
             }
             ["cargo", "lab", "run", ..] => {
                 let printed = record::typed(&mut guest, &workbook, command).unwrap();
