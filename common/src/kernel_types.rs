@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use libbpf_rs::btf::types::{Composite, DeclTag, Func, Struct, Union};
+use libbpf_rs::btf::types::{Array, Composite, DeclTag, Func, Struct, Union};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 
 use crate::refusal::{KERNELS_TYPES, NO_KFUNC};
@@ -51,7 +51,9 @@ fn about_field(btf: &Btf<'_>, field: &str) -> Option<String> {
         let Some(member) = member(btf, at, name.split('[').next()?) else {
             return Some(format!("{known} has no {name}"));
         };
-        at = member;
+        // The path goes on in one of its elements.
+        let element = Array::try_from(member).map(|array| array.contained_type());
+        at = if name.contains('[') { element.unwrap_or(member) } else { member };
         known = format!("{known}.{name}");
     }
     Some(format!("{known} is of type {}", named(at)))
@@ -77,6 +79,8 @@ fn named(of: BtfType<'_>) -> String {
         BtfKind::Ptr => {
             of.next_type().map_or("void *".to_owned(), |to| format!("{} *", named(to)).replace("* *", "**"))
         }
+        BtfKind::Array => Array::try_from(of)
+            .map_or_else(|_| name, |all| format!("{}[{}]", named(all.contained_type()), all.capacity())),
         BtfKind::Struct => format!("struct {name}"),
         BtfKind::Union => format!("union {name}"),
         BtfKind::Enum | BtfKind::Enum64 => format!("enum {name}"),

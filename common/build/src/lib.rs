@@ -7,11 +7,11 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+use std::cell::RefCell;
 use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
 use libbpf_cargo::SkeletonBuilder;
 use libbpf_rs::{PrintLevel, set_print};
@@ -111,6 +111,7 @@ fn builder(
     let (include, headers) = (vmlinux(arch)?, home().join("include"));
     let target = format!("-D__TARGET_ARCH_{}", if arch == "aarch64" { "arm64" } else { "x86" });
     let clang = able(clang)?;
+    WARNINGS.take();
     set_print(Some((PrintLevel::Warn, warn)));
     let mut builder = SkeletonBuilder::new();
     builder.source(source).obj(object).clang(clang).clang_args(
@@ -135,19 +136,18 @@ fn builder(
     Ok(builder)
 }
 
-/// libbpf's warnings. Its linker prints the reason, and returns only a number.
-static WARNINGS: Mutex<String> = Mutex::new(String::new());
+thread_local! {
+    /// libbpf's warnings about what this thread compiles. Its linker prints the reason, and returns only a number.
+    static WARNINGS: RefCell<String> = const { RefCell::new(String::new()) };
+}
 
 fn warn(_: PrintLevel, text: String) {
-    if let Ok(mut warnings) = WARNINGS.lock() {
-        warnings.push_str(&text);
-    }
+    WARNINGS.with_borrow_mut(|warnings| warnings.push_str(&text));
 }
 
 /// What an error of the compiler or of libbpf's linker means.
 fn explained(error: &str, source: &Path) -> String {
-    let warnings = WARNINGS.lock().map(|mut warnings| std::mem::take(&mut *warnings)).unwrap_or_default();
-    words::explained(&(warnings + error), source)
+    words::explained(&(WARNINGS.take() + error), source)
 }
 
 fn variable(name: &str) -> String {

@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use crate::host::tools::output;
 use crate::learn::exercise::{self, shown};
-use crate::machine::kernels::MATRIX;
+use crate::machine::kernels::{MATRIX, Series};
 use crate::machine::terminal;
 use crate::machine::vm::{Machine, Vm};
 use crate::workbook::Workbook;
@@ -104,6 +104,11 @@ impl Case {
         self.name.split('-').next().unwrap_or_default()
     }
 
+    /// Whether it is another form of a case's mistake. It has no number.
+    fn is_variant(&self) -> bool {
+        self.number().parse::<u8>().is_err()
+    }
+
     /// The kind of its mistake, such as `null-test`.
     pub fn kind(&self) -> &str {
         self.name.split_once('-').map_or("", |(_, kind)| kind)
@@ -112,7 +117,7 @@ impl Case {
     /// What a kernel's explanation must be, by its kind. The comment of a variant begins `KIND:`, or, if some kernels refuse
     /// it for another reason, `KIND (5.10: OTHER):`.
     pub fn kind_on(&self, kernel: &str) -> &str {
-        if self.number().parse::<u8>().is_ok() {
+        if !self.is_variant() {
             return self.kind();
         }
         let (kinds, _) = self.title.split_once(":").unwrap_or((&self.title, ""));
@@ -676,7 +681,8 @@ pub fn solution(workbook: &Workbook, case: &Case, peek: bool) -> Result<String> 
         )))
 }
 
-/// Records what each kernel of the matrix says about each case and variant, or about the case of this number.
+/// Records what each kernel of the matrix says about each case and variant, or about the case of this number; and what
+/// kernels that are not released yet say about variants.
 ///
 /// # Errors
 /// If a guest fails, or a file can't be written.
@@ -686,8 +692,10 @@ pub fn record(workbook: &Workbook, number: Option<&str>) -> Result<()> {
     cases.retain(|case| number.is_none_or(|number| case.number() == number || case.name == number));
     let compiler = Compiler::new(workbook)?;
     let compile = |case: &Case| compiler.compile(&case.name, &case.file, &case.source);
-    let objects = cases.iter().map(compile).collect::<Result<Vec<_>>>()?;
-    for series in MATRIX {
+    let compiled = cases.iter().map(|case| Ok((case, compile(case)?))).collect::<Result<Vec<_>>>()?;
+    for series in MATRIX.into_iter().chain(Series::previews()) {
+        let here = compiled.iter().filter(|(case, _)| !series.is_preview || case.is_variant());
+        let (cases, objects): (Vec<_>, Vec<_>) = here.cloned().unzip();
         eprintln!("Booting Linux {} ...", series.name);
         let mut machine = Machine::with(workbook, series.name, workbook.build_tools()?)?;
         machine.binaries.extend(objects.iter().cloned());

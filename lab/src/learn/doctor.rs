@@ -9,7 +9,7 @@ use common::{Error, OrCause, Result, tracefs};
 
 use crate::host::tools;
 use crate::machine::kernels::{self, DEFAULT, MATRIX};
-use crate::machine::vm;
+use crate::machine::{fetch, vm};
 use crate::shared::arch::Arch;
 use crate::workbook::{Program, Workbook};
 
@@ -49,18 +49,22 @@ pub fn run(workbook: &Workbook, program: Option<&str>) -> Result<ExitCode> {
 
 fn for_the_lab(workbook: &Workbook) -> Vec<Finding> {
     // Nobody needs to fetch a kernel that is here.
-    let fetch = if kernels::find(Arch::HERE, DEFAULT).is_ok() { &[] } else { &tools::TO_FETCH[..] };
+    let to_fetch = if kernels::find(Arch::HERE, DEFAULT).is_ok() { &[] } else { &tools::TO_FETCH[..] };
     let look = |tool: &tools::Tool| tool.find().map(|path| format!("{} ({})", tool.purpose, path.display()));
-    let tools = tools::TO_RUN.iter().chain(fetch);
+    let tools = tools::TO_RUN.iter().chain(to_fetch);
     let mut findings: Vec<Finding> = tools.map(|tool| (tool.name.to_owned(), look(tool))).collect();
     for series in MATRIX {
         let name = format!("kernel {}", series.name);
         let found = kernels::find(Arch::HERE, series.name);
-        // Only the default kernel is required.
-        if found.is_ok() || series.name == DEFAULT {
-            let release =
-                |kernel: kernels::Kernel| kernel.package.map(|package| package.release).unwrap_or_default();
-            findings.push((name, found.map(release)));
+        let release =
+            |kernel: kernels::Kernel| kernel.package.map(|package| package.release).unwrap_or_default();
+        match found.map(release) {
+            // Only the default kernel is required, and `cargo lab run` fetches it.
+            Err(_) if series.name != DEFAULT => {}
+            Err(_) if !fetch::is_offline() => {
+                findings.push((name, Ok("not here yet; the first run downloads it".to_owned())));
+            }
+            found => findings.push((name, found)),
         }
     }
     findings.push((

@@ -297,12 +297,10 @@ pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Resul
             )));
     }
     let files = exercise.starting_point(&exercise.binary())?;
-    if folder.exists() {
-        fs::remove_dir_all(&folder).or_cause(format!("cannot remove {shown}"))?;
+    if again {
         forget(workbook, &exercise.id())?;
     }
-    copies::write(&folder, &files)?;
-    copies::workspace(workbook, &workbook.mine)?;
+    copies::replace(workbook, &workbook.mine, &exercise.id(), &files)?;
     let mut text = exercise.text(terminal::columns());
     let id = exercise.id();
     let _ = write!(text, "\nYour working copy:\n");

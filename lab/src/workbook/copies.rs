@@ -122,15 +122,22 @@ fn lock(folder: &Path) -> Result<Flock<fs::File>> {
     }
 }
 
-/// Turns a folder into the workspace of all copies in it.
+/// Writes a new copy into a folder, in place of the one of that name, and adds it to the folder's workspace.
 ///
 /// # Errors
-/// If its files can't be written.
-pub fn workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
+/// If a file can't be written or removed.
+pub fn replace(workbook: &Workbook, folder: &Path, name: &str, files: &Files) -> Result<()> {
+    fs::create_dir_all(folder).or_cause(format!("cannot make {}", folder.display()))?;
     let _lock = lock(folder)?;
+    let copy = folder.join(name);
+    if copy.exists() {
+        fs::remove_dir_all(&copy).or_cause(format!("cannot remove {}", copy.display()))?;
+    }
+    write(&copy, files)?;
     write_workspace(workbook, folder)
 }
 
+/// Turns a folder into the workspace of all copies in it.
 fn write_workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
     let read =
         |name: &str| fs::read_to_string(workbook.root.join(name)).or_cause(format!("cannot read {name}"));

@@ -236,6 +236,10 @@ fn in_guest(name: &str) -> ExitCode {
 }
 
 fn on_host(arguments: &Arguments) -> ExitCode {
+    if KERNELS.is_empty() {
+        eprintln!("Error: all kernels of the workbook are released, so there is no preview to test");
+        return ExitCode::FAILURE;
+    }
     let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "", &[])));
     let with_paths = Arc::new(Fleet::new(|kernel| boot(kernel, "", &multipath::DISK)));
     let is_soak = std::env::var_os("LAB_SOAK").is_some();

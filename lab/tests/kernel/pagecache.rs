@@ -14,11 +14,11 @@ use lab::guest::truth::{self, page_cache};
 use lab::machine::kernels::Trait;
 use lab::shared::workload::Done;
 use nix::fcntl::{FallocateFlags, fallocate};
-use nix::mount::{MsFlags, mount, umount};
+use nix::mount::{MsFlags, mount};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::guest::{
-    has, instances, io, is_in, programs, quiet, sh, wait_until, watch_exact, watch_while, with_ext4,
+    AtEnd, has, instances, io, is_in, programs, quiet, sh, wait_until, watch_exact, watch_while, with_ext4,
 };
 use crate::requests::in_flight;
 use crate::{Case, cases};
@@ -400,6 +400,7 @@ fn huge_pages_of_hugetlbfs_are_in_no_page_cache() {
     const FOLDER: &str = "/tmp/huge";
     files();
     fs::read(EXACT).unwrap();
+    let _none_left = AtEnd("umount /tmp/huge; echo 0 > /proc/sys/vm/nr_hugepages");
     fs::write("/proc/sys/vm/nr_hugepages", "4").unwrap();
     fs::create_dir_all(FOLDER).unwrap();
     mount(None::<&str>, FOLDER, Some("hugetlbfs"), MsFlags::empty(), None::<&str>).unwrap();
@@ -419,8 +420,6 @@ fn huge_pages_of_hugetlbfs_are_in_no_page_cache() {
         assert!(in_files < 512, "{in_files}");
         sh(&format!("rm -f {FOLDER}/pages"));
     }
-    umount(FOLDER).unwrap();
-    fs::write("/proc/sys/vm/nr_hugepages", "0").unwrap();
 }
 
 /// How many pages the kernel counts in the page cache.

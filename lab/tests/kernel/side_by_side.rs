@@ -27,7 +27,7 @@ struct Options {
     run: RunArgs,
 }
 
-/// What a run does before and after its programs are loaded, without them: so 400 starts take little time. Each run
+/// What a run does before and after its programs are loaded, without them: so 96 starts take little time. Each run
 /// also removes what others have left, and one of each round leaves something.
 fn trace_pipes_are_made_at_the_same_moment() {
     let args = Options::parse_from(["stage01"]).run;
