@@ -37,7 +37,7 @@ programs: driver
 test: setup-test build kernels ## Run every test, on all kernels
 	@status=0; \
 	cargo test --no-fail-fast || status=$$?; \
-	cargo test --no-fail-fast --package book --package workshop || status=$$?; \
+	cargo test --no-fail-fast --package book --package class --package upkeep --package workshop || status=$$?; \
 	exit $$status
 
 page-test: build kernel ## Work in the workshop as a learner does, in a real browser
@@ -84,13 +84,13 @@ print: setup-test ## Make PDFs of the book, the exercises, the plans, the glossa
 	@cargo run --quiet --package book -- --print
 
 bundle: kernels ## Make the room kit for USB sticks: make bundle [ARGS="--kernels 6.12 --with-sources"]
-	@cargo lab bundle $(ARGS)
+	@cargo class bundle $(ARGS)
 
 bundle-test: setup-test build kernels docs ## Test the room kit in an empty Debian without a network (root, 20 minutes)
-	LAB_SOAK=1 cargo test --package lab --test kit
+	LAB_SOAK=1 cargo test --package class --test kit
 
 workshop: kernel docs ## Make a kit with the workshop in target/workshop: make workshop [KERNEL=7.2] [ARGS="--arch arm64"]
-	@cargo lab bundle --kernels $(KERNEL) --with-workshop --out $(WORKSHOP) $(ARGS)
+	@cargo class bundle --kernels $(KERNEL) --with-workshop --out $(WORKSHOP) $(ARGS)
 
 # The tests run without a network, and with them the browser.
 workshop-test: build ## Test that kit in an empty Debian without a network (root; make workshop first)
@@ -114,13 +114,13 @@ test-arm64: arm64 ## Run the tests on kernels of arm64
 	LAB_ARCH=arm64 cargo test --package lab --test kernel
 
 bench-lab: build kernels ## Measure the lab against its budgets on this machine
-	@cargo lab bench
+	@cargo upkeep bench
 
 compare-peers: build kernels ## Compare stage 08 and biolatency with well-known tools, and update the tables in their READMEs
-	@cargo lab peers
+	@cargo upkeep peers
 
 vmlinux: kernel ## Generate vmlinux.h from the default kernel's types
-	@cargo lab vmlinux
+	@cargo upkeep vmlinux
 
 clean: ## Remove what was built (but not the kernels: cargo lab kernels shows where they are)
 	cargo clean

@@ -16,12 +16,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
-use lab::learn::clinic;
-use lab::publish::{record, transcripts};
-use lab::workbook::diff;
-use lab::workbook::{Program, Stage, Workbook};
+use lab::clinic;
+use machine::workbook::diff;
+use machine::workbook::{Program, Stage, Workbook};
 use mdbook_markdown::pulldown_cmark::{Event, Tag};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
+use upkeep::publish::{self, record, transcripts};
 
 use crate::links;
 
@@ -64,23 +64,25 @@ fn one(workbook: &Workbook, chapter: &Path, words: &[&str]) -> Result<String> {
     match words {
         ["readme", "top", heading @ ..] => readme(workbook, chapter, &workbook.root, heading),
         ["readme", program, heading @ ..] => {
-            readme(workbook, chapter, workbook.program(program)?.folder(), heading)
+            readme(workbook, chapter, workbook.catalog.program(program)?.folder(), heading)
         }
-        ["notes", stage] => notes(workbook, chapter, workbook.stage(stage)?),
-        ["output", stage] => Ok(fenced("text", record::of(workbook.stage(stage)?)?.trim_matches('\n'))),
+        ["notes", stage] => notes(workbook, chapter, workbook.catalog.stage(stage)?),
+        ["output", stage] => {
+            Ok(fenced("text", record::of(workbook.catalog.stage(stage)?)?.trim_matches('\n')))
+        }
         ["transcript", name] => Ok(fenced("console", &transcripts::of(&workbook.root, name)?)),
-        ["case", "table"] => clinic::table(workbook),
-        ["case", "compared"] => clinic::compared(workbook),
-        ["case", "messages"] => clinic::messages(workbook),
-        ["case", number] => clinic::find(workbook, number)?.markdown(),
+        ["case", "table"] => publish::clinic::table(workbook),
+        ["case", "compared"] => publish::clinic::compared(workbook),
+        ["case", "messages"] => publish::clinic::messages(workbook),
+        ["case", number] => publish::clinic::page(&clinic::find(workbook, number)?),
         ["item", path, name] if path.contains('/') => item(&below(workbook, path)?, path, name),
         ["item", stage, name] => {
-            let stage = workbook.stage(stage)?;
+            let stage = workbook.catalog.stage(stage)?;
             let [bpf, _] = stage.sources()?;
             item(&bpf, &format!("stage {:02}", stage.number), name)
         }
         ["item", stage, file, name] => {
-            let stage = workbook.stage(stage)?;
+            let stage = workbook.catalog.stage(stage)?;
             let folders = ["", "src", "src/bpf"].map(|folder| stage.folder.join(folder).join(file));
             let path = folders.into_iter().find(|path| path.is_file());
             let whose = format!("stage {:02}", stage.number);
@@ -220,7 +222,7 @@ mod tests {
     #[test]
     fn each_page_gets_the_code_that_it_names() {
         let workbook = Workbook::read().unwrap();
-        for program in workbook.programs() {
+        for program in workbook.catalog.programs() {
             let text = readme(&workbook, Path::new("examples/page.md"), program.folder(), &[]).unwrap();
             assert!(!text.contains("{{#"), "{}: {text}", program.name());
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
-use lab::workbook::Workbook;
+use machine::workbook::Workbook;
 use mdbook_markdown::pulldown_cmark::{Event, LinkType, Tag};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use path_clean::clean;
@@ -92,7 +92,7 @@ fn page(workbook: &Workbook, path: &Path) -> Page {
         let number = case.to_string_lossy().split('-').next().unwrap_or_default().to_owned();
         return Page::Book(format!("clinic/{number}.md").into());
     }
-    let mut programs = workbook.programs();
+    let mut programs = workbook.catalog.programs();
     match programs.find(|program| at == program.folder() || at == program.folder().join("README.md")) {
         Some(program) => Page::Book(page_of(program)),
         None if at.exists() => Page::Repository(at),

@@ -5,16 +5,16 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fs;
 
+use class::plan;
 use common::{OrCause, Result};
-use lab::learn::clinic::{self, Case};
-use lab::learn::exercise::{self, Exercise};
-use lab::learn::plan;
-use lab::publish::{record, schedule};
-use lab::workbook::diff::{self, FileDiff, Item, Kind, Reading};
-use lab::workbook::{Program, Stage, Workbook};
+use lab::clinic::{self, Case};
+use lab::exercise::{self, Exercise};
+use machine::workbook::diff::{self, FileDiff, Item, Kind, Reading};
+use machine::workbook::{Program, Stage, Workbook};
 use mdbook_markdown::pulldown_cmark::{Event, Tag, TagEnd, html};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use serde_json::{Value, json};
+use upkeep::publish::{record, schedule};
 
 use crate::directives;
 use crate::pages;
@@ -35,7 +35,7 @@ pub fn page(workbook: &Workbook) -> Result<String> {
     let longest = plans.iter().max_by_key(|plan| plan.minutes).map_or(&[][..], |plan| &plan.slots);
     let theory = |id: &str| slides.iter().find(|part| part.id == id && !part.title.is_empty());
     let (mut parts, mut breaks) = (Vec::new(), 0);
-    let mut stages = workbook.stages.iter().chain(&workbook.tools).peekable();
+    let mut stages = workbook.catalog.stages.iter().chain(&workbook.catalog.tools).peekable();
     // In the order of the longest plan, so that an instructor only goes on. It leaves out some stages.
     for slot in longest {
         let number = slot.name.parse::<u32>().ok();
@@ -240,11 +240,14 @@ fn of_stage(
     stage: &Stage,
 ) -> Result<Value> {
     let files = diff::of_stage(workbook, stage)?;
-    let lesson = workbook.parent(stage).map_or_else(|_| Vec::new(), |parent| workbook.lesson(parent, stage));
+    let lesson = workbook
+        .catalog
+        .parent(stage)
+        .map_or_else(|_| Vec::new(), |parent| workbook.catalog.lesson(parent, stage));
     let Reading { lesson, bookkeeping } = Reading::of(&files, &lesson);
     let number = format!("{:02}", stage.number);
     // A tool is not compared with another stage.
-    let is_tool = workbook.tools.iter().any(|tool| tool.number == stage.number);
+    let is_tool = workbook.catalog.tools.iter().any(|tool| tool.number == stage.number);
     let section = if is_tool { "The idea" } else { "The change" };
     let explanation = paragraphs(&explanation(&directives::section_of(stage, section)?));
     // In the first stage, everything is the lesson.
@@ -392,7 +395,8 @@ fn about(items: &[&Item], explanation: &[Paragraph]) -> Vec<String> {
 /// The recorded run. Marked are the lines with a word that its parent does not print.
 fn run(workbook: &Workbook, stage: &Stage, notes: &str) -> Result<Vec<Value>> {
     let output = record::of(stage)?;
-    let before = workbook.parent(stage).map_or_else(|_| Ok(output.clone()), |parent| record::of(parent))?;
+    let before =
+        workbook.catalog.parent(stage).map_or_else(|_| Ok(output.clone()), |parent| record::of(parent))?;
     let known: BTreeSet<_> = words(&before).collect();
     // Fewer columns make larger letters.
     let indents =

@@ -14,7 +14,7 @@ use std::path::Path;
 use browser::Chromium;
 use common::report::print_text;
 use common::{OrCause, Result};
-use lab::workbook::{Stage, Workbook};
+use machine::workbook::{Stage, Workbook};
 use mdbook_markdown::pulldown_cmark::{Event, Tag, TagEnd, html};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 
@@ -129,7 +129,7 @@ fn exercises(workbook: &Workbook) -> Result<String> {
         let text = directives::readme(workbook, Path::new("print.md"), &stage.folder, &["Exercises"])?;
         Ok(format!("# Stage {:02}: {}\n\n{}\n", stage.number, stage.title, without_details(&text)))
     };
-    workbook.stages.iter().map(sheet).collect()
+    workbook.catalog.stages.iter().map(sheet).collect()
 }
 
 /// Leaves out what the reader has to unfold.

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use lab::learn::clinic::{self, Case};
-use lab::workbook::{Program, Workbook};
+use lab::clinic::{self, Case};
+use machine::workbook::{Program, Workbook};
 use mdbook_preprocessor::book::{Book, BookItem, Chapter, SectionNumber};
 use mdbook_preprocessor::errors::Result;
 use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
@@ -75,7 +75,7 @@ impl Preprocessor for Programs {
                 FOLDERS.iter().find(|folder| *path == Path::new(folder).with_extension("md"))
             {
                 let programs =
-                    self.workbook.programs().filter(|program| page_of(*program).starts_with(folder));
+                    self.workbook.catalog.programs().filter(|program| page_of(*program).starts_with(folder));
                 let pages = programs.zip(1..).map(|(program, nth)| self.page(program, nth, chapter));
                 chapter.sub_items = pages.map(BookItem::Chapter).collect();
             } else if *path == Path::new("clinic.md") {

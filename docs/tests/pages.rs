@@ -8,8 +8,8 @@ use std::process::Command;
 
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer};
-use lab::learn::clinic;
-use lab::workbook::Workbook;
+use lab::clinic;
+use machine::workbook::Workbook;
 use sha2::{Digest, Sha256};
 
 /// The parts of a page's tags that we check.
@@ -104,7 +104,7 @@ fn every_link_leads_somewhere_and_nothing_comes_from_the_network() {
         .collect();
     let workbook = Workbook::read().unwrap();
     let cases = clinic::cases(&workbook).unwrap();
-    let stages = workbook.stages;
+    let stages = workbook.catalog.stages;
     let presented: Vec<_> = stages.iter().map(|stage| format!("{:02}", stage.number)).collect();
     let presented =
         [presented, cases.iter().map(|case| format!("case-{}", case.number())).collect()].concat();
@@ -219,7 +219,7 @@ fn a_terms_first_page_explains_it() {
     let workbook = Workbook::read().unwrap();
     let read = |path: &str| fs::read_to_string(workbook.root.join("docs/src").join(path)).unwrap();
     // Each page by its name in the glossary, in the order in which people read. Tables of contents are left out.
-    let programs = workbook.programs().map(|program| {
+    let programs = workbook.catalog.programs().map(|program| {
         let folder = program.folder().parent().unwrap().file_name().unwrap().display();
         let text = fs::read_to_string(program.folder().join("README.md")).unwrap();
         (format!("{folder}/{}.md", program.name()), text)

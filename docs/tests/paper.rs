@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use lab::workbook::Workbook;
+use machine::workbook::Workbook;
 
 /// The PDFs of both sizes. They stay for as long as the tests run, so that both tests need to make them only once.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -59,7 +59,7 @@ fn each_sheet_begins_on_a_page_of_its_own() {
             pages.iter().map(|page| page.trim_start().lines().next().unwrap_or_default().to_owned()).collect()
         };
         let exercises = firsts("exercises");
-        for stage in &workbook.stages {
+        for stage in &workbook.catalog.stages {
             let heading = format!("Stage {:02}: ", stage.number);
             assert_eq!(exercises.iter().filter(|first| first.starts_with(&heading)).count(), 1, "{heading}");
         }
@@ -68,7 +68,7 @@ fn each_sheet_begins_on_a_page_of_its_own() {
         assert_eq!(plans, ["A class of 90 minutes", "A class of 180 minutes", "A class of 240 minutes"]);
         // The book's chapters begin on pages of their own, too.
         let book = firsts("book");
-        for stage in &workbook.stages {
+        for stage in &workbook.catalog.stages {
             let heading = format!("Stage {:02}: ", stage.number);
             assert_eq!(book.iter().filter(|first| first.starts_with(&heading)).count(), 1, "{heading}");
         }

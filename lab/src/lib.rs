@@ -1,17 +1,13 @@
-//! The workbook's driver, called as `cargo lab`: boots a real kernel in QEMU and runs a stage in it.
-//!
-//! A folder's name shows on which machine its code runs: `guest` on the emulated one, `shared` and `workbook` on
-//! both, all others on yours. Each `mod.rs` lists what the folder may import; `tests/layers.rs` checks that.
+//! What a learner calls, as `cargo lab`: exercises, the clinic, the doctor, the demo, lists, the kernel's types, the workshop.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
-pub mod guest;
-pub mod host;
-pub mod kit;
-pub mod learn;
-pub mod machine;
-pub mod measure;
-pub mod publish;
-pub mod shared;
-pub mod workbook;
+pub mod clinic;
+pub mod demo;
+pub mod doctor;
+pub mod exercise;
+pub mod list;
+pub mod support;
+pub mod types;
+pub mod workshop;

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use lab::learn::plan;
-use lab::machine::kernels::Series;
-use lab::shared::arch::Arch;
-use lab::workbook::{Program, Stage, Workbook, copies, diff};
+use class::plan;
+use machine::kernels::Series;
+use machine::workbook::{Program, Stage, Workbook, copies, diff};
+use wire::arch::Arch;
 
 /// Runs a command and returns its exit status, stdout and stderr as one text.
 fn run(command: &mut Command) -> String {
@@ -37,14 +37,17 @@ fn help() {
     insta::assert_snapshot!("help_clinic", lab(&["clinic", "--help"]));
     insta::assert_snapshot!("help_diff", lab(&["diff", "--help"]));
     insta::assert_snapshot!("help_kernels", lab(&["kernels", "--help"]));
-    insta::assert_snapshot!("help_io", run(Command::new(env!("CARGO_BIN_EXE_io")).args(["write", "--help"])));
+    let workbook = Workbook::read().unwrap();
+    workbook.build_tools().unwrap();
+    let io = workbook.binaries().join("io");
+    insta::assert_snapshot!("help_io", run(Command::new(io).args(["write", "--help"])));
 }
 
 #[test]
 fn each_stage_has_help_and_a_version_and_refuses_nonsense() {
     let workbook = Workbook::read().unwrap();
     workbook.build().unwrap();
-    for stage in workbook.all_stages() {
+    for stage in workbook.catalog.all_stages() {
         let stage_with =
             |arguments: &[&str]| run(Command::new(workbook.binaries().join(stage.binary())).args(arguments));
         insta::assert_snapshot!(format!("{}_help", stage.binary()), stage_with(&["--help"]));
@@ -60,7 +63,7 @@ fn each_stage_has_help_and_a_version_and_refuses_nonsense() {
 fn each_example_has_help_and_a_version() {
     let workbook = Workbook::read().unwrap();
     workbook.build().unwrap();
-    for example in &workbook.examples {
+    for example in &workbook.catalog.examples {
         let name = example.name();
         let example_with = |argument| run(Command::new(workbook.binaries().join(&name)).arg(argument));
         insta::assert_snapshot!(format!("{name}_help"), example_with("--help"));
@@ -122,8 +125,6 @@ fn a_missing_kernel_is_an_error_if_it_cannot_be_fetched() {
         &["shell", "--kernel", "5.10"],
         &["demo", "--kernel", "5.10"],
         &["types", "bio", "--kernel", "5.10"],
-        &["drift", "--kernel", "5.10"],
-        &["bundle", "--kernels", "5.10", "--out", "/nowhere/kit"],
     ] {
         let text = lab(&[arguments, &["--offline"]].concat());
         assert!(text.contains("Error: the kernel 5.10 is not here yet\n"), "{arguments:?}: {text}");
@@ -161,7 +162,7 @@ fn a_programs_help_and_its_refusals_need_no_kernel() {
         run(Command::new(env!("CARGO_BIN_EXE_lab")).args(arguments).env("XDG_CACHE_HOME", nowhere.path()))
     };
     let workbook = Workbook::read().unwrap();
-    for program in workbook.programs() {
+    for program in workbook.catalog.programs() {
         let help = lab(&["run", &program.name(), "--", "--help"]);
         let own = run(Command::new(workbook.binaries().join(program.binary())).arg("--help"));
         assert_eq!(help, own);
@@ -192,7 +193,12 @@ fn what_cant_be_written_is_an_error() {
 fn without_clang_the_build_says_what_to_install() {
     let workbook = Workbook::read().unwrap();
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(&workbook.root).args(["check", "--quiet", "--package", workbook.stages[0].package()]);
+    cargo.current_dir(&workbook.root).args([
+        "check",
+        "--quiet",
+        "--package",
+        workbook.catalog.stages[0].package(),
+    ]);
     let text = run(cargo.env("CLANG", "clang-that-is-not-here"));
     assert!(
         text.contains(
@@ -207,12 +213,13 @@ fn without_clang_the_build_says_what_to_install() {
 /// The generated blocks match their sources.
 #[test]
 fn the_generated_blocks_are_up_to_date() {
-    assert_eq!(lab(&["sync", "--check"]), "All generated blocks are up to date.\nstatus: 0");
+    let said = upkeep::publish::sync::check(&Workbook::read().unwrap());
+    assert_eq!(said.unwrap(), "All generated blocks are up to date.\n");
 }
 
 #[test]
 fn the_difference_between_two_stages() {
-    for stage in &Workbook::read().unwrap().stages[1..] {
+    for stage in &Workbook::read().unwrap().catalog.stages[1..] {
         let number = format!("{:02}", stage.number);
         insta::assert_snapshot!(format!("diff_{number}"), lab(&["diff", &number]));
     }
@@ -225,7 +232,11 @@ fn the_difference_between_two_stages() {
 #[test]
 fn a_patch_makes_one_stage_of_another() {
     let workbook = Workbook::read().unwrap();
-    for (old, new) in workbook.stages.iter().flat_map(|old| workbook.stages.iter().map(move |new| (old, new)))
+    for (old, new) in workbook
+        .catalog
+        .stages
+        .iter()
+        .flat_map(|old| workbook.catalog.stages.iter().map(move |new| (old, new)))
     {
         let copy = tempfile::tempdir().unwrap();
         copies::write(copy.path(), &copies::files(old).unwrap()).unwrap();
@@ -240,8 +251,8 @@ fn a_patch_makes_one_stage_of_another() {
     }
     let printed = lab(&["diff", "01", "08", "--patch"]);
     let patch = diff::patch(
-        &copies::files(&workbook.stages[0]).unwrap(),
-        &copies::files(workbook.stage("08").unwrap()).unwrap(),
+        &copies::files(&workbook.catalog.stages[0]).unwrap(),
+        &copies::files(workbook.catalog.stage("08").unwrap()).unwrap(),
     );
     assert_eq!(printed, format!("{patch}status: 0"));
 }
@@ -304,14 +315,24 @@ fn git_does_not_see_working_copies() {
 fn what_the_readmes_say_to_type_can_be_typed() {
     let workbook = Workbook::read().unwrap();
     let makefile = fs::read_to_string(workbook.root.join("Makefile")).unwrap();
-    let help = lab(&["--help"]);
-    let programs = workbook.programs().map(|program| program.folder().join("README.md"));
+    let mut doors = workbook.cargo_build();
+    let doors = doors.args(["--quiet", "--package", "class", "--package", "upkeep"]).status();
+    assert!(doors.unwrap().success());
+    let [help, of_class, of_upkeep] = ["lab", "class", "upkeep"]
+        .map(|name| run(Command::new(workbook.binaries().join(name)).arg("--help")));
+    let programs = workbook.catalog.programs().map(|program| program.folder().join("README.md"));
     let chapters = fs::read_dir(workbook.root.join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
     let chapters = chapters.filter(|path| path.extension().is_some_and(|end| end == "md"));
     let tops = ["README.md", "CONTRIBUTING.md"].map(|name| workbook.root.join(name));
     for readme in tops.into_iter().chain(programs).chain(chapters) {
         let text = fs::read_to_string(&readme).unwrap();
-        for (tool, known) in [("make ", &makefile), ("cargo lab ", &help)] {
+        let tools = [
+            ("make ", &makefile),
+            ("cargo lab ", &help),
+            ("cargo class ", &of_class),
+            ("cargo upkeep ", &of_upkeep),
+        ];
+        for (tool, known) in tools {
             // In a code block or between backticks.
             for line in text
                 .lines()
@@ -320,10 +341,7 @@ fn what_the_readmes_say_to_type_can_be_typed() {
             {
                 let is_in_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
                 let word = line.split(|c: char| !is_in_word(c)).next().unwrap();
-                // Some of the lab's commands are for maintainers of the workbook, and not in its help.
-                let exists = known.contains(&format!("\n{word}:"))
-                    || known.contains(&format!("\n  {word} "))
-                    || tool == "cargo lab " && lab(&[word, "--help"]).ends_with("status: 0");
+                let exists = known.contains(&format!("\n{word}:")) || known.contains(&format!("\n  {word} "));
                 assert!(exists, "{}: there is no {tool}{word}", readme.display());
             }
         }
@@ -390,10 +408,9 @@ fn fixed(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn the_book_explains_errors_in_their_own_words() {
     let root = Workbook::read().unwrap().root;
-    let folders = ["common/src", "common/build/src", "lab/src", "lab/workshop/src"]
-        .map(|folder| sources(&root.join(folder), is_rust));
+    let folders = ["common", "lab"].map(|folder| sources(&root.join(folder), is_rust));
     let scripts =
-        fs::read_to_string(root.join("lab/setup")).unwrap() + &sources(&root.join("lab/kit"), |_| true);
+        fs::read_to_string(root.join("lab/setup")).unwrap() + &sources(&root.join("lab/class/kit"), |_| true);
     let sources = folders.concat() + &scripts;
     let explained = explained(&root);
     for text in &explained {
@@ -431,9 +448,10 @@ fn the_book_explains_every_error_before_the_first_line() {
         "cannot write what the program printed",
     ];
     let root = Workbook::read().unwrap().root;
-    let rust: String =
-        ["machine", "host"].map(|folder| sources(&root.join("lab/src").join(folder), is_rust)).concat();
-    let kit = sources(&root.join("lab/kit"), |path| !path.ends_with("README.md"));
+    let rust = sources(&root.join("lab/machine/src"), |path| {
+        is_rust(path) && !path.to_string_lossy().contains("/workbook/")
+    });
+    let kit = sources(&root.join("lab/class/kit"), |path| !path.ends_with("README.md"));
     let setup = fs::read_to_string(root.join("lab/setup")).unwrap();
     let text = |source: &str, begin: &str, end: char| -> Vec<String> {
         let found = source.split(begin).skip(1).filter_map(|rest| rest.split(end).next());
@@ -483,7 +501,7 @@ fn the_pages_agree_about_a_class() {
     let workbook = Workbook::read().unwrap();
     let chapters = fs::read_dir(workbook.root.join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
     let chapters = chapters.filter(|path| path.extension().is_some_and(|end| end == "md"));
-    let tops = ["README.md", "lab/kit/README.md"].map(|name| workbook.root.join(name));
+    let tops = ["README.md", "lab/class/kit/README.md"].map(|name| workbook.root.join(name));
     let mut seen = 0;
     for page in tops.iter().cloned().chain(chapters) {
         let text = fs::read_to_string(&page).unwrap();
@@ -514,8 +532,8 @@ fn the_pages_agree_about_a_class() {
 #[test]
 fn programs_of_the_clinic_are_compiled_at_the_same_moment() {
     let workbook = Workbook::read().unwrap();
-    let compiler = lab::learn::clinic::Compiler::new(&workbook).unwrap();
-    let cases = lab::learn::clinic::cases(&workbook).unwrap();
+    let compiler = lab::clinic::Compiler::new(&workbook).unwrap();
+    let cases = lab::clinic::cases(&workbook).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

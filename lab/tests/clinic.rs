@@ -5,9 +5,10 @@ use std::fmt::Write;
 use std::fs;
 
 use common::refusal::{Object, explain};
-use lab::learn::clinic::{self, Case};
-use lab::machine::kernels::MATRIX;
-use lab::workbook::Workbook;
+use lab::clinic::{self, Case};
+use machine::kernels::MATRIX;
+use machine::workbook::Workbook;
+use upkeep::publish;
 
 /// The compiled program of a case.
 fn object(case: &Case) -> Object {
@@ -78,8 +79,8 @@ fn a_kernels_own_explanation_is_evidence() {
     let workbook = Workbook::read().unwrap();
     let mut count = 0;
     for case in clinic::variants(&workbook).unwrap() {
-        let Some(refusal) = case.refusal(clinic::EXPLAINS) else { continue };
-        assert_eq!(refusal.kind, case.kind_on(clinic::EXPLAINS), "{}", case.name);
+        let Some(refusal) = case.refusal(publish::clinic::EXPLAINS) else { continue };
+        assert_eq!(refusal.kind, case.kind_on(publish::clinic::EXPLAINS), "{}", case.name);
         let same = case.refusal("7.2").unwrap();
         let [words @ .., report] = &refusal.words[..] else { panic!("{}: {refusal:?}", case.name) };
         assert_eq!((words, &refusal.cause), (&same.words[..], &same.cause), "{}", case.name);
@@ -92,5 +93,5 @@ fn a_kernels_own_explanation_is_evidence() {
 /// Each message that others have collected is explained or honestly unknown, and most are explained.
 #[test]
 fn public_messages_are_recognized_or_unknown() {
-    insta::assert_snapshot!(clinic::messages(&Workbook::read().unwrap()).unwrap());
+    insta::assert_snapshot!(publish::clinic::messages(&Workbook::read().unwrap()).unwrap());
 }

@@ -8,11 +8,11 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::Command;
 
-use lab::host::tools::output;
-use lab::learn::exercise;
-use lab::workbook::diff::{Kind, Line};
-use lab::workbook::{Program, Stage, Workbook, copies, diff};
+use lab::exercise;
 use libbpf_rs::ObjectBuilder;
+use machine::host::tools::output;
+use machine::workbook::diff::{Kind, Line};
+use machine::workbook::{Program, Stage, Workbook, copies, diff};
 
 /// The most lines of code in which a stage may differ from its parent, counting removed and added lines.
 const DIFF_LINES: usize = 60;
@@ -78,7 +78,7 @@ fn inventory(program: &dyn Program) -> Inventory {
 
 #[test]
 fn each_program_matches_its_snapshot() {
-    for program in Workbook::read().unwrap().programs().filter(|program| program.tracer().is_none()) {
+    for program in Workbook::read().unwrap().catalog.programs().filter(|program| program.tracer().is_none()) {
         insta::assert_snapshot!(program.package(), inventory(program).text);
     }
 }
@@ -87,8 +87,8 @@ fn each_program_matches_its_snapshot() {
 fn each_stage_adds_to_its_parent_exactly_what_it_says() {
     let workbook = Workbook::read().unwrap();
     let found: BTreeMap<_, _> =
-        workbook.stages.iter().map(|stage| (stage.number, inventory(stage).features)).collect();
-    for stage in &workbook.stages {
+        workbook.catalog.stages.iter().map(|stage| (stage.number, inventory(stage).features)).collect();
+    for stage in &workbook.catalog.stages {
         let before = stage.parent.map(|parent| found[&parent].clone()).unwrap_or_default();
         let new: BTreeSet<_> = found[&stage.number].difference(&before).cloned().collect();
         let told: BTreeSet<_> = stage.new.iter().cloned().collect();
@@ -108,14 +108,14 @@ fn changed(old: &str, new: &str) -> usize {
 #[test]
 fn each_stage_is_small_and_a_small_step_from_its_parent() {
     let workbook = Workbook::read().unwrap();
-    for stage in &workbook.stages {
+    for stage in &workbook.catalog.stages {
         let sources = stage.sources().unwrap();
         for (source, most) in sources.iter().zip([BPF_LINES, MAIN_LINES]) {
             let lines = fs::read_to_string(source).unwrap().lines().count();
             assert!(lines <= most, "{} has {lines} lines, at most {most} fit a lesson", source.display());
         }
         let Some(parent) = stage.parent else { continue };
-        let parent = workbook.stages.iter().find(|stage| stage.number == parent).unwrap();
+        let parent = workbook.catalog.stages.iter().find(|stage| stage.number == parent).unwrap();
         let parents = parent.sources().unwrap();
         let read = |path: &PathBuf| fs::read_to_string(path).unwrap();
         let pairs = parents.iter().zip(&sources);
@@ -133,8 +133,8 @@ const LARGER: [(&str, RangeInclusive<usize>); 2] = [("06.3", 5..=50), ("09.3", 5
 #[test]
 fn each_exercise_is_small_and_well_formed() {
     let workbook = Workbook::read().unwrap();
-    let stages = workbook.stages.iter().map(|stage| (stage as &dyn Program, 2..=3));
-    let examples = workbook.examples.iter().map(|example| (example as &dyn Program, 1..=1));
+    let stages = workbook.catalog.stages.iter().map(|stage| (stage as &dyn Program, 2..=3));
+    let examples = workbook.catalog.examples.iter().map(|example| (example as &dyn Program, 1..=1));
     for (program, count) in stages.chain(examples) {
         let (exercises, name) = (exercise::of(program).unwrap(), program.name());
         assert!(count.contains(&exercises.len()), "{name} has {}", exercises.len());
@@ -184,7 +184,7 @@ const HEADINGS: [&str; 6] =
 #[test]
 fn each_change_is_marked_as_lesson_or_bookkeeping() {
     let workbook = Workbook::read().unwrap();
-    for stage in workbook.stages.iter().filter(|stage| stage.parent.is_some()) {
+    for stage in workbook.catalog.stages.iter().filter(|stage| stage.parent.is_some()) {
         let files = diff::of_stage(&workbook, stage).unwrap();
         let changed = files.iter().flat_map(|file| &file.items).filter(|item| item.is_changed());
         // The new name of a renamed item counts.
@@ -200,7 +200,7 @@ fn each_change_is_marked_as_lesson_or_bookkeeping() {
 #[test]
 fn no_line_of_a_difference_only_moved() {
     let workbook = Workbook::read().unwrap();
-    for stage in &workbook.stages {
+    for stage in &workbook.catalog.stages {
         for file in diff::of_stage(&workbook, stage).unwrap() {
             let lines = |kind| {
                 let lines =
@@ -217,7 +217,7 @@ fn no_line_of_a_difference_only_moved() {
 #[test]
 fn each_program_has_the_same_outside() {
     let workbook = Workbook::read().unwrap();
-    let first = &workbook.stages[0];
+    let first = &workbook.catalog.stages[0];
     // These differ between stages; the rest of their Cargo.toml is the same.
     let manifest = |stage: &Stage| {
         let text = fs::read_to_string(stage.folder.join("Cargo.toml")).unwrap();
@@ -233,7 +233,7 @@ fn each_program_has_the_same_outside() {
         let readme = fs::read_to_string(stage.folder.join("README.md")).unwrap();
         readme.lines().filter_map(|line| Some(line.strip_prefix("## ")?.to_owned())).collect::<Vec<_>>()
     };
-    for example in &workbook.examples {
+    for example in &workbook.catalog.examples {
         let file = |name| fs::read_to_string(example.folder.join(name)).unwrap();
         if example.tracer.is_none() {
             assert_eq!(file("build.rs"), build(first), "{}/build.rs", example.name());
@@ -241,10 +241,10 @@ fn each_program_has_the_same_outside() {
         let lines = file("src/main.rs").lines().count();
         assert!(lines <= EXAMPLE_LINES, "{}: {lines} lines", example.name());
     }
-    for stage in &workbook.stages {
+    for stage in &workbook.catalog.stages {
         assert_eq!(manifest(stage), manifest(first), "{}/Cargo.toml", stage.package());
     }
-    for stage in workbook.all_stages() {
+    for stage in workbook.catalog.all_stages() {
         assert_eq!(build(stage), build(first), "{}/build.rs", stage.package());
         assert_eq!(headings(stage), HEADINGS, "{}/README.md", stage.package());
     }
@@ -254,7 +254,7 @@ fn each_program_has_the_same_outside() {
 #[test]
 fn each_program_brings_its_lines_along() {
     let workbook = Workbook::read().unwrap();
-    for stage in workbook.all_stages() {
+    for stage in workbook.catalog.all_stages() {
         let [source, _] = stage.sources().unwrap();
         let source = fs::read_to_string(source).unwrap();
         let mut calls = source.lines().filter(|line| line.starts_with('\t') && line.contains("bpf_"));
@@ -277,8 +277,8 @@ fn the_pictures_show_the_probes() {
 fn check_picture(name: &str, shows: impl Fn(&Stage) -> bool) {
     let workbook = Workbook::read().unwrap();
     let mut probes: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for stage in workbook.stages.iter().filter(|stage| shows(stage)) {
-        for section in lab::learn::doctor::sections(stage).unwrap() {
+    for stage in workbook.catalog.stages.iter().filter(|stage| shows(stage)) {
+        for section in lab::doctor::sections(stage).unwrap() {
             // The picture shows one of the two programs for filemap_read().
             if section != "?kprobe.session/filemap_read" {
                 let section = section.trim_start_matches('?').to_owned();

@@ -5,9 +5,9 @@ mod reader;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lab::learn::clinic;
-use lab::workbook::diff::{self, Item, Kind, Reading};
-use lab::workbook::{Stage, Workbook};
+use lab::clinic;
+use machine::workbook::diff::{self, Item, Kind, Reading};
+use machine::workbook::{Stage, Workbook};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -172,7 +172,10 @@ struct Change {
 }
 
 fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
-    let lesson = workbook.parent(stage).map_or_else(|_| Vec::new(), |parent| workbook.lesson(parent, stage));
+    let lesson = workbook
+        .catalog
+        .parent(stage)
+        .map_or_else(|_| Vec::new(), |parent| workbook.catalog.lesson(parent, stage));
     let Reading { lesson, bookkeeping } = Reading::of(&diff::of_stage(workbook, stage).unwrap(), &lesson);
     let items: Vec<Item> = lesson.into_iter().chain(bookkeeping).flat_map(|file| file.items).collect();
     let change = |item: &Item| {
@@ -240,7 +243,7 @@ fn the_view_for_a_projector_shows_every_change() {
             .map((line) => line.textContent.replace('\\u200b', '')),
         words: [...document.querySelectorAll('.word')].map((word) => word.textContent),
     })";
-    for stage in &workbook.stages {
+    for stage in &workbook.catalog.stages {
         let number = format!("{:02}", stage.number);
         visit(&mut browser, stage.number, 0);
         let title = browser.eval("document.querySelector('main').textContent");
@@ -376,7 +379,7 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
     // The picker has every stage.
     let options =
         browser.eval("[...document.querySelectorAll('#stage option')].map((option) => option.value)");
-    let stages = workbook.stages.iter().map(|stage| format!("{:02}", stage.number));
+    let stages = workbook.catalog.stages.iter().map(|stage| format!("{:02}", stage.number));
     let cases = clinic::cases(&workbook).unwrap();
     let cases = cases.iter().map(|case| format!("case-{}", case.number()));
     let options: Vec<_> = options.as_array().unwrap().iter().filter_map(|option| option.as_str()).collect();

@@ -1,5 +1,5 @@
 //! Sends the same event through each channel from the kernel to user space, and prints the overhead or the lost events.
-//! `cargo lab channels` runs it in a guest that counts instructions.
+//! `cargo upkeep channels` runs it in a guest that counts instructions.
 //!
 //! We run the programs with `BPF_PROG_TEST_RUN`, so they run exactly as often as we want, and for no other events.
 

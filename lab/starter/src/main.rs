@@ -1,4 +1,5 @@
-//! What `cargo lab` starts: it compiles the lab if that is needed, says so if it takes more than a moment, and becomes the lab.
+//! What `cargo lab`, `cargo class` and `cargo upkeep` start: it compiles that program if that is needed, says so if it takes more
+//! than a moment, and becomes the program. Its first argument is the program's name.
 //!
 //! It has no dependencies, so Cargo itself compiles it in a moment, without a word.
 
@@ -13,6 +14,8 @@ use std::time::Duration;
 const MOMENT: Duration = Duration::from_secs(1);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let mut arguments = std::env::args_os().skip(1);
+    let name = arguments.next().unwrap_or_else(|| "lab".into());
     let (done, is_done) = mpsc::channel::<()>();
     let notice = thread::spawn(move || {
         if is_done.recv_timeout(MOMENT) == Err(RecvTimeoutError::Timeout) {
@@ -23,7 +26,10 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
     let mut build = Command::new(cargo);
     let status = build
-        .args(["build", "--quiet", "--package", "lab", "--bin", "lab", "--manifest-path", root])
+        .args(["build", "--quiet", "--manifest-path", root, "--package"])
+        .arg(&name)
+        .arg("--bin")
+        .arg(&name)
         .status()?;
     drop(done);
     // It can't fail.
@@ -31,6 +37,5 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     if !status.success() {
         return Ok(ExitCode::FAILURE);
     }
-    let lab = std::env::current_exe()?.with_file_name("lab");
-    Err(Command::new(lab).args(std::env::args_os().skip(1)).exec().into())
+    Err(Command::new(std::env::current_exe()?.with_file_name(name)).args(arguments).exec().into())
 }

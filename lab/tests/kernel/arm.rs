@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-use lab::host::tools::{self, output};
-use lab::learn::demo;
-use lab::machine::cross;
-use lab::machine::kernels::{self, DEFAULT, Series, Trait};
-use lab::shared::arch::Arch;
-use lab::workbook::Workbook;
+use lab::demo;
 use libtest_mimic::Trial;
+use machine::cross;
+use machine::host::tools::{self, output};
+use machine::kernels::{self, DEFAULT, Series, Trait};
+use machine::workbook::Workbook;
+use wire::arch::Arch;
 
 use crate::{Timed, arch, boot, check, failed};
 

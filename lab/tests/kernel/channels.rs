@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lab::publish::channels::SENT;
+use upkeep::publish::channels::SENT;
 
 use crate::guest::sh;
 use crate::{Case, cases};

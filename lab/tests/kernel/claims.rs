@@ -1,7 +1,7 @@
 //! What the pages claim about the kernel's ways to run a program.
 
 use common::report::missed_calls;
-use lab::guest::running::Running;
+use guest::running::Running;
 use libbpf_rs::{MapCore, MapFlags, ObjectBuilder};
 use nix::sys::signal::Signal;
 

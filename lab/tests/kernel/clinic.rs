@@ -8,11 +8,11 @@ use std::thread;
 
 use common::refusal::{Object, Refusal, explain};
 use common::{Error, OrCause, Result};
-use lab::learn::clinic::{self, Case, Compiler};
-use lab::machine::kernels::MATRIX;
-use lab::machine::vm::{Machine, Vm};
-use lab::workbook::Workbook;
+use lab::clinic::{self, Case, Compiler};
 use libtest_mimic::Trial;
+use machine::kernels::MATRIX;
+use machine::vm::{Machine, Vm};
+use machine::workbook::Workbook;
 
 use crate::{BOOT_LIMIT, Fleet, failed};
 
@@ -77,7 +77,7 @@ fn compile(compiler: &Compiler, case: Case) -> Result<Compiled> {
 pub fn trials() -> Vec<Trial> {
     let fleet = Arc::new(Fleet::new(boot));
     let kernels = MATRIX.iter().enumerate();
-    let trial = |(nth, series): (usize, &lab::machine::kernels::Series)| {
+    let trial = |(nth, series): (usize, &machine::kernels::Series)| {
         let name = format!("{}::clinic", series.name);
         let (fleet, kernel) = (fleet.clone(), series.name);
         Trial::test(name.clone(), move || {

@@ -10,11 +10,11 @@ use std::thread;
 
 use common::preflight;
 use common::{Error, OrCause, Result, libbpf_log};
-use lab::learn::{clinic, exercise};
-use lab::machine::vm::{Machine, Vm};
-use lab::workbook::{Workbook, copies};
+use lab::{clinic, exercise};
 use libbpf_rs::ObjectBuilder;
 use libtest_mimic::{Failed, Trial};
+use machine::vm::{Machine, Vm};
+use machine::workbook::{Workbook, copies};
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::{BOOT_LIMIT, Case, Fleet, KERNELS, cases, check, failed};
@@ -82,7 +82,7 @@ fn sources(workbook: &Workbook) -> Result<Vec<(String, String)>> {
         let source = files.into_iter().find(|(path, _)| path.to_string_lossy().ends_with(".bpf.c"));
         sources.extend(source.map(|(_, source)| (name.to_owned(), source)));
     };
-    for program in workbook.programs() {
+    for program in workbook.catalog.programs() {
         add(&program.binary(), copies::files(program)?);
         for exercise in exercise::of(program)? {
             let name = |what| format!("{}-{what}", exercise.binary());

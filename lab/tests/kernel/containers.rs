@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use lab::guest::running::Running;
-use lab::guest::truth::{histogram, page_cache};
+use guest::running::Running;
+use guest::truth::{histogram, page_cache};
 
 use crate::guest::{AtEnd, quiet, sh, with_ext4};
 use crate::pagecache::{EXACT, files};

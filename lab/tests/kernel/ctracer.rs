@@ -11,12 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use common::ftrace;
-use lab::guest::device_mapper::Linear;
-use lab::guest::null_blk::NullBlk;
-use lab::guest::running::{Observation, Running};
-use lab::guest::system::Setting;
-use lab::shared::disks::{PART_DEVICE, RAW_DEVICE};
-use lab::shared::workload::Done;
+use guest::device_mapper::Linear;
+use guest::null_blk::NullBlk;
+use guest::running::{Observation, Running};
+use guest::system::Setting;
 use libbpf_rs::query::LinkInfoIter;
 use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use nix::sys::signal::{Signal, kill};
@@ -24,6 +22,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use stage10_ctracer::recording::{Header, Losses, Record, Recording, Writer};
 use stage10_ctracer::tree::{Call, Life, Tree};
+use wire::disks::{PART_DEVICE, RAW_DEVICE};
+use wire::workload::Done;
 
 use crate::guest::{AtEnd, Missed, io, programs, quiet, sh, wait_until};
 use crate::pagecache::{go, prepare};

@@ -1,10 +1,10 @@
 //! The book reports what this kernel has.
 
 use common::preflight::release;
-use lab::guest::drift::measure;
-use lab::machine::kernels::MATRIX;
-use lab::publish::drift::Drift;
-use lab::shared::measure::RELEASE;
+use guest::drift::measure;
+use machine::kernels::MATRIX;
+use upkeep::publish::drift::Drift;
+use wire::measure::RELEASE;
 
 use crate::{Case, cases};
 
@@ -22,6 +22,6 @@ fn the_book_matches_this_kernel() {
     let told = |rows: Vec<[String; 3]>| rows.into_iter().filter(|[of, ..]| of != RELEASE).collect::<Vec<_>>();
     let (book, kernel) = (told(book.column(series.name).unwrap()), told(measure().unwrap()));
     let differ: Vec<_> = book.iter().zip(&kernel).filter(|(book, kernel)| book != kernel).collect();
-    assert!(differ.is_empty(), "book, kernel: {differ:#?}; cargo lab drift writes the book's data again");
+    assert!(differ.is_empty(), "book, kernel: {differ:#?}; cargo upkeep drift writes the book's data again");
     assert_eq!(book.len(), kernel.len());
 }

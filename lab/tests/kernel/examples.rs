@@ -5,9 +5,9 @@ use std::process::Command;
 use std::thread;
 
 use common::histogram::Histogram;
-use lab::guest::running::Running;
-use lab::guest::truth::{histogram, histograms};
-use lab::shared::workload::Done;
+use guest::running::Running;
+use guest::truth::{histogram, histograms};
+use wire::workload::Done;
 
 use crate::guest::{end_exact as end, io, quiet};
 use crate::pagecache::{go, prepare};

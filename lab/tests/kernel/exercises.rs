@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use common::Result;
-use lab::learn::exercise::{self, Exercise};
-use lab::machine::vm::{Machine, Vm};
-use lab::workbook::{Program, Workbook};
+use lab::exercise::{self, Exercise};
 use libtest_mimic::Trial;
+use machine::vm::{Machine, Vm};
+use machine::workbook::{Program, Workbook};
 
 use crate::arm::has_fentry;
 use crate::faults::FAULTS;
@@ -15,6 +15,7 @@ use crate::{BOOT_LIMIT, Fleet, KERNELS, failed, variants};
 /// All exercises, except those to write a stage.
 fn exercises(workbook: &Workbook) -> Vec<Exercise<'_>> {
     workbook
+        .catalog
         .programs()
         .flat_map(|program| exercise::of(program).expect("the exercises can be read"))
         .collect()
@@ -56,9 +57,9 @@ pub fn trials(soak: bool) -> Vec<Trial> {
             trial(&exercise.id(), "solution_passes", *kernel, name(&exercise, "solved"), true);
         }
     }
-    for stage in &workbook.stages {
+    for stage in &workbook.catalog.stages {
         // The exercise to write the stage itself: its parent must not pass.
-        if let Ok(parent) = workbook.parent(stage) {
+        if let Ok(parent) = workbook.catalog.parent(stage) {
             for kernel in faulty {
                 trial(&stage.name(), "parent_fails", *kernel, parent.binary(), false);
             }

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::preflight::release;
-use lab::guest::running::{Observation, Running};
-use lab::guest::system::{mount_fs, unmount_fs};
-use lab::guest::truth;
-use lab::machine::kernels::{Series, Trait};
-use lab::shared::arch::Arch;
-use lab::shared::disks::FS_MOUNT;
-use lab::shared::workload::{Done, Io};
+use guest::running::{Observation, Running};
+use guest::system::{mount_fs, unmount_fs};
+use guest::truth;
 use libbpf_rs::query::ProgInfoIter;
+use machine::kernels::{Series, Trait};
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::Signal;
+use wire::arch::Arch;
+use wire::disks::FS_MOUNT;
+use wire::workload::{Done, Io};
 
 /// Whether something is different on the running kernel.
 pub fn has(what: Trait) -> bool {
@@ -66,7 +66,7 @@ pub fn sh(command: &str) -> String {
 
 /// What `io` did with these arguments.
 pub fn io(arguments: &str) -> Done {
-    lab::guest::running::io(&arguments.split(' ').collect::<Vec<_>>()).unwrap()
+    guest::running::io(&arguments.split(' ').collect::<Vec<_>>()).unwrap()
 }
 
 /// What a stage printed while `io` ran, until Ctrl-C.
@@ -154,7 +154,7 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 pub fn one_by_one(arguments: &str, count: usize) -> Vec<Done> {
     let io = Io::try_parse_from(["io"].into_iter().chain(arguments.split(' ')).chain(["--count", "1"]));
     let io = io.unwrap();
-    (0..count).map(|_| io.run().unwrap()).collect()
+    (0..count).map(|_| guest::workload::run(&io).unwrap()).collect()
 }
 
 /// The time in ns from before the first I/O to after the last one, by the clock of the task that waited for them.

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use lab::guest::running::{Observation, Running};
+use guest::running::{Observation, Running};
 use nix::sys::signal::{Signal, kill};
 
 use crate::guest::{is_in, wait_until, watch_while};

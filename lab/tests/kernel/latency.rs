@@ -8,15 +8,15 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use lab::guest::device_mapper::Linear;
-use lab::guest::null_blk::{NullBlk, long_enough};
-use lab::guest::running::Running;
-use lab::guest::system::{Setting, evict, queue};
-use lab::guest::truth::disk_reads_and_writes;
-use lab::shared::disks::RAW_DEVICE;
-use lab::shared::workload::Done;
+use guest::device_mapper::Linear;
+use guest::null_blk::{NullBlk, long_enough};
+use guest::running::Running;
+use guest::system::{Setting, evict, queue};
+use guest::truth::disk_reads_and_writes;
 use nix::unistd::{Pid, gettid};
 use serde_json::Value;
+use wire::disks::RAW_DEVICE;
+use wire::workload::Done;
 
 use crate::guest::{AtEnd, around, end_exact, io, is_in, one_by_one, quiet, sh, wait_until, with_ext4};
 use crate::{Case, cases};

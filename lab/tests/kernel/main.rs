@@ -54,13 +54,13 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use common::{OrCause, Result};
-use lab::host::tools::{DMSETUP, MKFS_BTRFS, SETPRIV, Tool, output};
-use lab::machine::cross;
-use lab::machine::kernels::{DEFAULT, MATRIX, Series};
-use lab::machine::vm::{Machine, Vm};
-use lab::shared::arch::Arch;
-use lab::workbook::Workbook;
 use libtest_mimic::{Arguments, Failed, Trial};
+use machine::cross;
+use machine::host::tools::{DMSETUP, MKFS_BTRFS, SETPRIV, Tool, output};
+use machine::kernels::{DEFAULT, MATRIX, Series};
+use machine::vm::{Machine, Vm};
+use machine::workbook::Workbook;
+use wire::arch::Arch;
 
 use crate::guest::Missed;
 
@@ -496,8 +496,8 @@ fn boot(kernel: &str, append: &str, arguments: &[&str]) -> Result<Vm> {
             common_build::build_for(arch().machine(), &package, folder.path()).map_err(common::Error::new)?,
         );
     }
-    machine.binaries.push(lab::measure::channels::binary(&workbook)?);
-    machine.binaries.push(lab::measure::ways::binary(&workbook)?);
+    machine.binaries.push(upkeep::measure::channels::binary(&workbook)?);
+    machine.binaries.push(upkeep::measure::ways::binary(&workbook)?);
     machine.binaries.extend(variants::binaries(&workbook)?);
     machine.boot()
 }

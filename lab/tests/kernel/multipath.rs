@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use common::disks;
 use common::preflight::release;
-use lab::guest::running::Running;
-use lab::shared::disks::RAW_DEVICE;
+use guest::running::Running;
+use wire::disks::RAW_DEVICE;
 
 use crate::guest::{io, quiet, sh};
 use crate::{Case, cases, ctracer, latency};

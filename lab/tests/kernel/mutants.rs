@@ -10,11 +10,11 @@ use std::thread;
 
 use common::refusal::{Object, Refusal, explain};
 use common::{OrCause, Result};
-use lab::learn::clinic;
-use lab::machine::kernels::{MATRIX, Series};
-use lab::machine::vm::{Machine, Vm};
-use lab::workbook::Workbook;
+use lab::clinic;
 use libtest_mimic::{Failed, Trial};
+use machine::kernels::{MATRIX, Series};
+use machine::vm::{Machine, Vm};
+use machine::workbook::Workbook;
 
 use crate::mutations::{Mutation, mutations, variants};
 use crate::{BOOT_LIMIT, Fleet, failed};
@@ -42,7 +42,7 @@ static ALL: LazyLock<Result<Vec<Compiled>>> = LazyLock::new(compiled);
 /// The sources of all programs, each with its name.
 fn sources(workbook: &Workbook) -> Result<Vec<(String, String)>> {
     let mut sources = Vec::new();
-    for program in workbook.programs() {
+    for program in workbook.catalog.programs() {
         if let Some(file) = bpf_source(program.folder()) {
             sources.push((program.binary(), fs::read_to_string(file).or_cause("cannot read a program")?));
         }

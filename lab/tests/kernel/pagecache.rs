@@ -7,15 +7,15 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use lab::guest::null_blk::{NullBlk, long_enough};
-use lab::guest::running::{Observation, Running};
-use lab::guest::system::{Setting, evict, queue};
-use lab::guest::truth::{self, page_cache};
-use lab::machine::kernels::Trait;
-use lab::shared::workload::Done;
+use guest::null_blk::{NullBlk, long_enough};
+use guest::running::{Observation, Running};
+use guest::system::{Setting, evict, queue};
+use guest::truth::{self, page_cache};
+use machine::kernels::Trait;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::mount::{MsFlags, mount};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use wire::workload::Done;
 
 use crate::guest::{
     AtEnd, has, instances, io, is_in, programs, quiet, sh, wait_until, watch_exact, watch_while, with_ext4,

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-use lab::learn::{demo, exercise, plan};
-use lab::machine::kernels::DEFAULT;
-use lab::machine::vm::Machine;
-use lab::publish::record;
-use lab::workbook::Workbook;
+use class::plan;
+use lab::{demo, exercise};
 use libtest_mimic::{Failed, Trial};
+use machine::kernels::DEFAULT;
+use machine::vm::Machine;
+use machine::workbook::Workbook;
+use upkeep::publish::record;
 
 use crate::{BOOT_LIMIT, Timed};
 
@@ -69,7 +70,10 @@ fn each_command_of_the_plans_works() {
 }
 
 fn all_plans_can_be_rehearsed() {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_lab")).arg("rehearse").stdin(Stdio::null()).output().unwrap();
+    let workbook = Workbook::read().unwrap();
+    let built = workbook.cargo_build().args(["--quiet", "--package", "class"]).status();
+    assert!(built.unwrap().success());
+    let class = workbook.binaries().join("class");
+    let output = Command::new(class).arg("rehearse").stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }

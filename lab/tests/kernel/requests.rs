@@ -7,12 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use common::report::Unpaired;
-use lab::guest::device_mapper::Linear;
-use lab::guest::null_blk::{NullBlk, long_enough};
-use lab::guest::running::Observation;
-use lab::guest::system::{Setting, queue};
-use lab::guest::truth::{self, Event, disk_ios, durations, unpaired};
-use lab::shared::disks::RAW_DEVICE;
+use guest::device_mapper::Linear;
+use guest::null_blk::{NullBlk, long_enough};
+use guest::running::Observation;
+use guest::system::{Setting, queue};
+use guest::truth::{self, Event, disk_ios, durations, unpaired};
+use wire::disks::RAW_DEVICE;
 
 use crate::guest::{AtEnd, io, is_in, one_by_one, quiet, sh, wait_until, watch_while, with_ext4};
 use crate::stages::check_durations;
@@ -182,7 +182,7 @@ fn stage07_needs_no_iostats() {
 
     // With a function at the end, as in 2019.
     if is_in("..6.0") {
-        let error = lab::guest::running::Running::start(&["stage07-function"]).unwrap_err().to_string();
+        let error = guest::running::Running::start(&["stage07-function"]).unwrap_err().to_string();
         assert!(error.contains("this kernel has no function blk_account_io_completion.part.0"), "{error}");
         return;
     }
@@ -280,7 +280,7 @@ fn stage07_counts_a_request_that_fails_in_part_once() {
         ] {
             let (size, seek) = (size.to_string(), (sector * 512 / size).to_string());
             let read = ["read-direct", device, "--count", "1", "--size", &size, "--seek", &seek];
-            assert_eq!(lab::guest::running::io(&read).is_ok(), good, "sector {sector:#x}");
+            assert_eq!(guest::running::io(&read).is_ok(), good, "sector {sector:#x}");
         }
     });
     seen.is_complete();

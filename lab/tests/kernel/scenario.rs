@@ -6,11 +6,11 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use lab::guest::null_blk::{NullBlk, long_enough};
-use lab::guest::system::queue;
-use lab::shared::disks::RAW_DEVICE;
+use guest::null_blk::{NullBlk, long_enough};
+use guest::system::queue;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use wire::disks::RAW_DEVICE;
 
 use crate::guest::{AtEnd, instances, is_in, quiet, sh, wait_until, with_ext4};
 use crate::{Case, cases};

@@ -6,7 +6,7 @@ use std::thread;
 use clap::Parser;
 use common::args::RunArgs;
 use common::trace_pipe::TracePipe;
-use lab::guest::running::{Observation, Running};
+use guest::running::{Observation, Running};
 use nix::sys::signal::Signal;
 
 use crate::guest::{instances, io, programs, quiet, wait_until};

@@ -5,8 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use common::preflight::{self, Need};
-use lab::guest::running::Running;
-use lab::machine::kernels::Trait;
+use guest::running::Running;
+use machine::kernels::Trait;
 
 use crate::guest::{has, instances, io, is_in, programs, quiet, sh};
 use crate::{Case, cases};

@@ -3,14 +3,14 @@
 use std::fs;
 use std::time::Duration;
 
-use lab::guest::device_mapper::Linear;
-use lab::guest::null_blk::NullBlk;
-use lab::guest::running::Running;
-use lab::guest::system::{Setting, queue};
-use lab::guest::truth::{self, Event};
-use lab::shared::disks::RAW_DEVICE;
+use guest::device_mapper::Linear;
+use guest::null_blk::NullBlk;
+use guest::running::Running;
+use guest::system::{Setting, queue};
+use guest::truth::{self, Event};
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::signal::Signal;
+use wire::disks::RAW_DEVICE;
 
 use crate::guest::{AtEnd, is_in, quiet, sh, watch, watch_while};
 use crate::{Case, cases};

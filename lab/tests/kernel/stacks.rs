@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use lab::guest::null_blk::{NullBlk, long_enough};
-use lab::guest::running::{Observation, Running};
-use lab::guest::system::{Setting, evict};
-use lab::guest::truth::{self, stack, unpaired};
+use guest::null_blk::{NullBlk, long_enough};
+use guest::running::{Observation, Running};
+use guest::system::{Setting, evict};
+use guest::truth::{self, stack, unpaired};
 use nix::sys::signal::Signal;
 
 use crate::guest::{AtEnd, io, is_in, quiet, sh, watch, watch_while, with_ext4};

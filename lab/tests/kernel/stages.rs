@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use common::report::Unpaired;
 use common::trace_pipe::Line;
-use lab::guest::null_blk::{NullBlk, long_enough};
-use lab::guest::running::Running;
-use lab::guest::truth::{self, Event, durations, unpaired};
-use lab::shared::workload::{Done, Io};
+use guest::null_blk::{NullBlk, long_enough};
+use guest::running::Running;
+use guest::truth::{self, Event, durations, unpaired};
 use libbpf_rs::ObjectBuilder;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::gettid;
+use wire::workload::{Done, Io};
 
 use crate::guest::{
     around, instances, io, is_in, one_by_one, programs, quiet, sh, stages, wait_until, watch, watch_while,
@@ -558,7 +558,7 @@ impl Flood {
             let io = Io::try_parse_from(["io", "write", device, "--size", "512", "--count", "500"]).unwrap();
             thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    io.run().unwrap();
+                    guest::workload::run(&io).unwrap();
                 }
             })
         };

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use common::{Error, OrCause, Result};
-use lab::learn::exercise;
-use lab::workbook::Workbook;
-use lab::workbook::copies::{self, Files};
+use lab::exercise;
+use machine::workbook::Workbook;
+use machine::workbook::copies::{self, Files};
 
 /// A stage, or an exercise's starting point, and what to replace in its sources.
 struct Variant {
@@ -155,7 +155,7 @@ impl Variant {
         if self.stage.contains('.') {
             return exercise::find(workbook, self.stage)?.starting_point(self.name);
         }
-        let stage = workbook.stage(self.stage)?;
+        let stage = workbook.catalog.stage(self.stage)?;
         let mut files = copies::files(stage)?;
         copies::rename(&mut files, stage, self.name);
         if let Some(source) = self.source {

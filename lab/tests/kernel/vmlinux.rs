@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
-use lab::machine::vm::Vm;
-use lab::measure::{channels, vmlinux, ways};
-use lab::workbook::Workbook;
 use libbpf_rs::HasSize;
 use libbpf_rs::btf::types::{Composite, MemberAttr};
 use libbpf_rs::btf::{Btf, BtfType};
+use machine::vm::Vm;
+use machine::workbook::Workbook;
+use upkeep::measure::{channels, vmlinux, ways};
 
 /// The offset of each member in bits, and its length if it is a bit field. Members of a nameless struct count as
 /// members of the struct around it.
@@ -73,7 +73,7 @@ const OBJECT: &[u8] = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\xf7\0";
 
 /// Copies the BPF objects out of the workbook's binaries, which contain them, and returns the copies.
 fn objects(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
-    let programs = workbook.programs().filter(|program| program.tracer().is_none());
+    let programs = workbook.catalog.programs().filter(|program| program.tracer().is_none());
     let binaries = programs.map(|program| workbook.binaries().join(program.binary()));
     let copy = |binary: PathBuf| {
         let bytes = fs::read(&binary).or_cause(format!("cannot read {}", binary.display()))?;

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::preflight::release;
-use lab::guest::null_blk::NullBlk;
-use lab::guest::system::{Setting, queue};
-use lab::guest::truth::disk_ios;
-use lab::guest::ways::{Watching, start};
-use lab::shared::ways::{WAYS, Way, named, number};
+use guest::null_blk::NullBlk;
+use guest::system::{Setting, queue};
+use guest::truth::disk_ios;
+use guest::ways::{Watching, start};
+use wire::ways::{WAYS, Way, named, number};
 
 use crate::guest::{Missed, around, io, quiet};
 use crate::{Case, cases};

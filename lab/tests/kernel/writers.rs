@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use common::report::Unpaired;
-use lab::guest::null_blk::NullBlk;
-use lab::guest::running::Running;
-use lab::guest::truth::{self, Event, durations, histogram, histograms, unpaired};
+use guest::null_blk::NullBlk;
+use guest::running::Running;
+use guest::truth::{self, Event, durations, histogram, histograms, unpaired};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use common::preflight::release;
 use flate2::Crc;
-use lab::guest::null_blk::NullBlk;
-use lab::guest::running::Running;
-use lab::guest::system::queue;
-use lab::guest::truth::histogram;
+use guest::null_blk::NullBlk;
+use guest::running::Running;
+use guest::system::queue;
+use guest::truth::histogram;
 
 use crate::guest::{AtEnd, end_exact, quiet, sh};
 use crate::requests::{EmptyFlushes, ios_of};

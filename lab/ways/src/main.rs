@@ -1,4 +1,4 @@
-//! Counts bios and adds up their times, in the way that you choose. `cargo lab ways` compares the ways.
+//! Counts bios and adds up their times, in the way that you choose. `cargo upkeep ways` compares the ways.
 
 use std::collections::HashMap;
 use std::mem::MaybeUninit;

@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use axum::http::StatusCode;
 use chrono::Local;
 use common::{Error, OrCause, Result};
-use lab::workbook::copies::Files;
-use lab::workbook::diff;
+use machine::workbook::copies::Files;
+use machine::workbook::diff;
 use zip::write::SimpleFileOptions;
 use zip::{DateTime, ZipArchive, ZipWriter};
 
@@ -26,7 +26,7 @@ const LARGEST_SUM: usize = 16 << 20;
 /// Packs the sources of everything that the learner started, as [`copies::files_in`] lists them. What can't be read is
 /// listed in a file.
 ///
-/// [`copies::files_in`]: lab::workbook::copies::files_in
+/// [`copies::files_in`]: machine::workbook::copies::files_in
 pub fn pack(course: &Course) -> Result<Vec<u8>> {
     let cannot = "cannot pack your work";
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));

@@ -9,9 +9,9 @@ use std::time::UNIX_EPOCH;
 
 use axum::http::StatusCode;
 use common::{Error, OrCause, Result};
-use lab::learn::exercise::{self, Exercise};
-use lab::workbook::copies::{self, Change, Files};
-use lab::workbook::{Program, Workbook, diff};
+use lab::exercise::{self, Exercise};
+use machine::workbook::copies::{self, Change, Files};
+use machine::workbook::{Program, Workbook, diff};
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -72,11 +72,12 @@ impl Course {
     pub fn state(&self) -> Result<(Value, Value)> {
         let (done, shown) = (exercise::done(&self.workbook)?, exercise::shown_hints(&self.workbook)?);
         let parent = |name: &str| {
-            let stage = self.workbook.stage(name).ok()?;
-            Some(self.workbook.parent(stage).ok()?.name())
+            let stage = self.workbook.catalog.stage(name).ok()?;
+            Some(self.workbook.catalog.parent(stage).ok()?.name())
         };
         let programs: Vec<_> = self
             .workbook
+            .catalog
             .programs()
             .map(|program| {
                 let name = program.name();
@@ -140,7 +141,7 @@ impl Course {
 
     /// The stage or example of this name.
     pub fn program(&self, name: &str) -> Result<&dyn Program, Refusal> {
-        self.workbook.program(name).status(StatusCode::NOT_FOUND)
+        self.workbook.catalog.program(name).status(StatusCode::NOT_FOUND)
     }
 
     /// A program's own files.
@@ -158,8 +159,8 @@ impl Course {
     /// What a stage changes in its parent.
     pub fn change_of(&self, program: &str) -> Result<(String, Vec<Change>), Refusal> {
         self.program(program)?;
-        let new = self.workbook.stage(program)?;
-        let old = self.workbook.parent(new)?;
+        let new = self.workbook.catalog.stage(program)?;
+        let old = self.workbook.catalog.parent(new)?;
         Ok((diff::head(old, new), copies::changes(copies::files(old)?, copies::files(new)?)))
     }
 

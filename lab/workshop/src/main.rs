@@ -30,7 +30,7 @@ use std::sync::Arc;
 use clap::Parser;
 use common::report::print_text;
 use common::{Error, OrCause, Result};
-use lab::workbook::Workbook;
+use machine::workbook::Workbook;
 use nix::fcntl::OFlag;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};

@@ -15,7 +15,7 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post, put};
 use common::{Error, OrCause};
-use lab::workbook::copies::Change;
+use machine::workbook::copies::Change;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};

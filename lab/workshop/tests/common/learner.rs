@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use base64::Engine;
-use lab::learn::exercise;
-use lab::workbook::Workbook;
+use lab::exercise;
+use machine::workbook::Workbook;
 use serde_json::json;
 
 use crate::common::Server;

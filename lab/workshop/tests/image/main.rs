@@ -23,8 +23,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use lab::learn::exercise;
-use lab::workbook::Workbook;
+use lab::exercise;
+use laber::{click, click_in_lesson, does_exercise_03_1, open, replace, shows, start, write, wrong};
+use machine::workbook::Workbook;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -32,7 +33,6 @@ use tungstenite::{Message, WebSocket};
 
 use crate::common::{Answer, Server};
 use crate::faults::FAULTS;
-use crate::learner::{click, click_in_lesson, does_exercise_03_1, open, replace, shows, start, write, wrong};
 use crate::socket::{socket, until, until_it};
 
 /// Mounts the kit in the empty Debian, and starts it there.

@@ -1,0 +1,5 @@
+//! The room kit, made on your machine. Its guest's side is in the crate `guest`.
+
+pub mod bundle;
+pub mod licenses;
+pub mod workshop;

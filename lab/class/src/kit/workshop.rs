@@ -1,0 +1,250 @@
+//! The workshop's image: an initramfs in which a learner can work. Besides what every guest of a kit has, it has compilers,
+//! the workbook's sources and compiled libraries, the book, and the workshop's server.
+//!
+//! All of it is in memory. Reading it from a disk would start bios, and the stages would print them.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use cargo_metadata::{DependencyKind, Message, MetadataCommand, Node, NodeDep, PackageId};
+use common::{Error, OrCause, Result};
+use machine::host::folders::files as files_below;
+use machine::host::tools::{GIT, output};
+use machine::kernels::{Kernel, Series};
+use machine::workbook::{Recorded, Workbook};
+use machine::{compilers, cross, image};
+use wire::arch::Arch;
+use wire::catalog::Catalog;
+use wire::kit::{NETWORK, ROOT, WORKBOOK};
+
+/// The programs of the workshop's server and of the lab that the guest has, by their packages.
+const TOOLS: [(&str, &[&str]); 3] =
+    [("guest", &["guest", "io"]), ("lab", &["lab"]), ("workshop", &["skeleton", "workshop"])];
+
+/// The folder of the compiled libraries in the guest.
+const LIBRARIES: &str = "workbook/lib";
+
+/// Writes the image for these kernels. `files` are those that all guests of the kit have.
+///
+/// # Errors
+/// If something can't be compiled, fetched or written.
+pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&str, Vec<u8>)]) -> Result<()> {
+    let arch = workbook.arch();
+    let with_compilers = compilers::workbook(workbook)?;
+    let built = Built::new(&with_compilers)?;
+    let root = with_compilers.cross.as_ref().map(|cross| &*cross.root).unwrap_or(Path::new("/"));
+
+    let mut copies = compilers::files(root)?;
+    for library in &built.libraries {
+        copies.push((library.clone(), Path::new(LIBRARIES).join(library.file_name().unwrap_or_default())));
+    }
+    copies.extend(sources(workbook)?);
+    let book = workbook.target.join("book");
+    if !book.join("index.html").exists() {
+        return Err(Error::new("the workshop needs the book")
+            .evidence(format!("{} has no index.html", book.display()))
+            .fix("build it first: make docs"));
+    }
+    for file in files_below(&book, "")? {
+        let place = Path::new("workbook/book").join(file.strip_prefix(&book).unwrap_or(&file));
+        copies.push((file, place));
+    }
+    copies.push((workbook.root.join("lab/workshop/guest/cargo"), "bin/cargo".into()));
+    for kernel in kernels {
+        let Some(series) = Series::of(arch, &kernel.name) else { continue };
+        let release = kernel.package.as_ref().map(|package| &*package.release).unwrap_or_default();
+        for module in series.network(arch)? {
+            let place = Path::new(NETWORK).join(release).join(module.file_name().unwrap_or_default());
+            copies.push((module, place));
+        }
+    }
+
+    let recorded =
+        Workbook { recorded: Some(Recorded { rustc: built.rustc }), cross: None, ..in_guest(workbook) };
+    let json = serde_json::to_vec(&recorded).or_cause("cannot describe the workbook")?;
+    let mut files: Vec<_> = files.iter().filter(|(name, _)| *name != WORKBOOK).cloned().collect();
+    files.push((WORKBOOK, json));
+    let content = image::Content {
+        kernels: kernels.iter().collect(),
+        modules: image::MODULES.to_vec(),
+        binaries: built.programs,
+        cross: with_compilers.cross.as_ref(),
+        profile: include_str!("../../../workshop/guest/profile"),
+        files,
+        copies,
+    };
+    image::write(image, &content)
+}
+
+/// The workbook, with its folders as they are in the guest.
+fn in_guest(workbook: &Workbook) -> Workbook {
+    let mut known = workbook.clone();
+    let place = |folder: &Path| Path::new(ROOT).join(folder.strip_prefix(&workbook.root).unwrap_or(folder));
+    let Catalog { stages, tools, examples } = &mut known.catalog;
+    stages.iter_mut().chain(tools).for_each(|stage| stage.folder = place(&stage.folder));
+    examples.iter_mut().for_each(|example| example.folder = place(&example.folder));
+    known.root = ROOT.into();
+    known.mine = Path::new(ROOT).join("mine");
+    known.target = Path::new(ROOT).join("target");
+    known
+}
+
+/// The files that git knows, with their places in the guest.
+fn sources(workbook: &Workbook) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let listed = output(GIT.command()?.current_dir(&workbook.root).args(["ls-files", "-z"]))?;
+    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let place = |name: &str| (workbook.root.join(name), Path::new("workbook").join(name));
+    // A file may be removed, and git not know it yet.
+    Ok(names
+        .split('\0')
+        .filter(|name| !name.is_empty())
+        .map(place)
+        .filter(|(from, _)| from.exists())
+        .collect())
+}
+
+/// What was compiled for the guest.
+struct Built {
+    programs: Vec<PathBuf>,
+    /// The libraries that a program needs in order to be compiled.
+    libraries: Vec<PathBuf>,
+    /// rustc's arguments for a program, see [`Recorded`].
+    rustc: Vec<String>,
+}
+
+/// A library that Cargo made.
+struct Artifact {
+    package: PackageId,
+    /// Its name in Rust.
+    name: String,
+    file: PathBuf,
+}
+
+impl Built {
+    fn new(workbook: &Workbook) -> Result<Self> {
+        let tools = TOOLS.iter().flat_map(|(package, names)| names.iter().map(move |name| (*package, *name)));
+        let programs: Vec<_> =
+            workbook.catalog.programs().map(|program| (program.package(), program.binary())).collect();
+        let mut names: Vec<_> = tools.map(|(package, name)| (package, name.to_owned())).collect();
+        names.extend(programs.iter().cloned());
+        let artifacts = build(workbook, &names)?;
+
+        let metadata = MetadataCommand::new()
+            .manifest_path(workbook.root.join("Cargo.toml"))
+            .other_options(vec!["--offline".to_owned()])
+            .exec()
+            .or_cause("cannot ask Cargo about the libraries")?;
+        let nodes = metadata.resolve.as_ref().map(|resolve| &*resolve.nodes).unwrap_or_default();
+        let is_program =
+            |node: &&Node| programs.iter().any(|(package, _)| metadata[&node.id].name.as_str() == *package);
+        let direct: BTreeSet<_> = nodes.iter().filter(is_program).flat_map(used_by).cloned().collect();
+        let needed = closure(nodes, &artifacts, &direct);
+        let of = |packages: &BTreeSet<PackageId>| {
+            let found = artifacts.iter().filter(|artifact| packages.contains(&artifact.package));
+            found.map(|artifact| (&artifact.name, &artifact.file)).collect::<Vec<_>>()
+        };
+        let place = |file: &Path| {
+            format!("/{LIBRARIES}/{}", file.file_name().and_then(OsStr::to_str).unwrap_or_default())
+        };
+        let mut rustc = words(&["--edition=2024", "--crate-type=bin", "--emit=link"]);
+        rustc.extend(words(&["-Cembed-bitcode=no", "-Cstrip=symbols", "--deny=unused_must_use"]));
+        rustc.push(format!("-Ldependency=/{LIBRARIES}"));
+        rustc.extend(of(&direct).iter().map(|(name, file)| format!("--extern={name}={}", place(file))));
+        rustc.extend(link_arguments(workbook));
+        let folder = workbook.binaries();
+        Ok(Self {
+            programs: names.iter().map(|(_, name)| folder.join(name)).collect(),
+            libraries: of(&needed).into_iter().map(|(_, file)| file.clone()).collect(),
+            rustc,
+        })
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Builds these binaries, each of a package, and returns the libraries that Cargo made for them.
+fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<Vec<Artifact>> {
+    let mut cargo = workbook.cargo_build();
+    cargo.args(["--quiet", "--message-format=json-render-diagnostics"]);
+    for (package, name) in names {
+        cargo.args(["--package", package, "--bin", name]);
+    }
+    // Build scripts run here, although they are compiled with the names of the guest's folders.
+    cargo.env("COMMON_BUILD_DIR", workbook.root.join("common/build"));
+    cargo.env(compilers::MADE_FROM, &workbook.root);
+    // Libraries carry the names of their sources, and a learner's program shows them when it panics.
+    let mut flags = workbook.remap_paths();
+    if workbook.arch() != Arch::HERE {
+        // A procedural macro is a plugin of the compiler. The guest's compiler needs it for the guest's architecture, and
+        // Cargo makes that one only with this option, which is meant for compiling rustc itself.
+        cargo.arg("-Zdual-proc-macros").env("RUSTC_BOOTSTRAP", "1");
+        flags += "\x1f-Zdual-proc-macros";
+    }
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags);
+    // An incremental build puts random names into the libraries, and Cargo reports in the order in which it gets done.
+    cargo.env("CARGO_INCREMENTAL", "0");
+    let folder = workbook.binaries();
+    let mut cargo = cargo.stdout(Stdio::piped()).spawn().or_cause("cannot start cargo")?;
+    let messages = cargo.stdout.take().ok_or_else(|| Error::new("cargo has no pipe"))?;
+    let mut artifacts = Vec::new();
+    for message in Message::parse_stream(BufReader::new(messages)) {
+        let Message::CompilerArtifact(artifact) = message.or_cause("cannot read what Cargo says")? else {
+            continue;
+        };
+        // Other folders have what runs only on this machine.
+        let mut files = artifact.filenames.iter().filter(|file| file.starts_with(&folder));
+        let file = files.find(|file| matches!(file.extension(), Some("rlib" | "so")));
+        if let Some(file) = file {
+            let name = artifact.target.name.replace('-', "_");
+            artifacts.push(Artifact { package: artifact.package_id, name, file: file.clone().into() });
+        }
+    }
+    if cargo.wait().or_cause("cannot wait for cargo")?.success() {
+        artifacts.sort_by(|one, other| one.file.cmp(&other.file));
+        return Ok(artifacts);
+    }
+    machine::host::interrupt::check()?;
+    Err(Error::new("the workshop does not compile")
+        .evidence("the compiler's errors above")
+        .fix("fix the first error, or look at what you changed: git diff"))
+}
+
+/// The packages that a package itself uses, except those that only its build script or its tests use.
+fn used_by(node: &Node) -> impl Iterator<Item = &PackageId> {
+    let is_normal = |used: &&NodeDep| used.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
+    node.deps.iter().filter(is_normal).map(|used| &used.pkg)
+}
+
+/// These packages and all that they need, as far as Cargo made libraries of them. A procedural macro is a plugin, which has
+/// all that it needs inside.
+fn closure(nodes: &[Node], artifacts: &[Artifact], direct: &BTreeSet<PackageId>) -> BTreeSet<PackageId> {
+    let mut needed = BTreeSet::new();
+    let mut left: Vec<_> = direct.iter().collect();
+    while let Some(id) = left.pop() {
+        let Some(artifact) = artifacts.iter().find(|artifact| artifact.package == *id) else { continue };
+        if needed.insert(id.clone()) && artifact.file.extension() == Some(OsStr::new("rlib")) {
+            left.extend(nodes.iter().filter(|node| node.id == *id).flat_map(used_by));
+        }
+    }
+    needed
+}
+
+/// How rustc links in the guest: with lld alone, because a C compiler as the linker's driver takes longer than it.
+fn link_arguments(workbook: &Workbook) -> Vec<String> {
+    let (arch, debian) = (workbook.arch(), cross::debian(workbook.arch()));
+    let folder = format!("/usr/lib/{debian}");
+    let mut line = words(&["-Clinker=/usr/lib/llvm-22/bin/ld.lld", "-Clinker-flavor=ld.lld"]);
+    for place in [&*folder, &format!("/lib/{debian}"), &format!("/usr/lib/gcc/{debian}/12")] {
+        line.push(format!("-Lnative={place}"));
+    }
+    for object in ["Scrt1.o", "crti.o", "crtn.o"] {
+        line.push(format!("-Clink-arg={folder}/{object}"));
+    }
+    line.push(format!("-Clink-arg=--dynamic-linker={}", cross::loader(arch)));
+    line
+}

@@ -1,0 +1,317 @@
+//! Tests of whole kits with the real emulator: their size; that a second kit, and a workshop made in another folder, have
+//! the same bytes; an empty Debian without a network; two consoles; the build kit. They need root, debootstrap, and a
+//! Debian mirror, and take some 20 minutes. To run them, type `make bundle-test`.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::{LazyLock, Mutex};
+use std::time::Instant;
+
+use machine::host::folders::size;
+use machine::kernels::{DEFAULT, MATRIX, Trait};
+use machine::workbook::Workbook;
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::pty::{Winsize, openpty};
+
+use crate::tests;
+
+/// The long tests.
+pub const LONG: &[(&str, fn())] = tests![
+    kits_are_small_and_made_alike,
+    a_workshop_is_made_alike_in_another_folder,
+    no_program_of_a_kit_names_a_folder_of_its_maker,
+    a_kit_runs_in_an_empty_debian_without_a_network,
+    a_stage_runs_in_one_console_and_the_workload_in_the_other,
+    the_build_kit_builds_without_a_network,
+];
+
+/// They run one at a time, because each keeps a machine busy.
+static TURN: Mutex<()> = Mutex::new(());
+
+static TARGET: LazyLock<PathBuf> = LazyLock::new(|| Workbook::read().unwrap().target.join("tmp"));
+
+/// A kit with all kernels of both architectures and the build kit. `LAB_KIT` names an existing one.
+static KIT: LazyLock<PathBuf> = LazyLock::new(|| {
+    let there = std::env::var_os("LAB_KIT").map(PathBuf::from);
+    there.unwrap_or_else(|| bundle("room-kit", &["--arch", "arm64,x86_64", "--with-sources"]))
+});
+
+fn bundle(name: &str, arguments: &[&str]) -> PathBuf {
+    let out = TARGET.join(name);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_class"));
+    must(command.arg("bundle").args(arguments).arg("--out").arg(&out));
+    out
+}
+
+/// Runs a command that must succeed, and returns its stdout.
+fn must(command: &mut Command) -> String {
+    let output =
+        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; install it: lab/setup test"));
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "{command:?}\n{stdout}\n{stderr}");
+    stdout
+}
+
+/// Checks that two kits have the same files with the same bytes.
+fn assert_alike(one: &Path, other: &Path) {
+    let [one, other] = [one, other].map(|kit| fs::read_to_string(kit.join("SHA256SUMS")).unwrap());
+    let [one, other] = [&one, &other].map(|sums| sums.lines().collect::<BTreeSet<_>>());
+    let different: Vec<_> = one.symmetric_difference(&other).collect();
+    assert!(different.is_empty(), "not the same bytes: {different:#?}");
+}
+
+fn kits_are_small_and_made_alike() {
+    let _turn = TURN.lock();
+    let without_the_rest = |kit: &Path| {
+        let rest = ["book", "build-kit.tar.xz", "arm64"].map(|part| size(&kit.join(part)));
+        size(kit) - rest.iter().sum::<u64>()
+    };
+    let all = without_the_rest(&KIT);
+    assert!(all <= 60_000_000, "{all} bytes with all kernels");
+    let arm64 = size(&KIT.join("arm64"));
+    assert!(arm64 <= 55_000_000, "{arm64} bytes for arm64");
+    assert_alike(&KIT, &bundle("room-kit-again", &["--arch", "arm64,x86_64", "--with-sources"]));
+    let windows = fs::read_to_string(KIT.join("lab.cmd")).unwrap();
+    assert!(windows.split_inclusive('\n').all(|line| line.ends_with("\r\n")), "Windows' ends of lines");
+    // Only the largest kernel.
+    let largest =
+        MATRIX.iter().max_by_key(|series| size(&KIT.join(format!("x86_64/vmlinuz-{}", series.name))));
+    let one = without_the_rest(&bundle("room-kit-one", &["--kernels", largest.unwrap().name]));
+    assert!(one <= 22_000_000, "{one} bytes with {}", largest.unwrap().name);
+}
+
+fn a_workshop_is_made_alike_in_another_folder() {
+    let _turn = TURN.lock();
+    let here = bundle("room-kit-workshop", &["--kernels", DEFAULT, "--with-workshop"]);
+    let folder = tempfile::tempdir_in(&*TARGET).unwrap();
+    let copy = folder.path().join("workbook");
+    // The copy has our uncommitted changes, too.
+    const COPY: &str = r#"git clone --quiet . "$1" &&
+        git diff --binary HEAD | git -C "$1" apply --index --allow-empty"#;
+    let mut shell = Command::new("sh");
+    must(shell.args(["-c", COPY, "sh"]).arg(&copy).current_dir(&Workbook::read().unwrap().root));
+    let mut make = Command::new("make");
+    make.args(["workshop", &format!("KERNEL={DEFAULT}")]).current_dir(&copy);
+    must(make.env_remove("CARGO_TARGET_DIR").env_remove("CARGO").env_remove("MAKEFLAGS").env_remove("ARGS"));
+    assert_alike(&here, &copy.join("target/workshop"));
+}
+
+fn no_program_of_a_kit_names_a_folder_of_its_maker() {
+    let mut zstd = Command::new("zstd");
+    let root = zstd.args(["-dcq", "--long=27"]).arg(KIT.join("x86_64/initramfs")).output().unwrap();
+    let root = String::from_utf8_lossy(&root.stdout);
+    assert!(root.contains("target/kit/build/stage01_submit_bio_call_time-"), "panics have their places");
+    let workbook = Workbook::read().unwrap();
+    for folder in
+        [workbook.root.to_str().unwrap(), workbook.target.to_str().unwrap(), "/.cargo/", "/.rustup/"]
+    {
+        let near = root.find(folder).map(|at| root.get(at.saturating_sub(40)..at + 80));
+        assert_eq!(near, None, "{folder}");
+    }
+}
+
+fn a_kit_runs_in_an_empty_debian_without_a_network() {
+    let _turn = TURN.lock();
+    // Only Debian's smallest system and the emulator. We keep it for the next run.
+    let system = TARGET.join("room-debian");
+    if !system.join("usr/bin/qemu-system-aarch64").exists() {
+        let mut debootstrap = Command::new("debootstrap");
+        debootstrap
+            .args(["--variant=minbase", "--include=qemu-system-x86,qemu-system-arm", "bookworm"])
+            .arg(&system);
+        must(debootstrap.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"));
+    }
+    fs::create_dir_all(system.join("mnt/USB stick")).unwrap();
+    const INSIDE: &str = r#"
+        kit=$1 system=$2; shift 2
+        mount --bind "$kit" "$system/mnt/USB stick" && mount -o remount,bind,ro "$system/mnt/USB stick" &&
+        mount -t proc proc "$system/proc" &&
+        exec chroot --userspec=1000:1000 "$system" env -i PATH=/usr/bin:/bin "/mnt/USB stick/lab" "$@""#;
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--net", "sh", "-c", INSIDE, "sh"]).arg(&*KIT).arg(&system).args(arguments);
+        must(&mut command)
+    };
+    assert!(run(&["check"]).ends_with("All is well: ./lab\n"));
+    assert!(run(&["--arch", "arm64", "check"]).ends_with("All is well: ./lab\n"));
+    let (with_fentry, without): (Vec<_>, Vec<_>) =
+        MATRIX.into_iter().partition(|series| series.has(Trait::FentryOnArm64));
+    for series in with_fentry {
+        let text = run(&["--arch", "arm64", "--kernel", series.name, "demo"]);
+        let workbook = Workbook::read().unwrap();
+        assert_eq!(text.matches("  TRUE: ").count(), workbook.catalog.all_stages().count(), "{text}");
+        assert_eq!(text.matches(" and ended well.").count(), workbook.catalog.examples.len(), "{text}");
+    }
+    // Without fentry, stages 01 and 07 and most examples work, and the demo says so of the others.
+    for series in without {
+        let text = run(&["--arch", "arm64", "--kernel", series.name, "demo"]);
+        assert_eq!(text.matches("  TRUE: ").count(), 2, "{text}");
+        assert!(text.contains(" programs can't run on this kernel."), "{text}");
+    }
+    for series in MATRIX {
+        let text = run(&["--kernel", series.name, "demo"]);
+        let workbook = Workbook::read().unwrap();
+        assert_eq!(text.matches("  TRUE: ").count(), workbook.catalog.all_stages().count(), "{text}");
+        assert_eq!(text.matches(" and ended well.").count(), workbook.catalog.examples.len(), "{text}");
+    }
+    let text = run(&["run", "03", "--io", "sync", "--", "--lines", "6"]);
+    assert_eq!(text.lines().count(), 7, "six lines and the report: {text}");
+}
+
+/// The launcher in its own terminal.
+struct Window {
+    child: Child,
+    terminal: File,
+    seen: String,
+}
+
+impl Window {
+    fn open(arguments: &[&str]) -> Self {
+        let size = Winsize { ws_row: 33, ws_col: 111, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(Some(&size), None).unwrap();
+        // A copy is closed in children. If the launcher inherited one of these, its terminal would stay open when
+        // this window closes.
+        let terminal = File::from(pty.master).try_clone().unwrap();
+        let copy = || pty.slave.try_clone().unwrap();
+        // Somebody may have started the tests with nohup, or behind a shell's &.
+        let mut command = Command::new("env");
+        command
+            .args(["--default-signal", "setsid", "-c", "-w"])
+            .arg(KIT.join("lab"))
+            .args(arguments)
+            .env("TERM", "xterm");
+        command.stdin(copy()).stdout(copy()).stderr(copy()).process_group(0);
+        let child = command.spawn().unwrap();
+        Self { child, terminal, seen: String::new() }
+    }
+
+    /// Reads until this text comes.
+    fn wait_for(&mut self, text: &str) {
+        // The limit in milliseconds is for silence; there is none for the whole.
+        const PATIENCE: u16 = u16::MAX;
+        let mut chunk = [0; 4096];
+        while !self.seen.contains(text) {
+            let mut ready = [PollFd::new(self.terminal.as_fd(), PollFlags::POLLIN)];
+            let came = poll(&mut ready, PATIENCE).unwrap() > 0;
+            let read = if came { self.terminal.read(&mut chunk).unwrap_or(0) } else { 0 };
+            assert!(read > 0, "no {text:?} in {}", self.seen);
+            self.seen += &String::from_utf8_lossy(&chunk[..read]);
+        }
+        self.seen = self.seen.split_once(text).unwrap().1.to_owned();
+    }
+
+    fn resize(&self, rows: u16, columns: u16) {
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&self.terminal, size).unwrap();
+    }
+
+    fn type_in(&mut self, text: &str) {
+        self.terminal.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Waits for the end, and returns the status.
+    fn end(mut self) -> i32 {
+        // It would block if nobody read its output.
+        let _ = self.terminal.read_to_end(&mut Vec::new());
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
+    let _turn = TURN.lock();
+    LazyLock::force(&KIT);
+    let start = Instant::now();
+    let mut first = Window::open(&[]);
+    first.wait_for("lab:~# ");
+    println!("From ./lab to the prompt: {:.1} s", start.elapsed().as_secs_f64());
+    let mut second = Window::open(&["attach"]);
+    second.wait_for("lab:~# ");
+    first.type_in("stage03 --lines 3\r");
+    first.wait_for("Tracing. Ctrl-C to end.");
+    second.type_in("stty size; io write --count 1 /dev/scratch\r");
+    second.wait_for("33 111");
+    second.wait_for("io write: ");
+    second.wait_for("lab:~# ");
+    first.wait_for("submit_bio() -> bio_endio() time duration: ");
+    first.wait_for("Starts without an end: ");
+    first.wait_for("lab:~# ");
+    // Both consoles follow their windows, but the guest may get the new size a moment later.
+    const SEE: &str = "until stty size | grep '^44 99$'; do sleep 0.1; done\r";
+    for window in [&mut first, &mut second] {
+        window.resize(44, 99);
+        window.type_in(SEE);
+        window.wait_for("\r\n44 99\r\n");
+        window.wait_for("lab:~# ");
+    }
+    // A Ctrl-C that comes while the shell starts a program might miss it, so the program itself reports that it runs.
+    const BEGIN: &str = "sh -c 'echo begun; exec sleep 1000'\r";
+    // An editor that uses the whole screen.
+    second.type_in("vi /tmp/x\r");
+    second.wait_for("/tmp/x 1/1");
+    second.type_in("ihello\x1b");
+    second.wait_for("hello");
+    second.type_in(":wq\r");
+    second.wait_for("lab:~# ");
+    second.type_in("cat /tmp/x\r");
+    second.wait_for("hello\r\n");
+    // The next shell there has the window's size, too.
+    second.type_in("exit\r");
+    second.wait_for("After `exit`, a new one starts.");
+    second.wait_for("lab:~# ");
+    second.type_in(SEE);
+    second.wait_for("\r\n44 99\r\n");
+    second.wait_for("lab:~# ");
+    // After a window has been closed, another one can attach, and the programs in the shell keep running.
+    second.type_in(BEGIN);
+    second.wait_for("\nbegun\r\n");
+    second.type_in("typed meanwhile\r");
+    drop(second.terminal);
+    second.child.wait().unwrap();
+    let mut second = Window::open(&["attach"]);
+    second.wait_for("keep running.");
+    second.type_in("\x03");
+    second.wait_for("lab:~# ");
+    // Ctrl-C goes to the guest, Ctrl-] to the launcher.
+    first.type_in(BEGIN);
+    first.wait_for("\nbegun\r\n");
+    first.type_in("\x03");
+    first.wait_for("lab:~# ");
+    first.type_in("echo status $?\r");
+    first.wait_for("status 130");
+    second.type_in("\x1d");
+    assert_eq!(second.end(), 0);
+    first.type_in("exit 5\r");
+    assert_eq!(first.end(), 5);
+    // A second window waits for a machine that boots. Either window can end it.
+    let mut first = Window::open(&[]);
+    first.wait_for("Booting Linux");
+    let mut second = Window::open(&["attach"]);
+    second.wait_for("lab:~# ");
+    second.type_in("poweroff\r");
+    let mut rest = Vec::new();
+    let _ = second.terminal.read_to_end(&mut rest);
+    let rest = String::from_utf8_lossy(&rest);
+    assert!(
+        rest.contains("The machine has ended.") && !rest.contains("second shell"),
+        "no other one: {rest}"
+    );
+    assert_eq!(first.end(), 137);
+}
+
+fn the_build_kit_builds_without_a_network() {
+    let _turn = TURN.lock();
+    let folder = tempfile::tempdir_in(&*TARGET).unwrap();
+    must(Command::new("tar").arg("-xf").arg(KIT.join("build-kit.tar.xz")).arg("-C").arg(folder.path()));
+    // Rust is installed, but no libraries have been downloaded.
+    let home = folder.path().join("cargo");
+    let mut make = Command::new("unshare");
+    make.args(["--net", "make", "build"]).current_dir(folder.path().join("workbook")).env("CARGO_HOME", home);
+    must(make.env_remove("CARGO_TARGET_DIR").env_remove("CARGO"));
+    assert!(folder.path().join("workbook/target/debug/stage01").exists());
+}

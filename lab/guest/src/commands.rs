@@ -1,0 +1,192 @@
+//! The program `guest`, as the lab and people call it in the guest: `guest beside`, `guest demo`, and so on.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use common::kernel::NO_FENTRY;
+use common::report::print_text;
+use common::traced::exit_code;
+use common::{Error, OrCause, Result};
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use nix::sys::signal::{SigSet, Signal};
+use serde::Serialize;
+use wire::protocol::NOT_HERE;
+use wire::workload::Workload;
+
+use crate::{bench, check, clinic, demo, drift, kit, peers, running, toolbox, ways};
+
+/// What the lab starts in the guest besides the stages themselves.
+#[derive(Parser)]
+pub enum GuestCommand {
+    /// Run a program and, from the moment its probes are attached, a workload beside it
+    Beside {
+        /// A name, or the arguments of `io`.
+        #[arg(long)]
+        io: Workload,
+        /// The program and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
+    },
+    /// Print how many KiB of memory a stage uses while it runs, and its peak
+    Memory {
+        /// Its binary.
+        stage: String,
+    },
+    /// Print how many ns it takes to name a stack, and to read, parse and sort kallsyms
+    Symbols,
+    /// Print what our programs and well-known tools report about the same I/O
+    Peers {
+        /// Which comparison to make.
+        what: String,
+    },
+    /// Print what the ways to count and time bios cost, or what they count beside four writers
+    Ways {
+        /// `costs` or `writers`.
+        what: String,
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Become one of other projects' tools, which only a guest has that measures them
+    Tool {
+        /// The tool and its arguments.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
+    },
+    /// Print what this kernel has of the tutorial's probe points
+    Drift,
+    /// Write the processor's instructions that the kernel made of a loaded BPF program
+    Jited {
+        /// The program's name, which the kernel cuts after 15 characters.
+        name: String,
+    },
+    /// Run a stage or an example briefly and check what it prints; in a room kit's guest all of them, if you name
+    /// none
+    Demo {
+        /// Its name, such as 03 or bitehist.
+        program: Option<String>,
+    },
+    /// In a room kit's guest: run a stage or an example, with I/O for it to see, until you press Ctrl-C
+    Run {
+        /// The stage, such as 03, or the example, such as bitehist
+        #[arg(value_name = "STAGE or EXAMPLE")]
+        program: String,
+        /// The I/O to repeat meanwhile: write, sync, read-cold, read-warm, none, or the arguments of `io` in quotes
+        /// [default: I/O that fits the program]
+        #[arg(long, value_name = "WORKLOAD")]
+        io: Option<Workload>,
+        /// Arguments for the program, such as -- --lines 10
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+    /// In a room kit's guest: run a program as the first process of its session
+    Session {
+        /// The program and its arguments.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        argv: Vec<String>,
+    },
+    /// In a room kit's guest that has the workshop: serve it
+    Workshop {
+        /// The port.
+        #[arg(long)]
+        port: u16,
+    },
+    /// Run the check of an exercise, and print its verdict as JSON
+    Check {
+        /// The exercise, such as 03.1, or a stage.
+        exercise: String,
+        /// The learner's program.
+        binary: String,
+    },
+    /// Load compiled BPF programs, and print as JSON what the kernel says about each
+    Refused {
+        /// Their files.
+        objects: Vec<PathBuf>,
+    },
+    /// Load a compiled BPF program, check what it counts, and print the verdict as JSON
+    Cured {
+        /// Its file.
+        object: PathBuf,
+    },
+}
+
+impl GuestCommand {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn run(self) -> Result<ExitCode> {
+        match self {
+            Self::Beside { io, argv } => {
+                // Ctrl-C is for the program. It ends, and then so do we.
+                [Signal::SIGINT, Signal::SIGTERM]
+                    .into_iter()
+                    .collect::<SigSet>()
+                    .thread_block()
+                    .or_cause("cannot block signals")?;
+                Ok(exit_code(running::beside(&argv, &io)?).into())
+            }
+            Self::Memory { stage } => {
+                let [running, most] = bench::memory(&stage)?;
+                print_text(format_args!("{running} {most}"))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Symbols => {
+                let [ours, floor] = bench::symbols()?;
+                print_text(format_args!("{ours} {floor}"))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Peers { what } => {
+                print_text(peers::compare(&what)?.join("\n"))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Tool { argv } => match toolbox::become_tool(&argv)? {},
+            Self::Ways { what, names } => {
+                print_text(ways::measure(&what, &names)?.join("\n"))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Drift => {
+                let rows = drift::measure()?.into_iter().map(|row| row.join("\t"));
+                print_text(rows.collect::<Vec<_>>().join("\n"))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Jited { name } => {
+                let options = ProgInfoQueryOptions::default().include_jited_prog_insns(true);
+                let mut programs = ProgInfoIter::with_query_opts(options);
+                let program = programs.find(|program| program.name.to_string_lossy() == name);
+                let program = program.ok_or_else(|| Error::new(format!("there is no program {name}")))?;
+                std::io::stdout().write_all(&program.jited_prog_insns).or_cause("cannot write")?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Demo { program } => {
+                let Some(name) = program else { return kit::demo().map(|()| ExitCode::SUCCESS) };
+                match demo::run(&name) {
+                    // That is how this kernel is, and the program reports it before it loads anything.
+                    Err(error) if error.to_string().contains(NO_FENTRY) => {
+                        print_text(format_args!("  Not on this kernel: {NO_FENTRY}."))?;
+                        Ok(NOT_HERE.into())
+                    }
+                    ended => ended.map(|()| ExitCode::SUCCESS),
+                }
+            }
+            Self::Session { argv } => Ok(exit_code(kit::lead_session(&argv)?).into()),
+            Self::Run { program, io, arguments } => {
+                let argv = kit::argv(&program, io.as_ref(), &arguments)?;
+                Err(Command::new(&argv[0]).args(&argv[1..]).exec())
+                    .or_cause(format!("cannot start {}", argv[0]))
+            }
+            Self::Workshop { port } => kit::workshop(port).map(|()| ExitCode::SUCCESS),
+            Self::Check { exercise, binary } => print_json(&check::run(&exercise, &binary)),
+            Self::Refused { objects } => print_json(&clinic::logs(&objects)?),
+            Self::Cured { object } => print_json(&clinic::check(&object)),
+        }
+    }
+}
+
+/// Prints what the lab waits for at the other end of the serial line.
+fn print_json(value: &impl Serialize) -> Result<ExitCode> {
+    print_text(serde_json::to_string(value).or_cause("cannot write JSON")?)?;
+    Ok(ExitCode::SUCCESS)
+}

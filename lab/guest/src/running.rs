@@ -1,0 +1,254 @@
+//! In the guest: runs a stage and a workload together.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use common::trace_pipe::Line;
+use common::{Error, OrCause, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use wire::command::{ATTACHED, lines};
+use wire::ways::Attached;
+use wire::workload::{Done, Workload};
+
+/// How many writes [`cost_of_writes`] makes: enough for each tracer to read its buffer several times, and few enough for
+/// the buffer to hold all events if it falls behind.
+pub const WRITES: u64 = 2000;
+
+/// A stage or an example that runs in this guest, with its programs attached.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    stdout: JoinHandle<String>,
+    stderr: JoinHandle<String>,
+    /// The number of lines on stdout so far.
+    lines: Arc<AtomicUsize>,
+}
+
+/// What a stage printed and how it ended.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// All of stdout.
+    pub stdout: String,
+    /// All of stderr.
+    pub stderr: String,
+    /// How it ended.
+    pub status: ExitStatus,
+}
+
+impl Observation {
+    /// The trace lines among what was printed.
+    pub fn lines(&self) -> Vec<Line<'_>> {
+        self.stdout.lines().filter_map(Line::parse).collect()
+    }
+}
+
+impl Running {
+    /// Starts a stage and waits until its programs are attached.
+    ///
+    /// # Errors
+    /// If it can't be started, or ends before that; the error has its stderr.
+    pub fn start(argv: &[&str]) -> Result<Self> {
+        Self::spawn(Command::new(argv[0]).args(&argv[1..]).stdout(Stdio::piped()))
+    }
+
+    /// Like [`Running::start`], for a command that the caller makes.
+    ///
+    /// # Errors
+    /// Those of [`Running::start`].
+    pub fn spawn(command: &mut Command) -> Result<Self> {
+        Self::spawn_until(command, Attached::Says(ATTACHED))
+    }
+
+    /// Like [`Running::spawn`], for a program that shows in another way that it is attached.
+    ///
+    /// # Errors
+    /// Those of [`Running::start`].
+    pub fn spawn_until(command: &mut Command, attached: Attached) -> Result<Self> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let mut child = command.stderr(Stdio::piped()).spawn().or_cause(format!("cannot start {name}"))?;
+        let (Some(stderr), stdout) = (child.stderr.take(), child.stdout.take()) else {
+            return Err(Error::new(format!("{name} has no stderr")));
+        };
+        let lines_so_far = Arc::new(AtomicUsize::new(0));
+        let counter = lines_so_far.clone();
+        let (said, wait) = mpsc::channel();
+        let said_on_stdout = said.clone();
+        let is_it = move |line: &[u8]| matches!(attached, Attached::Says(begin) if line.starts_with(begin.as_bytes()));
+        let stdout = thread::spawn(move || {
+            let mut text = Vec::new();
+            let mut stdout = stdout.map(BufReader::new);
+            let mut begin = 0;
+            // If stderr can't be read, the text lacks it, and the check that looks at the text fails.
+            while stdout.as_mut().is_some_and(|stdout| matches!(stdout.read_until(b'\n', &mut text), Ok(1..)))
+            {
+                counter.fetch_add(1, Ordering::Relaxed);
+                if is_it(&text[begin..]) {
+                    let _ = said_on_stdout.send(());
+                }
+                begin = text.len();
+            }
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let stderr = thread::spawn(move || {
+            let mut text = String::new();
+            for line in lines(Some(stderr)) {
+                if is_it(line.as_bytes()) {
+                    let _ = said.send(());
+                }
+                text += &line;
+                text.push('\n');
+            }
+            text
+        });
+        let mut stage = Self { child, stdout, stderr, lines: lines_so_far };
+        let is_attached = match attached {
+            Attached::Says(_) => wait.recv().is_ok(),
+            Attached::SleepsIn(calls) => stage.sleeps(calls)?,
+        };
+        if is_attached {
+            return Ok(stage);
+        }
+        let seen = stage.wait()?;
+        Err(Error::new(format!("{name} ended before it was attached: {}", seen.status)).evidence(seen.stderr))
+    }
+
+    /// Waits until the program sleeps in each of these system calls, the first thread in the first. Returns whether it
+    /// does; if not, it has ended.
+    ///
+    /// # Errors
+    /// If it can't be waited for, or does neither in ten minutes.
+    pub fn sleeps(&mut self, calls: &[u32]) -> Result<bool> {
+        // bcc compiles its program, and an emulated processor takes minutes for that.
+        let deadline = Instant::now() + Duration::from_secs(600);
+        let pid = self.pid();
+        // We don't look at its wchan, which is 0 on 5.10.
+        let call = |path: PathBuf| fs::read_to_string(path).ok()?.split_once(' ')?.0.parse::<u32>().ok();
+        loop {
+            let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+            let sleeping: Vec<_> = threads.filter_map(|thread| call(thread.path().join("syscall"))).collect();
+            let first = call(format!("/proc/{pid}/syscall").into());
+            if first == calls.first().copied() && calls.iter().all(|call| sleeping.contains(call)) {
+                return Ok(true);
+            }
+            if !self.is_running()? {
+                return Ok(false);
+            }
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                return Err(Error::new("the program does not start to trace"));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether it has not ended yet.
+    ///
+    /// # Errors
+    /// If the kernel doesn't say.
+    pub fn is_running(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait().or_cause("cannot wait for a program")?.is_none())
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
+    }
+
+    /// How many lines it has printed to stdout so far.
+    pub fn lines(&self) -> usize {
+        self.lines.load(Ordering::Relaxed)
+    }
+
+    /// Sends a signal and waits for the end.
+    ///
+    /// # Errors
+    /// If the stage is gone.
+    pub fn end(self, signal: Signal) -> Result<Observation> {
+        kill(self.pid(), signal).or_cause("cannot signal the stage")?;
+        self.wait()
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// If its output can't be collected.
+    pub fn wait(mut self) -> Result<Observation> {
+        let status = self.child.wait().or_cause("cannot wait for the stage")?;
+        let text = |thread: JoinHandle<String>| thread.join().map_err(|_| Error::new("a reader panicked"));
+        Ok(Observation { stdout: text(self.stdout)?, stderr: text(self.stderr)?, status })
+    }
+}
+
+/// Runs `io` and returns its report of what it did.
+///
+/// # Errors
+/// If it fails; the error has its stderr.
+pub fn io<S: AsRef<str>>(args: &[S]) -> Result<Done> {
+    done(Command::new("io").args(args.iter().map(AsRef::as_ref)))
+}
+
+/// How many ns a direct write to a disk takes. In a guest whose clock counts instructions, and on a disk that completes
+/// immediately, these are instructions.
+///
+/// # Errors
+/// Those of [`io`].
+pub fn cost_of_writes(device: &str) -> Result<u64> {
+    let done = io(&["write", device, "--count", &WRITES.to_string()])?;
+    Ok((done.last_ns - done.first_ns) / WRITES)
+}
+
+fn done(io: &mut Command) -> Result<Done> {
+    let output = io.output().or_cause("cannot start io")?;
+    if !output.status.success() {
+        return Err(Error::new("io failed").evidence(String::from_utf8_lossy(&output.stderr)));
+    }
+    String::from_utf8_lossy(&output.stdout).parse()
+}
+
+/// Runs a program whose output goes straight on. From the moment it is attached until it ends, repeats a workload
+/// beside it, with pauses. Ctrl-C goes to the program.
+///
+/// # Errors
+/// If the program can't be started or the workload fails.
+pub fn beside(argv: &[String], workload: &Workload) -> Result<ExitStatus> {
+    let [name, args @ ..] = argv else { return Err(Error::new("no program was named")) };
+    let mut child = Command::new(name)
+        .args(args)
+        .stderr(Stdio::piped())
+        .spawn()
+        .or_cause(format!("cannot start {name}"))?;
+    let stderr = child.stderr.take();
+    let workload = workload.clone();
+    let stderr = thread::spawn(move || {
+        for line in lines(stderr) {
+            eprintln!("{line}");
+            if let (true, Workload::Io(args)) = (line.starts_with(ATTACHED), &workload) {
+                let args = args.clone();
+                thread::spawn(move || repeat(&args));
+            }
+        }
+    });
+    let status = child.wait().or_cause("cannot wait for the program")?;
+    let _ = stderr.join();
+    Ok(status)
+}
+
+/// Repeats `io` until this process ends.
+fn repeat(args: &[String]) {
+    const PAUSE: Duration = Duration::from_secs(1);
+    // In its own process group: Ctrl-C is for the stage, and must not interrupt an I/O.
+    loop {
+        if let Err(error) = done(Command::new("io").args(args).process_group(0)) {
+            return eprintln!("Error: {error}\n  From here on, there is no I/O.");
+        }
+        thread::sleep(PAUSE);
+    }
+}

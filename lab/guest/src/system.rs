@@ -1,0 +1,145 @@
+//! The guest's system: its file system, its page cache, its settings.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{OrCause, Result};
+use nix::errno::Errno;
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use nix::mount::{MsFlags, mount, umount};
+use wire::command::output;
+use wire::disks::{FS_DEVICE, FS_MOUNT, RAW_DEVICE};
+
+/// The environment of every program in the guest.
+pub const ENVIRONMENT: [(&str, &str); 4] =
+    [("PATH", "/bin"), ("HOME", "/root"), ("TERM", "dumb"), ("PS1", "lab:\\w# ")];
+
+/// Whether to wait less for RCU: 0 or 1. Before the kernel takes a probe away, it waits until no CPU can be running it.
+/// It can wait for each CPU's next clock ticks, or interrupt the CPU.
+pub const RCU_EXPEDITED: &str = "/sys/kernel/rcu_expedited";
+
+/// In the guest: mounts the disk with the file system. The options keep ext4 from background I/O that a learner did
+/// not ask for: it does not write its inode tables, read its block bitmaps ahead, or record when a file was read.
+///
+/// # Errors
+/// If it can't be mounted.
+pub fn mount_fs() -> Result<()> {
+    let mount = |options| mount(Some(FS_DEVICE), FS_MOUNT, Some("ext4"), MsFlags::MS_NOATIME, Some(options));
+    // 5.10 does not know the second option, and does not read ahead.
+    mount("noinit_itable,no_prefetch_block_bitmaps")
+        .or_else(|_| mount("noinit_itable"))
+        .or_cause(format!("cannot mount ext4 at {FS_MOUNT}"))
+}
+
+/// In the guest: unmounts the file system if it is mounted, so it does no I/O.
+///
+/// # Errors
+/// If it is in use.
+pub fn unmount_fs() -> Result<()> {
+    match umount(FS_MOUNT) {
+        // It was not mounted.
+        Ok(()) | Err(Errno::EINVAL) => Ok(()),
+        Err(error) => Err(error).or_cause(format!("cannot unmount {FS_MOUNT}")),
+    }
+}
+
+/// The file system is not mounted as long as this lives, so neither it nor its journal does any I/O.
+pub struct WithoutFs(());
+
+impl WithoutFs {
+    /// Unmounts it.
+    ///
+    /// # Errors
+    /// If it is in use.
+    pub fn new() -> Result<Self> {
+        unmount_fs().map(Self)
+    }
+}
+
+impl Drop for WithoutFs {
+    fn drop(&mut self) {
+        if let Err(error) = mount_fs() {
+            eprintln!("warning: {error}");
+        }
+    }
+}
+
+/// A second file system, on the disk that has none, as long as this lives.
+pub struct SecondFs(());
+
+impl SecondFs {
+    /// Where it is mounted.
+    pub const MOUNT: &str = "/tmp/second";
+
+    /// Makes it and mounts it.
+    ///
+    /// # Errors
+    /// If the disk is in use.
+    pub fn new() -> Result<Self> {
+        output(Command::new("mke2fs").arg(RAW_DEVICE))?;
+        fs::create_dir_all(Self::MOUNT).or_cause("cannot make a folder for a file system")?;
+        mount(Some(RAW_DEVICE), Self::MOUNT, Some("ext4"), MsFlags::MS_NOATIME, None::<&str>)
+            .or_cause(format!("cannot mount {RAW_DEVICE}"))?;
+        Ok(Self(()))
+    }
+}
+
+impl Drop for SecondFs {
+    fn drop(&mut self) {
+        if let Err(error) = umount(Self::MOUNT) {
+            eprintln!("warning: {} is still mounted: {error}", Self::MOUNT);
+        }
+    }
+}
+
+/// Writes everything that is pending, then removes a file from the page cache.
+///
+/// # Errors
+/// If there is no such file, or the kernel refuses.
+pub fn evict(file: impl AsRef<Path>) -> Result<()> {
+    let cannot = || format!("cannot take {} out of the page cache", file.as_ref().display());
+    nix::unistd::sync();
+    let file = fs::File::open(&file).or_cause(cannot())?;
+    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).or_cause(cannot())
+}
+
+/// A file of a disk's queue, such as `iostats`.
+///
+/// # Errors
+/// If there is no such disk.
+pub fn queue(device: &str, file: &str) -> Result<PathBuf> {
+    let disk = fs::canonicalize(device).or_cause(format!("there is no disk {device}"))?;
+    Ok(Path::new("/sys/block").join(disk.file_name().unwrap_or_default()).join("queue").join(file))
+}
+
+/// Changes a file in `/proc` or `/sys`. Dropping this restores the old value.
+#[derive(Debug)]
+pub struct Setting {
+    file: PathBuf,
+    old: String,
+}
+
+impl Setting {
+    /// Writes another value.
+    ///
+    /// # Errors
+    /// If there is no such file, or the kernel rejects the value.
+    pub fn new(file: impl Into<PathBuf>, value: &str) -> Result<Self> {
+        let file = file.into();
+        let old = fs::read_to_string(&file).or_cause(format!("cannot read {}", file.display()))?;
+        fs::write(&file, value).or_cause(format!("cannot write {value:?} to {}", file.display()))?;
+        // If there are several values, the current one is in brackets.
+        let chosen = old.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen);
+        let old = chosen.unwrap_or(&old).trim().to_owned();
+        Ok(Self { file, old })
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(&self.file, &self.old) {
+            eprintln!("warning: {} could not be reset to {:?}: {error}", self.file.display(), self.old);
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! Parses what the stages print, and checks it against what a workload reports.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use common::histogram::Histogram;
+use common::report::{SlowBio, Unpaired};
+use common::trace_pipe::Line;
+use common::{Error, OrCause, Result};
+use wire::workload::Done;
+
+use crate::running::Observation;
+
+/// The meaning of a line that a stage prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// `submit_bio() called: NS` or `submit_bio(bio=0xADDR) called: NS`.
+    Submit {
+        /// The bio's address, if the stage prints it.
+        bio: Option<u64>,
+        /// The time in nanoseconds.
+        ns: u64,
+    },
+    /// `bio_endio() called: NS` or `bio_endio (bio=0xADDR) called: NS`.
+    End {
+        /// The bio's address, if the stage prints it.
+        bio: Option<u64>,
+        /// The time in nanoseconds.
+        ns: u64,
+    },
+    /// `blk_mq_start_request(rq=0xADDR) is called!`.
+    Start {
+        /// The request's address.
+        rq: u64,
+    },
+    /// `block_rq_complete(rq=0xADDR) is called!`.
+    Complete {
+        /// The request's address.
+        rq: u64,
+    },
+    /// `START() -> END() time duration: NS ns`.
+    Duration {
+        /// The duration in nanoseconds.
+        ns: u64,
+    },
+}
+
+impl Event {
+    /// Parses a message; `None` if no stage prints it.
+    pub fn parse(message: &str) -> Option<Self> {
+        let address = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+        if let Some((functions, duration)) = message.split_once(" time duration: ") {
+            let known = ["submit_bio() -> bio_endio()", "blk_mq_start_request() -> block_rq_complete()"];
+            let ns = duration.strip_suffix(" ns")?.parse().ok()?;
+            return known.contains(&functions).then_some(Self::Duration { ns });
+        }
+        if let Some((function, rq)) =
+            message.strip_suffix(") is called!").and_then(|text| text.split_once("(rq="))
+        {
+            let rq = address(rq)?;
+            return match function {
+                "blk_mq_start_request" => Some(Self::Start { rq }),
+                "block_rq_complete" => Some(Self::Complete { rq }),
+                _ => None,
+            };
+        }
+        let (function, ns) = message.split_once(" called: ")?;
+        let ns = ns.parse().ok()?;
+        let (name, bio) = function.strip_suffix(')')?.split_once('(')?;
+        let bio = match bio.strip_prefix("bio=") {
+            Some(bio) => Some(address(bio)?),
+            None if bio.is_empty() => None,
+            None => return None,
+        };
+        match name {
+            "submit_bio" => Some(Self::Submit { bio, ns }),
+            "bio_endio" | "bio_endio " => Some(Self::End { bio, ns }),
+            _ => None,
+        }
+    }
+}
+
+/// The events in a stage's lines, each with its line.
+///
+/// # Errors
+/// If a line is not one that a stage prints.
+pub fn events(seen: &Observation) -> Result<Vec<(Line<'_>, Event)>> {
+    let lines = seen.lines();
+    let understand = |line: Line<'_>| {
+        Event::parse(line.message).ok_or_else(|| Error::new("no stage prints this").evidence(line.message))
+    };
+    lines.into_iter().map(|line| Ok((line, understand(line)?))).collect()
+}
+
+/// The slowest bio that a stage reports at its end.
+///
+/// # Errors
+/// If it reports none, or its report is malformed.
+pub fn slowest(seen: &Observation) -> Result<SlowBio> {
+    let broken = || Error::new("this reports no slowest bio").evidence(&seen.stdout);
+    let number = |start: &str, end: &str| {
+        let mut lines = seen.stdout.lines();
+        lines.find_map(|line| line.strip_prefix(start)?.strip_suffix(end)?.parse::<u64>().ok())
+    };
+    let time = |start: &str| {
+        let mut lines = seen.stdout.lines();
+        let (bio, ns) = lines.find_map(|line| line.strip_prefix(start)?.split_once(") "))?;
+        Some((u64::from_str_radix(bio, 16).ok()?, ns.parse::<u64>().ok()?))
+    };
+    let (bio, start) = time("From: submit_bio(bio=0x").ok_or_else(broken)?;
+    let (ended, end) = time("To  : bio_endio (bio=0x").ok_or_else(broken)?;
+    let sector = number("Bio Info : Sector (", ")");
+    let slowest = SlowBio { bio, start, end, sector, ..SlowBio::default() };
+    if bio != ended || number("Max latency ", " ns") != Some(slowest.duration()) {
+        return Err(Error::new("the slowest bio's report contradicts itself").evidence(&seen.stdout));
+    }
+    Ok(slowest)
+}
+
+/// The durations among a stage's events, in nanoseconds.
+pub fn durations(events: &[(Line<'_>, Event)]) -> Vec<u64> {
+    let duration = |(_, event): &(Line<'_>, Event)| match *event {
+        Event::Duration { ns } => Some(ns),
+        _ => None,
+    };
+    events.iter().filter_map(duration).collect()
+}
+
+/// The last line that a latency stage prints.
+///
+/// # Errors
+/// If it is malformed.
+pub fn unpaired(seen: &Observation) -> Result<Unpaired> {
+    let line = seen.stdout.lines().last().unwrap_or_default();
+    let number = |name: &str| {
+        line.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix(": ")?.parse().ok())
+    };
+    let reported = |name: &str| {
+        number(name).ok_or_else(|| Error::new(format!("no {name:?} in the report")).evidence(line))
+    };
+    Ok(Unpaired {
+        open: reported("Starts without an end")?,
+        dropped: reported("starts not recorded")?,
+        unmatched: number("ends without a start"),
+        early: number("early ends"),
+        missed: missed(seen),
+    })
+}
+
+/// Checks that a stage that pairs starts with ends lost none in silence: each start has its duration, or the report names
+/// it. A start that a later one replaced had an end that was among the missed calls.
+///
+/// # Errors
+/// If the report does not account for a start.
+pub fn balance(seen: &Observation) -> Result<()> {
+    let events = events(seen)?;
+    let starts = events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count() as u64;
+    let Unpaired { open, dropped, missed, .. } = unpaired(seen)?;
+    let known = durations(&events).len() as u64 + open + dropped;
+    match starts.checked_sub(known) {
+        Some(left) if left <= missed.unwrap_or(0) => Ok(()),
+        _ => Err(Error::new(format!("{starts} starts, but durations and report account for {known}"))
+            .evidence(&seen.stdout)),
+    }
+}
+
+/// The functions of the stack that a stage reports, outermost first, as in `=> NAME()`.
+pub fn stack(seen: &Observation) -> Vec<&str> {
+    seen.stdout.lines().filter_map(|line| line.strip_prefix("=> ")).collect()
+}
+
+/// The counts that stages 08 and 09 report: pages that reads touched, hits, misses, and pages added beyond these.
+///
+/// # Errors
+/// If the report is malformed.
+pub fn page_cache(seen: &Observation) -> Result<[u64; 4]> {
+    let broken = || Error::new("this reports no page-cache counts").evidence(&seen.stdout);
+    let beyond = seen.stdout.lines().find_map(|line| {
+        line.strip_prefix("Pages added beyond what was read: ")?.split_once(", ")?.0.parse::<u64>().ok()
+    });
+    let beyond = beyond.ok_or_else(broken)?;
+    if seen.stdout.contains("Nothing was read through the page cache.") {
+        return Ok([0, 0, 0, beyond]);
+    }
+    let line = seen.stdout.lines().find_map(|line| line.strip_prefix("[Total ")?.strip_suffix(']'));
+    let words: Vec<_> = line.ok_or_else(broken)?.split(' ').collect();
+    match words[..] {
+        [total, "Hit", hit, "miss", miss] => {
+            let number = |word: &str| word.parse::<u64>().map_err(|_| broken());
+            Ok([number(total)?, number(hit)?, number(miss)?, beyond])
+        }
+        _ => Err(broken()),
+    }
+}
+
+/// How many calls the kernel did not show to a stage, according to its report; `None` if this kernel does not count
+/// them.
+pub fn missed(seen: &Observation) -> Option<u64> {
+    seen.stdout.lines().rev().find_map(|line| line.rsplit_once("calls missed: ")?.1.parse().ok())
+}
+
+/// The sum of all histograms in a text.
+pub fn histogram(text: &str) -> Histogram {
+    let row = |line: &str| {
+        let (values, count) = line.strip_suffix('|')?.split_once(" : ")?;
+        let (from, _) = values.split_once(" -> ")?;
+        Some((from.trim().parse().ok()?, count.split_once('|')?.0.trim().parse().ok()?))
+    };
+    let one = |(from, count)| {
+        let slot = Histogram::slot(from);
+        (0..=slot).map(|nth| if nth == slot { count } else { 0 }).collect()
+    };
+    text.lines().filter_map(row).map(one).sum()
+}
+
+/// The sums of each process's histograms in a text, which follow a line `PID: 583 UID: 0 CMD: dd`.
+pub fn histograms(text: &str) -> BTreeMap<u32, Histogram> {
+    let mut processes = BTreeMap::<_, Histogram>::new();
+    for part in text.split("PID: ").skip(1) {
+        if let Some(pid) = part.split(' ').next().and_then(|pid| pid.parse().ok()) {
+            *processes.entry(pid).or_default() += &histogram(part);
+        }
+    }
+    processes
+}
+
+/// How many reads and writes all disks have completed, according to `/sys/block/DISK/stat`, which has the same
+/// numbers as `/proc/diskstats`. A flush that belongs to a write does not count; any other flush counts as a write.
+/// See the kernel's `Documentation/block/stat.rst`.
+///
+/// # Errors
+/// If the disks can't be read.
+pub fn disk_reads_and_writes() -> Result<(u64, u64)> {
+    const READS: usize = 0;
+    const WRITES: usize = 4;
+    let (mut reads, mut writes) = (0, 0);
+    for disk in fs::read_dir("/sys/block").or_cause("cannot list the disks")?.flatten() {
+        let stat = fs::read_to_string(disk.path().join("stat")).or_cause("cannot read a disk's counts")?;
+        let field = |nth| stat.split_whitespace().nth(nth).and_then(|count| count.parse::<u64>().ok());
+        let broken = || Error::new("a disk's counts are malformed").evidence(&stat);
+        reads += field(READS).ok_or_else(broken)?;
+        writes += field(WRITES).ok_or_else(broken)?;
+    }
+    Ok((reads, writes))
+}
+
+/// The sum of both.
+///
+/// # Errors
+/// Those of [`disk_reads_and_writes`].
+pub fn disk_ios() -> Result<u64> {
+    disk_reads_and_writes().map(|(reads, writes)| reads + writes)
+}
+
+/// Checks what stage 07 printed while the disks counted `ios` reads and writes. Returns the verdict as a sentence.
+///
+/// # Errors
+/// If the stage's lines are wrong.
+pub fn of_requests(seen: &Observation, ios: u64) -> Result<String> {
+    let events = events(seen)?;
+    if !events.iter().any(|(_, event)| matches!(event, Event::Complete { .. })) {
+        return Err(Error::new("no line reports a completed request").evidence(&seen.stdout));
+    }
+    let durations = durations(&events).len() as u64;
+    let unmatched = unpaired(seen)?.unmatched.unwrap_or_default();
+    if durations + unmatched != ios {
+        return Err(Error::new(format!(
+            "the disks count {ios} reads and writes, but the stage {durations} and {unmatched} without a start"
+        ))
+        .evidence(&seen.stdout));
+    }
+    Ok(format!("the disks count {ios} reads and writes, and the stage as many"))
+}
+
+/// Checks what stage 10 printed while `io` wrote past the page cache. Returns the verdict as a sentence.
+///
+/// # Errors
+/// If it didn't follow as many bios as `io` wrote.
+pub fn of_lives(seen: &Observation, done: &Done) -> Result<String> {
+    let size = format!(" + {} bytes ", done.bytes / done.count);
+    // The outermost call names the bio's content: submit_bio(), or a function of the file system that calls it.
+    let submits = seen.stdout.lines().filter(|line| line.contains("submit_bio("));
+    let writes = submits.filter(|line| line.contains(" write ") && line.contains(&size)).count() as u64;
+    let summary = seen.stdout.lines().last().unwrap_or_default();
+    if writes != done.count || !summary.contains(", without an end: 0, events lost: 0") {
+        return Err(Error::new(format!(
+            "io wrote {} times, but {writes} bios were submitted for it",
+            done.count
+        ))
+        .evidence(summary));
+    }
+    Ok(format!("io wrote {writes} times, and so many bios were submitted, followed, and ended"))
+}
+
+/// Checks what stage 08 or 09 printed while `io` read at most a page at a time. Returns the verdict as a sentence.
+///
+/// # Errors
+/// If the stage's counts are wrong.
+pub fn of_reads(seen: &Observation, done: &Done) -> Result<String> {
+    let [total, _, miss, beyond] = page_cache(seen)?;
+    let disk = done.read_bytes / rustix::param::page_size() as u64;
+    if (total, miss + beyond) != (done.count, disk) {
+        return Err(Error::new(format!("io read {} pages, and the disk {disk} for it", done.count))
+            .evidence(&seen.stdout));
+    }
+    Ok(format!(
+        "io read {total} pages, and the disk read {disk} for it, as many as were added to the page cache"
+    ))
+}
+
+/// Checks what a stage printed while `io` did direct writes, one after the other. Other tasks may also have done I/O.
+/// Returns the verdict as a sentence.
+///
+/// # Errors
+/// If the stage's lines are wrong.
+pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<String> {
+    let wrong = |what: String| Error::new(what).evidence(format!("{done}\n{}", seen.stdout));
+    let events = events(seen)?;
+    let within = |ns: u64| done.first_ns <= ns && ns <= done.last_ns;
+    let submits: Vec<_> = events
+        .iter()
+        .filter_map(|(line, event)| match *event {
+            Event::Submit { bio, ns } if line.pid == done.pid && within(ns) => Some((bio, ns)),
+            _ => None,
+        })
+        .collect();
+    if submits.len() as u64 != done.count {
+        return Err(wrong(format!("io wrote {} times, but {} lines say so", done.count, submits.len())));
+    }
+    let mut sentence = format!(
+        "io did {} direct writes, and {} calls of submit_bio() are its own",
+        done.count,
+        submits.len()
+    );
+    if stage == 1 {
+        return Ok(sentence);
+    }
+
+    // One after the other: each bio ends before the next one is submitted.
+    let nexts = submits.iter().skip(1).map(|(_, ns)| *ns).chain([done.last_ns]);
+    let mut durations = 0;
+    for ((bio, start), next) in submits.iter().zip(nexts) {
+        let end = events.iter().position(|(_, event)| {
+            matches!(event, Event::End { bio: ended, ns } if ended == bio && (*start..=next).contains(ns))
+        });
+        let Some(end) = end else {
+            return Err(wrong(format!("no bio_endio() for the bio submitted at {start}")));
+        };
+        // The duration is the next line of the same CPU.
+        let (line, Event::End { ns, .. }) = events[end] else { continue };
+        let after = events[end + 1..].iter().find(|(other, _)| other.cpu == line.cpu);
+        durations += match after {
+            Some((_, Event::Duration { ns: duration })) if *duration == ns - start => 1,
+            Some((_, Event::Duration { ns: duration })) => {
+                return Err(wrong(format!("{ns} - {start} is {}, not {duration}", ns - start)));
+            }
+            _ => 0,
+        };
+    }
+    sentence +=
+        if stage == 2 { ", each followed by a bio_endio()" } else { ", each followed by its bio_endio()" };
+    if stage >= 3 {
+        if durations != done.count {
+            return Err(wrong(format!("{} bios, but {durations} durations", done.count)));
+        }
+        // Bios of other tasks may still be in flight.
+        balance(seen)?;
+        sentence += ", and every duration is end minus start";
+    }
+    if stage >= 4 {
+        let (most, slowest) = (self::durations(&events).into_iter().max(), slowest(seen)?.duration());
+        if most != Some(slowest) {
+            return Err(wrong(format!("the longest duration is {most:?}, not {slowest}")));
+        }
+        sentence += ", the longest of which is the maximum";
+    }
+    if stage >= 6 {
+        if stack(seen).last() != Some(&"submit_bio()") {
+            return Err(wrong("the slowest bio's stack does not end in submit_bio()".to_owned()));
+        }
+        sentence += ", with its stack";
+    }
+    Ok(sentence)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    #[test]
+    fn messages_are_understood() {
+        assert_eq!(Event::parse("submit_bio() called: 7"), Some(Event::Submit { bio: None, ns: 7 }));
+        assert_eq!(Event::parse("bio_endio() called: 8"), Some(Event::End { bio: None, ns: 8 }));
+        assert_eq!(
+            Event::parse("submit_bio(bio=0xff) called: 7"),
+            Some(Event::Submit { bio: Some(255), ns: 7 })
+        );
+        assert_eq!(
+            Event::parse("bio_endio (bio=0xff) called: 9"),
+            Some(Event::End { bio: Some(255), ns: 9 })
+        );
+        assert_eq!(
+            Event::parse("submit_bio() -> bio_endio() time duration: 2 ns"),
+            Some(Event::Duration { ns: 2 })
+        );
+        assert_eq!(Event::parse("blk_mq_start_request(rq=0xff) is called!"), Some(Event::Start { rq: 255 }));
+        assert_eq!(Event::parse("block_rq_complete(rq=0xff) is called!"), Some(Event::Complete { rq: 255 }));
+        assert_eq!(
+            Event::parse("blk_mq_start_request() -> block_rq_complete() time duration: 2 ns"),
+            Some(Event::Duration { ns: 2 })
+        );
+        for foreign in [
+            "submit_bio: not one of ours",
+            "submit_bio(bio=) called: 1",
+            "vfs_read() called: 1",
+            "a() -> b() time duration: 2 ns",
+            "vfs_read(rq=0xff) is called!",
+        ] {
+            assert_eq!(Event::parse(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn histograms_are_read_as_they_were_printed() {
+        let counts: Histogram = [3, 0, 7].into_iter().collect();
+        let table = counts.table_of("kbytes", 40).to_string();
+        assert_eq!(histogram(&table), counts);
+        let twice =
+            format!("PID: 7 UID: 0 CMD: a\n{table}\n\nPID: 8 UID: 0 CMD: PID\nPID: 7 UID: 0 CMD: a\n{table}");
+        let found: Vec<_> = histograms(&twice).into_iter().collect();
+        assert_eq!(found, [(7, [6, 0, 14].into_iter().collect()), (8, Histogram::default())]);
+    }
+
+    fn seen(messages: &[&str]) -> Observation {
+        let lines =
+            messages.iter().map(|message| format!("io-98 [000] ..... 1.0: bpf_trace_printk: {message}\n"));
+        let report = "Starts without an end: 0, starts not recorded: 0, calls missed: 0\n".to_owned();
+        Observation {
+            stdout: lines.chain([report]).collect(),
+            stderr: String::new(),
+            status: ExitStatus::from_raw(0),
+        }
+    }
+
+    #[test]
+    fn a_wrong_number_is_found() {
+        let done = "io write: pid=98 threads=1 count=1 bytes=4096 read_bytes=0 first_ns=1 last_ns=9"
+            .parse()
+            .unwrap();
+        let [submit, end] = ["submit_bio(bio=0xa) called: 2", "bio_endio (bio=0xa) called: 5"];
+        let duration = |ns| format!("submit_bio() -> bio_endio() time duration: {ns} ns");
+        let check = |messages: &[&str]| {
+            of_direct_writes(3, &seen(messages), &done).map_err(|error| error.cause().to_owned())
+        };
+        assert!(check(&[submit, end, &duration(3)]).is_ok());
+        assert_eq!(check(&[submit, end, &duration(4)]).unwrap_err(), "5 - 2 is 3, not 4");
+        assert_eq!(check(&[submit, end]).unwrap_err(), "1 bios, but 0 durations");
+        assert_eq!(check(&[submit]).unwrap_err(), "no bio_endio() for the bio submitted at 2");
+        assert_eq!(check(&[]).unwrap_err(), "io wrote 1 times, but 0 lines say so");
+        let mut unreported = seen(&[submit, end, &duration(3)]);
+        unreported.stdout = unreported.stdout.replace("Starts without an end", "");
+        assert!(of_direct_writes(3, &unreported, &done).is_err());
+        assert_eq!(check(&[submit, submit, end]).unwrap_err(), "io wrote 1 times, but 2 lines say so");
+    }
+}

@@ -1,0 +1,62 @@
+//! In the workshop's guest: its network card, and the start of the server.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{Error, OrCause, Result};
+use nix::mount::{MsFlags, mount};
+use wire::command::output;
+use wire::kit::{NETWORK, ROOT};
+
+use crate::system::ENVIRONMENT;
+
+/// The guest's address in QEMU's user network, and the network's mask.
+const ADDRESS: [&str; 2] = ["10.0.2.15", "255.255.255.0"];
+
+/// Where the compilers are, besides the guest's other programs.
+const COMPILERS: &str = "/usr/bin:/usr/lib/llvm-22/bin";
+
+/// Starts the network and becomes the server, which listens on this port. Returns only if it can't. `work` is the serial
+/// port to the file with the learner's work, `status` the one to the launcher.
+///
+/// # Errors
+/// If this guest is not the workshop's, or has no network card.
+pub fn serve(port: u16, work: &str, status: &str) -> Result<()> {
+    if !Path::new(ROOT).exists() {
+        return Err(
+            Error::new("this guest has no workshop").fix("start it on your own system: ./lab workshop")
+        );
+    }
+    network()?;
+    // What is compiled here shall not fill the memory.
+    let built = Path::new(ROOT).join("target");
+    fs::create_dir_all(&built).or_cause("cannot make the folder for what is compiled")?;
+    mount(Some("tmpfs"), &built, Some("tmpfs"), MsFlags::empty(), Some("size=400m"))
+        .or_cause("cannot mount the folder for what is compiled")?;
+    let mut server = Command::new("workshop");
+    server.current_dir(ROOT).envs(ENVIRONMENT).env("SHELL", "sh").env("ENV", "/root/.profile");
+    server.env("PATH", format!("{}:{COMPILERS}", ENVIRONMENT[0].1));
+    server.args(["--driver", "/bin/lab", "--book"]).arg(Path::new(ROOT).join("book"));
+    server.args(["--listen", ADDRESS[0], "--port", &port.to_string(), "--no-browser"]);
+    server.args(["--keep", work, "--announce", status]);
+    // The launcher prints the address.
+    server.stdout(Stdio::null());
+    Err(server.exec()).or_cause("cannot start the workshop's server")
+}
+
+/// Loads the driver of QEMU's network card, and gives the card its address.
+fn network() -> Result<()> {
+    let folder = Path::new("/").join(NETWORK).join(common::preflight::release());
+    let cannot = || format!("cannot list {}", folder.display());
+    let entries = folder.read_dir().or_cause(cannot())?;
+    let mut modules: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    modules.sort();
+    for module in modules {
+        output(Command::new("insmod").arg(&module))?;
+    }
+    output(Command::new("ifconfig").args(["lo", "127.0.0.1", "up"]))?;
+    let [address, mask] = ADDRESS;
+    output(Command::new("ifconfig").args(["eth0", address, "netmask", mask, "up"])).map(drop)
+}

@@ -1,0 +1,189 @@
+//! Programs of this machine that the lab calls.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+
+use common::{Error, OrCause, Result};
+use wire::arch::Arch;
+use wire::command;
+
+use crate::host::interrupt;
+
+/// A program, and the Debian package that contains it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name.
+    pub name: &'static str,
+    /// Debian's package.
+    pub package: &'static str,
+    /// What the lab does with it.
+    pub purpose: &'static str,
+}
+
+/// The emulator of x86_64.
+pub const QEMU: Tool =
+    Tool { name: "qemu-system-x86_64", package: "qemu-system-x86", purpose: "emulates the guest's machine" };
+/// The emulator of arm64.
+const QEMU_ARM: Tool =
+    Tool { name: "qemu-system-aarch64", package: "qemu-system-arm", purpose: "emulates the guest's machine" };
+/// The emulator of an architecture.
+pub const fn emulator(arch: Arch) -> Tool {
+    match arch {
+        Arch::X86 => QEMU,
+        Arch::Arm => QEMU_ARM,
+    }
+}
+
+/// The guest's shell and small programs.
+pub const BUSYBOX: Tool =
+    Tool { name: "busybox", package: "busybox-static", purpose: "the guest's shell and small programs" };
+/// Makes the guest's file system.
+pub const MKE2FS: Tool =
+    Tool { name: "mke2fs", package: "e2fsprogs", purpose: "makes the guest's file system" };
+/// Unpacks kernels.
+pub const DPKG_DEB: Tool = Tool { name: "dpkg-deb", package: "dpkg", purpose: "unpacks kernel packages" };
+/// Unpacks kernel modules.
+pub const XZ: Tool = Tool { name: "xz", package: "xz-utils", purpose: "unpacks kernel modules" };
+/// Computes in which order modules are loaded.
+pub const DEPMOD: Tool =
+    Tool { name: "depmod", package: "kmod", purpose: "finds out which modules need which" };
+/// Finds the libraries of programs for another architecture.
+pub const READELF: Tool =
+    Tool { name: "readelf", package: "binutils", purpose: "finds the libraries that a program needs" };
+/// Ends the emulator when the lab is killed.
+pub const SETPRIV: Tool =
+    Tool { name: "setpriv", package: "util-linux", purpose: "ends the emulator when the lab is killed" };
+/// Makes disks from parts of other disks, in the guest of the tests.
+pub const DMSETUP: Tool =
+    Tool { name: "dmsetup", package: "dmsetup", purpose: "makes disks from parts of other disks" };
+/// Makes a file system on a zoned disk, in the guest of the tests.
+pub const MKFS_BTRFS: Tool =
+    Tool { name: "mkfs.btrfs", package: "btrfs-progs", purpose: "makes a file system on a zoned disk" };
+/// Shows loaded BPF programs and maps. The guest of `cargo lab shell` has it if this machine has it.
+pub const BPFTOOL: Tool =
+    Tool { name: "bpftool", package: "bpftool", purpose: "shows loaded BPF programs and maps" };
+/// The compiler for BPF.
+pub const CLANG: Tool = Tool { name: "clang", package: "clang", purpose: "compiles the BPF programs" };
+
+/// Compresses the room kit's initramfs. Kernels unpack zstd's output much faster than xz's. Also unpacks a kernel's image
+/// to read its types.
+pub const ZSTD: Tool = Tool { name: "zstd", package: "zstd", purpose: "compresses the room kit" };
+/// Unpacks a kernel's image to read its types.
+pub const LZ4: Tool = Tool { name: "lz4", package: "lz4", purpose: "unpacks the images of older kernels" };
+/// The same.
+pub const GZIP: Tool = Tool { name: "gzip", package: "gzip", purpose: "unpacks kernel images" };
+/// Packs sources.
+pub const GIT: Tool = Tool { name: "git", package: "git", purpose: "collects the room kit's sources" };
+/// Packs the build kit.
+pub const TAR: Tool = Tool { name: "tar", package: "tar", purpose: "packs the build kit" };
+/// Computes the checksums by which a room kit can be verified.
+pub const SHA256SUM: Tool =
+    Tool { name: "sha256sum", package: "coreutils", purpose: "computes the room kit's checksums" };
+
+/// Everything that the lab needs to run, besides a kernel.
+pub const TO_RUN: [Tool; 5] = [emulator(Arch::HERE), BUSYBOX, MKE2FS, SETPRIV, CLANG];
+/// Everything that it needs to fetch a kernel.
+pub const TO_FETCH: [Tool; 3] = [DPKG_DEB, XZ, DEPMOD];
+
+impl Tool {
+    /// Where it is.
+    ///
+    /// # Errors
+    /// If it is missing; the error names the package to install.
+    pub fn find(self) -> Result<PathBuf> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        // mke2fs and depmod are in sbin, which is not in every user's PATH.
+        let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+        folders.map(|folder| folder.join(self.name)).find(|file| file.is_file()).ok_or_else(|| {
+            Error::new(format!("{} is missing ({})", self.name, self.purpose))
+                .evidence(format!("it is not in PATH: {}", path.to_string_lossy()))
+                .fix(format!(
+                    "install it: {} (Debian, Ubuntu: apt install {})",
+                    self.installer(),
+                    self.package
+                ))
+        })
+    }
+
+    /// The command that installs it.
+    fn installer(self) -> &'static str {
+        if self == QEMU_ARM && Arch::HERE != Arch::Arm { "make arm64" } else { "make setup" }
+    }
+
+    /// The program as a command.
+    ///
+    /// # Errors
+    /// As [`Tool::find`].
+    pub fn command(self) -> Result<Command> {
+        self.find().map(Command::new)
+    }
+}
+
+/// Runs a command to its end and returns what it printed.
+///
+/// # Errors
+/// Those of [`command::output`], or if we are to end: Ctrl-C ends the command, too.
+pub fn output(command: &mut Command) -> Result<Output> {
+    unless_interrupted(command::output(command))
+}
+
+/// Like [`output`], but also passes on each line of stdout as it comes. Reads stderr at the same time, because a
+/// child blocks when a pipe is full.
+///
+/// # Errors
+/// As [`output`].
+pub fn watch(command: &mut Command, mut line: impl FnMut(&str)) -> Result<Output> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.or_cause(format!("cannot start {name}"))?;
+    let stderr = child.stderr.take();
+    let stderr = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // If stderr can't be read, we have nothing to show.
+        stderr.map(|mut pipe| pipe.read_to_end(&mut bytes));
+        bytes
+    });
+    let mut stdout = String::new();
+    for text in command::lines(child.stdout.take()) {
+        line(&text);
+        stdout += &text;
+        stdout.push('\n');
+    }
+    let status = child.wait().or_cause(format!("cannot wait for {name}"))?;
+    let stderr = stderr.join().unwrap_or_default();
+    unless_interrupted(command::succeeded(&name, Output { status, stdout: stdout.into_bytes(), stderr }))
+}
+
+/// The result of a command. If it failed because Ctrl-C ended it, the error is that.
+fn unless_interrupted(done: Result<Output>) -> Result<Output> {
+    if done.is_err() {
+        interrupt::check()?;
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A pipe holds 64 KiB.
+    #[test]
+    fn a_child_that_fills_its_stderr_does_not_hang() {
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let mut lines = Vec::new();
+            let mut sh = Command::new("sh");
+            sh.args(["-c", "echo first; head -c 300000 /dev/zero >&2; echo last; exit 3"]);
+            let error = watch(&mut sh, |line| lines.push(line.to_owned())).unwrap_err();
+            sender.send((lines, error.to_string().len())).unwrap();
+        });
+        let (lines, error) = receiver.recv_timeout(Duration::from_secs(60)).expect("it hangs");
+        assert_eq!(lines, ["first", "last"]);
+        assert!(error > 300_000, "{error} bytes");
+    }
+}

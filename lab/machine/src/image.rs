@@ -1,0 +1,314 @@
+//! The guest's root file system: one initramfs with busybox, our binaries and the libraries they need.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Error, OrCause, Result};
+use cpio::newc::{Builder, ModeFileType, trailer};
+
+use crate::cross;
+use crate::host::tools::{BUSYBOX, READELF, output};
+use crate::kernels::Kernel;
+use crate::workbook::Cross;
+
+/// Modules of the kernel's package that a guest can load, with all their dependencies: disks whose timing we control,
+/// disks backed by a file or by other disks, an I/O scheduler; and the guest's disks and their file system. What a kernel
+/// has built in is not a module.
+pub const MODULES: [&str; 7] =
+    ["null_blk", "mq-deadline", "loop", "dm-mod", "nvme", "crc32c_generic", "ext4"];
+
+/// What our tests load besides: disks whose errors we control, a disk that makes no requests, file systems for zoned
+/// disks, and a file system whose functions are in a module.
+pub const FOR_TESTS: [&str; 8] =
+    ["scsi_debug", "sd_mod", "brd", "btrfs", "zonefs", "vfat", "nls_cp437", "nls_ascii"];
+
+/// What a guest has in its root file system.
+#[derive(Clone, Debug, Default)]
+pub struct Content<'a> {
+    /// The kernels whose modules the guest can load.
+    pub kernels: Vec<&'a Kernel>,
+    /// These modules, such as [`MODULES`].
+    pub modules: Vec<&'a str>,
+    /// The programs in its `PATH`, besides busybox. The one called `guest` is its first process.
+    pub binaries: Vec<PathBuf>,
+    /// Where its libraries and busybox are, if it is of another architecture than this machine.
+    pub cross: Option<&'a Cross>,
+    /// The profile that its shell reads when it starts.
+    pub profile: &'a str,
+    /// More files: their paths in the guest, and their content.
+    pub files: Vec<(&'a str, Vec<u8>)>,
+    /// Files and links of this machine, and their paths in the guest.
+    pub copies: Vec<(PathBuf, PathBuf)>,
+}
+
+/// Writes an initramfs. The same content gives the same bytes.
+///
+/// # Errors
+/// If a file can't be read or the image can't be written.
+pub fn write(image: &Path, content: &Content) -> Result<()> {
+    let cannot = || format!("cannot write the guest's image {}", image.display());
+    let busybox = content.cross.map_or_else(|| BUSYBOX.find(), cross::busybox)?;
+    let file = fs::File::create(image).or_cause(cannot())?;
+    let mut archive =
+        Archive { out: BufWriter::new(file), folders: BTreeSet::new(), names: BTreeSet::new(), inode: 0 };
+
+    for folder in ["proc", "sys", "dev", "tmp", "mnt", "root"] {
+        archive.folder(Path::new(folder)).or_cause(cannot())?;
+    }
+    let programs: Vec<_> = content.binaries.iter().chain([&busybox]).collect();
+    for program in &programs {
+        let name = program.file_name().unwrap_or_default();
+        archive.copy(program, &Path::new("bin").join(name))?;
+    }
+    for (file, place) in libraries(content.cross, &programs)? {
+        archive.copy(&file, place.strip_prefix("/").unwrap_or(&place))?;
+    }
+    archive.link("bin/guest", Path::new("init")).or_cause(cannot())?;
+    let passwd: &[u8] = b"root:x:0:0:root:/root:/bin/sh\n";
+    let files = content.files.iter().map(|(path, bytes)| (*path, &bytes[..]));
+    let own = [
+        ("root/.profile", content.profile.as_bytes()),
+        ("etc/passwd", passwd),
+        ("etc/group", b"root:x:0:\n"),
+    ];
+    for (path, bytes) in own.into_iter().chain(files) {
+        archive.file(Path::new(path), 0o644, bytes).or_cause(cannot())?;
+    }
+
+    for (from, to) in &content.copies {
+        let cannot = || format!("cannot read {}", from.display());
+        let kind = fs::symlink_metadata(from).or_cause(cannot())?;
+        if archive.names.contains(to) {
+            continue;
+        } else if kind.is_symlink() {
+            let to_path = fs::read_link(from).or_cause(cannot())?;
+            archive.link(to_path.to_str().unwrap_or_default(), to).or_cause(cannot())?;
+        } else {
+            let mode = if kind.mode() & 0o100 == 0 { 0o644 } else { 0o755 };
+            let content = fs::read(from).or_cause(cannot())?;
+            archive.file(to, mode, &content).or_cause(cannot())?;
+        }
+    }
+
+    for kernel in &content.kernels {
+        let Some(modules) = &kernel.modules else { continue };
+        let release = modules.file_name().map(PathBuf::from).unwrap_or_default();
+        let guest = Path::new("lib/modules").join(release);
+        let dependencies =
+            fs::read_to_string(modules.join("modules.dep")).or_cause("cannot read modules.dep")?;
+        for module in closure(&dependencies, &content.modules) {
+            archive.file(&guest.join(&module), 0o755, &kernel.module(&module)?).or_cause(cannot())?;
+        }
+        archive.copy(&modules.join("modules.dep"), &guest.join("modules.dep"))?;
+    }
+    archive.end().or_cause(cannot())
+}
+
+/// What the guest's shell prints when it starts.
+pub const PROFILE: &str = r#"cat <<'END'
+This is a real kernel in an emulated machine. Nothing you do here can hurt yours.
+
+  stage01 &          start a stage in the background; `fg` and Ctrl-C to end it
+  io write /mnt/f    eight direct writes to a file on ext4; see: io --help
+  ls /bin            stages, the workload tool and busybox
+
+/mnt is ext4 on an NVMe disk, /dev/scratch an NVMe disk without file system, /dev/part a partition of a third.
+`exit` ends the machine.
+END
+echo "Kernel $(uname -r)"
+"#;
+
+/// What a guest with these programs has from others: busybox, and the libraries.
+///
+/// # Errors
+/// If one is missing.
+pub fn works_of_others(binaries: &[PathBuf], cross: Option<&Cross>) -> Result<Vec<PathBuf>> {
+    let busybox = cross.map_or_else(|| BUSYBOX.find(), cross::busybox)?;
+    let libraries = libraries(cross, &binaries.iter().collect::<Vec<_>>())?;
+    Ok([busybox].into_iter().chain(libraries.into_iter().map(|(file, _)| file)).collect())
+}
+
+/// The shared libraries and the loader that programs need: each file, and its place in the guest.
+fn libraries(cross: Option<&Cross>, programs: &[&PathBuf]) -> Result<BTreeSet<(PathBuf, PathBuf)>> {
+    match cross {
+        None => Ok(libraries_here(programs)?.into_iter().map(|file| (file.clone(), file)).collect()),
+        Some(cross) => libraries_below(&cross.root, &format!("{}-linux-gnu", cross.arch.machine()), programs),
+    }
+}
+
+/// The shared libraries and the loader that this machine's programs need, as ldd(1) reports them.
+fn libraries_here(programs: &[&PathBuf]) -> Result<BTreeSet<PathBuf>> {
+    let mut libraries = BTreeSet::new();
+    for program in programs {
+        // For a static program, ldd prints "not a dynamic executable" and fails.
+        let ldd = Command::new("ldd").arg(program).output().or_cause("cannot start ldd")?;
+        let paths = String::from_utf8_lossy(&ldd.stdout).into_owned();
+        // NAME => PATH (0xADDRESS), or PATH (0xADDRESS). Other lines are error messages.
+        let path = |line: &str| line.rsplit_once(" (0x")?.0.split_whitespace().last().map(PathBuf::from);
+        libraries.extend(paths.lines().filter_map(path).filter(|path| path.is_absolute()));
+    }
+    Ok(libraries)
+}
+
+/// The shared libraries and the loader that programs of another architecture need: each file below `root`, and its
+/// place in the guest. `debian` is Debian's name for their folders. ldd can't be used, because it starts the programs.
+fn libraries_below(root: &Path, debian: &str, programs: &[&PathBuf]) -> Result<BTreeSet<(PathBuf, PathBuf)>> {
+    let mut found = BTreeSet::new();
+    let mut left: Vec<_> = programs.iter().map(|program| (*program).clone()).collect();
+    while let Some(file) = left.pop() {
+        for name in needed(&file)? {
+            let library = library(root, debian, &name)?;
+            // The loader must be where the program looks for it.
+            let place = match name.starts_with('/') {
+                true => PathBuf::from(&name),
+                false => Path::new("/").join(library.strip_prefix(root).unwrap_or(&library)),
+            };
+            if found.insert((library.clone(), place)) {
+                left.push(library);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The names of the libraries that a program or a library needs itself, and the path of a program's loader.
+fn needed(file: &Path) -> Result<Vec<String>> {
+    let mut readelf = READELF.command()?;
+    readelf.env("LC_ALL", "C").args(["--wide", "--dynamic", "--program-headers"]);
+    let shown = output(readelf.arg(file))?;
+    // [Requesting program interpreter: PATH], and (NEEDED) Shared library: [NAME].
+    let name = |line: &str| {
+        let begin =
+            ["program interpreter: ", "Shared library: ["].iter().find_map(|begin| line.split_once(begin));
+        begin.and_then(|(_, rest)| rest.split(']').next()).map(str::to_owned)
+    };
+    Ok(String::from_utf8_lossy(&shown.stdout).lines().filter_map(name).collect())
+}
+
+/// The library of this name, or the loader of this path, below a root folder of Debian.
+fn library(root: &Path, debian: &str, name: &str) -> Result<PathBuf> {
+    let places = ["", "lib", "usr/lib"].map(|place| root.join(place));
+    let folders = places.iter().flat_map(|place| [place.clone(), place.join(debian)]);
+    let files = folders.map(|folder| folder.join(name.trim_start_matches('/')));
+    // An absolute link is meant for the guest, where this folder is the root.
+    let mut files = files.map(|file| match file.read_link() {
+        Ok(to) if to.is_absolute() => root.join(to.strip_prefix("/").unwrap_or(&to)),
+        _ => file,
+    });
+    files.find(|file| file.is_file()).ok_or_else(|| {
+        Error::new(format!("the library {name} is missing for the guest's architecture"))
+            .evidence(format!("{} does not have it", root.display()))
+            .fix(format!("remove this folder, and the lab makes it again: rm -r {}", root.display()))
+    })
+}
+
+/// The files of modules and of all their dependencies, from the lines `FILE: NEEDED...` of `modules.dep`.
+fn closure(dependencies: &str, names: &[&str]) -> BTreeSet<PathBuf> {
+    let of = |name: &&str| {
+        let file = format!("/{name}.ko:");
+        let line = dependencies
+            .lines()
+            .find(|line| line.split(' ').next().is_some_and(|first| first.ends_with(&file)));
+        line.unwrap_or_default().split_whitespace().map(|path| PathBuf::from(path.trim_end_matches(':')))
+    };
+    names.iter().flat_map(of).collect()
+}
+
+/// A newc archive, the format that the kernel unpacks.
+struct Archive<W: Write> {
+    out: W,
+    folders: BTreeSet<PathBuf>,
+    /// Everything that is in it.
+    names: BTreeSet<PathBuf>,
+    inode: u32,
+}
+
+impl<W: Write> Archive<W> {
+    fn entry(&mut self, path: &Path, kind: ModeFileType, mode: u32, content: &[u8]) -> std::io::Result<()> {
+        self.inode += 1;
+        self.names.insert(path.to_owned());
+        let name = path.to_str().unwrap_or_default();
+        let header = Builder::new(name).ino(self.inode).mode(mode).set_mode_file_type(kind);
+        let mut entry = header.write(&mut self.out, content.len() as u32);
+        entry.write_all(content)?;
+        entry.finish().map(drop)
+    }
+
+    fn folder(&mut self, path: &Path) -> std::io::Result<()> {
+        if path.as_os_str().is_empty() || self.folders.contains(path) {
+            return Ok(());
+        }
+        path.parent().map_or(Ok(()), |parent| self.folder(parent))?;
+        self.folders.insert(path.to_owned());
+        self.entry(path, ModeFileType::Directory, 0o755, &[])
+    }
+
+    fn file(&mut self, path: &Path, mode: u32, content: &[u8]) -> std::io::Result<()> {
+        path.parent().map_or(Ok(()), |parent| self.folder(parent))?;
+        self.entry(path, ModeFileType::Regular, mode, content)
+    }
+
+    fn link(&mut self, to: &str, path: &Path) -> std::io::Result<()> {
+        path.parent().map_or(Ok(()), |parent| self.folder(parent))?;
+        self.entry(path, ModeFileType::Symlink, 0o777, to.as_bytes())
+    }
+
+    fn copy(&mut self, from: &Path, to: &Path) -> Result<()> {
+        let content = fs::read(from).or_cause(format!("cannot read {}", from.display()))?;
+        self.file(to, 0o755, &content).or_cause(format!("cannot add {} to the guest's image", from.display()))
+    }
+
+    fn end(mut self) -> std::io::Result<()> {
+        trailer(&mut self.out)?;
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_come_with_all_they_need() {
+        let dep = "kernel/fs/configfs/configfs.ko:\n\
+            kernel/drivers/block/null_blk/null_blk.ko: kernel/fs/configfs/configfs.ko\n\
+            kernel/drivers/block/brd.ko:\n";
+        let files: Vec<_> = closure(dep, &["null_blk"]).into_iter().collect();
+        assert_eq!(files.len(), 2);
+        assert!(files[0].ends_with("null_blk.ko") && files[1].ends_with("configfs.ko"));
+        assert!(closure(dep, &["nvme"]).is_empty(), "what is built in has no file");
+    }
+
+    #[test]
+    fn libraries_are_found_without_starting_a_program() {
+        let program = std::env::current_exe().unwrap();
+        let debian = format!("{}-linux-gnu", std::env::consts::ARCH);
+        let found = libraries_below(Path::new("/"), &debian, &[&program]).unwrap();
+        let names = |files: &mut dyn Iterator<Item = &PathBuf>| {
+            files.map(|file| file.file_name().unwrap().to_owned()).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(
+            names(&mut found.iter().map(|(file, _)| file)),
+            names(&mut libraries_here(&[&program]).unwrap().iter())
+        );
+    }
+
+    #[test]
+    fn folders_come_before_what_is_in_them_and_only_once() {
+        let mut archive =
+            Archive { out: Vec::new(), folders: BTreeSet::new(), names: BTreeSet::new(), inode: 0 };
+        archive.file(Path::new("a/b/c"), 0o644, b"x").unwrap();
+        archive.link("c", Path::new("a/b/d")).unwrap();
+        let (mut names, mut rest) = (Vec::new(), &archive.out[..]);
+        while !rest.is_empty() {
+            let entry = cpio::newc::Reader::new(rest).unwrap();
+            names.push(entry.entry().name().to_owned());
+            rest = entry.finish().unwrap();
+        }
+        assert_eq!(names, ["a", "a/b", "a/b/c", "a/b/d"]);
+    }
+}

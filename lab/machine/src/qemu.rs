@@ -1,0 +1,257 @@
+//! QEMU's command line, and the only place that has it. The lab starts its guests with it (`vm.rs`), and
+//! `kit/launchers.rs` writes it into both launchers of the room kit.
+
+use std::path::Path;
+
+use wire::arch::Arch;
+use wire::disks::{FS_DISK, PART_DISK, RAW_DISK, TOOLS_DISK};
+
+/// Bytes of the disk with the file system. Every disk is sparse: only what the guest writes takes space on the host.
+pub const FS_BYTES: u64 = 256 << 20;
+/// Bytes of each other disk.
+pub const RAW_BYTES: u64 = 64 << 20;
+
+/// The disks: QEMU's name for each, its serial, its bytes.
+pub const DISKS: [(&str, &str, u64); 3] =
+    [("fs", FS_DISK, FS_BYTES), ("raw", RAW_DISK, RAW_BYTES), ("part", PART_DISK, RAW_BYTES)];
+
+/// MiB of memory that a guest has.
+pub const MEMORY: u32 = 1024;
+/// The same for a guest with the workshop, which has its compilers and its files in memory.
+pub const WORKSHOP_MEMORY: u32 = 2048;
+
+/// What QEMU is not allowed to do, in case a guest ever breaks out of its machine: start programs, gain privileges,
+/// or change its share of the machine. It needs none of these.
+const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
+/// How many of the ports are on the machine's board. The others are PCI cards.
+const fn ports_on_board(arch: Arch) -> usize {
+    match arch {
+        Arch::X86 => 4,
+        Arch::Arm => 1,
+    }
+}
+
+/// The machine's model. On x86_64 we use q35 because under emulation, a guest on the slimmer microvm occasionally hangs
+/// ("could not calculate TSC khz"). `virt` is the one for arm64 that is no copy of a real board.
+const fn model(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86 => "q35",
+        Arch::Arm => "virt",
+    }
+}
+
+/// What differs between those who start a guest. Every text but [`Disks::Files`] may also be a variable in a
+/// launcher's language.
+pub struct CommandLine<'a> {
+    /// The machine's architecture.
+    pub arch: Arch,
+    /// See [`emulation`] and [`hardware`].
+    pub processors: &'a [String],
+    /// The kernel's image.
+    pub kernel: &'a str,
+    /// Its root file system.
+    pub initramfs: &'a str,
+    /// The words of the kernel's command line that follow the ones every guest has.
+    pub append: &'a str,
+    /// The serial ports, each with its name. The first is the kernel's console.
+    pub ports: &'a [(&'a str, Port<'a>)],
+    /// What its disks have.
+    pub disks: Disks<'a>,
+    /// Its memory in MiB.
+    pub memory: &'a str,
+    /// The image of another disk, which the guest can't write, with the serial [`TOOLS_DISK`].
+    pub tools: Option<&'a Path>,
+    /// Whether QEMU restricts itself, see [`SANDBOX`]. A QEMU that was built without seccomp can't.
+    pub sandbox: bool,
+}
+
+/// What a serial port is connected to.
+pub enum Port<'a> {
+    /// What the guest writes is lost.
+    Nothing,
+    /// What the guest writes goes into this file.
+    File(&'a Path),
+    /// QEMU's stdin and stdout.
+    Stdio,
+    /// The named pipes `PATH.in` and `PATH.out`, or a single one called `PATH`.
+    Pipe(&'a Path),
+    /// A variable of a launcher's language that holds a [`Port::backend`].
+    Variable(&'a str),
+}
+
+impl Port<'_> {
+    /// The value of `-chardev`, for the port of this name.
+    pub fn backend(&self, name: &str) -> String {
+        match self {
+            Port::Nothing => format!("null,id={name}"),
+            Port::File(path) => format!("file,id={name},path={}", value(path)),
+            Port::Stdio => format!("stdio,id={name},signal=off"),
+            Port::Pipe(path) => format!("pipe,id={name},path={}", value(path)),
+            Port::Variable(variable) => (*variable).to_owned(),
+        }
+    }
+}
+
+/// The content of the disks.
+pub enum Disks<'a> {
+    /// Files in this folder with the names of [`DISKS`].
+    Files(&'a Path),
+    /// Zeros. QEMU keeps what the guest writes in an unnamed file.
+    Zeros,
+}
+
+/// The kernel's command line, for every guest.
+///
+/// A kernel for x86_64 counts clock interrupts for a moment, and panics if there are too few ("IO-APIC + timer doesn't
+/// work!"). On a busy machine, the emulator may get no CPU for so long; that happened once in two runs of all tests. So we
+/// have the kernel skip this test, which is meant for hardware.
+const fn append(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86 => "console=ttyS0 panic=-1 norandmaps no_timer_check",
+        Arch::Arm => "console=ttyAMA0 panic=-1 norandmaps",
+    }
+}
+
+/// Two processors that QEMU emulates.
+///
+/// One thread runs both. With a thread for each (`thread=multi`), 1 of 40 boots of 6.12 died on an int3 that the
+/// kernel had already patched away: QEMU 7.2 has a race with self-modifying code, which kprobes use.
+///
+/// The processor doesn't say that it copies strings of bytes fast (`erms`, `fsrm`). A kernel that hears so copies and
+/// clears memory one byte at a time, as the fastest way on real hardware, but TCG really does it byte by byte: half of
+/// what a guest did when it started stage 03 was `clear_page_erms()`.
+pub fn emulation(cpu: &str) -> Vec<String> {
+    words(["-smp", "2", "-accel", "tcg,thread=single", "-cpu", &format!("{cpu},-erms,-fsrm")])
+}
+
+/// The same for arm64. Debian's kernels run on this processor, an early one of its architecture. `max` has more features,
+/// which cost: a boot took 8 s with it, and 5.8 s with this one.
+pub fn emulation_of_arm() -> Vec<String> {
+    words(["-smp", "2", "-accel", "tcg,thread=single", "-cpu", "cortex-a76"])
+}
+
+/// Two processors that the host's processor runs, through its system's interface.
+pub fn hardware(accel: &str) -> Vec<String> {
+    words(["-smp", "2", "-accel", accel, "-cpu", "host"])
+}
+
+/// One emulated processor whose clock counts instructions, 1 ns each. When there is nothing to do, the clock jumps to
+/// the next event.
+///
+/// On x86_64, this processor keeps all its features, so that today's numbers can be compared with those of earlier years.
+pub fn counted(arch: Arch) -> Vec<String> {
+    let cpu = if arch == Arch::Arm { "cortex-a76" } else { "max" };
+    words(["-smp", "1", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", cpu])
+}
+
+/// A card in a network with nobody else in it. The guest can't reach the host's network, but the host forwards this
+/// port to the guest, and serves the files of this folder by TFTP. In a folder, a comma must be doubled.
+///
+/// Without the file of its ROM, which is only for a boot from the network, QEMU needs one package less.
+pub fn network(port: &str, folder: &str) -> Vec<String> {
+    let network = format!("{},tftp={folder}", forward(port));
+    words(["-netdev", &network, "-device", "virtio-net-pci,netdev=net,romfile="])
+}
+
+/// Makes QEMU only find out whether it can forward this port. It reads `quit` from stdin, and ends.
+pub fn try_to_forward(port: &str) -> Vec<String> {
+    let mut line = words(["-M", "none", "-nodefaults", "-no-user-config", "-display", "none"]);
+    line.extend(words(["-monitor", "stdio", "-netdev", &forward(port)]));
+    line
+}
+
+fn forward(port: &str) -> String {
+    format!("user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:{port}")
+}
+
+impl CommandLine<'_> {
+    /// The arguments of the command.
+    pub fn words(&self) -> Vec<String> {
+        let mut line = words(["-M", model(self.arch), "-m", self.memory]);
+        line.extend_from_slice(self.processors);
+        line.extend(words(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]));
+        if self.sandbox {
+            line.extend(words(["-sandbox", SANDBOX]));
+        }
+        line.extend(words(["-kernel", self.kernel, "-initrd", self.initramfs]));
+        // On a panic, QEMU ends immediately: panic=-1 asks for a reboot, and -no-reboot refuses it. With norandmaps, a
+        // program has the same addresses each time it starts. QEMU keeps what it has translated by its address, so it
+        // need not translate the program again: to start and end stage 03 takes a third less time.
+        line.extend(words(["-append", format!("{} {}", append(self.arch), self.append).trim_end()]));
+        for (nth, (name, port)) in self.ports.iter().enumerate() {
+            let (option, device) = if nth < ports_on_board(self.arch) {
+                ("-serial", "chardev:")
+            } else {
+                ("-device", "pci-serial,chardev=")
+            };
+            line.extend(words(["-chardev", &port.backend(name), option, &format!("{device}{name}")]));
+        }
+        for (name, serial, bytes) in DISKS {
+            let content = match self.disks {
+                // cache=unsafe: the disk is gone with the guest, so the host need not flush it.
+                Disks::Files(folder) => format!("cache=unsafe,file={}", value(&folder.join(name))),
+                Disks::Zeros => {
+                    let size = bytes >> 20;
+                    format!("file.driver=null-co,file.size={size}M,file.read-zeroes=on,snapshot=on")
+                }
+            };
+            line.extend(words(["-drive", &format!("if=none,id={name},format=raw,{content}")]));
+            line.extend(words(["-device", &format!("nvme,serial={serial},drive={name}")]));
+        }
+        if let Some(image) = self.tools {
+            let drive = format!("if=none,id=tools,format=raw,readonly=on,file={}", value(image));
+            let device = format!("nvme,serial={TOOLS_DISK},drive=tools");
+            line.extend(words(["-drive", &drive, "-device", &device]));
+        }
+        line
+    }
+}
+
+fn words<const N: usize>(line: [&str; N]) -> Vec<String> {
+    line.map(str::to_owned).into()
+}
+
+/// A path in a list of options, where a comma would end it. The values of `-kernel`, `-initrd` and `-append` are not
+/// lists.
+fn value(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_in_a_path_ends_no_option() {
+        let folder = Path::new("/tmp/a, b");
+        let line = CommandLine {
+            arch: Arch::X86,
+            processors: &emulation("max"),
+            kernel: "/tmp/a, b/kernel",
+            initramfs: "/tmp/a, b/initramfs",
+            append: "",
+            ports: &[("console", Port::File(&folder.join("console"))), ("second", Port::Pipe(folder))],
+            disks: Disks::Files(folder),
+            memory: "1024",
+            tools: Some(&folder.join("tools")),
+            sandbox: false,
+        };
+        let line = line.words();
+        let with: Vec<_> = line.iter().filter(|word| word.contains("/tmp")).collect();
+        assert_eq!(
+            with,
+            [
+                "/tmp/a, b/kernel",
+                "/tmp/a, b/initramfs",
+                "file,id=console,path=/tmp/a,, b/console",
+                "pipe,id=second,path=/tmp/a,, b",
+                "if=none,id=fs,format=raw,cache=unsafe,file=/tmp/a,, b/fs",
+                "if=none,id=raw,format=raw,cache=unsafe,file=/tmp/a,, b/raw",
+                "if=none,id=part,format=raw,cache=unsafe,file=/tmp/a,, b/part",
+                "if=none,id=tools,format=raw,readonly=on,file=/tmp/a,, b/tools",
+            ]
+        );
+        assert!(line.contains(&append(Arch::X86).to_owned()));
+    }
+}

@@ -1,0 +1,124 @@
+//! Where an exercise's program runs: in a guest that the lab boots, or in the workshop, which is in a guest already, here.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use common::traced::exit_code;
+use common::{Error, OrCause, Result};
+use wire::arch::Arch;
+
+use crate::host::interrupt;
+use crate::kernels::Series;
+use crate::vm::{Output, Vm};
+use crate::workbook::Workbook;
+
+/// Runs programs.
+pub trait Runs {
+    /// Runs a program to its end and returns what it printed.
+    ///
+    /// # Errors
+    /// If it can't be started, or does not end within `limit`.
+    fn output(&mut self, argv: &[&str], limit: Duration) -> Result<Output>;
+
+    /// Makes a program available by its name.
+    ///
+    /// # Errors
+    /// If that fails.
+    fn install(&mut self, program: &Path) -> Result<()>;
+
+    /// Waits.
+    ///
+    /// # Errors
+    /// If the guest dies meanwhile.
+    fn rest(&mut self, time: Duration) -> Result<()>;
+}
+
+impl Runs for Vm {
+    fn output(&mut self, argv: &[&str], limit: Duration) -> Result<Output> {
+        Self::output(self, argv, limit)
+    }
+
+    fn install(&mut self, program: &Path) -> Result<()> {
+        Self::install(self, program)
+    }
+
+    fn rest(&mut self, time: Duration) -> Result<()> {
+        Self::rest(self, time)
+    }
+}
+
+/// The guest of the workshop, from inside.
+#[derive(Clone, Debug)]
+pub struct Here {
+    binaries: PathBuf,
+}
+
+impl Here {
+    /// This system, if it is the workshop's guest. `kernel` is the one that the user asks for.
+    ///
+    /// # Errors
+    /// If another kernel than `default` is asked for, and this one is not it.
+    pub fn find(workbook: &Workbook, kernel: &str, default: &str) -> Result<Option<Self>> {
+        if workbook.recorded.is_none() {
+            return Ok(None);
+        }
+        let release = common::preflight::release();
+        let is_it = Series::of(Arch::HERE, kernel).is_some_and(|series| series.is(&release));
+        if kernel != default && !is_it {
+            return Err(Error::new(format!("the workshop can't boot Linux {kernel}"))
+                .evidence(format!("it runs in a guest itself, with Linux {release}"))
+                .fix(format!(
+                    "leave out --kernel; or, if the kit has that kernel, end the workshop, and start it with: \
+                     ./lab --kernel {kernel} workshop"
+                )));
+        }
+        Ok(Some(Self { binaries: workbook.binaries() }))
+    }
+
+    /// Prints the kernel, as the lab does when it has booted one. From then on, programs run.
+    pub fn announce(&self) {
+        eprintln!("Kernel {}, this guest's own", common::preflight::release());
+    }
+
+    /// A command that also finds a learner's programs by their names.
+    fn command(&self, argv: &[&str]) -> Command {
+        let mut command = Command::new(argv.first().unwrap_or(&"true"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.args(argv.get(1..).unwrap_or_default());
+        command.env("PATH", format!("{path}:{}", self.binaries.display()));
+        command
+    }
+
+    /// Becomes a program. Returns only if it can't.
+    ///
+    /// # Errors
+    /// If it can't be started.
+    pub fn become_program(&self, argv: &[&str]) -> Result<()> {
+        Err(self.command(argv).exec()).or_cause("cannot start the program")
+    }
+}
+
+impl Runs for Here {
+    fn output(&mut self, argv: &[&str], _: Duration) -> Result<Output> {
+        let output = self.command(argv).output().or_cause("cannot start the program")?;
+        // Ctrl-C ends the program, too, and what it has printed until then means nothing.
+        interrupt::check()?;
+        Ok(Output {
+            stdout: output.stdout,
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            status: exit_code(output.status).into(),
+        })
+    }
+
+    fn install(&mut self, _: &Path) -> Result<()> {
+        Ok(())
+    }
+
+    fn rest(&mut self, time: Duration) -> Result<()> {
+        thread::sleep(time);
+        interrupt::check()
+    }
+}

@@ -1,0 +1,712 @@
+//! A guest: a kernel booted in QEMU, and the connection over which we run programs in it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use common::{Error, OrCause, Result};
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::statvfs::statvfs;
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
+use wire::arch::Arch;
+use wire::command::lines;
+use wire::disks::{FS_OPTIONS, PART_DISK, RAW_DEVICE, partition_table};
+use wire::files;
+use wire::protocol::{FromGuest, Terminal, ToGuest, receive};
+
+use crate::host::interrupt;
+use crate::host::tools::{MKE2FS, SETPRIV, emulator, output};
+use crate::image;
+use crate::kernels::{self, Kernel};
+use crate::line::Line;
+use crate::qemu::{self, CommandLine, DISKS, Disks, MEMORY, Port, RAW_BYTES};
+use crate::workbook::{Cross, Workbook};
+
+/// How long a guest may take to boot, unless the user chooses another limit.
+pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long we wait for KVM. Where KVM works, a guest boots in one or two seconds.
+const KVM_LIMIT: Duration = Duration::from_secs(10);
+
+/// After how much silence a guest counts as hung. It reports once per second that it is alive, but on a busy machine
+/// the emulator may get no CPU for a while.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// Whether this machine's QEMU has refused its sandbox: QEMU or this machine's kernel was built without seccomp.
+static NO_SANDBOX: AtomicBool = AtomicBool::new(false);
+
+/// How to run the guest's instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Accel {
+    /// KVM where it works, else emulation
+    #[default]
+    Auto,
+    /// The processor's own virtualization
+    Kvm,
+    /// Emulation, which works everywhere
+    Tcg,
+    /// Emulation of one CPU whose clock counts instructions, so measurements are the same on every machine
+    Icount,
+}
+
+impl Accel {
+    fn processors(self, arch: Arch) -> Vec<String> {
+        match (self, arch) {
+            (Self::Kvm, _) => qemu::hardware("kvm"),
+            (Self::Auto | Self::Tcg, Arch::X86) => qemu::emulation("max"),
+            (Self::Auto | Self::Tcg, Arch::Arm) => qemu::emulation_of_arm(),
+            (Self::Icount, _) => qemu::counted(arch),
+        }
+    }
+}
+
+/// What to boot, and how. [`Machine::boot`] turns it into a [`Vm`].
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The programs in the guest's `PATH`; see [`image::write`].
+    pub binaries: Vec<PathBuf>,
+    /// How to run its instructions.
+    pub accel: Accel,
+    /// Words to append to the kernel's command line.
+    pub append: String,
+    /// How long it may take to boot.
+    pub limit: Duration,
+    /// Its memory in MiB.
+    pub memory: u32,
+    /// The image of another disk, which it can't write.
+    pub tools: Option<PathBuf>,
+    /// More arguments for QEMU, such as those for another disk.
+    pub arguments: Vec<String>,
+    /// Where its libraries are, if it is of another architecture than this machine.
+    pub cross: Option<Cross>,
+    /// Where to remember whether KVM works here.
+    pub verdicts: PathBuf,
+}
+
+/// A running guest, from the host's side; the code that runs inside is in the folder `guest`. Dropping this ends the
+/// guest.
+#[derive(Debug)]
+pub struct Vm {
+    /// Its kernel's release, as `uname -r` prints it there.
+    pub release: String,
+    /// What runs its instructions; never [`Accel::Auto`].
+    pub accel: Accel,
+    /// How long it took until it answered, including the time to make its files.
+    pub boot_time: Duration,
+    line: Line,
+    events: Receiver<FromGuest>,
+    emulator: Emulator,
+}
+
+/// Where a program's output comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Its stdout, or its terminal.
+    Stdout,
+    /// Its stderr.
+    Stderr,
+}
+
+/// What a program in the guest printed, and its exit status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// All of stdout.
+    pub stdout: Vec<u8>,
+    /// All of stderr.
+    pub stderr: String,
+    /// Its exit status; 128 + signal if a signal ended it.
+    pub status: i32,
+}
+
+impl Machine {
+    /// A kernel with all of the workbook's programs, with the fastest acceleration that works.
+    ///
+    /// # Errors
+    /// If the kernel can't be had or the workbook does not compile.
+    pub fn new(workbook: &Workbook, kernel: &str) -> Result<Self> {
+        Self::with(workbook, kernel, workbook.build()?)
+    }
+
+    /// A kernel with these programs. [`Workbook::build_tools`] builds the ones that every guest needs.
+    ///
+    /// # Errors
+    /// If the kernel can't be had.
+    pub fn with(workbook: &Workbook, kernel: &str, binaries: Vec<PathBuf>) -> Result<Self> {
+        Ok(Self {
+            kernel: kernels::get(workbook.arch(), kernel)?,
+            binaries,
+            accel: Accel::Auto,
+            append: String::new(),
+            limit: BOOT_LIMIT,
+            memory: MEMORY,
+            tools: None,
+            arguments: Vec::new(),
+            cross: workbook.cross.clone(),
+            verdicts: workbook.memory(),
+        })
+    }
+
+    /// Boots it and waits until it answers.
+    ///
+    /// # Errors
+    /// If it does not come up; with the reason and the last lines of its console.
+    pub fn boot(&self) -> Result<Vm> {
+        match self.accel {
+            Accel::Auto => self.boot_with_the_best(),
+            accel => self.boot_with(accel, self.limit),
+        }
+    }
+
+    /// Tries KVM once, with a time limit, and remembers the outcome. That `/dev/kvm` exists proves little: it may
+    /// belong to a hypervisor under which a guest hangs forever.
+    fn boot_with_the_best(&self) -> Result<Vm> {
+        let kvm = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
+        let memory = self.verdicts.join("kvm");
+        // A verdict holds only for the host's kernel at that time.
+        let verdict = |works| format!("{works} on {}\n", common::preflight::release());
+        let known = fs::read_to_string(&memory).unwrap_or_default();
+        if self.kernel.arch != Arch::HERE || kvm.is_err() || known == verdict("broken") {
+            return self.boot_with(Accel::Tcg, self.limit);
+        }
+        if known == verdict("works") {
+            return self.boot_with(Accel::Kvm, self.limit);
+        }
+        let tried = self.boot_with(Accel::Kvm, KVM_LIMIT);
+        interrupt::check()?;
+        let (guest, works) = match tried {
+            Ok(guest) => (guest, "works"),
+            // We blame KVM only if the same machine boots without it.
+            Err(_) => (self.boot_with(Accel::Tcg, self.limit)?, "broken"),
+        };
+        if works == "broken" {
+            eprintln!("KVM does not work on this machine, so the lab uses emulation from now on.");
+        }
+        // If we can't save the verdict, we try again next time.
+        let _ = fs::create_dir_all(&self.verdicts).and_then(|()| fs::write(&memory, verdict(works)));
+        Ok(guest)
+    }
+
+    /// Boots it in QEMU's sandbox, or without one if QEMU refuses the sandbox, which it does before it runs anything.
+    ///
+    /// We have seen a kernel end with a double fault in its first second, under emulation, that boots every other time.
+    /// So after a double fault, it boots once more.
+    fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Vm> {
+        let mut is_first = true;
+        loop {
+            let sandbox = !NO_SANDBOX.load(Ordering::Relaxed);
+            match self.start(accel, limit, sandbox)? {
+                Start::Up(guest) => return Ok(guest),
+                Start::NoSandbox => NO_SANDBOX.store(true, Ordering::Relaxed),
+                Start::DoubleFault(_) if is_first => {
+                    is_first = false;
+                    eprintln!("The guest ended with a double fault while it booted. Booting it again ...");
+                }
+                Start::DoubleFault(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Boots it.
+    fn start(&self, accel: Accel, limit: Duration, sandbox: bool) -> Result<Start> {
+        let start = Instant::now();
+        free_space()?;
+        let folder = Scratch::new(&std::env::temp_dir())?;
+        let at = |name: &str| folder.path().join(name);
+        let content = image::Content {
+            kernels: vec![&self.kernel],
+            modules: [&image::MODULES[..], &image::FOR_TESTS].concat(),
+            binaries: self.binaries.clone(),
+            cross: self.cross.as_ref(),
+            profile: image::PROFILE,
+            ..image::Content::default()
+        };
+        image::write(&at("initramfs"), &content)?;
+        for (name, serial, bytes) in DISKS {
+            let table = if serial == PART_DISK { partition_table(bytes) } else { Vec::new() };
+            fs::write(at(name), table)
+                .and_then(|()| fs::File::options().write(true).open(at(name))?.set_len(bytes))
+                .or_cause("cannot make a disk for the guest")?;
+        }
+        output(MKE2FS.command()?.args(["-q", "-F"]).args(FS_OPTIONS).arg(at("fs")))?;
+
+        let line = CommandLine {
+            arch: self.kernel.arch,
+            processors: &accel.processors(self.kernel.arch),
+            kernel: &self.kernel.image.display().to_string(),
+            initramfs: &at("initramfs").display().to_string(),
+            append: &self.append,
+            ports: &[("console", Port::File(&at("console"))), ("line", Port::Stdio)],
+            disks: Disks::Files(folder.path()),
+            memory: &self.memory.to_string(),
+            tools: self.tools.as_deref(),
+            sandbox,
+        };
+        let mut command = SETPRIV.command()?;
+        // If somebody kills the lab, the emulator must end, too.
+        command.args(["--pdeathsig", "KILL"]).arg(emulator(self.kernel.arch).find()?);
+        command.args(line.words()).args(&self.arguments);
+        // In its own process group: Ctrl-C is for the program in the guest, not for QEMU.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+
+        let (mut child, emulator) = Emulator::start(command, folder)?;
+        let (Some(input), Some(mut answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Error::new("the emulator has no pipes"));
+        };
+        // Bounded, so a guest that prints faster than we read has to wait.
+        let (sender, events) = mpsc::sync_channel(64);
+        thread::spawn(move || {
+            while let Ok(Some(message)) = receive(&mut answers) {
+                if sender.send(message).is_err() {
+                    break;
+                }
+            }
+        });
+        let line = Line::new(input);
+        let (release, boot_time) = (String::new(), Duration::ZERO);
+        let mut guest = Vm { release, accel, boot_time, line, events, emulator };
+        let first = guest.next(limit);
+        let first = match first {
+            Err(_) if sandbox && guest.emulator.refused_sandbox() => return Ok(Start::NoSandbox),
+            Err(error) if guest.emulator.console().contains("PANIC: double fault") => {
+                return Ok(Start::DoubleFault(error));
+            }
+            first => first?,
+        };
+        match first {
+            Some(FromGuest::Ready { release, complaint: None }) => guest.release = release,
+            Some(FromGuest::Ready { complaint: Some(complaint), .. }) => {
+                return Err(Error::new("the guest is up, but has no disks").evidence(complaint).fix(
+                    "use a kernel with CONFIG_BLK_DEV_NVME=y and CONFIG_EXT4_FS=y, such as those of the matrix",
+                ));
+            }
+            Some(other) => {
+                return Err(Error::new("the guest's first message is not the expected one")
+                    .evidence(format!("{other:?}")));
+            }
+            None => return Err(guest.emulator.hang_error(limit)),
+        }
+        guest.boot_time = start.elapsed();
+        Ok(Start::Up(guest))
+    }
+}
+
+/// How a start ends, if not with another error.
+enum Start {
+    /// The guest answers.
+    Up(Vm),
+    /// QEMU refuses its sandbox.
+    NoSandbox,
+    /// The kernel ended with a double fault.
+    DoubleFault(Error),
+}
+
+impl Vm {
+    /// The connection to it.
+    pub fn line(&self) -> Line {
+        self.line.clone()
+    }
+
+    /// How much CPU time its emulator has taken; `None` if it is gone.
+    pub fn cpu_time(&self) -> Option<Duration> {
+        let clock = clock_getcpuclockid(self.emulator.pid).ok()?;
+        clock.now().ok().map(Duration::from)
+    }
+
+    /// Starts a program. What we send over [`Vm::line`] from here on is for this program.
+    ///
+    /// # Errors
+    /// If the guest is gone.
+    pub fn start(&mut self, argv: &[&str], terminal: Option<Terminal>) -> Result<()> {
+        let argv = argv.iter().map(|word| (*word).to_owned()).collect();
+        self.line.send(&ToGuest::Run { argv, terminal })
+    }
+
+    /// Waits for the end of the program that was started, and passes on its output as it comes.
+    ///
+    /// # Errors
+    /// If the program can't be started or does not end within `limit`, or if the guest hangs or dies.
+    pub fn finish(
+        &mut self,
+        limit: Option<Duration>,
+        mut print: impl FnMut(Stream, &[u8]) -> Result<()>,
+    ) -> Result<i32> {
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        loop {
+            match self.next(SILENCE)? {
+                Some(FromGuest::Stdout(bytes)) => {
+                    interrupt::progress();
+                    print(Stream::Stdout, &bytes)?;
+                }
+                Some(FromGuest::Stderr(bytes)) => print(Stream::Stderr, &bytes)?,
+                Some(FromGuest::Exit(status)) => return Ok(status),
+                Some(FromGuest::Failed(why)) => return Err(Error::new(why)),
+                Some(_) => {}
+                None => return Err(self.emulator.hang_error(SILENCE)),
+            }
+            if let (Some(deadline), Some(limit)) = (deadline, limit)
+                && Instant::now() > deadline
+            {
+                return Err(Error::new(format!("the program did not end within {} s", limit.as_secs()))
+                    .evidence(self.emulator.console_tail()));
+            }
+        }
+    }
+
+    /// Runs a program to its end and returns what it printed.
+    ///
+    /// # Errors
+    /// Those of [`Vm::finish`].
+    pub fn output(&mut self, argv: &[&str], limit: Duration) -> Result<Output> {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        self.start(argv, None)?;
+        let status = self.finish(Some(limit), |stream, bytes| {
+            match stream {
+                Stream::Stdout => stdout.extend_from_slice(bytes),
+                Stream::Stderr => stderr.extend_from_slice(bytes),
+            }
+            Ok(())
+        })?;
+        Ok(Output { stdout, stderr: String::from_utf8_lossy(&stderr).into_owned(), status })
+    }
+
+    /// Copies files from the guest's working folder into a folder of the host, if they exist; see [`files`].
+    ///
+    /// # Errors
+    /// If one is too large, or the guest hangs or dies.
+    pub fn fetch(&mut self, names: Vec<String>, folder: &Path) -> Result<()> {
+        let mut found = BTreeMap::<String, Vec<u8>>::new();
+        self.line.send(&ToGuest::Fetch(names.clone()))?;
+        loop {
+            match self.next(SILENCE)? {
+                // The guest can only write files that we asked for, whatever runs in it.
+                Some(FromGuest::File { name, part }) if names.contains(&name) => {
+                    interrupt::progress();
+                    found.entry(name).or_default().extend(part);
+                }
+                Some(FromGuest::Fetched) => return files::unpack(&found, folder),
+                // The earlier files are complete.
+                Some(FromGuest::Failed(why)) => {
+                    return files::unpack(&found, folder).and(Err(Error::new(why)));
+                }
+                Some(_) => {}
+                None => return Err(self.emulator.hang_error(SILENCE)),
+            }
+        }
+    }
+
+    /// Lets the guest be for a while.
+    ///
+    /// # Errors
+    /// If it dies meanwhile.
+    pub fn rest(&mut self, time: Duration) -> Result<()> {
+        self.next(time).map(drop)
+    }
+
+    /// Puts a program into the guest, in place of one with the same name. It goes through the end of the scratch disk,
+    /// because the serial line would take a minute.
+    ///
+    /// # Errors
+    /// If the program can't be read, or is too large, or if the guest hangs or dies.
+    pub fn install(&mut self, program: &Path) -> Result<()> {
+        const ROOM: u64 = 16 << 20;
+        const BLOCK: u64 = 64 << 10;
+        let name = program.file_name().unwrap_or_default().display();
+        let cannot = || format!("cannot put {name} into the guest");
+        let bytes = fs::read(program).or_cause(cannot())?;
+        let size = bytes.len() as u64;
+        if size > ROOM {
+            return Err(Error::new(cannot()).evidence(format!(
+                "it has {} MiB, and there is room for {} MiB",
+                size >> 20,
+                ROOM >> 20
+            )));
+        }
+        let from = RAW_BYTES - ROOM;
+        let disk = fs::OpenOptions::new().write(true).open(self.emulator.folder.path().join("raw"));
+        disk.and_then(|disk| disk.write_all_at(&bytes, from)).or_cause(cannot())?;
+        // Past the page cache, which may have what was there before.
+        let copy = format!(
+            "dd if={RAW_DEVICE} of=/bin/.new iflag=direct bs={BLOCK} skip={} count={} && \
+             truncate -s {size} /bin/.new && chmod 755 /bin/.new && mv /bin/.new /bin/{name}",
+            from / BLOCK,
+            size.div_ceil(BLOCK)
+        );
+        let copied = self.output(&["sh", "-c", &copy], SILENCE)?;
+        if copied.status != 0 {
+            return Err(Error::new(cannot()).evidence(copied.stderr));
+        }
+        Ok(())
+    }
+
+    /// A line that describes it.
+    pub fn describe(&self) -> String {
+        let how = if self.accel == Accel::Kvm { "with KVM" } else { "under emulation (TCG)" };
+        format!("Kernel {} {how}, up after {:.1} s", self.release, self.boot_time.as_secs_f64())
+    }
+
+    /// The next message; `None` if there is none within `limit`.
+    fn next(&mut self, limit: Duration) -> Result<Option<FromGuest>> {
+        const LOOK_UP: Duration = Duration::from_millis(100);
+        let deadline = Instant::now() + limit;
+        loop {
+            interrupt::check()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(left.min(LOOK_UP)) {
+                Ok(message) => return Ok(Some(message)),
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(self.emulator.exit_error()),
+            }
+        }
+    }
+}
+
+/// QEMU's process, its console and its files.
+#[derive(Debug)]
+struct Emulator {
+    pid: Pid,
+    /// The thread that started QEMU and waits for it.
+    waiter: Option<JoinHandle<std::io::Result<ExitStatus>>>,
+    /// Its exit status.
+    status: Option<ExitStatus>,
+    /// The last lines that QEMU itself printed on stderr.
+    complaints: Arc<Mutex<VecDeque<String>>>,
+    folder: Scratch,
+}
+
+/// What we keep of the child while a thread waits for it.
+struct Pipes {
+    stdin: Option<ChildStdin>,
+    stdout: Option<std::process::ChildStdout>,
+}
+
+impl Emulator {
+    fn start(mut command: std::process::Command, folder: Scratch) -> Result<(Pipes, Self)> {
+        let (sender, started) = mpsc::channel();
+        let complaints = Arc::new(Mutex::new(VecDeque::new()));
+        let heard = complaints.clone();
+        // --pdeathsig refers to the thread that started the child, so this thread lives exactly as long as QEMU.
+        let waiter = thread::spawn(move || {
+            let mut child = match command.spawn() {
+                Ok(child) => child,
+                Err(error) => {
+                    let _ = sender.send(Err(error));
+                    return Err(std::io::ErrorKind::NotFound.into());
+                }
+            };
+            let pipes = Pipes { stdin: child.stdin.take(), stdout: child.stdout.take() };
+            let pid = Pid::from_raw(child.id() as i32);
+            let _ = sender.send(Ok((pid, pipes)));
+            for line in lines(child.stderr.take()) {
+                // After this error, QEMU goes on forever without running the guest.
+                if line.contains("KVM internal error") {
+                    let _ = kill(pid, Signal::SIGKILL);
+                }
+                if let Ok(mut heard) = heard.lock() {
+                    heard.push_back(line);
+                    if heard.len() > 5 {
+                        heard.pop_front();
+                    }
+                }
+            }
+            child.wait()
+        });
+        let (pid, pipes) = started
+            .recv()
+            .or_cause("the thread that starts the emulator is gone")?
+            .or_cause("cannot start the emulator")?;
+        Ok((pipes, Self { pid, waiter: Some(waiter), status: None, complaints, folder }))
+    }
+
+    /// What the kernel has printed.
+    fn console(&self) -> String {
+        let console = fs::read(self.folder.path().join("console")).unwrap_or_default();
+        String::from_utf8_lossy(&console).into_owned()
+    }
+
+    /// The end of the console, as evidence.
+    fn console_tail(&self) -> String {
+        let console = self.console();
+        let lines: Vec<_> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        // Start shortly before the first sign of trouble, if there is one: the cause is there, and a call trace
+        // follows.
+        let signs = ["BUG: ", "Oops", "general protection fault", "Kernel panic"];
+        let trouble = lines.iter().position(|line| signs.iter().any(|sign| line.contains(sign)));
+        let from = trouble.map_or(lines.len().saturating_sub(10), |trouble| trouble.saturating_sub(3));
+        let last = &lines[from..lines.len().min(from + if trouble.is_some() { 30 } else { 10 })];
+        if last.is_empty() {
+            "the console is empty".to_owned()
+        } else {
+            format!("the console's last lines:\n{}", last.join("\n"))
+        }
+    }
+
+    /// The guest did not answer within `limit`.
+    fn hang_error(&self, limit: Duration) -> Error {
+        Error::new(format!("the guest hangs: it has not answered for {} s", limit.as_secs()))
+            .evidence(self.console_tail())
+            .fix("try again; if it hangs again, try another kernel: --kernel VERSION, or give it more time: --boot-limit SECS")
+    }
+
+    /// The emulator ended although nobody asked it to.
+    fn exit_error(&mut self) -> Error {
+        self.end();
+        let words = self.console_tail();
+        if words.contains("Kernel panic") {
+            return Error::new("the guest's kernel panicked")
+                .evidence(words)
+                .fix("try again; if it panics again, try another kernel: --kernel VERSION");
+        }
+        Error::new("the emulator ended")
+            .evidence(format!("{}\n{words}", self.complaints()).trim_start().to_owned())
+    }
+
+    /// The last lines that QEMU itself printed on stderr.
+    fn complaints(&self) -> String {
+        let complaints = self.complaints.lock().map(|lines| Vec::from(lines.clone()));
+        complaints.unwrap_or_default().join("\n")
+    }
+
+    /// Whether it ended because it has no sandbox, or because the sandbox forbids something that it needs.
+    fn refused_sandbox(&self) -> bool {
+        let complaints = self.complaints();
+        self.status.is_some_and(|status| {
+            status.signal() == Some(Signal::SIGSYS as i32)
+                || !status.success() && ["sandbox", "seccomp"].iter().any(|word| complaints.contains(word))
+        })
+    }
+
+    fn end(&mut self) {
+        if let Some(waiter) = self.waiter.take() {
+            if !waiter.is_finished() {
+                let _ = kill(self.pid, Signal::SIGKILL);
+            }
+            self.status = waiter.join().ok().and_then(std::io::Result::ok);
+        }
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A folder for a guest's files. Dropping it removes it.
+#[derive(Debug)]
+struct Scratch {
+    // Declared before the lock, so it is dropped first: the folder is ours until it is gone.
+    folder: tempfile::TempDir,
+    _lock: Flock<fs::File>,
+}
+
+impl Scratch {
+    const PREFIX: &str = "bpf-lab-";
+    /// A file in it that the lab keeps locked. The kernel releases the lock however the lab ends. A process ID would
+    /// not work, because a lab in another container can share /tmp but has IDs that mean nothing here.
+    const LOCK: &str = "lock";
+
+    /// Makes a folder, and removes the folders of labs that were killed.
+    fn new(above: &Path) -> Result<Self> {
+        Self::remove_dead(above);
+        let cannot = "cannot make a folder for the guest";
+        loop {
+            let folder = tempfile::Builder::new().prefix(Self::PREFIX).tempdir_in(above).or_cause(cannot)?;
+            let file = fs::File::create(folder.path().join(Self::LOCK)).or_cause(cannot)?;
+            // Before we had the lock, another lab may have considered the folder dead. Then it is gone, or will be
+            // soon.
+            let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
+            if let Ok(lock) = lock
+                && lock.metadata().is_ok_and(|file| file.nlink() > 0)
+            {
+                return Ok(Self { folder, _lock: lock });
+            }
+        }
+    }
+
+    fn remove_dead(above: &Path) {
+        for entry in fs::read_dir(above).into_iter().flatten().flatten() {
+            let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(Self::PREFIX));
+            // Another user's lock can't be opened.
+            if is_ours
+                && let Ok(file) = fs::File::open(entry.path().join(Self::LOCK))
+                && let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+            {
+                // If we can't remove it, it stays.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Checks that the folder for the guest's files has room for its disks, and returns the free bytes there.
+///
+/// # Errors
+/// If it hasn't.
+pub fn free_space() -> Result<u64> {
+    check_free_space(&std::env::temp_dir(), DISKS.iter().map(|(_, _, bytes)| bytes).sum())
+}
+
+/// Checked before the guest boots, because later a full disk would look like a broken one.
+fn check_free_space(folder: &Path, needed: u64) -> Result<u64> {
+    let disk = statvfs(folder).or_cause(format!("cannot find out how much room {} has", folder.display()))?;
+    let free = disk.blocks_available() * disk.fragment_size();
+    if free >= needed {
+        return Ok(free);
+    }
+    Err(Error::new("there is no room for the guest's disks")
+        .evidence(format!("{} has {} MiB, they may take {} MiB", folder.display(), free >> 20, needed >> 20))
+        .fix("make room there, or name another folder: TMPDIR=FOLDER cargo lab ..."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All of them belong to this process, because the process does not matter.
+    #[test]
+    fn only_the_folders_that_no_lab_holds_are_removed() {
+        let above = tempfile::tempdir().unwrap();
+        let living = Scratch::new(above.path()).unwrap();
+        let Scratch { folder, _lock } = Scratch::new(above.path()).unwrap();
+        fs::write(folder.path().join("raw"), "what a guest wrote").unwrap();
+        // As if its lab had been killed.
+        let dead = folder.keep();
+        drop(_lock);
+        let others = above.path().join("bpf-lab-of-something-else");
+        fs::create_dir(&others).unwrap();
+        let next = Scratch::new(above.path()).unwrap();
+        assert!(!dead.exists());
+        assert!([living.path(), next.path(), &others].iter().all(|path| path.exists()));
+        drop((living, next));
+        assert_eq!(above.path().read_dir().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_before_the_guest_runs() {
+        let error = check_free_space(Path::new("/"), u64::MAX).unwrap_err();
+        insta::with_settings!({filters => [(r"\d+ MiB", "[N] MiB")]}, {
+            insta::assert_snapshot!(error, @r"
+            there is no room for the guest's disks
+              evidence: / has [N] MiB, they may take [N] MiB
+              fix:      make room there, or name another folder: TMPDIR=FOLDER cargo lab ...
+            ");
+        });
+    }
+}

@@ -1,0 +1,178 @@
+//! The workbook as Cargo sees it: the stages and examples that it has, and how to build them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cargo_metadata::{MetadataCommand, Package};
+use common::{Error, OrCause, Result};
+use serde::de::DeserializeOwned;
+use wire::catalog::{Catalog, Example, Program, Stage};
+
+use crate::host::interrupt;
+use crate::workbook::{Workbook, recorded};
+
+/// Cargo's profile for the room kit.
+const SMALL: &str = "kit";
+
+impl Workbook {
+    /// Asks Cargo for the workbook. In the workshop's guest, a file has it.
+    ///
+    /// # Errors
+    /// If Cargo fails, or a stage's metadata is malformed.
+    pub fn read() -> Result<Self> {
+        if let Some(workbook) = recorded::workbook()? {
+            return Ok(workbook);
+        }
+        let metadata = MetadataCommand::new()
+            .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+            .no_deps()
+            .exec()
+            .or_cause("cannot ask Cargo about the workspace")?;
+        let (mut stages, mut examples) = (Vec::new(), Vec::new());
+        for package in &metadata.packages {
+            let folder = package.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
+            if let Some(stage) = described::<Stage>(package, "stage")? {
+                stages.push(Stage { folder, ..stage });
+            } else if let Some(example) = described::<Example>(package, "example")? {
+                examples.push(Example { folder, ..example });
+            }
+        }
+        stages.sort_by_key(|stage| stage.number);
+        let (tools, stages) = stages.into_iter().partition(|stage: &Stage| stage.tool);
+        examples.sort_by_key(Program::name);
+        Ok(Self {
+            root: metadata.workspace_root.clone().into(),
+            mine: mine(metadata.workspace_root.as_std_path()),
+            target: metadata.target_directory.into(),
+            catalog: Catalog { stages, tools, examples },
+            cross: None,
+            recorded: None,
+        })
+    }
+
+    /// Builds everything that runs in a guest and returns the binaries. Cargo prints to stderr if it has anything to
+    /// report.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn build(&self) -> Result<Vec<PathBuf>> {
+        self.build_programs(self.catalog.programs(), "dev")
+    }
+
+    /// The same with Cargo's profile `kit`, which makes small binaries.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn build_small(&self) -> Result<Vec<PathBuf>> {
+        self.build_programs(self.catalog.programs(), SMALL)
+    }
+
+    /// Builds what runs in every guest, and of the stages and examples only these.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn build_only(&self, programs: &[&dyn Program]) -> Result<Vec<PathBuf>> {
+        self.build_programs(programs.iter().copied(), "dev")
+    }
+
+    /// Builds only what runs in every guest, and no stage or example.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn build_tools(&self) -> Result<Vec<PathBuf>> {
+        self.build_programs(std::iter::empty(), "dev")
+    }
+
+    /// The command `cargo build`, in the workbook's folder and for its architecture.
+    pub fn cargo_build(&self) -> Command {
+        let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+        command.current_dir(&self.root).arg("build").arg("--target-dir").arg(self.target_folder());
+        if let Some(cross) = &self.cross {
+            if !cross.triple.is_empty() {
+                command.args(["--target", &cross.triple]);
+            }
+            command.envs(cross.environment.iter().cloned());
+        }
+        command
+    }
+
+    /// Where Cargo puts what it builds. Another compiler makes it for another architecture, so it has another folder.
+    fn target_folder(&self) -> PathBuf {
+        self.cross.as_ref().map_or_else(|| self.target.clone(), |cross| self.target.join(cross.arch.name()))
+    }
+
+    fn build_programs<'a>(
+        &self,
+        programs: impl Iterator<Item = &'a dyn Program>,
+        profile: &str,
+    ) -> Result<Vec<PathBuf>> {
+        const TOOLS: [&str; 2] = ["io", "guest"];
+        if self.recorded.is_some() {
+            return Err(Error::new("the workshop can't boot a guest")
+                .evidence("it runs in a guest itself, which has no emulator")
+                .fix("type this command in a clone of the workbook, on your own system"));
+        }
+        let mut command = self.cargo_build();
+        command.args(["--quiet", "--profile", profile, "--package", "guest"]);
+        command.args(TOOLS.iter().flat_map(|tool| ["--bin", tool]));
+        let mut names = TOOLS.map(str::to_owned).to_vec();
+        for program in programs {
+            command.args(["--package", program.package(), "--bin", &program.binary()]);
+            names.push(program.binary());
+        }
+        if profile == SMALL {
+            command.env("CARGO_ENCODED_RUSTFLAGS", self.remap_paths());
+        }
+        let status = command.status().or_cause("cannot start cargo")?;
+        if !status.success() {
+            // Ctrl-C ends cargo, too.
+            interrupt::check()?;
+            return Err(Error::new("the workbook does not compile")
+                .evidence("the compiler's errors above")
+                .fix("fix the first error, or look at what you changed: git diff"));
+        }
+        let folder = self.folder_of(if profile == "dev" { "debug" } else { profile });
+        Ok(names.iter().map(|name| folder.join(name)).collect())
+    }
+
+    /// The flags with which rustc leaves this machine's folders out of the binaries, where panic messages name source
+    /// files. So a kit made elsewhere has the same bytes, and does not reveal whose home it was made in. If two
+    /// prefixes match, the last one applies.
+    pub fn remap_paths(&self) -> String {
+        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+        let folders =
+            [(home.as_deref(), "cargo"), (Some(&*self.root), "workbook"), (Some(&*self.target), "target")];
+        let flags = folders
+            .iter()
+            .filter_map(|(from, to)| Some(format!("--remap-path-prefix={}={to}", (*from)?.display())));
+        flags.collect::<Vec<_>>().join("\x1f")
+    }
+
+    /// Where Cargo puts the binaries of [`Workbook::build`].
+    pub fn binaries(&self) -> PathBuf {
+        self.folder_of("debug")
+    }
+
+    /// Where Cargo puts the binaries of a profile, by the name of its folder.
+    fn folder_of(&self, profile: &str) -> PathBuf {
+        let triple = self.cross.as_ref().map_or("", |cross| &*cross.triple);
+        self.target_folder().join(triple).join(profile)
+    }
+
+    /// Where the lab remembers facts about this machine.
+    pub fn memory(&self) -> PathBuf {
+        self.target.join("lab")
+    }
+}
+
+/// The metadata of a stage or an example in a package's `Cargo.toml`, if it is one.
+fn described<T: DeserializeOwned>(package: &Package, kind: &str) -> Result<Option<T>> {
+    let metadata = package.metadata.get(kind).cloned().map(serde_json::from_value).transpose();
+    metadata.or_cause(format!("{}: [package.metadata.{kind}] is malformed", package.manifest_path))
+}
+
+/// The folder `mine`, unless a test uses another one in order not to touch what somebody works on.
+fn mine(root: &Path) -> PathBuf {
+    std::env::var_os("LAB_MINE").map_or_else(|| root.join("mine"), PathBuf::from)
+}

@@ -1,0 +1,573 @@
+//! The verifier clinic: programs that the kernel refuses, each with what four kernels say about it, and its cure.
+//!
+//! Case 01 is a folder `lab/clinic/01-KIND`. KIND is what the recognizer calls the mistake, see [`common::refusal`]. In
+//! the folder are a BPF program, `cure.patch`, `case.md`, and `logs`, which [`record`] writes. A kernel without a log
+//! accepts the program.
+//!
+//! Other forms of the same mistakes, and mistakes that have no page, are in `lab/clinic/variants`. Instead of `case.md`,
+//! they have a comment at the top of the program: the kind, and what is wrong. If a kernel needs another cure, that is
+//! `cure-KERNEL.patch`.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::slice;
+use std::time::Duration;
+
+use common::refusal::{self, Object, Refusal};
+use common::report::print_text;
+use common::{Error, OrCause, Result};
+use machine::host::tools::output;
+use machine::kernels::MATRIX;
+use machine::terminal;
+use machine::vm::{Machine, Vm};
+use machine::workbook::Workbook;
+use serde::Serialize;
+
+use crate::exercise::{self, shown};
+
+/// How long it may take to load programs. The kernel looks at a million instructions before it gives up.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What we write instead of a kernel's words if it accepts a program.
+pub const ACCEPTED: &str = "accepts it";
+
+/// A case.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Its number and its name, such as `01-null-test`.
+    pub name: String,
+    folder: PathBuf,
+    /// The name of the program's file.
+    pub file: String,
+    /// The program that is refused.
+    pub source: String,
+    /// The mistake in a few words.
+    pub title: String,
+    /// The mistake in a few sentences.
+    pub mistake: String,
+    /// How to read the log, the rule, and the cures, in Markdown.
+    pub text: String,
+}
+
+/// All cases, in the order in which learners meet them.
+///
+/// # Errors
+/// If one can't be read.
+pub fn cases(workbook: &Workbook) -> Result<Vec<Case>> {
+    cases_in(&workbook.root.join("lab/clinic"))
+}
+
+/// The programs in `lab/clinic/variants`.
+///
+/// # Errors
+/// If one can't be read.
+pub fn variants(workbook: &Workbook) -> Result<Vec<Case>> {
+    cases_in(&workbook.root.join("lab/clinic/variants"))
+}
+
+fn cases_in(root: &Path) -> Result<Vec<Case>> {
+    let entries = fs::read_dir(root).or_cause(format!("cannot read {}", root.display()))?;
+    let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.join("cure.patch").exists());
+    let mut cases = folders.map(Case::read).collect::<Result<Vec<_>>>()?;
+    cases.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(cases)
+}
+
+impl Case {
+    fn read(folder: PathBuf) -> Result<Self> {
+        let cannot = || format!("cannot read {}", folder.display());
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let files = fs::read_dir(&folder).or_cause(cannot())?;
+        let file = files.flatten().map(|entry| name(&entry.path())).find(|file| file.ends_with(".bpf.c"));
+        let file = file.ok_or_else(|| Error::new(cannot()).evidence("it has no BPF program"))?;
+        let source = fs::read_to_string(folder.join(&file)).or_cause(cannot())?;
+        let page = folder.join("case.md");
+        let text =
+            if page.exists() { fs::read_to_string(page).or_cause(cannot())? } else { comment(&source) };
+        let (title, text) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let (mistake, text) = text.split_once("\n## ").unwrap_or((text, ""));
+        Ok(Self {
+            name: name(&folder),
+            title: title.trim_start_matches("# ").to_owned(),
+            mistake: mistake.trim().to_owned(),
+            text: format!("## {}", text.trim()),
+            file,
+            source,
+            folder,
+        })
+    }
+
+    /// Its number, such as `01`.
+    pub fn number(&self) -> &str {
+        self.name.split('-').next().unwrap_or_default()
+    }
+
+    /// Whether it is another form of a case's mistake. It has no number.
+    pub fn is_variant(&self) -> bool {
+        self.number().parse::<u8>().is_err()
+    }
+
+    /// The kind of its mistake, such as `null-test`.
+    pub fn kind(&self) -> &str {
+        self.name.split_once('-').map_or("", |(_, kind)| kind)
+    }
+
+    /// What a kernel's explanation must be, by its kind. The comment of a variant begins `KIND:`, or, if some kernels refuse
+    /// it for another reason, `KIND (5.10: OTHER):`.
+    pub fn kind_on(&self, kernel: &str) -> &str {
+        if !self.is_variant() {
+            return self.kind();
+        }
+        let (kinds, _) = self.title.split_once(":").unwrap_or((&self.title, ""));
+        let Some((kind, rest)) = kinds.split_once(" (") else { return kinds };
+        let others = self.title[kind.len()..].split_once("): ").map_or(rest, |(others, _)| others);
+        let other = others.trim_start_matches(" (").split("; ").find_map(|other| {
+            let (kernels, kind) = other.split_once(": ")?;
+            kernels.split(", ").any(|other| other == kernel).then_some(kind)
+        });
+        other.unwrap_or(kind)
+    }
+
+    /// The cured program for a kernel.
+    ///
+    /// # Errors
+    /// If the patch does not fit.
+    pub fn cured_for(&self, kernel: &str) -> Result<String> {
+        match fs::read_to_string(self.folder.join(format!("cure-{kernel}.patch"))) {
+            Ok(patch) => self.patched(&patch),
+            Err(_) => self.cured(),
+        }
+    }
+
+    /// The cure, as a patch.
+    ///
+    /// # Errors
+    /// If it can't be read.
+    pub fn cure(&self) -> Result<String> {
+        fs::read_to_string(self.folder.join("cure.patch")).or_cause(format!("{} has no cure", self.name))
+    }
+
+    /// The cured program.
+    ///
+    /// # Errors
+    /// If the patch does not fit.
+    pub fn cured(&self) -> Result<String> {
+        self.patched(&self.cure()?)
+    }
+
+    fn patched(&self, patch: &str) -> Result<String> {
+        let cannot = || format!("the cure of {} does not fit its program", self.name);
+        let patch = diffy::Patch::from_str(patch).or_cause(cannot())?;
+        diffy::apply(&self.source, &patch).or_cause(cannot())
+    }
+
+    /// The program with the change that an explanation advises; `None` if the program has not the lines that the change is
+    /// about.
+    pub fn changed(&self, change: &str) -> Option<String> {
+        let mut lines: Vec<_> = self.source.lines().map(str::to_owned).collect();
+        let mut at = 0;
+        for (nth, line) in change.lines().enumerate() {
+            let (mark, text) = line.split_at(1);
+            // A new line comes after the one before it, or before the next one that is there already.
+            let before = change.lines().take(nth).all(|line| line.starts_with('+'));
+            let is_it = |line: &String| line.trim() == text;
+            let find = |lines: &[String], text: &str| lines.iter().position(|line| line.trim() == text);
+            match mark {
+                "+" if before => {
+                    let next = change.lines().find(|line| !line.starts_with('+'))?;
+                    at = find(&lines, &next[1..])?;
+                    let indent = lines[at].len() - lines[at].trim_start().len();
+                    let indent = lines[at][..indent].to_owned();
+                    lines.insert(at, format!("{indent}{text}"));
+                }
+                "+" => {
+                    let near = &lines[at.min(lines.len() - 1)];
+                    let indent = near[..near.len() - near.trim_start().len()].to_owned();
+                    lines.insert(at, format!("{indent}{text}"));
+                    at += 1;
+                }
+                _ => {
+                    let found = lines[at..].iter().position(is_it).map(|more| at + more);
+                    let found = found.or_else(|| find(&lines, text))?;
+                    at = if mark == "-" {
+                        lines.remove(found);
+                        found
+                    } else {
+                        found + 1
+                    };
+                }
+            }
+        }
+        Some(lines.join("\n") + "\n")
+    }
+
+    /// What a kernel of the matrix says about the program; `None` if it accepts the program.
+    pub fn log(&self, kernel: &str) -> Option<String> {
+        fs::read_to_string(self.log_file(kernel)).ok()
+    }
+
+    /// The explanation of what a kernel says; `None` if it accepts the program.
+    pub fn refusal(&self, kernel: &str) -> Option<Refusal> {
+        refusal::explain(&self.log(kernel)?, &[])
+    }
+
+    /// The explanation as text, without its last line, which leads here.
+    pub fn explanation(&self, kernel: &str) -> Option<String> {
+        self.refusal(kernel).map(|refusal| Error::from(Refusal { case: None, ..refusal }).to_string())
+    }
+
+    /// The kernels that refuse the program, from the oldest to the newest.
+    pub fn refused_by(&self) -> Vec<&'static str> {
+        MATRIX.iter().map(|series| series.name).filter(|kernel| self.log_file(kernel).exists()).collect()
+    }
+
+    /// The newest kernel of the matrix that refuses the program.
+    pub fn kernel(&self) -> Option<&'static str> {
+        self.refused_by().last().copied()
+    }
+
+    /// What each kernel says, in a few words.
+    pub fn words(&self) -> Vec<(&'static str, String)> {
+        let words = |kernel| match self.refusal(kernel) {
+            Some(refusal) => refusal.words.join("\n"),
+            None => ACCEPTED.to_owned(),
+        };
+        MATRIX.iter().map(|series| (series.name, words(series.name))).collect()
+    }
+
+    /// What `mine` calls it.
+    fn id(&self) -> String {
+        format!("clinic-{}", self.number())
+    }
+
+    /// The learner's working copy.
+    fn copy(&self, workbook: &Workbook) -> PathBuf {
+        workbook.mine.join(self.id()).join(&self.file)
+    }
+
+    /// The object of the learner's working copy.
+    fn compiled(&self, workbook: &Workbook, folder: &Path) -> Result<PathBuf> {
+        let copy = self.copy(workbook);
+        if !copy.exists() {
+            return Err(Error::new(format!("there is no working copy of case {} yet", self.number()))
+                .evidence(format!("there is no {}", shown(workbook, &copy)))
+                .fix(format!("make one: cargo lab clinic start {}", self.number())));
+        }
+        Compiler { folder: folder.to_owned(), ..Compiler::new(workbook)? }.compile_file(&self.id(), &copy)
+    }
+
+    /// The file of [`Case::log`].
+    pub fn log_file(&self, kernel: &str) -> PathBuf {
+        self.folder.join("logs").join(format!("{kernel}.log"))
+    }
+}
+
+/// The first comment of a program, as one line.
+fn comment(source: &str) -> String {
+    let text =
+        source.split_once("/*").and_then(|(_, rest)| rest.split_once("*/")).map_or("", |(text, _)| text);
+    text.lines()
+        .map(|line| line.trim_start_matches([' ', '*']))
+        .collect::<Vec<_>>()
+        .join(" ")
+        .trim()
+        .to_owned()
+}
+
+/// Compiles programs.
+#[derive(Debug)]
+pub struct Compiler {
+    program: PathBuf,
+    /// Where the objects are.
+    folder: PathBuf,
+}
+
+impl Compiler {
+    /// Builds the program that compiles.
+    ///
+    /// # Errors
+    /// If it does not compile itself.
+    pub fn new(workbook: &Workbook) -> Result<Self> {
+        let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+        output(cargo.current_dir(&workbook.root).args(["build", "--quiet", "--package", "clinic"]))?;
+        Ok(Self { program: workbook.binaries().join("clinic"), folder: workbook.memory().join("clinic") })
+    }
+
+    /// Compiles a program, and returns the file of its object, which is called `NAME.bpf.o`.
+    ///
+    /// # Errors
+    /// If it doesn't compile; with the compiler's message.
+    pub fn compile(&self, name: &str, file: &str, source: &str) -> Result<PathBuf> {
+        let folder = tempfile::tempdir().or_cause("cannot make a folder for a program")?;
+        fs::write(folder.path().join(file), source).or_cause(format!("cannot write {file}"))?;
+        self.compile_file(name, &folder.path().join(file))
+    }
+
+    /// The same for a program that is in a file.
+    fn compile_file(&self, name: &str, source: &Path) -> Result<PathBuf> {
+        let file = source.file_name().unwrap_or_default();
+        let cannot = || format!("cannot compile {}", file.display());
+        fs::create_dir_all(&self.folder).or_cause(cannot())?;
+        let folder = tempfile::tempdir_in(&self.folder).or_cause(cannot())?;
+        let folder = folder.path();
+        let done = Command::new(&self.program).arg(source).arg(folder).output().or_cause(cannot())?;
+        if !done.status.success() {
+            return Err(Error::new(format!("{} does not compile", file.display()))
+                .evidence(String::from_utf8_lossy(&done.stderr)));
+        }
+        let object = self.folder.join(format!("{name}.bpf.o"));
+        fs::rename(folder.join(file).with_extension("o"), &object).or_cause(cannot())?;
+        Ok(object)
+    }
+}
+
+/// What a guest's kernel says about each of these objects, which the guest has; `None` if it accepts the object.
+///
+/// # Errors
+/// If the guest can't load them.
+pub fn logs(guest: &mut Vm, objects: &[PathBuf]) -> Result<Vec<Option<String>>> {
+    let names = objects.iter().map(|object| in_guest(object));
+    let argv: Vec<_> = ["guest", "refused"].map(str::to_owned).into_iter().chain(names).collect();
+    let said = guest.output(&argv.iter().map(String::as_str).collect::<Vec<_>>(), LIMIT)?;
+    serde_json::from_slice(&said.stdout).map_err(|_| {
+        Error::new("the guest could not load the programs")
+            .evidence(format!("exit status {}\n{}", said.status, said.stderr))
+    })
+}
+
+/// Checks that a guest's kernel loads an object, and that it counts right. Returns what it counted.
+///
+/// # Errors
+/// If not; with the explanation.
+pub fn verdict(guest: &mut Vm, object: &Path) -> Result<String> {
+    let said = guest.output(&["guest", "cured", &in_guest(object)], LIMIT)?;
+    serde_json::from_slice(&said.stdout)
+        .map_err(|_| Error::new("the check did not finish").evidence(&said.stderr))?
+}
+
+/// Where a guest has a file that is one of its `binaries`.
+fn in_guest(object: &Path) -> String {
+    format!("/bin/{}", object.file_name().unwrap_or_default().display())
+}
+
+/// The case of this number.
+///
+/// # Errors
+/// If there is none.
+pub fn find(workbook: &Workbook, number: &str) -> Result<Case> {
+    let mut cases = cases(workbook)?;
+    let last = cases.last().map(|case| case.number().to_owned()).unwrap_or_default();
+    let is_it = |case: &Case| case.number().trim_start_matches('0') == number.trim_start_matches('0');
+    let found = cases.iter().position(is_it).map(|nth| cases.swap_remove(nth));
+    found.ok_or_else(|| {
+        Error::new(format!("the clinic has no case {number}"))
+            .evidence(format!("it has 01 to {last}"))
+            .fix("list them all: cargo lab clinic list")
+    })
+}
+
+/// All cases, and how far the learner is with each.
+///
+/// # Errors
+/// If they can't be read.
+pub fn list(workbook: &Workbook) -> Result<String> {
+    let (cases, done) = (cases(workbook)?, exercise::done(workbook)?);
+    let mut text = String::new();
+    for case in &cases {
+        let state = match (done.contains(&case.id()), case.copy(workbook).exists()) {
+            (true, _) => "done",
+            (false, true) => "started",
+            (false, false) => "",
+        };
+        let _ = writeln!(text, "{:<4} {state:<8} {}", case.number(), case.title);
+    }
+    let count = cases.iter().filter(|case| done.contains(&case.id())).count();
+    let _ = write!(text, "\n{count} of {} done. To read one: cargo lab clinic show 01\n", cases.len());
+    Ok(text)
+}
+
+/// The page of a case for a terminal, with the log of this kernel or else of the newest that refuses the program. With
+/// `log_only`, it ends after the log.
+///
+/// # Errors
+/// If this kernel has no log, because it accepts the program.
+pub fn show(
+    workbook: &Workbook,
+    case: &Case,
+    kernel: Option<&str>,
+    log_only: bool,
+    columns: usize,
+) -> Result<String> {
+    let number = case.number();
+    let kernel = kernel.or_else(|| case.kernel()).unwrap_or_default();
+    let log = case.log(kernel).ok_or_else(|| {
+        Error::new(format!("there is no log of Linux {kernel} for case {number}"))
+            .evidence("these kernels refuse the program: ".to_owned() + &case.refused_by().join(", "))
+            .fix(format!("see the log of the newest of them: cargo lab clinic show {number}"))
+    })?;
+    let mut text = format!("{number} {}\n\n{}\n", case.title, exercise::wrap(&case.mistake, columns));
+    let _ = write!(text, "{}\nLinux {kernel} says:\n\n{log}\n", case.source);
+    if log_only {
+        return Ok(text);
+    }
+    if let Some(explanation) = case.explanation(kernel) {
+        let _ = write!(text, "The workbook explains:\n\n{explanation}\n\n");
+    }
+    let _ = writeln!(text, "{}", exercise::wrap(&case.text.replace("## ", ""), columns));
+    for (kernel, words) in case.words() {
+        let _ = writeln!(text, "Linux {kernel}: {}", words.replace('\n', "; "));
+    }
+    if can_check(workbook, case).is_ok() {
+        let _ = write!(text, "\nTo cure it yourself: cargo lab clinic start {number}\n");
+    }
+    Ok(text)
+}
+
+/// Refuses what needs other kernels than the one that the workshop's guest has.
+fn can_check(workbook: &Workbook, case: &Case) -> Result<()> {
+    if workbook.recorded.is_none() {
+        return Ok(());
+    }
+    Err(Error::new("the clinic's programs can't be cured in the workshop")
+        .evidence(format!("each is loaded on {} kernels, and the workshop's guest has one", MATRIX.len()))
+        .fix(format!(
+            "read the case: cargo lab clinic show {}; or cure it in a clone of the workbook",
+            case.number()
+        )))
+}
+
+/// Makes the learner's working copy.
+///
+/// # Errors
+/// If there is one already and `again` is not set, or it can't be written.
+pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
+    can_check(workbook, case)?;
+    let (copy, number) = (case.copy(workbook), case.number());
+    let shown = shown(workbook, &copy);
+    if copy.exists() && !again {
+        return Err(Error::new(format!("you have started case {number} already"))
+            .evidence(format!("{shown} is there"))
+            .fix(format!(
+                "continue with it, or discard it and start over: cargo lab clinic start {number} --again"
+            )));
+    }
+    let folder = copy.parent().unwrap_or(&copy);
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&copy, &case.source));
+    written.or_cause(format!("cannot write {shown}"))?;
+    if again {
+        exercise::forget(workbook, &case.id())?;
+    }
+    Ok(format!(
+        "{number} {}\n\n{}\nYour working copy:\n  {shown}\n\n  cargo lab clinic check {number}       \
+         does each kernel accept it, and does it count right?\n  cargo lab clinic hint {number}        \
+         when you are stuck\n",
+        case.title,
+        exercise::wrap(&case.mistake, terminal::columns())
+    ))
+}
+
+/// Loads the learner's program on each kernel of the matrix, checks what it counts, and remembers a success. Prints
+/// what each kernel says.
+///
+/// # Errors
+/// If a kernel refuses the program, or if it counts something else. The explanation is that of the oldest such kernel.
+pub fn check(workbook: &Workbook, case: &Case) -> Result<()> {
+    can_check(workbook, case)?;
+    // Another check may run at the same time, of another text.
+    let folder = tempfile::tempdir().or_cause("cannot make a folder for the object")?;
+    let object = case.compiled(workbook, folder.path())?;
+    let mut wrong = None;
+    for series in MATRIX {
+        eprintln!("Booting Linux {} ...", series.name);
+        let mut machine = Machine::with(workbook, series.name, workbook.build_tools()?)?;
+        machine.binaries.push(object.clone());
+        match verdict(&mut machine.boot()?, &object) {
+            Ok(seen) => print_text(format_args!("Linux {}: right, it counts {seen}", series.name))?,
+            Err(error) => {
+                print_text(format_args!("Linux {}: {}", series.name, error.cause()))?;
+                wrong.get_or_insert_with(|| {
+                    let cause = format!("on Linux {}: {}", series.name, error.cause());
+                    error.with_cause(cause)
+                });
+            }
+        }
+    }
+    if let Some(error) = wrong {
+        return Err(error);
+    }
+    exercise::remember(workbook, &case.id())?;
+    print_text(format_args!("To compare with ours: cargo lab clinic solution {}", case.number()))
+}
+
+/// What a kernel makes of a program.
+#[derive(Debug, Serialize)]
+struct Checked<'a> {
+    kernel: &'a str,
+    /// What it counted, such as `40 bios`, if that is right.
+    counted: Option<String>,
+    /// Why the kernel refuses the program.
+    refusal: Option<Refusal>,
+    /// What else is wrong.
+    error: Option<Error>,
+}
+
+/// The same as [`check`], but prints a line of JSON for each kernel, and remembers nothing. Returns whether the program is
+/// right on all of them.
+///
+/// # Errors
+/// If a guest fails.
+pub fn check_as_json(workbook: &Workbook, case: &Case) -> Result<bool> {
+    can_check(workbook, case)?;
+    // Another check may run at the same time, of another text.
+    let folder = tempfile::tempdir().or_cause("cannot make a folder for the object")?;
+    let object = case.compiled(workbook, folder.path())?;
+    let parsed: Vec<_> =
+        Object::parse(&fs::read(&object).or_cause("cannot read the object")?).into_iter().collect();
+    let mut is_right = true;
+    for series in MATRIX {
+        let mut machine = Machine::with(workbook, series.name, workbook.build_tools()?)?;
+        machine.binaries.push(object.clone());
+        let mut guest = machine.boot()?;
+        let log = logs(&mut guest, slice::from_ref(&object))?.pop().flatten();
+        let refusal = log.and_then(|log| refusal::explain(&log, &parsed));
+        let (counted, error) = match (&refusal, verdict(&mut guest, &object)) {
+            (None, Ok(counted)) => (Some(counted), None),
+            (None, Err(error)) => (None, Some(error)),
+            (Some(_), _) => (None, None),
+        };
+        is_right &= counted.is_some();
+        let checked = Checked { kernel: series.name, counted, refusal, error };
+        print_text(format_args!("{}", serde_json::to_string(&checked).or_cause("cannot write JSON")?))?;
+    }
+    Ok(is_right)
+}
+
+/// The next hint. The learner has seen the explanation, so these are the sections of the case's page: how to read the
+/// log, the rule, and the cures.
+///
+/// # Errors
+/// Those of [`exercise::next_of`].
+pub fn hint(workbook: &Workbook, case: &Case, columns: usize) -> Result<String> {
+    let sections = case.text.split("## ").skip(1).filter_map(|section| section.split_once('\n'));
+    let hints: Vec<_> = sections.map(|(_, text)| text.trim().to_owned()).collect();
+    let solution = format!("cargo lab clinic solution {} --peek", case.number());
+    exercise::next_of(workbook, &case.id(), &hints, &solution, columns)
+}
+
+/// Our cure, for learners who have passed the check or want to peek.
+///
+/// # Errors
+/// If neither is the case.
+pub fn solution(workbook: &Workbook, case: &Case, peek: bool) -> Result<String> {
+    if peek || exercise::done(workbook)?.contains(&case.id()) {
+        return case.cure();
+    }
+    let number = case.number();
+    Err(Error::new(format!("the check of case {number} has not passed yet"))
+        .evidence("it is more fun to find out yourself")
+        .fix(format!(
+            "get a hint: cargo lab clinic hint {number}; or see it anyway: cargo lab clinic solution {number} --peek"
+        )))
+}

@@ -1,0 +1,55 @@
+//! `cargo lab demo`: runs every stage and two examples briefly, and checks each against the truth.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use common::report::print_text;
+use common::{Error, Result};
+use machine::vm::{Output, Vm};
+use machine::workbook::{Program, Workbook};
+use wire::protocol::NOT_HERE;
+
+/// The examples to run.
+const EXAMPLES: [&str; 2] = ["bitehist", "biolatency"];
+
+/// The programs to run.
+///
+/// # Errors
+/// If an example is missing.
+pub fn programs(workbook: &Workbook) -> Result<Vec<&dyn Program>> {
+    let stages = workbook.catalog.all_stages().map(|stage| stage as &dyn Program);
+    stages.map(Ok).chain(EXAMPLES.map(|name| workbook.catalog.program(name))).collect()
+}
+
+/// Runs one program's demo in the guest. Its status is not 0 if what it printed is not true.
+///
+/// # Errors
+/// If the guest hangs or dies.
+pub fn one(guest: &mut Vm, program: &dyn Program) -> Result<Output> {
+    guest.output(&["guest", "demo", &program.name()], Duration::from_secs(180))
+}
+
+/// On the host: runs the demos in the guest and prints their output. Fails if one of them fails.
+///
+/// # Errors
+/// If the guest can't run one.
+pub fn run(guest: &mut Vm, programs: &[&dyn Program]) -> Result<ExitCode> {
+    let (mut bad, mut others) = (0, 0);
+    for program in programs {
+        print_text(format_args!("\n{}: {}", program.binary(), program.title()))?;
+        let seen = one(guest, *program)?;
+        print_text(String::from_utf8_lossy(&seen.stdout).trim_end())?;
+        if seen.status != 0 {
+            eprint!("{}", seen.stderr);
+            if seen.status == i32::from(NOT_HERE) { others += 1 } else { bad += 1 }
+        }
+    }
+    if others > 0 {
+        print_text(format_args!("\n{others} of {} programs need a newer kernel.", programs.len()))?;
+    }
+    if bad > 0 {
+        return Err(Error::new(format!("{bad} of {} programs failed the check", programs.len())));
+    }
+    print_text("\nTo run one yourself: cargo lab run 01")?;
+    Ok(ExitCode::SUCCESS)
+}

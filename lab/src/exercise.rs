@@ -1,0 +1,669 @@
+//! Exercises: a working copy to change, a check that runs it on a real kernel, a hint, a solution.
+//!
+//! Exercise 03.1 is the folder `exercises/1` of stage 03, and `bitehist.1` that of an example. Its `exercise.md` is what
+//! the learner reads. `start.patch` turns the stage or the example into the starting point, if the two differ, and
+//! `solution.patch` turns the starting point into the solution. What the check looks at is in
+//! [`crate::guest::check`]. Each stage is also an exercise, called 03: write it yourself, starting from its parent.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Seek, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use common::report::print_text;
+use common::{Error, OrCause, Result};
+use machine::host::interrupt;
+use machine::runs::Runs;
+use machine::terminal;
+use machine::workbook::copies::{self, Change, Files};
+use machine::workbook::diff::{self, Extent};
+use machine::workbook::{Program, Stage, Workbook};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+
+/// How long a check may take in the guest: usually ten seconds, but longer on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// The file in `mine` that remembers which checks passed.
+const DONE: &str = "done.txt";
+/// The file in `mine` that lists the exercise of each hint that was shown.
+const HINTS: &str = "hints.txt";
+
+/// An exercise.
+pub struct Exercise<'a> {
+    /// Its stage or example.
+    pub program: &'a dyn Program,
+    /// What a learner starts from, before the patch: the program itself, or the parent of a stage to write.
+    origin: &'a dyn Program,
+    /// Its number within the stage or the example; 0 for the stage itself.
+    pub number: u32,
+    /// Its name.
+    pub title: String,
+    /// What to do, and why.
+    pub goal: String,
+    /// What the starting point is, and where to look first.
+    pub start: String,
+    /// What the check does.
+    pub check: String,
+    /// Hints for a learner who is stuck, in the order in which to show them.
+    pub hints: Vec<String>,
+    /// Its folder, or the stage's folder if it is the stage itself.
+    pub folder: PathBuf,
+}
+
+/// All exercises of a stage, without the stage itself, or of an example.
+///
+/// # Errors
+/// If one is malformed.
+pub fn of(program: &dyn Program) -> Result<Vec<Exercise<'_>>> {
+    (1..)
+        .map(|number| read(program, number))
+        .take_while(|read| !matches!(read, Ok(None)))
+        .filter_map(Result::transpose)
+        .collect()
+}
+
+fn read(program: &dyn Program, number: u32) -> Result<Option<Exercise<'_>>> {
+    let folder = program.folder().join("exercises").join(number.to_string());
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    let file = folder.join("exercise.md");
+    let text = fs::read_to_string(&file).or_cause(format!("cannot read {}", file.display()))?;
+    let broken = |what: &str| Error::new(format!("{} has no {what}", file.display()));
+    let (title, rest) = text
+        .strip_prefix("# ")
+        .and_then(|text| text.split_once('\n'))
+        .ok_or_else(|| broken("title in its first line"))?;
+    let mut sections = rest.split("\n## ");
+    let goal = sections.next().unwrap_or_default().trim().to_owned();
+    let mut section = |name: &str| {
+        let section = sections.next().and_then(|text| text.strip_prefix(name));
+        let text = section.map(str::trim).filter(|text| !text.is_empty());
+        text.map(str::to_owned)
+            .ok_or_else(|| broken(&format!("section {name:?}, or has it in the wrong place")))
+    };
+    let (start, check, hints) = (section("Start")?, section("Check")?, section("Hint")?);
+    let hints = hints.split("\n---\n").map(|hint| hint.trim().to_owned()).collect();
+    let title = title.trim().to_owned();
+    Ok(Some(Exercise { program, origin: program, number, title, goal, start, check, hints, folder }))
+}
+
+/// Finds the exercise called `03.1` or `bitehist.1`, or the stage itself by its name, as [`Workbook::stage`] does. The
+/// name of an example alone is its first exercise.
+///
+/// # Errors
+/// If there is none.
+pub fn find<'a>(workbook: &'a Workbook, name: &str) -> Result<Exercise<'a>> {
+    let (program, number) = match name.split_once('.') {
+        Some((program, number)) => (workbook.catalog.program(program)?, number),
+        None => match workbook.catalog.examples.iter().find(|example| example.name() == name) {
+            Some(example) => (example as &dyn Program, "1"),
+            None => return whole_stage(workbook, workbook.catalog.stage(name)?),
+        },
+    };
+    let found =
+        number.parse().ok().filter(|number| *number > 0).map_or(Ok(None), |number| read(program, number))?;
+    let Some(exercise) = found else {
+        let known: Vec<_> = of(program)?.iter().map(Exercise::id).collect();
+        let known = match known.is_empty() {
+            true => format!("{} is a tool, and has none", program.binary()),
+            false => format!("the exercises are {}", known.join(", ")),
+        };
+        return Err(Error::new(format!("there is no exercise {name}"))
+            .evidence(known)
+            .fix("list them all: cargo lab exercise status"));
+    };
+    Ok(exercise)
+}
+
+/// The exercise of writing this stage yourself.
+fn whole_stage<'a>(workbook: &'a Workbook, stage: &'a Stage) -> Result<Exercise<'a>> {
+    let parent = workbook.catalog.parent(stage).map_err(|error| {
+        Error::new(error.cause()).evidence("to write a stage yourself, you start from its parent").fix(
+            "write a later one: cargo lab exercise start 02; or do one of its exercises: cargo lab exercise start 01.1",
+        )
+    })?;
+    Ok(Exercise {
+        program: stage,
+        origin: parent,
+        number: 0,
+        title: format!("Write stage {:02} yourself", stage.number),
+        goal: format!("Its question: {}\n\nIt adds {}.", stage.title, stage.adds),
+        start: format!(
+            "The copy is stage {:02}. Make it print what stage {:02} prints.",
+            parent.number, stage.number
+        ),
+        check: "As in `cargo lab demo`, what it prints must match what `io` did.".to_owned(),
+        hints: vec![format!(
+            "The stage's page of the book shows what changes and why, and so does stages/{}/README.md.",
+            stage.package()
+        )],
+        folder: stage.folder.clone(),
+    })
+}
+
+impl Exercise<'_> {
+    /// `03.1` or `bitehist.1`, or `03` for the stage itself.
+    pub fn id(&self) -> String {
+        match self.number {
+            0 => self.program.name(),
+            number => format!("{}.{number}", self.program.name()),
+        }
+    }
+
+    /// The name of the learner's package and binary.
+    pub fn binary(&self) -> String {
+        format!("my{}", self.id().replace('.', "-"))
+    }
+
+    /// Where the learner's working copy is.
+    pub fn copy(&self, workbook: &Workbook) -> PathBuf {
+        workbook.mine.join(self.id())
+    }
+
+    /// The learner's working copy, which must exist.
+    ///
+    /// # Errors
+    /// If it doesn't.
+    pub fn started(&self, workbook: &Workbook) -> Result<PathBuf> {
+        let copy = self.copy(workbook);
+        if copy.is_dir() {
+            return Ok(copy);
+        }
+        Err(Error::new(format!("there is no working copy for {} yet", self.id()))
+            .evidence(format!("there is no folder {}", shown(workbook, &copy)))
+            .fix(format!("make one: cargo lab exercise start {}", self.id())))
+    }
+
+    /// The files that a learner starts with, for a program of this name.
+    ///
+    /// # Errors
+    /// If a file can't be read, or a patch does not apply.
+    pub fn starting_point(&self, name: &str) -> Result<Files> {
+        let mut files = copies::files(self.origin)?;
+        let patch = self.folder.join("start.patch");
+        if self.number > 0 && patch.exists() {
+            apply(&mut files, &patch)?;
+        }
+        copies::rename(&mut files, self.origin, name);
+        Ok(files)
+    }
+
+    /// The files of a program of this name that passes the check.
+    ///
+    /// # Errors
+    /// Those of [`Exercise::starting_point`].
+    pub fn solved(&self, name: &str) -> Result<Files> {
+        if self.number == 0 {
+            let mut files = copies::files(self.program)?;
+            copies::rename(&mut files, self.program, name);
+            return Ok(files);
+        }
+        let mut files = self.starting_point(name)?;
+        apply(&mut files, &self.folder.join("solution.patch"))?;
+        Ok(files)
+    }
+
+    /// What the learner reads before starting, wrapped for a terminal.
+    pub fn text(&self, columns: usize) -> String {
+        let Self { title, goal, start, check, .. } = self;
+        wrap(&format!("{} {title}\n\n{goal}\n\n{start}\n\nCheck: {check}", self.id()), columns)
+    }
+
+    /// The section for the README.
+    pub fn markdown(&self) -> String {
+        let Self { title, goal, start, check, hints, .. } = self;
+        let id = self.id();
+        let hint = |(hint, nth): (&String, usize)| {
+            format!(
+                "<details class=\"hint\">\n<summary>Hint {nth} of {}</summary>\n\n{hint}\n\n</details>\n",
+                hints.len()
+            )
+        };
+        let hints: String = hints.iter().zip(1..).map(hint).collect();
+        format!(
+            "### {id} {title}\n\n*Start:* `cargo lab exercise start {id}`. {start}\n\n{goal}\n\n\
+             *Check:* `cargo lab exercise check {id}`. {check}\n\n\
+             {hints}"
+        )
+    }
+}
+
+/// Wraps paragraphs for a terminal. What is between lines of three backticks is output, and stays as it is.
+pub fn wrap(text: &str, columns: usize) -> String {
+    // What is between backticks is to be typed, so it stays on one line.
+    const KEPT_SPACE: &str = "\u{a0}";
+    let paragraph = |text: &str| {
+        let pieces = text.split('`').enumerate();
+        let pieces = pieces
+            .map(|(nth, piece)| if nth % 2 == 1 { piece.replace(' ', KEPT_SPACE) } else { piece.to_owned() });
+        let text = pieces.collect::<Vec<_>>().join("`").replace('\n', " ");
+        textwrap::fill(&text, columns).replace(KEPT_SPACE, " ") + "\n"
+    };
+    let mut parts = Vec::new();
+    for (nth, part) in text.split("```").enumerate() {
+        match nth % 2 {
+            1 => parts.push(part.trim_start_matches('\n').to_owned()),
+            _ => parts.extend(part.trim().split("\n\n").filter(|text| !text.is_empty()).map(paragraph)),
+        }
+    }
+    parts.join("\n")
+}
+
+/// Applies a patch to one or more of these files.
+fn apply(files: &mut Files, patch: &Path) -> Result<()> {
+    let cannot = || format!("{} does not fit the original", patch.display());
+    let text = fs::read_to_string(patch).or_cause(format!("cannot read {}", patch.display()))?;
+    for part in text.split_inclusive('\n').fold(Vec::<String>::new(), |mut parts, line| {
+        match parts.last_mut() {
+            Some(part) if !line.starts_with("--- ") => part.push_str(line),
+            _ => parts.push(line.to_owned()),
+        }
+        parts
+    }) {
+        let parsed = diffy::Patch::from_str(&part)
+            .map_err(|error| Error::new(cannot()).evidence(error.to_string()))?;
+        let name = parsed.modified().and_then(|name| name.strip_prefix("b/")).unwrap_or_default();
+        let file = files.iter_mut().find(|(path, _)| path == Path::new(name));
+        let Some((_, old)) = file else {
+            return Err(Error::new(cannot())
+                .evidence(format!("it changes {name:?}, which the original doesn't have")));
+        };
+        *old = diffy::apply(old, &parsed)
+            .map_err(|error| Error::new(cannot()).evidence(format!("{name}: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Makes the learner's working copy.
+///
+/// # Errors
+/// If there is one already and `again` is not set, or it can't be written.
+pub fn start(workbook: &Workbook, exercise: &Exercise<'_>, again: bool) -> Result<String> {
+    let folder = exercise.copy(workbook);
+    let shown = shown(workbook, &folder);
+    if folder.exists() && !again {
+        return Err(Error::new(format!("you have started {} already", exercise.id()))
+            .evidence(format!("{shown} is there"))
+            .fix(format!(
+                "continue with it, or discard it and start over: cargo lab exercise start {} --again",
+                exercise.id()
+            )));
+    }
+    let files = exercise.starting_point(&exercise.binary())?;
+    if again {
+        forget(workbook, &exercise.id())?;
+    }
+    copies::replace(workbook, &workbook.mine, &exercise.id(), &files)?;
+    let mut text = exercise.text(terminal::columns());
+    let id = exercise.id();
+    let _ = write!(text, "\nYour working copy:\n");
+    for (path, _) in files.iter().filter(|(path, _)| path.starts_with("src")) {
+        let _ = writeln!(text, "  {shown}/{}", path.display());
+    }
+    let _ = write!(
+        text,
+        "\n  cargo lab run --mine {id}           run it\n  cargo lab exercise check {id}       is it right?\n  \
+         cargo lab exercise watch {id}       check it each time that you save\n  \
+         cargo lab exercise hint {id}        when you are stuck\n"
+    );
+    Ok(text)
+}
+
+/// A path as the learner would type it.
+pub fn shown(workbook: &Workbook, path: &Path) -> String {
+    path.strip_prefix(&workbook.root).unwrap_or(path).display().to_string()
+}
+
+/// Builds the learner's working copy.
+///
+/// # Errors
+/// If there is none, or it does not compile.
+pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
+    let copy = exercise.started(workbook)?;
+    let name = exercise.binary();
+    copies::build(workbook, &workbook.mine, &[&name]).map_err(|error| {
+        // The compiler's error names the package; ours names the exercise.
+        let cause = error.cause().replace(&name, &format!("your {}", exercise.id()));
+        Error::new(cause).evidence("the compiler's errors above").fix(format!(
+            "fix it in {}; or discard it and start over: cargo lab exercise start {} --again",
+            shown(workbook, &copy.join("src")),
+            exercise.id()
+        ))
+    })?;
+    Ok(workbook.binaries().join(name))
+}
+
+/// Checks the learner's program in a guest that has it, and remembers a success. Returns what to print.
+///
+/// # Errors
+/// If it does not do what it should; with what it did instead.
+pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Runs) -> Result<String> {
+    let id = exercise.id();
+    let seen = verdict(guest, exercise, &exercise.binary())?;
+    remember(workbook, &id)?;
+    Ok(format!("{id} is right: {seen}.\nTo compare with ours: cargo lab diff mine {id}\n"))
+}
+
+/// Checks the learner's program now and whenever a file of it is saved, until Ctrl-C, in a guest that stays up. Prints
+/// what each check says.
+///
+/// # Errors
+/// If the files can't be watched, or if the guest hangs or dies.
+pub fn watch(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Runs) -> Result<()> {
+    let sources = exercise.started(workbook)?.join("src");
+    let cannot = "cannot watch your files";
+    let saved = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).or_cause(cannot)?;
+    // An editor writes a file, or writes another one and renames it.
+    let changes = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;
+    for folder in [sources.join("bpf"), sources.clone()].iter().filter(|folder| folder.exists()) {
+        saved.add_watch(folder, changes).or_cause(cannot)?;
+    }
+    loop {
+        let start = Instant::now();
+        let checked = build(workbook, exercise)
+            .and_then(|binary| guest.install(&binary))
+            .and_then(|()| check(workbook, exercise, guest));
+        if interrupt::check().is_err() {
+            return Ok(());
+        }
+        let said = checked.unwrap_or_else(|error| format!("{error}\n"));
+        let took = start.elapsed().as_secs_f64();
+        print_text(format_args!("{said}\n({took:.1} s) Waiting for you to save a file. Ctrl-C ends this."))?;
+        while !is_saved(&saved, &sources).or_cause(cannot)? {
+            let rested = guest.rest(Duration::from_millis(100));
+            if interrupt::check().is_err() {
+                return Ok(());
+            }
+            rested?;
+        }
+    }
+}
+
+/// Whether one of the sources was saved since the last call. An editor's backups and temporary files do not count.
+fn is_saved(saved: &Inotify, sources: &Path) -> nix::Result<bool> {
+    let events = match saved.read_events() {
+        Err(Errno::EAGAIN) => return Ok(false),
+        events => events?,
+    };
+    let is_source = |name: &OsString| {
+        [sources.join(name), sources.join("bpf").join(name)].iter().any(|path| path.exists())
+            && [".rs", ".c", ".h"].iter().any(|end| name.to_string_lossy().ends_with(end))
+    };
+    Ok(events.iter().any(|event| event.name.as_ref().is_some_and(is_source)))
+}
+
+/// Remembers that the check of an exercise, or of a case of the clinic, has passed.
+///
+/// # Errors
+/// If the file that remembers them can't be written.
+pub fn remember(workbook: &Workbook, id: &str) -> Result<()> {
+    change_list(workbook, DONE, |lines| {
+        lines.extend(["# The exercises whose check has passed.".to_owned(), id.to_owned()]);
+        lines.sort();
+        lines.dedup();
+    })
+}
+
+/// Forgets it again.
+///
+/// # Errors
+/// Those of [`remember`].
+pub fn forget(workbook: &Workbook, id: &str) -> Result<()> {
+    change_list(workbook, DONE, |lines| lines.retain(|line| line != id))
+}
+
+/// Changes the lines of a file in `mine`. Others that change or read it at the same time wait.
+fn change_list<T>(workbook: &Workbook, name: &str, change: impl FnOnce(&mut Vec<String>) -> T) -> Result<T> {
+    let path = workbook.mine.join(name);
+    let changed = || -> std::io::Result<T> {
+        fs::create_dir_all(&workbook.mine)?;
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let mut file = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        let result = change(&mut lines);
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(text.as_bytes())?;
+        Ok(result)
+    };
+    changed().or_cause(format!("cannot write {}", path.display()))
+}
+
+/// The lines of a file in `mine`; none if it does not exist.
+fn read_list(workbook: &Workbook, name: &str) -> Result<Vec<String>> {
+    let path = workbook.mine.join(name);
+    let read = || -> std::io::Result<String> {
+        let mut file = Flock::lock(File::open(&path)?, FlockArg::LockShared).map_err(|(_, error)| error)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map(|_| text)
+    };
+    match read() {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).or_cause(format!("cannot read {}", path.display())),
+    }
+}
+
+/// Runs the check of an exercise on a program in a guest. Returns what the check saw.
+///
+/// # Errors
+/// If the program does not do what it should.
+pub fn verdict(guest: &mut dyn Runs, exercise: &Exercise<'_>, binary: &str) -> Result<String> {
+    let id = exercise.id();
+    let printed = guest.output(&["guest", "check", &id, binary], LIMIT)?;
+    let verdict: Result<String> = serde_json::from_slice(&printed.stdout)
+        .map_err(|_| Error::new(format!("the check of {id} did not finish")).evidence(&printed.stderr))?;
+    verdict.map_err(|error| {
+        let cause = format!("{id} is not right yet: {}", error.cause());
+        error.with_cause(cause).fix(format!(
+            "see what it prints: cargo lab run --mine {id} (add -- --verbose if it does not start); or get a hint: cargo lab exercise hint {id}"
+        ))
+    })
+}
+
+/// The next hint; after the last one, all of them.
+///
+/// # Errors
+/// If the list of shown hints can't be read or written.
+pub fn next_hint(workbook: &Workbook, exercise: &Exercise<'_>, columns: usize) -> Result<String> {
+    let id = exercise.id();
+    next_of(workbook, &id, &exercise.hints, &format!("cargo lab exercise solution {id} --peek"), columns)
+}
+
+/// The next of these hints for an exercise or a case of the clinic; after the last one, all of them.
+///
+/// # Errors
+/// Those of [`next_hint`].
+pub fn next_of(
+    workbook: &Workbook,
+    id: &str,
+    hints: &[String],
+    solution: &str,
+    columns: usize,
+) -> Result<String> {
+    let text = |nth: usize| {
+        let title = format!("Hint {} of {}", nth + 1, hints.len());
+        format!("{title}\n\n{}", wrap(&hints[nth], columns))
+    };
+    let before = change_list(workbook, HINTS, |shown| {
+        let before = shown.iter().filter(|line| **line == id).count();
+        shown.extend((before < hints.len()).then(|| id.to_owned()));
+        before
+    })?;
+    if before >= hints.len() {
+        let all: Vec<_> = (0..hints.len()).map(text).collect();
+        return Ok(format!("{}\nThese are all. Our solution: {solution}\n", all.join("\n")));
+    }
+    let more = if before + 1 < hints.len() { "\nThe next one: the same command again\n" } else { "" };
+    Ok(text(before) + more)
+}
+
+/// The exercise or the case of each hint that was shown, one entry for each hint.
+///
+/// # Errors
+/// If the file that remembers them can't be read.
+pub fn shown_hints(workbook: &Workbook) -> Result<Vec<String>> {
+    read_list(workbook, HINTS)
+}
+
+/// The exercises whose check has passed.
+///
+/// # Errors
+/// If the file that remembers them can't be read.
+pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
+    let lines = read_list(workbook, DONE)?;
+    Ok(lines.into_iter().filter(|line| !line.starts_with('#')).collect())
+}
+
+/// All exercises: each stage that can be written as a whole, followed by its smaller ones, then those of the examples.
+///
+/// # Errors
+/// If one is malformed.
+pub fn all(workbook: &Workbook) -> Result<Vec<Exercise<'_>>> {
+    let mut exercises = Vec::new();
+    for stage in &workbook.catalog.stages {
+        exercises.extend(whole_stage(workbook, stage).ok());
+        exercises.extend(of(stage)?);
+    }
+    for example in &workbook.catalog.examples {
+        exercises.extend(of(example)?);
+    }
+    Ok(exercises)
+}
+
+/// All exercises, and how far the learner is with each. Shows whole stages only if they were started.
+///
+/// # Errors
+/// If the exercises can't be read.
+pub fn status(workbook: &Workbook) -> Result<String> {
+    let done = done(workbook)?;
+    let (mut text, mut counts, mut next) = (String::new(), (0, 0), None);
+    let mut exercises = all(workbook)?;
+    exercises.retain(|exercise| exercise.number > 0 || exercise.copy(workbook).exists());
+    let width = exercises.iter().map(|exercise| exercise.id().len()).max().unwrap_or_default();
+    for exercise in exercises {
+        let id = exercise.id();
+        let state = match (done.contains(&id), exercise.copy(workbook).exists()) {
+            (true, _) => "done",
+            (false, true) => "started",
+            (false, false) => "",
+        };
+        counts.0 += u32::from(state == "done");
+        counts.1 += 1;
+        let line = format!("{id:<width$} {state:<8} {}", exercise.title);
+        let _ = writeln!(text, "{}", line.trim_end());
+        if state != "done" {
+            next.get_or_insert(format!("{} {id}", if state.is_empty() { "start" } else { "check" }));
+        }
+    }
+    let next = next.map(|next| format!(" Next: cargo lab exercise {next}")).unwrap_or_default();
+    let _ = writeln!(text, "\n{} of {} done.{next}", counts.0, counts.1);
+    Ok(text)
+}
+
+/// What a solution changes in the starting point, for learners who have passed the check or want to peek.
+///
+/// # Errors
+/// If neither is the case.
+pub fn solution(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Result<String> {
+    let solved = our_solution(workbook, exercise, peek, "exercise solution")?;
+    Ok(diff::terminal(
+        &diff::of_files(&exercise.starting_point(&exercise.binary())?, &solved),
+        Extent::Folded,
+    ))
+}
+
+/// Our own solution, for learners who have passed the check or use this command to peek. A stage itself is no secret.
+///
+/// # Errors
+/// If neither is the case.
+pub fn our_solution(
+    workbook: &Workbook,
+    exercise: &Exercise<'_>,
+    peek: bool,
+    command: &str,
+) -> Result<Files> {
+    let id = exercise.id();
+    if exercise.number == 0 || peek || done(workbook)?.contains(&id) {
+        return exercise.solved(&exercise.binary());
+    }
+    Err(Error::new(format!("the check of {id} has not passed yet"))
+        .evidence("it is more fun to find out yourself")
+        .fix(format!(
+            "get a hint: cargo lab exercise hint {id}; or see it anyway: cargo lab {command} {id} --peek"
+        )))
+}
+
+/// The files of the learner's working copy.
+///
+/// # Errors
+/// If there is none, or it can't be read.
+pub fn working_copy(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<Files> {
+    copies::files_in(&exercise.started(workbook)?)
+}
+
+/// What the learner has changed since the start: a title, and the files.
+///
+/// # Errors
+/// If there is no working copy, or a file can't be read.
+pub fn changes(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<(String, Vec<Change>)> {
+    let mine = working_copy(workbook, exercise)?;
+    let head = format!("From the starting point of {} to yours", exercise.id());
+    Ok((head, copies::changes(exercise.starting_point(&exercise.binary())?, mine)))
+}
+
+/// The same for a terminal.
+///
+/// # Errors
+/// Those of [`changes`].
+pub fn changes_shown(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<String> {
+    let (head, changes) = changes(workbook, exercise)?;
+    if changes.is_empty() {
+        return Ok(format!("You have not changed anything in {} yet.\n", exercise.id()));
+    }
+    Ok(format!("{head}\n{}", diff::terminal(&diff::of_changes(&changes), Extent::Folded)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_that_pass_at_the_same_moment_are_all_remembered() {
+        const CHECKS: usize = 8;
+        const ROUNDS: usize = 50;
+        let mine = tempfile::tempdir().unwrap();
+        let workbook = Workbook { mine: mine.path().to_owned(), ..Workbook::read().unwrap() };
+        let hints = vec!["a hint".to_owned(); ROUNDS];
+        std::thread::scope(|scope| {
+            for check in 0..CHECKS {
+                let (workbook, hints) = (&workbook, &hints);
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        remember(workbook, &format!("{check}.{round}")).unwrap();
+                        assert!(done(workbook).unwrap().len() > round, "what was remembered is there");
+                        next_of(workbook, &check.to_string(), hints, "", 80).unwrap();
+                        forget(workbook, "nothing").unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(done(&workbook).unwrap().len(), CHECKS * ROUNDS);
+        assert_eq!(shown_hints(&workbook).unwrap().len(), CHECKS * ROUNDS);
+    }
+
+    #[test]
+    fn output_is_not_wrapped() {
+        let text = "We\ngot:\n\n```\n one\n\n  two\n```\n\nSee `a b`.";
+        assert_eq!(wrap(text, 80), "We got:\n\n one\n\n  two\n\nSee `a b`.\n");
+    }
+}

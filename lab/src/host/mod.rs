@@ -1,6 +1,0 @@
-//! Your machine: the programs and folders that the lab uses there, and whether somebody asked the lab to end.
-//! May import `shared`.
-
-pub mod folders;
-pub mod interrupt;
-pub mod tools;

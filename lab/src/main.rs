@@ -1,0 +1,564 @@
+//! `cargo lab`: see `cargo lab --help`.
+
+#![forbid(unsafe_code)]
+#![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use common::traced::exit_code;
+use common::{Error, OrCause, Result};
+use lab::support::SupportMatrix;
+use lab::{clinic, demo, doctor, exercise, list, types, workshop};
+use machine::boot::Boot;
+use machine::host::tools::BPFTOOL;
+use machine::kernels::{DEFAULT, MATRIX, Series};
+use machine::runs::Here;
+use machine::terminal::{self, print};
+use machine::vm::{Stream, Vm};
+use machine::workbook::Workbook;
+use machine::workbook::copies::{self, Files};
+use machine::workbook::diff::{self, Extent, Reading};
+use machine::{cross, fetch, signals};
+use nix::sys::signal::Signal;
+use wire::arch::Arch;
+use wire::files;
+use wire::protocol::ToGuest;
+use wire::workload::Workload;
+
+/// Boot a real kernel, and run the workbook's stages and examples in it
+#[derive(Parser)]
+#[command(name = "cargo lab", bin_name = "cargo lab", version, disable_help_subcommand = true)]
+struct Lab {
+    /// Download nothing. A kernel that is not here is then an error
+    #[arg(long, global = true)]
+    offline: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the stages and the examples
+    List {
+        /// Show instead on which kernels of this architecture they work: arm64
+        #[arg(long, value_enum, value_name = "ARCH", hide_possible_values = true)]
+        arch: Option<Arch>,
+    },
+    /// Report what this machine has and lacks, for the lab and for running without it
+    Doctor {
+        /// A stage or an example; also check that this machine's kernel has its probes
+        #[arg(value_name = "STAGE or EXAMPLE")]
+        program: Option<String>,
+    },
+    /// Show the locked kernels and whether they are here, or fetch them
+    Kernels {
+        /// Fetch the locked packages of these kernels, of the `matrix`, or of all released ones if you name none; skip those that
+        /// are here
+        #[arg(long, value_name = "VERSION", num_args = 0..)]
+        fetch: Option<Vec<String>>,
+        /// Fetch newer packages if there are any, and update the lock file, lab/kernels.lock.json
+        #[arg(long, requires = "fetch")]
+        newer: bool,
+        /// The Debian archive to fetch from: a mirror, or a date in a snapshot archive [default: the mirror that this
+        /// machine's apt uses]
+        #[arg(long, value_name = "URL", requires = "fetch")]
+        mirror: Option<String>,
+        /// The architecture of the kernels: x86_64 or arm64
+        #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
+        arch: Arch,
+    },
+    /// Compile all stages and examples, also for guests of another architecture
+    Build {
+        /// The guests' architecture: x86_64 or arm64. The first time for another one than this machine's, the lab
+        /// downloads a compiler of 150 MB
+        #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
+        arch: Arch,
+        /// The Debian mirror with that compiler [default: the mirror that this machine's apt uses]
+        #[arg(long, value_name = "URL")]
+        mirror: Option<String>,
+    },
+    /// Show what a stage changes in its parent, or what differs between two stages
+    Diff {
+        /// The stage, such as 03; or two stages; or `mine` and the stage or exercise that you are working on
+        #[arg(required = true, num_args = 1..=2, value_name = "STAGE")]
+        stages: Vec<String>,
+        /// Show unchanged functions, too
+        #[arg(long)]
+        full: bool,
+        /// Print a patch that `patch -p1` applies to a copy of the first stage's folder
+        #[arg(long, conflicts_with = "full")]
+        patch: bool,
+        /// Compare with a solution even if its check has not passed
+        #[arg(long)]
+        peek: bool,
+    },
+    /// Work on an exercise: start, check, watch, hint, diff, solution, status
+    Exercise {
+        #[command(subcommand)]
+        command: Exercise,
+    },
+    /// Cure programs that the kernel refuses: list, show, start, check, hint, solution
+    Clinic {
+        #[command(subcommand)]
+        command: Clinic,
+    },
+    /// Run a stage or an example in a guest, with I/O for it to see, until you press Ctrl-C
+    Run {
+        /// The stage, such as 03, or the example, such as bitehist
+        #[arg(value_name = "STAGE or EXAMPLE")]
+        program: String,
+        /// Run your own working copy of a stage or of an exercise, such as 03.1
+        #[arg(long)]
+        mine: bool,
+        #[command(flatten)]
+        boot: Boot,
+        /// The I/O to repeat meanwhile: write, sync, read-cold, read-warm, none, or the arguments of `io` in quotes
+        /// [default: I/O that fits the program]
+        #[arg(long, value_name = "WORKLOAD")]
+        io: Option<Workload>,
+        /// Arguments for the program, such as -- --lines 10
+        #[arg(last = true)]
+        arguments: Vec<String>,
+    },
+    /// Open the workshop: the book, an editor and terminals in one tab of your browser
+    Workshop {
+        /// Compile and check on this machine, with its own compiler, and not in the guest that `make workshop` makes
+        #[arg(long)]
+        here: bool,
+        /// The guest's kernel, if the kit has it
+        #[arg(long, value_name = "VERSION", conflicts_with = "here")]
+        kernel: Option<String>,
+        /// Discard what you wrote in the guest before
+        #[arg(long, conflicts_with = "here")]
+        fresh: bool,
+        /// The port of its address, which starts with 127.0.0.1 [default: one that is free]
+        #[arg(long, default_value_t = 0, hide_default_value = true)]
+        port: u16,
+        /// Only print the address
+        #[arg(long)]
+        no_browser: bool,
+    },
+    /// Open a root shell in a guest, with the stages and the workload tool in its PATH
+    Shell {
+        #[command(flatten)]
+        boot: Boot,
+    },
+    /// Run every stage and two examples briefly, and check what they print against the truth
+    Demo {
+        #[command(flatten)]
+        boot: Boot,
+        /// Compile these programs, but don't run them
+        #[arg(long)]
+        no_run: bool,
+    },
+    /// Show a kernel's type on all kernels side by side, and which programs read its members
+    Types {
+        /// A struct, union or enum, such as bio or req_op [default: list the types that our programs read]
+        #[arg(value_name = "TYPE")]
+        names: Vec<String>,
+        #[arg(long = "kernel", value_name = "VERSION or PATH",
+              help = format!("A kernel: {}, or the path of a bzImage [default: all released ones]", Series::names()))]
+        kernels: Vec<String>,
+    },
+}
+
+#[derive(Subcommand)]
+enum Exercise {
+    /// Make a working copy for you to change, in the folder `mine`
+    Start {
+        /// The exercise, such as 03.1 or bitehist.1; or a stage, such as 03, to write it yourself
+        exercise: String,
+        /// Discard your working copy and start over; the exercise then no longer counts as done
+        #[arg(long)]
+        again: bool,
+    },
+    /// Build your working copy, boot a kernel, and check that the program does what it should
+    Check {
+        /// The exercise
+        exercise: String,
+        #[command(flatten)]
+        boot: Boot,
+    },
+    /// Check your working copy now and whenever you save a file, in a guest that stays up; Ctrl-C ends it
+    Watch {
+        /// The exercise
+        exercise: String,
+        #[command(flatten)]
+        boot: Boot,
+    },
+    /// Show a hint: a question first, then a pointer, then almost the answer
+    Hint {
+        /// The exercise
+        exercise: String,
+    },
+    /// Show what you have changed since the start
+    Diff {
+        /// The exercise
+        exercise: String,
+    },
+    /// Show what a solution changes, once your check has passed
+    Solution {
+        /// The exercise
+        exercise: String,
+        /// Show it even if the check has not passed
+        #[arg(long)]
+        peek: bool,
+    },
+    /// Show all exercises and which ones are done
+    Status,
+}
+
+#[derive(Subcommand)]
+enum Clinic {
+    /// List all cases, and how far you are with each
+    #[command(alias = "status")]
+    List,
+    /// Read about a case: the program, what the kernel says, how to read that, and the rule behind it
+    Show {
+        /// The case, such as 03
+        case: String,
+        /// The kernel whose log to show [default: the newest that refuses the program]
+        #[arg(long, value_parser = MATRIX.map(|series| series.name))]
+        kernel: Option<String>,
+        /// Show only the program and the log, and find out yourself what is wrong
+        #[arg(long)]
+        log: bool,
+    },
+    /// Copy the program into the folder `mine`, where you can cure it
+    Start {
+        /// The case, such as 03
+        case: String,
+        /// Discard your working copy and start over
+        #[arg(long)]
+        again: bool,
+    },
+    /// Load your program on each kernel of the lab, and check that it counts right there
+    Check {
+        /// The case, such as 03
+        case: String,
+        /// Print a line of JSON for each kernel, with the explanation if it refuses the program
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the next hint
+    Hint {
+        /// The case, such as 03
+        case: String,
+    },
+    /// Show our cure
+    Solution {
+        /// The case, such as 03
+        case: String,
+        /// Show it even if the check has not passed
+        #[arg(long)]
+        peek: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let lab = Lab::parse();
+    if lab.offline {
+        fetch::stay_offline();
+    }
+    run(lab.command).unwrap_or_else(|error| {
+        eprintln!("Error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::List { arch: Some(Arch::Arm) } => {
+            print(&SupportMatrix::read(&Workbook::read()?.root)?.terminal())
+        }
+        Command::List { .. } => {
+            let workbook = Workbook::read()?;
+            let examples = list::examples(&workbook.catalog.examples);
+            print(&format!("{}\n{examples}", list::stages(workbook.catalog.all_stages())))
+        }
+        Command::Doctor { program } => doctor::run(&Workbook::read()?, program.as_deref()),
+        Command::Kernels { fetch: None, arch, .. } => print(&list::kernels(arch)?),
+        Command::Kernels { fetch: Some(names), newer, mirror, arch } => {
+            fetch_kernels(arch, &names, newer, mirror.as_deref())
+        }
+        Command::Build { arch, mirror } => {
+            signals::take_over()?;
+            let workbook = cross::for_arch(Workbook::read()?, arch, mirror.as_deref())?;
+            workbook.build()?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Diff { stages, full, patch, peek } => {
+            let workbook = Workbook::read()?;
+            let names: Vec<_> = stages.iter().map(String::as_str).collect();
+            let Comparison { head, old, new, lesson } = compare(&workbook, &names, peek)?;
+            if patch {
+                return print(&diff::patch(&old, &new));
+            }
+            let files = diff::of_files(&old, &new);
+            if full || lesson.is_empty() {
+                let extent = if full { Extent::Full } else { Extent::Folded };
+                return print(&format!("{head}\n{}", diff::terminal(&files, extent)));
+            }
+            let Reading { lesson, bookkeeping } = Reading::of(&files, &lesson);
+            let mut text = format!("{head}\n{}", diff::terminal(&lesson, Extent::Folded));
+            if !bookkeeping.is_empty() {
+                let rest = diff::terminal(&bookkeeping, Extent::Folded);
+                text += &format!(
+                    "\nThe bookkeeping: the rest of the change, such as counters and options\n{rest}"
+                );
+            }
+            print(&text)
+        }
+        Command::Exercise { command } => work_on(command),
+        Command::Clinic { command } => cure(command),
+        Command::Run { program: name, mine, boot, io, arguments } => {
+            signals::take_over()?;
+            let workbook = boot.workbook()?;
+            let own = if mine { Some(exercise::find(&workbook, &name)?) } else { None };
+            let program = match &own {
+                Some(own) => own.program,
+                None => workbook.catalog.program(&name)?,
+            };
+            let here = Here::find(&workbook, &boot.kernel, DEFAULT)?;
+            let mut binaries = match (&here, &own) {
+                (Some(_), _) => Vec::new(),
+                (None, Some(_)) => workbook.build_tools()?,
+                (None, None) => workbook.build_only(&[program])?,
+            };
+            let mut binary = program.binary();
+            if let Some(own) = &own {
+                binaries.push(exercise::build(&workbook, own)?);
+                binary = own.binary();
+            }
+            let argv = program.argv(&binary, io.as_ref(), &arguments);
+            let argv: Vec<_> = argv.iter().map(String::as_str).collect();
+            if let Some(here) = here {
+                here.announce();
+                here.become_program(&argv)?;
+            }
+            // This machine can't start a program for another architecture.
+            if boot.arch == Arch::HERE
+                && let Some(status) = options_status(&workbook.binaries().join(&binary), &arguments)?
+            {
+                return Ok(status);
+            }
+            let mut guest = boot.boot_with(&workbook, binaries)?;
+            guest.start(&argv, None)?;
+            let status = run_live(&mut guest)?;
+            guest.fetch(files::named(&arguments), Path::new("."))?;
+            Ok(status)
+        }
+        Command::Workshop { here: false, kernel, fresh, port, no_browser } => {
+            let options = workshop::Options { kernel, fresh, port, no_browser };
+            workshop::in_a_guest(&Workbook::read()?, &options)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Workshop { port, no_browser, .. } => {
+            let driver = std::env::current_exe().or_cause("cannot find the lab's own program")?;
+            workshop::here(&Workbook::read()?, &driver, port, no_browser)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Shell { boot } => {
+            signals::take_over()?;
+            let workbook = boot.workbook()?;
+            let bpftool = BPFTOOL.find().ok().filter(|_| boot.arch == Arch::HERE);
+            let binaries = workbook.build()?.into_iter().chain(bpftool).collect();
+            let mut guest = boot.boot_with(&workbook, binaries)?;
+            let raw = terminal::Raw::new()?;
+            guest.start(&["sh"], Some(terminal::for_guest()))?;
+            terminal::pass_keys(guest.line());
+            let status = run_live(&mut guest);
+            drop(raw);
+            status
+        }
+        Command::Demo { boot, no_run } => {
+            signals::take_over()?;
+            let workbook = boot.workbook()?;
+            let programs = demo::programs(&workbook)?;
+            let binaries = workbook.build_only(&programs)?;
+            if no_run {
+                return Ok(ExitCode::SUCCESS);
+            }
+            demo::run(&mut boot.boot_with(&workbook, binaries)?, &programs)
+        }
+        Command::Types { names, kernels } => {
+            let workbook = Workbook::read()?;
+            if names.is_empty() {
+                return print(&types::read_types(&workbook)?);
+            }
+            let all = MATRIX.map(|series| series.name.to_owned());
+            let kernels = if kernels.is_empty() { &all[..] } else { &kernels };
+            print(&types::Types::look(&workbook, kernels, &names)?.terminal())
+        }
+    }
+}
+
+/// The two sides of a comparison.
+struct Comparison<'a> {
+    /// A line that names them.
+    head: String,
+    old: Files,
+    new: Files,
+    /// The items whose change is the lesson; empty if that is not known.
+    lesson: Vec<&'a str>,
+}
+
+fn compare<'a>(workbook: &'a Workbook, names: &[&str], peek: bool) -> Result<Comparison<'a>> {
+    if let ["mine", name] = names {
+        let own = exercise::find(workbook, name)?;
+        let mine = exercise::working_copy(workbook, &own)?;
+        let ours = exercise::our_solution(workbook, &own, peek, "diff mine")?;
+        let head = format!("From your {} to ours", own.id());
+        return Ok(Comparison { head, old: mine, new: ours, lesson: Vec::new() });
+    }
+    if names == ["mine"] {
+        return Err(Error::new("the name of the exercise is missing")
+            .evidence("each exercise has its own working copy in the folder mine")
+            .fix("name one: cargo lab diff mine 03.1; list them all: cargo lab exercise status"));
+    }
+    let new = workbook.catalog.stage(names.last().unwrap_or(&""))?;
+    let old =
+        if names.len() > 1 { workbook.catalog.stage(names[0])? } else { workbook.catalog.parent(new)? };
+    let head = diff::head(old, new);
+    let lesson = workbook.catalog.lesson(old, new);
+    Ok(Comparison { head, old: copies::files(old)?, new: copies::files(new)?, lesson })
+}
+
+/// The exit status of a program that ends without tracing because it only prints its help or rejects its options. We
+/// start it on this machine, so the reader doesn't wait for a kernel to boot; see [`common::ONLY_OPTIONS`].
+fn options_status(binary: &Path, arguments: &[String]) -> Result<Option<ExitCode>> {
+    // Without arguments of the reader, the program gets ours, and those are valid.
+    if arguments.is_empty() {
+        return Ok(None);
+    }
+    let status = std::process::Command::new(binary).args(arguments).env(common::ONLY_OPTIONS, "1").status();
+    let status = exit_code(status.or_cause(format!("cannot start {}", binary.display()))?);
+    Ok(if status == common::UNDERSTOOD { None } else { Some(status.into()) })
+}
+
+fn work_on(command: Exercise) -> Result<ExitCode> {
+    let workbook = match &command {
+        Exercise::Check { boot, .. } | Exercise::Watch { boot, .. } => boot.workbook()?,
+        _ => Workbook::read()?,
+    };
+    let find = |name: &str| exercise::find(&workbook, name);
+    match command {
+        Exercise::Start { exercise, again } => print(&exercise::start(&workbook, &find(&exercise)?, again)?),
+        Exercise::Check { exercise, boot } => {
+            let exercise = find(&exercise)?;
+            signals::take_over()?;
+            let binary = exercise::build(&workbook, &exercise)?;
+            if let Some(mut here) = Here::find(&workbook, &boot.kernel, DEFAULT)? {
+                here.announce();
+                return print(&exercise::check(&workbook, &exercise, &mut here)?);
+            }
+            let binaries = workbook.build_tools()?.into_iter().chain([binary]).collect();
+            let mut guest = boot.boot_with(&workbook, binaries)?;
+            print(&exercise::check(&workbook, &exercise, &mut guest)?)
+        }
+        Exercise::Watch { exercise, boot } => {
+            let exercise = find(&exercise)?;
+            exercise.started(&workbook)?;
+            signals::take_over()?;
+            if let Some(mut here) = Here::find(&workbook, &boot.kernel, DEFAULT)? {
+                here.announce();
+                exercise::watch(&workbook, &exercise, &mut here)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            let mut guest = boot.boot_with(&workbook, workbook.build_tools()?)?;
+            exercise::watch(&workbook, &exercise, &mut guest)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Exercise::Hint { exercise } => {
+            print(&exercise::next_hint(&workbook, &find(&exercise)?, terminal::columns())?)
+        }
+        Exercise::Diff { exercise } => print(&exercise::changes_shown(&workbook, &find(&exercise)?)?),
+        Exercise::Solution { exercise, peek } => {
+            print(&exercise::solution(&workbook, &find(&exercise)?, peek)?)
+        }
+        Exercise::Status => print(&exercise::status(&workbook)?),
+    }
+}
+
+fn cure(command: Clinic) -> Result<ExitCode> {
+    let workbook = Workbook::read()?;
+    let find = |number: &str| clinic::find(&workbook, number);
+    match command {
+        Clinic::List => return print(&clinic::list(&workbook)?),
+        Clinic::Show { case, kernel, log } => {
+            return print(&clinic::show(
+                &workbook,
+                &find(&case)?,
+                kernel.as_deref(),
+                log,
+                terminal::columns(),
+            )?);
+        }
+        Clinic::Start { case, again } => return print(&clinic::start(&workbook, &find(&case)?, again)?),
+        Clinic::Hint { case } => return print(&clinic::hint(&workbook, &find(&case)?, terminal::columns())?),
+        Clinic::Solution { case, peek } => return print(&clinic::solution(&workbook, &find(&case)?, peek)?),
+        Clinic::Check { case, json: false } => {
+            signals::take_over()?;
+            clinic::check(&workbook, &find(&case)?)?;
+        }
+        Clinic::Check { case, json: true } => {
+            signals::take_over()?;
+            let is_right = clinic::check_as_json(&workbook, &find(&case)?)?;
+            return Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn fetch_kernels(arch: Arch, names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode> {
+    let all: Vec<_> = Series::all(arch).iter().map(|series| series.name.to_owned()).collect();
+    let released = Series::all(arch).into_iter().filter(|series| !series.is_preview);
+    let released: Vec<_> = released.map(|series| series.name.to_owned()).collect();
+    let matrix = MATRIX.map(|series| series.name.to_owned());
+    let names = match names {
+        [] => &released[..],
+        [name] if name == "matrix" => &matrix[..],
+        names => names,
+    };
+    for name in names {
+        let series = Series::of(arch, name).ok_or_else(|| {
+            Error::new(format!("the workbook doesn't use a kernel {name}"))
+                .evidence(format!("it uses {}", all.join(", ")))
+                .fix("name one of these; you can run your own kernel without fetching it: cargo lab run --kernel PATH")
+        })?;
+        if newer {
+            series.newer(arch, mirror)?
+        } else {
+            series.fetch(arch, mirror)?
+        };
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the program that was started, as if it ran here: we print its output as it comes, pass Ctrl-C on to it,
+/// and end with its exit status.
+fn run_live(guest: &mut Vm) -> Result<ExitCode> {
+    let line = guest.line();
+    signals::pass_to(line.clone());
+    let mut unread = false;
+    let status = guest.finish(None, |stream, bytes| {
+        let written = match stream {
+            Stream::Stdout if unread => Ok(()),
+            Stream::Stdout => std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()),
+            Stream::Stderr => std::io::stderr().write_all(bytes),
+        };
+        match written {
+            Ok(()) => Ok(()),
+            // The reader has gone away, as `head -3` does. Signal the program, as the kernel would.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                unread = true;
+                line.send(&ToGuest::Signal(Signal::SIGTERM as i32))
+            }
+            Err(error) => Err(error).or_cause("cannot print what the guest prints"),
+        }
+    })?;
+    Ok(ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX)))
+}

@@ -1,0 +1,199 @@
+//! `cargo upkeep`: see `cargo upkeep --help`.
+
+#![forbid(unsafe_code)]
+#![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use common::{Error, Result};
+use lab::exercise;
+use machine::boot::Boot;
+use machine::kernels::{MATRIX, Series};
+use machine::terminal::print;
+use machine::workbook::Workbook;
+use machine::{cross, signals};
+use upkeep::measure::ways::Which;
+use upkeep::measure::{bench, vmlinux};
+use upkeep::publish::patch::{self, Patch};
+use upkeep::publish::{clinic, ctracer, record, support, sync};
+use wire::arch::Arch;
+
+/// Maintain the workbook: record, measure, and write what the pages show
+#[derive(Parser)]
+#[command(name = "cargo upkeep", bin_name = "cargo upkeep", version, disable_help_subcommand = true)]
+struct Upkeep {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Update the generated blocks of the READMEs and the book: tables, diffs, recorded output, exercises
+    Sync {
+        /// Write nothing, but report what is out of date
+        #[arg(long)]
+        check: bool,
+        /// Overwrite blocks that somebody edited by hand, too
+        #[arg(long, conflicts_with = "check")]
+        force: bool,
+    },
+    /// Run stages and examples as their READMEs show, and record what they print; all of them if you name none. For
+    /// stage 10, also record the book's page of ctracer, and take a picture of it
+    Record {
+        /// The stages, such as 03, and examples, such as bitehist
+        #[arg(value_name = "STAGE or EXAMPLE")]
+        programs: Vec<String>,
+        #[command(flatten)]
+        boot: Boot,
+    },
+    /// Boot each kernel, and record what it says about the clinic's programs
+    Clinic {
+        /// The case, such as 03, or the variant [default: all of them]
+        case: Option<String>,
+    },
+    /// Make a patch of an exercise from your working copy: from the stage to the starting point, or from there to the solution
+    Patch {
+        /// The exercise, such as 03.1
+        exercise: String,
+        /// Which patch to make
+        #[arg(value_enum)]
+        patch: Patch,
+    },
+    /// Run every stage and two examples on all kernels of arm64, and record what works there
+    Arm64,
+    /// Record the types that our programs read, on all released kernels
+    Types,
+    /// Find out what moved in a kernel: where the tutorial's probe points are, and how often they are called
+    Drift {
+        #[arg(long = "kernel", value_name = "VERSION or PATH",
+              help = format!("A kernel: {}, or the path of an image [default: all released ones; updates the book's data]",
+                             Series::names()))]
+        kernels: Vec<String>,
+        /// The architecture of the kernels: x86_64 or arm64
+        #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
+        arch: Arch,
+    },
+    /// Measure the lab against its budgets on this machine
+    Bench,
+    /// Measure what an event costs and when it gets lost on its way to user space, and update the book's data
+    Channels,
+    /// Measure the ways to count and time bios, and update the book's data
+    Ways {
+        /// A kernel of the matrix [default: all]
+        #[arg(long = "kernel", value_name = "VERSION", value_parser = MATRIX.map(|series| series.name))]
+        kernels: Vec<String>,
+        /// Measure other people's tools instead, which takes a download of 200 MB
+        #[arg(long, conflicts_with = "ways")]
+        peers: bool,
+        /// Measure only this way, by its name in the book
+        #[arg(long = "way", value_name = "NAME")]
+        ways: Vec<String>,
+        /// The architecture of the kernels: x86_64 or arm64
+        #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
+        arch: Arch,
+    },
+    /// Record what bpftool, strace and the compiler's tools print about our programs, for the book
+    Transcripts,
+    /// Compare stage 08 and biolatency with well-known tools, and update the tables in their READMEs
+    Peers,
+    /// Generate vmlinux.h from the types of a guest's kernel
+    Vmlinux {
+        /// Boot no guest, but use the types of this machine's kernel, for an architecture that has no vmlinux.h yet
+        #[arg(long)]
+        this_machine: bool,
+        #[command(flatten)]
+        boot: Boot,
+    },
+}
+
+fn main() -> ExitCode {
+    run(Upkeep::parse().command).unwrap_or_else(|error| {
+        eprintln!("Error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Sync { check: true, .. } => print(&sync::check(&Workbook::read()?)?),
+        Command::Sync { force, .. } => print(&sync::write(&Workbook::read()?, force)?),
+        Command::Record { boot, .. } if boot.arch != Arch::X86 => {
+            Err(Error::new(format!("nothing is recorded on {}", boot.arch))
+                .evidence("the READMEs and the book show what programs print on x86_64")
+                .fix("leave out --arch"))
+        }
+        Command::Record { programs, boot } => {
+            let workbook = Workbook::read()?;
+            let named =
+                programs.iter().map(|name| workbook.catalog.program(name)).collect::<Result<Vec<_>>>()?;
+            signals::take_over()?;
+            for program in if named.is_empty() { workbook.catalog.programs().collect() } else { named } {
+                // Each program gets a fresh guest, as a reader's does.
+                record::record(&mut boot.boot(&workbook)?, program)?;
+                if program.name() == ctracer::STAGE {
+                    ctracer::save(&mut boot.boot(&workbook)?, &workbook)?;
+                }
+            }
+            print(&sync::write(&workbook, false)?)
+        }
+        Command::Clinic { case } => {
+            signals::take_over()?;
+            clinic::record(&Workbook::read()?, case.as_deref())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Patch { exercise: name, patch } => {
+            let workbook = Workbook::read()?;
+            print(&patch::save(&workbook, &exercise::find(&workbook, &name)?, patch)?)
+        }
+        Command::Arm64 => {
+            signals::take_over()?;
+            let workbook = cross::for_arch(Workbook::read()?, Arch::Arm, None)?;
+            support::record(&workbook)?;
+            print(&sync::write(&workbook, false)?)
+        }
+        Command::Types => {
+            let workbook = Workbook::read()?;
+            upkeep::publish::types::record(&workbook)?;
+            print(&sync::write(&workbook, false)?)
+        }
+        Command::Drift { kernels, arch } => {
+            signals::take_over()?;
+            upkeep::measure::drift::run(&cross::for_arch(Workbook::read()?, arch, None)?, &kernels)
+        }
+        Command::Bench => {
+            signals::take_over()?;
+            bench::run(&Workbook::read()?)
+        }
+        Command::Channels => {
+            signals::take_over()?;
+            upkeep::measure::channels::run(&Workbook::read()?)
+        }
+        Command::Ways { kernels, peers, ways, arch } => {
+            signals::take_over()?;
+            let which = match (peers, ways) {
+                (true, _) => Which::Peers,
+                (false, ways) if ways.is_empty() => Which::Ours,
+                (false, ways) => Which::Named(ways),
+            };
+            upkeep::measure::ways::run(&cross::for_arch(Workbook::read()?, arch, None)?, &kernels, &which)
+        }
+        Command::Transcripts => {
+            signals::take_over()?;
+            upkeep::publish::transcripts::record(&Workbook::read()?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Peers => {
+            signals::take_over()?;
+            upkeep::measure::peers::run(&Workbook::read()?)
+        }
+        Command::Vmlinux { this_machine: true, .. } => vmlinux::of_this_machine(&Workbook::read()?),
+        Command::Vmlinux { this_machine: false, boot } => {
+            signals::take_over()?;
+            let workbook = boot.workbook()?;
+            // The workbook's BPF programs need not compile with the current header.
+            let tools = workbook.build_tools()?;
+            vmlinux::of_guest(&mut boot.boot_with(&workbook, tools)?, &workbook)
+        }
+    }
+}

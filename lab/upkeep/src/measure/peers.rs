@@ -1,0 +1,173 @@
+//! `make compare-peers`: compares well-known tools with ours under the same load. It writes the tables of three
+//! READMEs: stage 08 against cachestat and the disk, the example biolatency against the tool of the same name, and
+//! stage 10 against trace-cmd.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use common::report::print_text;
+use common::{Error, OrCause, Result};
+use machine::fetch;
+use machine::kernels::{DEFAULT, MATRIX};
+use machine::vm::{Accel, Machine};
+use machine::workbook::Workbook;
+use wire::measure::{PEER_LOADER, PEER_PAGES};
+
+use crate::publish::blocks::{self, Markers};
+use crate::publish::sync::COMPARED;
+
+/// The Debian packages of the tools. They need the libraries of their own Debian release, because the guest has this
+/// machine's.
+const PACKAGES: [&str; 2] = ["libbpf-tools", "trace-cmd"];
+const PROGRAMS: [&str; 4] =
+    ["sbin/cachestat-libbpf", "sbin/biolatency-libbpf", "sbin/bitesize-libbpf", "bin/trace-cmd"];
+const LIBRARIES: [&str; 6] =
+    ["libelf.so.1", "libz.so.1", "libzstd.so.1", "libtraceevent.so.1", "libtracefs.so.1", "libc.so.6"];
+
+/// What the programs of these commands may cost together, as a multiple of what those of libbpf-tools cost.
+const GOALS: [(&str, f64); 3] = [("`biolatency`", 0.8), ("`biolatency -D -F`", 0.8), ("`bitesize`", 1.0)];
+
+/// How long a comparison may take in the guest.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// On the host: boots guests, compares the tools there, and writes the tables.
+///
+/// # Errors
+/// If a package is not available, if a comparison fails in a guest, or if a program of ours costs more than its goal.
+pub fn run(workbook: &Workbook) -> Result<ExitCode> {
+    let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
+    let versions = fetch::unpack_packages("sid", &PACKAGES, folder.path())?;
+    let [version, trace_cmd] = &versions[..] else { return Err(Error::new("a tool has no version")) };
+    let libraries = folder.path().join("usr/lib/x86_64-linux-gnu");
+    let mut peers: Vec<PathBuf> =
+        [PEER_LOADER].iter().chain(&LIBRARIES).map(|name| libraries.join(name)).collect();
+    peers.extend(PROGRAMS.map(|name| folder.path().join("usr").join(name)));
+    let compare = |kernel: &str, accel, what| {
+        let mut machine = Machine { accel, ..Machine::new(workbook, kernel)? };
+        machine.binaries.extend(peers.iter().cloned());
+        let seen = machine.boot()?.output(&["guest", "peers", what], LIMIT)?;
+        let rows = String::from_utf8_lossy(&seen.stdout).lines().map(|row| format!("| {row} |\n")).collect();
+        match seen.status {
+            0 => Ok(rows),
+            _ => Err(Error::new(format!("{kernel} can't compare")).evidence(seen.stderr)),
+        }
+    };
+    let write = |program: &str, table: &str| {
+        let page = workbook.catalog.program(program)?.folder().join("README.md");
+        print_text(changes(Markers::find(&page, "peers")?.text(), table))?;
+        blocks::replace(&page, "peers", table, true)
+    };
+    let mut missed = Vec::new();
+
+    let mut table = format!(
+        "| kernel | read of {PEER_PAGES} pages | the disk read | stage 08: Hit / miss | cachestat {version}: HITS / MISSES |\n\
+         |---|---|---|---|---|\n"
+    );
+    for series in MATRIX {
+        let rows: String = compare(series.name, Accel::Auto, "pages")?;
+        table.extend(rows.lines().map(|row| format!("| {} {row}\n", series.name)));
+    }
+    write(COMPARED[0], &table)?;
+
+    let mut table =
+        format!("| microseconds | biolatency | that of libbpf-tools {version} |\n|---|---|---|\n");
+    table += &compare(DEFAULT, Accel::Auto, "latency")?;
+    table += "\n| kernel | guest instructions a call | ours | libbpf-tools |\n|---|---|---|---|\n";
+    for series in MATRIX {
+        let rows: String = compare(series.name, Accel::Icount, "costs")?;
+        table.extend(rows.lines().map(|row| format!("| {} {row}\n", series.name)));
+        for row in rows.lines() {
+            let Some((command, ratio)) = cost_ratio(row) else { continue };
+            let goal =
+                GOALS.iter().find(|(name, _)| *name == command).map_or(f64::INFINITY, |(_, goal)| *goal);
+            missed.extend(too_much(series.name, command, ratio, goal));
+        }
+    }
+    write(COMPARED[1], &table)?;
+
+    let mut table = format!(
+        "| kernel | functions called | nothing | trace-cmd {trace_cmd} | ctracer, the ends of a life | ctracer |\n\
+         |---|---|---|---|---|---|\n"
+    );
+    for series in MATRIX {
+        let row: String = compare(series.name, Accel::Icount, "calls")?;
+        table.extend(row.lines().map(|row| format!("| {} {row}\n", series.name)));
+        let too_much = |ratio| too_much(series.name, "ctracer", ratio, series.ctracer_goal);
+        missed.extend(ratio(&row).and_then(too_much));
+    }
+    write(COMPARED[2], &table)?;
+    if missed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(Error::new("our programs cost more than they should")
+        .evidence(missed.join("\n"))
+        .fix("find out which of them costs more than before, and in which commit that changed"))
+}
+
+/// What to report if a command costs more than its goal.
+fn too_much(kernel: &str, command: &str, ratio: f64, goal: f64) -> Option<String> {
+    let told =
+        || format!("{kernel}: {command} costs {ratio:.2} times what the peer costs, and the goal is {goal}");
+    (ratio > goal).then(told)
+}
+
+/// A command and what its programs cost together, as a multiple of the peer's, from a row of the table: the command,
+/// then our programs, then theirs, each with its name in backticks and its cost.
+fn cost_ratio(row: &str) -> Option<(&str, f64)> {
+    let mut cells = row.trim_matches(['|', ' ']).split(" | ");
+    let command = cells.next()?;
+    let mut sum = || {
+        let costs = cells.next()?.split(", ").map(|program| program.rsplit(' ').next()?.parse::<f64>().ok());
+        costs.sum::<Option<f64>>()
+    };
+    let (ours, theirs) = (sum()?, sum()?);
+    Some((command, ours / theirs))
+}
+
+/// The new table, with `old → new` in each cell that changed. If the rows are others than before, only the new table.
+fn changes(old: &str, new: &str) -> String {
+    let same_rows = old.lines().count() == new.lines().count();
+    let row = |(old, new): (&str, &str)| {
+        let (old, cells): (Vec<_>, Vec<_>) = (old.split(" | ").collect(), new.split(" | ").collect());
+        if old.len() != cells.len() {
+            return format!("{new}\n");
+        }
+        let cell = |(old, new): (&&str, &&str)| match old == new {
+            true => (*new).to_owned(),
+            false => format!("{} → {}", old.trim_matches(['|', ' ']), new),
+        };
+        format!("{}\n", old.iter().zip(&cells).map(cell).collect::<Vec<_>>().join(" | "))
+    };
+    if same_rows { old.lines().zip(new.lines()).map(row).collect() } else { new.to_owned() }
+}
+
+/// What ctracer adds to a write, as a multiple of what trace-cmd adds, from a row of the table: the functions called,
+/// the write alone, under trace-cmd, with the ends only, under ctracer.
+fn ratio(row: &str) -> Option<f64> {
+    let numbers: Vec<f64> = row.split('|').filter_map(|cell| cell.trim().parse().ok()).collect();
+    let [_, nothing, peer, _, ours] = numbers[..] else { return None };
+    Some((ours - nothing) / (peer - nothing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_shows_both_values() {
+        let (old, new) = ("| a | b |\n|---|---|\n| x | 3 |\n", "| a | b |\n|---|---|\n| x | 2 |\n");
+        assert_eq!(changes(old, new), "| a | b |\n|---|---|\n| x | 3 → 2 |\n");
+        assert_eq!(changes("| a |\n", new), new);
+    }
+
+    #[test]
+    fn a_ratio_is_of_what_each_tool_adds() {
+        assert_eq!(ratio("| 24 | 100 | 300 | 150 | 340 |\n"), Some(1.2));
+        assert_eq!(ratio("| 24 | 100 |\n"), None);
+        assert_eq!(cost_ratio("| `a -D` | `start` 100, `end` 300 | `x` 500 |"), Some(("`a -D`", 0.8)));
+        assert_eq!(cost_ratio("| `a` | `start` 100 | does not start |"), None);
+        assert_eq!(too_much("6.12", "`a`", 0.8, 0.8), None);
+        assert!(too_much("6.12", "`a`", 0.81, 0.8).is_some());
+    }
+}

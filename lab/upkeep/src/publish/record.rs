@@ -1,0 +1,277 @@
+//! What a stage prints, recorded: runs the command in its README in the lab, and saves the output in the stage's
+//! `output.txt`, from where [`crate::publish::sync`] takes it. Times and addresses are those of that run. A test
+//! checks that the stage still prints lines of this shape.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use clap::Parser;
+use common::{Error, OrCause, Result};
+use machine::vm::{Stream, Vm};
+use machine::workbook::{Program, Workbook};
+use nix::sys::signal::Signal;
+use wire::protocol::ToGuest;
+use wire::workload::Workload;
+
+/// How long a program may run: usually a few seconds, but longer on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// How many trace lines we keep of a longer stretch. A program that does not end on its own gets a Ctrl-C after more.
+const KEPT: usize = 6;
+
+/// The words after `cargo lab run` in a README.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true)]
+struct Run {
+    program: String,
+    #[arg(long)]
+    io: Option<Workload>,
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+impl Run {
+    /// Whether it runs until Ctrl-C.
+    fn is_endless(&self, program: &dyn Program) -> bool {
+        self.arguments.is_empty() && program.beside().1.is_none()
+    }
+}
+
+/// Runs a stage or an example as its README shows, or `times` as long, and returns everything that it prints to
+/// stdout.
+///
+/// # Errors
+/// If the README shows no command, or the program fails.
+pub fn capture(guest: &mut Vm, program: &dyn Program, times: u32) -> Result<String> {
+    let mut run = command(program)?;
+    lengthen(&mut run.arguments, times);
+    let endless = run.is_endless(program);
+    beside(guest, program, run.io.as_ref(), &run.arguments, endless)
+}
+
+/// Runs a program beside I/O, and returns everything that it prints to stdout. An `endless` one gets a Ctrl-C.
+pub fn beside(
+    guest: &mut Vm,
+    program: &dyn Program,
+    io: Option<&Workload>,
+    arguments: &[String],
+    endless: bool,
+) -> Result<String> {
+    let argv = program.argv(&program.binary(), io, arguments);
+    guest.start(&argv.iter().map(String::as_str).collect::<Vec<_>>(), None)?;
+    let line = guest.line();
+    let (mut stdout, mut stderr, mut ended) = (Vec::new(), Vec::new(), false);
+    let status = guest.finish(Some(LIMIT), |stream, bytes| {
+        match stream {
+            Stream::Stdout => stdout.extend_from_slice(bytes),
+            Stream::Stderr => stderr.extend_from_slice(bytes),
+        }
+        if endless && !ended && stdout.iter().filter(|byte| **byte == b'\n').count() >= KEPT {
+            ended = true;
+            line.send(&ToGuest::Signal(Signal::SIGINT as i32))?;
+        }
+        Ok(())
+    })?;
+    if status != 0 {
+        let said = String::from_utf8_lossy(&stderr).into_owned();
+        return Err(Error::new(format!("{} failed with {status}", program.binary())).evidence(said));
+    }
+    Ok(String::from_utf8_lossy(&stdout).into_owned())
+}
+
+/// Runs a command as it is typed, such as `cargo lab run 03`, and returns everything that the program prints to stdout.
+///
+/// # Errors
+/// If it is no such command, or the program fails.
+pub fn typed(guest: &mut Vm, workbook: &Workbook, line: &str) -> Result<String> {
+    let none = || Error::new(format!("{line:?} is not cargo lab run"));
+    let words = shlex::split(line.strip_prefix("cargo lab run ").ok_or_else(none)?).ok_or_else(none)?;
+    let run = Run::try_parse_from(words).or_cause(line.to_owned())?;
+    let program = workbook.catalog.program(&run.program)?;
+    beside(guest, program, run.io.as_ref(), &run.arguments, run.is_endless(program))
+}
+
+/// Makes a run `times` as long: `--duration 2`, or the first number of `[INTERVAL [COUNT]]`.
+fn lengthen(arguments: &mut [String], times: u32) {
+    let is_time = |nth: usize| {
+        let is_of_another =
+            nth > 0 && arguments[nth - 1].starts_with("--") && arguments[nth - 1] != "--duration";
+        arguments[nth].parse::<f64>().is_ok() && !is_of_another
+    };
+    if let Some(nth) = (0..arguments.len()).find(|nth| is_time(*nth)) {
+        arguments[nth] = (arguments[nth].parse::<f64>().unwrap_or_default() * f64::from(times)).to_string();
+    }
+}
+
+/// The command in the code block before the recorded output.
+fn command(program: &dyn Program) -> Result<Run> {
+    let readme = program.folder().join("README.md");
+    let text = fs::read_to_string(&readme).or_cause(format!("cannot read {}", readme.display()))?;
+    let none = || Error::new(format!("{} shows no command before its output", readme.display()));
+    let (before, _) = text.split_once("<!-- output:begin").ok_or_else(none)?;
+    let line = before.lines().rev().find_map(|line| line.strip_prefix("cargo lab run ")).ok_or_else(none)?;
+    let words = shlex::split(line).ok_or_else(none)?;
+    Run::try_parse_from(words).or_cause(format!("{}: cargo lab run {line}", readme.display()))
+}
+
+/// Runs a program and saves what it prints.
+///
+/// # Errors
+/// Those of [`capture`], or if the output can't be saved.
+pub fn record(guest: &mut Vm, program: &dyn Program) -> Result<()> {
+    // If somebody has to end the program, keep the beginning of its output; otherwise its beginning and its end.
+    let first = if command(program)?.is_endless(program) { KEPT } else { KEPT / 2 };
+    let text = shorten(&capture(guest, program, 1)?, first);
+    let file = program.folder().join("output.txt");
+    fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))
+}
+
+/// The recorded output of a program.
+///
+/// # Errors
+/// If there is none.
+pub fn of(program: &dyn Program) -> Result<String> {
+    let file = program.folder().join("output.txt");
+    fs::read_to_string(&file).map_err(|error| {
+        Error::new(format!("there is no recorded output of {}", program.name()))
+            .evidence(format!("{}: {error}", file.display()))
+            .fix(format!("record it: cargo upkeep record {}", program.name()))
+    })
+}
+
+fn is_trace(line: &str) -> bool {
+    line.contains(": bpf_trace_printk: ")
+}
+
+/// Shortens each long stretch of trace lines to [`KEPT`] lines: its first ones, as many as `first`, and its last ones.
+fn shorten(text: &str, first: usize) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    let mut short = Vec::new();
+    for stretch in lines.chunk_by(|one, other| is_trace(one) == is_trace(other)) {
+        if is_trace(stretch[0]) && stretch.len() > KEPT {
+            short.extend_from_slice(&stretch[..first]);
+            short.push("...");
+            short.extend_from_slice(&stretch[stretch.len() + first - KEPT..]);
+        } else {
+            short.extend_from_slice(stretch);
+        }
+    }
+    short.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// The kinds of lines in an output, without what differs from run to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The trace lines, each kind once. Which of them appear in a run depends on what else happens.
+    pub traced: BTreeSet<String>,
+    /// The kinds of the other lines, in the order of their first appearance.
+    pub rest: Vec<String>,
+}
+
+/// The shape of a text.
+pub fn shape(text: &str) -> Shape {
+    let blur = |text: &str| {
+        let mut shape = String::new();
+        for word in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
+            let (word, end) =
+                word.split_at(word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).len());
+            let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+            shape += if is_number { "0" } else { word };
+            shape += end;
+        }
+        match &*shape {
+            // Which functions are on a stack depends on what was slowest.
+            stack if stack.starts_with("=> ") => "=> FUNCTION".to_owned(),
+            // Which disk is the first, and what a file system has to do, depends on the run.
+            disk if disk.starts_with("disk = ") => "disk = DISK".to_owned(),
+            kind if kind.starts_with("flags = ") => "flags = KIND".to_owned(),
+            // So does a heat map's row, after its time.
+            row if row == "0:0:0" || row.starts_with("0:0:0 ") => "0:0:0 *".to_owned(),
+            // A histogram's rows depend on what else is going on.
+            row if row.contains(" -> ") && row.ends_with('|') => "0 -> 0 : 0 |*|".to_owned(),
+            // So does the list of processes that did I/O.
+            process if process.starts_with("PID: ") => "PID: 0 UID: 0 CMD: NAME".to_owned(),
+            // Which functions a bio passes through depends on what else it meets there.
+            call if [" us ", "struct bio ", "  -- "].iter().any(|part| call.contains(part)) => {
+                "CALL".to_owned()
+            }
+            // Which tasks start others depends on what else is going on.
+            row if row.ends_with(" Hello, perf_output!") => "0 TASK 0 Hello, perf_output!".to_owned(),
+            // Which functions are called depends on when the disk answers, and on what else the kernel is doing.
+            row if row.contains(" |")
+                && ["0", "^", "| 0"].iter().any(|begin| row.trim_start().starts_with(begin)) =>
+            {
+                "0 CALL | 0 CALL".to_owned()
+            }
+            // The width of a column depends on its numbers.
+            _ => shape.split_whitespace().collect::<Vec<_>>().join(" "),
+        }
+    };
+    let trace = |line: &str| line.split_once(": bpf_trace_printk: ").map(|(_, message)| blur(message));
+    let mut rest: Vec<String> = Vec::new();
+    for line in text.lines().filter(|line| !is_trace(line) && *line != "...").map(blur) {
+        if !line.is_empty() && !rest.contains(&line) {
+            rest.push(line);
+        }
+    }
+    Shape { traced: text.lines().filter_map(trace).collect(), rest }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_lines_some_are_kept() {
+        let line = |nth: u32| format!("io-1 [000] ..... {nth}.0: bpf_trace_printk: f() called: {nth}\n");
+        let text: String = (0..9).map(line).chain(["====\n".to_owned()]).collect();
+        let short = shorten(&text, 3);
+        let expected: String =
+            [0, 1, 2].map(line).concat() + "...\n" + &[6, 7, 8].map(line).concat() + "====\n";
+        assert_eq!(short, expected);
+        assert_eq!(shorten(&short, 3), short, "and shortening it again changes nothing");
+        assert_eq!(shorten(&text, 6), (0..6).map(line).collect::<String>() + "...\n====\n");
+        assert_eq!(shape(&short), shape(&text));
+    }
+
+    #[test]
+    fn a_run_can_be_made_longer() {
+        let longer = |words: &str| {
+            let mut words: Vec<_> = words.split(' ').map(str::to_owned).collect();
+            lengthen(&mut words, 4);
+            words.join(" ")
+        };
+        assert_eq!(longer("--lines 40 --duration 1.5"), "--lines 40 --duration 6");
+        assert_eq!(longer("-F -D -e 2 1"), "-F -D -e 8 1");
+        assert_eq!(longer("--rows 4"), "--rows 4");
+    }
+
+    #[test]
+    fn how_many_processes_did_io_is_no_part_of_a_shape() {
+        let table = |pid| format!("PID: {pid} UID: 0 CMD: p{pid}\nkbytes : count\n 4 -> 7 : {pid} |**|\n");
+        let text = |tables: &[String]| format!("1:02\n\n{}", tables.join("\n"));
+        assert_eq!(shape(&text(&[table(7)])), shape(&text(&[table(8), table(10)])));
+        assert_ne!(shape(&text(&[])), shape(&text(&[table(7)])));
+    }
+
+    #[test]
+    fn which_functions_are_called_is_no_part_of_a_shape() {
+        let text = |rows: &str| format!("First read | Second read\n{rows}");
+        let one = text("  12.5  vfs_read       |   1.0  vfs_read\n   2.0    submit_bio   |\n");
+        let other = text(
+            "   1.5  vfs_read       |   1.0  vfs_read\n        ^ looks         |\n         | 3.5  touch\n",
+        );
+        assert_eq!(shape(&one).rest, ["First read | Second read", "0 CALL | 0 CALL"]);
+        assert_eq!(shape(&one), shape(&other));
+    }
+
+    #[test]
+    fn a_shape_has_words_and_no_numbers() {
+        let text = "io-1 [000] ..... 1.0: bpf_trace_printk: submit_bio(bio=0xff12) called: 12\n=> a()\n=> b()\n\
+                    [Total 4 Hit 0 miss 4]\n   4 -> 7     : 12   |*****|\n   8 -> 15    : 1    |     |\n";
+        let Shape { traced, rest } = shape(text);
+        assert_eq!(traced.into_iter().collect::<Vec<_>>(), ["submit_bio(bio=0) called: 0"]);
+        assert_eq!(rest, ["=> FUNCTION", "[Total 0 Hit 0 miss 0]", "0 -> 0 : 0 |*|"]);
+    }
+}

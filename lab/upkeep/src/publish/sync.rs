@@ -1,0 +1,234 @@
+//! `cargo upkeep sync`: updates all generated blocks of the workbook, which are tables, diffs, recorded output,
+//! exercises, and QEMU's command line in the room kit's launchers.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Error, OrCause, Result};
+use lab::support::SupportMatrix;
+use lab::{doctor, exercise};
+use machine::workbook::copies;
+use machine::workbook::diff::{self, Reading};
+use machine::workbook::{Example, Program, Stage, Workbook};
+use wire::arch::Arch;
+
+use crate::publish::blocks::{Markers, checksum, replace};
+use crate::publish::tables::markdown;
+use crate::publish::ways::Ways;
+use crate::publish::{channels, drift, record, schedule, types};
+use crate::publish::{launchers, support};
+
+/// Our programs whose READMEs have a table.
+pub const COMPARED: [&str; 3] = ["08", "biolatency", "10"];
+
+/// A block: its file, its name, and its text; `None` if another command writes it.
+struct Block {
+    file: PathBuf,
+    name: &'static str,
+    text: Option<String>,
+}
+
+/// All blocks of the workbook.
+fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    let mut add = |file: PathBuf, name, text| blocks.push(Block { file, name, text: Some(text) });
+    let top = workbook.root.join("README.md");
+    let docs = workbook.root.join("docs/src");
+    add(top.clone(), "output", console("cargo lab run 03", &record::of(workbook.catalog.stage("03")?)?));
+    add(top.clone(), "stages", stages(workbook, |stage| format!("stages/{}", stage.package())));
+    add(top.clone(), "systems", systems(&docs)?);
+    add(top, "examples", examples(workbook, |example| format!("examples/{}", example.name())));
+    for stage in &workbook.catalog.stages {
+        let readme = stage.folder.join("README.md");
+        add(readme.clone(), "facts", facts(stage)?);
+        let [lesson, bookkeeping] = change(workbook, stage)?;
+        add(readme.clone(), "lesson", lesson);
+        add(readme.clone(), "bookkeeping", bookkeeping);
+        add(readme.clone(), "output", format!("```\n{}```\n", record::of(stage)?));
+        add(readme, "exercises", exercises(stage)?);
+    }
+    for tool in &workbook.catalog.tools {
+        let readme = tool.folder.join("README.md");
+        add(readme.clone(), "facts", facts(tool)?);
+        add(readme, "output", format!("```\n{}```\n", record::of(tool)?));
+    }
+    for example in &workbook.catalog.examples {
+        let readme = example.folder.join("README.md");
+        add(readme.clone(), "output", format!("```\n{}```\n", record::of(example)?));
+        add(readme, "exercises", exercises(example)?);
+    }
+    add(docs.join("stages.md"), "stages", stages(workbook, |stage| format!("stages/{:02}.md", stage.number)));
+    let page = |example: &Example| format!("examples/{}.md", example.name());
+    add(docs.join("examples.md"), "examples", examples(workbook, page));
+    add(docs.join("kernel-moved.md"), "kernels", drift::kernels_table(&workbook.root)?);
+    add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
+    add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
+    add(docs.join("kernel-moved.md"), "differences", drift::differences(&workbook.root)?);
+    add(docs.join("kernel-moved.md"), "arm64", support::table(&SupportMatrix::read(&workbook.root)?));
+    let ways = Ways::read(&workbook.root, Arch::X86)?;
+    let on_arm = Ways::read(&workbook.root, Arch::Arm)?;
+    add(docs.join("kernel-moved.md"), "costs", ways.costs_beside(&on_arm));
+    let tables = [
+        ("costs", ways.costs()),
+        ("starts", ways.starts()),
+        ("memory", ways.memory()),
+        ("counts", ways.counts()),
+        ("needs", ways.needs()),
+        ("tools", ways.tools()),
+        ("choice", ways.choice()),
+    ];
+    for (name, table) in tables {
+        add(docs.join("nine-ways.md"), name, table);
+    }
+    add(docs.join("ways.svg"), "chart", ways.chart());
+    let recorded = types::recorded(&workbook.root)?;
+    for (block, name) in [
+        ("bio", "struct bio"),
+        ("bvec_iter", "struct bvec_iter"),
+        ("request", "struct request"),
+        ("operations", "enum req_op"),
+        ("flags", "enum req_flag_bits"),
+    ] {
+        add(docs.join("kernel-types.md"), block, types::table(&recorded, name)?);
+    }
+    add(docs.join("instructor.md"), "schedule", schedule::overview(workbook)?);
+    add(docs.join("plans.md"), "plans", schedule::tables(workbook)?);
+    add(workbook.root.join("lab/class/kit/parts/machine.sh"), "qemu", launchers::for_sh());
+    add(workbook.root.join("lab/class/kit/lab.cmd"), "qemu", launchers::for_cmd());
+    for name in COMPARED {
+        let file = workbook.catalog.program(name)?.folder().join("README.md");
+        blocks.push(Block { file, name: "peers", text: None });
+    }
+    Ok(blocks)
+}
+
+/// The table of the systems on which lab/distro-test has run.
+fn systems(docs: &Path) -> Result<String> {
+    let path = docs.join("systems.tsv");
+    let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
+    Ok(markdown(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()))
+}
+
+/// The table of the stages.
+fn stages(workbook: &Workbook, link: impl Fn(&Stage) -> String) -> String {
+    let mut table = "| stage | question | adds | minutes |\n|---|---|---|---|\n".to_owned();
+    for stage in workbook.catalog.all_stages() {
+        let Stage { number, title, adds, minutes, .. } = stage;
+        let _ = writeln!(table, "| [{number:02}]({}) | {title} | {adds} | {minutes} |", link(stage));
+    }
+    table
+}
+
+/// The table of the examples.
+fn examples(workbook: &Workbook, link: impl Fn(&Example) -> String) -> String {
+    let mut table = "| example | does | from |\n|---|---|---|\n".to_owned();
+    for example in &workbook.catalog.examples {
+        let Example { title, text, .. } = example;
+        let _ = writeln!(table, "| [{}]({}) | {title} | {text} |", example.name(), link(example));
+    }
+    table
+}
+
+/// The exercises of a stage or an example.
+fn exercises(program: &dyn Program) -> Result<String> {
+    let exercises: Vec<_> = exercise::of(program)?.iter().map(exercise::Exercise::markdown).collect();
+    Ok(exercises.join("\n"))
+}
+
+/// What a stage adds, what it probes, and how long a class takes for it.
+fn facts(stage: &Stage) -> Result<String> {
+    let probes = doctor::sections(stage)?.into_iter().filter_map(|section| {
+        let (kind, name) = section.trim_start_matches('?').split_once('/')?;
+        Some(format!("{} `{name}`", if kind == "tp_btf" { "tracepoint" } else { kind }))
+    });
+    let probes = probes.collect::<Vec<_>>().join(", ");
+    Ok(format!(
+        "| adds | probes | minutes |\n|---|---|---|\n| {} | {probes} | {} |\n",
+        stage.adds, stage.minutes
+    ))
+}
+
+/// What changed since a stage's parent: the lesson, and the bookkeeping, folded. For the first stage, the parts are
+/// all that runs in the kernel, and all that runs in user space.
+fn change(workbook: &Workbook, stage: &Stage) -> Result<[String; 2]> {
+    if let Ok(parent) = workbook.catalog.parent(stage) {
+        let Reading { lesson, bookkeeping } =
+            Reading::of(&diff::between(parent, stage)?, &workbook.catalog.lesson(parent, stage));
+        let folded = format!(
+            "<details>\n<summary>The bookkeeping: the rest of the change, such as counters and options</summary>\n\n{}\n</details>\n",
+            diff::markdown(&bookkeeping)
+        );
+        return Ok([diff::markdown(&lesson), folded]);
+    }
+    let whole = |(path, text): &(PathBuf, String)| {
+        let language = if path.extension().is_some_and(|end| end == "rs") { "rust" } else { "c" };
+        format!("`{}`\n\n```{language}\n{text}```\n", path.display())
+    };
+    let files = copies::files(stage)?;
+    Ok([whole(&files[0]), whole(&files[1])])
+}
+
+fn console(command: &str, output: &str) -> String {
+    format!("```console\n$ {command}\n{output}```\n")
+}
+
+/// Writes all blocks that are out of date. Returns which ones it wrote.
+///
+/// # Errors
+/// If a block was edited by hand and `force` is not set, or if a file has no place for its block.
+pub fn write(workbook: &Workbook, force: bool) -> Result<String> {
+    let mut said = String::new();
+    for Block { file, name, text } in blocks(workbook)? {
+        // We leave the text that another command writes as it is; only its checksum may be missing.
+        let (text, force) = match text {
+            Some(text) => (text, force),
+            None => match Markers::find(&file, name)? {
+                found if found.checksum.is_empty() => (found.text().to_owned(), true),
+                _ => continue,
+            },
+        };
+        if replace(&file, name, &text, force)? {
+            let _ = writeln!(said, "{}: {name}", shown(workbook, &file));
+        }
+    }
+    if said.is_empty() {
+        said.push_str("All generated blocks are up to date.\n");
+    }
+    Ok(said)
+}
+
+/// Checks that all blocks are up to date.
+///
+/// # Errors
+/// If one is not; the error lists which, and what to do.
+pub fn check(workbook: &Workbook) -> Result<String> {
+    let mut stale = Vec::new();
+    for Block { file, name, text } in blocks(workbook)? {
+        let found = Markers::find(&file, name)?;
+        let is_ours = found.checksum == checksum(found.text());
+        if text.as_ref().is_some_and(|text| text != found.text()) {
+            stale.push(format!("{}: {name}", shown(workbook, &file)));
+        } else if !is_ours {
+            let fix = if text.is_some() {
+                "cargo upkeep sync --force"
+            } else {
+                "git checkout, or the command that generates it"
+            };
+            stale.push(format!(
+                "{}: {name}, edited by hand; to discard the edit: {fix}",
+                shown(workbook, &file)
+            ));
+        }
+    }
+    if stale.is_empty() {
+        return Ok("All generated blocks are up to date.\n".to_owned());
+    }
+    Err(Error::new("generated blocks are out of date")
+        .evidence(stale.join("\n"))
+        .fix("write them: cargo upkeep sync"))
+}
+
+fn shown(workbook: &Workbook, file: &Path) -> String {
+    file.strip_prefix(&workbook.root).unwrap_or(file).display().to_string()
+}

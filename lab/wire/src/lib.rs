@@ -1,0 +1,15 @@
+//! What the lab on your machine and the guest say to each other: messages, names, formats; and what both do alike.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+
+pub mod arch;
+pub mod catalog;
+pub mod command;
+pub mod disks;
+pub mod files;
+pub mod kit;
+pub mod measure;
+pub mod protocol;
+pub mod ways;
+pub mod workload;
