@@ -35,8 +35,11 @@ use crate::workbook::{Cross, Workbook};
 /// How long a guest may take to boot, unless the user chooses another limit.
 pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long we wait for KVM. Where KVM works, a guest boots in one or two seconds.
-const KVM_LIMIT: Duration = Duration::from_secs(10);
+/// How long we wait for KVM before we also start an emulated guest. Where KVM works, a guest boots in one or two seconds.
+const KVM_ALONE: Duration = Duration::from_secs(3);
+
+/// How often we look whether somebody wants us to end while we wait for the guest.
+const LOOK_UP: Duration = Duration::from_millis(100);
 
 /// After how much silence a guest counts as hung. It reports once per second that it is alive, but on a busy machine
 /// the emulator may get no CPU for a while.
@@ -169,7 +172,7 @@ impl Machine {
         }
     }
 
-    /// Tries KVM once, with a time limit, and remembers the outcome. That `/dev/kvm` exists proves little: it may
+    /// Tries KVM once, against an emulated guest, and remembers which was up first. That `/dev/kvm` exists proves little: it may
     /// belong to a hypervisor under which a guest hangs forever.
     fn boot_with_the_best(&self) -> Result<Vm> {
         let kvm = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
@@ -183,13 +186,20 @@ impl Machine {
         if known == verdict("works") {
             return self.boot_with(Accel::Kvm, self.limit);
         }
-        let tried = self.boot_with(Accel::Kvm, KVM_LIMIT);
-        interrupt::check()?;
-        let (guest, works) = match tried {
-            Ok(guest) => (guest, "works"),
-            // We blame KVM only if the same machine boots without it.
-            Err(_) => (self.boot_with(Accel::Tcg, self.limit)?, "broken"),
-        };
+        let (is_decided, (sender, tried)) = (AtomicBool::new(false), mpsc::channel());
+        let (guest, works) = thread::scope(|scope| -> Result<_> {
+            scope.spawn(|| drop(sender.send(self.boot_unless(Accel::Kvm, self.limit, &is_decided))));
+            if let Ok(Ok(guest)) = tried.recv_timeout(KVM_ALONE) {
+                return Ok((guest, "works"));
+            }
+            // We blame KVM only if the same machine boots without it, and sooner.
+            let emulated = self.boot_with(Accel::Tcg, self.limit);
+            is_decided.store(true, Ordering::Relaxed);
+            match tried.try_recv() {
+                Ok(Ok(guest)) => Ok((guest, "works")),
+                _ => Ok((emulated?, "broken")),
+            }
+        })?;
         if works == "broken" {
             eprintln!("KVM does not work on this machine, so the lab uses emulation from now on.");
         }
@@ -203,10 +213,15 @@ impl Machine {
     /// We have seen a kernel end with a double fault in its first second, under emulation, that boots every other time.
     /// So after a double fault, it boots once more.
     fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Vm> {
+        self.boot_unless(accel, limit, &AtomicBool::new(false))
+    }
+
+    /// The same, but gives up when the answer is not needed any more.
+    fn boot_unless(&self, accel: Accel, limit: Duration, is_decided: &AtomicBool) -> Result<Vm> {
         let mut is_first = true;
         loop {
             let sandbox = !NO_SANDBOX.load(Ordering::Relaxed);
-            match self.start(accel, limit, sandbox)? {
+            match self.start(accel, limit, sandbox, is_decided)? {
                 Start::Up(guest) => return Ok(guest),
                 Start::NoSandbox => NO_SANDBOX.store(true, Ordering::Relaxed),
                 Start::DoubleFault(_) if is_first => {
@@ -219,7 +234,7 @@ impl Machine {
     }
 
     /// Boots it.
-    fn start(&self, accel: Accel, limit: Duration, sandbox: bool) -> Result<Start> {
+    fn start(&self, accel: Accel, limit: Duration, sandbox: bool, is_decided: &AtomicBool) -> Result<Start> {
         let start = Instant::now();
         free_space()?;
         let folder = Scratch::new(&std::env::temp_dir())?;
@@ -276,7 +291,12 @@ impl Machine {
         let line = Line::new(input);
         let (release, boot_time) = (String::new(), Duration::ZERO);
         let mut guest = Vm { release, accel, boot_time, line, events, emulator };
-        let first = guest.next(limit);
+        let first = loop {
+            let first = guest.next(LOOK_UP);
+            if !matches!(first, Ok(None)) || is_decided.load(Ordering::Relaxed) || start.elapsed() > limit {
+                break first;
+            }
+        };
         let first = match first {
             Err(_) if sandbox && guest.emulator.refused_sandbox() => return Ok(Start::NoSandbox),
             Err(error) if guest.emulator.console().contains("PANIC: double fault") => {
@@ -458,7 +478,6 @@ impl Vm {
 
     /// The next message; `None` if there is none within `limit`.
     fn next(&mut self, limit: Duration) -> Result<Option<FromGuest>> {
-        const LOOK_UP: Duration = Duration::from_millis(100);
         let deadline = Instant::now() + limit;
         loop {
             interrupt::check()?;
