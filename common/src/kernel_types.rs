@@ -5,13 +5,13 @@ use std::fmt::Write;
 use libbpf_rs::btf::types::{Array, Composite, DeclTag, Func, Struct, Union};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType};
 
-use crate::refusal::{KERNELS_TYPES, NO_KFUNC};
+use verifier::{KERNELS_TYPES, NO_KFUNC};
 
 /// How libbpf names a field that it can't find, and a function of the kernel whose declaration does not fit.
 const FIELD: &str = "failed to resolve CO-RE relocation <byte_off> [";
 const FUNCTION: &str = "extern (func ksym) '";
 
-/// What the kernel has instead of what these warnings say does not fit: lines for [`crate::refusal::explain`]. `None` if
+/// What the kernel has instead of what these warnings say does not fit: lines for [`verifier::explain`]. `None` if
 /// there is nothing to say.
 pub fn about(warnings: &str) -> Option<String> {
     let field = warnings

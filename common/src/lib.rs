@@ -24,7 +24,7 @@ pub mod page;
 pub mod preflight;
 pub mod probe;
 pub mod record;
-pub mod refusal;
+mod refusal;
 pub mod report;
 pub mod stop;
 pub mod symbols;

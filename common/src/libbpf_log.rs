@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libbpf_rs::{ErrorKind, PrintLevel, set_print};
 
 use crate::lab::in_the_lab;
-use crate::refusal::{self, Object};
 use crate::{Error, kernel_types, preflight};
+use verifier::Object;
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 /// libbpf's warnings since the last call of [`take`].
@@ -72,7 +72,7 @@ fn explain_with(
     verbose: bool,
     may_trace: bool,
 ) -> Error {
-    if let Some(refusal) = refusal::explain(warnings, objects) {
+    if let Some(refusal) = verifier::explain(warnings, objects) {
         let is_unknown = refusal.is_unknown();
         let refused = Error::from(refusal);
         return if verbose && is_unknown {

@@ -1,6 +1,6 @@
 //! The verifier clinic: programs that the kernel refuses, each with what four kernels say about it, and its cure.
 //!
-//! Case 01 is a folder `lab/clinic/01-KIND`. KIND is what the recognizer calls the mistake, see [`common::refusal`]. In
+//! Case 01 is a folder `lab/clinic/01-KIND`. KIND is what the recognizer calls the mistake, see [`verifier`]. In
 //! the folder are a BPF program, `cure.patch`, `case.md`, and `logs`, which [`record`] writes. A kernel without a log
 //! accepts the program.
 //!
@@ -15,7 +15,6 @@ use std::process::Command;
 use std::slice;
 use std::time::Duration;
 
-use common::refusal::{self, Object, Refusal};
 use common::report::print_text;
 use common::{Error, OrCause, Result};
 use machine::host::tools::output;
@@ -24,6 +23,7 @@ use machine::terminal;
 use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
 use serde::Serialize;
+use verifier::{Object, Refusal};
 
 use crate::exercise::{self, shown};
 
@@ -210,7 +210,7 @@ impl Case {
 
     /// The explanation of what a kernel says; `None` if it accepts the program.
     pub fn refusal(&self, kernel: &str) -> Option<Refusal> {
-        refusal::explain(&self.log(kernel)?, &[])
+        verifier::explain(&self.log(kernel)?, &[])
     }
 
     /// The explanation as text, without its last line, which leads here.
@@ -531,7 +531,7 @@ pub fn check_as_json(workbook: &Workbook, case: &Case) -> Result<bool> {
         machine.binaries.push(object.clone());
         let mut guest = machine.boot()?;
         let log = logs(&mut guest, slice::from_ref(&object))?.pop().flatten();
-        let refusal = log.and_then(|log| refusal::explain(&log, &parsed));
+        let refusal = log.and_then(|log| verifier::explain(&log, &parsed));
         let (counted, error) = match (&refusal, verdict(&mut guest, &object)) {
             (None, Ok(counted)) => (Some(counted), None),
             (None, Err(error)) => (None, Some(error)),

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use common::refusal::{Access, Object};
 use common::{Error, OrCause, Result};
 use libbpf_rs::HasSize;
 use libbpf_rs::btf::types::{Array, Composite, Enum, MemberAttr};
@@ -11,6 +10,7 @@ use libbpf_rs::btf::{Btf, BtfKind, BtfType, TypeId};
 use machine::btf;
 use machine::kernels;
 use machine::workbook::Workbook;
+use verifier::{Access, Object};
 
 use crate::list::aligned;
 

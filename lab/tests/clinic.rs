@@ -4,11 +4,11 @@
 use std::fmt::Write;
 use std::fs;
 
-use common::refusal::{Object, explain};
 use lab::clinic::{self, Case};
 use machine::kernels::MATRIX;
 use machine::workbook::Workbook;
 use upkeep::publish;
+use verifier::{Object, explain};
 
 /// The compiled program of a case.
 fn object(case: &Case) -> Object {

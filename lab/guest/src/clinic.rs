@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::refusal::{LEFT_OUT, REPORT};
 use common::{Error, OrCause, Result, libbpf_log};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{DataSec, Var};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+use verifier::{LEFT_OUT, REPORT};
 use wire::disks::RAW_DEVICE;
 
 use crate::running::io;

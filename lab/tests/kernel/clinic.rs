@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::thread;
 
-use common::refusal::{Object, Refusal, explain};
 use common::{Error, OrCause, Result};
 use lab::clinic::{self, Case, Compiler};
 use libtest_mimic::Trial;
 use machine::kernels::MATRIX;
 use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
+use verifier::{Object, Refusal, explain};
 
 use crate::{BOOT_LIMIT, Fleet, failed};
 
@@ -120,6 +120,6 @@ fn check(guest: &mut Vm, kernel: &str) -> Result<()> {
 }
 
 /// What must be as recorded. The words may have numbers that differ between two runs.
-fn said(refusal: Refusal) -> (&'static str, Option<common::refusal::Place>, String) {
+fn said(refusal: Refusal) -> (&'static str, Option<verifier::Place>, String) {
     (refusal.kind, refusal.place, refusal.cause)
 }

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread;
 
-use common::refusal::{Object, Refusal, explain};
 use common::{OrCause, Result};
 use lab::clinic;
 use libtest_mimic::{Failed, Trial};
 use machine::kernels::{MATRIX, Series};
 use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
+use verifier::{Object, Refusal, explain};
 
 use crate::mutations::{Mutation, mutations, variants};
 use crate::{BOOT_LIMIT, Fleet, failed};

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::fs;
 
-use common::refusal;
 use common::{OrCause, Result};
 use lab::clinic::{ACCEPTED, Case, Compiler, cases, logs, variants};
 use machine::kernels::{MATRIX, Series};
@@ -82,7 +81,7 @@ pub fn compared(workbook: &Workbook) -> Result<String> {
     let mut text = format!("| the line | Linux {EXPLAINS} | the workbook |\n|---|---|---|\n");
     for case in variants(workbook)? {
         let Some(refusal) = case.refusal(EXPLAINS) else { continue };
-        let reason = refusal.words.iter().find_map(|words| words.strip_prefix(refusal::REPORT));
+        let reason = refusal.words.iter().find_map(|words| words.strip_prefix(verifier::REPORT));
         let (Some(reason), Some(place)) = (reason, refusal.place) else { continue };
         let _ = writeln!(text, "| `{}` | {reason} | {}. {} |", place.source, refusal.cause, refusal.cure);
     }
@@ -100,7 +99,7 @@ pub fn messages(workbook: &Workbook) -> Result<String> {
     let (mut known, mut unknown, mut table) = (0, Vec::new(), String::new());
     for row in rows.lines() {
         let (message, from) = row.split_once('\t').unwrap_or((row, ""));
-        let kinds = refusal::kinds_with(&message.replace("\\n", "\n"));
+        let kinds = verifier::kinds_with(&message.replace("\\n", "\n"));
         let code = format!("`{}`", message.replace('|', "\\|").replace("\\n", "`<br>`"));
         if kinds.is_empty() {
             unknown.push(format!("{} ({from})", code.replace("\\|", "|")));

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use common::refusal::Object;
 use common::{Error, OrCause, Result};
 use lab::clinic::Compiler;
 use machine::fetch;
 use machine::kernels::DEFAULT;
 use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
+use verifier::Object;
 use wire::command::output;
 use wire::measure::PEER_LOADER;
 

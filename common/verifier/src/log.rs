@@ -1,6 +1,6 @@
 //! The verifier's log, taken apart: the instructions on the path that it refused, their source lines, and its words.
 
-use crate::refusal::object::{Location, Object};
+use crate::object::{Location, Object};
 
 /// What libbpf puts around the verifier's log.
 const BEGINS: &str = ": -- BEGIN PROG LOAD LOG --";

@@ -1,7 +1,6 @@
-//! Explains why the kernel or libbpf refused to load a BPF program: where, why, and what to do about it.
-//!
-//! [`explain`] is a pure function from libbpf's log and the compiled object to a [`Refusal`]. The mistakes that it
-//! recognizes are data, in `kinds.rs`, and each is a case of the clinic: `cargo lab clinic list`.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 mod kinds;
 mod log;
@@ -9,15 +8,15 @@ mod object;
 mod pattern;
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::Serialize;
 
-use crate::Error;
-use crate::refusal::kinds::{At, Given, KINDS, Kind, UNKNOWN};
-pub use crate::refusal::log::{LEFT_OUT, REPORT};
-use crate::refusal::log::{Log, Origin, Source, called};
-pub use crate::refusal::object::{Access, Location, Object};
-use crate::refusal::pattern::{Values, fill, matches, names};
+use crate::kinds::{At, Given, KINDS, Kind, UNKNOWN};
+pub use crate::log::{LEFT_OUT, REPORT};
+use crate::log::{Log, Origin, Source, called};
+pub use crate::object::{Access, Location, Object};
+use crate::pattern::{Values, fill, matches, names};
 
 /// Why a program was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -57,11 +56,11 @@ pub struct Place {
     pub source: String,
 }
 
-/// How a line begins that [`crate::libbpf_log`] adds to libbpf's warnings: what the kernel has instead.
-pub(crate) const KERNELS_TYPES: &str = "this kernel's types: ";
+/// How a line begins that a program may add to libbpf's warnings: what the running kernel has instead of what does not fit.
+pub const KERNELS_TYPES: &str = "this kernel's types: ";
 
 /// What such a line says about a function that is no kfunc.
-pub(crate) const NO_KFUNC: &str = "() is no kfunc";
+pub const NO_KFUNC: &str = "() is no kfunc";
 
 /// Explains why a program was refused, from libbpf's warnings and the objects that could contain the program. `None` if
 /// the warnings show no refusal that we know, and no verifier's log either.
@@ -506,12 +505,12 @@ impl Place {
     }
 }
 
-impl From<Refusal> for Error {
-    /// As the text that a person reads.
-    fn from(refusal: Refusal) -> Self {
+impl Refusal {
+    /// What shows that it is so: the line, what the kernel says and why, and the way there.
+    pub fn evidence(&self) -> String {
         let mut evidence = Vec::new();
-        if let Some(program) = &refusal.program {
-            evidence.push(match &refusal.place {
+        if let Some(program) = &self.program {
+            evidence.push(match &self.place {
                 Some(Place { location: Some(Location { file, line }), source }) => {
                     format!("in {program}, {file} line {line}:\n    {source}")
                 }
@@ -519,19 +518,26 @@ impl From<Refusal> for Error {
                 None => format!("in {program}"),
             });
         }
-        evidence.extend(refusal.words.iter().cloned());
-        evidence.push(refusal.why);
-        if !refusal.path.is_empty() {
+        evidence.extend(self.words.iter().cloned());
+        evidence.push(self.why.clone());
+        if !self.path.is_empty() {
             evidence.push("the path that leads there:".to_owned());
             let step = |[from, to]: &[Place; 2]| format!("    {}  ->  {}", from.short(), to.short());
-            evidence.extend(refusal.path.iter().map(step));
+            evidence.extend(self.path.iter().map(step));
         }
-        let change = refusal.change.map(|change| format!("\n    {}", change.replace('\n', "\n    ")));
-        let more = refusal.case.map(|case| format!("\nto read more: cargo lab clinic show {case}"));
-        let who = if refusal.is_verifiers { "the kernel's verifier refused a BPF program: " } else { "" };
-        Self::new(format!("{who}{}", refusal.cause))
-            .evidence(evidence.join("\n"))
-            .fix(refusal.cure + &change.unwrap_or_default() + &more.unwrap_or_default())
+        evidence.join("\n")
+    }
+
+    /// What to do, with the lines that change.
+    pub fn fix(&self) -> String {
+        let change = self.change.iter().map(|change| format!("\n    {}", change.replace('\n', "\n    ")));
+        self.cure.clone() + &change.collect::<String>()
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n\n{}\n\n{}", self.cause, self.evidence(), self.fix())
     }
 }
 
