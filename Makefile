@@ -60,6 +60,8 @@ soak: build kernels ## Run the long and heavy tests too
 lint: setup ## Check style and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	@# Cargo leaves these two out, because only `make page-test` and `make workshop-test` run them.
+	cargo clippy --package workshop --test page --test image -- -D warnings
 	clang-format --dry-run -Werror $$(git ls-files '*.bpf.[ch]')
 
 diff: setup ## Show what a stage changes: make diff TO=03 [FROM=02, by default its parent]

@@ -1,4 +1,4 @@
-//! The options that every stage has. For the options of examples that print at intervals, see [`crate::interval`].
+//! The options that every stage has. For the options of examples that print at intervals, see the crate `toolkit`.
 
 use std::time::Duration;
 

@@ -6,15 +6,8 @@
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 pub mod args;
-pub mod call_graph;
-pub mod disks;
 mod error;
 pub mod events;
-pub mod flags;
-pub mod ftrace;
-pub mod heatmap;
-pub mod histogram;
-pub mod interval;
 pub mod kernel;
 pub mod kernel_pid;
 mod kernel_types;

@@ -39,7 +39,7 @@ fn places(mounts: &str) -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// If this kernel has no tracefs.
-pub(crate) fn look() -> Result<()> {
+pub fn look() -> Result<()> {
     let file_systems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if mounted().is_some() || file_systems.split_whitespace().any(|name| name == "tracefs") {
         return Ok(());
@@ -80,7 +80,7 @@ fn not_mounted(error: Errno) -> Error {
 ///
 /// # Errors
 /// Says what the kernel refused and why, as evidence for an error.
-pub(crate) fn write(file: &Path, text: &str) -> Result<(), String> {
+pub fn write(file: &Path, text: &str) -> Result<(), String> {
     // fs::write() would try to create a file that this kernel doesn't have.
     let written = OpenOptions::new().write(true).truncate(true).open(file);
     written
@@ -92,7 +92,7 @@ const PREFIX: &str = "bpf-workbook-";
 
 /// A tracefs *instance* for this run: a trace buffer with its own settings. Dropping it removes it.
 #[derive(Debug)]
-pub(crate) struct Instance {
+pub struct Instance {
     /// Its folder.
     pub path: PathBuf,
     /// An open file in it. The kernel doesn't remove an instance while one of its files is open.

@@ -1,13 +1,13 @@
 //! biolatency: how long does block I/O take?
 
 use clap::Parser;
-use common::disks;
-use common::flags::Flags;
-use common::interval::IntervalArgs;
 use common::preflight::{self, Need};
 use common::{Error, record, report};
 use libbpf_rs::MapCore;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use toolkit::disks;
+use toolkit::flags::Flags;
+use toolkit::interval::IntervalArgs;
 
 mod latency;
 

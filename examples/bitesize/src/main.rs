@@ -1,10 +1,10 @@
 //! bitesize: how large are the I/Os of each process?
 
 use clap::Parser;
-use common::interval::IntervalArgs;
 use common::traced::Traced;
 use common::{preflight, report};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use toolkit::interval::IntervalArgs;
 
 use crate::process::{Processes, interval};
 

@@ -8,9 +8,9 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::Parser;
-use common::call_graph::{Pair, Run};
-use common::ftrace::{FUNCTION_GRAPH, FunctionGraph};
 use common::{args, preflight, report};
+use toolkit::call_graph::{Pair, Run};
+use toolkit::ftrace::{FUNCTION_GRAPH, FunctionGraph};
 
 use crate::calls::{MISS, NOTES};
 use crate::file::Subject;

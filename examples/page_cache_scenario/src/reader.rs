@@ -10,8 +10,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::stop::{Stop, Wake};
-use common::{Error, OrCause, Result, ftrace};
+use common::{Error, OrCause, Result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use toolkit::ftrace;
 
 /// The process that reads.
 pub struct Reader {

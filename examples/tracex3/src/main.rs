@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use clap::Parser;
 use common::args::seconds;
-use common::heatmap::{self, Form, Row, Scale};
-use common::histogram::Histogram;
-use common::interval::IntervalArgs;
 use common::{Error, OrCause, preflight, record, report};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use toolkit::heatmap::{self, Form, Row, Scale};
+use toolkit::histogram::Histogram;
+use toolkit::interval::IntervalArgs;
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/tracex3.skel.rs"));

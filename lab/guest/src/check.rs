@@ -11,13 +11,13 @@ use std::sync::Barrier;
 use std::time::Duration;
 use std::{iter, thread};
 
-use common::histogram::Histogram;
 use common::{Error, OrCause, Result};
 use memmap2::Mmap;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::{major, minor};
 use nix::unistd::{Pid, gettid, sync};
+use toolkit::histogram::Histogram;
 use wire::command::output;
 use wire::disks::{FS_MOUNT, RAW_DEVICE};
 use wire::workload::Done;

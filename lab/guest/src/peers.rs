@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::histogram::Histogram;
-use common::{Error, OrCause, Result, ftrace, tracefs};
+use common::{Error, OrCause, Result, tracefs};
 use libbpf_rs::query::ProgInfoIter;
 use nix::sys::signal::Signal;
+use toolkit::ftrace;
+use toolkit::histogram::Histogram;
 use wire::command::output;
 use wire::disks::FS_MOUNT;
 use wire::measure::{PEER_LOADER, PEER_PAGES};

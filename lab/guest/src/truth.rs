@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use common::histogram::Histogram;
 use common::report::{SlowBio, Unpaired};
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
+use toolkit::histogram::Histogram;
 use wire::workload::Done;
 
 use crate::running::Observation;

@@ -10,7 +10,6 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use common::ftrace;
 use guest::device_mapper::Linear;
 use guest::null_blk::NullBlk;
 use guest::running::{Observation, Running};
@@ -22,6 +21,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use stage10_ctracer::recording::{Header, Losses, Record, Recording, Writer};
 use stage10_ctracer::tree::{Call, Life, Tree};
+use toolkit::ftrace;
 use wire::disks::{PART_DEVICE, RAW_DEVICE};
 use wire::workload::Done;
 

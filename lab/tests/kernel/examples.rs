@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::thread;
 
-use common::histogram::Histogram;
 use guest::running::Running;
 use guest::truth::{histogram, histograms};
+use toolkit::histogram::Histogram;
 use wire::workload::Done;
 
 use crate::guest::{end_exact as end, io, quiet};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::disks;
 use common::preflight::release;
 use guest::running::Running;
+use toolkit::disks;
 use wire::disks::RAW_DEVICE;
 
 use crate::guest::{io, quiet, sh};

@@ -7,15 +7,16 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use common::args::{Verbose, seconds};
-use common::flags::Flags;
 use common::preflight::{self, Need};
 use common::stop::Stop;
 use common::traced::Traced;
-use common::{Error, OrCause, Result, disks, record, report};
+use common::{Error, OrCause, Result, record, report};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
 use nix::errno::Errno;
+use toolkit::disks;
+use toolkit::flags::Flags;
 
 use crate::attach::{self, Links, Refused, Target};
 use crate::events::{self, Kind};

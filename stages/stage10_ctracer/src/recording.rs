@@ -9,10 +9,10 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use common::flags::Flags;
 use common::{Error, OrCause, Result};
 use serde::{Deserialize, Serialize};
 use tempfile::TempPath;
+use toolkit::flags::Flags;
 
 use crate::events::Decoder;
 

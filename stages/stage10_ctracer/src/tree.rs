@@ -15,7 +15,7 @@
 
 use std::collections::HashMap;
 
-use common::disks;
+use toolkit::disks;
 
 use crate::record::ENDS;
 use crate::recording::{

@@ -7,6 +7,7 @@ pub mod clinic;
 pub mod ctracer;
 pub mod drift;
 pub mod launchers;
+pub mod learner;
 pub mod patch;
 pub mod record;
 pub mod schedule;

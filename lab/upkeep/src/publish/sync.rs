@@ -17,7 +17,7 @@ use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::tables::markdown;
 use crate::publish::ways::Ways;
 use crate::publish::{channels, drift, record, schedule, types};
-use crate::publish::{launchers, support};
+use crate::publish::{launchers, learner, support};
 
 /// Our programs whose READMEs have a table.
 pub const COMPARED: [&str; 3] = ["08", "biolatency", "10"];
@@ -39,6 +39,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     add(top.clone(), "stages", stages(workbook, |stage| format!("stages/{}", stage.package())));
     add(top.clone(), "systems", systems(&docs)?);
     add(top, "examples", examples(workbook, |example| format!("examples/{}", example.name())));
+    add(workbook.root.join("CONTRIBUTING.md"), "learner", learner::table(workbook)?);
     for stage in &workbook.catalog.stages {
         let readme = stage.folder.join("README.md");
         add(readme.clone(), "facts", facts(stage)?);

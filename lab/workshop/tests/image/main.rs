@@ -24,7 +24,6 @@ use std::process::Command;
 use std::time::Instant;
 
 use lab::exercise;
-use laber::{click, click_in_lesson, does_exercise_03_1, open, replace, shows, start, write, wrong};
 use machine::workbook::Workbook;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -33,6 +32,7 @@ use tungstenite::{Message, WebSocket};
 
 use crate::common::{Answer, Server};
 use crate::faults::FAULTS;
+use crate::learner::{click, click_in_lesson, does_exercise_03_1, open, replace, shows, start, write, wrong};
 use crate::socket::{socket, until, until_it};
 
 /// Mounts the kit in the empty Debian, and starts it there.

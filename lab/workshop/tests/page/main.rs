@@ -10,15 +10,15 @@ mod reader;
 
 use std::fs;
 
-use laber::{
-    ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, edits, open, replace, shows, start, write,
-    wrong,
-};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::common::Server;
 use crate::firefox::Firefox;
+use crate::learner::{
+    ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, edits, open, replace, shows, start, write,
+    wrong,
+};
 
 #[test]
 fn a_learner_does_exercise_03_1() {

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use common::disks;
 use serde::Serialize;
+use toolkit::disks;
 
 use crate::recording::Task;
 use crate::tree::Tree;

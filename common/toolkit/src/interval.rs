@@ -4,10 +4,9 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-
-use crate::args::{Verbose, seconds};
-use crate::stop::{Stop, Wake};
-use crate::{OrCause, Result};
+use common::args::{Verbose, seconds};
+use common::stop::{Stop, Wake};
+use common::{OrCause, Result};
 
 /// When to print. Without an interval, the program prints once, at Ctrl-C.
 #[derive(Args, Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Result};
+use common::{Error, Result};
 
 const BLOCK: &str = "/sys/block";
 

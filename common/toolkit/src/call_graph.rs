@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::ftrace;
+
 /// A function that was called, and what it called.
 ///
 /// If a caller calls the same function several times, this is one entry with a count, as in `uftrace graph`.
@@ -48,7 +50,7 @@ pub fn parse(trace: &str, function: &str) -> Option<Call> {
         if call.name == function {
             found = Some(call.clone());
         }
-        if let Some(caller) = open.last_mut().filter(|_| !is_interrupt(&call.name)) {
+        if let Some(caller) = open.last_mut().filter(|_| !ftrace::is_interrupt(&call.name)) {
             caller.add(call);
         }
     }
@@ -66,15 +68,6 @@ fn line(line: &str) -> Option<Line<'_>> {
     }
     let us = head.trim_end().strip_suffix(" us").and_then(|head| head.rsplit(' ').next()?.parse().ok())?;
     if text.starts_with('}') { Some(Line::End(us)) } else { name(";").map(|name| Line::Whole(name, us)) }
-}
-
-/// Whether an interrupt begins with this function, on x86-64. An interrupt has nothing to do with the function that it
-/// interrupts.
-pub(crate) fn is_interrupt(name: &str) -> bool {
-    let name = name.trim_start_matches('_');
-    let begins = ["irq_enter", "irq_exit", "sysvec_", "common_interrupt", "do_softirq", "handle_softirqs"];
-    begins.iter().any(|begin| name.starts_with(begin))
-        || name.starts_with("handle_") && name.ends_with("_irq")
 }
 
 impl Call {

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use common::{Error, OrCause, Result};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Enum;
 use serde::{Deserialize, Serialize};
-
-use crate::{Error, OrCause, Result};
 
 /// The lowest bits hold the operation.
 const OPERATION: u32 = 0xff;

@@ -6,9 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::kernel_pid::kernel_pid;
-use crate::tracefs::{self, Instance};
-use crate::{Error, OrCause, Result, call_graph};
+use common::kernel_pid::kernel_pid;
+use common::tracefs::{self, Instance};
+use common::{Error, OrCause, Result};
 
 /// The tracer's name in `available_tracers`, and in the list of what an example needs.
 pub const FUNCTION_GRAPH: &str = "function_graph";
@@ -52,7 +52,7 @@ impl FunctionGraph {
         unused(&tracefs, &OF_ALL)?;
         let list = tracefs.join("available_filter_functions");
         let list = fs::read_to_string(&list).or_cause(format!("cannot read {}", list.display()))?;
-        let functions = numbers(&list, |name| is_wanted(name) || call_graph::is_interrupt(name));
+        let functions = numbers(&list, |name| is_wanted(name) || is_interrupt(name));
         let cause = "cannot start the kernel's function tracer";
         let instance = Instance::create(&tracefs)?;
         let graph = Self { folder: instance.path.clone(), _instance: Some(instance) };
@@ -91,8 +91,8 @@ impl FunctionGraph {
         tracefs::write(&self.folder.join(file), text)
     }
 
-    /// Records while `work` makes the process do something. Returns the result of `work`, and the text of the trace for
-    /// [`crate::call_graph::parse`].
+    /// Records while `work` makes the process do something. Returns the result of `work`, and the text of the
+    /// trace.
     ///
     /// # Errors
     /// If `work` fails, or the trace can't be read.
@@ -112,6 +112,15 @@ impl Drop for FunctionGraph {
             eprintln!("warning: the kernel's tracer may still be on: {error}");
         }
     }
+}
+
+/// Whether an interrupt begins with this function, on x86-64. An interrupt has nothing to do with the function that it
+/// interrupts.
+pub fn is_interrupt(name: &str) -> bool {
+    let name = name.trim_start_matches('_');
+    let begins = ["irq_enter", "irq_exit", "sysvec_", "common_interrupt", "do_softirq", "handle_softirqs"];
+    begins.iter().any(|begin| name.starts_with(begin))
+        || name.starts_with("handle_") && name.ends_with("_irq")
 }
 
 /// Switches off the tracer if it records the process `pid`. The recorded process calls this when the process that
