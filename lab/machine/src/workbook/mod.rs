@@ -48,3 +48,24 @@ impl Workbook {
         self.cross.as_ref().map_or(Arch::HERE, |cross| cross.arch)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The workshop's guest has a file with both, and each of its programs reads what it needs.
+    #[test]
+    fn a_workbook_is_read_as_a_whole_and_as_its_catalog() {
+        let mut workbook = Workbook::read().unwrap();
+        workbook.recorded = Some(Recorded { rustc: vec!["--edition=2024".to_owned()] });
+        let json = serde_json::to_vec(&workbook).unwrap();
+        let catalog: Catalog = serde_json::from_slice(&json).unwrap();
+        assert_eq!(
+            (&catalog.stages, &catalog.examples),
+            (&workbook.catalog.stages, &workbook.catalog.examples)
+        );
+        let again: Workbook = serde_json::from_slice(&json).unwrap();
+        assert_eq!((&again.root, again.catalog.tools), (&workbook.root, workbook.catalog.tools));
+        assert!(again.recorded.is_some());
+    }
+}
