@@ -1,7 +1,7 @@
 //! The verifier clinic: programs that the kernel refuses, each with what four kernels say about it, and its cure.
 //!
 //! Case 01 is a folder `lab/clinic/01-KIND`. KIND is what the recognizer calls the mistake, see [`verifier`]. In
-//! the folder are a BPF program, `cure.patch`, `case.md`, and `logs`, which [`record`] writes. A kernel without a log
+//! the folder are a BPF program, `cure.patch`, `case.md`, and `logs`, which `cargo upkeep clinic` writes. A kernel without a log
 //! accepts the program.
 //!
 //! Other forms of the same mistakes, and mistakes that have no page, are in `lab/clinic/variants`. Instead of `case.md`,

@@ -2,8 +2,8 @@
 //!
 //! Exercise 03.1 is the folder `exercises/1` of stage 03, and `bitehist.1` that of an example. Its `exercise.md` is what
 //! the learner reads. `start.patch` turns the stage or the example into the starting point, if the two differ, and
-//! `solution.patch` turns the starting point into the solution. What the check looks at is in
-//! [`crate::guest::check`]. Each stage is also an exercise, called 03: write it yourself, starting from its parent.
+//! `solution.patch` turns the starting point into the solution. What the check looks at is in the crate
+//! `guest`. Each stage is also an exercise, called 03: write it yourself, starting from its parent.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -93,8 +93,8 @@ fn read(program: &dyn Program, number: u32) -> Result<Option<Exercise<'_>>> {
     Ok(Some(Exercise { program, origin: program, number, title, goal, start, check, hints, folder }))
 }
 
-/// Finds the exercise called `03.1` or `bitehist.1`, or the stage itself by its name, as [`Workbook::stage`] does. The
-/// name of an example alone is its first exercise.
+/// Finds the exercise called `03.1` or `bitehist.1`, or the stage itself by its name, as
+/// [`wire::catalog::Catalog::stage`] does. The name of an example alone is its first exercise.
 ///
 /// # Errors
 /// If there is none.

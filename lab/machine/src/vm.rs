@@ -98,7 +98,7 @@ pub struct Machine {
     pub verdicts: PathBuf,
 }
 
-/// A running guest, from the host's side; the code that runs inside is in the folder `guest`. Dropping this ends the
+/// A running guest, from the host's side; the code that runs inside is in the crate `guest`. Dropping this ends the
 /// guest.
 #[derive(Debug)]
 pub struct Vm {
