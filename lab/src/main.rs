@@ -258,15 +258,12 @@ enum Clinic {
     },
 }
 
-fn main() -> ExitCode {
+fn main() -> Result<ExitCode> {
     let lab = Lab::parse();
     if lab.offline {
         fetch::stay_offline();
     }
-    run(lab.command).unwrap_or_else(|error| {
-        eprintln!("Error: {error}");
-        ExitCode::FAILURE
-    })
+    run(lab.command)
 }
 
 fn run(command: Command) -> Result<ExitCode> {

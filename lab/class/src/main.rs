@@ -60,15 +60,12 @@ enum Command {
     },
 }
 
-fn main() -> ExitCode {
+fn main() -> Result<ExitCode> {
     let class = Class::parse();
     if class.offline {
         fetch::stay_offline();
     }
-    run(class.command).unwrap_or_else(|error| {
-        eprintln!("Error: {error}");
-        ExitCode::FAILURE
-    })
+    run(class.command)
 }
 
 fn run(command: Command) -> Result<ExitCode> {

@@ -15,7 +15,7 @@ const MOMENT: Duration = Duration::from_secs(1);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1);
-    let name = arguments.next().unwrap_or_else(|| "lab".into());
+    let name = arguments.next().ok_or("name a program: lab, class or upkeep")?;
     let (done, is_done) = mpsc::channel::<()>();
     let notice = thread::spawn(move || {
         if is_done.recv_timeout(MOMENT) == Err(RecvTimeoutError::Timeout) {

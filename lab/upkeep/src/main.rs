@@ -107,11 +107,8 @@ enum Command {
     },
 }
 
-fn main() -> ExitCode {
-    run(Upkeep::parse().command).unwrap_or_else(|error| {
-        eprintln!("Error: {error}");
-        ExitCode::FAILURE
-    })
+fn main() -> Result<ExitCode> {
+    run(Upkeep::parse().command)
 }
 
 fn run(command: Command) -> Result<ExitCode> {
