@@ -39,7 +39,7 @@ fn places(mounts: &str) -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// If this kernel has no tracefs.
-pub fn look() -> Result<()> {
+pub(crate) fn look() -> Result<()> {
     let file_systems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if mounted().is_some() || file_systems.split_whitespace().any(|name| name == "tracefs") {
         return Ok(());

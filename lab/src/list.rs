@@ -72,7 +72,7 @@ fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String
 }
 
 /// Lines of cells, with each column as wide as its widest cell.
-pub fn aligned(lines: &[impl AsRef<[String]>]) -> String {
+pub(crate) fn aligned(lines: &[impl AsRef<[String]>]) -> String {
     let columns = lines.first().map_or(0, |cells| cells.as_ref().len());
     let width =
         |column: usize| lines.iter().map(|cells| cells.as_ref()[column].chars().count()).max().unwrap_or(0);

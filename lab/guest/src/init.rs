@@ -119,7 +119,7 @@ fn disks(are_empty: bool) -> Result<()> {
 }
 
 /// The device of the disk with this serial, or of a part of it; `None` if it is not there (yet).
-pub fn disk_with(serial: &str, part: &str) -> Option<PathBuf> {
+pub(crate) fn disk_with(serial: &str, part: &str) -> Option<PathBuf> {
     let disks = fs::read_dir("/sys/block").ok()?.flatten();
     let disk = disks.map(|disk| disk.file_name()).find(|disk| {
         let file = Path::new("/sys/block").join(disk).join("device/serial");

@@ -130,7 +130,7 @@ impl Apt {
     }
 
     /// Like [`Apt::new`], but keeps everything in this folder.
-    pub fn within(folder: &Path, architectures: &[Arch], mirror: Option<&str>) -> Result<Self> {
+    pub(crate) fn within(folder: &Path, architectures: &[Arch], mirror: Option<&str>) -> Result<Self> {
         if !Path::new(APT_HELPER).exists() {
             return Err(Error::new(
                 "the kernels of the matrix are Debian packages, and this machine has no apt to fetch them",
@@ -176,7 +176,7 @@ impl Apt {
     ///
     /// # Errors
     /// If the mirror lacks a package.
-    pub fn unpack_needed(
+    pub(crate) fn unpack_needed(
         &self,
         suites: &[&str],
         whole: &[String],
@@ -541,7 +541,7 @@ fn package(line: &str, is_needed: impl Fn(&str, &str) -> bool) -> Option<String>
 }
 
 /// What the packages of a series are called, as a pattern for `apt-cache search`.
-pub fn pattern(arch: Arch, series: &str) -> String {
+pub(crate) fn pattern(arch: Arch, series: &str) -> String {
     let (version, flavor) = match series.split_once('-') {
         Some((version, pages)) => (version, format!("{}-{pages}", arch.debian())),
         None => (series, format!("cloud-{}", arch.debian())),
@@ -551,7 +551,7 @@ pub fn pattern(arch: Arch, series: &str) -> String {
 }
 
 /// The numbers in a version, which order the releases of a series. 7.3~rc7 comes before 7.3.1.
-pub fn numbers(version: &str) -> Vec<u64> {
+pub(crate) fn numbers(version: &str) -> Vec<u64> {
     version
         .replace("~rc", ".0.")
         .split(|c: char| !c.is_ascii_digit())

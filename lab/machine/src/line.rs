@@ -12,7 +12,7 @@ pub struct Line(Arc<Mutex<ChildStdin>>);
 
 impl Line {
     /// The connection whose other end reads what we write here.
-    pub fn new(input: ChildStdin) -> Self {
+    pub(crate) fn new(input: ChildStdin) -> Self {
         Self(Arc::new(Mutex::new(input)))
     }
 

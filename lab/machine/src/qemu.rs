@@ -9,10 +9,10 @@ use wire::disks::{FS_DISK, PART_DISK, RAW_DISK, TOOLS_DISK};
 /// Bytes of the disk with the file system. Every disk is sparse: only what the guest writes takes space on the host.
 pub const FS_BYTES: u64 = 256 << 20;
 /// Bytes of each other disk.
-pub const RAW_BYTES: u64 = 64 << 20;
+pub(crate) const RAW_BYTES: u64 = 64 << 20;
 
 /// The disks: QEMU's name for each, its serial, its bytes.
-pub const DISKS: [(&str, &str, u64); 3] =
+pub(crate) const DISKS: [(&str, &str, u64); 3] =
     [("fs", FS_DISK, FS_BYTES), ("raw", RAW_DISK, RAW_BYTES), ("part", PART_DISK, RAW_BYTES)];
 
 /// MiB of memory that a guest has.
@@ -140,7 +140,7 @@ pub fn hardware(accel: &str) -> Vec<String> {
 /// the next event.
 ///
 /// On x86_64, this processor keeps all its features, so that today's numbers can be compared with those of earlier years.
-pub fn counted(arch: Arch) -> Vec<String> {
+pub(crate) fn counted(arch: Arch) -> Vec<String> {
     let cpu = if arch == Arch::Arm { "cortex-a76" } else { "max" };
     words(["-smp", "1", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", cpu])
 }

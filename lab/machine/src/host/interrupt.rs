@@ -22,19 +22,19 @@ static SIGNALLED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 static PROGRAM_RUNS: AtomicBool = AtomicBool::new(false);
 
 /// The flag that a signal handler sets.
-pub fn flag() -> Arc<AtomicBool> {
+pub(crate) fn flag() -> Arc<AtomicBool> {
     Arc::clone(&SIGNALLED)
 }
 
 /// Records that somebody asked us to end.
-pub fn request_end() {
+pub(crate) fn request_end() {
     if let Ok(mut asked) = ASKED.lock() {
         asked.get_or_insert((0, Instant::now())).0 += 1;
     }
 }
 
 /// From here on, a program in the guest gets the signal first.
-pub fn program_runs() {
+pub(crate) fn program_runs() {
     PROGRAM_RUNS.store(true, Ordering::Relaxed);
 }
 

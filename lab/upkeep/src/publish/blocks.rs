@@ -45,7 +45,7 @@ fn comment(file: &Path) -> (&'static str, &'static str) {
 }
 
 /// Where a block is in its file.
-pub struct Markers {
+pub(crate) struct Markers {
     whole: String,
     /// Where its first marker begins, where its text begins, and where its last marker begins.
     begin: usize,
@@ -87,7 +87,7 @@ impl Markers {
 }
 
 /// A short checksum of a text.
-pub fn checksum(text: &str) -> String {
+pub(crate) fn checksum(text: &str) -> String {
     format!("{:08x}", crc32fast::hash(text.as_bytes()))
 }
 

@@ -14,7 +14,7 @@ pub const DATA: &str = "docs/src/channels.tsv";
 /// The first line of the data. Costs are guest instructions: to send an event when the reader has read all earlier ones
 /// (`awaited`) and when it has read none (`alone`), and to read one. The rest is what remains of 4,096 events that
 /// nobody reads in time.
-pub const HEAD: &str =
+pub(crate) const HEAD: &str =
     "kernel\tchannel\tawaited\talone\tread\tkept\tfirst\tlast\tcount\trefused\terror\tlost\n";
 
 /// How many events we send while nobody reads.

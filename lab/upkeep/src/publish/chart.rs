@@ -13,7 +13,7 @@ pub struct Line {
 }
 
 /// A value on the chart.
-pub struct Mark {
+pub(crate) struct Mark {
     pub value: u64,
     /// Whether it is drawn as a ring and not as a dot.
     pub is_hollow: bool,
@@ -55,7 +55,7 @@ fn style(kernels: &[Series]) -> String {
 }
 
 /// Draws lines of marks on a logarithmic axis, with a legend of the kernels.
-pub fn svg(kernels: &[Series], lines: &[Line]) -> String {
+pub(crate) fn svg(kernels: &[Series], lines: &[Line]) -> String {
     let style = style(kernels);
     let entry = ENTRY.min(LEGEND / kernels.len().max(1));
     let gaps = (kernels.len() as u32).saturating_sub(1);

@@ -77,7 +77,7 @@ impl Drift {
     }
 
     /// Replaces a kernel's column, or adds it at the end. The rows are those of this measurement.
-    pub fn put(&mut self, kernel: &str, column: &[[String; 3]]) {
+    pub(crate) fn put(&mut self, kernel: &str, column: &[[String; 3]]) {
         let nth = self.kernels.iter().position(|other| other == kernel).unwrap_or_else(|| {
             self.kernels.push(kernel.to_owned());
             self.kernels.len() - 1
@@ -93,7 +93,7 @@ impl Drift {
     }
 
     /// The tables as Markdown, with aligned columns.
-    pub fn tables(&self) -> String {
+    pub(crate) fn tables(&self) -> String {
         let tables = TABLES.map(|(of, caption)| {
             let head = [vec![String::new()], self.kernels.clone()].concat();
             let rows = self.rows.iter().filter(|row| row.0 == of);

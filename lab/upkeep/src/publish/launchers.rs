@@ -22,7 +22,7 @@ fn append(request: &str) -> String {
 }
 
 /// A function for `lab/class/kit/parts/machine.sh`.
-pub fn for_sh() -> String {
+pub(crate) fn for_sh() -> String {
     let sh = |words: &[String]| words.iter().map(|word| quoted(word, '$')).collect::<Vec<_>>();
     let line = |arch| {
         let line = CommandLine {
@@ -85,7 +85,7 @@ pub fn for_sh() -> String {
 }
 
 /// The command for `lab/class/kit/lab.cmd`.
-pub fn for_cmd() -> String {
+pub(crate) fn for_cmd() -> String {
     let line = |arch, processors: Vec<String>| {
         let processors = &[processors, vec![MORE_IN_CMD.to_owned()]].concat();
         let line = CommandLine {

@@ -51,7 +51,7 @@ pub fn capture(guest: &mut Vm, program: &dyn Program, times: u32) -> Result<Stri
 }
 
 /// Runs a program beside I/O, and returns everything that it prints to stdout. An `endless` one gets a Ctrl-C.
-pub fn beside(
+pub(crate) fn beside(
     guest: &mut Vm,
     program: &dyn Program,
     io: Option<&Workload>,

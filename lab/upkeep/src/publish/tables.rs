@@ -1,7 +1,7 @@
 //! Tables in Markdown.
 
 /// A Markdown table made of rows of cells, with aligned columns.
-pub fn markdown(rows: Vec<Vec<String>>) -> String {
+pub(crate) fn markdown(rows: Vec<Vec<String>>) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width =
         |nth| rows.iter().filter_map(|row| row.get(nth)).map(|cell: &String| cell.chars().count()).max();
@@ -16,13 +16,13 @@ pub fn markdown(rows: Vec<Vec<String>>) -> String {
 }
 
 /// Rounds to two digits, because the others change from run to run.
-pub fn rounded(number: u64) -> String {
+pub(crate) fn rounded(number: u64) -> String {
     let unit = 10_u64.pow(number.max(1).ilog10().saturating_sub(1));
     thousands((number + unit / 2) / unit * unit)
 }
 
 /// A number below a million, with a comma.
-pub fn thousands(number: u64) -> String {
+pub(crate) fn thousands(number: u64) -> String {
     match number {
         1000.. => format!("{},{:03}", number / 1000, number % 1000),
         _ => number.to_string(),

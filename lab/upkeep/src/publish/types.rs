@@ -48,7 +48,7 @@ pub fn recorded(root: &Path) -> Result<Types> {
 ///
 /// # Errors
 /// If we have not saved it.
-pub fn table(types: &Types, name: &str) -> Result<String> {
+pub(crate) fn table(types: &Types, name: &str) -> Result<String> {
     let ty = types.types.iter().find(|ty| ty.name == name);
     let ty = ty.ok_or_else(|| Error::new(format!("{DATA} has no {name}")))?;
     let columns = |first: [String; 2], cells: &[String], last: String| {

@@ -24,7 +24,7 @@ pub const fn data(arch: Arch) -> &'static str {
 /// a machine that executes an instruction per ns; what it counts of the writes of four threads, and what it reports as
 /// missed; the peak of its process's memory, and the memory of its maps and buffers. `-` is for what a way does not
 /// report, or for everything if the kernel does not have it.
-pub const HEAD: &str = "kernel\tway\tinstructions\tstart_ns\tcounted\tmissed\tpeak_kib\tkernel_kib\n";
+pub(crate) const HEAD: &str = "kernel\tway\tinstructions\tstart_ns\tcounted\tmissed\tpeak_kib\tkernel_kib\n";
 
 /// What was measured with a way on a kernel.
 struct Row {
