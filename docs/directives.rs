@@ -213,8 +213,8 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("return 0;\n}\n```\n\n```rust\n/// Print how long"), "{text}");
-        let text = expanded("{{#item 03 dropped}}").unwrap();
-        assert!(text.starts_with("```c\nu64 dropped;") && text.lines().count() == 3, "{text}");
+        let text = expanded("{{#item 03 not_measured}}").unwrap();
+        assert!(text.starts_with("```c\nu64 not_measured;") && text.lines().count() == 3, "{text}");
         let text = expanded("{{#item common/src/args.rs RunArgs}}").unwrap();
         assert!(text.contains("pub struct RunArgs {"), "{text}");
     }

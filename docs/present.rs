@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use class::plan;
+use common::trace_pipe::Line;
 use common::{OrCause, Result};
 use lab::clinic::{self, Case};
 use lab::exercise::{self, Exercise};
@@ -398,13 +399,7 @@ fn run(workbook: &Workbook, stage: &Stage, notes: &str) -> Result<Vec<Value>> {
     let before =
         workbook.catalog.parent(stage).map_or_else(|_| Ok(output.clone()), |parent| record::of(parent))?;
     let known: BTreeSet<_> = words(&before).collect();
-    // Fewer columns make larger letters.
-    let indents =
-        output.lines().map(|line| line.len() - line.trim_start().len()).filter(|indent| *indent > 0);
-    let indent = " ".repeat(indents.min().unwrap_or(0));
     let line = |line: &str| {
-        // Every line of the trace pipe has this word. Without it, a line fits the window.
-        let line = &line.strip_prefix(&indent).unwrap_or(line).replacen(": bpf_trace_printk: ", ": ", 1);
         let is_new = words(line).any(|word| !known.contains(word));
         json!([if is_new { "mark" } else { "same" }, [[false, line]]])
     };
@@ -418,8 +413,7 @@ fn run(workbook: &Workbook, stage: &Stage, notes: &str) -> Result<Vec<Value>> {
 /// `bio=0xff...`.
 fn words(output: &str) -> impl Iterator<Item = &str> {
     let is_end = |c: char| !c.is_alphanumeric() && c != '_';
-    let texts =
-        output.lines().map(|line| line.split_once("bpf_trace_printk:").map_or(line, |(_, text)| text));
+    let texts = output.lines().map(|line| Line::parse(line).map_or(line, |line| line.message));
     let named = texts.flat_map(move |text| text.split_inclusive(is_end)).filter(|word| !word.ends_with('='));
     named
         .map(move |word| word.trim_end_matches(is_end))

@@ -19,6 +19,10 @@ pub struct RunArgs {
     #[arg(long)]
     pub shared_pipe: bool,
 
+    /// Print the trace lines as the kernel writes them
+    #[arg(long)]
+    pub raw: bool,
+
     /// Show libbpf's log and, when the kernel refuses a program, the verifier's
     #[arg(long)]
     pub verbose: bool,

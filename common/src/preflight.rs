@@ -14,7 +14,7 @@ use nix::unistd::{Uid, geteuid};
 
 use crate::lab::in_the_lab;
 use crate::probe::{Function, Functions, older_name};
-use crate::{Error, OrCause, Result, kernel, page, tracefs};
+use crate::{Error, OrCause, Result, kernel, tracefs};
 
 pub use crate::kernel::release;
 
@@ -122,60 +122,33 @@ pub(crate) fn missing() -> Option<Error> {
     needs.iter().find_map(|need| need.check_with(&mut functions).err())
 }
 
-/// Adapts the programs of an opened object to this kernel. Of the optional ones, whose `SEC()` begins with `?`, it picks
-/// the first that this kernel runs at every call; it will be loaded with the others. If a function had another name on
-/// this kernel, the program is attached there. Also sets the size of a page.
+/// Whether this kernel runs a `kprobe.session` program at every call of its function.
+///
+/// Linux 6.10 has them, but until 6.13 it can follow only a few calls at a time. Linux 7.0 gave their functions an
+/// argument, and our programs are compiled for that.
 ///
 /// # Errors
-/// If this kernel can run none of the optional programs, or can't attach fentry and fexit programs at all.
-pub fn adapt(object: &mut OpenObject) -> Result<()> {
-    page::set_size(object)?;
-    let optional = object.progs().filter(|program| !program.autoload());
-    let needs: Vec<_> = optional.filter_map(|program| Need::of(program.section().to_str()?)).collect();
-    if needs.is_empty() {
-        return Ok(());
-    }
-    let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
-    let Some((first, function)) = needs.iter().find_map(|need| Some((need, runs_at_each_call(need, &btf)?)))
-    else {
-        one_of(&needs, Need::check)?;
-        let names: Vec<_> = needs.iter().map(Need::to_string).collect();
-        return Err(Error::new("this kernel runs none of the optional programs at every call")
-            .evidence(format!("they are for: {}", names.join(", ")))
-            .fix(format!("boot another kernel, or: {}", in_the_lab())));
-    };
-    for mut program in object.progs_mut() {
-        if program.section().to_str().and_then(Need::of).as_ref() != Some(first) {
-            continue;
-        }
-        program.set_autoload(true);
-        if let Need::Fentry(_) | Need::Fexit(_) = first {
-            fentry_can_attach()?;
-            let renamed = program.set_attach_target(0, Some(function.to_owned()));
-            renamed.or_cause(format!("cannot attach to {function}()"))?;
-        }
-    }
-    remember([first.clone()]);
-    Ok(())
+/// If the kernel's types can't be read.
+pub fn runs_sessions() -> Result<bool> {
+    let btf = kernel_types()?;
+    let is_return = btf.type_by_name::<Func<'_>>("bpf_session_is_return").and_then(|found| found.next_type());
+    let has_argument =
+        is_return.map(FuncProto::try_from).is_some_and(|proto| proto.is_ok_and(|proto| proto.len() == 1));
+    Ok(has_argument && btf.type_by_name::<Func<'_>>("register_fprobe_ips").is_some())
 }
 
-/// The function of an optional program, by its name on this kernel. `None` if this kernel has no such function, or does
-/// not run such a program at every call of it.
-fn runs_at_each_call<'need>(need: &'need Need, btf: &Btf<'_>) -> Option<&'need str> {
-    let find = |name: &str| btf.type_by_name::<Func<'_>>(name);
-    match need {
-        Need::Fentry(name) | Need::Fexit(name) => {
-            [name.as_str()].into_iter().chain(older_name(name)).find(|name| find(name).is_some())
-        }
-        // Linux 6.10 has `kprobe.session`, but until 6.13 it can follow only a few calls at a time. Linux 7.0 gave
-        // these functions an argument, and our programs are compiled for that.
-        Need::KprobeSession(Some(name)) => {
-            let is_return = find("bpf_session_is_return")?.next_type().map(FuncProto::try_from);
-            let has_argument = is_return.is_some_and(|proto| proto.is_ok_and(|proto| proto.len() == 1));
-            (has_argument && find("register_fprobe_ips").is_some() && find(name).is_some()).then_some(name)
-        }
-        _ => None,
-    }
+/// The name that a function of today's kernel has on this one.
+///
+/// # Errors
+/// If the kernel's types can't be read.
+pub fn name_here(function: &str) -> Result<String> {
+    let btf = kernel_types()?;
+    let exists = |name: &&str| btf.type_by_name::<Func<'_>>(name).is_some();
+    Ok([function].into_iter().chain(older_name(function)).find(exists).unwrap_or(function).to_owned())
+}
+
+fn kernel_types() -> Result<Btf<'static>> {
+    Btf::from_vmlinux().or_cause("cannot read the kernel's types")
 }
 
 /// What programs with these section names need, such as `kprobe/submit_bio`. Programs whose names begin with `?` are

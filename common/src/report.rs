@@ -7,11 +7,11 @@ use std::os::fd::AsFd;
 use libbpf_rs::query::{
     KprobeMultiLinkInfo, LinkInfo, LinkInfoIter, LinkTypeInfo, PerfEventLinkInfo, PerfEventType, ProgInfoIter,
 };
-use libbpf_rs::{MapCore, Object, Program};
+use libbpf_rs::{Object, Program};
 use nix::errno::Errno;
 
-use crate::symbols::{Stack, why_no_stack};
-use crate::{Error, OrCause, Result, kernel};
+use crate::symbols::Stack;
+use crate::{Error, OrCause, Result, kernel, record};
 
 /// Prints a report on stdout. If nobody reads stdout any more, as after `| head -3`, it goes to stderr.
 ///
@@ -51,13 +51,13 @@ pub fn time_stamp() -> String {
     chrono::Local::now().format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// Warns that counts are too low if the kernel didn't run the programs for some calls, see [`missed_calls`]. Call it
+/// Warns that counts are too low if the kernel didn't run the programs for some calls, see [`skipped_calls`]. Call it
 /// while the programs are still attached.
 ///
 /// # Errors
 /// If the kernel doesn't return information about the programs.
-pub fn warn_missed(object: &Object) -> Result<()> {
-    if let Some(missed @ 1..) = missed_calls(object)? {
+pub fn warn_skipped(object: &Object) -> Result<()> {
+    if let Some(missed @ 1..) = skipped_calls(object)? {
         eprintln!("warning: the counts are too low: the kernel did not run the programs for {missed} calls");
     }
     Ok(())
@@ -80,54 +80,29 @@ pub fn print_filter(pid: u32) -> Result<()> {
     print(format!("{RULE}\npid_filter_map update: (pid={pid})\n{RULE}"))
 }
 
-/// The starts and ends that a latency stage could not pair, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unpaired {
-    /// Starts whose end we didn't see: the I/O is still in flight, or its end is one of the missed calls.
-    pub open: u64,
-    /// Starts that found no room in the map.
-    pub dropped: u64,
-    /// Ends whose start we didn't see, if the stage counts them.
-    pub unmatched: Option<u64>,
-    /// Calls of `bio_endio()` after which the bio waited for others, if the stage counts them: for its pieces if it was
-    /// split, or for bios that its submitter chained to it.
-    pub early: Option<u64>,
-    /// Calls for which the kernel did not run the programs, see [`missed_calls`].
-    pub missed: Option<u64>,
+/// Prints how many durations are missing or too short: those that a stage counted, and the calls that the kernel
+/// skipped.
+///
+/// # Errors
+/// If it can't be printed.
+pub fn print_not_measured(counted: u64, skipped: Option<u64>) -> Result<()> {
+    print(NotMeasured { counted, skipped })
 }
 
-impl Unpaired {
-    /// Call this after you detach the programs. `starts` is the map of starts that wait for their end, `dropped` counts
-    /// the starts that found no room in it.
-    pub fn count(starts: &impl MapCore, dropped: u64, missed: Option<u64>) -> Self {
-        Self { open: starts.keys().count() as u64, dropped, unmatched: None, early: None, missed }
-    }
-
-    /// Adds the ends whose start we didn't see.
-    #[must_use]
-    pub fn with_unmatched(self, unmatched: u64) -> Self {
-        Self { unmatched: Some(unmatched), ..self }
-    }
-
-    /// Adds the ends after which the bio waited for others.
-    #[must_use]
-    pub fn with_early(self, early: u64) -> Self {
-        Self { early: Some(early), ..self }
-    }
+struct NotMeasured {
+    counted: u64,
+    skipped: Option<u64>,
 }
 
-impl fmt::Display for Unpaired {
+impl fmt::Display for NotMeasured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Starts without an end: {}, starts not recorded: {}, ", self.open, self.dropped)?;
-        if let Some(unmatched) = self.unmatched {
-            write!(f, "ends without a start: {unmatched}, ")?;
-        }
-        if let Some(early) = self.early {
-            write!(f, "early ends: {early}, ")?;
-        }
-        write_missed(f, self.missed)
+        write!(f, "Durations missing or too short: {}", self.counted + self.skipped.unwrap_or_default())?;
+        if self.skipped.is_some() { Ok(()) } else { f.write_str(SKIPPED_UNKNOWN) }
     }
 }
+
+/// What to add to a number that doesn't include the skipped calls.
+const SKIPPED_UNKNOWN: &str = ", without the calls that this kernel skipped (Linux counts them from 6.7 on)";
 
 /// A bio, and when it began and ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -172,32 +147,41 @@ impl SlowBio {
 }
 
 /// The slowest bio of a run, if any has finished, and if the stage records stacks, the stack that submitted it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MaxLatency {
     slowest: Option<SlowBio>,
     stack: Option<Stack>,
 }
 
 impl MaxLatency {
-    /// Takes the slowest bio of each CPU, and keeps the slowest of these.
-    pub fn of(bios: impl IntoIterator<Item = SlowBio>) -> Self {
-        let slowest = bios.into_iter().filter(|bio| bio.bio != 0).max_by_key(SlowBio::duration);
-        Self { slowest, stack: None }
+    /// Adds a CPU's slowest bio, if it saw any, and keeps the slower one.
+    pub fn add(&mut self, bio: SlowBio) {
+        if bio.bio != 0 && self.slowest.as_ref().is_none_or(|slowest| slowest.duration() <= bio.duration()) {
+            self.slowest = Some(bio);
+        }
     }
 
     /// Adds the stack that submitted it. `lookup` reads the stack map by id.
     ///
     /// # Errors
     /// If the map can't be read.
-    pub fn with_stack(mut self, lookup: impl FnOnce(u32) -> Result<Option<Vec<u64>>>) -> Result<Self> {
+    pub fn with_stack(
+        mut self,
+        lookup: impl FnOnce(u32) -> libbpf_rs::Result<Option<Vec<u8>>>,
+    ) -> Result<Self> {
         let Some((id, caller)) = self.slowest.as_ref().and_then(|bio| Some((bio.stack_id?, bio.caller)))
         else {
             return Ok(self);
         };
         self.stack = Some(match u32::try_from(id) {
-            Ok(id) => {
-                lookup(id)?.map_or(Stack::NotRecorded(Errno::ENOENT), |record| Stack::new(&record, caller))
-            }
+            Ok(id) => match lookup(id)? {
+                Some(addresses) => {
+                    let addresses: Result<Vec<u64>> =
+                        addresses.chunks(size_of::<u64>()).map(record::read).collect();
+                    Stack::new(&addresses?, caller)
+                }
+                None => Stack::NotRecorded(Errno::ENOENT),
+            },
             Err(_) => Stack::NotRecorded(Errno::from_raw(-id as i32)),
         });
         Ok(self)
@@ -210,10 +194,7 @@ impl fmt::Display for MaxLatency {
             return f.write_str("No I/O has finished, so none was the slowest.");
         };
         let SlowBio { bio, start, end, sector, .. } = slowest;
-        writeln!(
-            f,
-            "{RULE}\nFrom: submit_bio(bio=0x{bio:x}) {start}\nTo  : bio_endio (bio=0x{bio:x}) {end}"
-        )?;
+        writeln!(f, "{RULE}\nFrom: submit_bio(bio=0x{bio:x}) {start}\nTo  : bio_endio(bio=0x{bio:x}) {end}")?;
         if let Some(sector) = sector {
             writeln!(f, "Bio Info : Sector ({sector})")?;
         }
@@ -222,20 +203,6 @@ impl fmt::Display for MaxLatency {
             writeln!(f, "{stack}")?;
         }
         f.write_str(RULE)
-    }
-}
-
-/// How often `bpf_get_stackid()` failed, by error number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StackErrors(pub [u64; 64]);
-
-impl fmt::Display for StackErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stacks not recorded: {}", self.0.iter().sum::<u64>())?;
-        for (number, count) in self.0.iter().enumerate().filter(|(_, count)| **count > 0) {
-            write!(f, "\n  {count} because {}", why_no_stack(Errno::from_raw(number as i32)))?;
-        }
-        Ok(())
     }
 }
 
@@ -248,16 +215,18 @@ pub struct PageCache {
     pub total: u64,
     /// Pages that were added to the page cache, for any reason.
     pub added: u64,
-    /// Calls for which the kernel did not run the programs, see [`missed_calls`].
-    pub missed: Option<u64>,
+    /// Calls for which the kernel did not run the programs, see [`skipped_calls`].
+    pub skipped: Option<u64>,
 }
 
 impl PageCache {
-    /// From the values of the stage's map: pages read, then pages added. A value that is not in the map counts as 0.
-    pub fn of(values: &[Option<u64>], missed: Option<u64>) -> Self {
-        let mut counts = values.iter().map(|value| value.unwrap_or_default());
-        let (total, added) = (counts.next().unwrap_or_default(), counts.next().unwrap_or_default());
-        Self { pid: None, total, added, missed }
+    /// From the values of the stage's map: the pages that reads touched, and those that were added.
+    ///
+    /// # Errors
+    /// If a value isn't a number.
+    pub fn of(total: Option<Vec<u8>>, added: Option<Vec<u8>>, skipped: Option<u64>) -> Result<Self> {
+        let number = |value: Option<Vec<u8>>| value.map_or(Ok(0), |value| record::read(&value));
+        Ok(Self { pid: None, total: number(total)?, added: number(added)?, skipped })
     }
 
     /// Adds the process whose reads were counted.
@@ -269,7 +238,7 @@ impl PageCache {
 
 impl fmt::Display for PageCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pid, total, added, missed } = self;
+        let Self { pid, total, added, skipped } = self;
         let miss = added.min(total);
         let beyond = added - miss;
         writeln!(f, "{RULE}")?;
@@ -279,7 +248,10 @@ impl fmt::Display for PageCache {
             _ => writeln!(f, "[Total {total} Hit {} miss {miss}]\n{RULE}", total - miss)?,
         }
         write!(f, "Pages added beyond what was read: {beyond}, ")?;
-        write_missed(f, *missed)?;
+        match skipped {
+            Some(skipped) => write!(f, "calls skipped: {skipped}")?,
+            None => f.write_str("calls skipped: not known (Linux counts them from 6.7 on)")?,
+        }
         if *total == 0 || beyond > *total { write!(f, "\n{NOT_SEEN}") } else { Ok(()) }
     }
 }
@@ -288,13 +260,6 @@ impl fmt::Display for PageCache {
 /// sendfile() and the other two, Linux 6.5 gave the page cache a function of its own (2cb1e08985e3).
 const NOT_SEEN: &str =
     "Not seen: reads by mmap(), and since Linux 6.5 by sendfile(), splice() and copy_file_range(), as in cp";
-
-fn write_missed(f: &mut fmt::Formatter<'_>, missed: Option<u64>) -> fmt::Result {
-    match missed {
-        Some(missed) => write!(f, "calls missed: {missed}"),
-        None => f.write_str("calls missed: not known (the kernel counts them all from 6.7 on)"),
-    }
-}
 
 /// A line between parts of a report.
 const RULE: &str = "==================================================";
@@ -310,15 +275,15 @@ const RULE: &str = "==================================================";
 ///
 /// # Errors
 /// If the kernel doesn't return information about the programs.
-pub fn missed_calls(object: &Object) -> Result<Option<u64>> {
-    missed_calls_of(object.progs())
+pub fn skipped_calls(object: &Object) -> Result<Option<u64>> {
+    skipped_calls_of(object.progs())
 }
 
 /// The same for these programs of an object.
 ///
 /// # Errors
-/// Those of [`missed_calls`].
-pub fn missed_calls_of<'a>(programs: impl Iterator<Item = Program<'a>>) -> Result<Option<u64>> {
+/// Those of [`skipped_calls`].
+pub fn skipped_calls_of<'a>(programs: impl Iterator<Item = Program<'a>>) -> Result<Option<u64>> {
     if kernel::version(&kernel::release()) < (6, 7) {
         return Ok(None);
     }
@@ -350,13 +315,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unpaired() {
-        let newer = Unpaired { open: 3, dropped: 1, unmatched: None, early: None, missed: Some(2) };
-        insta::assert_snapshot!(newer, @"Starts without an end: 3, starts not recorded: 1, calls missed: 2");
-        insta::assert_snapshot!(newer.with_unmatched(4), @"Starts without an end: 3, starts not recorded: 1, ends without a start: 4, calls missed: 2");
-        insta::assert_snapshot!(newer.with_early(5), @"Starts without an end: 3, starts not recorded: 1, early ends: 5, calls missed: 2");
-        let older = Unpaired { open: 0, dropped: 0, unmatched: None, early: None, missed: None };
-        insta::assert_snapshot!(older, @"Starts without an end: 0, starts not recorded: 0, calls missed: not known (the kernel counts them all from 6.7 on)");
+    fn what_was_not_measured_is_one_number() {
+        let of = |counted, skipped| NotMeasured { counted, skipped };
+        insta::assert_snapshot!(of(3, Some(2)), @"Durations missing or too short: 5");
+        insta::assert_snapshot!(of(0, None), @"Durations missing or too short: 0, without the calls that this kernel skipped (Linux counts them from 6.7 on)");
     }
 
     #[test]
@@ -369,63 +331,61 @@ mod tests {
             sector: Some(sector),
             ..SlowBio::default()
         });
-        insta::assert_snapshot!(MaxLatency::of(bios.clone()), @r"
+        let of = |bios: &[SlowBio]| {
+            let mut slowest = MaxLatency::default();
+            bios.iter().for_each(|bio| slowest.add(bio.clone()));
+            slowest
+        };
+        insta::assert_snapshot!(of(&bios), @r"
         ==================================================
         From: submit_bio(bio=0xff01) 100
-        To  : bio_endio (bio=0xff01) 350
+        To  : bio_endio(bio=0xff01) 350
         Bio Info : Sector (2048)
         Max latency 250 ns
         ==================================================
         ");
-        insta::assert_snapshot!(MaxLatency::of([bios[0].clone()]), @"No I/O has finished, so none was the slowest.");
+        insta::assert_snapshot!(of(&bios[..1]), @"No I/O has finished, so none was the slowest.");
     }
 
     #[test]
     fn the_slowest_without_its_stack_says_why() {
         let bio = SlowBio::new(0xff01, 100, 350).at_sector(8).by_stack(-17, 0);
-        insta::assert_snapshot!(MaxLatency::of([bio]).with_stack(|_| unreachable!()).unwrap(), @r"
+        insta::assert_snapshot!(MaxLatency { slowest: Some(bio), stack: None }.with_stack(|_| unreachable!()).unwrap(), @r"
         ==================================================
         From: submit_bio(bio=0xff01) 100
-        To  : bio_endio (bio=0xff01) 350
+        To  : bio_endio(bio=0xff01) 350
         Bio Info : Sector (8)
         Max latency 250 ns
         Stack not recorded: another stack has its place in the map (EEXIST)
         ==================================================
         ");
         let gone = SlowBio { bio: 1, stack_id: Some(7), ..SlowBio::default() };
-        let told = MaxLatency::of([gone]).with_stack(|_| Ok(None)).unwrap().to_string();
+        let told =
+            MaxLatency { slowest: Some(gone), stack: None }.with_stack(|_| Ok(None)).unwrap().to_string();
         assert!(told.contains("\nStack not recorded: it is no longer in the map (ENOENT)\n"), "{told}");
-        let mut errors = [0; 64];
-        insta::assert_snapshot!(StackErrors(errors), @"Stacks not recorded: 0");
-        (errors[17], errors[12]) = (3, 1);
-        insta::assert_snapshot!(StackErrors(errors), @r"
-        Stacks not recorded: 4
-          1 because the map is full (ENOMEM)
-          3 because another stack has its place in the map (EEXIST)
-        ");
     }
 
     #[test]
     fn pages_read_and_pages_added() {
-        let of = |counts: [u64; 2], missed| PageCache::of(&counts.map(Some), missed);
+        let of = |[total, added]: [u64; 2], skipped| PageCache { pid: None, total, added, skipped };
         insta::assert_snapshot!(of([15, 4], Some(0)), @r"
         ==================================================
         [Total 15 Hit 11 miss 4]
         ==================================================
-        Pages added beyond what was read: 0, calls missed: 0
+        Pages added beyond what was read: 0, calls skipped: 0
         ");
         insta::assert_snapshot!(of([64, 124], Some(0)), @r"
         ==================================================
         [Total 64 Hit 0 miss 64]
         ==================================================
-        Pages added beyond what was read: 60, calls missed: 0
+        Pages added beyond what was read: 60, calls skipped: 0
         ");
         insta::assert_snapshot!(of([10, 4], Some(0)).of_process(1284), @r"
         ==================================================
         Filtered PID : 1284
         [Total 10 Hit 6 miss 4]
         ==================================================
-        Pages added beyond what was read: 0, calls missed: 0
+        Pages added beyond what was read: 0, calls skipped: 0
         ");
         // What `stage09 -- cp` shows where the program's loader reads its libraries.
         assert!(of([5, 256], Some(0)).to_string().ends_with("as in cp"));
@@ -433,7 +393,7 @@ mod tests {
         ==================================================
         Nothing was read through the page cache.
         ==================================================
-        Pages added beyond what was read: 9, calls missed: not known (the kernel counts them all from 6.7 on)
+        Pages added beyond what was read: 9, calls skipped: not known (Linux counts them from 6.7 on)
         Not seen: reads by mmap(), and since Linux 6.5 by sendfile(), splice() and copy_file_range(), as in cp
         ");
     }

@@ -4,6 +4,7 @@
 //! lines from each other. Since Linux 5.9 (commit ac5a72ea5c89) each line is also a trace event, so every run can have
 //! its own buffer: a tracefs *instance*, with a filter on this event.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,6 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use libbpf_rs::OpenObject;
 use nix::fcntl::OFlag;
 
 use crate::args::RunArgs;
@@ -20,7 +22,7 @@ use crate::traced::Traced;
 use crate::tracefs::{self, Instance};
 use crate::{Error, OrCause, Result};
 
-/// Prints or returns the lines of a run's BPF programs, as the trace pipe has them.
+/// Prints or returns the lines of a run's BPF programs.
 #[derive(Debug)]
 pub struct TracePipe {
     args: RunArgs,
@@ -35,15 +37,25 @@ pub struct TracePipe {
 }
 
 impl TracePipe {
-    /// Opens a private trace pipe, which has only the lines that match one of `patterns`, such as
-    /// `submit_bio() called*`. With `--shared-pipe`, opens the shared one.
+    /// Opens a private trace pipe for what the `bpf_printk()`s of an opened object write. With `--shared-pipe`, opens
+    /// the shared one.
     ///
     /// The kernel can filter only by the text of a line, so two runs that print the same text also see each other's
     /// lines.
     ///
     /// # Errors
     /// If tracefs can't be used.
-    pub fn open(args: &RunArgs, patterns: &[&str]) -> Result<Self> {
+    pub fn open(args: &RunArgs, object: &OpenObject) -> Result<Self> {
+        let constants = object.maps().find(|map| map.name().as_encoded_bytes().ends_with(b".rodata"));
+        let constants = constants.as_ref().and_then(|map| map.initial_value()).unwrap_or_default();
+        Self::matching(args, &patterns(constants))
+    }
+
+    /// Like [`TracePipe::open`], for the lines that match one of `patterns`, such as `submit_bio() called*`.
+    ///
+    /// # Errors
+    /// Those of [`TracePipe::open`].
+    pub fn matching(args: &RunArgs, patterns: &[String]) -> Result<Self> {
         let tracefs = tracefs::path()?;
         let instance = if args.shared_pipe { None } else { Some(instance(&tracefs, patterns)?) };
         let path = instance.as_ref().map_or(&*tracefs, |instance| &instance.path).join("trace_pipe");
@@ -99,8 +111,7 @@ impl TracePipe {
         while self.print_some()? == Got::Lines && (self.instance.is_some() || Instant::now() < end) {}
         if self.printed == 0 && self.instance.is_some() {
             eprintln!(
-                "No trace line arrived. Either no probed function was called, or the program's text does not match the \
-                 patterns of TracePipe::open()."
+                "No trace line arrived: no probed function was called, or the program did not reach its bpf_printk()."
             );
         }
         if self.lost > 0 {
@@ -116,7 +127,7 @@ impl TracePipe {
     ///
     /// # Errors
     /// If the pipe can't be read.
-    pub fn read(&mut self) -> Result<Option<Vec<u8>>> {
+    pub fn read(&mut self) -> Result<Option<String>> {
         self.read_some(u64::MAX)
     }
 
@@ -126,7 +137,7 @@ impl TracePipe {
     }
 
     /// Reads once, and returns at most `wanted` lines.
-    fn read_some(&mut self, wanted: u64) -> Result<Option<Vec<u8>>> {
+    fn read_some(&mut self, wanted: u64) -> Result<Option<String>> {
         let mut chunk = vec![0; 64 * 1024];
         let read = match self.pipe.read(&mut chunk) {
             Ok(0) => return Ok(None),
@@ -137,7 +148,7 @@ impl TracePipe {
         self.rest.extend_from_slice(&chunk[..read]);
         let (lines, lost, rest) = split(&self.rest, wanted);
         self.lost += lost;
-        self.printed += lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.printed += lines.lines().count() as u64;
         self.rest = rest;
         Ok(Some(lines))
     }
@@ -149,7 +160,8 @@ impl TracePipe {
             return Ok(Got::Enough);
         }
         let Some(lines) = self.read_some(wanted)? else { return Ok(Got::Nothing) };
-        match io::stdout().write_all(&lines) {
+        let lines = if self.args.raw { lines } else { shortened(&lines) };
+        match io::stdout().write_all(lines.as_bytes()) {
             Ok(()) if self.args.lines == Some(self.printed) => Ok(Got::Enough),
             Ok(()) => Ok(Got::Lines),
             // Nobody reads our output any more, as after `| head -3`, so the run is over.
@@ -192,7 +204,7 @@ fn cannot_open(path: &Path, error: &io::Error) -> Error {
 ///
 /// The kernel prints the name of a thread as it is, so newlines don't show where an event begins. But the text after
 /// the name does.
-fn split(read: &[u8], wanted: u64) -> (Vec<u8>, u64, Vec<u8>) {
+fn split(read: &[u8], wanted: u64) -> (String, u64, Vec<u8>) {
     let mut starts: Vec<_> = (0..read.len()).filter_map(|at| start(read, at)).collect();
     // A read ends where an event ends.
     let newline = || read.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
@@ -218,7 +230,7 @@ fn split(read: &[u8], wanted: u64) -> (Vec<u8>, u64, Vec<u8>) {
     read[..first].split(|byte| *byte == b'\n').for_each(&mut add);
     let ends = starts.iter().skip(1).copied().chain([whole]);
     starts.iter().zip(ends).for_each(|(start, end)| add(&read[*start..end]));
-    (lines.into_bytes(), lost, read[whole..].to_vec())
+    (lines, lost, read[whole..].to_vec())
 }
 
 /// Where an event begins, if the byte at `open` is the `[` in what the kernel prints before an event,
@@ -267,7 +279,7 @@ fn lost_events(line: &[u8]) -> Option<u64> {
 const EVENT: &str = "events/bpf_trace/bpf_trace_printk";
 
 /// Creates a private buffer for the lines that match one of `patterns`.
-fn instance(tracefs: &Path, patterns: &[&str]) -> Result<Instance> {
+fn instance(tracefs: &Path, patterns: &[String]) -> Result<Instance> {
     let instance =
         Instance::create(tracefs).map_err(|error| error.fix("use the shared trace pipe: --shared-pipe"))?;
     let event = instance.path.join(EVENT);
@@ -295,13 +307,67 @@ fn instance(tracefs: &Path, patterns: &[&str]) -> Result<Instance> {
     Ok(instance)
 }
 
-/// The parts of one line of the trace pipe.
+/// What a line of each format in these constants looks like, as a pattern for the kernel's filter.
+///
+/// `bpf_printk()` keeps its format as a string among the object's constants. A conversion such as `%llu` can be any
+/// text.
+fn patterns(constants: &[u8]) -> Vec<String> {
+    /// The kernel takes at most 255 bytes between the quotes (`MAX_FILTER_STR_VAL`).
+    const LONGEST: usize = 200;
+    let strings = constants.split(|byte| *byte == 0).filter_map(|text| str::from_utf8(text).ok());
+    let is_text =
+        |text: &&str| text.len() > 1 && !text.contains(|c: char| c.is_control() && !"\n\t".contains(c));
+    let pattern = |format: &str| {
+        let mut pattern = String::new();
+        let mut chars = format.chars().peekable();
+        while let Some(char) = chars.next() {
+            match char {
+                '%' if chars.next_if_eq(&'%').is_some() => pattern.push('%'),
+                '%' => {
+                    while chars.next_if(|c| !c.is_ascii_alphabetic()).is_some() {}
+                    while chars.next_if(|c| "hlzqLt".contains(*c)).is_some() {}
+                    // What follows %p says how to print what it points to.
+                    if chars.next() == Some('p') {
+                        while chars.next_if(char::is_ascii_alphanumeric).is_some() {}
+                    }
+                    pattern.push('*');
+                }
+                // The filter gives these a meaning.
+                '"' | '\\' | '[' | ']' | '\n' | '\t' => pattern.push('?'),
+                _ => pattern.push(char),
+            }
+        }
+        let long = pattern.char_indices().map(|(at, _)| at).find(|at| *at > LONGEST);
+        if let Some(at) = long {
+            pattern.truncate(at);
+            pattern.push('*');
+        }
+        pattern
+    };
+    strings.filter(is_text).map(pattern).collect()
+}
+
+/// The lines with what a reader needs: without `bpf_trace_printk:`, and without the room that the kernel leaves for long
+/// names. Other lines stay as they are.
+fn shortened(lines: &str) -> String {
+    let short = |line: &str| match Line::parse(line) {
+        Some(line) => format!("{line}\n"),
+        None => format!("{line}\n"),
+    };
+    lines.lines().map(short).collect()
+}
+
+/// The parts of one line of the trace pipe, or of a line that we printed without its middle.
 ///
 /// ```
+/// use common::trace_pipe::Line;
+///
 /// let line = "  jbd2/nvme0n1-8-64 [001] ...21     2.293669: bpf_trace_printk: submit_bio() called: 2236719815";
-/// let line = common::trace_pipe::Line::parse(line).expect("a trace line");
+/// let line = Line::parse(line).expect("a trace line");
 /// assert_eq!((line.task, line.pid, line.cpu), ("jbd2/nvme0n1-8", 64, 1));
 /// assert_eq!(line.message, "submit_bio() called: 2236719815");
+/// assert_eq!(line.to_string(), "jbd2/nvme0n1-8-64 [001] ...21 2.293669: submit_bio() called: 2236719815");
+/// assert_eq!(Line::parse(&line.to_string()), Some(line));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line<'a> {
@@ -315,28 +381,37 @@ pub struct Line<'a> {
     /// is disabled.
     pub flags: &'a str,
     /// When the line was written, in seconds of the pipe's clock.
-    pub time: f64,
+    pub time: &'a str,
     /// The text that the program wrote.
     pub message: &'a str,
 }
 
 impl<'a> Line<'a> {
-    /// Splits a line into its parts; `None` if `bpf_printk()` didn't write it.
+    /// Splits a line into its parts; `None` if it isn't a line of the trace pipe.
     pub fn parse(line: &'a str) -> Option<Self> {
-        let (head, message) = line.split_once(": bpf_trace_printk: ")?;
-        // We split from the right, because a task's name can contain anything.
-        let (head, time) = head.rsplit_once(' ')?;
-        let (head, flags) = head.trim_end().rsplit_once(' ')?;
-        let (task, cpu) = head.trim_end().strip_suffix(']')?.rsplit_once(" [")?;
-        let (task, pid) = task.trim_end().rsplit_once('-')?;
+        // A task's name can contain anything, but nothing that looks like what follows it.
+        let open =
+            line.match_indices('[').map(|(at, _)| at).find(|at| start(line.as_bytes(), *at).is_some())?;
+        let (task, pid) = line[..open].trim_end().rsplit_once('-')?;
+        let (cpu, rest) = line[open + 1..].split_once("] ")?;
+        let (flags, rest) = rest.trim_start().split_once(' ')?;
+        let (time, message) = rest.trim_start().split_once(": ")?;
+        // Other events have their name there.
         Some(Self {
             task: task.trim_start(),
             pid: pid.parse().ok()?,
             cpu: cpu.parse().ok()?,
             flags,
-            time: time.parse().ok()?,
-            message,
+            time,
+            message: message.strip_prefix("bpf_trace_printk: ").unwrap_or(message),
         })
+    }
+}
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { task, pid, cpu, flags, time, message } = self;
+        write!(f, "{:<12} [{cpu:03}] {flags} {time}: {message}", format!("{task}-{pid}"))
     }
 }
 
@@ -357,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_bpf_printk_did_not_write_are_none() {
+    fn other_lines_are_none() {
         for line in
             ["", "CPU:0 [LOST 7 EVENTS]", "  io-1 [000] .....  1.0: sys_enter: NR 1", ": bpf_trace_printk: x"]
         {
@@ -366,9 +441,26 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_for_each_format() {
+        let constants =
+            b"submit_bio(bio=0x%llx) called: %llu\0\x00\x10\0\0\0READ: %-16s %5d|%ps\n\0\0%d%% [%c] \"x\"\0";
+        let all = ["submit_bio(bio=0x*) called: *", "READ: * *|*?", "*% ?*? ?x?"];
+        assert_eq!(patterns(constants), all);
+        let long = "a".repeat(300);
+        assert_eq!(patterns(long.as_bytes()), [format!("{}*", "a".repeat(201))]);
+        assert!(patterns(b"\0\x01\x02\0").is_empty());
+    }
+
+    #[test]
+    fn lines_are_shortened() {
+        let lines = "              io-155     [000] ...21     7.254470: bpf_trace_printk: submit_bio() called: 1\n          <idle>-0       [001] d.h21     7.281986: bpf_trace_printk: bio_endio() called: 2\nother\n";
+        insta::assert_snapshot!(shortened(lines), @"");
+    }
+
+    #[test]
     fn lost_events_are_counted_and_an_incomplete_line_is_kept() {
         let (lines, lost, rest) = split(b"one\n\nCPU:1 [LOST 42 EVENTS]\ntwo\nCPU:0 [LOST 1 EVENTS]\nthr", 9);
-        assert_eq!((&*lines, lost, &*rest), (&b"one\ntwo\n"[..], 43, &b"thr"[..]));
+        assert_eq!((&*lines, lost, &*rest), ("one\ntwo\n", 43, &b"thr"[..]));
     }
 
     /// Names that end the line, move the cursor, look like a part of a line, or are no text.
@@ -393,18 +485,18 @@ mod tests {
         let events: Vec<_> = names.iter().zip(1..).map(|(name, nth)| event(name, nth)).collect();
         let text = events.join(&b"CPU:1 [LOST 2 EVENTS]\n"[..]);
         let (lines, lost, rest) = split(&text, u64::MAX);
-        let lines = String::from_utf8(lines).unwrap();
         assert!(!lines.contains(|c: char| c.is_control() && c != '\n'), "{lines}");
         assert_eq!((lines.lines().count(), lost, rest.len()), (names.len(), 16, 0), "{lines}");
         for (line, nth) in lines.lines().zip(1..) {
             let line = Line::parse(line).unwrap();
             assert_eq!((line.pid, line.message), (nth, &*format!("call {nth}")));
+            assert_eq!(Line::parse(&line.to_string()), Some(line));
         }
         assert_eq!(Line::parse(lines.lines().nth(1).unwrap()).unwrap().task, "a?b?[31mred");
-        assert_eq!(split(&text, 3).0.iter().filter(|byte| **byte == b'\n').count(), 3);
+        assert_eq!(split(&text, 3).0.lines().count(), 3);
         // A format with a newline in the middle is one event, too.
         let (lines, ..) = split(&[&events[0][..events[0].len() - 7], b"a\nb\n\n", &events[1]].concat(), 1);
-        assert!(lines.ends_with(b"bpf_trace_printk: a?b\n"));
+        assert!(lines.ends_with("bpf_trace_printk: a?b\n"));
         let cut = split(&text[..text.len() - 3], u64::MAX);
         assert_eq!(cut.2, events[8][..events[8].len() - 3]);
     }
@@ -412,6 +504,6 @@ mod tests {
     #[test]
     fn no_more_lines_than_wanted() {
         let (lines, lost, rest) = split(b"one\ntwo\nthree\n", 2);
-        assert_eq!((&*lines, lost, rest.len()), (&b"one\ntwo\n"[..], 0, 0));
+        assert_eq!((&*lines, lost, rest.len()), ("one\ntwo\n", 0, 0));
     }
 }

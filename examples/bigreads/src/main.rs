@@ -44,11 +44,11 @@ fn main() -> common::Result<()> {
     }
 
     if args.printk {
-        let mut pipe = TracePipe::open(&args.run, &["READ: *"])?;
+        let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
         let mut skel = open_skel.load()?;
         skel.attach()?;
         pipe.follow()?;
-        report::warn_missed(skel.object())?;
+        report::warn_skipped(skel.object())?;
         skel.links = Default::default(); // detach
         return pipe.drain();
     }
@@ -64,7 +64,7 @@ fn main() -> common::Result<()> {
     report::print(format!("{:<16} {:<7} {:>10}", "COMM", "PID", "BYTES"))?;
     skel.attach()?;
     lines.follow(args.run.duration, |timeout| perf.poll(timeout))?;
-    report::warn_missed(skel.object())?;
+    report::warn_skipped(skel.object())?;
     skel.links = Default::default(); // detach, and then read the events that are still in the buffer
     perf.consume()?;
     lines.print()?;

@@ -89,5 +89,5 @@ fn main() -> common::Result<()> {
         form.render(&interval, &report::time_stamp())
     })?;
     latency::warn_uncounted(report::globals(skel.maps.bss_data.as_deref())?);
-    report::warn_missed(skel.object())
+    report::warn_skipped(skel.object())
 }

@@ -38,5 +38,5 @@ fn main() -> common::Result<()> {
         before = now;
         Ok(table)
     })?;
-    report::warn_missed(skel.object())
+    report::warn_skipped(skel.object())
 }

@@ -53,7 +53,7 @@ fn main() -> common::Result<()> {
         before = now;
         Ok(text)
     })?;
-    report::warn_missed(skel.object())?;
+    report::warn_skipped(skel.object())?;
     let dropped = report::globals(skel.maps.bss_data.as_deref())?.dropped;
     if dropped > 0 {
         eprintln!(

@@ -32,11 +32,11 @@ fn main() -> common::Result<()> {
     if let Some(constants) = &mut open_skel.maps.rodata_data {
         constants.counting = args.count;
     }
-    let mut pipe = TracePipe::open(&args.run, &["Hello, World!*"])?;
+    let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
     let mut skel = open_skel.load()?;
     skel.attach()?;
     pipe.follow()?;
-    report::warn_missed(skel.object())?;
+    report::warn_skipped(skel.object())?;
     skel.links = Default::default(); // detach
     pipe.drain()?;
     if args.count {

@@ -81,7 +81,7 @@ fn main() -> common::Result<()> {
         perf.consume()?;
     }
     lines.print()?;
-    report::warn_missed(skel.object())?;
+    report::warn_skipped(skel.object())?;
 
     let not_sent = report::globals(skel.maps.bss_data.as_deref())?.not_sent;
     report::print(format!("Events received: {}, not sent: {not_sent}", lines.count()))

@@ -96,5 +96,5 @@ fn main() -> common::Result<()> {
             "warning: not counted: {early} requests that began before tracing, {many} that found no room in the map"
         );
     }
-    report::warn_missed(skel.object())
+    report::warn_skipped(skel.object())
 }

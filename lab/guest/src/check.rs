@@ -277,7 +277,7 @@ fn nothing_stays(binary: &str) -> Result<String> {
         io(&["write", &slow.device.to_string_lossy(), "--count", &SLOW_WRITES.to_string()])?;
         io(&["write", RAW_DEVICE, "--count", "200"]).map(drop)
     })?;
-    let (events, left) = (events(&seen)?, truth::unpaired(&seen)?);
+    let (events, missing) = (events(&seen)?, truth::not_measured(&seen)?);
     // What each bio took, by its two lines.
     let (mut starts, mut fast, mut slow) = (HashMap::new(), 0, Vec::new());
     for (_, event) in &events {
@@ -292,13 +292,8 @@ fn nothing_stays(binary: &str) -> Result<String> {
         }
     }
     expect(
-        (left.open, left.dropped) == (0, 0),
-        format!(
-            "{} writes ended, so none is open: it reports {} as open and {} as not recorded",
-            fast + slow.len(),
-            left.open,
-            left.dropped
-        ),
+        missing == 0,
+        format!("{} writes ended, and it reports that {missing} durations are missing", fast + slow.len()),
         &seen,
     )?;
     let mut shown = durations(&events);
@@ -515,8 +510,7 @@ fn code_paths(binary: &str) -> Result<String> {
     })?;
     fs::remove_file(&file).or_cause("cannot remove the file")?;
     let (paths, bios) = pair(&seen, "Code paths", "bios")?;
-    // A bio whose stack was not recorded has no path.
-    let all = submits(&seen)? - number(&seen, "Stacks not recorded: ", "").unwrap_or_default();
+    let all = submits(&seen)?;
     expect(bios == all, format!("{all} bios were submitted on a known path, not {bios}"), &seen)?;
     expect(paths > 1, "a direct write and a read of a file take at least two paths", &seen)?;
     Ok(format!("one path for direct writes; {paths} paths with cold reads added, for {bios} bios in total"))
@@ -616,10 +610,11 @@ fn expect_all_sent(bios: u64, seen: &Observation) -> Result<u64> {
         ),
         seen,
     )?;
-    let open = seen.stdout.lines().find_map(|line| {
-        line.strip_prefix("Starts without an end: ")?.split_once(',')?.0.parse::<u64>().ok()
-    });
-    expect(open == Some(0), "each bio has ended, but no line begins with: Starts without an end: 0", seen)?;
+    expect(
+        truth::not_measured(seen).is_ok_and(|missing| missing == 0),
+        format!("each bio has ended, but the last line does not begin with: {}0", truth::NOT_MEASURED),
+        seen,
+    )?;
     Ok(received)
 }
 
@@ -657,8 +652,8 @@ fn in_flight(binary: &str) -> Result<String> {
         format!("{most} requests were in flight together, not {}", reported.unwrap_or_default()),
         &seen,
     )?;
-    let left = truth::unpaired(&seen)?;
-    expect(left.open == 0, format!("all requests ended, and {} are open", left.open), &seen)?;
+    let missing = truth::not_measured(&seen)?;
+    expect(missing == 0, format!("all requests ended, and {missing} durations are missing"), &seen)?;
     Ok(format!("after a few syncs, {most} requests were in flight together, and as many are reported"))
 }
 
@@ -679,7 +674,7 @@ fn reads_and_writes(binary: &str) -> Result<String> {
 /// Whether a count is right. On a preemptible kernel, `tp_btf` can miss calls, and fexit, which a learner may use. The
 /// kernel counts those, and then the count may be lower.
 fn as_many(counted: u64, true_count: u64, seen: &Observation) -> bool {
-    counted == true_count || counted < true_count && truth::missed(seen).unwrap_or_default() > 0
+    counted == true_count || counted < true_count && truth::skipped(seen).unwrap_or_default() > 0
 }
 
 fn different_pages(binary: &str) -> Result<String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use common::report::{SlowBio, Unpaired};
+use common::report::SlowBio;
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
 use toolkit::histogram::Histogram;
@@ -21,7 +21,7 @@ pub enum Event {
         /// The time in nanoseconds.
         ns: u64,
     },
-    /// `bio_endio() called: NS` or `bio_endio (bio=0xADDR) called: NS`.
+    /// `bio_endio() called: NS` or `bio_endio(bio=0xADDR) called: NS`.
     End {
         /// The bio's address, if the stage prints it.
         bio: Option<u64>,
@@ -74,7 +74,7 @@ impl Event {
         };
         match name {
             "submit_bio" => Some(Self::Submit { bio, ns }),
-            "bio_endio" | "bio_endio " => Some(Self::End { bio, ns }),
+            "bio_endio" => Some(Self::End { bio, ns }),
             _ => None,
         }
     }
@@ -108,7 +108,7 @@ pub fn slowest(seen: &Observation) -> Result<SlowBio> {
         Some((u64::from_str_radix(bio, 16).ok()?, ns.parse::<u64>().ok()?))
     };
     let (bio, start) = time("From: submit_bio(bio=0x").ok_or_else(broken)?;
-    let (ended, end) = time("To  : bio_endio (bio=0x").ok_or_else(broken)?;
+    let (ended, end) = time("To  : bio_endio(bio=0x").ok_or_else(broken)?;
     let sector = number("Bio Info : Sector (", ")");
     let slowest = SlowBio { bio, start, end, sector, ..SlowBio::default() };
     if bio != ended || number("Max latency ", " ns") != Some(slowest.duration()) {
@@ -126,40 +126,31 @@ pub fn durations(events: &[(Line<'_>, Event)]) -> Vec<u64> {
     events.iter().filter_map(duration).collect()
 }
 
-/// The last line that a latency stage prints.
+/// How many durations are missing or too short, as a latency stage reports in its last line.
 ///
 /// # Errors
 /// If it is malformed.
-pub fn unpaired(seen: &Observation) -> Result<Unpaired> {
+pub fn not_measured(seen: &Observation) -> Result<u64> {
     let line = seen.stdout.lines().last().unwrap_or_default();
-    let number = |name: &str| {
-        line.split(", ").find_map(|part| part.strip_prefix(name)?.strip_prefix(": ")?.parse().ok())
-    };
-    let reported = |name: &str| {
-        number(name).ok_or_else(|| Error::new(format!("no {name:?} in the report")).evidence(line))
-    };
-    Ok(Unpaired {
-        open: reported("Starts without an end")?,
-        dropped: reported("starts not recorded")?,
-        unmatched: number("ends without a start"),
-        early: number("early ends"),
-        missed: missed(seen),
-    })
+    let number = line.strip_prefix(NOT_MEASURED).and_then(|text| text.split(',').next()?.parse().ok());
+    number.ok_or_else(|| Error::new(format!("no {NOT_MEASURED:?} in the report")).evidence(line))
 }
 
-/// Checks that a stage that pairs starts with ends lost none in silence: each start has its duration, or the report names
-/// it. A start that a later one replaced had an end that was among the missed calls.
+/// How the last line of a latency stage begins.
+pub const NOT_MEASURED: &str = "Durations missing or too short: ";
+
+/// Checks that a stage that pairs starts with ends lost none in silence: each start has its duration, or the report
+/// counts it.
 ///
 /// # Errors
 /// If the report does not account for a start.
 pub fn balance(seen: &Observation) -> Result<()> {
     let events = events(seen)?;
     let starts = events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count() as u64;
-    let Unpaired { open, dropped, missed, .. } = unpaired(seen)?;
-    let known = durations(&events).len() as u64 + open + dropped;
-    match starts.checked_sub(known) {
-        Some(left) if left <= missed.unwrap_or(0) => Ok(()),
-        _ => Err(Error::new(format!("{starts} starts, but durations and report account for {known}"))
+    let (durations, not_measured) = (durations(&events).len() as u64, not_measured(seen)?);
+    match starts.checked_sub(durations) {
+        Some(missing) if missing <= not_measured => Ok(()),
+        _ => Err(Error::new(format!("{starts} starts, {durations} durations, {not_measured} missing"))
             .evidence(&seen.stdout)),
     }
 }
@@ -193,10 +184,10 @@ pub fn page_cache(seen: &Observation) -> Result<[u64; 4]> {
     }
 }
 
-/// How many calls the kernel did not show to a stage, according to its report; `None` if this kernel does not count
-/// them.
-pub fn missed(seen: &Observation) -> Option<u64> {
-    seen.stdout.lines().rev().find_map(|line| line.rsplit_once("calls missed: ")?.1.parse().ok())
+/// How many calls the kernel skipped, or durations are missing, according to a report; `None` if it doesn't say.
+pub fn skipped(seen: &Observation) -> Option<u64> {
+    let calls = |line: &str| line.rsplit_once("calls skipped: ")?.1.parse().ok();
+    seen.stdout.lines().rev().find_map(calls).or_else(|| not_measured(seen).ok())
 }
 
 /// The sum of all histograms in a text.
@@ -261,11 +252,10 @@ pub fn of_requests(seen: &Observation, ios: u64) -> Result<String> {
     if !events.iter().any(|(_, event)| matches!(event, Event::Complete { .. })) {
         return Err(Error::new("no line reports a completed request").evidence(&seen.stdout));
     }
-    let durations = durations(&events).len() as u64;
-    let unmatched = unpaired(seen)?.unmatched.unwrap_or_default();
-    if durations + unmatched != ios {
+    let (durations, missing) = (durations(&events).len() as u64, not_measured(seen)?);
+    if !(durations..=durations + missing).contains(&ios) {
         return Err(Error::new(format!(
-            "the disks count {ios} reads and writes, but the stage {durations} and {unmatched} without a start"
+            "the disks count {ios} reads and writes, but the stage {durations}, and {missing} missing"
         ))
         .evidence(&seen.stdout));
     }
@@ -398,10 +388,7 @@ mod tests {
             Event::parse("submit_bio(bio=0xff) called: 7"),
             Some(Event::Submit { bio: Some(255), ns: 7 })
         );
-        assert_eq!(
-            Event::parse("bio_endio (bio=0xff) called: 9"),
-            Some(Event::End { bio: Some(255), ns: 9 })
-        );
+        assert_eq!(Event::parse("bio_endio(bio=0xff) called: 9"), Some(Event::End { bio: Some(255), ns: 9 }));
         assert_eq!(
             Event::parse("submit_bio() -> bio_endio() time duration: 2 ns"),
             Some(Event::Duration { ns: 2 })
@@ -435,9 +422,10 @@ mod tests {
     }
 
     fn seen(messages: &[&str]) -> Observation {
-        let lines =
-            messages.iter().map(|message| format!("io-98 [000] ..... 1.0: bpf_trace_printk: {message}\n"));
-        let report = "Starts without an end: 0, starts not recorded: 0, calls missed: 0\n".to_owned();
+        let lines = messages
+            .iter()
+            .map(|message| format!("io-98 [000] ..... 1.000000: bpf_trace_printk: {message}\n"));
+        let report = format!("{NOT_MEASURED}0\n");
         Observation {
             stdout: lines.chain([report]).collect(),
             stderr: String::new(),
@@ -450,7 +438,7 @@ mod tests {
         let done = "io write: pid=98 threads=1 count=1 bytes=4096 read_bytes=0 first_ns=1 last_ns=9"
             .parse()
             .unwrap();
-        let [submit, end] = ["submit_bio(bio=0xa) called: 2", "bio_endio (bio=0xa) called: 5"];
+        let [submit, end] = ["submit_bio(bio=0xa) called: 2", "bio_endio(bio=0xa) called: 5"];
         let duration = |ns| format!("submit_bio() -> bio_endio() time duration: {ns} ns");
         let check = |messages: &[&str]| {
             of_direct_writes(3, &seen(messages), &done).map_err(|error| error.cause().to_owned())
@@ -461,7 +449,7 @@ mod tests {
         assert_eq!(check(&[submit]).unwrap_err(), "no bio_endio() for the bio submitted at 2");
         assert_eq!(check(&[]).unwrap_err(), "io wrote 1 times, but 0 lines say so");
         let mut unreported = seen(&[submit, end, &duration(3)]);
-        unreported.stdout = unreported.stdout.replace("Starts without an end", "");
+        unreported.stdout = unreported.stdout.replace(NOT_MEASURED, "");
         assert!(of_direct_writes(3, &unreported, &done).is_err());
         assert_eq!(check(&[submit, submit, end]).unwrap_err(), "io wrote 1 times, but 2 lines say so");
     }

@@ -1,6 +1,6 @@
 //! What the pages claim about the kernel's ways to run a program.
 
-use common::report::missed_calls;
+use common::report::skipped_calls;
 use guest::running::Running;
 use libbpf_rs::{MapCore, MapFlags, ObjectBuilder};
 use nix::sys::signal::Signal;
@@ -65,7 +65,7 @@ fn a_tracepoint_program_is_skipped_within_any_other_and_a_tp_btf_program_is_not(
     let nested = ObjectBuilder::default().open_file("/bin/nested.bpf.o").unwrap().load().unwrap();
     let links: Vec<_> = nested.progs_mut().map(|program| program.attach().unwrap()).collect();
     io(&format!("write /dev/scratch --count {WRITES}"));
-    let missed = missed_calls(&nested).unwrap();
+    let missed = skipped_calls(&nested).unwrap();
     drop(links);
     let counts = nested.maps().find(|map| map.name() == "counts").unwrap();
     let count = |key: u32| {

@@ -157,24 +157,21 @@ fn load(object: &Path, known: &mut BTreeMap<String, bool>) -> Result<(), String>
     let mut loaded = || -> libbpf_rs::Result<usize> {
         let mut open = ObjectBuilder::default().name("compiled")?.open_memory(&bytes)?;
         let mut count = 0;
-        // Some let user space choose by the kernel, as the stages do.
-        let is_choice = |section: &str| section.starts_with("?kprobe.session/");
-        let adapts = open.progs().any(|program| program.section().to_str().is_some_and(is_choice));
-        if adapts {
-            preflight::adapt(&mut open).map_err(io::Error::other)?;
-        }
         for mut program in open.progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
-            if adapts && section.starts_with('?') {
-                count += usize::from(program.autoload());
-                continue;
-            }
             let section = section.trim_start_matches('?');
             // User space chooses the function of the others.
             if ["fentry", "fexit", "fsession"].contains(&section) {
                 program.set_attach_target(0, Some("submit_bio".to_owned()))?;
             }
-            let look = || preflight::needs([section.to_owned()]).iter().all(|need| need.check().is_ok());
+            if let Some(function) = section.strip_prefix("fexit/") {
+                let name = preflight::name_here(function).map_err(io::Error::other)?;
+                program.set_attach_target(0, Some(name))?;
+            }
+            let look = || {
+                let has = preflight::needs([section.to_owned()]).iter().all(|need| need.check().is_ok());
+                has && (!section.starts_with("kprobe.session") || preflight::runs_sessions().unwrap())
+            };
             let has_all = *known.entry(section.to_owned()).or_insert_with(look);
             program.set_autoload(has_all);
             count += usize::from(has_all);

@@ -223,7 +223,7 @@ fn ctrl_c_is_for_the_stage_and_its_report_is_printed() {
     assert!(lines.next().unwrap().unwrap().contains("submit_bio(bio=0x"));
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     let last = lines.map_while(Result::ok).last().unwrap();
-    assert!(last.starts_with("Starts without an end: "), "{last}");
+    assert!(last.starts_with("Durations missing or too short: "), "{last}");
     assert!(child.wait().unwrap().success());
 }
 

@@ -78,7 +78,7 @@ pub fn watch(stage: &str, arguments: &str) -> (Observation, Done) {
 /// case starts over; see [`Missed`].
 pub fn watch_exact(stage: &str, arguments: &str) -> (Observation, Done) {
     let (seen, done) = watch(stage, arguments);
-    if truth::missed(&seen).is_some_and(|missed| missed > 0) {
+    if truth::skipped(&seen).is_some_and(|skipped| skipped > 0) {
         eprintln!("{stage}: {}", seen.stdout.lines().last().unwrap_or_default());
         panic_any(Missed);
     }

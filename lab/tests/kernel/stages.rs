@@ -10,11 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use common::report::Unpaired;
 use common::trace_pipe::Line;
 use guest::null_blk::{NullBlk, long_enough};
 use guest::running::Running;
-use guest::truth::{self, Event, durations, unpaired};
+use guest::truth::{self, Event, NOT_MEASURED, durations, not_measured};
 use libbpf_rs::ObjectBuilder;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::gettid;
@@ -158,7 +157,7 @@ fn an_event_is_a_line_whatever_its_thread_is_called() {
             }
             let seen = if options.is_empty() { stage.end(Signal::SIGINT) } else { stage.wait() }.unwrap();
             assert!(!seen.stdout.contains(|c: char| c.is_control() && c != '\n'), "{seen:?}");
-            let trace = seen.stdout.lines().filter(|line| line.contains(": bpf_trace_printk: ")).count();
+            let trace = seen.stdout.lines().filter(|line| Line::parse(line).is_some()).count();
             let all = if options.is_empty() { lines } else { 5 };
             assert_eq!((trace, seen.lines().len()), (all, all), "{}", seen.stdout);
             let report = ["=", "From", "To", "Bio", "Max", "Stack", "No I/O"];
@@ -204,8 +203,7 @@ fn many_in_a_row(count: u64) {
     let events = truth::events(&seen).unwrap();
     assert_eq!(submits(&events) as u64, count);
     assert_eq!(durations(&events).len() as u64, count);
-    let Unpaired { open, dropped, missed, .. } = unpaired(&seen).unwrap();
-    assert_eq!((open, dropped, missed.unwrap_or(0)), (0, 0, 0));
+    assert_eq!(not_measured(&seen).unwrap(), 0);
 }
 
 /// More than the map holds: starts that are not deleted would fill it.
@@ -227,16 +225,13 @@ fn many_at_once(threads: u64, count: u64) {
     let events = truth::events(&seen).unwrap();
     let (submitted, ended, completed) =
         (submits(&events) as u64, ends(&events) as u64, durations(&events).len() as u64);
-    let Unpaired { open, dropped, missed, .. } = unpaired(&seen).unwrap();
-    assert_eq!(submitted, completed + open + dropped, "{}", seen.stdout.lines().last().unwrap());
-    assert_eq!(dropped, 0);
     assert_eq!(ended, completed, "an end without a start");
-    match missed {
-        // Every I/O calls each function once, so the calls that were not shown are the ones that were missed.
-        Some(missed) => assert_eq!(2 * done.count - submitted - ended, missed),
-        None => assert!(submitted <= done.count && ended <= done.count),
-    }
-    println!("{submitted} submitted, {completed} completed, {open} open, missed {missed:?}");
+    // Every I/O calls each function once, so the calls without a line are those that the kernel skipped. A skipped end
+    // leaves its start in the map, too, unless a later bio has the same address.
+    let skipped = if is_in("6.7..") { 2 * done.count - submitted - ended } else { 0 };
+    let missing = not_measured(&seen).unwrap();
+    assert!((skipped..=skipped + submitted - completed).contains(&missing), "{missing}, {skipped} skipped");
+    println!("{submitted} submitted, {completed} completed, {missing} missing");
 }
 
 /// A fast disk with many writers and a slow one with one writer: the slowest bio is the slow disk's, and it is the
@@ -321,20 +316,18 @@ fn stage03_counts_what_finds_no_room() {
     .unwrap();
     let events = truth::events(&seen).unwrap();
     assert_eq!((submits(&events), ends(&events), durations(&events).len()), (4, 4, 1), "{}", seen.stdout);
-    let Unpaired { open, dropped, .. } = unpaired(&seen).unwrap();
-    assert_eq!((open, dropped), (0, 3), "{}", seen.stdout);
+    assert_eq!(not_measured(&seen).unwrap(), 3, "{}", seen.stdout);
 }
 
 fn before_the_first_io_there_is_nothing_to_report() {
     quiet();
     for number in stages_of(&[Subject::Bios]) {
         let (seen, ()) = watch_while(&format!("stage{number:02}"), || ());
-        let mut lines = seen.stdout.lines().filter(|line| *line != "Stacks not recorded: 0");
+        let mut lines = seen.stdout.lines();
         if number >= 4 {
             assert_eq!(lines.next(), Some("No I/O has finished, so none was the slowest."));
         }
-        let counts = (number >= 3).then(|| unpaired(&seen).unwrap());
-        assert!(counts.is_none_or(|counts| counts.open == 0 && counts.dropped == 0), "{}", seen.stdout);
+        assert!(number < 3 || not_measured(&seen).unwrap() == 0, "{}", seen.stdout);
         assert_eq!(lines.count(), usize::from(number >= 3), "{}", seen.stdout);
     }
 }
@@ -383,7 +376,7 @@ fn stages_see_their_own_lines_only() {
     assert_eq!(count(&first.stdout, "submit_bio() called: "), WRITES);
     assert_eq!(first.stdout.lines().count(), WRITES, "{}", first.stdout);
     assert_eq!(count(&third.stdout, "submit_bio(bio="), WRITES);
-    assert_eq!(count(&third.stdout, "bio_endio (bio="), WRITES);
+    assert_eq!(count(&third.stdout, "bio_endio(bio="), WRITES);
     assert_eq!(count(&third.stdout, "submit_bio() -> bio_endio() time duration: "), WRITES);
     assert_eq!(third.stdout.lines().count(), WRITES * 3 + 1, "its lines and its report: {}", third.stdout);
     assert_eq!(count(&common, "submit_bio() called: "), WRITES);
@@ -479,7 +472,7 @@ fn end_a_stage(number: u32, end: End) {
     let before = programs();
     let name = format!("stage{number:02}");
     let lines_per_write = number.min(3) as usize;
-    let has_report = |text: &str| text.contains("Starts without an end") == (number >= 3);
+    let has_report = |text: &str| text.contains(NOT_MEASURED) == (number >= 3);
     match end {
         End::Signal(signal) => {
             let stage = Running::start(&[&name]).unwrap();

@@ -6,10 +6,11 @@ use std::os::fd::AsFd;
 
 use clap::{Parser, ValueEnum};
 use common::args::{RunArgs, Verbose};
-use common::report::{self, Unpaired};
+use common::report;
 use common::stop::{Stop, Wake};
 use common::trace_pipe::{Line, TracePipe};
 use common::{Result, preflight};
+use libbpf_rs::MapCore;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
 mod bpf {
@@ -70,7 +71,7 @@ fn main() -> Result<()> {
     }
     preflight::check(open_skel.open_object())?;
     let mut pipe = match args.way {
-        Way::Printk => Some(TracePipe::open(&RunArgs::default(), &["ways: *"])?),
+        Way::Printk => Some(TracePipe::matching(&RunArgs::default(), &["ways: *".to_owned()])?),
         _ => None,
     };
     let mut skel = open_skel.load()?;
@@ -87,7 +88,7 @@ fn main() -> Result<()> {
         }
         None => drop(stop.wait_until(None)?),
     }
-    let missed = report::missed_calls(skel.object())?;
+    let missed = report::skipped_calls(skel.object())?;
     skel.links = Default::default(); // detach
 
     let counts = report::globals(skel.maps.bss_data.as_deref())?;
@@ -99,20 +100,16 @@ fn main() -> Result<()> {
         None => String::new(),
     };
     let unpaired = match args.way {
-        Way::Printk => Unpaired {
-            open: pairs.in_flight.len() as u64,
-            dropped: 0,
-            unmatched: Some(pairs.unmatched),
-            early: None,
-            missed,
-        },
-        Way::Session | Way::Fsession => {
-            Unpaired { open: 0, dropped: 0, unmatched: None, early: None, missed }
-        }
-        _ => Unpaired::count(&skel.maps.in_flight, counts.dropped, missed).with_unmatched(counts.unmatched),
+        Way::Printk => [pairs.in_flight.len() as u64, 0, pairs.unmatched],
+        Way::Session | Way::Fsession => [0; 3],
+        _ => [skel.maps.in_flight.keys().count() as u64, counts.dropped, counts.unmatched],
     };
+    let [open, dropped, unmatched] = unpaired;
+    let missed = missed.map_or("not known".to_owned(), |missed| missed.to_string());
     let (bios, ns) = (counts.bios + pairs.bios, counts.ns + pairs.ns);
-    report::print(format_args!("Bios: {bios}, ns: {ns}{lost}. {unpaired}"))
+    report::print(format_args!(
+        "Bios: {bios}, ns: {ns}{lost}. Starts without an end: {open}, starts not recorded: {dropped}, ends without a start: {unmatched}, calls missed: {missed}"
+    ))
 }
 
 /// The starts and ends from the trace pipe, as we pair them.
@@ -128,7 +125,7 @@ impl Pairs {
     /// Reads everything that is in the pipe.
     fn read(&mut self, pipe: &mut TracePipe) -> Result<()> {
         while let Some(lines) = pipe.read()? {
-            for line in String::from_utf8_lossy(&lines).lines() {
+            for line in lines.lines() {
                 self.see(line);
             }
         }

@@ -26,7 +26,7 @@ fn main() -> common::Result<()> {
     let mut object = std::mem::MaybeUninit::uninit();
     let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
-    let mut pipe = TracePipe::open(&args.run, &["submit_bio() called*"])?;
+    let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
     let mut skel = open_skel.load()?;

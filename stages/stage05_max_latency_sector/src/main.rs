@@ -3,10 +3,10 @@
 use clap::Parser;
 use common::args::RunArgs;
 use common::preflight;
-use common::record;
-use common::report::{self, MaxLatency, SlowBio, Unpaired};
+use common::report::{self, MaxLatency, SlowBio};
 use common::trace_pipe::TracePipe;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags};
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
@@ -30,8 +30,7 @@ fn main() -> common::Result<()> {
     let mut object = std::mem::MaybeUninit::uninit();
     let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
-    let mut pipe =
-        TracePipe::open(&args.run, &["submit_bio(bio=*", "bio_endio (bio=*", "submit_bio() -> *"])?;
+    let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
     let mut skel = open_skel.load()?;
@@ -41,17 +40,21 @@ fn main() -> common::Result<()> {
 
     // CALLBACK: print what it writes.
     pipe.follow()?;
-    let missed = report::missed_calls(skel.object())?;
+    let skipped = report::skipped_calls(skel.object())?;
     skel.links = Default::default(); // detach
     pipe.drain()?;
 
     // REPORT: each CPU's slowest bio, and the slowest of these.
-    let records: Vec<bio_info> = record::of_each_cpu(&skel.maps.slowest_map, 0)?;
-    let bio = |r: &bio_info| SlowBio::new(r.bio, r.start, r.end).at_sector(r.sector);
-    report::print(MaxLatency::of(records.iter().map(bio)))?;
+    let mut slowest = MaxLatency::default();
+    let cpus = skel.maps.slowest_map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
+    for bytes in cpus.unwrap_or_default() {
+        let r: bio_info = common::record::read(&bytes)?;
+        slowest.add(SlowBio::new(r.bio, r.start, r.end).at_sector(r.sector));
+    }
+    report::print(slowest)?;
 
-    // REPORT: what stayed in the map, and what never got there.
-    let counts = report::globals(skel.maps.bss_data.as_deref())?;
-    let unpaired = Unpaired::count(&skel.maps.start_map, counts.dropped, missed);
-    report::print(unpaired.with_early(counts.early))
+    // REPORT: the bios still in the map, those that the programs count, and the calls that the kernel skipped.
+    let left = skel.maps.start_map.keys().count() as u64;
+    let globals = report::globals(skel.maps.bss_data.as_deref())?;
+    report::print_not_measured(left + globals.not_measured, skipped)
 }

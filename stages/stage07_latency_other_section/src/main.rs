@@ -3,8 +3,9 @@
 use clap::Parser;
 use common::args::RunArgs;
 use common::preflight;
-use common::report::{self, Unpaired};
+use common::report;
 use common::trace_pipe::TracePipe;
+use libbpf_rs::MapCore;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
 mod bpf {
@@ -27,8 +28,7 @@ fn main() -> common::Result<()> {
     let mut object = std::mem::MaybeUninit::uninit();
     let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
-    let texts = ["blk_mq_start_request(rq=*", "block_rq_complete(rq=*", "blk_mq_start_request() -> *"];
-    let mut pipe = TracePipe::open(&args.run, &texts)?;
+    let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
     let mut skel = open_skel.load()?;
@@ -38,12 +38,12 @@ fn main() -> common::Result<()> {
 
     // CALLBACK: print what it writes.
     pipe.follow()?;
-    let missed = report::missed_calls(skel.object())?;
+    let skipped = report::skipped_calls(skel.object())?;
     skel.links = Default::default(); // detach
     pipe.drain()?;
 
-    // REPORT: what stayed in the map, and what never got there.
-    let counts = report::globals(skel.maps.bss_data.as_deref())?;
-    let unpaired = Unpaired::count(&skel.maps.start_map, counts.dropped, missed);
-    report::print(unpaired.with_unmatched(counts.unmatched))
+    // REPORT: the requests still in the map, those that the program counts, and the calls that the kernel skipped.
+    let left = skel.maps.start_map.keys().count() as u64;
+    let globals = report::globals(skel.maps.bss_data.as_deref())?;
+    report::print_not_measured(left + globals.not_measured, skipped)
 }

@@ -30,10 +30,14 @@ fn main() -> common::Result<std::process::ExitCode> {
     // OPEN: parse the compiled BPF object, which is part of this binary.
     let mut object = std::mem::MaybeUninit::uninit();
     let mut open_skel = bpf::PagecacheTraceSkelBuilder::default().open(&mut object)?;
+    let session = preflight::runs_sessions()?;
+    open_skel.progs.filemap_read_session.set_autoload(session);
+    open_skel.progs.filemap_read_exit.set_autoload(!session);
+    open_skel.progs.filemap_read_exit.set_attach_target(0, Some(preflight::name_here("filemap_read")?))?;
+    common::page::set_size(open_skel.open_object_mut())?;
     preflight::check(open_skel.open_object())?;
-    preflight::adapt(open_skel.open_object_mut())?;
     let process = Traced::new(&args.traced)?;
-    let mut pipe = TracePipe::open(&args.run, &["* (retval=*", "mm_filemap_add_* (pages=*"])?;
+    let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
     let mut skel = open_skel.load()?;
@@ -45,13 +49,12 @@ fn main() -> common::Result<std::process::ExitCode> {
 
     // CALLBACK: print what it writes.
     pipe.follow_process(&process)?;
-    let missed = report::missed_calls(skel.object())?;
+    let skipped = report::skipped_calls(skel.object())?;
     skel.links = Default::default(); // detach
     pipe.drain()?;
 
-    // REPORT: walk the map by its keys, which are 0 and 1: pages read and pages added.
-    let value = |key: Vec<u8>| common::record::lookup::<u64>(&skel.maps.count_map, &key);
-    let counts = skel.maps.count_map.keys().map(value).collect::<common::Result<Vec<_>>>()?;
-    report::print(PageCache::of(&counts, missed).of_process(process.pid()))?;
+    // REPORT: pages read have the key 0, pages added the key 1.
+    let count = |key: u32| skel.maps.count_map.lookup(&key.to_ne_bytes(), MapFlags::ANY);
+    report::print(PageCache::of(count(0)?, count(1)?, skipped)?.of_process(process.pid()))?;
     process.end()
 }

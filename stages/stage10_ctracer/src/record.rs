@@ -339,7 +339,7 @@ impl Plan<'_> {
         look(&mut recorder)?;
         // What this one misses is in an interrupt, and bio_endio_entry sees it.
         let programs = skel.object().progs().filter(|program| program.name() != "session_end");
-        let suppressed = report::missed_calls_of(programs)?;
+        let suppressed = report::skipped_calls_of(programs)?;
         drop(links);
         while look(&mut recorder)? > 0 {}
         let lost = record::of_each_cpu(&skel.maps.lost, 0)?;

@@ -239,7 +239,7 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
     second.wait_for("io write: ");
     second.wait_for("lab:~# ");
     first.wait_for("submit_bio() -> bio_endio() time duration: ");
-    first.wait_for("Starts without an end: ");
+    first.wait_for("Durations missing or too short: ");
     first.wait_for("lab:~# ");
     // Both consoles follow their windows, but the guest may get the new size a moment later.
     const SEE: &str = "until stty size | grep '^44 99$'; do sleep 0.1; done\r";

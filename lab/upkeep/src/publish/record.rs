@@ -7,6 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use clap::Parser;
+use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
 use machine::vm::{Stream, Vm};
 use machine::workbook::{Program, Workbook};
@@ -141,7 +142,7 @@ pub fn of(program: &dyn Program) -> Result<String> {
 }
 
 fn is_trace(line: &str) -> bool {
-    line.contains(": bpf_trace_printk: ")
+    Line::parse(line).is_some()
 }
 
 /// Shortens each long stretch of trace lines to [`KEPT`] lines: its first ones, as many as `first`, and its last ones.
@@ -208,7 +209,7 @@ pub fn shape(text: &str) -> Shape {
             _ => shape.split_whitespace().collect::<Vec<_>>().join(" "),
         }
     };
-    let trace = |line: &str| line.split_once(": bpf_trace_printk: ").map(|(_, message)| blur(message));
+    let trace = |line: &str| Line::parse(line).map(|line| blur(line.message));
     let mut rest: Vec<String> = Vec::new();
     for line in text.lines().filter(|line| !is_trace(line) && *line != "...").map(blur) {
         if !line.is_empty() && !rest.contains(&line) {
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn of_many_lines_some_are_kept() {
-        let line = |nth: u32| format!("io-1 [000] ..... {nth}.0: bpf_trace_printk: f() called: {nth}\n");
+        let line = |nth: u32| format!("io-1 [000] ..... {nth}.000000: f() called: {nth}\n");
         let text: String = (0..9).map(line).chain(["====\n".to_owned()]).collect();
         let short = shorten(&text, 3);
         let expected: String =
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_shape_has_words_and_no_numbers() {
-        let text = "io-1 [000] ..... 1.0: bpf_trace_printk: submit_bio(bio=0xff12) called: 12\n=> a()\n=> b()\n\
+        let text = "io-1 [000] ..... 1.000000: submit_bio(bio=0xff12) called: 12\n=> a()\n=> b()\n\
                     [Total 4 Hit 0 miss 4]\n   4 -> 7     : 12   |*****|\n   8 -> 15    : 1    |     |\n";
         let Shape { traced, rest } = shape(text);
         assert_eq!(traced.into_iter().collect::<Vec<_>>(), ["submit_bio(bio=0) called: 0"]);

@@ -150,7 +150,7 @@ fn a_learner_does_an_exercise_and_runs_a_stage() {
     type_in(&mut workload, "cargo lab clinic check 02\n");
     until(&mut workload, "the workshop's guest has one");
     type_in(&mut stage, "\u{3}");
-    let seen = until(&mut stage, "Starts without an end: ");
+    let seen = until(&mut stage, "Durations missing or too short: ");
     assert_eq!(seen.matches("time duration: ").count(), 8, "{seen}");
 
     // ctracer's page.
@@ -341,7 +341,7 @@ fn the_workshop_does_not_trace_itself() {
         }
         // It reads more than once, and first writes the file, which concerns ext4's journal. Each line begins with a task's
         // name and its ID.
-        let lines = seen.lines().filter(|line| line.contains("bpf_trace_printk") && !line.contains(" jbd2/"));
+        let lines = seen.lines().filter(|line| line.contains(" called: ") && !line.contains(" jbd2/"));
         let by = lines.filter_map(|line| line.split_whitespace().next()?.rsplit_once('-')?.1.parse().ok());
         let by: BTreeSet<u32> = by.collect();
         assert_eq!(by.into_iter().collect::<Vec<_>>(), pid.into_iter().collect::<Vec<_>>(), "{seen}");

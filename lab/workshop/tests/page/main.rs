@@ -51,7 +51,7 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     browser.until(&shows("status", "running"));
     browser.until("workshop.terminalText().includes('submit_bio() -> bio_endio() time duration: ')");
     click(&mut browser, "stop");
-    browser.until("workshop.terminalText().includes('Starts without an end: ')");
+    browser.until("workshop.terminalText().includes('Durations missing or too short: ')");
     browser.until(&shows("status", "Run of 03"));
 
     // A shell of the learner's own, beside it.

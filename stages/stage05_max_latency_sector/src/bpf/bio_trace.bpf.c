@@ -29,8 +29,7 @@ struct {
 	__type(value, struct bio_info);
 } slowest_map SEC(".maps");
 
-u64 dropped; /* starts that found no room in the map */
-u64 early; /* ends of bios that then waited for others: for their pieces, or a chain */
+u64 not_measured; /* bios that found no room in the map, or whose duration is too short */
 
 SEC("kprobe/submit_bio")
 int BPF_KPROBE(submit_bio_entry, struct bio *bio)
@@ -44,42 +43,45 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	/* Here and not in bio_endio(): until then the block layer may have moved it (5.10 does). */
 	info.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
 
-	/* Until 6.3, some bios of a cgroup are submitted twice: the first start counts. */
 	if (bpf_map_update_elem(&start_map, &key, &info, FIRST_START))
-		__sync_fetch_and_add(&dropped, 1); /* other CPUs count, too */
+		__sync_fetch_and_add(&not_measured, 1); /* other CPUs count, too */
 	return 0;
+}
+
+/* No lock: the record is this CPU's, and (from 5.12) no nested run of us writes it. */
+static __always_inline void keep_slowest(struct bio_info *info)
+{
+	u32 first = 0;
+	struct bio_info *slowest = bpf_map_lookup_elem(&slowest_map, &first);
+
+	if (slowest && info->end - info->start > slowest->end - slowest->start)
+		*slowest = *info;
 }
 
 /*
  * bio_endio() runs in interrupts. When one comes while submit_bio_entry is at work, the kernel
- * drops a kprobe's program, but not this one.
+ * skips a kprobe's program, but not this one.
  */
 SEC("fentry/bio_endio")
 int BPF_PROG(bio_endio_entry, struct bio *bio)
 {
 	u64 end_time = bpf_ktime_get_ns();
 	u64 key = (u64)bio;
-	struct bio_info *info, *slowest;
-	u32 first = 0;
+	struct bio_info *info;
 
-	bpf_printk("bio_endio (bio=0x%llx) called: %llu", key, end_time);
+	bpf_printk("bio_endio(bio=0x%llx) called: %llu", key, end_time);
 
 	/* The verifier refuses to follow the pointer unless it was compared with NULL. */
 	info = bpf_map_lookup_elem(&start_map, &key);
 	if (!info)
-		return 0; /* it came before us, or it is a part or a copy of another bio */
+		return 0; /* we did not see its start */
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - info->start);
-	/* It may wait for others: for pieces that were split off, or for bios in a chain. */
-	if (bio->__bi_remaining.counter > 1)
-		__sync_fetch_and_add(&early, 1);
-
-	/* No lock: the record is this CPU's, and (from 5.12) no nested run of us writes it. */
 	info->end = end_time;
-	slowest = bpf_map_lookup_elem(&slowest_map, &first);
-	if (slowest && info->end - info->start > slowest->end - slowest->start)
-		*slowest = *info;
+	keep_slowest(info);
 	bpf_map_delete_elem(&start_map, &key);
+	if (bio->__bi_remaining.counter > 1) /* it still waits for others */
+		__sync_fetch_and_add(&not_measured, 1);
 	return 0;
 }
 

@@ -11,8 +11,7 @@ struct {
 	__type(value, u64);
 } start_map SEC(".maps");
 
-u64 dropped; /* starts that found no room in the map */
-u64 unmatched; /* completions whose start we did not see */
+u64 not_measured; /* completions whose start is not in the map */
 
 SEC("kprobe/blk_mq_start_request")
 int BPF_KPROBE(blk_mq_start_request_entry, struct request *rq)
@@ -22,10 +21,9 @@ int BPF_KPROBE(blk_mq_start_request_entry, struct request *rq)
 
 	bpf_printk("blk_mq_start_request(rq=0x%llx) is called!", key);
 
-	/* If the device was busy, the block layer starts the request again: then the last start
-	 * counts. */
-	if (bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY))
-		__sync_fetch_and_add(&dropped, 1); /* other CPUs count, too */
+	/* BPF_ANY: if the device was busy and the block layer starts it again, the last start
+	 * counts. If the map is full, its completion finds no start, and we count it there. */
+	bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY);
 	return 0;
 }
 
@@ -47,7 +45,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 		bpf_printk("blk_mq_start_request() -> block_rq_complete() time duration: %llu ns",
 			   end_time - *start_time);
 	else if (nr_bytes)
-		__sync_fetch_and_add(&unmatched, 1);
+		__sync_fetch_and_add(&not_measured, 1); /* other CPUs count, too */
 	/* Without bytes it is a flush, or a command without data: its start must go, too. */
 	bpf_map_delete_elem(&start_map, &key);
 	return 0;
