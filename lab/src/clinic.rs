@@ -7,6 +7,12 @@
 //! Other forms of the same mistakes, and mistakes that have no page, are in `lab/clinic/variants`. Instead of `case.md`,
 //! they have a comment at the top of the program: the kind, and what is wrong. If a kernel needs another cure, that is
 //! `cure-KERNEL.patch`.
+//!
+//! A newer compiler makes other instructions, so some logs differ. `CLANG=clang-19 cargo upkeep clinic` writes them. Keep
+//! those that the recognizer must treat differently in `logs/clang-19`, where `cargo test --test clinic` reads them, too.
+//!
+//! The test in the guests loads each cure, and each program with the change that the explanation advises, and checks what
+//! it counts.
 
 use std::fmt::Write;
 use std::fs;

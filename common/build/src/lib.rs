@@ -175,7 +175,7 @@ fn vmlinux(arch: &str) -> Result<PathBuf, String> {
         return Ok(folder);
     }
     Err(format!(
-        "there is no vmlinux.h for {arch} yet: {} is missing\nto make one, see \"A new architecture\" in CONTRIBUTING.md",
+        "there is no vmlinux.h for {arch} yet: {} is missing\nto make one, see the first comment of lab/wire/src/arch.rs",
         folder.join("vmlinux.h").display()
     ))
 }

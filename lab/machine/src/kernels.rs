@@ -5,6 +5,14 @@
 //! are in the user's cache folder, outside of `target/`, where anything may happen to them. So we compare a kernel
 //! with the lock whenever we use it: its image and the list of its modules before it boots, and each module when we
 //! put it into a guest.
+//!
+//! A row of [`TABLE`] has all that the workbook says or assumes about a series such as 6.12: the Debian suites in which the
+//! lab looks for it, what the book says about it, its colors, and its traits, such as `Preemptible`. Where Linux itself
+//! changed, a test asks for a range of versions, such as `is_in("6.5..")`. A *preview* is a kernel that is not released yet.
+//! The other rows are the matrix, on which `make test` runs.
+//!
+//! The check before a boot takes about 10 ms of CPU time; `make bench-lab` measures it. `cargo lab kernels` and `--fetch`
+//! check every module. `sha256sum --check` can read the list of the modules' checksums, too: `modules.sha256`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -11,6 +11,14 @@
 //!
 //! With `LAB_ARCH=arm64`, the guests are of that architecture. Then the cases run that prove what the programs print, but
 //! not those of the lab itself.
+//!
+//! A new case runs on all four kernels. If it doesn't need to, add it to `OUTER` (the oldest and the newest kernel) or to
+//! `ONCE` (the default kernel).
+//!
+//! If a case needs time while a slow disk is busy, it uses `long_enough()` from `lab/guest/src/null_blk.rs`, which makes the
+//! disk slower until the time is long enough. To check a latency, compare it with two times: with the disk's configured
+//! time, which is the least it can be, and with the measured time around that very I/O, which is the most (`one_by_one()`).
+//! A factor such as 1.5 fits only the machine on which you measured it.
 
 mod arm;
 mod channels;

@@ -1,4 +1,17 @@
 //! The architectures of processors for which there are guests.
+//!
+//! Another architecture needs these parts:
+//!
+//! - QEMU's machine, the console's name, and the names of kernel packages (`lab/machine/src/qemu.rs`,
+//!   `lab/machine/src/fetch.rs`), and its kernels in the lock: `cargo lab kernels --fetch --newer --arch ARCH`;
+//! - its own `vmlinux.h`, from a guest (`cargo upkeep vmlinux --arch ARCH`) or from a machine whose kernel has BTF
+//!   (`cargo upkeep vmlinux --this-machine`);
+//! - what a program must know of its stack and its registers (`common/build/include/arch.bpf.h`), and how functions get
+//!   their arguments (ctracer's `find.rs`). A stage has one source for all architectures.
+//!
+//! `make test-arm64` runs the kernels' cases in guests of arm64. `lab/tests/kernel/arm.rs` lists those that can't be right
+//! there, and why. `make test` runs every stage once in such a guest, if `make arm64` has been run on this machine. Otherwise
+//! it prints that arm64 is not tested.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};

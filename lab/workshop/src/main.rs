@@ -2,6 +2,24 @@
 //!
 //! It runs where the stages are compiled. It does nothing that the driver can't do in a terminal: the exercises are those
 //! of `cargo lab exercise`, and Run and Check are the driver's own commands, each in a terminal that the page shows.
+//!
+//! The browser's side is in `page/`, in TypeScript. The bundles `workshop.js` and `workshop.css` are committed, so only
+//! somebody who changes the page needs npm: `make page` checks the sources and bundles them again. With
+//! `PICTURES=docs/src make page-test`, the test also makes the picture in the book's chapter.
+//!
+//! `make workshop` makes a kit with the workshop's image, an initramfs that holds everything: compilers, sources, compiled
+//! libraries, the book, this server. There, `cargo lab` is the same program as elsewhere: it reads in `/etc/workbook.json`
+//! that it is in the workshop, and then runs programs right there, instead of in a guest that it boots.
+//!
+//! | file | does |
+//! |---|---|
+//! | `lab/machine/src/compilers.rs` | fetches the compilers; `packages.txt` in their folder, `workshop-ARCH` in the cache, lists versions and checksums |
+//! | `lab/class/src/kit/workshop.rs` | compiles the libraries with them, and makes the image |
+//! | `lab/workshop/guest` | is what only this guest has: its shell's profile, the command `cargo` |
+//! | `lab/guest/src/workshop.rs` | starts the network card and the server in the guest |
+//! | `lab/machine/src/workbook/recorded.rs` | compiles a learner's program there, without Cargo |
+//! | `lab/workshop/src/keep.rs` | sends the learner's work to the host, and restores it |
+//! | `lab/class/kit/parts/workshop.sh` | is the launcher's side |
 
 #![deny(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]

@@ -1,5 +1,13 @@
 //! `cargo class bundle`: the room kit, a folder for a USB stick with everything that a laptop needs except QEMU. Its
 //! launcher is `lab/class/kit/lab`.
+//!
+//! The launcher is a shell script that only finds and starts QEMU. It has three parts: `parts/look.sh`, which checks what the
+//! laptop has and refuses an unknown stage before the boot, `parts/machine.sh`, which runs the machine, and
+//! `parts/workshop.sh`. The lab and both launchers start the same machine: after a change of `lab/machine/src/qemu.rs`,
+//! `cargo upkeep sync` writes QEMU's options into the launchers.
+//!
+//! `cargo test --package class --test kit` tests the launcher with a fake emulator that only records how it was called, and
+//! `make bundle-test` tests whole kits in an empty Debian.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
