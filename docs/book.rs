@@ -1,14 +1,23 @@
 //! Builds the workbook's book into a single folder of HTML, which works without a server and without a network.
+//!
+//! `make docs` builds the book, and `cargo test --package book` checks every link and opens each page in a browser. The
+//! chapters are in `docs/src`, and each stage's README is its page. The tables of measurements and types come from
+//! `cargo upkeep drift`, `channels`, `ways` and `types`. `cargo upkeep ways --peers` measures other people's tools again; to
+//! add one, add a row to `WAYS` in `lab/wire/src/ways.rs`.
+//!
+//! `cargo upkeep transcripts` records what bpftool, strace and the compiler's tools print about our programs. It downloads
+//! the first two. The programs in `lab/theory` are only for these transcripts. With `LAB_SOAK=1`,
+//! `cargo test --package upkeep --test transcripts` checks that the commands still print the same.
 
 #![deny(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
-mod directives;
 mod links;
 mod pages;
 mod present;
 mod print;
 mod programs;
+mod readme;
 mod slides;
 
 use std::fs;

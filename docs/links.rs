@@ -40,7 +40,8 @@ pub fn rewrite(workbook: &Workbook, folder: &Path, chapter: &Path, text: &str) -
             continue;
         }
         let whole = &text[range.clone()];
-        let new = match page(workbook, &clean(folder.join(target))) {
+        let is_link = !whole.starts_with('!');
+        let new = match page(workbook, &clean(folder.join(target)), is_link) {
             Page::Book(page) => {
                 let (name, rest) = whole.split_at(whole.rfind("](").unwrap_or(0));
                 let way = format!("{}{fragment}", relative(chapter, &page));
@@ -78,7 +79,13 @@ enum Page {
     Nowhere,
 }
 
-fn page(workbook: &Workbook, path: &Path) -> Page {
+fn page(workbook: &Workbook, path: &Path, is_link: bool) -> Page {
+    // Two pages that only the book has: the view of the slides, and the page of which this is a picture.
+    if path == Path::new("docs/slides") {
+        return Page::Book("present.html".into());
+    } else if is_link && path == Path::new("docs/src/ctracer.png") {
+        return Page::Book("ctracer.html".into());
+    }
     if let Ok(path) = path.strip_prefix("docs/src") {
         return Page::Book(path.to_owned());
     }
@@ -109,4 +116,29 @@ fn folded(name: &str, path: &Path) -> Result<String> {
 /// The relative path from a chapter to a page.
 fn relative(chapter: &Path, page: &Path) -> String {
     "../".repeat(chapter.components().count().saturating_sub(1)) + &page.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_a_readme_lead_to_pages_of_the_book() {
+        let workbook = Workbook::read().unwrap();
+        let folder = Path::new("stages/stage03_bio_latency_map");
+        let text = "![I/O](../../docs/src/io-path.svg), [02](../stage02_bio_endio_call_time#try-this), [a\nb](src/main.rs), \
+            [README.md](../../README.md), [`x`](build.rs), [a](#b), [c](https://d.example/), [view](../../docs/slides#03), \
+            [page](../../docs/src/ctracer.png), ![picture](../../docs/src/ctracer.png)";
+        let rewritten = rewrite(&workbook, folder, Path::new("stages/03.md"), text).unwrap();
+        assert_eq!(
+            rewritten,
+            "![I/O](../io-path.svg), [02](../stages/02.md#try-this), `a\nb`, [README.md](../start.md), `x`, [a](#b), \
+            [c](https://d.example/), [view](../present.html#03), [page](../ctracer.html), ![picture](../ctracer.png)"
+        );
+        let dead = rewrite(&workbook, folder, Path::new("stages/03.md"), "[a](../stage99)").unwrap_err();
+        assert!(
+            dead.to_string().contains("stages/03.md") && dead.to_string().contains("[a](../stage99)"),
+            "{dead}"
+        );
+    }
 }

@@ -1,5 +1,8 @@
 //! The view for a projector: slides, what each stage changes, one item at a time, and each case of the verifier clinic
 //! in three steps. It is a single file that needs nothing else. Its scripts and its style are in `docs/present`.
+//!
+//! The scripts are TypeScript. After you change them, type `make present`, which needs npm, and commit the bundle
+//! `present.js`, too, so that nobody else needs npm. `npm run lock` updates the lock file.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -17,8 +20,8 @@ use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use serde_json::{Value, json};
 use upkeep::publish::{record, schedule};
 
-use crate::directives;
 use crate::pages;
+use crate::readme;
 use crate::slides::{self, Slide};
 
 /// How long a class works on an exercise that is in no plan.
@@ -250,7 +253,7 @@ fn of_stage(
     // A tool is not compared with another stage.
     let is_tool = workbook.catalog.tools.iter().any(|tool| tool.number == stage.number);
     let section = if is_tool { "The idea" } else { "The change" };
-    let explanation = paragraphs(&explanation(&directives::section_of(stage, section)?));
+    let explanation = paragraphs(&explanation(&readme::section_of(stage, section)?));
     // In the first stage, everything is the lesson.
     let rest = if stage.parent.is_some() { "bookkeeping" } else { "lesson" };
     let parts = [(&lesson, "lesson"), (&bookkeeping, rest)];
@@ -267,7 +270,7 @@ fn of_stage(
         .collect();
     let items = files.iter().flat_map(|file| &file.items);
     let kept = items.filter(|item| !item.is_changed()).map(|item| item.name.as_str());
-    let notes = directives::notes_of(stage)?;
+    let notes = readme::notes_of(stage)?;
     let slides: Vec<_> =
         slides.iter().filter(|part| part.id == number).flat_map(|part| &part.slides).collect();
     let mut questions = questions_in(&plain(&notes));
@@ -322,9 +325,9 @@ fn of_stage(
 
 /// The cases of the clinic to which the stage's page links.
 fn cases_of(workbook: &Workbook, stage: &Stage) -> Result<Vec<Value>> {
-    let readme = directives::read(&stage.folder.join("README.md"))?;
+    let page = readme::text_of(stage)?;
     let numbers: BTreeSet<_> =
-        readme.split("/clinic/").skip(1).filter_map(|rest| rest.split('-').next()).collect();
+        page.split("/clinic/").skip(1).filter_map(|rest| rest.split('-').next()).collect();
     let case = |number: &&str| {
         let case = clinic::find(workbook, number)?;
         Ok(json!({

@@ -7,6 +7,9 @@
 //! | `exercises.pdf` | the exercises, each stage on pages of its own |
 //! | `plans.pdf` | the instructor's plans, each on pages of its own |
 //! | `book.pdf` | the whole book |
+//!
+//! After a change of this file or of a style sheet in `docs/print`, look at the pages:
+//! `pdftoppm -r 60 -png target/print/a4/plans.pdf page`.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +21,7 @@ use machine::workbook::{Stage, Workbook};
 use mdbook_markdown::pulldown_cmark::{Event, Tag, TagEnd, html};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 
-use crate::directives;
+use crate::readme;
 
 /// The sizes of paper, by their names in CSS. Each has its own folder.
 const SIZES: [&str; 2] = ["A4", "Letter"];
@@ -126,7 +129,7 @@ fn without_last_links(paragraph: &str) -> &str {
 /// The exercises of each stage, without hints and answers.
 fn exercises(workbook: &Workbook) -> Result<String> {
     let sheet = |stage: &Stage| {
-        let text = directives::readme(workbook, Path::new("print.md"), &stage.folder, &["Exercises"])?;
+        let text = readme::section_for_book(workbook, Path::new("print.md"), stage, "Exercises")?;
         Ok(format!("# Stage {:02}: {}\n\n{}\n", stage.number, stage.title, without_details(&text)))
     };
     workbook.catalog.stages.iter().map(sheet).collect()

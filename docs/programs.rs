@@ -1,14 +1,17 @@
 //! What we give to mdBook: the chapters, and a page for every stage, every example and every case of the clinic.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use common::OrCause;
 use lab::clinic::{self, Case};
 use machine::workbook::{Program, Workbook};
 use mdbook_preprocessor::book::{Book, BookItem, Chapter, SectionNumber};
 use mdbook_preprocessor::errors::Result;
 use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
+use upkeep::publish;
 
-use crate::{directives, links};
+use crate::{links, readme};
 
 /// The folders of programs. Their pages are below the chapter of the same name.
 const FOLDERS: [&str; 2] = ["stages", "examples"];
@@ -18,7 +21,7 @@ pub fn page_of(program: &dyn Program) -> PathBuf {
     program.page().with_extension("md")
 }
 
-/// Adds the programs' pages and expands the directives in every chapter.
+/// Adds the pages of the programs and of the clinic's cases, and makes every chapter's links fit the book.
 pub struct Programs {
     workbook: Workbook,
 }
@@ -30,22 +33,47 @@ impl Programs {
     }
 
     /// A program's page is its README.
-    fn page(&self, program: &dyn Program, nth: u32, parent: &Chapter) -> Chapter {
+    fn page(&self, program: &dyn Program, nth: u32, parent: &Chapter) -> common::Result<Chapter> {
         let name = program.name();
         // The title of a stage's page is its question; that of an example's is its name.
         let title = match name.parse::<u32>() {
             Ok(_) => format!("{name} {}", program.title().split_inclusive('?').next().unwrap_or_default()),
             Err(_) => name.clone(),
         };
-        below(parent, nth, &title, page_of(program), format!("{{{{#readme {name}}}}}\n"))
+        let path = page_of(program);
+        let text = presented(&path, &readme::page(&self.workbook, &path, program)?);
+        Ok(below(parent, nth, &title, path, text))
     }
 
-    fn filled_in(&self, chapter: &Path, text: &str) -> common::Result<String> {
-        let text = pictures(text);
-        // First the chapter's own links, because the links of a README that it includes start from another folder.
-        let folder = Path::new("docs/src").join(chapter.parent().unwrap_or(Path::new("")));
-        let text = links::rewrite(&self.workbook, &folder, chapter, &text)?;
-        directives::expand(&self.workbook, chapter, &text)
+    fn case(&self, case: &Case, nth: u32, parent: &Chapter) -> common::Result<Chapter> {
+        let (number, title) = (case.number(), format!("{} {}", case.number(), case.title));
+        let path = PathBuf::from(format!("clinic/{number}.md"));
+        let text = publish::clinic::page(case)?;
+        let text = links::rewrite(&self.workbook, &Path::new("lab/clinic").join(&case.name), &path, &text)?;
+        let present = format!("[Present this case](../present.html#case-{number})");
+        Ok(below(parent, nth, &title, path, format!("{text}\n{present}\n")))
+    }
+
+    /// The chapter with links that work in the book, and with the pages below it.
+    fn fill(&self, chapter: &mut Chapter) -> common::Result<()> {
+        let Some(path) = chapter.path.clone() else { return Ok(()) };
+        let folder = Path::new("docs/src");
+        let text = links::rewrite(&self.workbook, folder, &path, &chapter.content)?;
+        chapter.content = with_pictures(&self.workbook.root.join(folder), &text)?;
+        let pages: common::Result<Vec<_>> = if let Some(folder) =
+            FOLDERS.iter().find(|folder| path == Path::new(folder).with_extension("md"))
+        {
+            let programs =
+                self.workbook.catalog.programs().filter(|program| page_of(*program).starts_with(folder));
+            programs.zip(1..).map(|(program, nth)| self.page(program, nth, chapter)).collect()
+        } else if path == Path::new("clinic.md") {
+            let cases = clinic::cases(&self.workbook)?;
+            cases.iter().zip(1..).map(|(case, nth)| self.case(case, nth, chapter)).collect()
+        } else {
+            return Ok(());
+        };
+        chapter.sub_items = pages?.into_iter().map(BookItem::Chapter).collect();
+        Ok(())
     }
 }
 
@@ -66,36 +94,13 @@ impl Preprocessor for Programs {
     }
 
     fn run(&self, _: &PreprocessorContext, mut book: Book) -> Result<Book> {
-        let cases = clinic::cases(&self.workbook)?;
         let mut result = Ok(());
-        book.for_each_mut(|item| {
-            let BookItem::Chapter(chapter) = item else { return };
-            let Some(path) = &chapter.path else { return };
-            if let Some(folder) =
-                FOLDERS.iter().find(|folder| *path == Path::new(folder).with_extension("md"))
-            {
-                let programs =
-                    self.workbook.catalog.programs().filter(|program| page_of(*program).starts_with(folder));
-                let pages = programs.zip(1..).map(|(program, nth)| self.page(program, nth, chapter));
-                chapter.sub_items = pages.map(BookItem::Chapter).collect();
-            } else if *path == Path::new("clinic.md") {
-                let page = |(case, nth): (&Case, u32)| {
-                    let (number, title) = (case.number(), format!("{} {}", case.number(), case.title));
-                    let path = format!("clinic/{number}.md").into();
-                    let present = format!("[Present this case](../present.html#case-{number})");
-                    below(chapter, nth, &title, path, format!("{{{{#case {number}}}}}\n\n{present}\n"))
-                };
-                chapter.sub_items = cases.iter().zip(1..).map(page).map(BookItem::Chapter).collect();
+        // Those below a chapter come with it.
+        for item in &mut book.items {
+            if let BookItem::Chapter(chapter) = item {
+                result = result.and_then(|()| self.fill(chapter));
             }
-        });
-        book.for_each_chapter_mut(|chapter| {
-            let path: PathBuf = chapter.path.clone().unwrap_or_default();
-            match self.filled_in(&path, &chapter.content) {
-                Ok(text) if path.starts_with("stages") => chapter.content = presented(&path, &text),
-                Ok(text) => chapter.content = text,
-                Err(error) => result = Err(error),
-            }
-        });
+        }
         result?;
         Ok(book)
     }
@@ -115,22 +120,28 @@ fn presented(path: &Path, text: &str) -> String {
     text.split_inclusive('\n').map(|line| line.to_owned() + &link(line)).collect()
 }
 
-/// Removes blank lines from inline SVG, because Markdown ends a block of HTML at a blank line.
-fn pictures(text: &str) -> String {
+/// Puts a picture that has links into the page, because a browser opens only those.
+fn with_pictures(folder: &Path, text: &str) -> common::Result<String> {
     let mut filled = String::with_capacity(text.len());
-    let mut inside = false;
     for line in text.split_inclusive('\n') {
-        if line.starts_with("<svg") {
-            inside = true;
+        let name =
+            line.strip_prefix("![").and_then(|line| line.trim_end().strip_suffix(".svg)")?.split_once("]("));
+        let picture = match name {
+            Some((_, name)) => {
+                let file = folder.join(name).with_extension("svg");
+                fs::read_to_string(&file).or_cause(format!("cannot read {}", file.display()))?
+            }
+            None => String::new(),
+        };
+        if picture.contains("<a ") {
+            // Markdown ends a block of HTML at a blank line.
+            let lines = picture.lines().filter(|line| !line.trim().is_empty());
             filled.push_str("<div class=\"picture\">\n");
-        }
-        if !inside || !line.trim().is_empty() {
+            filled.extend(lines.flat_map(|line| [line, "\n"]));
+            filled.push_str("</div>\n");
+        } else {
             filled.push_str(line);
         }
-        if inside && line.trim_end().ends_with("</svg>") {
-            inside = false;
-            filled.push_str("\n</div>\n\n");
-        }
     }
-    filled
+    Ok(filled)
 }

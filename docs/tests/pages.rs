@@ -10,6 +10,8 @@ use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer};
 use lab::clinic;
 use machine::workbook::Workbook;
+use mdbook_markdown::pulldown_cmark::{Event, Tag, TagEnd};
+use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use sha2::{Digest, Sha256};
 
 /// The parts of a page's tags that we check.
@@ -175,28 +177,139 @@ fn the_same_sources_give_the_same_book() {
     }
 }
 
+/// The chapters in `docs/src`, each with its file's name.
+fn chapters() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut names = files(&folder);
+    names.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    names
+        .iter()
+        .map(|name| (name.display().to_string(), fs::read_to_string(folder.join(name)).unwrap()))
+        .collect()
+}
+
+/// A page without its generated blocks.
+fn by_hand(page: &str) -> String {
+    let (mut text, mut is_generated) = (String::new(), false);
+    for line in page.split_inclusive('\n') {
+        is_generated = is_generated || line.starts_with("<!-- ") && line.contains(":begin");
+        if !is_generated {
+            text.push_str(line);
+        }
+        is_generated = is_generated && !line.contains(":end -->");
+    }
+    text
+}
+
 #[test]
 fn chapters_copy_no_code() {
-    let chapters = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut wrong = Vec::new();
-    for path in
-        files(&chapters).iter().filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-    {
-        let text = fs::read_to_string(chapters.join(path)).unwrap();
-        let mut inside = false;
-        for (nth, line) in text.lines().enumerate() {
-            let Some(kind) = line.trim_start().strip_prefix("```") else { continue };
-            inside = !inside;
-            if inside && !["sh", "console"].contains(&kind) {
-                wrong.push(format!(
-                    "{}:{}: a block of {kind:?}; use {{{{#item}}}} or {{{{#output}}}}",
-                    path.display(),
-                    nth + 1
-                ));
-            }
+    for (name, text) in chapters() {
+        let text = by_hand(&text);
+        let fences = text.lines().filter_map(|line| line.trim_start().strip_prefix("```"));
+        for kind in fences.step_by(2).filter(|kind| !["sh", "console"].contains(kind)) {
+            wrong.push(format!("{name}: a block of {kind:?}; use the markers of an item or a transcript"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// People read the pages on GitHub, too, which knows neither the book's pages nor commands for mdBook.
+#[test]
+fn each_page_reads_right_on_github() {
+    let workbook = Workbook::read().unwrap();
+    let programs = workbook.catalog.programs().map(|program| program.folder().join("README.md"));
+    let chapters = chapters().into_iter().map(|(name, _)| workbook.root.join("docs/src").join(name));
+    let tops = ["README.md", "CONTRIBUTING.md"].map(|name| workbook.root.join(name));
+    let mut wrong = Vec::new();
+    for page in tops.into_iter().chain(programs).chain(chapters) {
+        let text = fs::read_to_string(&page).unwrap();
+        if text.contains("{{#") {
+            wrong.push(format!("{}: {{{{#", page.display()));
+        }
+        for target in targets(&text).into_iter().filter(|target| !target.contains(':')) {
+            let (file, fragment) = target.split_once('#').unwrap_or((&target, ""));
+            let mut file = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            if file.is_dir() && !fragment.is_empty() {
+                file.push("README.md");
+            }
+            let is_there = match fs::read_to_string(&file) {
+                Ok(text) if !fragment.is_empty() && !file.ends_with("case.md") => {
+                    text.lines().any(|line| line.starts_with('#') && anchor(line) == fragment)
+                }
+                _ => file.exists(),
+            };
+            if !is_there {
+                wrong.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "These lead nowhere:\n{}", wrong.join("\n"));
+}
+
+/// Where the links and pictures of a page lead.
+fn targets(markdown: &str) -> Vec<String> {
+    let events = new_cmark_parser(markdown, &MarkdownOptions::default());
+    let targets = events.filter_map(|event| match event {
+        Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => Some(dest_url.to_string()),
+        _ => None,
+    });
+    targets.collect()
+}
+
+/// The id that GitHub gives to a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim_start_matches('#').trim().chars();
+    let kept = kept.filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+/// How many words of a page a reader sees at most, up to a heading if there is one. Tables, code, folds and generated
+/// blocks don't count.
+const BUDGETS: [(&str, Option<&str>, usize); 2] =
+    [("README.md", None, 700), ("CONTRIBUTING.md", None, 1_500)];
+
+#[test]
+fn each_page_keeps_to_its_budget() {
+    let root = Workbook::read().unwrap().root;
+    let mut wrong = Vec::new();
+    for (path, end, budget) in BUDGETS {
+        let page = fs::read_to_string(root.join(path)).unwrap();
+        let end = end.map_or(page.len(), |end| page.find(&format!("\n{end}\n")).unwrap());
+        let words = visible(&by_hand(&page[..end]));
+        if words > budget {
+            wrong.push(format!("{path}: {words} words, and {budget} are enough"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// How many words of prose a reader sees before unfolding anything. A link counts as its text, and code within a line as
+/// its words.
+fn visible(markdown: &str) -> usize {
+    let (mut words, mut folds, mut hidden) = (0, 0, 0);
+    for event in new_cmark_parser(markdown, &MarkdownOptions::default()) {
+        match event {
+            Event::Start(Tag::Table(_) | Tag::CodeBlock(_) | Tag::Image { .. }) => hidden += 1,
+            Event::End(TagEnd::Table | TagEnd::CodeBlock | TagEnd::Image) => hidden -= 1,
+            Event::Html(html) | Event::InlineHtml(html) => {
+                folds += html.matches("<details").count();
+                folds -= html.matches("</details").count();
+            }
+            Event::Text(text) | Event::Code(text) if hidden == 0 && folds == 0 => {
+                words += text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count();
+            }
+            _ => {}
+        }
+    }
+    words
+}
+
+#[test]
+fn only_what_a_reader_sees_counts() {
+    let page = "# One two\n\n[three](x.md) `four five` - six.\n\n| no | no |\n|---|---|\n| no | no |\n\n```sh\nno\n```\n\n\
+        <details>\n<summary>no</summary>\n\nno\n\n</details>\n\n![no](x.svg)\n\n<!-- a:begin -->\nno\n<!-- a:end -->\nseven\n";
+    assert_eq!(visible(&by_hand(page)), 7);
 }
 
 #[test]
@@ -220,9 +333,9 @@ fn a_terms_first_page_explains_it() {
     let read = |path: &str| fs::read_to_string(workbook.root.join("docs/src").join(path)).unwrap();
     // Each page by its name in the glossary, in the order in which people read. Tables of contents are left out.
     let programs = workbook.catalog.programs().map(|program| {
-        let folder = program.folder().parent().unwrap().file_name().unwrap().display();
+        let folder = program.folder().strip_prefix(&workbook.root).unwrap().display();
         let text = fs::read_to_string(program.folder().join("README.md")).unwrap();
-        (format!("{folder}/{}.md", program.name()), text)
+        (format!("../../{folder}"), text)
     });
     let (summary, background) = (read("SUMMARY.md"), "# Background");
     let chapters = summary.split_once(background).unwrap().1.split(['(', ')']);

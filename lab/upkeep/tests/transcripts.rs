@@ -22,7 +22,7 @@ fn each_is_recorded_with_its_commands_and_is_in_a_chapter() {
         let shown: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
         assert_eq!(shown, transcript.commands, "{}; cargo upkeep transcripts", transcript.name);
         assert!(
-            chapters.contains(&format!("{{{{#transcript {}}}}}", transcript.name)),
+            chapters.contains(&format!("<!-- transcript {}:begin", transcript.name)),
             "{}",
             transcript.name
         );

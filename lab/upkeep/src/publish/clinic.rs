@@ -53,7 +53,7 @@ pub fn table(workbook: &Workbook) -> Result<String> {
     let mut text = format!("| case | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
     for case in cases(workbook)? {
         let number = case.number();
-        let _ = write!(text, "| [{number} {}](clinic/{number}.md) |", case.title);
+        let _ = write!(text, "| [{number} {}](../../lab/clinic/{}) |", case.title, case.name);
         let mut before = String::new();
         for (_, words) in case.words() {
             let first: String = words.lines().last().unwrap_or_default().chars().take(44).collect();

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use class::plan::{self, Kind, Plan, Slot};
 use common::Result;
-use machine::workbook::Workbook;
+use machine::workbook::{Program, Stage, Workbook};
 
 /// What the plans have: a row for each.
 ///
@@ -78,16 +78,18 @@ fn clock(minutes: u32) -> String {
 }
 
 fn what(workbook: &Workbook, plan: &Plan, slot: &Slot) -> String {
-    let link = |section: &plan::Section| format!("[{}]({})", section.title, section.link);
+    let link =
+        |section: &plan::Section| format!("[{}]({})", section.title, in_repository(workbook, &section.link));
     match slot.kind {
         Kind::Run if workbook.catalog.stage(&slot.name).is_ok() => {
-            format!("**[{0}](stages/{0}.md)** {1}", slot.name, slot.title)
+            let page = in_repository(workbook, &format!("stages/{}.md", slot.name));
+            format!("**[{}]({page})** {}", slot.name, slot.title)
         }
         Kind::Theory | Kind::Run => {
             // The title leads to the page, if the plan names more than sections of it.
             let (title, sections) = match slot.text.split_first() {
                 Some((page, rest)) if !page.link.contains('#') => {
-                    (format!("[{}]({})", slot.title, page.link), rest)
+                    (format!("[{}]({})", slot.title, in_repository(workbook, &page.link)), rest)
                 }
                 _ => (slot.title.clone(), &slot.text[..]),
             };
@@ -96,7 +98,8 @@ fn what(workbook: &Workbook, plan: &Plan, slot: &Slot) -> String {
             format!("**{title}**{colon}{}", sections.join("; "))
         }
         Kind::Exercise => {
-            let page = slot.text.first().map(|section| section.link.as_str()).unwrap_or_default();
+            let page =
+                slot.text.first().map(|section| in_repository(workbook, &section.link)).unwrap_or_default();
             let next = slot.next.as_ref().map(|next| format!("; when done: {next}")).unwrap_or_default();
             format!("**[{}]({page})** {}{next}", slot.name, slot.title)
         }
@@ -109,6 +112,18 @@ fn what(workbook: &Workbook, plan: &Plan, slot: &Slot) -> String {
         }
         Kind::Break => slot.title.clone(),
     }
+}
+
+/// A link of the book, such as `stages/03.md#run-it`, as a link that works in the repository, from a chapter.
+fn in_repository(workbook: &Workbook, link: &str) -> String {
+    let page = |stage: &Stage| {
+        link.replacen(
+            &format!("stages/{:02}.md", stage.number),
+            &format!("../../stages/{}", stage.package()),
+            1,
+        )
+    };
+    workbook.catalog.all_stages().map(page).find(|new| new != link).unwrap_or_else(|| link.to_owned())
 }
 
 /// Slots to leave out, and what that saves.

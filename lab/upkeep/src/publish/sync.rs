@@ -16,7 +16,7 @@ use wire::arch::Arch;
 use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::tables::markdown;
 use crate::publish::ways::Ways;
-use crate::publish::{channels, drift, record, schedule, types};
+use crate::publish::{channels, clinic, drift, included, record, schedule, types};
 use crate::publish::{launchers, learner, support};
 
 /// Our programs whose READMEs have a table.
@@ -25,21 +25,27 @@ pub const COMPARED: [&str; 3] = ["08", "biolatency", "10"];
 /// A block: its file, its name, and its text; `None` if another command writes it.
 struct Block {
     file: PathBuf,
-    name: &'static str,
+    name: String,
     text: Option<String>,
 }
 
 /// All blocks of the workbook.
 fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
-    let mut add = |file: PathBuf, name, text| blocks.push(Block { file, name, text: Some(text) });
+    let mut add = |file: PathBuf, name: &str, text| {
+        blocks.push(Block { file, name: name.to_owned(), text: Some(text) })
+    };
     let top = workbook.root.join("README.md");
     let docs = workbook.root.join("docs/src");
-    add(top.clone(), "output", console("cargo lab run 03", &record::of(workbook.catalog.stage("03")?)?));
+    add(
+        top.clone(),
+        "output",
+        console("cargo lab run 03", &one_io(&record::of(workbook.catalog.stage("03")?)?)?),
+    );
     add(top.clone(), "stages", stages(workbook, |stage| format!("stages/{}", stage.package())));
-    add(top.clone(), "systems", systems(&docs)?);
     add(top, "examples", examples(workbook, |example| format!("examples/{}", example.name())));
     add(workbook.root.join("CONTRIBUTING.md"), "learner", learner::table(workbook)?);
+    add(docs.join("install.md"), "systems", systems(&docs)?);
     for stage in &workbook.catalog.stages {
         let readme = stage.folder.join("README.md");
         add(readme.clone(), "facts", facts(stage)?);
@@ -59,8 +65,12 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         add(readme.clone(), "output", format!("```\n{}```\n", record::of(example)?));
         add(readme, "exercises", exercises(example)?);
     }
-    add(docs.join("stages.md"), "stages", stages(workbook, |stage| format!("stages/{:02}.md", stage.number)));
-    let page = |example: &Example| format!("examples/{}.md", example.name());
+    add(
+        docs.join("stages.md"),
+        "stages",
+        stages(workbook, |stage| format!("../../stages/{}", stage.package())),
+    );
+    let page = |example: &Example| format!("../../examples/{}", example.name());
     add(docs.join("examples.md"), "examples", examples(workbook, page));
     add(docs.join("kernel-moved.md"), "kernels", drift::kernels_table(&workbook.root)?);
     add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
@@ -93,15 +103,43 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     ] {
         add(docs.join("kernel-types.md"), block, types::table(&recorded, name)?);
     }
+    add(docs.join("clinic.md"), "cases", clinic::table(workbook)?);
+    add(docs.join("clinic-words.md"), "compared", clinic::compared(workbook)?);
+    add(docs.join("clinic-words.md"), "messages", clinic::messages(workbook)?);
+    for page in included::pages(workbook)? {
+        let text = fs::read_to_string(&page).or_cause(format!("cannot read {}", page.display()))?;
+        for name in included::names(&text) {
+            let text = included::text(workbook, name).map_err(|error| in_page(&page, name, &error))?;
+            add(page.clone(), name, text);
+        }
+    }
     add(docs.join("instructor.md"), "schedule", schedule::overview(workbook)?);
     add(docs.join("plans.md"), "plans", schedule::tables(workbook)?);
     add(workbook.root.join("lab/class/kit/parts/machine.sh"), "qemu", launchers::for_sh());
     add(workbook.root.join("lab/class/kit/lab.cmd"), "qemu", launchers::for_cmd());
     for name in COMPARED {
         let file = workbook.catalog.program(name)?.folder().join("README.md");
-        blocks.push(Block { file, name: "peers", text: None });
+        blocks.push(Block { file, name: "peers".to_owned(), text: None });
     }
     Ok(blocks)
+}
+
+/// The three lines of stage 03 about one I/O, the last one whose lines are together. Without the columns before the
+/// text, they fit the README.
+fn one_io(output: &str) -> Result<String> {
+    let lines: Vec<_> =
+        output.lines().filter_map(|line| Some(line.split_once("bpf_trace_printk: ")?.1)).collect();
+    let is_whole =
+        |lines: &&[&str]| lines[0].starts_with("submit_bio(bio=") && lines[2].contains("time duration");
+    let io = lines.windows(3).rfind(is_whole).ok_or_else(|| {
+        Error::new("the recorded output of stage 03 has no I/O whose three lines are together")
+            .fix("cargo upkeep record 03")
+    })?;
+    Ok(io.iter().map(|line| format!("... {line}\n")).collect())
+}
+
+fn in_page(page: &Path, name: &str, error: &Error) -> Error {
+    Error::new(format!("the block {name:?} of {} can't be written", page.display())).evidence(error)
 }
 
 /// The table of the systems on which lab/distro-test has run.
@@ -184,12 +222,12 @@ pub fn write(workbook: &Workbook, force: bool) -> Result<String> {
         // We leave the text that another command writes as it is; only its checksum may be missing.
         let (text, force) = match text {
             Some(text) => (text, force),
-            None => match Markers::find(&file, name)? {
+            None => match Markers::find(&file, &name)? {
                 found if found.checksum.is_empty() => (found.text().to_owned(), true),
                 _ => continue,
             },
         };
-        if replace(&file, name, &text, force)? {
+        if replace(&file, &name, &text, force)? {
             let _ = writeln!(said, "{}: {name}", shown(workbook, &file));
         }
     }
@@ -206,7 +244,7 @@ pub fn write(workbook: &Workbook, force: bool) -> Result<String> {
 pub fn check(workbook: &Workbook) -> Result<String> {
     let mut stale = Vec::new();
     for Block { file, name, text } in blocks(workbook)? {
-        let found = Markers::find(&file, name)?;
+        let found = Markers::find(&file, &name)?;
         let is_ours = found.checksum == checksum(found.text());
         if text.as_ref().is_some_and(|text| text != found.text()) {
             stale.push(format!("{}: {name}", shown(workbook, &file)));

@@ -30,7 +30,7 @@ const TOOLS: [&str; 2] = ["sbin/bpftool", "bin/strace"];
 /// Commands, and what happens before that the reader does not see.
 #[derive(Clone, Copy, Debug)]
 pub struct Transcript {
-    /// Its name, for `{{#transcript NAME}}`.
+    /// Its name, for the block `transcript NAME`.
     pub name: &'static str,
     /// What runs before. In a guest, `stage` starts a stage and waits until it is attached.
     setup: &'static str,

@@ -1,0 +1,104 @@
+//! What the book takes from the READMEs of the stages and examples.
+
+use std::fs;
+use std::path::Path;
+
+use common::{Error, OrCause, Result};
+use machine::workbook::{Program, Stage, Workbook};
+use mdbook_markdown::pulldown_cmark::{Event, Tag};
+use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
+
+use crate::links;
+
+/// The README of a program, with links that work in this chapter of the book.
+///
+/// # Errors
+/// If a link leads nowhere.
+pub fn page(workbook: &Workbook, chapter: &Path, program: &dyn Program) -> Result<String> {
+    for_book(workbook, chapter, program, &text_of(program)?)
+}
+
+/// The section with this heading of a program's README, with links that work in this chapter of the book.
+///
+/// # Errors
+/// If there is no such heading, or a link leads nowhere.
+pub fn section_for_book(
+    workbook: &Workbook,
+    chapter: &Path,
+    program: &dyn Program,
+    heading: &str,
+) -> Result<String> {
+    for_book(workbook, chapter, program, section(&text_of(program)?, heading)?)
+}
+
+fn for_book(workbook: &Workbook, chapter: &Path, program: &dyn Program, text: &str) -> Result<String> {
+    let folder = program.folder().strip_prefix(&workbook.root).unwrap_or(program.folder());
+    links::rewrite(workbook, folder, chapter, text)
+}
+
+/// The notes for instructors, which are folded in the README.
+///
+/// # Errors
+/// If there are none.
+pub fn notes_of(stage: &Stage) -> Result<String> {
+    let text = text_of(stage)?;
+    let notes = text.split_once("<summary>Instructor notes</summary>");
+    let notes = notes.and_then(|(_, rest)| rest.split_once("</details>"));
+    let (notes, _) =
+        notes.ok_or_else(|| Error::new(format!("stage {:02} has no notes for instructors", stage.number)))?;
+    Ok(notes.trim().to_owned())
+}
+
+/// The section with this heading of a stage's README.
+///
+/// # Errors
+/// If there is none.
+pub fn section_of(stage: &Stage, heading: &str) -> Result<String> {
+    section(&text_of(stage)?, heading).map(str::to_owned)
+}
+
+/// The text below a heading, up to the next heading of the same rank.
+fn section<'a>(text: &'a str, heading: &str) -> Result<&'a str> {
+    let parser = new_cmark_parser(text, &MarkdownOptions::default());
+    let mut headings = Vec::new();
+    for (event, range) in parser.into_offset_iter() {
+        if let Event::Start(Tag::Heading { level, .. }) = event {
+            headings.push((level, text[range.clone()].trim_matches(['#', ' ', '\n']), range));
+        }
+    }
+    let Some(nth) = headings.iter().position(|(_, name, _)| *name == heading) else {
+        let names: Vec<_> = headings.iter().map(|(_, name, _)| *name).collect();
+        return Err(Error::new(format!("there is no heading {heading:?}"))
+            .evidence(format!("there are: {}", names.join(", "))));
+    };
+    let (level, _, range) = &headings[nth];
+    let end = headings[nth + 1..]
+        .iter()
+        .find(|(other, ..)| other <= level)
+        .map_or(text.len(), |(.., next)| next.start);
+    Ok(&text[range.end..end])
+}
+
+/// The README of a program.
+///
+/// # Errors
+/// If it can't be read.
+pub fn text_of(program: &dyn Program) -> Result<String> {
+    let path = program.folder().join("README.md");
+    fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_ends_at_the_next_of_its_rank() {
+        let text =
+            "# A\n\none\n\n## B\n\ntwo\n\n### C\n\nthree\n\n```sh\n# no heading\n```\n\n## D\n\nfour\n";
+        assert_eq!(section(text, "B").unwrap().trim(), "two\n\n### C\n\nthree\n\n```sh\n# no heading\n```");
+        assert_eq!(section(text, "D").unwrap().trim(), "four");
+        let error = section(text, "Nothing").unwrap_err().to_string();
+        assert!(error.contains("there is no heading \"Nothing\""), "{error}");
+    }
+}
