@@ -270,7 +270,7 @@ fn of_stage(
         .collect();
     let items = files.iter().flat_map(|file| &file.items);
     let kept = items.filter(|item| !item.is_changed()).map(|item| item.name.as_str());
-    let notes = readme::notes_of(stage)?;
+    let notes = readme::notes_of(workbook, stage)?;
     let slides: Vec<_> =
         slides.iter().filter(|part| part.id == number).flat_map(|part| &part.slides).collect();
     let mut questions = questions_in(&plain(&notes));

@@ -36,17 +36,14 @@ fn for_book(workbook: &Workbook, chapter: &Path, program: &dyn Program, text: &s
     links::rewrite(workbook, folder, chapter, text)
 }
 
-/// The notes for instructors, which are folded in the README.
+/// The notes for instructors, which the instructor's guide has under the stage's number.
 ///
 /// # Errors
 /// If there are none.
-pub fn notes_of(stage: &Stage) -> Result<String> {
-    let text = text_of(stage)?;
-    let notes = text.split_once("<summary>Instructor notes</summary>");
-    let notes = notes.and_then(|(_, rest)| rest.split_once("</details>"));
-    let (notes, _) =
-        notes.ok_or_else(|| Error::new(format!("stage {:02} has no notes for instructors", stage.number)))?;
-    Ok(notes.trim().to_owned())
+pub fn notes_of(workbook: &Workbook, stage: &Stage) -> Result<String> {
+    let path = workbook.root.join("docs/src/instructor.md");
+    let guide = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
+    Ok(section(&guide, &format!("{:02}", stage.number))?.trim().to_owned())
 }
 
 /// The section with this heading of a stage's README.

@@ -54,6 +54,7 @@ const VARIANTS: &[Variant] = &[
         edits: &[
             ("?kprobe.session/filemap_read", "?kprobe.session/blk_account_io_completion"),
             ("?fexit/filemap_read", "?fexit/generic_make_request"),
+            ("name_here(\"filemap_read\")", "name_here(\"generic_make_request\")"),
         ],
     },
     Variant {
@@ -66,10 +67,7 @@ const VARIANTS: &[Variant] = &[
         name: "stage03-unchecked",
         stage: "03",
         source: None,
-        edits: &[(
-            "\tif (!start_time)\n\t\treturn 0; /* it came before us, or it is a part or a copy of another bio */\n",
-            "",
-        )],
+        edits: &[("\tif (!start_time)\n\t\treturn 0; /* we did not see its start */\n", "")],
     },
     Variant {
         name: "stage06-one",
@@ -105,23 +103,35 @@ const VARIANTS: &[Variant] = &[
             ("nr_bytes < rq->__data_len", "nr_bytes < BPF_CORE_READ(rq, __data_len)"),
         ],
     },
-    Variant { name: "stage08-slides", stage: "08", source: Some(KRETPROBE), edits: &[] },
+    Variant { name: "stage08-slides", stage: "08", source: Some(KRETPROBE), edits: &[NO_CHOICE] },
     Variant {
         name: "stage08-kretprobe",
         stage: "08",
         source: Some(KRETPROBE),
-        edits: &[("kretprobe/pagecache_get_page", "kretprobe/filemap_read")],
+        edits: &[NO_CHOICE, ("kretprobe/pagecache_get_page", "kretprobe/filemap_read")],
     },
     Variant {
         name: "stage08-kretprobe-older",
         stage: "08",
         source: Some(KRETPROBE),
-        edits: &[("kretprobe/pagecache_get_page", "kretprobe/generic_file_buffered_read")],
+        edits: &[NO_CHOICE, ("kretprobe/pagecache_get_page", "kretprobe/generic_file_buffered_read")],
     },
 ];
 
 /// Stage 08's README explains what it sees.
 const KRETPROBE: &str = "exercises/kretprobe.bpf.c";
+
+/// It has one program, so there is nothing to choose.
+const NO_CHOICE: (&str, &str) = (
+    "    let session = preflight::runs_sessions()?;
+    open_skel.progs.filemap_read_session.set_autoload(session);
+    open_skel.progs.filemap_read_exit.set_autoload(!session);
+    preflight::check(open_skel.open_object())?;
+    open_skel.progs.filemap_read_exit.set_attach_target(0, Some(preflight::name_here(\"filemap_read\")?))?;
+",
+    "    preflight::check(open_skel.open_object())?;
+",
+);
 
 /// Their binaries, built when they are first needed.
 pub fn binaries(workbook: &Workbook) -> Result<Vec<PathBuf>> {

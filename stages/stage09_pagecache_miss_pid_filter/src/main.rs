@@ -33,9 +33,9 @@ fn main() -> common::Result<std::process::ExitCode> {
     let session = preflight::runs_sessions()?;
     open_skel.progs.filemap_read_session.set_autoload(session);
     open_skel.progs.filemap_read_exit.set_autoload(!session);
+    preflight::check(open_skel.open_object())?;
     open_skel.progs.filemap_read_exit.set_attach_target(0, Some(preflight::name_here("filemap_read")?))?;
     common::page::set_size(open_skel.open_object_mut())?;
-    preflight::check(open_skel.open_object())?;
     let process = Traced::new(&args.traced)?;
     let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
 
