@@ -94,7 +94,7 @@ fn a_bio_that_a_worker_submits_again_is_one() {
     fs::write("/tmp/btrfs.xz", BTRFS).unwrap();
     sh(
         "xzcat /tmp/btrfs.xz | dd of=/dev/scratch bs=1M conv=fsync; modprobe btrfs; mkdir -p /tmp/btrfs /tmp/cgroup; \
-        mount -t btrfs -o compress-force=zlib /dev/scratch /tmp/btrfs; mount -t cgroup2 cgroup2 /tmp/cgroup; \
+        mount -t btrfs -o compress-force=zlib,commit=600 /dev/scratch /tmp/btrfs; mount -t cgroup2 cgroup2 /tmp/cgroup; \
         echo +io +memory > /tmp/cgroup/cgroup.subtree_control; mkdir /tmp/cgroup/writer",
     );
     let _end = AtEnd("umount /tmp/btrfs; rmdir /tmp/cgroup/writer; umount /tmp/cgroup; rm /tmp/btrfs.xz");

@@ -8,7 +8,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-extern int bio_add_page(struct bio *bio, struct page *page, u32 len, u32 off) __ksym;
+struct page___named;
+extern int bio_add_page(struct bio *bio, struct page___named *page, u32 len, u32 off) __ksym;
 
 u64 bios;
 

@@ -8,7 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-u64 bios;
+u64 letters;
 
 SEC("fentry/submit_bio")
 int BPF_PROG(submit_bio_entry, struct bio *bio)
@@ -20,7 +20,7 @@ int BPF_PROG(submit_bio_entry, struct bio *bio)
 	while (comm[length])
 		length++;
 	if (length)
-		__sync_fetch_and_add(&bios, 1);
+		__sync_fetch_and_add(&letters, length);
 	return 0;
 }
 
