@@ -252,7 +252,7 @@ impl fmt::Display for PageCache {
             Some(skipped) => write!(f, "calls skipped: {skipped}")?,
             None => f.write_str("calls skipped: not known (Linux counts them from 6.7 on)")?,
         }
-        if *total == 0 || beyond > *total { write!(f, "\n{NOT_SEEN}") } else { Ok(()) }
+        if *total == 0 || beyond > 8 * total { write!(f, "\n{NOT_SEEN}") } else { Ok(()) }
     }
 }
 

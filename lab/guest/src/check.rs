@@ -331,18 +331,23 @@ fn whole_bios(binary: &str) -> Result<String> {
         let parts = order.map(|nth: usize| (disks[nth].device.as_path(), SECTORS));
         let disk = Linear::new("joined", &parts)?;
         let size = 512 * SECTORS * parts.len() as u64;
-        let (seen, done) = watch(binary, &format!("write {} --count 1 --size {size}", disk.device.display()))?;
+        let (seen, done) =
+            watch(binary, &format!("write {} --count 1 --size {size}", disk.device.display()))?;
         let durations = durations(&events(&seen)?);
         let possible = slowest..=done.last_ns - done.first_ns;
         expect(
             matches!(durations[..], [ns] if possible.contains(&ns)),
-            format!("the write took {} ms, and the durations are {durations:?} ns", possible.end() / 1_000_000),
+            format!(
+                "the write took {} ms, and the durations are {durations:?} ns",
+                possible.end() / 1_000_000
+            ),
             &seen,
         )?;
         let missing = truth::not_measured(&seen)?;
         expect(missing == 0, format!("it has a duration, and the last line says {missing}"), &seen)?;
     }
-    Ok("three writes, each in three pieces, took as long as their slowest piece, whichever that was".to_owned())
+    Ok("three writes, each in three pieces, took as long as their slowest piece, whichever that was"
+        .to_owned())
 }
 
 fn who_waited(binary: &str) -> Result<String> {
