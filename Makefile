@@ -138,7 +138,7 @@ driver:
 
 # The kernel for the other targets, and all kernels of the matrix. Once they are here, you need no network.
 kernel: driver setup
-	@case "$(KERNEL)" in */*) ;; *) $(DRIVER) kernels --fetch $(KERNEL) ;; esac
+	@case "$(KERNEL)" in */*) ;; *) $(DRIVER) kernels --fetch $(KERNEL) $(if $(MIRROR),--mirror $(MIRROR)) ;; esac
 
 kernels: driver setup
-	@$(DRIVER) kernels --fetch
+	@$(DRIVER) kernels --fetch $(if $(MIRROR),--mirror $(MIRROR))

@@ -59,9 +59,6 @@ enum Command {
         /// are here
         #[arg(long, value_name = "VERSION", num_args = 0..)]
         fetch: Option<Vec<String>>,
-        /// Fetch newer packages if there are any, and update the lock file, lab/kernels.lock.json
-        #[arg(long, requires = "fetch")]
-        newer: bool,
         /// The Debian archive to fetch from: a mirror, or a date in a snapshot archive [default: the mirror that this
         /// machine's apt uses]
         #[arg(long, value_name = "URL", requires = "fetch")]
@@ -278,8 +275,8 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Doctor { program } => doctor::run(&Workbook::read()?, program.as_deref()),
         Command::Kernels { fetch: None, arch, .. } => print(&list::kernels(arch)?),
-        Command::Kernels { fetch: Some(names), newer, mirror, arch } => {
-            fetch_kernels(arch, &names, newer, mirror.as_deref())
+        Command::Kernels { fetch: Some(names), mirror, arch } => {
+            fetch_kernels(arch, &names, mirror.as_deref())
         }
         Command::Build { arch, mirror } => {
             signals::take_over()?;
@@ -510,7 +507,7 @@ fn cure(command: Clinic) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn fetch_kernels(arch: Arch, names: &[String], newer: bool, mirror: Option<&str>) -> Result<ExitCode> {
+fn fetch_kernels(arch: Arch, names: &[String], mirror: Option<&str>) -> Result<ExitCode> {
     let all: Vec<_> = Series::all(arch).iter().map(|series| series.name.to_owned()).collect();
     let released = Series::all(arch).into_iter().filter(|series| !series.is_preview);
     let released: Vec<_> = released.map(|series| series.name.to_owned()).collect();
@@ -526,11 +523,7 @@ fn fetch_kernels(arch: Arch, names: &[String], newer: bool, mirror: Option<&str>
                 .evidence(format!("it uses {}", all.join(", ")))
                 .fix("name one of these; you can run your own kernel without fetching it: cargo lab run --kernel PATH")
         })?;
-        if newer {
-            series.newer(arch, mirror)?
-        } else {
-            series.fetch(arch, mirror)?
-        };
+        series.fetch(arch, mirror)?;
     }
     Ok(ExitCode::SUCCESS)
 }

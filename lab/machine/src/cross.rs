@@ -14,7 +14,7 @@ use std::process::Command;
 use common::{Error, OrCause, Result};
 use wire::arch::Arch;
 
-use crate::fetch::Apt;
+use crate::apt::Apt;
 use crate::host::folders::cache;
 use crate::host::tools::{CLANG, output};
 use crate::workbook::{Cross, Workbook};
@@ -134,7 +134,7 @@ fn is_complete(folder: &Path, line: &str) -> bool {
 }
 
 /// The version of a package in a folder that has everything.
-pub(crate) fn version(folder: &Path, package: &str) -> String {
+pub fn version(folder: &Path, package: &str) -> String {
     let list = fs::read_to_string(folder.join(PACKAGES)).unwrap_or_default();
     // NAME:ARCHITECTURE=VERSION SHA-256
     let mut versions = list.lines().filter_map(|line| {
@@ -145,7 +145,7 @@ pub(crate) fn version(folder: &Path, package: &str) -> String {
 }
 
 /// Rust's name for Linux on an architecture.
-pub(crate) fn target(arch: Arch) -> String {
+pub fn target(arch: Arch) -> String {
     format!("{}-unknown-linux-gnu", arch.machine())
 }
 
@@ -163,7 +163,7 @@ pub fn loader(arch: Arch) -> &'static str {
 }
 
 /// The folder of an architecture's libraries in Debian.
-pub(crate) fn libraries(arch: Arch) -> String {
+pub fn libraries(arch: Arch) -> String {
     format!("usr/lib/{}", debian(arch))
 }
 
@@ -196,7 +196,7 @@ fn is_needed(name: &str, architecture: &str, arch: Arch) -> bool {
 }
 
 /// How to make a folder with packages of Debian, and with scripts that start its programs on this machine.
-pub(crate) struct Recipe<'a> {
+pub struct Recipe<'a> {
     /// What the folder is, after `Fetching`.
     pub what: &'a str,
     /// What to say if it can't be fetched: the cause and the fix.
@@ -215,7 +215,7 @@ pub(crate) struct Recipe<'a> {
 
 impl Recipe<'_> {
     /// Makes the folder if it is missing or was made differently, and writes each script that has changed.
-    pub(crate) fn make(&self, folder: &Path, mirror: Option<&str>) -> Result<()> {
+    pub fn make(&self, folder: &Path, mirror: Option<&str>) -> Result<()> {
         match is_complete(folder, self.line) {
             true => self.write_scripts(folder),
             false => self.fetch(folder, mirror),

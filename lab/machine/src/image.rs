@@ -101,7 +101,7 @@ pub fn write(image: &Path, content: &Content) -> Result<()> {
         let dependencies =
             fs::read_to_string(modules.join("modules.dep")).or_cause("cannot read modules.dep")?;
         for module in closure(&dependencies, &content.modules) {
-            archive.file(&guest.join(&module), 0o755, &kernel.module(&module)?).or_cause(cannot())?;
+            archive.copy(&modules.join(&module), &guest.join(&module))?;
         }
         archive.copy(&modules.join("modules.dep"), &guest.join("modules.dep"))?;
     }

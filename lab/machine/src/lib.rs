@@ -4,9 +4,9 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
+pub mod apt;
 pub mod boot;
 pub mod btf;
-pub mod compilers;
 pub mod cross;
 pub mod fetch;
 pub mod host;

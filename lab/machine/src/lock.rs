@@ -1,5 +1,5 @@
-//! The lock of the kernels, `lab/kernels.lock.json`: which packages the matrix uses, and the checksums of their
-//! content.
+//! The lock of the kernels, `lab/kernels.lock.json`: which packages the matrix uses, and the checksums of the
+//! packages and images.
 //!
 //! It is JSON because the lab reads JSON anyway. The lab reads it at run time, so a new kernel doesn't require a new
 //! build of the lab.
@@ -16,7 +16,7 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use common::{Error, OrCause, Result};
+use common::{Error, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use wire::arch::Arch;
@@ -25,22 +25,19 @@ use wire::arch::Arch;
 pub const NAME: &str = "lab/kernels.lock.json";
 
 /// Its absolute path.
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels.lock.json");
-
-/// The text at the top of the lock.
-const ABOUT: &str = "written by `cargo lab kernels --fetch --newer`; see CONTRIBUTING.md";
+pub const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernels.lock.json");
 
 /// All locked kernels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
     /// Which command wrote it.
-    about: String,
+    pub about: String,
     /// One for each series of the matrix, in the same order, first those of x86_64.
     pub kernels: Vec<Locked>,
 }
 
-/// One kernel: where it comes from, and the checksums of its unpacked files.
+/// One kernel: where it comes from, and the checksum of its image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Locked {
     /// Its packages.
@@ -51,9 +48,6 @@ pub struct Locked {
     pub preview: bool,
     /// The kernel's image.
     pub vmlinuz: Sum,
-    /// The file `modules.sha256`, which lists the checksum of every module.
-    #[serde(rename = "modules.sha256")]
-    pub modules: Sum,
 }
 
 /// The packages of a kernel.
@@ -121,20 +115,7 @@ impl Lock {
     /// # Errors
     /// If it is missing or damaged.
     pub fn read() -> Result<Self> {
-        let text = fs::read_to_string(PATH);
-        Self::parse(&text.map_err(|error| unreadable(&error))?)
-    }
-
-    /// Like [`Lock::read`], but without a lock file, returns an empty lock.
-    ///
-    /// # Errors
-    /// If it is damaged.
-    pub fn read_or_new() -> Result<Self> {
-        match fs::read_to_string(PATH) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(unreadable(&error)),
-            Ok(text) => Self::parse(&text),
-        }
+        Self::parse(&fs::read_to_string(PATH).map_err(|error| unreadable(&error))?)
     }
 
     fn parse(text: &str) -> Result<Self> {
@@ -162,44 +143,15 @@ impl Lock {
             let known: Vec<_> = self.of(arch).map(|kernel| &*kernel.source.series).collect();
             Error::new(format!("no package is locked for kernel {series}"))
                 .evidence(format!("{NAME} has {} for {arch}", known.join(", ")))
-                .fix(format!("lock the newest: cargo lab kernels --fetch {series} --newer{}", arch.option()))
+                .fix(format!("lock the newest: cargo upkeep kernels {series}{}", arch.option()))
         })
-    }
-
-    /// Replaces the kernel of this architecture and series, keeps the order of `all`, and drops all other kernels.
-    pub fn replace(&mut self, kernel: Locked, all: &[(Arch, &str)]) {
-        let is = |kernel: &Locked| (kernel.source.arch, kernel.source.series.clone());
-        self.kernels.retain(|other| is(other) != is(&kernel));
-        self.kernels.push(kernel);
-        let place = |kernel: &Locked| {
-            all.iter().position(|(arch, name)| (*arch, *name) == (kernel.source.arch, &*kernel.source.series))
-        };
-        self.kernels.retain(|kernel| place(kernel).is_some());
-        self.kernels.sort_by_key(place);
-    }
-
-    /// Writes the workbook's lock.
-    ///
-    /// # Errors
-    /// If it can't be written.
-    pub fn write(&self) -> Result<()> {
-        // Written next to the lock, and renamed when it is complete.
-        let beside = format!("{PATH}.new");
-        let written = fs::write(&beside, self.text()?).and_then(|()| fs::rename(&beside, PATH));
-        written.or_cause(format!("cannot write {NAME}"))
-    }
-
-    fn text(&self) -> Result<String> {
-        let lock = Self { about: ABOUT.to_owned(), kernels: self.kernels.clone() };
-        serde_json::to_string_pretty(&lock).map(|text| text + "\n").or_cause(format!("cannot write {NAME}"))
     }
 }
 
 fn unreadable(why: &dyn std::fmt::Display) -> Error {
-    Error::new(format!("cannot read the lock of the kernels, {NAME}")).evidence(why).fix(format!(
-        "take it from git: git checkout -- {NAME}; or remove it and lock the newest kernels: cargo lab kernels --fetch \
-         --newer"
-    ))
+    Error::new(format!("cannot read the lock of the kernels, {NAME}"))
+        .evidence(why)
+        .fix(format!("take it from git: git checkout -- {NAME}"))
 }
 
 impl Archive {
@@ -235,12 +187,11 @@ impl Sum {
     }
 
     /// Compares a file with what it must be. Returns two lines of evidence if they differ.
-    pub fn differs(&self, path: &Path, found: io::Result<Self>) -> Option<String> {
-        let path = path.display();
-        let found = match found {
+    pub fn differs(&self, path: &Path) -> Option<String> {
+        let found = match Self::of_file(path) {
             Ok(found) if found == *self => return None,
-            Ok(found) => format!("{path} has {found}"),
-            Err(error) => format!("{path}: {error}"),
+            Ok(found) => format!("{} has {found}", path.display()),
+            Err(error) => format!("{}: {error}", path.display()),
         };
         Some(format!("{found}\nexpected: {self}"))
     }
@@ -260,67 +211,27 @@ fn hexadecimal(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn locked(series: &str) -> Locked {
-        let release = format!("{series}.9-cloud-amd64");
-        let package = Package {
-            name: format!("linux-image-{release}"),
-            version: format!("{series}.9-1"),
-            release: release.clone(),
-        };
-        let path = format!("pool/main/l/linux/linux-image-{release}_{series}.9-1_amd64.deb");
-        let archive = Archive { package: package.name.clone(), path, sum: Sum::of(b"archive") };
-        let (series, suite) = (series.to_owned(), "sid".to_owned());
-        Locked {
-            preview: false,
-            source: Source { series, arch: Arch::X86, package, suite, archives: vec![archive] },
-            vmlinuz: Sum::of(b"kernel"),
-            modules: Sum::of(b"modules"),
-        }
-    }
-
-    #[test]
-    fn a_lock_is_read_as_it_is_written() {
-        let mut lock = Lock::default();
-        let all = ["5.10", "6.12", "7.2"].map(|series| (Arch::X86, series));
-        let arm = (Arch::Arm, "6.12");
-        let of_arm = locked("6.12");
-        let of_arm = Locked { source: Source { arch: Arch::Arm, ..of_arm.source }, ..of_arm };
-        lock.replace(of_arm.clone(), &[arm]);
-        for series in ["7.2", "6.12", "5.10"] {
-            lock.replace(locked(series), &[&all[..], &[arm]].concat());
-        }
-        let newer = Locked { vmlinuz: Sum::of(b"newer"), ..locked("6.12") };
-        lock.replace(newer.clone(), &[&all[..2], &[arm]].concat());
-        let of = |arch| lock.of(arch).map(|kernel| kernel.source.series.clone()).collect::<Vec<_>>();
-        assert_eq!(
-            of(Arch::X86),
-            ["5.10", "6.12"],
-            "the order of the matrix, and nothing that it does not have"
-        );
-        assert_eq!(lock.kernel(Arch::Arm, "6.12").unwrap(), &of_arm);
-        let text = lock.text().unwrap();
-        let read = Lock::parse(&text).unwrap();
-        assert_eq!(read.kernels, lock.kernels);
-        assert_eq!(read.kernel(Arch::X86, "6.12").unwrap(), &newer);
-        insta::assert_snapshot!("no_such_series", read.kernel(Arch::X86, "7.2").unwrap_err());
-        lock.kernels.retain(|kernel| *kernel == newer);
-        insta::assert_snapshot!("text", lock.text().unwrap());
-    }
-
     #[test]
     fn a_damaged_lock_is_refused() {
-        let text = Lock { kernels: vec![locked("6.12")], ..Lock::default() }.text().unwrap();
+        let text = fs::read_to_string(PATH).unwrap();
+        assert_eq!(Lock::parse(&text).unwrap(), Lock::read().unwrap());
         insta::assert_snapshot!("damaged", Lock::parse(&text[..99]).unwrap_err());
         for (from, to) in [
             ("\"series\"", "\"serie\""),
             ("pool/main", "../../main"),
             ("_amd64.deb", "_amd64"),
-            ("\"size\": 7", "\"size\": -7"),
+            ("\"size\": ", "\"size\": -"),
         ] {
             assert!(text.contains(from));
             let error = Lock::parse(&text.replace(from, to)).unwrap_err().to_string();
             assert!(error.contains(NAME), "{error}");
         }
+    }
+
+    #[test]
+    fn a_series_that_is_not_locked_is_an_error() {
+        let error = Lock::read().unwrap().kernel(Arch::Arm, "2.6").unwrap_err().to_string();
+        assert!(error.contains("cargo upkeep kernels 2.6 --arch arm64"), "{error}");
     }
 
     #[test]
@@ -330,12 +241,9 @@ mod tests {
         assert_eq!(sum.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "abc").unwrap();
-        let is = || Sum::of_file(file.path());
-        assert_eq!(sum.differs(file.path(), is()), None);
+        assert_eq!(sum.differs(file.path()), None);
         fs::write(file.path(), "abd").unwrap();
-        assert!(sum.differs(file.path(), is()).unwrap().contains("3 bytes, SHA-256 a52d159f"));
-        assert!(
-            sum.differs(file.path(), Sum::of_file(Path::new("/nowhere"))).unwrap().contains("No such file")
-        );
+        assert!(sum.differs(file.path()).unwrap().contains("3 bytes, SHA-256 a52d159f"));
+        assert!(sum.differs(Path::new("/nowhere")).unwrap().contains("No such file"));
     }
 }

@@ -4,5 +4,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
+pub mod kernels;
 pub mod measure;
+pub mod packages;
 pub mod publish;

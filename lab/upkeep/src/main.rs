@@ -13,6 +13,7 @@ use machine::kernels::{MATRIX, Series};
 use machine::terminal::print;
 use machine::workbook::Workbook;
 use machine::{cross, signals};
+use upkeep::kernels;
 use upkeep::measure::ways::Which;
 use upkeep::measure::{bench, vmlinux};
 use upkeep::publish::patch::{self, Patch};
@@ -46,6 +47,18 @@ enum Command {
         programs: Vec<String>,
         #[command(flatten)]
         boot: Boot,
+    },
+    /// Look for newer kernels in Debian, fetch them, and lock them in lab/kernels.lock.json
+    Kernels {
+        /// The series, such as 6.12 [default: all]
+        #[arg(value_name = "VERSION")]
+        names: Vec<String>,
+        /// The Debian archive: a mirror, or a date in a snapshot archive [default: the mirror that this machine's apt uses]
+        #[arg(long, value_name = "URL")]
+        mirror: Option<String>,
+        /// The architecture of the kernels: x86_64 or arm64
+        #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
+        arch: Arch,
     },
     /// Boot each kernel, and record what it says about the clinic's programs
     Clinic {
@@ -133,6 +146,10 @@ fn run(command: Command) -> Result<ExitCode> {
                 }
             }
             print(&sync::write(&workbook, false)?)
+        }
+        Command::Kernels { names, mirror, arch } => {
+            kernels::lock_newest(arch, &names, mirror.as_deref())?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Clinic { case } => {
             signals::take_over()?;

@@ -27,13 +27,13 @@ use machine::host::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
 use machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use machine::qemu::FS_BYTES;
 use machine::workbook::{Program, Workbook};
-use machine::{compilers, cross, image};
+use machine::{cross, image};
 use wire::arch::Arch;
 use wire::disks::FS_OPTIONS;
 use wire::kit;
 
 use crate::kit::licenses::{self, Works};
-use crate::kit::workshop;
+use crate::kit::{compilers, workshop};
 
 /// What to put into a kit.
 #[derive(Clone, Debug, Default)]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -13,12 +14,14 @@ use cargo_metadata::{DependencyKind, Message, MetadataCommand, Node, NodeDep, Pa
 use common::{Error, OrCause, Result};
 use machine::host::folders::files as files_below;
 use machine::host::tools::{GIT, output};
-use machine::kernels::{Kernel, Series};
+use machine::kernels::Kernel;
 use machine::workbook::{Recorded, Workbook};
-use machine::{compilers, cross, image};
+use machine::{cross, image};
 use wire::arch::Arch;
 use wire::catalog::Catalog;
 use wire::kit::{NETWORK, ROOT, WORKBOOK};
+
+use crate::kit::compilers;
 
 /// The programs of the workshop's server and of the lab that the guest has, by their packages.
 const TOOLS: [(&str, &[&str]); 3] =
@@ -32,7 +35,6 @@ const LIBRARIES: &str = "workbook/lib";
 /// # Errors
 /// If something can't be compiled, fetched or written.
 pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&str, Vec<u8>)]) -> Result<()> {
-    let arch = workbook.arch();
     let with_compilers = compilers::workbook(workbook)?;
     let built = Built::new(&with_compilers)?;
     let root = with_compilers.cross.as_ref().map(|cross| &*cross.root).unwrap_or(Path::new("/"));
@@ -54,11 +56,11 @@ pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&s
     }
     copies.push((workbook.root.join("lab/workshop/guest/cargo"), "bin/cargo".into()));
     for kernel in kernels {
-        let Some(series) = Series::of(arch, &kernel.name) else { continue };
-        let release = kernel.package.as_ref().map(|package| &*package.release).unwrap_or_default();
-        for module in series.network(arch)? {
-            let place = Path::new(NETWORK).join(release).join(module.file_name().unwrap_or_default());
-            copies.push((module, place));
+        let Some(modules) = &kernel.modules else { continue };
+        let place = Path::new(NETWORK).join(modules.file_name().unwrap_or_default());
+        for (nth, module) in network(modules)?.into_iter().enumerate() {
+            let name = module.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            copies.push((module.clone(), place.join(format!("{nth:02}-{name}"))));
         }
     }
 
@@ -77,6 +79,32 @@ pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&s
         copies,
     };
     image::write(image, &content)
+}
+
+/// Of a kernel's modules, those for QEMU's network card, in the order in which to load them. The card's driver finds it only
+/// after the driver of its bus, which is a module before 6.12.
+fn network(modules: &Path) -> Result<Vec<PathBuf>> {
+    let read = |name| fs::read_to_string(modules.join(name)).or_cause(format!("cannot read {name}"));
+    let (list, builtin) = (read("modules.dep")?, read("modules.builtin")?);
+    let mut order = Vec::new();
+    for wanted in ["/virtio_pci.ko", "/virtio_net.ko"] {
+        let mut lines = list.lines().filter_map(|line| line.split_once(':'));
+        if let Some((module, needed)) = lines.find(|(module, _)| module.ends_with(wanted)) {
+            // A module's dependencies come in the reverse order.
+            for module in needed.split_whitespace().rev().chain([module]) {
+                let module = modules.join(module);
+                if !order.contains(&module) {
+                    order.push(module);
+                }
+            }
+        } else if !builtin.contains(wanted) {
+            let folder = modules.ancestors().nth(3).unwrap_or(modules).display();
+            return Err(Error::new(format!("the kernel lacks {wanted}, which the workshop needs"))
+                .evidence(format!("{folder} was fetched by an older version of the lab"))
+                .fix(format!("remove it, and the lab fetches it again: rm -r {folder}")));
+        }
+    }
+    Ok(order)
 }
 
 /// The workbook, with its folders as they are in the guest.

@@ -1,11 +1,9 @@
 //! Programs of this machine that the lab calls.
 
-use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use std::thread;
+use std::process::{Command, Output};
 
-use common::{Error, OrCause, Result};
+use common::{Error, Result};
 use wire::arch::Arch;
 use wire::command;
 
@@ -42,8 +40,14 @@ pub const BUSYBOX: Tool =
 /// Makes the guest's file system.
 pub const MKE2FS: Tool =
     Tool { name: "mke2fs", package: "e2fsprogs", purpose: "makes the guest's file system" };
+/// Fetches the compiler for another architecture.
+pub const APT_GET: Tool = Tool { name: "apt-get", package: "apt", purpose: "fetches packages of Debian" };
+/// Reads what a package of Debian says about itself.
+pub const DPKG_DEB: Tool = Tool { name: "dpkg-deb", package: "dpkg", purpose: "reads packages of Debian" };
+/// Fetches kernels where there is no apt.
+pub const CURL: Tool = Tool { name: "curl", package: "curl", purpose: "fetches kernels" };
 /// Unpacks kernels.
-pub const DPKG_DEB: Tool = Tool { name: "dpkg-deb", package: "dpkg", purpose: "unpacks kernel packages" };
+pub const AR: Tool = Tool { name: "ar", package: "binutils", purpose: "unpacks kernel packages" };
 /// Unpacks kernel modules.
 pub const XZ: Tool = Tool { name: "xz", package: "xz-utils", purpose: "unpacks kernel modules" };
 /// Computes in which order modules are loaded.
@@ -76,8 +80,8 @@ pub const LZ4: Tool = Tool { name: "lz4", package: "lz4", purpose: "unpacks the 
 pub const GZIP: Tool = Tool { name: "gzip", package: "gzip", purpose: "unpacks kernel images" };
 /// Packs sources.
 pub const GIT: Tool = Tool { name: "git", package: "git", purpose: "collects the room kit's sources" };
-/// Packs the build kit.
-pub const TAR: Tool = Tool { name: "tar", package: "tar", purpose: "packs the build kit" };
+/// Unpacks kernels, and packs the build kit.
+pub const TAR: Tool = Tool { name: "tar", package: "tar", purpose: "packs and unpacks files" };
 /// Computes the checksums by which a room kit can be verified.
 pub const SHA256SUM: Tool =
     Tool { name: "sha256sum", package: "coreutils", purpose: "computes the room kit's checksums" };
@@ -85,7 +89,7 @@ pub const SHA256SUM: Tool =
 /// Everything that the lab needs to run, besides a kernel.
 pub const TO_RUN: [Tool; 5] = [emulator(Arch::HERE), BUSYBOX, MKE2FS, SETPRIV, CLANG];
 /// Everything that it needs to fetch a kernel.
-pub const TO_FETCH: [Tool; 3] = [DPKG_DEB, XZ, DEPMOD];
+pub const TO_FETCH: [Tool; 4] = [AR, TAR, XZ, DEPMOD];
 
 impl Tool {
     /// Where it is.
@@ -129,61 +133,10 @@ pub fn output(command: &mut Command) -> Result<Output> {
     unless_interrupted(command::output(command))
 }
 
-/// Like [`output`], but also passes on each line of stdout as it comes. Reads stderr at the same time, because a
-/// child blocks when a pipe is full.
-///
-/// # Errors
-/// As [`output`].
-pub fn watch(command: &mut Command, mut line: impl FnMut(&str)) -> Result<Output> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = child.or_cause(format!("cannot start {name}"))?;
-    let stderr = child.stderr.take();
-    let stderr = thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // If stderr can't be read, we have nothing to show.
-        stderr.map(|mut pipe| pipe.read_to_end(&mut bytes));
-        bytes
-    });
-    let mut stdout = String::new();
-    for text in command::lines(child.stdout.take()) {
-        line(&text);
-        stdout += &text;
-        stdout.push('\n');
-    }
-    let status = child.wait().or_cause(format!("cannot wait for {name}"))?;
-    let stderr = stderr.join().unwrap_or_default();
-    unless_interrupted(command::succeeded(&name, Output { status, stdout: stdout.into_bytes(), stderr }))
-}
-
 /// The result of a command. If it failed because Ctrl-C ended it, the error is that.
 fn unless_interrupted(done: Result<Output>) -> Result<Output> {
     if done.is_err() {
         interrupt::check()?;
     }
     done
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-    use std::time::Duration;
-
-    use super::*;
-
-    /// A pipe holds 64 KiB.
-    #[test]
-    fn a_child_that_fills_its_stderr_does_not_hang() {
-        let (sender, receiver) = mpsc::channel();
-        thread::spawn(move || {
-            let mut lines = Vec::new();
-            let mut sh = Command::new("sh");
-            sh.args(["-c", "echo first; head -c 300000 /dev/zero >&2; echo last; exit 3"]);
-            let error = watch(&mut sh, |line| lines.push(line.to_owned())).unwrap_err();
-            sender.send((lines, error.to_string().len())).unwrap();
-        });
-        let (lines, error) = receiver.recv_timeout(Duration::from_secs(60)).expect("it hangs");
-        assert_eq!(lines, ["first", "last"]);
-        assert!(error > 300_000, "{error} bytes");
-    }
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use common::report::print_text;
 use common::{Error, OrCause, Result};
-use machine::fetch;
 use machine::kernels::{DEFAULT, MATRIX};
 use machine::vm::{Accel, Machine};
 use machine::workbook::Workbook;
 use wire::measure::{PEER_LOADER, PEER_PAGES};
 
+use crate::packages;
 use crate::publish::blocks::{self, Markers};
 use crate::publish::sync::COMPARED;
 
@@ -37,7 +37,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// If a package is not available, if a comparison fails in a guest, or if a program of ours costs more than its goal.
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
-    let versions = fetch::unpack_packages("sid", &PACKAGES, folder.path())?;
+    let versions = packages::unpack_whole("sid", &PACKAGES, folder.path())?;
     let [version, trace_cmd] = &versions[..] else { return Err(Error::new("a tool has no version")) };
     let libraries = folder.path().join("usr/lib/x86_64-linux-gnu");
     let mut peers: Vec<PathBuf> =

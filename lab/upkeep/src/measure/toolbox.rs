@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{OrCause, Result};
-use machine::fetch;
 use machine::host::folders::cache;
 use machine::host::tools::{MKE2FS, output};
 use machine::lock::Lock;
+
+use crate::packages;
 
 /// The suite of the tools.
 const SUITE: &str = "sid";
@@ -47,11 +48,11 @@ pub fn image() -> Result<PathBuf> {
         let names = [release, &*format!("{common}common")];
         let version = &source.package.version;
         let packages = names.map(|name| format!("linux-headers-{name}={version}"));
-        fetch::unpack_exactly(&source.suite, &packages, root)?;
+        packages::unpack_exactly(&source.suite, &packages, root)?;
     }
     merge(root)?;
     eprintln!("Looking for {} in Debian's {SUITE} ...", PACKAGES.join(", "));
-    let versions = fetch::unpack_packages(SUITE, &PACKAGES, root)?;
+    let versions = packages::unpack_whole(SUITE, &PACKAGES, root)?;
     for name in ["proc", "sys", "dev", "tmp"] {
         fs::create_dir_all(root.join(name)).or_cause("cannot make a mount point")?;
     }

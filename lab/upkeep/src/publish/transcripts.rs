@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use common::{Error, OrCause, Result};
 use lab::clinic::Compiler;
-use machine::fetch;
 use machine::kernels::DEFAULT;
 use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
 use verifier::Object;
 use wire::command::output;
 use wire::measure::PEER_LOADER;
+
+use crate::packages;
 
 /// Where they are, from the top folder.
 const FOLDER: &str = "docs/src/transcripts";
@@ -209,7 +210,7 @@ pub fn run(workbook: &Workbook) -> Result<Vec<(Transcript, String)>> {
 
 /// The tools and their libraries.
 fn tools(folder: &Path) -> Result<Vec<PathBuf>> {
-    fetch::unpack_packages("sid", &PACKAGES, folder)?;
+    packages::unpack_whole("sid", &PACKAGES, folder)?;
     let usr = folder.join("usr");
     let libraries = usr.join("lib/x86_64-linux-gnu");
     let loader = libraries.join(PEER_LOADER);

@@ -7,12 +7,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use common::{Error, Result};
+use machine::cross::{self, Recipe};
+use machine::host::folders::{self, cache};
+use machine::workbook::{Cross, Workbook};
 use wire::arch::Arch;
 use wire::kit::ROOT;
-
-use crate::cross::{self, Recipe};
-use crate::host::folders::{self, cache};
-use crate::workbook::{Cross, Workbook};
 
 /// The packages with compilers, headers, and what learners may want to look with.
 const PACKAGES: [&str; 11] = [

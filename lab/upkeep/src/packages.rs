@@ -1,0 +1,41 @@
+//! Packages of Debian with other people's tools, with which we compare ours.
+
+use std::fs;
+use std::path::Path;
+
+use common::{OrCause, Result};
+use machine::apt::{Apt, field, unpack};
+use machine::host::tools::output;
+use wire::arch::Arch;
+
+/// Unpacks packages of a Debian suite and all their dependencies into a folder, and returns the packages' versions.
+///
+/// # Errors
+/// If this machine has no apt or no Debian mirror, or the mirror has no such package.
+pub fn unpack_whole(suite: &str, packages: &[&str], folder: &Path) -> Result<Vec<String>> {
+    let apt = Apt::new(&[Arch::HERE], None)?;
+    apt.look_into(&[suite])?;
+    let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
+    fs::create_dir(archives.path().join("partial")).or_cause("cannot make a folder")?;
+    let mut download = apt.command("apt-get");
+    download.args(["install", "-qq", "--download-only", "--no-install-recommends", "-o"]);
+    output(download.arg(format!("Dir::Cache::archives={}", archives.path().display())).args(packages))?;
+    unpack(archives.path(), folder)?;
+    let version = |package: &&str| {
+        let shown = output(apt.command("apt-cache").args(["show", "--no-all-versions", package]))?;
+        Ok(field(&String::from_utf8_lossy(&shown.stdout), "Version").unwrap_or_default().to_owned())
+    };
+    packages.iter().map(version).collect()
+}
+
+/// Unpacks exactly these packages of a Debian suite, each `NAME=VERSION`, into a folder, without any dependency.
+///
+/// # Errors
+/// As [`unpack_whole`].
+pub fn unpack_exactly(suite: &str, packages: &[String], folder: &Path) -> Result<()> {
+    let apt = Apt::new(&[Arch::HERE], None)?;
+    apt.look_into(&[suite])?;
+    let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
+    output(apt.command("apt-get").args(["download", "-qq"]).args(packages).current_dir(archives.path()))?;
+    unpack(archives.path(), folder)
+}
