@@ -28,12 +28,12 @@ pub mod tracefs;
 pub use error::{Error, OrCause, Result};
 
 /// The name of an environment variable. If it is set, a program parses its options and then ends with the exit status
-/// [`UNDERSTOOD`]. The lab uses this before it boots a kernel, to find out whether the program refuses an option or
+/// [`OPTIONS_ARE_VALID`]. The lab uses this before it boots a kernel, to find out whether the program refuses an option or
 /// only prints its help.
-pub const ONLY_OPTIONS: &str = "WORKBOOK_ONLY_OPTIONS";
+pub const CHECK_OPTIONS: &str = "WORKBOOK_CHECK_OPTIONS";
 
-/// The exit status of a program that found [`ONLY_OPTIONS`] and accepts its options.
-pub const UNDERSTOOD: u8 = 113;
+/// The exit status of a program that found [`CHECK_OPTIONS`] and accepts its options.
+pub const OPTIONS_ARE_VALID: u8 = 113;
 
 /// Prepares a run: shows libbpf's log with `--verbose`, and blocks Ctrl-C and SIGTERM until [`stop::Stop`] asks for
 /// them. Call it first, before you load anything that must be cleaned up.
@@ -41,8 +41,8 @@ pub const UNDERSTOOD: u8 = 113;
 /// # Errors
 /// If the kernel refuses to block the signals.
 pub fn init(args: &impl args::Verbose) -> Result<()> {
-    if std::env::var_os(ONLY_OPTIONS).is_some() {
-        std::process::exit(UNDERSTOOD.into());
+    if std::env::var_os(CHECK_OPTIONS).is_some() {
+        std::process::exit(OPTIONS_ARE_VALID.into());
     }
     libbpf_log::capture(args.verbose());
     stop::block_signals()

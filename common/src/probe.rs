@@ -39,9 +39,6 @@ pub struct Functions {
 impl Functions {
     /// Reads the running kernel's list. `None` if the kernel is built without `CONFIG_DYNAMIC_FTRACE`, which kprobes do
     /// not need.
-    ///
-    /// # Errors
-    /// If the list can't be read.
     pub fn read() -> Result<Option<Self>> {
         let path = tracefs::path()?.join("available_filter_functions");
         match fs::read_to_string(&path) {

@@ -29,9 +29,6 @@ pub fn print(report: impl fmt::Display) -> Result<()> {
 }
 
 /// Prints text on stdout. If the reader ends early, as with `| head -3`, we drop the rest, and that is not an error.
-///
-/// # Errors
-/// If it can't be printed.
 pub fn print_text(text: impl fmt::Display) -> Result<()> {
     let text = format!("{text}\n");
     let printed = io::stdout().write_all(text.as_bytes());
@@ -73,9 +70,6 @@ pub fn globals<T>(data: Option<&T>) -> Result<&T> {
 }
 
 /// Prints, between two rules, which process the filter map now holds.
-///
-/// # Errors
-/// If it can't be printed.
 pub fn print_filter(pid: u32) -> Result<()> {
     print(format!("{RULE}\npid_filter_map update: (pid={pid})\n{RULE}"))
 }
@@ -162,9 +156,6 @@ impl MaxLatency {
     }
 
     /// Adds the stack that submitted it. `lookup` reads the stack map by id.
-    ///
-    /// # Errors
-    /// If the map can't be read.
     pub fn with_stack(
         mut self,
         lookup: impl FnOnce(u32) -> libbpf_rs::Result<Option<Vec<u8>>>,

@@ -68,9 +68,6 @@ impl TracePipe {
     }
 
     /// Prints lines as they arrive, until Ctrl-C, SIGTERM, `--duration` or `--lines` ends the run.
-    ///
-    /// # Errors
-    /// If the pipe can't be read or the lines can't be written.
     pub fn follow(&mut self) -> Result<()> {
         self.follow_until(None)
     }
@@ -124,9 +121,6 @@ impl TracePipe {
     }
 
     /// Returns the lines that arrived since the last call, instead of printing them; `None` if there are none.
-    ///
-    /// # Errors
-    /// If the pipe can't be read.
     pub fn read(&mut self) -> Result<Option<String>> {
         self.read_some(u64::MAX)
     }

@@ -107,9 +107,6 @@ impl Traced {
 
     /// If we started the command, ends it and returns its exit status: its own, or 128 + signal if a signal ended it.
     /// Returns success if it was still running. A process that we didn't start goes on, and we return success.
-    ///
-    /// # Errors
-    /// If the command can't be waited for.
     pub fn end(mut self) -> Result<ExitCode> {
         let Some(command) = &mut self.command else {
             if has_ended(&self.end, 0) {

@@ -58,17 +58,11 @@ pub struct Case {
 }
 
 /// All cases, in the order in which learners meet them.
-///
-/// # Errors
-/// If one can't be read.
 pub fn cases(workbook: &Workbook) -> Result<Vec<Case>> {
     cases_in(&workbook.root.join("lab/clinic"))
 }
 
 /// The programs in `lab/clinic/variants`.
-///
-/// # Errors
-/// If one can't be read.
 pub fn variants(workbook: &Workbook) -> Result<Vec<Case>> {
     cases_in(&workbook.root.join("lab/clinic/variants"))
 }
@@ -148,9 +142,6 @@ impl Case {
     }
 
     /// The cure, as a patch.
-    ///
-    /// # Errors
-    /// If it can't be read.
     pub fn cure(&self) -> Result<String> {
         fs::read_to_string(self.folder.join("cure.patch")).or_cause(format!("{} has no cure", self.name))
     }
@@ -298,7 +289,7 @@ impl Compiler {
     pub fn new(workbook: &Workbook) -> Result<Self> {
         let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
         output(cargo.current_dir(&workbook.root).args(["build", "--quiet", "--package", "clinic"]))?;
-        Ok(Self { program: workbook.binaries().join("clinic"), folder: workbook.memory().join("clinic") })
+        Ok(Self { program: workbook.binaries().join("clinic"), folder: workbook.state_dir().join("clinic") })
     }
 
     /// Compiles a program, and returns the file of its object, which is called `NAME.bpf.o`.
@@ -375,9 +366,6 @@ pub fn find(workbook: &Workbook, number: &str) -> Result<Case> {
 }
 
 /// All cases, and how far the learner is with each.
-///
-/// # Errors
-/// If they can't be read.
 pub fn list(workbook: &Workbook) -> Result<String> {
     let (cases, done) = (cases(workbook)?, exercise::done(workbook)?);
     let mut text = String::new();
@@ -521,9 +509,6 @@ struct Checked<'a> {
 
 /// The same as [`check`], but prints a line of JSON for each kernel, and remembers nothing. Returns whether the program is
 /// right on all of them.
-///
-/// # Errors
-/// If a guest fails.
 pub fn check_as_json(workbook: &Workbook, case: &Case) -> Result<bool> {
     can_check(workbook, case)?;
     // Another check may run at the same time, of another text.

@@ -78,7 +78,7 @@ fn acceleration(workbook: &Workbook) -> String {
     if fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_err() {
         return "emulation, because you have no access to /dev/kvm".to_owned();
     }
-    match fs::read_to_string(workbook.memory().join("kvm")) {
+    match fs::read_to_string(workbook.state_dir().join("kvm")) {
         Ok(verdict) if verdict.starts_with("works") => "KVM".to_owned(),
         Ok(_) => "emulation, because KVM was tried and does not work here".to_owned(),
         Err(_) => "the first boot tries KVM, and falls back to emulation".to_owned(),
@@ -112,9 +112,6 @@ fn natively(program: Option<&dyn Program>) -> Result<Vec<Finding>> {
 
 /// The sections of a program's BPF programs, such as `kprobe/submit_bio`, as its source names them. For an example
 /// without BPF, what its `Cargo.toml` names instead.
-///
-/// # Errors
-/// If the source can't be read.
 pub fn sections(program: &dyn Program) -> Result<Vec<String>> {
     if let Some(tracer) = program.tracer() {
         return Ok(vec![format!("tracer/{tracer}")]);

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use common::report::print_text;
 use common::{Error, OrCause, Result};
+use machine::executor::Executor;
 use machine::host::interrupt;
-use machine::runs::Runs;
 use machine::terminal;
 use machine::workbook::copies::{self, Change, Files};
 use machine::workbook::diff::{self, Extent};
@@ -243,7 +243,20 @@ pub fn wrap(text: &str, columns: usize) -> String {
         let pieces = pieces
             .map(|(nth, piece)| if nth % 2 == 1 { piece.replace(' ', KEPT_SPACE) } else { piece.to_owned() });
         let text = pieces.collect::<Vec<_>>().join("`").replace('\n', " ");
-        textwrap::fill(&text, columns).replace(KEPT_SPACE, " ") + "\n"
+        let mut lines = vec![String::new()];
+        for word in text.split(' ') {
+            let line = &lines[lines.len() - 1];
+            match line.is_empty() {
+                false if line.chars().count() + 1 + word.chars().count() > columns => {
+                    lines.push(word.to_owned())
+                }
+                is_first => {
+                    let last = lines.len() - 1;
+                    lines[last] += &format!("{}{word}", if is_first { "" } else { " " });
+                }
+            }
+        }
+        lines.join("\n").replace(KEPT_SPACE, " ") + "\n"
     };
     let mut parts = Vec::new();
     for (nth, part) in text.split("```").enumerate() {
@@ -343,7 +356,7 @@ pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
 ///
 /// # Errors
 /// If it does not do what it should; with what it did instead.
-pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Runs) -> Result<String> {
+pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Executor) -> Result<String> {
     let id = exercise.id();
     let seen = verdict(guest, exercise, &exercise.binary())?;
     remember(workbook, &id)?;
@@ -355,7 +368,7 @@ pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Runs)
 ///
 /// # Errors
 /// If the files can't be watched, or if the guest hangs or dies.
-pub fn watch(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Runs) -> Result<()> {
+pub fn watch(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Executor) -> Result<()> {
     let sources = exercise.started(workbook)?.join("src");
     let cannot = "cannot watch your files";
     let saved = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).or_cause(cannot)?;
@@ -399,9 +412,6 @@ fn is_saved(saved: &Inotify, sources: &Path) -> nix::Result<bool> {
 }
 
 /// Remembers that the check of an exercise, or of a case of the clinic, has passed.
-///
-/// # Errors
-/// If the file that remembers them can't be written.
 pub fn remember(workbook: &Workbook, id: &str) -> Result<()> {
     change_list(workbook, DONE, |lines| {
         lines.extend(["# The exercises whose check has passed.".to_owned(), id.to_owned()]);
@@ -457,7 +467,7 @@ fn read_list(workbook: &Workbook, name: &str) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// If the program does not do what it should.
-pub fn verdict(guest: &mut dyn Runs, exercise: &Exercise<'_>, binary: &str) -> Result<String> {
+pub fn verdict(guest: &mut dyn Executor, exercise: &Exercise<'_>, binary: &str) -> Result<String> {
     let id = exercise.id();
     let printed = guest.output(&["guest", "check", &id, binary], LIMIT)?;
     let verdict: Result<String> = serde_json::from_slice(&printed.stdout)
@@ -471,9 +481,6 @@ pub fn verdict(guest: &mut dyn Runs, exercise: &Exercise<'_>, binary: &str) -> R
 }
 
 /// The next hint; after the last one, all of them.
-///
-/// # Errors
-/// If the list of shown hints can't be read or written.
 pub fn next_hint(workbook: &Workbook, exercise: &Exercise<'_>, columns: usize) -> Result<String> {
     let id = exercise.id();
     next_of(workbook, &id, &exercise.hints, &format!("cargo lab exercise solution {id} --peek"), columns)
@@ -508,17 +515,11 @@ pub fn next_of(
 }
 
 /// The exercise or the case of each hint that was shown, one entry for each hint.
-///
-/// # Errors
-/// If the file that remembers them can't be read.
 pub fn shown_hints(workbook: &Workbook) -> Result<Vec<String>> {
     read_list(workbook, HINTS)
 }
 
 /// The exercises whose check has passed.
-///
-/// # Errors
-/// If the file that remembers them can't be read.
 pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
     let lines = read_list(workbook, DONE)?;
     Ok(lines.into_iter().filter(|line| !line.starts_with('#')).collect())
@@ -541,9 +542,6 @@ pub fn all(workbook: &Workbook) -> Result<Vec<Exercise<'_>>> {
 }
 
 /// All exercises, and how far the learner is with each. Shows whole stages only if they were started.
-///
-/// # Errors
-/// If the exercises can't be read.
 pub fn status(workbook: &Workbook) -> Result<String> {
     let done = done(workbook)?;
     let (mut text, mut counts, mut next) = (String::new(), (0, 0), None);

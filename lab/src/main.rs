@@ -13,9 +13,9 @@ use common::{Error, OrCause, Result};
 use lab::support::SupportMatrix;
 use lab::{clinic, demo, doctor, exercise, list, types, workshop};
 use machine::boot::Boot;
+use machine::executor::LocalGuest;
 use machine::host::tools::BPFTOOL;
 use machine::kernels::{DEFAULT, MATRIX, Series};
-use machine::runs::Here;
 use machine::terminal::{self, print};
 use machine::vm::{Stream, Vm};
 use machine::workbook::Workbook;
@@ -279,7 +279,7 @@ fn run(command: Command) -> Result<ExitCode> {
             fetch_kernels(arch, &names, mirror.as_deref())
         }
         Command::Build { arch, mirror } => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             let workbook = cross::for_arch(Workbook::read()?, arch, mirror.as_deref())?;
             workbook.build()?;
             Ok(ExitCode::SUCCESS)
@@ -309,14 +309,14 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Exercise { command } => work_on(command),
         Command::Clinic { command } => cure(command),
         Command::Run { program: name, mine, boot, io, arguments } => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             let workbook = boot.workbook()?;
             let own = if mine { Some(exercise::find(&workbook, &name)?) } else { None };
             let program = match &own {
                 Some(own) => own.program,
                 None => workbook.catalog.program(&name)?,
             };
-            let here = Here::find(&workbook, &boot.kernel, DEFAULT)?;
+            let here = LocalGuest::find(&workbook, &boot.kernel, DEFAULT)?;
             let mut binaries = match (&here, &own) {
                 (Some(_), _) => Vec::new(),
                 (None, Some(_)) => workbook.build_tools()?,
@@ -356,7 +356,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Shell { boot } => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             let workbook = boot.workbook()?;
             let bpftool = BPFTOOL.find().ok().filter(|_| boot.arch == Arch::HERE);
             let binaries = workbook.build()?.into_iter().chain(bpftool).collect();
@@ -369,7 +369,7 @@ fn run(command: Command) -> Result<ExitCode> {
             status
         }
         Command::Demo { boot, no_run } => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             let workbook = boot.workbook()?;
             let programs = demo::programs(&workbook)?;
             let binaries = workbook.build_only(&programs)?;
@@ -422,15 +422,15 @@ fn compare<'a>(workbook: &'a Workbook, names: &[&str], peek: bool) -> Result<Com
 }
 
 /// The exit status of a program that ends without tracing because it only prints its help or rejects its options. We
-/// start it on this machine, so the reader doesn't wait for a kernel to boot; see [`common::ONLY_OPTIONS`].
+/// start it on this machine, so the reader doesn't wait for a kernel to boot; see [`common::CHECK_OPTIONS`].
 fn options_status(binary: &Path, arguments: &[String]) -> Result<Option<ExitCode>> {
     // Without arguments of the reader, the program gets ours, and those are valid.
     if arguments.is_empty() {
         return Ok(None);
     }
-    let status = std::process::Command::new(binary).args(arguments).env(common::ONLY_OPTIONS, "1").status();
+    let status = std::process::Command::new(binary).args(arguments).env(common::CHECK_OPTIONS, "1").status();
     let status = exit_code(status.or_cause(format!("cannot start {}", binary.display()))?);
-    Ok(if status == common::UNDERSTOOD { None } else { Some(status.into()) })
+    Ok(if status == common::OPTIONS_ARE_VALID { None } else { Some(status.into()) })
 }
 
 fn work_on(command: Exercise) -> Result<ExitCode> {
@@ -443,9 +443,9 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
         Exercise::Start { exercise, again } => print(&exercise::start(&workbook, &find(&exercise)?, again)?),
         Exercise::Check { exercise, boot } => {
             let exercise = find(&exercise)?;
-            signals::take_over()?;
+            signals::install_handlers()?;
             let binary = exercise::build(&workbook, &exercise)?;
-            if let Some(mut here) = Here::find(&workbook, &boot.kernel, DEFAULT)? {
+            if let Some(mut here) = LocalGuest::find(&workbook, &boot.kernel, DEFAULT)? {
                 here.announce();
                 return print(&exercise::check(&workbook, &exercise, &mut here)?);
             }
@@ -456,8 +456,8 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
         Exercise::Watch { exercise, boot } => {
             let exercise = find(&exercise)?;
             exercise.started(&workbook)?;
-            signals::take_over()?;
-            if let Some(mut here) = Here::find(&workbook, &boot.kernel, DEFAULT)? {
+            signals::install_handlers()?;
+            if let Some(mut here) = LocalGuest::find(&workbook, &boot.kernel, DEFAULT)? {
                 here.announce();
                 exercise::watch(&workbook, &exercise, &mut here)?;
                 return Ok(ExitCode::SUCCESS);
@@ -495,11 +495,11 @@ fn cure(command: Clinic) -> Result<ExitCode> {
         Clinic::Hint { case } => return print(&clinic::hint(&workbook, &find(&case)?, terminal::columns())?),
         Clinic::Solution { case, peek } => return print(&clinic::solution(&workbook, &find(&case)?, peek)?),
         Clinic::Check { case, json: false } => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             clinic::check(&workbook, &find(&case)?)?;
         }
         Clinic::Check { case, json: true } => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             let is_right = clinic::check_as_json(&workbook, &find(&case)?)?;
             return Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }

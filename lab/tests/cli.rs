@@ -457,7 +457,6 @@ fn the_book_explains_every_error_before_the_first_line() {
     let said = [
         text(&rust, "Error::new(\"", '"'),
         text(&rust, "Error::new(format!(\"", '"'),
-        text(&rust, "Error::new(\n                \"", '"'),
         text(&kit, "fail \"", '"'),
         text(&kit, "echo Error: ", '\n'),
         text(&setup, "\tError: ", '\n'),

@@ -72,7 +72,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Bundle { verify: Some(folder), .. } => bundle::verify(&folder),
         Command::Bundle { arch, kernels, out, with_sources, with_workshop, verify: None } => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             bundle::make(
                 &Workbook::read()?,
                 &KitOptions { archs: arch, kernels, out, with_workshop, with_sources },
@@ -84,7 +84,7 @@ fn run(command: Command) -> Result<ExitCode> {
                 Some(minutes) => vec![plan::find(&workbook, minutes)?],
                 None => plan::all(&workbook)?,
             };
-            signals::take_over()?;
+            signals::install_handlers()?;
             rehearse::run(&workbook, &plans, record)
         }
     }

@@ -32,9 +32,6 @@ pub fn memory(stage: &str) -> Result<[u64; 2]> {
 
 /// In the guest: how many ns it takes to look up the names of a stack's functions, and how many to read, parse and
 /// sort `/proc/kallsyms`, for comparison. Each is the fastest of several runs.
-///
-/// # Errors
-/// If the file can't be read.
 pub fn symbols() -> Result<[u64; 2]> {
     const FRAMES: usize = 12;
     let (mut ours, mut floor) = (u64::MAX, u64::MAX);

@@ -14,9 +14,6 @@ use crate::running::io;
 use crate::system::WithoutFs;
 
 /// What libbpf and the verifier log about each of these objects; `None` if the kernel accepts it, and attaches it.
-///
-/// # Errors
-/// If an object can't be read.
 pub fn logs(objects: &[PathBuf]) -> Result<Vec<Option<String>>> {
     libbpf_log::capture(false);
     let log = |object: &PathBuf| {

@@ -114,9 +114,6 @@ pub enum GuestCommand {
 
 impl GuestCommand {
     /// Runs the command.
-    ///
-    /// # Errors
-    /// If it fails.
     pub fn run(self) -> Result<ExitCode> {
         match self {
             Self::Beside { io, argv } => {

@@ -112,9 +112,6 @@ const FIELDS: [(&str, &str); 9] = [
 const ARGUMENTS: [&str; 3] = ["block_bio_queue", "block_rq_issue", "block_bio_complete"];
 
 /// In the guest: what this kernel has of each point, as rows of the data.
-///
-/// # Errors
-/// If a measurement fails.
 pub fn measure() -> Result<Vec<[String; 3]>> {
     let functions = Functions::read()?.ok_or_else(|| {
         Error::new("this kernel does not list the functions that can be probed")

@@ -105,9 +105,6 @@ fn decode(word: &str) -> String {
 }
 
 /// Fills an empty disk like the lab's, because the launcher has no mke2fs, and the kit has no space for whole disks.
-///
-/// # Errors
-/// If it can't be written.
 pub fn make_disk(device: &Path, is_fs: bool) -> Result<()> {
     let cannot = || format!("cannot write {}", device.display());
     if is_fs {
@@ -187,9 +184,6 @@ fn session(argv: &[&str]) -> Command {
 
 /// As the first process of a session, runs a program and waits until the terminal has printed everything. When the
 /// first process ends, the kernel discards what is not printed yet.
-///
-/// # Errors
-/// If it can't be started.
 pub fn lead_session(argv: &[String]) -> Result<ExitStatus> {
     let child = Command::new(&argv[0]).args(&argv[1..]).spawn();
     // These signals are for the program. We block them after we start it, because it would inherit the block. When it
@@ -326,9 +320,6 @@ pub fn argv(name: &str, io: Option<&Workload>, arguments: &[String]) -> Result<V
 }
 
 /// Runs every stage briefly and checks what it prints against the truth; also runs every example, which must succeed.
-///
-/// # Errors
-/// If one fails.
 pub fn demo() -> Result<()> {
     let catalog = catalog()?;
     let (mut bad, mut others) = (Vec::new(), 0);

@@ -177,9 +177,6 @@ impl Running {
     }
 
     /// Waits for the end.
-    ///
-    /// # Errors
-    /// If its output can't be collected.
     pub fn wait(mut self) -> Result<Observation> {
         let status = self.child.wait().or_cause("cannot wait for the stage")?;
         let text = |thread: JoinHandle<String>| thread.join().map_err(|_| Error::new("a reader panicked"));
@@ -215,9 +212,6 @@ fn done(io: &mut Command) -> Result<Done> {
 
 /// Runs a program whose output goes straight on. From the moment it is attached until it ends, repeats a workload
 /// beside it, with pauses. Ctrl-C goes to the program.
-///
-/// # Errors
-/// If the program can't be started or the workload fails.
 pub fn beside(argv: &[String], workload: &Workload) -> Result<ExitStatus> {
     let [name, args @ ..] = argv else { return Err(Error::new("no program was named")) };
     let mut child = Command::new(name)

@@ -218,9 +218,6 @@ pub fn histograms(text: &str) -> BTreeMap<u32, Histogram> {
 /// How many reads and writes all disks have completed, according to `/sys/block/DISK/stat`, which has the same
 /// numbers as `/proc/diskstats`. A flush that belongs to a write does not count; any other flush counts as a write.
 /// See the kernel's `Documentation/block/stat.rst`.
-///
-/// # Errors
-/// If the disks can't be read.
 pub fn disk_reads_and_writes() -> Result<(u64, u64)> {
     const READS: usize = 0;
     const WRITES: usize = 4;

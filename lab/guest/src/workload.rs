@@ -3,6 +3,7 @@
 //! It reports what it did, so we can check a stage's output against that.
 
 use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::thread;
 use std::time::Duration;
@@ -156,7 +157,8 @@ impl Target {
             posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM)
                 .or_cause("cannot advise the kernel of random reads")?;
             // The same order each time, so runs can be compared.
-            fastrand::Rng::with_seed(blocks.len() as u64).shuffle(&mut blocks);
+            let hash = BuildHasherDefault::<DefaultHasher>::default();
+            blocks.sort_by_cached_key(|block| hash.hash_one(block));
         }
         for (nth, block) in blocks.into_iter().enumerate() {
             if nth > 0 && self.what.interval > 0 {

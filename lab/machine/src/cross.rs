@@ -92,7 +92,7 @@ pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<
     if with_rust {
         environment.push(("RUSTC".to_owned(), at("rustc")));
     }
-    let cross = Cross { arch, triple: target(arch), environment, root: folder };
+    let cross = Cross { arch, triple: Some(target(arch)), environment, root: folder };
     let workbook = Workbook { cross: Some(cross), ..workbook };
     if !workbook.binaries().exists() {
         eprintln!("Compiling the workbook for {arch}. The first time, this takes about two minutes ...");

@@ -8,6 +8,7 @@ pub mod apt;
 pub mod boot;
 pub mod btf;
 pub mod cross;
+pub mod executor;
 pub mod fetch;
 pub mod host;
 pub mod image;
@@ -15,7 +16,7 @@ pub mod kernels;
 pub mod line;
 pub mod lock;
 pub mod qemu;
-pub mod runs;
+
 pub mod signals;
 pub mod terminal;
 pub mod vm;

@@ -169,9 +169,6 @@ impl Sum {
     }
 
     /// The sum of a file's bytes.
-    ///
-    /// # Errors
-    /// If it can't be read.
     pub fn of_file(path: &Path) -> io::Result<Self> {
         let mut file = fs::File::open(path)?;
         let (mut sum, mut size, mut buffer) = (Sha256::new(), 0, vec![0; 1 << 16]);

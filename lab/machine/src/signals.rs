@@ -21,7 +21,7 @@ static PROGRAM: Mutex<Option<Line>> = Mutex::new(None);
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn take_over() -> Result<()> {
+pub fn install_handlers() -> Result<()> {
     let cannot = "cannot handle signals";
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         flag::register(signal, interrupt::flag()).or_cause(cannot)?;

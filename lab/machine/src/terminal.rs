@@ -80,9 +80,6 @@ pub fn pass_keys(line: Line) {
 }
 
 /// Prints in color to a terminal whose user wants color: see <https://no-color.org>.
-///
-/// # Errors
-/// If the text can't be written.
 pub fn print(text: &str) -> Result<ExitCode> {
     match anstream::stdout().write_all(text.as_bytes()) {
         // The reader has gone away, as `head -3` does.

@@ -157,7 +157,7 @@ impl Machine {
             tools: None,
             arguments: Vec::new(),
             cross: workbook.cross.clone(),
-            verdicts: workbook.memory(),
+            verdicts: workbook.state_dir(),
         })
     }
 

@@ -29,7 +29,7 @@ type Lock = Arc<Flock<fs::File>>;
 /// The objects of all programs by all compilers, and a lock on their folder, because another run would replace them.
 static ALL: LazyLock<Result<(Vec<PathBuf>, Lock)>> = LazyLock::new(|| {
     let workbook = Workbook::read()?;
-    let folder = workbook.memory().join("compilers");
+    let folder = workbook.state_dir().join("compilers");
     fs::create_dir_all(&folder).or_cause("cannot make a folder")?;
     let lock = fs::File::create(folder.join("lock")).or_cause("cannot make a lock")?;
     let lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| error);

@@ -77,7 +77,7 @@ fn compiled() -> Result<Vec<Compiled>> {
         let each = mutants.len().div_ceil(MOST);
         all.extend(mutants.into_iter().step_by(each));
     }
-    let folder = workbook.memory().join("mutants");
+    let folder = workbook.state_dir().join("mutants");
     let todo = Mutex::new(all.into_iter().enumerate());
     let done = Mutex::new(Vec::new());
     let work = || -> Result<()> {

@@ -137,7 +137,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let workbook = Workbook::read()?;
             let named =
                 programs.iter().map(|name| workbook.catalog.program(name)).collect::<Result<Vec<_>>>()?;
-            signals::take_over()?;
+            signals::install_handlers()?;
             for program in if named.is_empty() { workbook.catalog.programs().collect() } else { named } {
                 // Each program gets a fresh guest, as a reader's does.
                 record::record(&mut boot.boot(&workbook)?, program)?;
@@ -152,7 +152,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Clinic { case } => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             clinic::record(&Workbook::read()?, case.as_deref())?;
             Ok(ExitCode::SUCCESS)
         }
@@ -161,7 +161,7 @@ fn run(command: Command) -> Result<ExitCode> {
             print(&patch::save(&workbook, &exercise::find(&workbook, &name)?, patch)?)
         }
         Command::Arm64 => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             let workbook = cross::for_arch(Workbook::read()?, Arch::Arm, None)?;
             support::record(&workbook)?;
             print(&sync::write(&workbook, false)?)
@@ -172,19 +172,19 @@ fn run(command: Command) -> Result<ExitCode> {
             print(&sync::write(&workbook, false)?)
         }
         Command::Drift { kernels, arch } => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             upkeep::measure::drift::run(&cross::for_arch(Workbook::read()?, arch, None)?, &kernels)
         }
         Command::Bench => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             bench::run(&Workbook::read()?)
         }
         Command::Channels => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             upkeep::measure::channels::run(&Workbook::read()?)
         }
         Command::Ways { kernels, peers, ways, arch } => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             let which = match (peers, ways) {
                 (true, _) => Which::Peers,
                 (false, ways) if ways.is_empty() => Which::Ours,
@@ -193,17 +193,17 @@ fn run(command: Command) -> Result<ExitCode> {
             upkeep::measure::ways::run(&cross::for_arch(Workbook::read()?, arch, None)?, &kernels, &which)
         }
         Command::Transcripts => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             upkeep::publish::transcripts::record(&Workbook::read()?)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Peers => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             upkeep::measure::peers::run(&Workbook::read()?)
         }
         Command::Vmlinux { this_machine: true, .. } => vmlinux::of_this_machine(&Workbook::read()?),
         Command::Vmlinux { this_machine: false, boot } => {
-            signals::take_over()?;
+            signals::install_handlers()?;
             let workbook = boot.workbook()?;
             // The workbook's BPF programs need not compile with the current header.
             let tools = workbook.build_tools()?;

@@ -110,9 +110,6 @@ pub trait Program {
     }
 
     /// Its BPF source and its `main.rs`, in the order in which to read them.
-    ///
-    /// # Errors
-    /// If the folder can't be listed.
     fn sources(&self) -> Result<[PathBuf; 2]> {
         let folder = self.folder().join("src/bpf");
         let entries = folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?;

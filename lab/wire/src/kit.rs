@@ -24,9 +24,6 @@ pub fn blocks(disk: &[u8]) -> Vec<u8> {
 }
 
 /// Writes the result of [`blocks`] to a disk that reads as zeros.
-///
-/// # Errors
-/// If the disk can't be written.
 pub fn write_blocks(blocks: &[u8], disk: &File) -> std::io::Result<()> {
     for entry in blocks.chunks(4 + BLOCK) {
         if let Some((number, block)) = entry.split_first_chunk() {

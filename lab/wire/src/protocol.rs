@@ -87,9 +87,6 @@ pub const ALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 const MAX: usize = 1 << 20;
 
 /// Sends one message.
-///
-/// # Errors
-/// If the line can't be written.
 pub fn send(line: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let body = postcard::to_stdvec(message).map_err(io::Error::other)?;
     let mut bytes = (body.len() as u32).to_le_bytes().to_vec();

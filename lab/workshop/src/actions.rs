@@ -7,9 +7,9 @@ use nix::sys::signal::Signal;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::answer::Refusal;
 use crate::diagnostics::{Diagnostic, Reader};
 use crate::pages::plain;
+use crate::response::Refusal;
 use crate::terminals::{Command, Terminals, Watcher, lock};
 
 /// What the driver is doing.

@@ -13,8 +13,8 @@ use machine::workbook::diff;
 use zip::write::SimpleFileOptions;
 use zip::{DateTime, ZipArchive, ZipWriter};
 
-use crate::answer::{Refusal, WithStatus};
-use crate::course::{Course, LARGEST, Work, too_large};
+use crate::app::{App, LARGEST, Work, too_large};
+use crate::response::{Refusal, WithStatus};
 
 /// The size of the largest archive that we take.
 pub const LARGEST_ARCHIVE: usize = 8 << 20;
@@ -27,7 +27,7 @@ const LARGEST_SUM: usize = 16 << 20;
 /// listed in a file.
 ///
 /// [`copies::files_in`]: machine::workbook::copies::files_in
-pub fn pack(course: &Course) -> Result<Vec<u8>> {
+pub fn pack(app: &App) -> Result<Vec<u8>> {
     let cannot = "cannot pack your work";
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     // An archive cannot express years before 1980.
@@ -38,7 +38,7 @@ pub fn pack(course: &Course) -> Result<Vec<u8>> {
         zip.write_all(text.as_bytes()).or_cause(cannot)
     };
     let mut left_out = String::new();
-    for work in course.works()? {
+    for work in app.works()? {
         match work {
             Ok(Work { id, start, files }) => {
                 let (start, now) = same_names(&start, &files);
@@ -70,22 +70,22 @@ fn same_names(old: &Files, new: &Files) -> (Files, Files) {
 }
 
 /// Puts the sources of such an archive back. Returns the exercises. Other text is lost only if `replace` is set.
-pub fn restore(course: &Course, bytes: &[u8], replace: bool) -> Result<Vec<String>, Refusal> {
-    let works = read(course, bytes).status(StatusCode::BAD_REQUEST)?;
+pub fn restore(app: &App, bytes: &[u8], replace: bool) -> Result<Vec<String>, Refusal> {
+    let works = read(app, bytes).status(StatusCode::BAD_REQUEST)?;
     let lost: Vec<_> =
-        works.iter().filter(|(id, files)| course.would_lose(id, files)).map(|(id, _)| &**id).collect();
+        works.iter().filter(|(id, files)| app.would_lose(id, files)).map(|(id, _)| &**id).collect();
     if !lost.is_empty() && !replace {
         let error = Error::new(format!("this would replace your files of {}", lost.join(", ")))
             .evidence("your files differ from those in the zip")
             .fix("download your work first, if you want to keep it");
         return Err(Refusal(StatusCode::CONFLICT, error));
     }
-    works.iter().try_for_each(|(id, files)| course.restore(id, files))?;
+    works.iter().try_for_each(|(id, files)| app.restore(id, files))?;
     Ok(works.into_keys().collect())
 }
 
 /// The files of each exercise in the archive.
-fn read(course: &Course, bytes: &[u8]) -> Result<BTreeMap<String, Files>> {
+fn read(app: &App, bytes: &[u8]) -> Result<BTreeMap<String, Files>> {
     let cannot = "this is not a zip that the workshop made";
     let mut zip = ZipArchive::new(Cursor::new(bytes)).or_cause(cannot)?;
     if zip.len() > MOST_FILES {
@@ -97,7 +97,7 @@ fn read(course: &Course, bytes: &[u8]) -> Result<BTreeMap<String, Files>> {
         let file = zip.by_index(nth).or_cause(cannot)?;
         let name = file.name().or_cause(cannot)?.into_owned();
         // The patches are for people.
-        let Some((id, path)) = split(&name).filter(|(id, _)| course.has(id)) else { continue };
+        let Some((id, path)) = split(&name).filter(|(id, _)| app.has(id)) else { continue };
         let mut text = String::new();
         // What the archive says about sizes may be wrong.
         file.take(LARGEST as u64 + 1).read_to_string(&mut text).or_cause(cannot)?;

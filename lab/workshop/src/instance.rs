@@ -13,14 +13,14 @@ use common::{Error, OrCause, Result};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::guard::Guard;
+use crate::auth::Auth;
 
 /// The claim to be the one that runs. It lasts as long as this value.
 #[derive(Debug)]
 pub struct Instance {
     file: Flock<File>,
     /// The one that ran before.
-    pub before: Option<Guard>,
+    pub before: Option<Auth>,
 }
 
 /// What [`Instance::claim`] finds.
@@ -29,7 +29,7 @@ pub enum Claim {
     /// Nobody else runs.
     Ours(Instance),
     /// This one runs.
-    Theirs(Guard),
+    Theirs(Auth),
 }
 
 impl Instance {
@@ -47,12 +47,12 @@ impl Instance {
         let read = |mut file: &File| {
             let mut text = String::new();
             file.read_to_string(&mut text).or_cause(cannot())?;
-            Ok::<Option<Guard>, Error>(serde_json::from_str(&text).ok())
+            Ok::<Option<Auth>, Error>(serde_json::from_str(&text).ok())
         };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => Ok(Claim::Ours(Self { before: read(&file)?, file })),
             Err((file, Errno::EWOULDBLOCK)) => match read(&file)? {
-                Some(guard) => Ok(Claim::Theirs(guard)),
+                Some(auth) => Ok(Claim::Theirs(auth)),
                 None => Err(Error::new("another workshop is just starting").fix("try again in a second")),
             },
             Err((_, errno)) => Err(errno).or_cause(cannot()),
@@ -60,12 +60,9 @@ impl Instance {
     }
 
     /// Writes the address and the secrets for those who come later.
-    ///
-    /// # Errors
-    /// If they can't be written.
-    pub fn announce(&self, guard: &Guard) -> Result<()> {
+    pub fn announce(&self, auth: &Auth) -> Result<()> {
         let cannot = "cannot write the workshop's address";
-        let text = serde_json::to_string(guard).or_cause(cannot)?;
+        let text = serde_json::to_string(auth).or_cause(cannot)?;
         let mut file = &*self.file;
         let written =
             file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));

@@ -25,14 +25,14 @@
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 mod actions;
-mod answer;
+mod app;
 mod archive;
-mod course;
+mod auth;
+mod backup;
 mod diagnostics;
-mod guard;
 mod instance;
-mod keep;
 mod pages;
+mod response;
 mod server;
 mod terminals;
 mod tftp;
@@ -53,10 +53,10 @@ use nix::fcntl::OFlag;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::course::Course;
-use crate::guard::Guard;
+use crate::app::App;
+use crate::auth::Auth;
+use crate::backup::WorkBackup;
 use crate::instance::{Claim, Instance};
-use crate::keep::Keep;
 use crate::server::Workshop;
 use crate::tftp::Tftp;
 
@@ -95,40 +95,40 @@ async fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let workbook = Workbook::read()?;
     // It also has the port and the secrets of the last session, so it comes before the claim.
-    let restore = |port: &PathBuf| Keep::restore(&workbook.mine, port, Tftp { server: args.tftp });
-    let keep = args.keep.as_ref().map(restore).map(Arc::new);
+    let restore = |port: &PathBuf| WorkBackup::restore(&workbook.mine, port, Tftp { server: args.tftp });
+    let backup = args.keep.as_ref().map(restore).map(Arc::new);
     let instance = match Instance::claim(&workbook.mine)? {
         Claim::Ours(instance) => instance,
-        Claim::Theirs(guard) => {
-            print_text(format_args!("The workshop is running already: {}", guard.url()))?;
-            show(&guard, &workbook.mine, args.no_browser);
+        Claim::Theirs(auth) => {
+            print_text(format_args!("The workshop is running already: {}", auth.url()))?;
+            show(&auth, &workbook.mine, args.no_browser);
             return Ok(ExitCode::SUCCESS);
         }
     };
-    let (listener, guard) = listen(args.listen, args.port, instance.before.as_ref()).await?;
-    instance.announce(&guard)?;
-    let course = Course::new(workbook.clone());
-    if let Some(keep) = &keep {
+    let (listener, auth) = listen(args.listen, args.port, instance.before.as_ref()).await?;
+    instance.announce(&auth)?;
+    let app = App::new(workbook.clone());
+    if let Some(backup) = &backup {
         // A failure is in the state, and the next request tries again.
-        let _ = keep.store();
-        keep.watch();
+        let _ = backup.store();
+        backup.watch();
     }
-    let workshop = Workshop::new(course, args.driver, args.book, guard.clone(), keep.clone());
+    let workshop = Workshop::new(app, args.driver, args.book, auth.clone(), backup.clone());
     let workshop = Arc::new(workshop);
     let handle = |kind| signal(kind).or_cause("cannot handle signals");
     let mut interrupt = handle(SignalKind::interrupt())?;
     let mut terminate = handle(SignalKind::terminate())?;
     let mut hangup = handle(SignalKind::hangup())?;
-    let kept = match &keep {
+    let kept = match &backup {
         None => " What you wrote stays in mine/.",
-        Some(keep) if keep.problem().is_none() => " The next start has what you wrote.",
+        Some(backup) if backup.problem().is_none() => " The next start has what you wrote.",
         Some(_) => "",
     };
-    print_text(format_args!("The workshop: {}\nCtrl-C ends it.{kept}", guard.url()))?;
+    print_text(format_args!("The workshop: {}\nCtrl-C ends it.{kept}", auth.url()))?;
     if let Some(file) = &args.announce {
-        announce(file, &guard)?;
+        announce(file, &auth)?;
     }
-    show(&guard, &workbook.mine, args.no_browser);
+    show(&auth, &workbook.mine, args.no_browser);
     let app = server::router(workshop.clone());
     tokio::select! {
         served = async { axum::serve(listener, app).await } => served.or_cause("the server has ended")?,
@@ -141,8 +141,8 @@ async fn main() -> Result<ExitCode> {
         _ = interrupt.recv() => {}
     }
     // What the last programs wrote. A problem is on stderr, and the launcher must not say that the work is kept.
-    if let Some(keep) = keep
-        && (keep.store().is_err() || keep.problem().is_some())
+    if let Some(backup) = backup
+        && (backup.store().is_err() || backup.problem().is_some())
     {
         return Ok(ExitCode::FAILURE);
     }
@@ -150,21 +150,21 @@ async fn main() -> Result<ExitCode> {
 }
 
 /// Reports the address to whoever started us.
-fn announce(file: &Path, guard: &Guard) -> Result<()> {
+fn announce(file: &Path, auth: &Auth) -> Result<()> {
     let cannot = || format!("cannot write {}", file.display());
     let flags = OFlag::O_NOCTTY.bits();
     let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(file);
-    file.and_then(|mut file| file.write_all(format!("url {}\n", guard.url()).as_bytes())).or_cause(cannot())
+    file.and_then(|mut file| file.write_all(format!("url {}\n", auth.url()).as_bytes())).or_cause(cannot())
 }
 
 /// Listens on this port, or if it is 0, on the one of the workshop before, or if that is not free, on any.
-async fn listen(address: IpAddr, port: u16, before: Option<&Guard>) -> Result<(TcpListener, Guard)> {
+async fn listen(address: IpAddr, port: u16, before: Option<&Auth>) -> Result<(TcpListener, Auth)> {
     let folder = before.map(|before| &*before.folder);
     let before = before.filter(|before| port == 0 || port == before.port);
-    if let Some(guard) = before
-        && let Ok(listener) = TcpListener::bind((address, guard.port)).await
+    if let Some(auth) = before
+        && let Ok(listener) = TcpListener::bind((address, auth.port)).await
     {
-        return Ok((listener, guard.clone()));
+        return Ok((listener, auth.clone()));
     }
     let listener = TcpListener::bind((address, port)).await.map_err(|error| {
         Error::new(format!("the workshop can't use port {port}"))
@@ -172,18 +172,18 @@ async fn listen(address: IpAddr, port: u16, before: Option<&Guard>) -> Result<(T
             .fix("name another one with --port, or leave it out: the workshop then takes one that is free")
     })?;
     let port = listener.local_addr().or_cause("cannot find out the port")?.port();
-    Ok((listener, Guard::new(port, folder)?))
+    Ok((listener, Auth::new(port, folder)?))
 }
 
 /// Opens the address in a browser. Without one, the user has the printed address. Other users of the machine can see
 /// what programs are started with, so the browser gets the name of a private file that leads to the address.
-fn show(guard: &Guard, mine: &Path, no_browser: bool) {
+fn show(auth: &Auth, mine: &Path, no_browser: bool) {
     if no_browser {
         return;
     }
     let file = mine.join(".workshop.html");
     let page =
-        format!("<meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url={}\">\n", guard.url());
+        format!("<meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url={}\">\n", auth.url());
     let opened = private(&file, &page).and_then(|()| open::that_detached(&file));
     if let Err(error) = opened {
         eprintln!("warning: cannot open a browser: {error}\n  open the address above yourself");

@@ -12,7 +12,7 @@ use base64::prelude::BASE64_STANDARD as STANDARD;
 use common::Error;
 use sha2::{Digest, Sha256};
 
-use crate::answer::Refusal;
+use crate::response::Refusal;
 
 /// The page may load its own files and talk to this server, and nothing else. CodeMirror and xterm.js make styles.
 const OF_THE_PAGE: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \

@@ -22,12 +22,12 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::MissedTickBehavior;
 
 use crate::actions::{Action, Actions, What};
-use crate::answer::{Answer, Refusal, WithStatus};
+use crate::app::App;
 use crate::archive::{self, LARGEST_ARCHIVE};
-use crate::course::Course;
-use crate::guard::{self, Guard};
-use crate::keep::Keep;
+use crate::auth::{self, Auth};
+use crate::backup::WorkBackup;
 use crate::pages;
+use crate::response::{JsonResponse, Refusal, WithStatus};
 use crate::terminals::{Command, Terminals};
 
 /// How often a page hears that the server is alive.
@@ -38,11 +38,11 @@ const LONGEST_ARGUMENTS: usize = 1000;
 /// Everything that a request may need.
 #[derive(Debug)]
 pub struct Workshop {
-    course: Course,
+    app: App,
     driver: PathBuf,
     book: PathBuf,
-    guard: Arc<Guard>,
-    keep: Option<Arc<Keep>>,
+    auth: Arc<Auth>,
+    backup: Option<Arc<WorkBackup>>,
     /// What runs.
     pub terminals: Terminals,
     actions: Actions,
@@ -55,19 +55,19 @@ type Shared = State<Arc<Workshop>>;
 impl Workshop {
     /// For this course, with this driver and this book.
     pub fn new(
-        course: Course,
+        app: App,
         driver: PathBuf,
         book: PathBuf,
-        guard: Guard,
-        keep: Option<Arc<Keep>>,
+        auth: Auth,
+        backup: Option<Arc<WorkBackup>>,
     ) -> Self {
         let changed = watch::channel(0).0;
         Self {
-            course,
+            app,
             driver,
             book,
-            guard: Arc::new(guard),
-            keep,
+            auth: Arc::new(auth),
+            backup,
             terminals: Terminals::new(changed.clone()),
             actions: Actions::new(changed.clone()),
             changed,
@@ -76,28 +76,28 @@ impl Workshop {
     }
 
     fn state(&self) -> Result<Value, Refusal> {
-        let (programs, exercises) = self.course.state()?;
+        let (programs, exercises) = self.app.state()?;
         Ok(json!({
             "programs": programs,
             "exercises": exercises,
             "terminals": self.terminals.list(),
             "actions": self.actions.list(&self.terminals),
-            "folder": self.guard.folder,
-            "guest": self.keep.is_some(),
-            "results": self.course.results(),
+            "folder": self.auth.folder,
+            "guest": self.backup.is_some(),
+            "results": self.app.results(),
             // Why the host does not keep the work, if it should.
-            "unkept": self.keep.as_ref().and_then(|keep| keep.problem()),
+            "unkept": self.backup.as_ref().and_then(|backup| backup.problem()),
         }))
     }
 
     /// Waits until the work is where it outlasts the server.
     fn store(&self) -> Result<(), Refusal> {
-        self.keep.as_ref().map_or(Ok(()), |keep| keep.store()).status(StatusCode::INSUFFICIENT_STORAGE)
+        self.backup.as_ref().map_or(Ok(()), |backup| backup.store()).status(StatusCode::INSUFFICIENT_STORAGE)
     }
 
     /// The driver's command with these arguments.
     fn command(&self, arguments: Vec<String>) -> Result<Command, Refusal> {
-        let folder = self.course.mine().to_owned();
+        let folder = self.app.mine().to_owned();
         std::fs::create_dir_all(&folder).or_cause(format!("cannot make {}", folder.display()))?;
         let words = ["cargo", "lab"].into_iter().chain(arguments.iter().map(String::as_str));
         let shown = shlex::try_join(words).or_cause("an argument has a zero byte")?;
@@ -136,7 +136,7 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .route("/api/work.zip", get(download))
         .route("/api/work", post(upload))
         .layer(DefaultBodyLimit::max(LARGEST_ARCHIVE))
-        .layer(middleware::from_fn_with_state(workshop.guard.clone(), guard::check))
+        .layer(middleware::from_fn_with_state(workshop.auth.clone(), auth::check))
         .with_state(workshop)
 }
 
@@ -170,31 +170,31 @@ async fn book(State(workshop): Shared, Path(path): Path<String>) -> Result<Respo
 }
 
 async fn result(State(workshop): Shared, Path(name): Path<String>) -> Result<Response, Refusal> {
-    blocking(move || Ok(pages::result(workshop.course.mine(), &name))).await
+    blocking(move || Ok(pages::result(workshop.app.mine(), &name))).await
 }
 
-async fn state(State(workshop): Shared) -> Answer {
+async fn state(State(workshop): Shared) -> JsonResponse {
     Ok(Json(blocking(move || workshop.state()).await?))
 }
 
-async fn program_files(State(workshop): Shared, Path(name): Path<String>) -> Answer {
-    Ok(Json(json!({ "files": workshop.course.files_of(&name)? })))
+async fn program_files(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
+    Ok(Json(json!({ "files": workshop.app.files_of(&name)? })))
 }
 
-async fn files(State(workshop): Shared, Path(name): Path<String>) -> Answer {
-    Ok(Json(json!({ "files": workshop.course.files(&name)? })))
+async fn files(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
+    Ok(Json(json!({ "files": workshop.app.files(&name)? })))
 }
 
-fn changes((head, files): (String, Vec<Change>)) -> Answer {
+fn changes((head, files): (String, Vec<Change>)) -> JsonResponse {
     Ok(Json(json!({ "head": head, "files": files })))
 }
 
-async fn program_diff(State(workshop): Shared, Path(name): Path<String>) -> Answer {
-    changes(workshop.course.change_of(&name)?)
+async fn program_diff(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
+    changes(workshop.app.change_of(&name)?)
 }
 
-async fn diff(State(workshop): Shared, Path(name): Path<String>) -> Answer {
-    changes(workshop.course.change(&name)?)
+async fn diff(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
+    changes(workshop.app.change(&name)?)
 }
 
 #[derive(Deserialize)]
@@ -211,8 +211,8 @@ async fn solution(
     State(workshop): Shared,
     Path(name): Path<String>,
     Query(Comparison { peek, mine }): Query<Comparison>,
-) -> Answer {
-    changes(workshop.course.solution(&name, peek, mine)?)
+) -> JsonResponse {
+    changes(workshop.app.solution(&name, peek, mine)?)
 }
 
 #[derive(Deserialize)]
@@ -225,17 +225,17 @@ async fn start(
     State(workshop): Shared,
     Path(name): Path<String>,
     Query(Again { again }): Query<Again>,
-) -> Answer {
-    let text = changing(&workshop, move |shared| shared.course.start(&name, again)).await?;
+) -> JsonResponse {
+    let text = changing(&workshop, move |shared| shared.app.start(&name, again)).await?;
     workshop.change();
 
     Ok(Json(json!({ "text": text })))
 }
 
-async fn hint(State(workshop): Shared, Path(name): Path<String>) -> Answer {
-    // We don't wait until the count is stored: `Keep::watch` does that, and a hint helps even if the host's disk is full.
+async fn hint(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
+    // We don't wait until the count is stored: `WorkBackup::watch` does that, and a hint helps even if the host's disk is full.
     let shared = workshop.clone();
-    let hint = blocking(move || shared.course.hint(&name)).await?;
+    let hint = blocking(move || shared.app.hint(&name)).await?;
     workshop.change();
     Ok(Json(hint))
 }
@@ -255,7 +255,7 @@ async fn save(
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (work, file) = (name.clone(), path.clone());
     let version = header(IF_MATCH.as_str()).to_owned();
-    match changing(&workshop, move |shared| shared.course.save(&work, &file, &version, &text)).await? {
+    match changing(&workshop, move |shared| shared.app.save(&work, &file, &version, &text)).await? {
         Ok(version) => {
             let event = json!({ "kind": "saved", "work": name, "path": path, "version": version, "by": header("x-client") });
             // Perhaps no page listens.
@@ -289,9 +289,9 @@ async fn run(
     Json(Run { name, mine, arguments }): Json<Run>,
 ) -> Result<Json<Action>, Refusal> {
     if mine {
-        workshop.course.files(&name)?;
+        workshop.app.files(&name)?;
     } else {
-        workshop.course.program(&name)?;
+        workshop.app.program(&name)?;
     }
     if arguments.len() > LONGEST_ARGUMENTS {
         let error = Error::new("these arguments are too long")
@@ -314,21 +314,21 @@ struct Check {
 }
 
 async fn check(State(workshop): Shared, Json(Check { name }): Json<Check>) -> Result<Json<Action>, Refusal> {
-    workshop.course.files(&name)?;
+    workshop.app.files(&name)?;
     let command = workshop.command(["exercise", "check", &name].map(str::to_owned).to_vec())?;
     Ok(Json(workshop.actions.start(&workshop.terminals, What::Check, &name, true, command).await?))
 }
 
-async fn shell(State(workshop): Shared) -> Answer {
-    Ok(Json(workshop.terminals.shell(workshop.course.root().to_owned()).await?))
+async fn shell(State(workshop): Shared) -> JsonResponse {
+    Ok(Json(workshop.terminals.shell(workshop.app.root().to_owned()).await?))
 }
 
-async fn close(State(workshop): Shared, Path(id): Path<u32>) -> Answer {
+async fn close(State(workshop): Shared, Path(id): Path<u32>) -> JsonResponse {
     workshop.terminals.remove(id).await?;
     Ok(Json(json!({})))
 }
 
-async fn interrupt(State(workshop): Shared, Path(id): Path<u32>) -> Answer {
+async fn interrupt(State(workshop): Shared, Path(id): Path<u32>) -> JsonResponse {
     workshop.terminals.get(id)?.interrupt();
     Ok(Json(json!({})))
 }
@@ -399,7 +399,7 @@ fn without_clock(event: &Value) -> Value {
 }
 
 async fn download(State(workshop): Shared) -> Result<Response, Refusal> {
-    let zip = blocking(move || Ok(archive::pack(&workshop.course)?)).await?;
+    let zip = blocking(move || Ok(archive::pack(&workshop.app)?)).await?;
     let name = "attachment; filename=\"my-work.zip\"";
     Ok(([(CONTENT_TYPE, "application/zip"), (CONTENT_DISPOSITION, name)], zip).into_response())
 }
@@ -410,9 +410,12 @@ struct Replace {
     replace: bool,
 }
 
-async fn upload(State(workshop): Shared, Query(Replace { replace }): Query<Replace>, bytes: Bytes) -> Answer {
-    let restored =
-        changing(&workshop, move |shared| archive::restore(&shared.course, &bytes, replace)).await?;
+async fn upload(
+    State(workshop): Shared,
+    Query(Replace { replace }): Query<Replace>,
+    bytes: Bytes,
+) -> JsonResponse {
+    let restored = changing(&workshop, move |shared| archive::restore(&shared.app, &bytes, replace)).await?;
     workshop.change();
 
     Ok(Json(json!({ "restored": restored })))

@@ -24,7 +24,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 use tokio::sync::{OwnedMutexGuard, broadcast, mpsc, watch};
 
-use crate::answer::Refusal;
+use crate::response::Refusal;
 
 /// How many there may be.
 const MOST: usize = 8;

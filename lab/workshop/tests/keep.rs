@@ -12,7 +12,7 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::common::{Answer, Server};
+use crate::common::{Response, Server};
 use crate::host::{Host, has};
 
 const MAIN: &str = "/api/works/03.2/file?path=src/main.rs";
@@ -53,7 +53,7 @@ fn next_guest(host: &Host, server: &mut Server) {
 }
 
 /// Saves the file that was last seen like this.
-fn save(server: &Server, text: &str) -> Answer {
+fn save(server: &Server, text: &str) -> Response {
     let files = server.get("/api/works/03.2/files").json();
     let mut files = files["files"].as_array().unwrap().iter();
     let version = files.find(|file| file["path"] == "src/main.rs").unwrap()["version"].clone();

@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tungstenite::Message;
 
-use crate::common::{Answer, Server};
+use crate::common::{Response, Server};
 use crate::socket::{socket, until, until_it};
 
 /// A server with a book of one page, and with this instead of the driver.
@@ -323,7 +323,7 @@ fn ended(server: &Server) -> Value {
     socket::ended(server, |_| true)
 }
 
-fn act(server: &Server, path: &str, body: &Value) -> Answer {
+fn act(server: &Server, path: &str, body: &Value) -> Response {
     server.page("POST", path, "", body.to_string().as_bytes())
 }
 

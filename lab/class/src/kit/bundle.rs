@@ -32,7 +32,7 @@ use wire::arch::Arch;
 use wire::disks::FS_OPTIONS;
 use wire::kit;
 
-use crate::kit::licenses::{self, Works};
+use crate::kit::licenses::{self, ThirdParty};
 use crate::kit::{compilers, workshop};
 
 /// What to put into a kit.
@@ -410,7 +410,7 @@ impl Kit {
             let cross = workbook.cross.as_ref();
             let compilers = if self.has_workshop { compilers::workbook(workbook)?.cross } else { None };
             let compilers = compilers.map(|cross| cross.root);
-            works.push(Works { arch: *arch, kernels, files, cross, compilers });
+            works.push(ThirdParty { arch: *arch, kernels, files, cross, compilers });
         }
         self.write(LICENSES, licenses::text(&self.workbook, &works)?)?;
         self.part("licenses", LICENSES);

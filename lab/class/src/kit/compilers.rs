@@ -92,7 +92,7 @@ pub fn workbook(workbook: &Workbook) -> Result<Workbook> {
             (format!("CC_{triple}"), at("cc")),
             (format!("LIBBPF_SYS_LIBRARY_PATH_{triple}"), at(&cross::libraries(arch))),
         ];
-        Cross { arch, triple: String::new(), environment, root }
+        Cross { arch, triple: None, environment, root }
     };
     Ok(Workbook { cross: Some(cross), ..workbook.clone() })
 }
@@ -163,9 +163,6 @@ fn scripts(cache: &Path) -> Vec<(&'static str, String)> {
 }
 
 /// The files that the guest gets from the folder, and their places there.
-///
-/// # Errors
-/// If the folder can't be read.
 pub fn files(root: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     let all = folders::files(root, "")?.into_iter();
     let placed = all.map(|file| (file.strip_prefix(root).unwrap_or(&file).to_owned(), file));

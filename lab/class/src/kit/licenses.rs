@@ -32,7 +32,7 @@ system `apt-get source PACKAGE=VERSION` fetches it, and Debian's snapshot archiv
 ";
 
 /// What a guest has from others.
-pub struct Works<'a> {
+pub struct ThirdParty<'a> {
     /// The guest's architecture.
     pub arch: Arch,
     /// Its kernels.
@@ -49,7 +49,7 @@ pub struct Works<'a> {
 ///
 /// # Errors
 /// If Debian's or Cargo's records can't be read.
-pub fn text(workbook: &Workbook, guests: &[Works<'_>]) -> Result<String> {
+pub fn text(workbook: &Workbook, guests: &[ThirdParty<'_>]) -> Result<String> {
     let mut text = format!("{ABOUT}\nDebian packages, by the name of their source\n\n");
     let lock = Lock::read()?;
     let mut copyrights = BTreeMap::new();

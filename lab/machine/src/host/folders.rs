@@ -32,9 +32,6 @@ pub fn size(path: &Path) -> u64 {
 }
 
 /// The files below a folder whose names end in `end`, in order. Links count as files.
-///
-/// # Errors
-/// If a folder can't be read.
 pub fn files(folder: &Path, end: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?.flatten() {

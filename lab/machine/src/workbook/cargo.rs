@@ -88,8 +88,8 @@ impl Workbook {
         let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
         command.current_dir(&self.root).arg("build").arg("--target-dir").arg(self.target_folder());
         if let Some(cross) = &self.cross {
-            if !cross.triple.is_empty() {
-                command.args(["--target", &cross.triple]);
+            if let Some(triple) = &cross.triple {
+                command.args(["--target", triple]);
             }
             command.envs(cross.environment.iter().cloned());
         }
@@ -156,12 +156,12 @@ impl Workbook {
 
     /// Where Cargo puts the binaries of a profile, by the name of its folder.
     fn folder_of(&self, profile: &str) -> PathBuf {
-        let triple = self.cross.as_ref().map_or("", |cross| &*cross.triple);
-        self.target_folder().join(triple).join(profile)
+        let triple = self.cross.as_ref().and_then(|cross| cross.triple.as_deref());
+        self.target_folder().join(triple.unwrap_or_default()).join(profile)
     }
 
     /// Where the lab remembers facts about this machine.
-    pub fn memory(&self) -> PathBuf {
+    pub fn state_dir(&self) -> PathBuf {
         self.target.join("lab")
     }
 }

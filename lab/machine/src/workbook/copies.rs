@@ -30,18 +30,12 @@ pub struct Change {
 }
 
 /// The files that make up a stage or an example; see [`files_in`].
-///
-/// # Errors
-/// If a file can't be read.
 pub fn files(program: &dyn Program) -> Result<Files> {
     files_in(program.folder())
 }
 
 /// The files that make up the program in this folder, in this order: its BPF source if it has one, with headers, its `main.rs`, its
 /// build script if it has one, its manifest, and its other modules.
-///
-/// # Errors
-/// If a file can't be read.
 pub fn files_in(folder: &Path) -> Result<Files> {
     let sources = |of: &str, end: &str| listed(&folder.join(of), end).collect::<BTreeSet<_>>();
     let main = folder.join("src/main.rs");
@@ -74,9 +68,6 @@ pub fn rename(files: &mut Files, program: &dyn Program, name: &str) {
 }
 
 /// Writes a copy's files, except those that are unchanged, because Cargo rebuilds whatever is newer.
-///
-/// # Errors
-/// If a file can't be written.
 pub fn write(folder: &Path, files: &Files) -> Result<()> {
     files.iter().try_for_each(|(path, text)| write_file(&folder.join(path), text))
 }
@@ -123,9 +114,6 @@ fn lock(folder: &Path) -> Result<Flock<fs::File>> {
 }
 
 /// Writes a new copy into a folder, in place of the one of that name, and adds it to the folder's workspace.
-///
-/// # Errors
-/// If a file can't be written or removed.
 pub fn replace(workbook: &Workbook, folder: &Path, name: &str, files: &Files) -> Result<()> {
     fs::create_dir_all(folder).or_cause(format!("cannot make {}", folder.display()))?;
     let _lock = lock(folder)?;

@@ -10,8 +10,8 @@ use wire::arch::Arch;
 pub struct Cross {
     /// The architecture.
     pub arch: Arch,
-    /// Rust's name for it; empty if it is this machine's architecture.
-    pub triple: String,
+    /// Rust's name for it, if it isn't this machine's architecture.
+    pub triple: Option<String>,
     /// The environment in which Cargo finds the compilers.
     pub environment: Vec<(String, OsString)>,
     /// The folder with the guest's libraries.

@@ -156,9 +156,6 @@ fn by_file<'a>(items: impl Iterator<Item = &'a (&'a FileDiff, &'a Item)>) -> Vec
 }
 
 /// The sources of two stages, the BPF source first.
-///
-/// # Errors
-/// If they can't be read.
 pub fn between(old: &Stage, new: &Stage) -> Result<Vec<FileDiff>> {
     Ok(of_files(&copies::files(old)?, &copies::files(new)?))
 }
@@ -169,9 +166,6 @@ pub fn head(old: &Stage, new: &Stage) -> String {
 }
 
 /// What a stage changes in its parent. In the first stage, everything is new.
-///
-/// # Errors
-/// If they can't be read.
 pub fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Vec<FileDiff>> {
     if stage.parent.is_some() {
         return between(workbook.catalog.parent(stage)?, stage);

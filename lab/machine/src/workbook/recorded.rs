@@ -58,7 +58,7 @@ impl Recorded {
                 return Err(does_not_compile());
             }
             for path in copies::listed(&out, ".skel.rs") {
-                made(&path, start)?;
+                set_mtime(&path, start)?;
             }
         }
         let sources = newest(&copy.join("src"), "").max(newest(&out, ".skel.rs"));
@@ -75,7 +75,7 @@ impl Recorded {
         if !rustc.status().or_cause("cannot start rustc")?.success() {
             return Err(does_not_compile());
         }
-        made(&binary, start)?;
+        set_mtime(&binary, start)?;
         Ok(binary)
     }
 }
@@ -88,7 +88,7 @@ fn now(folder: &Path) -> Result<SystemTime> {
 }
 
 /// Dates what a compiler made back to its start. What is saved while it compiles is then newer, and compiled next time.
-fn made(file: &Path, start: SystemTime) -> Result<()> {
+fn set_mtime(file: &Path, start: SystemTime) -> Result<()> {
     let date = File::open(file).and_then(|file| file.set_modified(start));
     date.or_cause(format!("cannot set the time of {}", file.display()))
 }
@@ -134,7 +134,7 @@ mod tests {
             path
         };
         let (source, binary) = (written("main.rs", 1), written("binary", 2));
-        made(&binary, start).unwrap();
+        set_mtime(&binary, start).unwrap();
         assert!(modified(&source) > modified(&binary));
     }
 }

@@ -19,9 +19,6 @@ const RUNS: usize = 3;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Measures and prints the table.
-///
-/// # Errors
-/// If something can't be measured.
 pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     print_text(format_args!("{:<50} {:>10} {:>10}", "", "measured", "budget"))?;
     for series in MATRIX {

@@ -1,6 +1,5 @@
 //! `make vmlinux`: the types of a kernel as C, for the BPF programs to include.
 
-use std::ffi::{c_char, c_void};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,31 +9,12 @@ use std::time::Duration;
 use common::report::print_text;
 use common::{Error, OrCause, Result, preflight};
 use flate2::read::GzDecoder;
-use libbpf_rs::AsRawLibbpf;
-use libbpf_rs::btf::Btf;
-use libbpf_rs::libbpf_sys;
+use machine::host::tools::{BPFTOOL, output};
 use machine::vm::Vm;
 use machine::workbook::Workbook;
 
 /// The file in which a kernel provides its types.
 pub const BTF: &str = "/sys/kernel/btf/vmlinux";
-
-/// The text around the types, as bpftool writes it. In C, the attribute makes libbpf relocate each access to a field
-/// of these structs.
-const BEGIN: &str = "#ifndef __VMLINUX_H__
-#define __VMLINUX_H__
-
-#ifndef BPF_NO_PRESERVE_ACCESS_INDEX
-#pragma clang attribute push (__attribute__((preserve_access_index)), apply_to = record)
-#endif
-
-";
-const END: &str = "#ifndef BPF_NO_PRESERVE_ACCESS_INDEX
-#pragma clang attribute pop
-#endif
-
-#endif /* __VMLINUX_H__ */
-";
 
 /// Writes the types of a guest's kernel to `vmlinux.h`, which the BPF programs include.
 ///
@@ -84,62 +64,8 @@ fn write(btf: &Path, arch: &str, release: &str, workbook: &Workbook) -> Result<E
 }
 
 /// The text of a `vmlinux.h`: all types in a BTF file as C, each after the types that it needs.
-///
-/// # Errors
-/// If the file has no BTF.
-pub fn header(btf: &Path, release: &str) -> Result<String> {
-    let types = types(&Btf::from_path(btf)?)?;
-    Ok(format!("/* The types of Linux {release}, made by: make vmlinux */\n{BEGIN}{types}{END}"))
-}
-
-/// The text so far, and the error that ended it.
-#[derive(Default)]
-struct Text {
-    text: String,
-    error: Option<std::io::Error>,
-}
-
-/// Uses libbpf's own dump, as bpftool does. libbpf-rs has no safe function for it.
-#[allow(unsafe_code)]
-fn types(btf: &Btf<'_>) -> Result<String> {
-    // The type of C's va_list differs by architecture, but an argument of that type is always one pointer.
-    type Print = unsafe extern "C" fn(*mut c_void, *const c_char, *mut c_void);
-
-    /// Called by libbpf for each piece of text.
-    unsafe extern "C" fn append(text: *mut c_void, format: *const c_char, arguments: *mut c_void) {
-        // SAFETY: this is the `Text` that we give to btf_dump__new() below. `types` does not touch it while libbpf
-        // runs.
-        let text = unsafe { &mut *text.cast::<Text>() };
-        // SAFETY: libbpf passes a format of printf() and the matching arguments.
-        match unsafe { vsprintf::vsprintf(format, arguments) } {
-            Ok(piece) => text.text += &piece,
-            Err(error) => text.error = Some(error),
-        }
-    }
-
-    let mut text = Text::default();
-    let failed = |error| Error::new("libbpf can't write these types as C").evidence(error);
-    #[expect(clippy::missing_transmute_annotations, reason = "the other type is not the same everywhere")]
-    // SAFETY: only the type of the last argument differs, see `Print`.
-    let print: libbpf_sys::btf_dump_printf_fn_t = Some(unsafe { std::mem::transmute(append as Print) });
-    let context = (&raw mut text).cast();
-    // SAFETY: `btf` and `text` outlive the dump, which is freed below. Options may be NULL.
-    let dump = unsafe {
-        libbpf_sys::btf_dump__new(btf.as_libbpf_object().as_ptr(), print, context, std::ptr::null())
-    };
-    if dump.is_null() {
-        return Err(failed(std::io::Error::last_os_error().to_string()));
-    }
-    // The first type is void.
-    let status = (1..btf.len() as u32)
-        // SAFETY: `dump` is a dump, and these are the numbers of its BTF's types.
-        .map(|id| unsafe { libbpf_sys::btf_dump__dump_type(dump, id) })
-        .find(|status| *status != 0);
-    // SAFETY: nobody uses it after this.
-    unsafe { libbpf_sys::btf_dump__free(dump) };
-    match (status, text.error) {
-        (None, None) => Ok(text.text),
-        (Some(status), _) => Err(failed(std::io::Error::from_raw_os_error(-status).to_string())),
-        (_, Some(error)) => Err(failed(error.to_string())),
-    }
+fn header(btf: &Path, release: &str) -> Result<String> {
+    let types = output(BPFTOOL.command()?.args(["btf", "dump", "file"]).arg(btf).args(["format", "c"]))?;
+    let types = String::from_utf8_lossy(&types.stdout);
+    Ok(format!("/* The types of Linux {release}, made by: make vmlinux */\n{types}"))
 }

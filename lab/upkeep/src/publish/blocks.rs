@@ -88,7 +88,9 @@ impl Markers {
 
 /// A short checksum of a text.
 pub(crate) fn checksum(text: &str) -> String {
-    format!("{:08x}", crc32fast::hash(text.as_bytes()))
+    let mut sum = flate2::Crc::new();
+    sum.update(text.as_bytes());
+    format!("{:08x}", sum.sum())
 }
 
 #[cfg(test)]

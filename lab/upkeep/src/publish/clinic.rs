@@ -10,9 +10,6 @@ use machine::vm::Machine;
 use machine::workbook::Workbook;
 
 /// The page of a case in the book.
-///
-/// # Errors
-/// If the cure can't be read.
 pub fn page(case: &Case) -> Result<String> {
     let number = case.number();
     let mut text = format!(
@@ -45,9 +42,6 @@ fn folded(title: &str, language: &str, code: &str) -> String {
 }
 
 /// The table of all cases in Markdown, with the last words of the newest kernel that refuses each.
-///
-/// # Errors
-/// If they can't be read.
 pub fn table(workbook: &Workbook) -> Result<String> {
     let heads = MATRIX.map(|series| series.name);
     let mut text = format!("| case | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
@@ -74,9 +68,6 @@ pub const EXPLAINS: &str = "7.3";
 
 /// What Linux 7.3 explains itself and what the workbook explains, side by side in Markdown, for each variant whose log of 7.3
 /// has an explanation.
-///
-/// # Errors
-/// If the variants can't be read.
 pub fn compared(workbook: &Workbook) -> Result<String> {
     let mut text = format!("| the line | Linux {EXPLAINS} | the workbook |\n|---|---|---|\n");
     for case in variants(workbook)? {
@@ -90,9 +81,6 @@ pub fn compared(workbook: &Workbook) -> Result<String> {
 
 /// The table of messages that others have collected, `lab/clinic/messages.tsv`, in Markdown, and for which of them the
 /// workbook has an explanation. `\n` stands for the end of a line of a message.
-///
-/// # Errors
-/// If the file can't be read.
 pub fn messages(workbook: &Workbook) -> Result<String> {
     let file = workbook.root.join("lab/clinic/messages.tsv");
     let rows = fs::read_to_string(&file).or_cause(format!("cannot read {}", file.display()))?;

@@ -7,9 +7,6 @@ use common::Result;
 use machine::workbook::{Program, Stage, Workbook};
 
 /// What the plans have: a row for each.
-///
-/// # Errors
-/// If the plans can't be read.
 pub fn overview(workbook: &Workbook) -> Result<String> {
     let mut text =
         "| plan | stages | theory | runs | exercises | checkpoints and breaks |\n|---|---|---|---|---|---|\n"
@@ -35,9 +32,6 @@ pub fn overview(workbook: &Workbook) -> Result<String> {
 }
 
 /// The plans, minute by minute, one below the other.
-///
-/// # Errors
-/// If the plans can't be read.
 pub fn tables(workbook: &Workbook) -> Result<String> {
     let tables: String = plan::all(workbook)?.iter().map(|plan| table(workbook, plan) + "\n").collect();
     Ok(format!(

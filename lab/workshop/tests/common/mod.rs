@@ -22,13 +22,13 @@ pub struct Server {
 
 /// What the server answered.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub head: String,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
@@ -96,7 +96,7 @@ impl Server {
     }
 
     /// Sends a request as it is written here, without the blank line at the end of its head.
-    pub fn ask(&self, head: &str, body: &[u8]) -> Answer {
+    pub fn ask(&self, head: &str, body: &[u8]) -> Response {
         send(self.port(), head, body)
     }
 
@@ -118,11 +118,11 @@ impl Server {
     }
 
     /// A request of our own page, with more lines of its head.
-    pub fn page(&self, method: &str, path: &str, more: &str, body: &[u8]) -> Answer {
+    pub fn page(&self, method: &str, path: &str, more: &str, body: &[u8]) -> Response {
         self.ask(format!("{}\n{more}", self.page_head(method, path)).trim_end(), body)
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> Response {
         self.page("GET", path, "", b"")
     }
 
@@ -134,7 +134,7 @@ impl Server {
     }
 
     /// A request that must succeed.
-    pub fn post(&self, path: &str) -> Answer {
+    pub fn post(&self, path: &str) -> Response {
         let answer = self.page("POST", path, "", b"");
         assert_eq!(answer.status, 200, "{answer:?}");
         answer
@@ -150,7 +150,7 @@ pub fn connect(port: u16) -> TcpStream {
 }
 
 /// Sends a request, and returns what the server answers.
-pub fn send(port: u16, head: &str, body: &[u8]) -> Answer {
+pub fn send(port: u16, head: &str, body: &[u8]) -> Response {
     let mut stream = connect(port);
     // An upgrade has its own `Connection`, and a test of sizes its own length.
     let close = if head.contains("Upgrade") { "" } else { "\nConnection: close" };
@@ -167,7 +167,7 @@ pub fn send(port: u16, head: &str, body: &[u8]) -> Answer {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
     let head = String::from_utf8(answer[..end].to_vec()).unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { status, body: answer[end + 4..].to_vec(), head }
+    Response { status, body: answer[end + 4..].to_vec(), head }
 }
 
 /// Starts a workshop, and waits until it has printed its address.

@@ -30,7 +30,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tungstenite::{Message, WebSocket};
 
-use crate::common::{Answer, Server};
+use crate::common::{Response, Server};
 use crate::faults::FAULTS;
 use crate::learner::{click, click_in_lesson, does_exercise_03_1, open, replace, shows, start, write, wrong};
 use crate::socket::{socket, until, until_it};
@@ -85,7 +85,7 @@ fn workshop_in(cache: &Path) -> Server {
     })
 }
 
-fn act(server: &Server, path: &str, body: &Value) -> Answer {
+fn act(server: &Server, path: &str, body: &Value) -> Response {
     let answer = server.page("POST", path, "", body.to_string().as_bytes());
     assert_eq!(answer.status, 200, "{answer:?}");
     answer

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::answer::{Refusal, WithStatus};
+use crate::response::{Refusal, WithStatus};
 use crate::terminals::lock;
 
 /// The size of the largest file that somebody may save.
@@ -46,13 +46,13 @@ pub struct Work {
 
 /// The workbook, as far as learners see it.
 #[derive(Debug)]
-pub struct Course {
+pub struct App {
     workbook: Workbook,
     /// Who may write into the working copies.
     turn: Mutex<()>,
 }
 
-impl Course {
+impl App {
     /// The course of this workbook.
     pub fn new(workbook: Workbook) -> Self {
         Self { workbook, turn: Mutex::default() }

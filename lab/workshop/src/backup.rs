@@ -25,7 +25,7 @@ use nix::sys::termios::{self, SetArg};
 use sha2::{Digest, Sha256};
 use tar::{EntryType, Header};
 
-use crate::course::LARGEST;
+use crate::app::LARGEST;
 use crate::terminals::lock;
 use crate::tftp::Tftp;
 
@@ -60,7 +60,7 @@ type Files = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
 /// The learner's files, and where they are kept.
 #[derive(Debug)]
-pub struct Keep {
+pub struct WorkBackup {
     mine: PathBuf,
     tftp: Tftp,
     /// None if the work of the last session could not be read. Then we write nothing, so that it is not lost.
@@ -101,7 +101,7 @@ struct Change {
     waits: bool,
 }
 
-impl Keep {
+impl WorkBackup {
     /// Puts the work of the last session into `mine`, and opens the port. If that fails, nothing new is kept.
     pub fn restore(mine: &Path, port: &Path, tftp: Tftp) -> Self {
         // If a server has been here since this machine started, what is here is newer.
@@ -111,20 +111,20 @@ impl Keep {
             Ok(port) => (Some(Stream { port, size: None, is_complete: false, kept: BTreeMap::new() }), None),
             Err(error) => (None, Some(error)),
         };
-        let keep =
+        let backup =
             Self { mine: mine.to_owned(), tftp, stream: Mutex::new(stream), problem: Mutex::default() };
-        keep.set_problem(problem);
-        keep
+        backup.set_problem(problem);
+        backup
     }
 
     /// From now on, stores what changes without us: what commands in terminals do.
     pub fn watch(self: &Arc<Self>) {
-        let keep = self.clone();
+        let backup = self.clone();
         thread::spawn(move || {
             loop {
                 thread::sleep(PAUSE);
                 // Whoever looks at the page gets the problem. What the page saves has its turn first.
-                if keep.append(PAUSE).is_err() {
+                if backup.append(PAUSE).is_err() {
                     thread::sleep(PATIENCE);
                 }
             }

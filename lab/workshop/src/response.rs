@@ -7,7 +7,7 @@ use common::Error;
 use serde_json::Value;
 
 /// What a handler returns.
-pub type Answer = Result<Json<Value>, Refusal>;
+pub type JsonResponse = Result<Json<Value>, Refusal>;
 
 /// An error as the page gets it: a status, and a cause, evidence and fix in JSON.
 #[derive(Debug)]

@@ -15,18 +15,15 @@ use crate::kernels::Series;
 use crate::vm::{Output, Vm};
 use crate::workbook::Workbook;
 
-/// Runs programs.
-pub trait Runs {
-    /// Runs a program to its end and returns what it printed.
+/// Executor programs.
+pub trait Executor {
+    /// Executor a program to its end and returns what it printed.
     ///
     /// # Errors
     /// If it can't be started, or does not end within `limit`.
     fn output(&mut self, argv: &[&str], limit: Duration) -> Result<Output>;
 
     /// Makes a program available by its name.
-    ///
-    /// # Errors
-    /// If that fails.
     fn install(&mut self, program: &Path) -> Result<()>;
 
     /// Waits.
@@ -36,7 +33,7 @@ pub trait Runs {
     fn rest(&mut self, time: Duration) -> Result<()>;
 }
 
-impl Runs for Vm {
+impl Executor for Vm {
     fn output(&mut self, argv: &[&str], limit: Duration) -> Result<Output> {
         Self::output(self, argv, limit)
     }
@@ -52,11 +49,11 @@ impl Runs for Vm {
 
 /// The guest of the workshop, from inside.
 #[derive(Clone, Debug)]
-pub struct Here {
+pub struct LocalGuest {
     binaries: PathBuf,
 }
 
-impl Here {
+impl LocalGuest {
     /// This system, if it is the workshop's guest. `kernel` is the one that the user asks for.
     ///
     /// # Errors
@@ -93,15 +90,12 @@ impl Here {
     }
 
     /// Becomes a program. Returns only if it can't.
-    ///
-    /// # Errors
-    /// If it can't be started.
     pub fn become_program(&self, argv: &[&str]) -> Result<()> {
         Err(self.command(argv).exec()).or_cause("cannot start the program")
     }
 }
 
-impl Runs for Here {
+impl Executor for LocalGuest {
     fn output(&mut self, argv: &[&str], _: Duration) -> Result<Output> {
         let output = self.command(argv).output().or_cause("cannot start the program")?;
         // Ctrl-C ends the program, too, and what it has printed until then means nothing.

@@ -16,12 +16,12 @@ use axum::response::{Html, IntoResponse, Response};
 use common::{Error, OrCause, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::answer::Refusal;
 use crate::archive::LARGEST_ARCHIVE;
+use crate::response::Refusal;
 
 /// The address, and the secrets.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Guard {
+pub struct Auth {
     /// The server's port.
     pub port: u16,
     token: String,
@@ -30,7 +30,7 @@ pub struct Guard {
     pub folder: String,
 }
 
-impl Guard {
+impl Auth {
     /// New secrets for the server at this port. The folder keeps its name.
     ///
     /// # Errors
@@ -119,8 +119,8 @@ fn random() -> Result<String> {
 }
 
 /// Runs before everything else.
-pub async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    let mut response = match guard.refuse(request.method(), request.uri(), request.headers()) {
+pub async fn check(State(auth): State<Arc<Auth>>, request: Request, next: Next) -> Response {
+    let mut response = match auth.refuse(request.method(), request.uri(), request.headers()) {
         // The address bar shows people text.
         Some(Refusal(status, error)) if !request.uri().path().starts_with("/api/") => {
             (status, format!("Error: {error}\n")).into_response()
@@ -128,8 +128,8 @@ pub async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next
         Some(refusal) => refusal.into_response(),
         // The secret leaves the address bar. A redirect would not do: if a link in another page led here, the browser
         // would not send the cookie.
-        None if guard.has_token(request.uri()) => {
-            let cookie = format!("{}; HttpOnly; SameSite=Strict; Path=/", guard.cookie());
+        None if auth.has_token(request.uri()) => {
+            let cookie = format!("{}; HttpOnly; SameSite=Strict; Path=/", auth.cookie());
             // Without an icon here, the browser would ask for one.
             let page = "<!DOCTYPE html><link rel=\"icon\" href=\"data:,\"><p>Opening the workshop ...\n";
             ([(SET_COOKIE, cookie), (REFRESH, "0; url=/".to_owned())], Html(page)).into_response()
