@@ -5,9 +5,8 @@
 //! build of the lab.
 //!
 //! It records the package, the suite, the path, size and SHA-256 checksum of each `.deb` file, and the checksums of the
-//! unpacked files. With `--newer`, `cargo lab kernels --fetch` takes a package's checksums from Debian's signed index, and
-//! the others from the package. Without it, the lab takes the locked packages and nothing else. First it asks the archive's
-//! pool for the recorded path, which often works even when the suites no longer list the version. Then it asks the suites.
+//! unpacked files. `cargo upkeep kernels` writes it: a package's checksums come from Debian's signed index, the others from
+//! the package. The lab itself takes the locked packages and nothing else, by their path in the archive's pool.
 //!
 //! `--mirror URL` names another archive: the folder that has `dists` and `pool`, or a date of Debian's snapshot archive,
 //! `.../debian/DATE`. For that archive's security updates, the lab replaces `debian` in the URL with `debian-security`.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
 use lab::support::SupportMatrix;
 use lab::{doctor, exercise};
@@ -127,8 +128,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
 /// The three lines of stage 03 about one I/O, the last one whose lines are together. Without the columns before the
 /// text, they fit the README.
 fn one_io(output: &str) -> Result<String> {
-    let lines: Vec<_> =
-        output.lines().filter_map(|line| Some(line.split_once("bpf_trace_printk: ")?.1)).collect();
+    let lines: Vec<_> = output.lines().filter_map(|line| Some(Line::parse(line)?.message)).collect();
     let is_whole =
         |lines: &&[&str]| lines[0].starts_with("submit_bio(bio=") && lines[2].contains("time duration");
     let io = lines.windows(3).rfind(is_whole).ok_or_else(|| {
