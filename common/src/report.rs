@@ -10,6 +10,7 @@ use libbpf_rs::query::{
 use libbpf_rs::{Object, Program};
 use nix::errno::Errno;
 
+use crate::record::Record;
 use crate::symbols::Stack;
 use crate::{Error, OrCause, Result, kernel, record};
 
@@ -141,18 +142,26 @@ impl SlowBio {
 }
 
 /// The slowest bio of a run, if any has finished, and if the stage records stacks, the stack that submitted it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaxLatency {
     slowest: Option<SlowBio>,
     stack: Option<Stack>,
 }
 
 impl MaxLatency {
-    /// Adds a CPU's slowest bio, if it saw any, and keeps the slower one.
-    pub fn add(&mut self, bio: SlowBio) {
-        if bio.bio != 0 && self.slowest.as_ref().is_none_or(|slowest| slowest.duration() <= bio.duration()) {
-            self.slowest = Some(bio);
-        }
+    /// Takes the slowest bio of each CPU, as a per-CPU map has them, and keeps the slowest of these.
+    ///
+    /// # Errors
+    /// If a value is not a record of this type.
+    pub fn of<T: Record>(cpus: &Option<Vec<Vec<u8>>>, bio: impl Fn(T) -> SlowBio) -> Result<Self> {
+        let records: Vec<T> =
+            cpus.iter().flatten().map(|value| record::read(value)).collect::<Result<_>>()?;
+        Ok(Self::of_bios(records.into_iter().map(bio)))
+    }
+
+    fn of_bios(bios: impl IntoIterator<Item = SlowBio>) -> Self {
+        let slowest = bios.into_iter().filter(|bio| bio.bio != 0).max_by_key(SlowBio::duration);
+        Self { slowest, stack: None }
     }
 
     /// Adds the stack that submitted it. `lookup` reads the stack map by id.
@@ -322,11 +331,7 @@ mod tests {
             sector: Some(sector),
             ..SlowBio::default()
         });
-        let of = |bios: &[SlowBio]| {
-            let mut slowest = MaxLatency::default();
-            bios.iter().for_each(|bio| slowest.add(bio.clone()));
-            slowest
-        };
+        let of = |bios: &[SlowBio]| MaxLatency::of_bios(bios.to_vec());
         insta::assert_snapshot!(of(&bios), @r"
         ==================================================
         From: submit_bio(bio=0xff01) 100

@@ -2,6 +2,7 @@
 /* What a program at SEC("kprobe.session/FUNCTION") needs. The kernel runs it twice for each call of
  * the function: at the entry, and at the return unless it returned 1 at the entry. */
 #pragma once
+#include <bpf/bpf_core_read.h>
 
 /* Of the kernel. Before Linux 7.0, the first two have no argument. */
 extern bool bpf_session_is_return(void *ctx) __ksym __weak;

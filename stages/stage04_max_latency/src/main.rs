@@ -45,13 +45,9 @@ fn main() -> common::Result<()> {
     pipe.drain()?;
 
     // REPORT: each CPU's slowest bio, and the slowest of these.
-    let mut slowest = MaxLatency::default();
     let cpus = skel.maps.slowest_map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
-    for bytes in cpus.unwrap_or_default() {
-        let r: bio_info = common::record::read(&bytes)?;
-        slowest.add(SlowBio::new(r.bio, r.start, r.end));
-    }
-    report::print(slowest)?;
+    let bio = |r: bio_info| SlowBio::new(r.bio, r.start, r.end);
+    report::print(MaxLatency::of(&cpus, bio)?)?;
 
     // REPORT: the bios still in the map, those that the programs count, and the calls that the kernel skipped.
     let left = skel.maps.start_map.keys().count() as u64;

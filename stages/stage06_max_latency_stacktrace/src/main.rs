@@ -45,13 +45,11 @@ fn main() -> common::Result<()> {
     pipe.drain()?;
 
     // REPORT: each CPU's slowest bio, and the slowest of these.
-    let mut slowest = MaxLatency::default();
     let cpus = skel.maps.slowest_map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)?;
-    for bytes in cpus.unwrap_or_default() {
-        let r: bio_info = common::record::read(&bytes)?;
-        slowest.add(SlowBio::new(r.bio, r.start, r.end).at_sector(r.sector).by_stack(r.stack_id, r.caller));
-    }
-    report::print(slowest.with_stack(|id| skel.maps.stack_map.lookup(&id.to_ne_bytes(), MapFlags::ANY))?)?;
+    let bio =
+        |r: bio_info| SlowBio::new(r.bio, r.start, r.end).at_sector(r.sector).by_stack(r.stack_id, r.caller);
+    let stack = |id: u32| skel.maps.stack_map.lookup(&id.to_ne_bytes(), MapFlags::ANY);
+    report::print(MaxLatency::of(&cpus, bio)?.with_stack(stack)?)?;
 
     // REPORT: the bios still in the map, those that the programs count, and the calls that the kernel skipped.
     let left = skel.maps.start_map.keys().count() as u64;

@@ -65,16 +65,6 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	return 0;
 }
 
-/* No lock: the record is this CPU's, and (from 5.12) no nested run of us writes it. */
-static __always_inline void keep_slowest(struct bio_info *info)
-{
-	u32 first = 0;
-	struct bio_info *slowest = bpf_map_lookup_elem(&slowest_map, &first);
-
-	if (slowest && info->end - info->start > slowest->end - slowest->start)
-		*slowest = *info;
-}
-
 /*
  * bio_endio() runs in interrupts. When one comes while submit_bio_entry is at work, the kernel
  * skips a kprobe's program, but not this one.
@@ -84,7 +74,8 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 {
 	u64 end_time = bpf_ktime_get_ns();
 	u64 key = (u64)bio;
-	struct bio_info *info;
+	struct bio_info *info, *slowest;
+	u32 first = 0;
 
 	bpf_printk("bio_endio(bio=0x%llx) called: %llu", key, end_time);
 
@@ -95,7 +86,10 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - info->start);
 	info->end = end_time;
-	keep_slowest(info);
+	/* No lock: the record is this CPU's, and (from 5.12) no nested run of us writes it. */
+	slowest = bpf_map_lookup_elem(&slowest_map, &first);
+	if (slowest && info->end - info->start > slowest->end - slowest->start)
+		*slowest = *info;
 	bpf_map_delete_elem(&start_map, &key);
 	if (bio->__bi_remaining.counter > 1) /* it still waits for others */
 		__sync_fetch_and_add(&not_measured, 1);

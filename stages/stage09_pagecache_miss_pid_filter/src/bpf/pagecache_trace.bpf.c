@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "vmlinux.h"
-#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "page.bpf.h"
