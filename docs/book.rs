@@ -26,12 +26,12 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use common::report::print_text;
 use common::{Error, OrCause, Result};
+use ctracer::recording::Recording;
+use ctracer::tree::Tree;
+use ctracer::view;
 use machine::workbook::Workbook;
 use mdbook_driver::MDBook;
 use mdbook_driver::config::Config;
-use stage10_ctracer::recording::Recording;
-use stage10_ctracer::tree::Tree;
-use stage10_ctracer::view;
 
 use crate::programs::Programs;
 
@@ -88,7 +88,7 @@ fn build(workbook: &Workbook, folder: &Path, print: bool) -> Result<()> {
     book.build().map_err(said)?;
     let page = folder.join("present.html");
     fs::write(&page, present).or_cause(format!("cannot write {}", page.display()))?;
-    // The page that stage 10 makes of a recording. `cargo upkeep record 10` makes the recording.
+    // The page that ctracer makes of a recording. `cargo upkeep record ctracer` makes the recording.
     let ctracer = view::html(&Tree::new(Recording::read(&docs.join("src/ctracer.rec"))?))?;
     let page = folder.join("ctracer.html");
     fs::write(&page, ctracer).or_cause(format!("cannot write {}", page.display()))

@@ -39,7 +39,7 @@ pub fn page(workbook: &Workbook) -> Result<String> {
     let longest = plans.iter().max_by_key(|plan| plan.minutes).map_or(&[][..], |plan| &plan.slots);
     let theory = |id: &str| slides.iter().find(|part| part.id == id && !part.title.is_empty());
     let (mut parts, mut breaks) = (Vec::new(), 0);
-    let mut stages = workbook.catalog.stages.iter().chain(&workbook.catalog.tools).peekable();
+    let mut stages = workbook.catalog.stages.iter().peekable();
     // In the order of the longest plan, so that an instructor only goes on. It leaves out some stages.
     for slot in longest {
         let number = slot.name.parse::<u32>().ok();
@@ -250,10 +250,7 @@ fn of_stage(
         .map_or_else(|_| Vec::new(), |parent| workbook.catalog.lesson(parent, stage));
     let Reading { lesson, bookkeeping } = Reading::of(&files, &lesson);
     let number = format!("{:02}", stage.number);
-    // A tool is not compared with another stage.
-    let is_tool = workbook.catalog.tools.iter().any(|tool| tool.number == stage.number);
-    let section = if is_tool { "The idea" } else { "The change" };
-    let explanation = paragraphs(&explanation(&readme::section_of(stage, section)?));
+    let explanation = paragraphs(&explanation(&readme::section_of(stage, "The change")?));
     // In the first stage, everything is the lesson.
     let rest = if stage.parent.is_some() { "bookkeeping" } else { "lesson" };
     let parts = [(&lesson, "lesson"), (&bookkeeping, rest)];
@@ -298,7 +295,7 @@ fn of_stage(
     let say = format!("{}\n{}", to_type(commands), after.join("\n"));
     let mut all = run(workbook, stage, say.trim_start())?;
     all.extend(slides.iter().flat_map(|slide| of_slide(slide)));
-    all.extend(changes.into_iter().filter(|_| !is_tool));
+    all.extend(changes);
     all.push(json!({
         "kind": "questions", "title": "Questions", "ask": asked(&questions),
         "say": "Wait for answers before you give one.",
@@ -314,12 +311,11 @@ fn of_stage(
         "before": before.join("\n"),
         "adds": format!("adds {}", stage.adds),
         "parts": match stage.parent {
-            _ if is_tool => "Run it, and see the picture".to_owned(),
             Some(parent) => format!("Run it, see the picture, and see what changes from stage {parent:02}"),
             None => "Run it, see the picture, and read the first program".to_owned(),
         },
         "steps": all,
-        "kept": kept.filter(|_| !is_tool).collect::<Vec<_>>(),
+        "kept": kept.collect::<Vec<_>>(),
     }))
 }
 

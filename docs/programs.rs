@@ -106,7 +106,7 @@ impl Preprocessor for Programs {
     }
 }
 
-/// A stage's page, with links to what only the book has: the view for a projector, below the heading of the stage's
+/// A program's page, with links to what only the book has: the view for a projector, below the heading of the stage's
 /// change; and the page of a recording, below its picture.
 fn presented(path: &Path, text: &str) -> String {
     let number = path.file_stem().unwrap_or_default().display();

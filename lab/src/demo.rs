@@ -17,7 +17,7 @@ const EXAMPLES: [&str; 2] = ["bitehist", "biolatency"];
 /// # Errors
 /// If an example is missing.
 pub fn programs(workbook: &Workbook) -> Result<Vec<&dyn Program>> {
-    let stages = workbook.catalog.all_stages().map(|stage| stage as &dyn Program);
+    let stages = workbook.catalog.stages.iter().map(|stage| stage as &dyn Program);
     stages.map(Ok).chain(EXAMPLES.map(|name| workbook.catalog.program(name))).collect()
 }
 

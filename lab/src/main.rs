@@ -271,7 +271,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::List { .. } => {
             let workbook = Workbook::read()?;
             let examples = list::examples(&workbook.catalog.examples);
-            print(&format!("{}\n{examples}", list::stages(workbook.catalog.all_stages())))
+            print(&format!("{}\n{examples}", list::stages(workbook.catalog.stages.iter())))
         }
         Command::Doctor { program } => doctor::run(&Workbook::read()?, program.as_deref()),
         Command::Kernels { fetch: None, arch, .. } => print(&list::kernels(arch)?),

@@ -47,7 +47,7 @@ fn help() {
 fn each_stage_has_help_and_a_version_and_refuses_nonsense() {
     let workbook = Workbook::read().unwrap();
     workbook.build().unwrap();
-    for stage in workbook.catalog.all_stages() {
+    for stage in &workbook.catalog.stages {
         let stage_with =
             |arguments: &[&str]| run(Command::new(workbook.binaries().join(stage.binary())).args(arguments));
         insta::assert_snapshot!(format!("{}_help", stage.binary()), stage_with(&["--help"]));

@@ -134,7 +134,9 @@ const LARGER: [(&str, RangeInclusive<usize>); 3] = [("03.3", 5..=30), ("06.3", 5
 fn each_exercise_is_small_and_well_formed() {
     let workbook = Workbook::read().unwrap();
     let stages = workbook.catalog.stages.iter().map(|stage| (stage as &dyn Program, 2..=3));
-    let examples = workbook.catalog.examples.iter().map(|example| (example as &dyn Program, 1..=1));
+    // A working copy has only the modules beside main.rs, and ctracer has more.
+    let examples = workbook.catalog.examples.iter().filter(|example| example.name() != "ctracer");
+    let examples = examples.map(|example| (example as &dyn Program, 1..=1));
     for (program, count) in stages.chain(examples) {
         let (exercises, name) = (exercise::of(program).unwrap(), program.name());
         assert!(count.contains(&exercises.len()), "{name} has {}", exercises.len());
@@ -244,7 +246,7 @@ fn each_program_has_the_same_outside() {
     for stage in &workbook.catalog.stages {
         assert_eq!(manifest(stage), manifest(first), "{}/Cargo.toml", stage.package());
     }
-    for stage in workbook.catalog.all_stages() {
+    for stage in &workbook.catalog.stages {
         assert_eq!(build(stage), build(first), "{}/build.rs", stage.package());
         assert_eq!(headings(stage), HEADINGS, "{}/README.md", stage.package());
     }
@@ -254,7 +256,7 @@ fn each_program_has_the_same_outside() {
 #[test]
 fn each_program_brings_its_lines_along() {
     let workbook = Workbook::read().unwrap();
-    for stage in workbook.catalog.all_stages() {
+    for stage in &workbook.catalog.stages {
         let [source, _] = stage.sources().unwrap();
         let source = fs::read_to_string(source).unwrap();
         let mut calls = source.lines().filter(|line| line.starts_with('\t') && line.contains("bpf_"));
@@ -279,8 +281,8 @@ fn check_picture(name: &str, shows: impl Fn(&Stage) -> bool) {
     let mut probes: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for stage in workbook.catalog.stages.iter().filter(|stage| shows(stage)) {
         for section in lab::doctor::sections(stage).unwrap() {
-            // The picture shows one of the two programs for filemap_read().
-            if section != "?kprobe.session/filemap_read" {
+            // The picture shows one of the two programs for filemap_read(), and not the many functions of stage 10.
+            if !["?kprobe.session/filemap_read", "kprobe"].contains(&&*section) {
                 let section = section.trim_start_matches('?').to_owned();
                 probes.entry(section).or_default().push(format!("{:02}", stage.number));
             }

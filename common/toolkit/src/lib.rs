@@ -1,4 +1,4 @@
-//! What the examples and stage 10 call beside `common`: histograms, heat maps, reports at intervals, names of disks and of a request's
+//! What the examples call beside `common`: histograms, heat maps, reports at intervals, names of disks and of a request's
 //! flags, and the kernel's own tracer.
 
 #![forbid(unsafe_code)]

@@ -81,7 +81,7 @@ fn every_page_loads_in_light_and_dark_and_fits_its_window() {
 fn the_page_of_a_recording_is_in_the_book() {
     let (book, mut browser) = (Book::build(), Reader::start());
     browser.size(WIDE.0, WIDE.1);
-    browser.open(&book.page("stages/10.html"), "");
+    browser.open(&book.page("examples/ctracer.html"), "");
     let page = browser.eval("document.querySelector('a[href$=\"ctracer.html\"]').href");
     let picture = "document.querySelector('img[src$=\"ctracer.png\"]')";
     browser.until(&format!("{picture}.complete && {picture}.naturalWidth === 1200"));

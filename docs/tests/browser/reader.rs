@@ -17,7 +17,7 @@ impl Reader {
     }
 
     /// Does something in the other one of two windows, which a page has opened.
-    #[allow(dead_code, reason = "the page of stage 10, whose test uses this file, too, opens no window")]
+    #[allow(dead_code, reason = "the page of ctracer, whose test uses this file, too, opens no window")]
     pub fn in_other_window(&mut self, act: impl FnOnce(&mut Self)) {
         let ours = self.call("Target.getTargetInfo", json!({}))["targetInfo"]["targetId"].clone();
         let deadline = Instant::now() + LIMIT;

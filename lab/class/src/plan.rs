@@ -243,10 +243,7 @@ fn resolve(workbook: &Workbook, described: &BTreeMap<String, Described>, entry: 
 /// What an instructor tells about a stage: its page, up to the exercises. What the numbers mean is for a longer class.
 fn told(stage: &Stage) -> Vec<String> {
     let page = format!("stages/{}.md", stage.name());
-    let sections = ["#run-it", "#the-idea", "#the-change"];
-    // The change of a tool is all that it is.
-    let sections = if stage.tool { &sections[..2] } else { &sections[..] };
-    [""].iter().chain(sections).map(|section| format!("{page}{section}")).collect()
+    ["", "#run-it", "#the-idea", "#the-change"].iter().map(|section| format!("{page}{section}")).collect()
 }
 
 fn of_exercise(workbook: &Workbook, id: &str, slot: Slot) -> Result<Slot> {
@@ -268,8 +265,9 @@ fn of_exercise(workbook: &Workbook, id: &str, slot: Slot) -> Result<Slot> {
 /// The section of the book that a link leads to: what is below its heading, up to the next one.
 fn section(workbook: &Workbook, link: &str) -> Result<Section> {
     let (page, wanted) = link.split_once('#').unwrap_or((link, ""));
-    let path = match page.strip_prefix("stages/").and_then(|page| page.strip_suffix(".md")) {
-        Some(stage) => workbook.catalog.stage(stage)?.folder.join("README.md"),
+    let program = page.strip_prefix("stages/").or(page.strip_prefix("examples/"));
+    let path = match program.and_then(|page| page.strip_suffix(".md")) {
+        Some(program) => workbook.catalog.program(program)?.folder().join("README.md"),
         None => workbook.root.join("docs/src").join(page),
     };
     let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
@@ -394,7 +392,7 @@ mod tests {
                 for name in &names {
                     let needed = match (name.split_once('.'), workbook.catalog.stage(name)) {
                         (Some((stage, _)), _) => Some(stage.to_owned()),
-                        (None, Ok(stage)) if !stage.tool => stage.parent.map(|parent| format!("{parent:02}")),
+                        (None, Ok(stage)) => stage.parent.map(|parent| format!("{parent:02}")),
                         _ => None,
                     };
                     let is_here = needed.as_ref().is_none_or(|needed| names.contains(needed));

@@ -33,7 +33,7 @@ use crate::truth::{self, Event, durations, events};
 type Check = fn(&str) -> Result<String>;
 
 /// The checks by exercise.
-const CHECKS: [(&str, Check); 30] = [
+const CHECKS: [(&str, Check); 32] = [
     ("01.1", only_io),
     ("01.2", two_doors),
     ("02.1", both_counts),
@@ -56,6 +56,8 @@ const CHECKS: [(&str, Check); 30] = [
     ("09.1", to_the_last_thread),
     ("09.2", children),
     ("09.3", worst_files),
+    ("10.1", only_bios),
+    ("10.2", one_bio),
     ("bigreads.1", failed_reads),
     ("biolatency.1", only_what_somebody_waits_for),
     ("bitehist.1", all_data),
@@ -1027,6 +1029,55 @@ fn of_four_threads(binary: &str) -> Result<String> {
     expect_files(3, &files[..files.len() - 1], &seen)?;
     files.iter().map(|file| &file.path).try_for_each(fs::remove_file).or_cause("cannot remove a file")?;
     Ok(format!("and so are the {worst} worst of {PAGES} files that {THREADS} threads read together"))
+}
+
+fn only_bios(binary: &str) -> Result<String> {
+    let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 8"))?;
+    let calls = truth::calls(&seen);
+    // What io calls itself, and not what interrupts it.
+    let own = calls.iter().filter(|(line, ..)| line.pid == done.pid && !line.flags.contains(['h', 'H', 's']));
+    let bios: HashSet<_> =
+        own.clone().filter(|(_, function, _)| *function == "submit_bio").map(|(.., bio)| *bio).collect();
+    for (_, function, bio) in own.clone() {
+        let known = *bio == 0 || bios.contains(bio);
+        expect(
+            known,
+            format!("{function}(bio=0x{bio:x}): this is no bio that submit_bio() got from io"),
+            &seen,
+        )?;
+    }
+    // These have it as their second and third argument.
+    for name in ["wbt_wait", "wbt_track"] {
+        let count = own.clone().filter(|(_, function, _)| *function == name).count() as u64;
+        expect(
+            count == done.count,
+            format!("io wrote {} times, and {count} lines show {name}()", done.count),
+            &seen,
+        )?;
+    }
+    Ok(format!("{} calls of io, and each shows a bio that io submitted", own.count()))
+}
+
+fn one_bio(binary: &str) -> Result<String> {
+    // Its interrupt comes when nothing else runs, so no call of bio_endio() is skipped.
+    let disk = NullBlk::new(binary, Duration::from_millis(20))?;
+    let (seen, _) = watch(binary, &format!("write {} --count 4", disk.device.display()))?;
+    let calls = truth::calls(&seen);
+    let names: Vec<_> = calls.iter().map(|(_, function, _)| *function).collect();
+    for (nth, name) in [(Some(0), "submit_bio"), (names.len().checked_sub(1), "bio_endio")] {
+        let place = if nth == Some(0) { "first" } else { "last" };
+        expect(
+            nth.and_then(|nth| names.get(nth)) == Some(&name),
+            format!("there are {} lines, and the {place} is not {name}()", names.len()),
+            &seen,
+        )?;
+        let count = names.iter().filter(|other| **other == name).count();
+        expect(count == 1, format!("{count} lines show {name}(), and one bio passes it once"), &seen)?;
+    }
+    let bios: HashSet<_> = calls.iter().map(|(.., bio)| *bio).collect();
+    expect(bios.len() == 1, format!("the lines show {} bios", bios.len()), &seen)?;
+    expect(names.contains(&"blk_mq_submit_bio"), "no line shows blk_mq_submit_bio()", &seen)?;
+    Ok(format!("the first of 4 bios passed {} functions, from submit_bio() to bio_endio()", names.len()))
 }
 
 fn failed_reads(binary: &str) -> Result<String> {

@@ -75,7 +75,7 @@ pub fn verdict(stage: u32, binary: &str) -> Result<(Observation, String)> {
         (seen, done, truth::disk_ios()? - before)
     };
     let verdict = match stage {
-        10 => truth::of_lives(&seen, &done),
+        10 => truth::of_functions(&seen, &done),
         7 if ios >= done.count => truth::of_requests(&seen, ios),
         7 => Err(Error::new(format!("the disks count {ios} I/Os, but io did {}", done.count))),
         8 | 9 => truth::of_reads(&seen, &done),

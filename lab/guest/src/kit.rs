@@ -323,7 +323,7 @@ pub fn argv(name: &str, io: Option<&Workload>, arguments: &[String]) -> Result<V
 pub fn demo() -> Result<()> {
     let catalog = catalog()?;
     let (mut bad, mut others) = (Vec::new(), 0);
-    for stage in catalog.all_stages() {
+    for stage in &catalog.stages {
         print_text(format_args!("\nStage {}: {}", stage.name(), stage.title))?;
         let status = Command::new("guest").args(["demo", &stage.name()]).status();
         match status.or_cause("cannot start the demo")?.code() {

@@ -140,7 +140,7 @@ fn calls() -> Result<Vec<String>> {
     let disk = NullBlk::with("fast", Duration::ZERO, &[("irqmode", 0)])?;
     let write = || cost_of_writes(&disk.device.to_string_lossy());
 
-    let list = output(Command::new("stage10").arg("list"))?;
+    let list = output(Command::new("ctracer").arg("list"))?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     let prototypes = list.lines().filter_map(|line| line.strip_suffix(';')?.split_once('('));
     let names: BTreeSet<_> = prototypes.filter_map(|(head, _)| head.rsplit([' ', '*']).next()).collect();
@@ -168,7 +168,7 @@ fn calls() -> Result<Vec<String>> {
     choose("")?;
 
     let ours = |options: &[&str]| {
-        let argv = [&["stage10", "--lines", "0", "--output", "/tmp/recording"], options].concat();
+        let argv = [&["ctracer", "--lines", "0", "--output", "/tmp/recording"], options].concat();
         let running = Running::start(&argv)?;
         let cost = write()?;
         running.end(Signal::SIGINT).map(|seen| (cost, seen.stdout))

@@ -1,6 +1,6 @@
 //! Parses what the stages print, and checks it against what a workload reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use common::report::SlowBio;
@@ -259,24 +259,35 @@ pub fn of_requests(seen: &Observation, ios: u64) -> Result<String> {
     Ok(format!("the disks count {ios} reads and writes, and the stage as many"))
 }
 
-/// Checks what stage 10 printed while `io` wrote past the page cache. Returns the verdict as a sentence.
+/// The calls that stage 10 prints, such as `submit_bio(bio=0xADDR)`: the line, the function, and the address of the bio.
+pub fn calls(seen: &Observation) -> Vec<(Line<'_>, &str, u64)> {
+    let lines = seen.lines().into_iter();
+    let calls = lines.filter_map(|line| {
+        let (function, bio) = line.message.strip_suffix(')')?.split_once("(bio=0x")?;
+        Some((line, function, u64::from_str_radix(bio, 16).ok()?))
+    });
+    calls.collect()
+}
+
+/// Checks what stage 10 printed while `io` did direct writes, one after the other. Returns the verdict as a sentence.
 ///
 /// # Errors
-/// If it didn't follow as many bios as `io` wrote.
-pub fn of_lives(seen: &Observation, done: &Done) -> Result<String> {
-    let size = format!(" + {} bytes ", done.bytes / done.count);
-    // The outermost call names the bio's content: submit_bio(), or a function of the file system that calls it.
-    let submits = seen.stdout.lines().filter(|line| line.contains("submit_bio("));
-    let writes = submits.filter(|line| line.contains(" write ") && line.contains(&size)).count() as u64;
-    let summary = seen.stdout.lines().last().unwrap_or_default();
-    if writes != done.count || !summary.contains(", without an end: 0, events lost: 0") {
-        return Err(Error::new(format!(
-            "io wrote {} times, but {writes} bios were submitted for it",
-            done.count
-        ))
-        .evidence(summary));
+/// If a write of `io` is not among the calls, or no other function has its bio.
+pub fn of_functions(seen: &Observation, done: &Done) -> Result<String> {
+    let wrong = |what: String| Error::new(what).evidence(format!("{done}\n{}", seen.stdout));
+    let calls = calls(seen);
+    let submits = calls.iter().filter(|(line, name, _)| line.pid == done.pid && *name == "submit_bio");
+    let bios: BTreeSet<_> = submits.clone().map(|(.., bio)| bio).collect();
+    let count = submits.count() as u64;
+    if count != done.count {
+        return Err(wrong(format!("io wrote {} times, but {count} lines say so", done.count)));
     }
-    Ok(format!("io wrote {writes} times, and so many bios were submitted, followed, and ended"))
+    let functions: BTreeSet<_> =
+        calls.iter().filter(|(.., bio)| bios.contains(bio)).map(|(_, name, _)| *name).collect();
+    if !functions.contains("bio_endio") || functions.len() < 10 {
+        return Err(wrong(format!("the bios passed through {functions:?} only")));
+    }
+    Ok(format!("io did {count} direct writes, and their bios passed through {} functions", functions.len()))
 }
 
 /// Checks what stage 08 or 09 printed while `io` read at most a page at a time. Returns the verdict as a sentence.

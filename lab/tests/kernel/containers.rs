@@ -40,7 +40,7 @@ fn tools_follow_a_process_by_its_id_in_a_container() {
     ] {
         let bitesize = follow("bitesize", start, find);
         assert_eq!(histogram(&bitesize).count(), 9, "{bitesize}");
-        let lives = follow("stage10", start, find);
+        let lives = follow("ctracer", start, find);
         assert!(lives.contains(", lives: 9, without an end: 0, "), "{lives}");
     }
 }

@@ -1,4 +1,4 @@
-//! Stage 10: the functions that it finds, the calls and lives that it records, and how it ends.
+//! ctracer: the functions that it finds, the calls and lives that it records, and how it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use ctracer::recording::{Header, Losses, Record, Recording, Writer};
+use ctracer::tree::{Call, Life, Tree};
 use guest::device_mapper::Linear;
 use guest::null_blk::NullBlk;
 use guest::running::{Observation, Running};
@@ -19,8 +21,6 @@ use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use stage10_ctracer::recording::{Header, Losses, Record, Recording, Writer};
-use stage10_ctracer::tree::{Call, Life, Tree};
 use toolkit::ftrace;
 use wire::disks::{PART_DEVICE, RAW_DEVICE};
 use wire::workload::Done;
@@ -73,7 +73,7 @@ const PIPE: &str = "/tmp/ctracer.pipe";
 
 /// Starts ctracer with these options.
 pub fn start(options: &[&str]) -> Running {
-    Running::start(&[&["stage10", "--output", FILE, "--lines", "3"], options].concat()).unwrap()
+    Running::start(&[&["ctracer", "--output", FILE, "--lines", "3"], options].concat()).unwrap()
 }
 
 /// Ends ctracer, and returns what it recorded. If the kernel has not shown some calls, as a preemptible one may, the
@@ -131,7 +131,7 @@ fn stopped_while_it_attaches(said: &str) -> Killed {
 /// Starts ctracer, and stops it when it has begun to attach.
 fn start_and_stop(said: &str) -> Killed {
     let before = LinkInfoIter::default().count();
-    let mut command = Command::new("stage10");
+    let mut command = Command::new("ctracer");
     let command = command.args(["--output", FILE, "--lines", "3"]).stdout(Stdio::null());
     let mut child = Killed(command.stderr(fs::File::create(said).unwrap()).spawn().unwrap());
     // The programs for a thread's name and for the ends of a life are attached first, each by its own link.
@@ -204,7 +204,7 @@ pub fn check(tree: &Tree) {
 
 /// The kernel's types, parsed by hand: each function with the types of its arguments, as in
 /// `include/uapi/linux/btf.h`.
-struct Types {
+pub struct Types {
     bytes: Vec<u8>,
     /// The offset of each type.
     types: Vec<usize>,
@@ -212,7 +212,7 @@ struct Types {
 }
 
 impl Types {
-    fn read() -> Self {
+    pub fn read() -> Self {
         let bytes = fs::read("/sys/kernel/btf/vmlinux").unwrap();
         let mut this = Self { bytes, types: vec![usize::MAX], strings: 0 };
         let header = this.word(4) as usize;
@@ -262,7 +262,7 @@ impl Types {
     }
 
     /// The structs to which each function takes a pointer, by argument.
-    fn functions(&self) -> impl Iterator<Item = (String, Vec<Option<String>>)> {
+    pub fn functions(&self) -> impl Iterator<Item = (String, Vec<Option<String>>)> {
         let pointed = |argument: usize| {
             let pointer = self.bare(argument);
             let to = self.bare(if pointer != 0 && self.kind(pointer).0 == 2 { self.of(pointer) } else { 0 });
@@ -296,7 +296,7 @@ fn ctracer_finds_what_another_reader_of_the_types_finds() {
         *copies.entry(symbol).or_default() += 1;
     }
     for class in ["bio", "request"] {
-        let text = sh(&format!("stage10 list --class {class}"));
+        let text = sh(&format!("ctracer list --class {class}"));
         let argument =
             |classes: &[Option<String>]| classes.iter().position(|found| found.as_deref() == Some(class));
         let truth: BTreeMap<_, _> = functions
@@ -461,7 +461,7 @@ fn ctracer_nests_as_function_graph_does() {
     // Each function that ctracer offers is attached.
     assert_eq!(
         tree.header.functions.len(),
-        sh("stage10 list | grep -c ';$'").trim().parse::<usize>().unwrap()
+        sh("ctracer list | grep -c ';$'").trim().parse::<usize>().unwrap()
     );
     // The calls of each stack separately, in order.
     let mut ours = BTreeMap::<_, Vec<_>>::new();
@@ -687,7 +687,7 @@ fn ctracer_records_what_comes_when_all_is_attached() {
 fn ctracer_attaches_no_more_than_the_kernel_lets() {
     quiet();
     let _limit = Setting::new("/proc/sys/fs/nr_open", "1024").unwrap();
-    let output = Command::new("stage10").args(["--class", "inode", "--duration", "0.1"]).output().unwrap();
+    let output = Command::new("ctracer").args(["--class", "inode", "--duration", "0.1"]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     if has_session() {
         // One link holds all of them.
@@ -705,7 +705,7 @@ fn ctracer_goes_on_without_those_that_the_kernel_refuses() {
     let forbidden = fs::read_to_string("/tmp/debug/kprobes/blacklist").unwrap();
     let forbidden: BTreeSet<_> =
         forbidden.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
-    let list = sh("stage10 list --class pt_regs | sed -n 's/^1 .*[ *]\\([a-z0-9_]*\\)(.*;$/\\1/p'");
+    let list = sh("ctracer list --class pt_regs | sed -n 's/^1 .*[ *]\\([a-z0-9_]*\\)(.*;$/\\1/p'");
     let (bad, good): (Vec<_>, Vec<_>) = list.lines().partition(|name| forbidden.contains(name));
     // Each execve(2) calls it, and on arm64 each system call. It follows the forbidden function in the list, and comes
     // first where that one is refused.
@@ -736,7 +736,7 @@ fn ctracer_ends_in_every_phase() {
     let nothing_stays = || wait_until("its programs are gone", || programs() == before);
     let at_once = |signal| {
         sh(&format!("rm -f {FILE}"));
-        let mut command = Command::new("stage10");
+        let mut command = Command::new("ctracer");
         let command = command.args(["--output", FILE, "--lines", "3"]).stderr(Stdio::null());
         let mut child = Killed(command.spawn().unwrap());
         wait_until("its programs are loaded", || programs() != before);
@@ -793,7 +793,7 @@ fn ctracer_ends_in_every_phase() {
     stage.end(Signal::SIGKILL).unwrap();
     nothing_stays();
     assert!(
-        sh(&format!("stage10 show {FILE} 2>&1"))
+        sh(&format!("ctracer show {FILE} 2>&1"))
             .contains("lives: 5, without an end: 0, what was lost is not known")
     );
     // Wherever the file is cut.
@@ -810,10 +810,10 @@ fn ctracer_explains_its_errors() {
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
     };
-    let run = |arguments: &[&str]| fails(Command::new("stage10").args(arguments));
-    let text = fails(Command::new("stage10").uid(65534));
+    let run = |arguments: &[&str]| fails(Command::new("ctracer").args(arguments));
+    let text = fails(Command::new("ctracer").uid(65534));
     assert!(text.starts_with("Error: only root may trace the kernel\n"), "{text}");
-    let hidden = "mount -t tmpfs hidden /sys/kernel/btf && exec stage10";
+    let hidden = "mount -t tmpfs hidden /sys/kernel/btf && exec ctracer";
     let text = fails(Command::new("unshare").args(["-m", "sh", "-c", hidden]));
     assert!(text.starts_with("Error: this kernel has no type information (BTF)\n"), "{text}");
     let text = run(&["--class", "bioo"]);
@@ -846,7 +846,7 @@ fn ctracer_explains_its_errors() {
     }
     let text = run(&["--class", "request", "--slowest", "1"]);
     assert!(text.starts_with("Error: a struct request has no lives to show\n"), "{text}");
-    let text = sh("stage10 --life bio 2>&1 || true");
+    let text = sh("ctracer --life bio 2>&1 || true");
     assert!(text.contains("give the address of a bio"), "{text}");
     let text = run(&["show", "/bin/sh"]);
     assert!(text.starts_with("Error: /bin/sh is not a ctracer recording\n"), "{text}");
@@ -860,13 +860,13 @@ fn ctracer_keeps_what_it_cannot_write() {
     let _unmount = AtEnd("umount /tmp/small");
     for (option, file) in [("--output", "/tmp/small/x.rec"), ("--html", "/tmp/small/x.html")] {
         let stage =
-            Running::start(&[&["stage10", option, file, "--lines", "3"], &SOME[..]].concat()).unwrap();
+            Running::start(&[&["ctracer", option, file, "--lines", "3"], &SOME[..]].concat()).unwrap();
         io("write /dev/scratch --count 50");
         let seen = stage.end(Signal::SIGINT).unwrap();
         assert_eq!(seen.status.code(), Some(1), "{seen:?}");
         assert!(seen.stderr.contains("No space left"), "{seen:?}");
         let show = seen.stderr.lines().find_map(|line| line.strip_prefix("The recording is kept. Show it: "));
-        assert!(show.unwrap().starts_with("stage10 show /tmp/"), "{seen:?}");
+        assert!(show.unwrap().starts_with("ctracer show /tmp/"), "{seen:?}");
         let text = sh(&format!("{} 2>&1", show.unwrap()));
         // Either the page was too large, but everything is in the recording; or the recording is cut where the disk
         // was full, perhaps between two events.

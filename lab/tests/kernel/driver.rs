@@ -197,7 +197,7 @@ fn a_file_that_a_program_writes_comes_out() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = [
         "run",
-        "10",
+        "ctracer",
         "--",
         "--max-events",
         "4",

@@ -2,7 +2,7 @@
 
 /// The fault that the check must find in a starting point, or in a stage that is checked as the next one; any of
 /// these. An exercise that fails for another reason would teach something else.
-pub const FAULTS: [(&str, &[&str]); 37] = [
+pub const FAULTS: [(&str, &[&str]); 40] = [
     ("01.1", &["and 16 lines report them"]),
     ("01.2", &["and 0 lines submit_bio(bio=0x"]),
     ("02", &["no bio_endio() for the bio"]),
@@ -33,6 +33,9 @@ pub const FAULTS: [(&str, &[&str]); 37] = [
     ("09.1", &["64 threads read 8 pages each"]),
     ("09.2", &["a child of the process reads 64 pages"]),
     ("09.3", &["milestone 1 of 3 is missing: no line begins with"]),
+    ("10", &["io wrote 4 times, but 0 lines say so"]),
+    ("10.1", &["no bio that submit_bio() got"]),
+    ("10.2", &["lines, and the first is not submit_bio()"]),
     ("bigreads.1", &["and not 18446744073709551595, 18446744073709551595, 2097152"]),
     ("biolatency.1", &["-S -F shows requests without Sync: Write"]),
     ("bitehist.1", &["no line says: Data: 14 KiB"]),

@@ -32,6 +32,7 @@ mod driver;
 mod examples;
 mod exercises;
 mod faults;
+mod functions;
 mod guest;
 mod hello;
 mod latency;
@@ -76,7 +77,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 19] = [
+const CASES: [&[Case]; 20] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -87,6 +88,7 @@ const CASES: [&[Case]; 19] = [
     examples::CASES,
     latency::CASES,
     hello::CASES,
+    functions::CASES,
     ctracer::CASES,
     scenario::CASES,
     writers::CASES,

@@ -95,7 +95,7 @@ fn biolatency_names_the_paths_of_a_disk() {
     let error = Running::start(&["biolatency", "-d", head]).unwrap_err().to_string();
     assert!(error.contains(&format!("{head} makes no requests")), "{error}");
     assert!(error.contains(&format!("beneath it are: {}", paths.join(" "))), "{error}");
-    let error = Running::start(&["stage10", "--device", &paths[0]]).unwrap_err().to_string();
+    let error = Running::start(&["ctracer", "--device", &paths[0]]).unwrap_err().to_string();
     assert!(error.contains(&format!("choose the disk: -d {head}")), "{error}");
 }
 

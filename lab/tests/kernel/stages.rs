@@ -106,7 +106,7 @@ pub enum Subject {
     Bios,
     Requests,
     PageCache,
-    Tool,
+    Functions,
 }
 
 /// The stages with these subjects. Panics if a stage has no subject here, because then no case tests it.
@@ -115,7 +115,7 @@ pub fn stages_of(subjects: &[Subject]) -> Vec<u32> {
         1..=6 => Subject::Bios,
         7 => Subject::Requests,
         8 | 9 => Subject::PageCache,
-        10 => Subject::Tool,
+        10 => Subject::Functions,
         new => panic!("nothing proves stage {new}: say what it shows, and write its cases"),
     };
     let all = stages();

@@ -40,7 +40,7 @@ enum Command {
         force: bool,
     },
     /// Run stages and examples as their READMEs show, and record what they print; all of them if you name none. For
-    /// stage 10, also record the book's page of ctracer, and take a picture of it
+    /// ctracer, also record the book's page of ctracer, and take a picture of it
     Record {
         /// The stages, such as 03, and examples, such as bitehist
         #[arg(value_name = "STAGE or EXAMPLE")]
@@ -141,7 +141,7 @@ fn run(command: Command) -> Result<ExitCode> {
             for program in if named.is_empty() { workbook.catalog.programs().collect() } else { named } {
                 // Each program gets a fresh guest, as a reader's does.
                 record::record(&mut boot.boot(&workbook)?, program)?;
-                if program.name() == ctracer::STAGE {
+                if program.name() == ctracer::NAME {
                     ctracer::save(&mut boot.boot(&workbook)?, &workbook)?;
                 }
             }

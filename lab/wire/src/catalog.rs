@@ -19,7 +19,7 @@ pub struct Stage {
     pub title: String,
     /// Its one idea.
     pub adds: String,
-    /// Each attach point, map type and helper that its parent doesn't use. A tool does not list them.
+    /// Each attach point, map type and helper that its parent doesn't use.
     #[serde(default)]
     pub new: Vec<String>,
     /// The items of its sources whose change is the lesson, in the order that teaches best.
@@ -34,9 +34,6 @@ pub struct Stage {
     pub io: Option<String>,
     /// The command to observe when the lab runs it without arguments, if it needs one.
     pub command: Option<String>,
-    /// Whether it is a tool and not a lesson: it is longer, and has no parent and no exercises.
-    #[serde(default)]
-    pub tool: bool,
     /// Its folder.
     #[serde(default)]
     pub folder: PathBuf,
@@ -173,23 +170,16 @@ impl Program for Example {
 /// All stages and examples.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Catalog {
-    /// The stages that are lessons, by number.
+    /// The stages by number.
     pub stages: Vec<Stage>,
-    /// The stages that are tools, by number.
-    pub tools: Vec<Stage>,
     /// The examples by name.
     pub examples: Vec<Example>,
 }
 
 impl Catalog {
-    /// The stages, lessons and tools, by number.
-    pub fn all_stages(&self) -> impl Iterator<Item = &Stage> {
-        self.stages.iter().chain(&self.tools)
-    }
-
     /// The stages, then the examples.
     pub fn programs(&self) -> impl Iterator<Item = &dyn Program> {
-        let stages = self.all_stages().map(|stage| stage as &dyn Program);
+        let stages = self.stages.iter().map(|stage| stage as &dyn Program);
         stages.chain(self.examples.iter().map(|example| example as &dyn Program))
     }
 
@@ -218,9 +208,9 @@ impl Catalog {
     pub fn stage(&self, name: &str) -> Result<&Stage> {
         let number = name.strip_prefix("stage").unwrap_or(name);
         let number = number.split('_').next().and_then(|number| number.parse::<u32>().ok());
-        let found = self.all_stages().find(|stage| Some(stage.number) == number || stage.package() == name);
+        let found = self.stages.iter().find(|stage| Some(stage.number) == number || stage.package() == name);
         found.ok_or_else(|| {
-            let known: Vec<_> = self.all_stages().map(|stage| format!("{:02}", stage.number)).collect();
+            let known: Vec<_> = self.stages.iter().map(|stage| format!("{:02}", stage.number)).collect();
             Error::new(format!("there is no stage {name}"))
                 .evidence(format!("the stages are {}", known.join(", ")))
                 .fix("see what they do: cargo lab list")
@@ -231,7 +221,7 @@ impl Catalog {
     /// between.
     pub fn lesson(&self, old: &Stage, new: &Stage) -> Vec<&str> {
         let mut names = Vec::new();
-        let mut stage = self.all_stages().find(|stage| stage.number == new.number);
+        let mut stage = self.stages.iter().find(|stage| stage.number == new.number);
         while let Some(this) = stage.filter(|stage| stage.number != old.number) {
             names.extend(this.lesson.iter().map(String::as_str));
             stage = self.parent(this).ok();

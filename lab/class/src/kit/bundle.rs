@@ -315,7 +315,7 @@ impl Kit {
     fn guest_files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
         // In the guest, only the names of the folders matter.
         let mut known = self.workbook.catalog.clone();
-        let stages = known.stages.iter_mut().chain(&mut known.tools);
+        let stages = known.stages.iter_mut();
         stages.for_each(|stage| stage.folder = stage.package().into());
         known.examples.iter_mut().for_each(|example| example.folder = example.package().into());
         Ok(vec![

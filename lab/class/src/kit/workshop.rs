@@ -111,8 +111,8 @@ fn network(modules: &Path) -> Result<Vec<PathBuf>> {
 fn in_guest(workbook: &Workbook) -> Workbook {
     let mut known = workbook.clone();
     let place = |folder: &Path| Path::new(ROOT).join(folder.strip_prefix(&workbook.root).unwrap_or(folder));
-    let Catalog { stages, tools, examples } = &mut known.catalog;
-    stages.iter_mut().chain(tools).for_each(|stage| stage.folder = place(&stage.folder));
+    let Catalog { stages, examples } = &mut known.catalog;
+    stages.iter_mut().for_each(|stage| stage.folder = place(&stage.folder));
     examples.iter_mut().for_each(|example| example.folder = place(&example.folder));
     known.root = ROOT.into();
     known.mine = Path::new(ROOT).join("mine");

@@ -38,13 +38,12 @@ impl Workbook {
             }
         }
         stages.sort_by_key(|stage| stage.number);
-        let (tools, stages) = stages.into_iter().partition(|stage: &Stage| stage.tool);
         examples.sort_by_key(Program::name);
         Ok(Self {
             root: metadata.workspace_root.clone().into(),
             mine: mine(metadata.workspace_root.as_std_path()),
             target: metadata.target_directory.into(),
-            catalog: Catalog { stages, tools, examples },
+            catalog: Catalog { stages, examples },
             cross: None,
             recorded: None,
         })

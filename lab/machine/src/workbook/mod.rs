@@ -65,7 +65,7 @@ mod tests {
             (&workbook.catalog.stages, &workbook.catalog.examples)
         );
         let again: Workbook = serde_json::from_slice(&json).unwrap();
-        assert_eq!((&again.root, again.catalog.tools), (&workbook.root, workbook.catalog.tools));
+        assert_eq!((&again.root, again.catalog.stages), (&workbook.root, workbook.catalog.stages));
         assert!(again.recorded.is_some());
     }
 }

@@ -1,6 +1,6 @@
 //! `make compare-peers`: compares well-known tools with ours under the same load. It writes the tables of three
 //! READMEs: stage 08 against cachestat and the disk, the example biolatency against the tool of the same name, and
-//! stage 10 against trace-cmd.
+//! ctracer against trace-cmd.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The recording of stage 10 that the book shows as a page, and a picture of this page for the stage's README.
+//! The recording of ctracer that the book shows as a page, and a picture of this page for ctracer's README.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,8 +12,8 @@ use wire::workload::Workload;
 
 use crate::publish::record;
 
-/// The stage's name.
-pub const STAGE: &str = "10";
+/// The example's name.
+pub const NAME: &str = "ctracer";
 
 /// The recording, in `docs/src`.
 const RECORDING: &str = "ctracer.rec";
@@ -27,17 +27,17 @@ const IO: &str = "sync";
 /// Makes a recording and its picture.
 ///
 /// # Errors
-/// If the stage fails, or there is no Chromium.
+/// If the example fails, or there is no Chromium.
 pub fn save(guest: &mut Vm, workbook: &Workbook) -> Result<()> {
-    let stage = workbook.catalog.program(STAGE)?;
+    let example = workbook.catalog.program(NAME)?;
     let arguments = ["--duration", "1", "--output", RECORDING].map(str::to_owned);
     let io = Workload::Io(vec![IO.to_owned()]);
-    record::beside(guest, stage, Some(&io), &arguments, false)?;
+    record::beside(guest, example, Some(&io), &arguments, false)?;
     let folder = workbook.root.join("docs/src");
     guest.fetch(vec![RECORDING.to_owned()], &folder)?;
     let scratch = tempfile::tempdir().or_cause("cannot make a folder for the page")?;
     let page = scratch.path().join("ctracer.html");
-    let mut show = Command::new(workbook.binaries().join(stage.binary()));
+    let mut show = Command::new(workbook.binaries().join(example.binary()));
     output(show.arg("show").arg(folder.join(RECORDING)).arg("--html").arg(&page))?;
     picture(&page, &folder.join(PICTURE))
 }

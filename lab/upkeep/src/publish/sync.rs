@@ -21,7 +21,7 @@ use crate::publish::{channels, clinic, drift, included, record, schedule, types}
 use crate::publish::{launchers, learner, support};
 
 /// Our programs whose READMEs have a table.
-pub const COMPARED: [&str; 3] = ["08", "biolatency", "10"];
+pub const COMPARED: [&str; 3] = ["08", "biolatency", "ctracer"];
 
 /// A block: its file, its name, and its text; `None` if another command writes it.
 struct Block {
@@ -56,15 +56,13 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         add(readme.clone(), "output", format!("```\n{}```\n", record::of(stage)?));
         add(readme, "exercises", exercises(stage)?);
     }
-    for tool in &workbook.catalog.tools {
-        let readme = tool.folder.join("README.md");
-        add(readme.clone(), "facts", facts(tool)?);
-        add(readme, "output", format!("```\n{}```\n", record::of(tool)?));
-    }
     for example in &workbook.catalog.examples {
         let readme = example.folder.join("README.md");
         add(readme.clone(), "output", format!("```\n{}```\n", record::of(example)?));
-        add(readme, "exercises", exercises(example)?);
+        let exercises = exercises(example)?;
+        if !exercises.is_empty() {
+            add(readme, "exercises", exercises);
+        }
     }
     add(
         docs.join("stages.md"),
@@ -152,7 +150,7 @@ fn systems(docs: &Path) -> Result<String> {
 /// The table of the stages.
 fn stages(workbook: &Workbook, link: impl Fn(&Stage) -> String) -> String {
     let mut table = "| stage | question | adds | minutes |\n|---|---|---|---|\n".to_owned();
-    for stage in workbook.catalog.all_stages() {
+    for stage in &workbook.catalog.stages {
         let Stage { number, title, adds, minutes, .. } = stage;
         let _ = writeln!(table, "| [{number:02}]({}) | {title} | {adds} | {minutes} |", link(stage));
     }
@@ -177,11 +175,17 @@ fn exercises(program: &dyn Program) -> Result<String> {
 
 /// What a stage adds, what it probes, and how long a class takes for it.
 fn facts(stage: &Stage) -> Result<String> {
-    let probes = doctor::sections(stage)?.into_iter().filter_map(|section| {
-        let (kind, name) = section.trim_start_matches('?').split_once('/')?;
-        Some(format!("{} `{name}`", if kind == "tp_btf" { "tracepoint" } else { kind }))
+    let probes = doctor::sections(stage)?.into_iter().map(|section| {
+        match section.trim_start_matches('?').split_once('/') {
+            Some(("tp_btf", name)) => format!("tracepoint `{name}`"),
+            Some((kind, name)) => format!("{kind} `{name}`"),
+            // User space chooses the functions.
+            None => section,
+        }
     });
-    let probes = probes.collect::<Vec<_>>().join(", ");
+    let mut probes: Vec<_> = probes.collect();
+    probes.dedup();
+    let probes = probes.join(", ");
     Ok(format!(
         "| adds | probes | minutes |\n|---|---|---|\n| {} | {probes} | {} |\n",
         stage.adds, stage.minutes

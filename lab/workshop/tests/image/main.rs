@@ -159,7 +159,7 @@ fn a_learner_does_an_exercise_and_runs_a_stage() {
     browser.until(&shows("status", "running"));
     click(&mut browser, "stop");
     browser.until(&shows("status", "Run of 03"));
-    act(&server, "/api/run", &json!({ "name": "10", "arguments": "-- --duration 3 --html bio.html" }));
+    act(&server, "/api/run", &json!({ "name": "ctracer", "arguments": "-- --duration 3 --html bio.html" }));
     browser.until("document.querySelector('[data-test=\"results\"] a[href$=\"bio.html\"]')");
     let link = browser.eval("document.querySelector('[data-test=\"results\"] a').href");
     browser.visit(link.as_str().unwrap());

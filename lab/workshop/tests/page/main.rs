@@ -81,7 +81,7 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     // ctracer's page.
     browser.eval(
         "fetch('/api/run', { method: 'POST', headers: { 'Content-Type': 'application/json' },
-            body: JSON.stringify({ name: '10', arguments: '-- --duration 3 --html bio.html' }) }).then((r) => r.status)",
+            body: JSON.stringify({ name: 'ctracer', arguments: '-- --duration 3 --html bio.html' }) }).then((r) => r.status)",
     );
     browser.until("document.querySelector('[data-test=\"results\"] a[href$=\"bio.html\"]')");
     let link = browser.eval("document.querySelector('[data-test=\"results\"] a').href");

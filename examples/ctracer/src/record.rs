@@ -1,0 +1,431 @@
+//! Record: attaches to all functions, and appends their events to a recording until the run ends.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use common::args::{Verbose, seconds};
+use common::functions::FROM_FUNCTION_TO_PROBE;
+use common::preflight::{self, Need};
+use common::stop::Stop;
+use common::traced::Traced;
+use common::{Error, OrCause, Result, record, report};
+use libbpf_rs::btf::Btf;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
+use nix::errno::Errno;
+use toolkit::disks;
+use toolkit::flags::Flags;
+
+use crate::attach::{self, Links, Refused, Target};
+use crate::bpf;
+use crate::events::{self, Kind};
+use crate::find::{self, Names};
+use crate::recording::{Device, Function, Header, Kept, Losses, Record, Returned, Writer};
+use crate::source;
+
+/// The phases, with the numbers of the BPF source.
+const RECORDING: u32 = 1;
+const ENDING: u32 = 2;
+
+/// We read at most this many events before we look at the clock again.
+const BATCH: usize = 1 << 16;
+
+/// How often we read events. The ring buffer must hold all events of this time.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// The number that the BPF programs use for a function that they do not know.
+const UNKNOWN: u16 = u16::MAX;
+
+/// The functions at the two ends of a bio's life.
+pub const ENDS: [&str; 2] = ["submit_bio", "bio_endio"];
+
+/// What to trace, and how long.
+#[derive(Args, Clone, Debug)]
+pub struct RecordArgs {
+    /// Trace the functions that take a pointer to struct NAME
+    #[arg(long, value_name = "NAME", default_value = "bio")]
+    pub class: String,
+
+    /// Trace only functions whose names match, such as 'blk_*'; you can repeat it. For bios, submit_bio and bio_endio
+    /// are always traced, because they begin and end a bio's life
+    #[arg(long, value_name = "GLOB")]
+    pub functions: Vec<String>,
+
+    /// Do not trace functions whose names match; you can repeat it
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
+
+    /// Follow only bios that this process has handled; with another class, record only the calls that this process
+    /// makes
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    pub pid: Option<u32>,
+
+    /// Follow only bios for this disk
+    #[arg(long, short, value_name = "DISK")]
+    pub device: Option<String>,
+
+    /// End after SECS seconds [default: at Ctrl-C]
+    #[arg(long, value_name = "SECS", value_parser = seconds, allow_negative_numbers = true)]
+    pub duration: Option<Duration>,
+
+    /// End after N calls
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_events: Option<u64>,
+
+    /// Show libbpf's log and, when the kernel refuses a program, the verifier's
+    #[arg(long)]
+    pub verbose: bool,
+}
+
+impl Verbose for RecordArgs {
+    fn verbose(&self) -> bool {
+        self.verbose
+    }
+}
+
+/// What to trace, and how: everything that we can know before we load anything.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    args: &'a RecordArgs,
+    is_bio: bool,
+    /// Whether one link can attach to all functions on this kernel.
+    session: bool,
+    /// The functions. The programs use a function's index as its number.
+    functions: Vec<Function>,
+    /// The functions that get a kprobe, see [`has_own_programs`].
+    targets: Vec<Target>,
+    /// `bio_endio()`, if a session follows its calls in tasks, see [`attach::has_session_end`].
+    session_end: Vec<Target>,
+    /// The numbers of the functions in [`ENDS`].
+    ends: [u16; 2],
+    flags: Flags,
+    only_dev: u32,
+    bio_chain_bit: u32,
+    bio_chain_endio_at: u64,
+}
+
+/// Finds the functions and chooses among them. This loads and writes nothing.
+///
+/// # Errors
+/// If something is missing on this machine, or we can't trace what `args` ask for.
+pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
+    [Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs, Need::Kprobes]
+        .iter()
+        .try_for_each(Need::check)?;
+    let is_bio = args.class == "bio";
+    if is_bio {
+        // For the ends of a bio's life, see has_own_programs().
+        preflight::fentry_can_attach()?;
+    }
+    if args.device.is_some() && !is_bio {
+        return Err(Error::new("--device works only for bios")
+            .evidence(format!("ctracer does not know which disk a struct {} is for", args.class))
+            .fix("leave out --device, or --class"));
+    }
+
+    // FIND
+    let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
+    let (found, names) = find::find(&btf, &args.class, Names::read)?;
+    let good: Vec<_> = found.into_iter().filter(|function| function.obstacle.is_none()).collect();
+    let good_names: Vec<_> = good.iter().map(|function| function.name.clone()).collect();
+    let mut chosen = attach::choose(&good_names, &args.functions, &args.exclude)?;
+    if is_bio {
+        // We check only for an entry, because if a program can attach to the entry, one can attach to the return.
+        let missing = ENDS.iter().find(|end| !good_names.iter().any(|name| name == *end));
+        missing.map_or(Ok(()), |end| Need::Fentry((*end).to_owned()).check())?;
+        chosen.extend(ENDS.map(str::to_owned));
+    }
+    // We look up all functions, even those that are not chosen, because with more paths it is clear where the source
+    // tree begins.
+    let lines = source::image(&preflight::release())
+        .map(|image| source::lines(&image, &good_names.iter().map(String::as_str).collect::<Vec<_>>()));
+    // Source lines help, but we can record without them.
+    let lines = lines.transpose().unwrap_or_else(|error| {
+        eprintln!("warning: {error}");
+        None
+    });
+    let lines = lines.unwrap_or_default();
+    let session = attach::has_session(&btf);
+    let (mut functions, mut targets, mut ends) = (Vec::new(), Vec::new(), [UNKNOWN; 2]);
+    let mut session_end = Vec::new();
+    for function in good.into_iter().filter(|function| chosen.contains(&function.name)) {
+        let id = functions.len() as u16;
+        let end = ENDS.iter().position(|end| is_bio && *end == function.name);
+        if let Some(end) = end {
+            ends[end] = id;
+        }
+        let target = Target {
+            id,
+            name: function.name.clone(),
+            register: function.register,
+            address: names.address(&function.name).unwrap_or_default(),
+        };
+        if !end.is_some_and(|end| has_own_programs(session)[end]) {
+            targets.push(target);
+        } else if attach::has_session_end(&btf) {
+            session_end.push(target);
+        }
+        functions
+            .push(Function { source: lines.get(&function.name).cloned(), ..described(function, is_bio) });
+    }
+    if !session && targets.iter().any(|target| target.address == 0) {
+        return Err(hidden());
+    }
+    Ok(Plan {
+        args,
+        is_bio,
+        session,
+        functions,
+        targets,
+        session_end,
+        ends,
+        flags: if is_bio { Flags::all_of_this_kernel()? } else { Flags::default() },
+        only_dev: args.device.as_deref().map_or(Ok(0), disks::number)?,
+        // If the kernel's types don't have it, we use a bit that is never set, and no bio counts as split.
+        bio_chain_bit: find::value(&btf, "BIO_CHAIN").unwrap_or(u32::BITS - 1),
+        bio_chain_endio_at: names.address("bio_chain_endio").unwrap_or_default(),
+    })
+}
+
+impl Plan<'_> {
+    /// Records into `file` until Ctrl-C, or until a limit in the arguments is reached. Then it detaches everything.
+    ///
+    /// # Errors
+    /// If the kernel refuses the programs, if the run ends before all are attached, or if the file can't be written.
+    pub fn record(self, file: &mut Kept) -> Result<()> {
+        // OPEN
+        let mut object = MaybeUninit::uninit();
+        let mut open_skel = bpf::CtracerSkelBuilder::default().open(&mut object)?;
+        let options = open_skel.maps.rodata_data.as_deref_mut();
+        let options = options.ok_or_else(|| Error::new("the programs have no options"))?;
+        options.is_bio = self.is_bio;
+        options.by_cookie = self.session;
+        let process = self.args.pid.map(Traced::of_pid).transpose()?;
+        options.only_pid = process.map_or(Ok(0), |process| process.kernel_pid())?;
+        options.has_session_end = !self.session_end.is_empty();
+        options.only_dev = self.only_dev;
+        [options.submit_bio_id, options.bio_endio_id] = self.ends.map(u32::from);
+        options.bio_chain_bit = self.bio_chain_bit;
+        options.bio_chain_endio_at = self.bio_chain_endio_at;
+        open_skel.maps.probes.set_max_entries(2 * self.targets.len().max(1) as u32)?;
+        let progs = &mut open_skel.progs;
+        progs.session.set_autoload(self.session && !self.targets.is_empty());
+        progs.session_end.set_autoload(!self.session_end.is_empty());
+        for program in [&mut progs.single_entry, &mut progs.single_return] {
+            program.set_autoload(!self.session && !self.targets.is_empty());
+        }
+        let [submit_bio, bio_endio] = has_own_programs(self.session).map(|has| has && self.is_bio);
+        progs.submit_bio_entry.set_autoload(submit_bio);
+        progs.submit_bio_return.set_autoload(submit_bio);
+        progs.bio_endio_entry.set_autoload(bio_endio);
+        progs.bio_endio_return.set_autoload(bio_endio);
+
+        // LOAD
+        let mut skel = open_skel.load()?;
+
+        // ATTACH
+        let stop = Stop::new(None)?;
+        let (mut links, mut refused) = (Links::default(), Vec::new());
+        self.attach(&skel, &stop, &mut links, &mut refused)?;
+        if stop.is_over()? {
+            return Err(Error::new("nothing was recorded")
+                .evidence("the run ended before all functions were attached")
+                .fix("wait until it prints \"Tracing.\"; fewer functions take less time: --functions GLOB"));
+        }
+
+        // RECORD
+        self.until_the_end(&mut skel, links, &refused, file)
+    }
+
+    fn attach(
+        &self,
+        skel: &bpf::CtracerSkel<'_>,
+        stop: &Stop,
+        links: &mut Links,
+        refused: &mut Vec<Refused>,
+    ) -> Result<()> {
+        let progs = &skel.progs;
+        for program in [
+            &progs.task_rename,
+            &progs.submit_bio_return,
+            &progs.bio_endio_return,
+            &progs.submit_bio_entry,
+            &progs.bio_endio_entry,
+        ] {
+            if program.autoload() {
+                links.0.push(program.attach_trace()?);
+            }
+        }
+        if self.session {
+            let mut end_refused = Vec::new();
+            attach::session(&progs.session_end, &self.session_end, links, &mut end_refused)?;
+            // The other programs for bio_endio() rely on it.
+            if let Some(refused) = end_refused.first() {
+                return Err(Error::new(format!("the kernel refuses a session for {}()", refused.name))
+                    .evidence(&refused.why));
+            }
+            attach::session(&progs.session, &self.targets, links, refused)?;
+        } else {
+            for target in &self.targets {
+                for distance in FROM_FUNCTION_TO_PROBE {
+                    let (at, probe) = (target.address + distance, target.cookie());
+                    skel.maps.probes.update(&at.to_ne_bytes(), &probe.to_ne_bytes(), MapFlags::ANY)?;
+                }
+            }
+            attach::single(&progs.single_entry, &progs.single_return, &self.targets, links, refused, stop)?;
+        }
+        for Refused { name, why } in refused {
+            eprintln!("warning: {name} is not traced: {why}");
+        }
+        Ok(())
+    }
+
+    fn until_the_end(
+        self,
+        skel: &mut bpf::CtracerSkel<'_>,
+        links: Links,
+        refused: &[Refused],
+        file: &mut Kept,
+    ) -> Result<()> {
+        let is_attached = |function: &Function| refused.iter().all(|refused| refused.name != function.name);
+        let attached = self.functions.into_iter().zip(0..).filter(|(function, _)| is_attached(function));
+        let (functions, ids): (Vec<_>, Vec<u16>) = attached.unzip();
+        let many = functions.len();
+        let class = &self.args.class;
+        let header =
+            Header { class: class.clone(), kernel: preflight::release(), functions, ids, flags: self.flags };
+        let mut recorder = Recorder {
+            writer: Writer::new(file.create()?, header)?,
+            devices: BTreeSet::new(),
+            last_device: (0, 0),
+            calls: 0,
+            most: self.args.max_events.unwrap_or(u64::MAX),
+        };
+        // The callback only copies, because it runs for every event.
+        let batch = RefCell::new(Vec::with_capacity(1 << 20));
+        let mut ring = RingBufferBuilder::new();
+        ring.add(&skel.maps.events, |event| {
+            batch.borrow_mut().extend_from_slice(event);
+            0
+        })?;
+        let ring = ring.build()?;
+        let look = |recorder: &mut Recorder| -> Result<i32> {
+            // We read a limited number, or we would never return if events arrive faster than we read them.
+            let consumed = ring.consume_raw_n(BATCH);
+            if consumed < 0 {
+                return Err(Error::new("cannot read the events").evidence(Errno::from_raw(-consumed)));
+            }
+            let mut batch = batch.borrow_mut();
+            recorder.add(&batch)?;
+            batch.clear();
+            Ok(consumed)
+        };
+
+        let stop = Stop::new(self.args.duration)?;
+        set_phase(&mut skel.maps.bss_data, RECORDING)?;
+        eprintln!("Tracing. {many} functions take a struct {class}. Ctrl-C to end.");
+        while !stop.is_over()? && !recorder.is_full() {
+            look(&mut recorder)?;
+            stop.wait_until(Instant::now().checked_add(LOOK_EVERY))?;
+        }
+        set_phase(&mut skel.maps.bss_data, ENDING)?;
+        look(&mut recorder)?;
+        // What this one misses is in an interrupt, and bio_endio_entry sees it.
+        let programs = skel.object().progs().filter(|program| program.name() != "session_end");
+        let suppressed = report::skipped_calls_of(programs)?;
+        drop(links);
+        while look(&mut recorder)? > 0 {}
+        let lost = record::of_each_cpu(&skel.maps.lost, 0)?;
+        recorder.writer.add(&Record::Losses(Losses { lost, suppressed }))?;
+        recorder.writer.flush()
+    }
+}
+
+/// Which of [`ENDS`] we trace with fentry and fexit instead of a kprobe.
+///
+/// The kernel calls `bio_endio()` in interrupts, where it skips a kprobe's program if another one is running. Tasks
+/// call `submit_bio()`, so a kprobe is safe there. Without `kprobe.session` a return needs a kprobe's slot, and there are
+/// only a few, so fexit is better there.
+fn has_own_programs(session: bool) -> [bool; 2] {
+    [!session, true]
+}
+
+fn set_phase(bss: &mut Option<&mut bpf::types::bss>, phase: u32) -> Result<()> {
+    let bss = bss.as_deref_mut().ok_or_else(|| Error::new("the programs have no variables"))?;
+    bss.phase = phase;
+    Ok(())
+}
+
+/// Writes events to the recording.
+struct Recorder {
+    writer: Writer,
+    /// The devices whose names are in the file, and the one of the last event.
+    devices: BTreeSet<(u32, u8)>,
+    last_device: (u32, u8),
+    calls: u64,
+    most: u64,
+}
+
+impl Recorder {
+    fn is_full(&self) -> bool {
+        self.calls >= self.most
+    }
+
+    /// Adds events, one after another in `batch`, and hands them to the kernel, so nothing is lost if we are killed.
+    fn add(&mut self, batch: &[u8]) -> Result<()> {
+        let (mut from, mut to) = (0, 0);
+        while let Some((kind, event)) = events::first(&batch[to..]) {
+            if kind.is_call() && self.is_full() {
+                // Leave it out.
+                self.writer.events(&batch[from..to])?;
+                from = to + event.len();
+            } else if kind.is_call() {
+                self.calls += 1;
+                let device = if kind == Kind::BioCall { events::device(event) } else { self.last_device };
+                // A bio has no device at first.
+                if device != self.last_device && device.0 != 0 {
+                    self.last_device = device;
+                    self.name(device)?;
+                }
+            }
+            to += event.len();
+        }
+        self.writer.events(&batch[from..to])?;
+        if to < batch.len() { Err(events::not_whole(&batch[to..])) } else { self.writer.flush() }
+    }
+
+    /// Writes the name of a device if it is new. A device may be gone when the recording is shown.
+    fn name(&mut self, (number, partno): (u32, u8)) -> Result<()> {
+        if !self.devices.insert((number, partno)) {
+            return Ok(());
+        }
+        // On 5.10, a bio has the number of its disk and that of its partition.
+        let found = if partno == 0 { None } else { disks::partition(number, partno) };
+        let device = found.unwrap_or(number);
+        let name = disks::name_of(device).unwrap_or_default();
+        self.writer.add(&Record::Device(Device { number: device, name, in_bio: (number, partno) }))
+    }
+}
+
+fn described(function: find::Function, is_bio: bool) -> Function {
+    // We don't record what submit_bio() returns, which it does only on 5.10.
+    let is_end = is_bio && ENDS.contains(&function.name.as_str());
+    Function {
+        argument: function.argument as u8,
+        returns: if is_end { Returned::Nothing } else { function.returns },
+        name: function.name,
+        prototype: function.prototype,
+        source: None,
+    }
+}
+
+fn hidden() -> Error {
+    Error::new("this kernel hides where its functions are")
+        .evidence(
+            "the addresses in /proc/kallsyms are 0, and this kernel has no kprobe.session, which would not need them",
+        )
+        .fix("sudo sysctl kernel.kptr_restrict=1, then run it again")
+}

@@ -1,0 +1,878 @@
+//! Opens pages from the file system, as a reader does, in a real browser. What they must show is worked out from the
+//! view's JSON.
+
+#[path = "../../../../docs/tests/browser/reader.rs"]
+mod reader;
+mod view;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use ctracer::page;
+use serde_json::{Value, json};
+
+use crate::reader::Reader;
+use crate::view::View;
+
+const CTRL: u32 = 2;
+const SHIFT: u32 = 8;
+
+/// A page in a browser, in a window so tall that few pictures show all rows.
+struct Page {
+    browser: Reader,
+    _folder: tempfile::TempDir,
+}
+
+impl Page {
+    fn open(view: &View) -> Self {
+        let mut browser = Reader::start();
+        browser.size(1280, 3000);
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let path = folder.path().join("page.html");
+        fs::write(&path, page::html(&view.0.to_string())).unwrap();
+        browser.open(&path, "");
+        Self { browser, _folder: folder }
+    }
+
+    fn eval(&mut self, expression: &str) -> Value {
+        self.browser.eval(expression)
+    }
+
+    fn text(&mut self, selector: &str) -> String {
+        self.eval(&format!("document.querySelector({selector:?}).innerText")).as_str().unwrap().to_owned()
+    }
+
+    fn texts(&mut self, selector: &str) -> Vec<String> {
+        let texts =
+            self.eval(&format!("[...document.querySelectorAll({selector:?})].map((each) => each.innerText)"));
+        serde_json::from_value(texts).unwrap()
+    }
+
+    /// Waits until what was asked for is drawn.
+    fn drawn(&mut self) {
+        self.eval("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))");
+    }
+
+    fn mouse(&mut self, kind: &str, x: f64, y: f64, modifiers: u32) {
+        let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1, "modifiers": modifiers });
+        self.browser.call("Input.dispatchMouseEvent", event);
+    }
+
+    fn click(&mut self, selector: &str, modifiers: u32) {
+        let [x, y, width, height] = self.place(selector);
+        let (x, y) = (x + width / 2.0, y + height / 2.0);
+        self.mouse("mousePressed", x, y, modifiers);
+        self.mouse("mouseReleased", x, y, modifiers);
+        self.drawn();
+    }
+
+    fn press(&mut self, key: &str) {
+        self.browser.press(key);
+        self.drawn();
+    }
+
+    fn search(&mut self, text: &str) {
+        self.press("/");
+        self.browser.call("Input.insertText", json!({ "text": text }));
+        self.drawn();
+    }
+
+    /// The calls of all rows from the first to the last, each with its level.
+    fn rows(&mut self) -> Vec<(usize, u64)> {
+        let rows = self.eval(
+            "(async () => {
+                const tree = document.getElementById('tree'), seen = new Map();
+                const drawn = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+                for (let top = 0; top === 0 || top < tree.scrollHeight; top += tree.clientHeight - 100) {
+                    tree.scrollTop = top;
+                    await drawn();
+                    for (const row of document.querySelectorAll('#rows .row')) {
+                        const call = Number(row.id.slice('call-'.length));
+                        seen.set(Number(row.getAttribute('aria-rowindex')), [call, Number(row.getAttribute('aria-level'))]);
+                    }
+                }
+                tree.scrollTop = 0;
+                await drawn();
+                return [...seen].sort(([a], [b]) => a - b).map(([, row]) => row);
+            })()",
+        );
+        serde_json::from_value(rows).unwrap()
+    }
+
+    fn shown(&mut self) -> Vec<usize> {
+        self.rows().into_iter().map(|(call, _)| call).collect()
+    }
+
+    /// Brings a call's row in sight and clicks it.
+    fn click_call(&mut self, view: &View, call: usize, modifiers: u32) {
+        let row = view.tree(|_| true).iter().position(|each| *each == call).unwrap();
+        self.eval(&format!("document.getElementById('tree').scrollTop = {}", (row * 22).saturating_sub(200)));
+        self.drawn();
+        self.click(&format!("#call-{call} .name b"), modifiers);
+    }
+
+    /// The call that is looked at, if it is in sight.
+    fn cursor(&mut self) -> Option<usize> {
+        let cursor = self.eval(
+            "(() => {
+                const tree = document.getElementById('tree'), row = document.querySelector('.row.cursor');
+                if (!row || row.id !== tree.getAttribute('aria-activedescendant')) return null;
+                const [outer, inner] = [tree.getBoundingClientRect(), row.getBoundingClientRect()];
+                return inner.top >= outer.top && inner.bottom <= outer.bottom + 1 ? Number(row.id.slice('call-'.length)) : null;
+            })()",
+        );
+        cursor.as_u64().map(|call| call as usize)
+    }
+
+    /// Where an element is: left, top, width and height.
+    fn place(&mut self, selector: &str) -> [f64; 4] {
+        let place = self.eval(&format!(
+            "(({{ x, y, width, height }}) => [x, y, width, height])(document.querySelector({selector:?}).getBoundingClientRect())",
+        ));
+        serde_json::from_value(place).unwrap()
+    }
+
+    /// Drags over an element from one share of its width to another.
+    fn drag(&mut self, selector: &str, from: f64, to: f64) {
+        let [x, y, width, _] = self.place(selector);
+        let y = y + 10.0;
+        self.mouse("mousePressed", x + width * from, y, 0);
+        self.mouse("mouseMoved", x + width * (from + to) / 2.0, y, 0);
+        self.mouse("mouseMoved", x + width * to, y, 0);
+        self.mouse("mouseReleased", x + width * to, y, 0);
+        self.drawn();
+    }
+
+    /// The range of time that is shown, as shares of the whole. It is written with four digits.
+    fn range(&mut self, view: &View) -> (f64, f64) {
+        let text = self.text("#range");
+        let time = |text: &str| {
+            let (number, unit) = text.split_once(' ').unwrap();
+            let unit = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)]
+                .into_iter()
+                .find(|(name, _)| *name == unit);
+            number.parse::<f64>().unwrap() * unit.unwrap().1 / view.end() as f64
+        };
+        text.split_once(" – ").map_or((0.0, 1.0), |(from, to)| (time(from), time(to)))
+    }
+
+    /// Lets through only one value of a column.
+    fn only(&mut self, column: &str, value: i64) {
+        self.click(&format!("#filter-{column}"), 0);
+        self.click(&format!("#menu-{column} [data-value='{value}'] .only"), 0);
+        self.press("Escape");
+    }
+
+    /// The data that stands beside the tree, by name.
+    fn data(&mut self) -> Value {
+        self.eval("Object.fromEntries([...document.querySelectorAll('.data dt')].map((name) => [name.innerText, name.nextSibling.innerText]))")
+    }
+
+    /// The calls that the life is told with.
+    fn steps(&mut self) -> Vec<usize> {
+        let steps = self.eval(
+            "[...document.querySelectorAll('.step[data-call]')].map((step) => Number(step.dataset.call))",
+        );
+        serde_json::from_value(steps).unwrap()
+    }
+
+    fn done(mut self) {
+        assert_eq!(self.browser.wrong(), [""; 0]);
+    }
+}
+
+/// As the page writes times: four digits, in the unit that suits.
+fn brief(ns: i64) -> String {
+    let (unit, name) = match ns {
+        1_000_000_000.. => (1_000_000_000, "s"),
+        1_000_000.. => (1_000_000, "ms"),
+        1_000.. => (1_000, "µs"),
+        _ => (1, "ns"),
+    };
+    let least = 10_i64.pow((ns.ilog10() + 1).saturating_sub(4));
+    let rounded = (ns + least / 2) / least * least;
+    format!("{} {name}", rounded as f64 / unit as f64)
+}
+
+#[test]
+fn it_loads_and_fits_and_can_be_read_in_light_and_dark() {
+    let mut view = View::real();
+    view.0["lost"] = json!([1200, 34]);
+    view.0["suppressed"] = json!(5);
+    view.0["lives"][2]["end"] = json!(-1);
+    let mut page = Page::open(&view);
+    let facts = page.text("#facts");
+    assert!(facts.starts_with("445 calls · 16 lives · 45 functions"), "{facts}");
+    let losses = page.text("#losses");
+    assert!(losses.contains("1,234 events") && losses.contains("CPU 0: 1,200, CPU 1: 34"), "{losses}");
+    assert!(losses.contains("skipped 5 calls"), "{losses}");
+    page.click_call(&view, 12, 0);
+    page.press(" ");
+    page.search("bio");
+    for (width, height, scheme) in [
+        (800, 900, "dark"),
+        (1280, 800, "light"),
+        (1280, 800, "dark"),
+        (1920, 1080, "light"),
+        (1920, 1080, "dark"),
+    ] {
+        page.browser.size(width, height);
+        page.browser.scheme(scheme);
+        page.drawn();
+        let fits = "[document.documentElement, document.body, ...document.querySelectorAll('header, #toolbar, #tree, #detail')]
+            .filter((part) => part.scrollWidth > part.clientWidth).map((part) => part.id || part.tagName)";
+        assert_eq!(page.eval(fits), json!([]), "{scheme}, {width} px: wider than it may be");
+        assert_eq!(page.eval(FAINT_TEXTS), json!([]), "{scheme}, {width} px: hard to read");
+        let name = page.place("#rows .name")[2];
+        assert!(name > 300.0, "{width} px: no room for functions: {name} px");
+        // Each operation has bars in its colour.
+        for (nth, operation) in page.texts("#legend span").iter().take(3).enumerate() {
+            assert_eq!(*operation, view.0["operations"][nth]);
+            assert_eq!(page.eval(&has_bars(nth + 1)), true, "{scheme}: no bar is a {operation}");
+        }
+    }
+    page.done();
+}
+
+/// The texts whose contrast with what is behind them is below 4.5. What can't be used at the moment may be fainter.
+const FAINT_TEXTS: &str = "(() => {
+    const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+    const light = (colour) => numbers(colour).slice(0, 3).map((part) => part / 255)
+        .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, part, nth) => sum + part * [0.2126, 0.7152, 0.0722][nth], 0.05);
+    const behind = (part) => {
+        const colour = getComputedStyle(part).backgroundColor;
+        return numbers(colour)[3] === 0 ? behind(part.parentElement) : colour;
+    };
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), faint = new Set();
+    while (texts.nextNode()) {
+        const part = texts.currentNode.parentElement;
+        if (!texts.currentNode.data.trim() || !part.checkVisibility({ opacityProperty: true }) || part.disabled) continue;
+        const [a, b] = [light(getComputedStyle(part).color), light(behind(part))].sort();
+        if (b / a < 4.5) faint.add(part.closest('[class], [id]').className + ': ' + texts.currentNode.data + ' ' + (b / a).toFixed(2));
+    }
+    return [...faint];
+})()";
+
+/// Whether any dot of the axis has the colour that the legend's nth line explains.
+fn has_bars(nth: usize) -> String {
+    format!(
+        "(() => {{
+            const bars = document.getElementById('bars'), {{ data }} = bars.getContext('2d').getImageData(0, 0, bars.width, bars.height);
+            const swatch = document.querySelector('#legend span:nth-child({nth}) i');
+            const colour = getComputedStyle(swatch).backgroundColor.match(/\\d+/g).map(Number);
+            for (let at = 0; at < data.length; at += 4) if (colour.every((part, nth) => data[at + nth] === part)) return true;
+            return false;
+        }})()"
+    )
+}
+
+#[test]
+fn a_click_shows_the_call_and_the_whole_life_of_its_object() {
+    let mut view = View::real();
+    let failed = view.life(4);
+    let (first, last) = (failed[0], *failed.last().unwrap());
+    view.0["calls"]["status"][last] = json!(10);
+    view.0["lives"][4]["status"] = json!(10);
+    view.0["calls"]["cpu"][last] = json!(1 - view.number("cpu", last));
+    view.0["calls"]["duration"][first] = json!(-1);
+    let submit_bio = view.number("function", first) as usize;
+    view.0["functions"][submit_bio]["source"] = json!("block/blk-core.c:905");
+    let start = view.0["start_ns"].as_i64().unwrap();
+    let mut page = Page::open(&view);
+    for life in 0..view.0["lives"].as_array().unwrap().len() {
+        let calls = view.life(life);
+        let call = calls[0];
+        page.click_call(&view, call, 0);
+        assert_eq!(page.cursor(), Some(call));
+        let (data, number) = (page.data(), |column| view.number(column, call));
+        let device = &view.0["devices"][number("device") as usize];
+        let flags = view.0["flag_names"][number("flags") as usize].as_str().unwrap();
+        let operation = view.0["operations"][number("operation") as usize].as_str().unwrap();
+        let task = &view.0["tasks"][number("task") as usize];
+        let seen = number("duration") >= 0;
+        let back =
+            if seen { (start + view.until(call)).to_string() } else { "its return was not seen".into() };
+        for (name, value) in [
+            ("class", "struct bio".to_owned()),
+            ("address", view.0["objects"][number("object") as usize].as_str().unwrap().to_owned()),
+            ("time", format!("{} → {back}", start + number("start"))),
+            ("sector", number("sector").to_string()),
+            ("bytes", number("bytes").to_string()),
+            (
+                "action",
+                if flags.is_empty() { operation.to_owned() } else { format!("{operation} + {flags}") },
+            ),
+            (
+                "device",
+                format!("{} {}", device["number"].as_str().unwrap(), device["name"].as_str().unwrap()),
+            ),
+            ("error", "0".to_owned()),
+            ("pid", format!("{} {}", task["pid"], task["comm"].as_str().unwrap())),
+            ("cpu", number("cpu").to_string()),
+            ("source", "block/blk-core.c:905".to_owned()),
+        ] {
+            assert_eq!(data[name], value, "{name} of call {call}: {data}");
+        }
+        // The life is told call by call, and between them the times in which none ran.
+        assert_eq!(page.steps(), calls);
+        let mut reach = view.number("start", call);
+        let mut gaps = Vec::new();
+        for step in &calls {
+            if view.number("start", *step) > reach {
+                gaps.push(format!("{} between", brief(view.number("start", *step) - reach)));
+            }
+            reach = reach.max(view.until(*step));
+        }
+        assert_eq!(page.texts(".gap .name"), gaps, "life {life}");
+        let places = calls.iter().map(|call| {
+            let interrupt = if view.number("interrupt", *call) == 1 { "interrupt of " } else { "" };
+            format!("CPU {} · {interrupt}{}", view.number("cpu", *call), view.task(*call))
+        });
+        let mut places: Vec<String> = places.collect();
+        places.dedup();
+        assert_eq!(page.texts(".track h4"), places, "life {life}");
+        // A click on its last call leads there, on whichever CPU and in whichever task that was.
+        let last = *calls.last().unwrap();
+        page.click(&format!(".step[data-call='{last}']"), 0);
+        assert_eq!(page.cursor(), Some(last));
+        assert!(!page.texts("#rows .row.life").is_empty());
+        let status = view.number("status", last);
+        assert_eq!(page.data()["error"], status.to_string());
+        assert!(page.text("h2.call").starts_with("bio_endio("));
+    }
+    // What a function returned, and what it did not.
+    let returned = |call: usize| view.0["calls"]["returned"][call].clone();
+    let call = (0..view.count()).find(|call| !returned(*call).is_null()).unwrap();
+    assert_eq!(page.data()["returned"], Value::Null);
+    page.click_call(&view, call, 0);
+    assert_eq!(page.data()["returned"], returned(call));
+    assert!(
+        page.text(&format!("#call-{call} .name"))
+            .ends_with(&format!(" = {}", returned(call).as_str().unwrap()))
+    );
+    page.done();
+}
+
+#[test]
+fn each_filter_shows_what_the_data_says() {
+    let view = View::real();
+    let mut page = Page::open(&view);
+    assert_eq!(page.shown(), view.tree(|_| true));
+    let levels: Vec<u64> = page.rows().into_iter().map(|(_, level)| level).collect();
+    let depths: Vec<u64> =
+        view.tree(|_| true).iter().map(|call| view.number("depth", *call) as u64 + 1).collect();
+    assert_eq!(levels, depths);
+    for column in ["cpu", "task", "function", "device", "operation", "interrupt"] {
+        let values: BTreeSet<i64> = (0..view.count()).map(|call| view.number(column, call)).collect();
+        assert!(values.len() > 1, "{column} is the same everywhere");
+        let menu = format!("#menu-{column}");
+        page.click(&format!("#filter-{column}"), 0);
+        let offered = page.eval(&format!(
+            "[...document.querySelectorAll('{menu} .value')].map((line) => Number(line.dataset.value)).sort((a, b) => a - b)"
+        ));
+        assert_eq!(offered, json!(values), "{column}");
+        // Only one of them; then all; then all but one.
+        let (only, without) = (values.first().unwrap(), values.last().unwrap());
+        page.click(&format!("{menu} [data-value='{only}'] .only"), 0);
+        let expected = view.tree(|call| view.number(column, call) == *only);
+        assert_eq!(page.shown(), expected, "only {column} {only}");
+        assert_eq!(page.text("#shown"), format!("{} of 445 calls", expected.len()));
+        page.click(&format!("{menu} .acts button"), 0);
+        assert_eq!(page.text("#shown"), "445 calls");
+        page.click(&format!("{menu} [data-value='{without}'] input"), 0);
+        let expected = view.tree(|call| view.number(column, call) != *without);
+        assert_eq!(page.shown(), expected, "not {column} {without}");
+        page.click("#all", 0);
+        assert_eq!(page.text("#shown"), "445 calls");
+    }
+    // A long menu can be searched.
+    page.click("#filter-function", 0);
+    page.click("#menu-function .acts input", 0);
+    page.browser.call("Input.insertText", json!({ "text": "ENDIO" }));
+    page.drawn();
+    let found = page.texts("#menu-function .value:not([hidden]) .name");
+    assert_eq!(
+        found.into_iter().collect::<BTreeSet<_>>(),
+        BTreeSet::from(["bio_endio".into(), "submit_bio_wait_endio".into()])
+    );
+    page.click("#shown", 0);
+    page.click("#filter-function", 0);
+    assert_eq!(page.texts("#menu-function .value:not([hidden])").len(), 45, "opened again, it has all");
+    page.press("Escape");
+    // Two at once: what passes both, below the nearest caller that does.
+    for (column, value) in [("cpu", 0), ("function", view.number("function", view.life(0)[0]))] {
+        page.only(column, value);
+        let focused = page.eval("document.activeElement.id");
+        assert_eq!(focused, format!("filter-{column}"), "Esc closed the menu and left the focus nowhere");
+    }
+    assert_eq!(
+        page.shown(),
+        view.tree(|call| view.number("cpu", call) == 0 && view.name(call) == view.name(view.life(0)[0]))
+    );
+    assert!(page.rows().iter().all(|(_, level)| *level == 1));
+    page.click("#all", 0);
+    assert_eq!(page.shown(), view.tree(|_| true));
+    page.done();
+}
+
+#[test]
+fn lines_are_selected_searched_and_folded() {
+    let view = View::real();
+    let order = view.tree(|_| true);
+    let selected = |page: &mut Page| {
+        page.press("o");
+        let shown = page.shown();
+        page.press("o");
+        shown
+    };
+    let mut page = Page::open(&view);
+    // Between two lines: with the keys that hold, or with the button.
+    page.click_call(&view, order[10], 0);
+    page.click_call(&view, order[20], SHIFT);
+    assert_eq!(selected(&mut page), order[10..=20]);
+    page.press("Escape");
+    page.click_call(&view, order[30], CTRL);
+    page.click_call(&view, order[42], CTRL);
+    assert_eq!(selected(&mut page), [order[30], order[42]]);
+    page.click("#between", 0);
+    assert_eq!(selected(&mut page), order[30..=42]);
+    page.click("#only", 0);
+    assert_eq!(page.shown(), order[30..=42]);
+    assert_eq!(page.text("#only"), "Only selected (13)");
+    page.click("#none", 0);
+    assert_eq!(page.shown(), order);
+
+    // A life is selected whole.
+    let life = view.life(3);
+    page.click_call(&view, life[0], 0);
+    page.click("#story .take", 0);
+    assert_eq!(selected(&mut page), view.tree(|call| life.contains(&call)));
+    page.press("Escape");
+
+    // Search: functions, tasks, addresses and sectors; from one to the next, and around.
+    let sector = view.0["lives"][0]["sector"].as_i64().unwrap();
+    let object = view.0["objects"][0].as_str().unwrap();
+    let hits = [
+        ("BIO_END", view.tree(|call| view.name(call).contains("bio_end"))),
+        ("kworker", view.tree(|call| view.task(call).contains("kworker"))),
+        (object, view.tree(|call| view.number("object", call) == 0)),
+        (&sector.to_string(), view.tree(|call| view.number("sector", call) == sector)),
+        ("no such thing", vec![]),
+    ];
+    for (text, hits) in hits {
+        page.press("Home");
+        page.search(text);
+        assert!(page.text("#found").ends_with(&hits.len().to_string()), "{text}: {}", page.text("#found"));
+        if let Some(next) = hits.iter().find(|call| **call != order[0]) {
+            page.press("Enter");
+            assert_eq!(page.cursor(), Some(*next), "{text}");
+            assert!(page.text("#found").ends_with(&format!("of {}", hits.len())));
+            page.press("Escape");
+            assert_eq!(page.text("#found"), "");
+        } else {
+            page.press("Escape");
+        }
+    }
+
+    // What is folded hides what it called, and only that; a match within opens it.
+    let root = view.life(0)[0];
+    page.click_call(&view, root, 0);
+    page.click(&format!("#call-{root} .fold"), 0);
+    assert_eq!(page.shown(), view.tree(|call| !view.is_within(call, root)));
+    assert_eq!(
+        page.eval(&format!("document.getElementById('call-{root}')?.getAttribute('aria-expanded')")),
+        "false"
+    );
+    page.press("f");
+    assert_eq!(page.shown(), view.tree(|call| view.number("parent", call) < 0));
+    page.search("blk_mq_submit_bio");
+    page.press("Enter");
+    let found = page.cursor().unwrap();
+    assert_eq!(view.name(found), "blk_mq_submit_bio");
+    page.press("Escape");
+    page.press("u");
+    assert_eq!(page.shown(), order);
+    page.done();
+}
+
+#[test]
+fn the_axis_takes_a_range_and_leads_to_a_life() {
+    let view = View::real();
+    let mut page = Page::open(&view);
+    page.drag("#overview", 0.25, 0.5);
+    let width = page.place("#overview")[2];
+    let shown: BTreeSet<usize> = page.shown().into_iter().collect();
+    // A dot is so many nanoseconds: what is nearer to an end of the range may be within or not.
+    let (from, to, dot) = (view.end() / 4, view.end() / 2, (view.end() as f64 / width).ceil() as i64);
+    let overlaps = |from: i64, to: i64| -> BTreeSet<usize> {
+        (0..view.count())
+            .filter(|call| view.number("start", *call) <= to && view.until(*call) >= from)
+            .collect()
+    };
+    assert!(overlaps(from + dot, to - dot).is_subset(&shown));
+    assert!(shown.is_subset(&overlaps(from - dot, to + dot)));
+    assert!(!shown.is_empty() && shown.len() < view.count());
+    page.press("Escape");
+    assert_eq!(page.shown().len(), view.count());
+
+    // A life fills the axis, and only what overlaps it is shown. Its bar leads back to it.
+    for life in [1, 9] {
+        let calls = view.life(life);
+        page.click_call(&view, calls[0], 0);
+        page.press("z");
+        let (from, to) = (&view.0["lives"][life]["start"], &view.0["lives"][life]["end"]);
+        assert_eq!(
+            page.shown().into_iter().collect::<BTreeSet<_>>(),
+            overlaps(from.as_i64().unwrap(), to.as_i64().unwrap())
+        );
+        page.press("End");
+        page.click("#mine", 0);
+        assert_eq!(page.cursor(), Some(calls[0]));
+        page.press("Escape");
+    }
+    page.done();
+}
+
+#[test]
+fn the_pointer_moves_and_zooms_the_axis_and_is_told_what_it_is_over() {
+    let mut view = View::real();
+    view.0["lives"][9]["end"] = json!(-1);
+    let mut page = Page::open(&view);
+    let near = |(from, to): (f64, f64), (low, high): (f64, f64)| {
+        assert!(
+            (from - low).abs() < 0.004 && (to - high).abs() < 0.004,
+            "{from} to {to}, not {low} to {high}"
+        );
+    };
+    page.drag("#bars", 0.2, 0.4);
+    near(page.range(&view), (0.2, 0.4));
+    page.drag("#overview", 0.3, 0.6);
+    near(page.range(&view), (0.5, 0.7));
+    // The wheel zooms, and what is under the pointer stays there.
+    let [x, y, width, _] = page.place("#bars");
+    let wheel = |page: &mut Page, x: f64, across: i32, down: i32| {
+        let event = json!({ "type": "mouseWheel", "x": x, "y": y + 10.0, "deltaX": across, "deltaY": down });
+        page.browser.call("Input.dispatchMouseEvent", event);
+        page.drawn();
+    };
+    wheel(&mut page, x + width / 4.0, 0, -100);
+    near(page.range(&view), (0.55 - 0.05 / 1.2, 0.55 + 0.15 / 1.2));
+    wheel(&mut page, x + width / 4.0, 0, 100);
+    near(page.range(&view), (0.5, 0.7));
+    wheel(&mut page, x, 500, 0);
+    near(page.range(&view), (0.6, 0.8));
+    page.press("w");
+    near(page.range(&view), (0.0, 1.0));
+    // What is under the pointer is told.
+    for life in [0, 9, 13] {
+        page.click_call(&view, view.life(life)[0], 0);
+        let [x, y, width, height] = page.place("#mine");
+        page.mouse("mouseMoved", x + width / 2.0, y + height / 2.0, 0);
+        page.drawn();
+        let life = &view.0["lives"][life];
+        let name = |table: &str, key: &str| view.0[table][life[key].as_u64().unwrap() as usize].clone();
+        let tip = page.text("#tip");
+        assert!(tip.starts_with(name("operations", "operation").as_str().unwrap()), "{tip}");
+        assert!(
+            tip.contains(&format!(
+                "sector {} · {}",
+                life["sector"],
+                name("devices", "device")["name"].as_str().unwrap()
+            )),
+            "{tip}"
+        );
+        let (start, end) = (life["start"].as_i64().unwrap(), life["end"].as_i64().unwrap());
+        let lasted = if end < 0 { "end not seen".into() } else { brief(end - start) };
+        assert!(tip.ends_with(&lasted), "{tip}");
+    }
+    page.done();
+}
+
+#[test]
+fn the_overview_counts_what_passes_the_filters_in_and_outside_of_the_range() {
+    let view = View::real();
+    let mut page = Page::open(&view);
+    for (column, value) in [("cpu", 1), ("operation", 1)] {
+        page.only(column, value);
+    }
+    page.drag("#overview", 0.1, 0.5);
+    let passes = |call: usize| view.number("cpu", call) == 1 && view.number("operation", call) == 1;
+    // How many dots of each bar's middle are covered, above the line that frames the range.
+    let dots: Vec<usize> = serde_json::from_value(page.eval(
+        "(() => {
+            const { width, height } = overview, bins = Math.floor(width / 3);
+            const { data } = overview.getContext('2d').getImageData(0, 0, width, height);
+            return Array.from({ length: bins }, (_, bin) => {
+                const x = Math.ceil((bin * width) / bins);
+                return Array.from({ length: height - 6 }, (_, y) => data[((y + 3) * width + x) * 4 + 3]).filter((alpha) => alpha > 250).length;
+            });
+        })()",
+    ))
+    .unwrap();
+    let mut counts = vec![0; dots.len()];
+    let mut within = 0;
+    for call in (0..view.count()).filter(|call| passes(*call)) {
+        let share = view.number("start", call) as f64 / view.end() as f64;
+        counts[(share * dots.len() as f64) as usize] += 1;
+        within += usize::from((0.1..0.5).contains(&share));
+    }
+    assert!(within > 0 && within < counts.iter().sum(), "a range that takes some of them");
+    let most = *counts.iter().max().unwrap() as f64;
+    for (bin, (count, dots)) in counts.iter().zip(&dots).enumerate() {
+        // A bar is as tall as the root of what it counts.
+        let tall = ((*count as f64 / most).sqrt() * 30.0 - 3.0).clamp(0.0, 26.0);
+        let framed = [0.1, 0.5].iter().any(|end| (end * counts.len() as f64 - bin as f64).abs() < 2.0);
+        let right = (tall - *dots as f64).abs() <= 1.0 && (*count == 0) == (*dots == 0);
+        assert!(framed || right, "bar {bin} of {count} calls has {dots} dots, not {tall}");
+    }
+    page.done();
+}
+
+#[test]
+fn the_figures_of_the_recording_are_those_of_its_lives() {
+    let mut view = View::of_calls(4450);
+    let lives = view.0["lives"].as_array_mut().unwrap();
+    for (nth, life) in lives.iter_mut().enumerate() {
+        // None lasts as long as another, and of some the end was not seen.
+        let end = life["end"].as_i64().unwrap() + 1_000_000 * (nth as i64 * 37 % 160);
+        life["end"] = json!(if nth % 20 == 7 { -1 } else { end });
+    }
+    let lives = view.0["lives"].as_array().unwrap();
+    let lasted = |life: &Value| life["end"].as_i64().unwrap() - life["start"].as_i64().unwrap();
+    let ended = |life: &&Value| life["end"] != -1;
+    let mut page = Page::open(&view);
+    let rows: Vec<Vec<String>> = serde_json::from_value(page.eval(
+        "[...document.querySelectorAll('.sums tr')].slice(1).map((row) => [...row.cells].map((cell) => cell.innerText))",
+    ))
+    .unwrap();
+    assert_eq!(rows.len(), 3);
+    for (nth, row) in rows.iter().enumerate() {
+        let mine: Vec<&Value> = lives.iter().filter(|life| life["operation"] == nth).collect();
+        let times: Vec<i64> = mine.iter().copied().filter(ended).map(lasted).collect();
+        // The least time that so many of a hundred did not exceed.
+        let percentile = |percent: usize| {
+            let enough =
+                |time: &&i64| times.iter().filter(|each| each <= time).count() * 100 >= percent * times.len();
+            brief(*times.iter().filter(enough).min().unwrap())
+        };
+        let bytes: i64 = mine.iter().map(|life| life["bytes"].as_i64().unwrap()).sum();
+        let kib = bytes as f64 / 1024.0;
+        let bytes = match nth {
+            0 => format!("{kib} KiB"),
+            1 => format!("{:.2} MiB", kib / 1024.0),
+            _ => "0 B".into(),
+        };
+        let name = view.0["operations"][nth].as_str().unwrap().to_owned();
+        let expected = [name, mine.len().to_string(), bytes, percentile(50), percentile(99), percentile(100)];
+        assert_eq!(*row, expected);
+    }
+    assert_ne!(rows[1][4], rows[1][5], "so few writes that the 99th percentile is the longest");
+    let mut slowest: Vec<&Value> = lives.iter().filter(ended).collect();
+    slowest.sort_by_key(|life| -lasted(life));
+    let listed: Vec<String> = page.texts(".longest button");
+    let expected: Vec<String> =
+        slowest[..12].iter().map(|life| format!("{:.3} ms", lasted(life) as f64 / 1e6)).collect();
+    assert_eq!(listed, expected);
+    // A click anywhere in its line leads to a life.
+    page.click(".longest tr:nth-child(3) td:last-child", 0);
+    assert_eq!(page.cursor().map(|call| json!(call)), Some(slowest[1]["calls"][0].clone()));
+    page.done();
+}
+
+#[test]
+fn all_can_be_done_with_keys() {
+    let view = View::real();
+    let order = view.tree(|_| true);
+    let mut page = Page::open(&view);
+    page.browser.size(1280, 800);
+    page.drawn();
+    let root = order.iter().position(|call| *call == view.life(1)[0]).unwrap();
+    for _ in 0..=root {
+        page.browser.press("ArrowDown");
+    }
+    page.drawn();
+    assert_eq!(page.cursor(), Some(order[root]));
+    let outline = "getComputedStyle(document.querySelector('.row.cursor')).outlineStyle";
+    assert_eq!(page.eval(outline), "solid", "where the keys work can't be seen");
+    assert!(page.text("h2.call").starts_with("submit_bio("));
+    page.press("ArrowRight");
+    assert_eq!(page.cursor(), Some(order[root + 1]));
+    page.press("ArrowLeft");
+    assert_eq!(page.cursor(), Some(order[root + 1]), "its own calls are folded first");
+    page.press("ArrowLeft");
+    assert_eq!(page.cursor(), Some(order[root]));
+    page.press("ArrowLeft");
+    assert_eq!(page.eval("document.querySelector('.row.cursor').getAttribute('aria-expanded')"), "false");
+    page.press("ArrowRight");
+    page.press("u");
+    page.press("]");
+    assert_eq!(page.cursor(), Some(view.life(1)[1]));
+    page.press("[");
+    assert_eq!(page.cursor(), Some(view.life(1)[0]));
+    page.press("Enter");
+    assert_eq!(page.eval("document.querySelector('.row.cursor').getAttribute('aria-selected')"), "true");
+    page.press("ArrowDown");
+    page.press("ArrowDown");
+    page.press("b");
+    page.press("o");
+    assert_eq!(page.shown(), order[root..=root + 2]);
+    page.press("Escape");
+    page.press("End");
+    assert_eq!(page.cursor(), order.last().copied());
+    page.press("PageUp");
+    page.press("Home");
+    assert_eq!(page.cursor(), Some(order[0]));
+    page.press("?");
+    page.browser.until("document.getElementById('keys').open");
+    page.press("Escape");
+    page.browser.until("!document.getElementById('keys').open");
+    page.press("Escape");
+    assert_eq!(page.cursor(), None);
+    // What a reader is told of the tree who can't see it.
+    let roles =
+        "[...document.querySelectorAll('#tree, #tree [role]')].map((part) => part.getAttribute('role'))";
+    let roles: BTreeSet<String> = serde_json::from_value(page.eval(roles)).unwrap();
+    assert_eq!(
+        roles.into_iter().collect::<Vec<_>>(),
+        ["columnheader", "gridcell", "row", "rowgroup", "treegrid"]
+    );
+    assert_eq!(page.eval("document.getElementById('tree').getAttribute('aria-rowcount')"), "446");
+    page.done();
+}
+
+#[test]
+fn a_hundred_thousand_calls_stay_smooth() {
+    let view = View::of_calls(100_000);
+    // What counts is what the page itself costs: on a machine that is busy with other tests, all takes longer.
+    let busy = |page: &mut Page, metric: &str| {
+        let metrics = page.browser.call("Performance.getMetrics", json!({}));
+        let metrics = metrics["metrics"].as_array().unwrap();
+        metrics.iter().find(|each| each["name"] == metric).unwrap()["value"].as_f64().unwrap() * 1e3
+    };
+    let mut page = Page::open(&view);
+    page.browser.call("Performance.enable", json!({ "timeDomain": "threadTicks" }));
+    page.browser.size(1280, 800);
+    page.browser.loading(|browser| _ = browser.call("Page.reload", json!({})));
+    page.drawn();
+    let load = busy(&mut page, "TaskDuration");
+    // What this machine, and this browser, take for as many records without a page: how fast they are is not the page's merit.
+    let mut yardstick: f64 = 0.0;
+    for _ in 0..3 {
+        let before = busy(&mut page, "TaskDuration");
+        page.eval(
+            "JSON.parse(JSON.stringify(Array.from({ length: 1e5 }, (_, nth) => [nth, String(nth), { nth }]))).length",
+        );
+        yardstick = yardstick.max(busy(&mut page, "TaskDuration") - before);
+    }
+    assert!(load < 30.0 * yardstick, "loading took {load:.0} ms, as many records {yardstick:.0} ms");
+    let count = view.count();
+    assert_eq!(
+        page.eval("document.getElementById('tree').getAttribute('aria-rowcount')"),
+        (count + 1).to_string()
+    );
+    page.eval(
+        "window.long = [], new PerformanceObserver((list) => long.push(...list.getEntries().map((task) => task.duration))).observe({ type: 'longtask' }), 0",
+    );
+    let mut before = busy(&mut page, "TaskDuration");
+    let mut smooth = |page: &mut Page, what: &str| {
+        page.drawn();
+        let after = busy(page, "TaskDuration");
+        let longest = page.eval("long.splice(0).reduce((longest, task) => Math.max(longest, task), 0)");
+        let longest = longest.as_f64().unwrap().min(after - before);
+        assert!(
+            longest < 4.0 * yardstick,
+            "{what}: a task of {longest:.0} ms, as many records {yardstick:.0} ms"
+        );
+        assert!(
+            page.eval("document.querySelectorAll('#rows .row').length").as_u64().unwrap() < 100,
+            "{what}"
+        );
+        before = after;
+    };
+    for step in 1..=60 {
+        page.eval(&format!("{{ const tree = document.getElementById('tree'); tree.scrollTop = (tree.scrollHeight - tree.clientHeight) * {step} / 60; }}"));
+        smooth(&mut page, &format!("scrolled by {step} of 60"));
+    }
+    assert_eq!(
+        page.eval("document.querySelector('#rows .row:last-child').getAttribute('aria-rowindex')"),
+        (count + 1).to_string()
+    );
+    for key in ["Home", "ArrowDown", "ArrowDown", "]", "PageDown", "End", "f", "u", "z", "w"] {
+        page.press(key);
+        smooth(&mut page, key);
+        assert!(page.cursor().is_some(), "{key}: the call that is looked at is out of sight");
+    }
+    page.search("endio");
+    smooth(&mut page, "search");
+    page.click("#filter-cpu", 0);
+    page.click("#menu-cpu .only", 0);
+    smooth(&mut page, "a filter");
+    page.done();
+}
+
+#[test]
+fn an_empty_recording_says_so() {
+    let mut view = View::empty();
+    view.0["suppressed"] = Value::Null;
+    let mut page = Page::open(&view);
+    let told = page.text("#nothing");
+    assert!(told.contains("This recording is empty") && told.contains("45 functions"), "{told}");
+    assert!(page.text("#losses").contains("does not count the skipped calls"));
+    for part in ["#axis", "#toolbar", "#detail"] {
+        assert_eq!(
+            page.eval(&format!("document.querySelector('{part}').checkVisibility()")),
+            false,
+            "{part}"
+        );
+    }
+    for key in
+        ["ArrowDown", "ArrowLeft", "ArrowRight", "End", "Enter", "b", "o", "]", "z", "f", "n", "Escape"]
+    {
+        page.press(key);
+    }
+    page.done();
+}
+
+#[test]
+fn another_class_has_calls_without_lives() {
+    let mut view = View::real();
+    let call = view.life(0)[0];
+    view.0["class"] = json!("request");
+    view.0["lives"] = json!([]);
+    let calls = view.0["calls"].as_object_mut().unwrap();
+    for column in ["sector", "bytes", "operation", "flags", "device", "status"] {
+        calls.remove(column);
+    }
+    calls["life"].as_array_mut().unwrap().fill(json!(-1));
+    for table in ["devices", "operations", "flag_names"] {
+        view.0.as_object_mut().unwrap().remove(table);
+    }
+    view.0["lost"] = json!([]);
+    let mut page = Page::open(&view);
+    assert!(page.text("#losses").contains("cut short"));
+    assert_eq!(page.shown(), view.tree(|_| true));
+    page.click_call(&view, call, 0);
+    assert_eq!(page.data()["class"], "struct request");
+    assert_eq!(page.data()["sector"], Value::Null);
+    let object = view.number("object", call);
+    let same: Vec<usize> = (0..view.count()).filter(|call| view.number("object", *call) == object).collect();
+    assert_eq!(page.steps(), same);
+    page.done();
+}
+
+#[test]
+fn what_is_recorded_can_not_become_a_part_of_the_page() {
+    let mut view = View::real();
+    let comm = "</script><b id=out>{{js}}<!--<script>";
+    view.0["tasks"][0]["comm"] = json!(comm);
+    view.0["functions"][0]["name"] = json!("<img src=x onerror=alert(1)>");
+    let call = (0..view.count()).find(|call| view.number("task", *call) == 0).unwrap();
+    let mut page = Page::open(&view);
+    assert_eq!(page.eval("document.getElementById('out') || document.querySelector('img')"), Value::Null);
+    page.click_call(&view, call, 0);
+    let pid = &view.0["tasks"][0]["pid"];
+    assert_eq!(page.data()["pid"], format!("{pid} {comm}"));
+    assert!(page.text(&format!("#call-{call} .task")).starts_with(comm));
+    page.done();
+}

@@ -1,0 +1,153 @@
+//! Stage 10: the functions that it finds, and the bios that it shows in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::Duration;
+
+use common::trace_pipe::Line;
+use guest::null_blk::NullBlk;
+use guest::running::{Observation, Running};
+use guest::truth;
+use nix::sys::signal::Signal;
+
+use crate::ctracer::Types;
+use crate::guest::{one_by_one, programs, quiet, wait_until, watch, watch_while};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    stage10_attaches_to_what_another_reader_of_the_types_finds,
+    stage10_shows_each_bio_from_its_start_to_its_end,
+    stage10_shows_the_bio_wherever_it_is_among_the_arguments,
+    stage10_and_stage02_count_the_same,
+    stage10_leaves_nothing_behind,
+];
+
+/// The calls that the stage shows, which are all of its lines.
+fn calls(seen: &Observation) -> Vec<(Line<'_>, &str, u64)> {
+    let calls = truth::calls(seen);
+    assert_eq!(calls.len(), seen.lines().len(), "{}", seen.stdout);
+    calls
+}
+
+/// The bios that a function gets, in order.
+fn bios(calls: &[(Line<'_>, &str, u64)], function: &str) -> Vec<u64> {
+    calls.iter().filter(|(_, name, _)| *name == function).map(|(.., bio)| *bio).collect()
+}
+
+/// What the last line reports, if the kernel counts it.
+fn not_measured(seen: &Observation) -> Option<u64> {
+    let last = seen.stdout.lines().last().unwrap_or_default();
+    let number = last.strip_prefix("Not measured: ").unwrap_or_else(|| panic!("{}", seen.stdout));
+    number.parse().ok()
+}
+
+/// The functions that take a bio as one of their first three arguments, and can be probed by their name; and how many
+/// take one.
+fn truth_of_types() -> (BTreeSet<String>, usize) {
+    let list = fs::read_to_string("/sys/kernel/tracing/available_filter_functions").unwrap();
+    let traceable: BTreeSet<_> = list.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
+    let mut copies = BTreeMap::<_, usize>::new();
+    for symbol in symbols.lines().filter_map(|line| line.split([' ', '\t']).nth(2)) {
+        *copies.entry(symbol).or_default() += 1;
+    }
+    let types = Types::read();
+    let is_bio = |argument: &Option<String>| argument.as_deref() == Some("bio");
+    let all: BTreeMap<_, _> =
+        types.functions().filter_map(|(name, args)| Some((name, args.iter().position(is_bio)?))).collect();
+    let can = all
+        .iter()
+        .filter(|(name, nth)| **nth < 3 && traceable.contains(&***name) && copies.get(&***name) == Some(&1));
+    (can.map(|(name, _)| name.clone()).collect(), all.len())
+}
+
+fn stage10_attaches_to_what_another_reader_of_the_types_finds() {
+    quiet();
+    let (can, all) = truth_of_types();
+    assert!(can.len() > 100, "{can:?}");
+    let (seen, _) = watch("stage10", "write /dev/scratch --count 16");
+    let first = format!("Attached to {} functions, not to {}", can.len(), all - can.len());
+    assert_eq!(seen.stdout.lines().next(), Some(&*first));
+    // Each is one of these, and has its own name: its symbol is at the address that the kernel's list of probes names.
+    for (_, function, _) in calls(&seen) {
+        assert!(can.contains(function), "{function}");
+    }
+}
+
+/// A disk that takes 20 ms for each bio, and nobody else does I/O: each end comes while nothing else runs.
+fn stage10_shows_each_bio_from_its_start_to_its_end() {
+    const COUNT: usize = 12;
+    quiet();
+    let disk = NullBlk::new("path", Duration::from_millis(20)).unwrap();
+    let write = format!("write {}", disk.device.display());
+    let (seen, done) = watch_while("stage10", || one_by_one(&write, COUNT));
+    let calls = calls(&seen);
+    assert_eq!(not_measured(&seen).unwrap_or(0), 0, "{}", seen.stdout);
+    let (starts, ends) = (bios(&calls, "submit_bio"), bios(&calls, "bio_endio"));
+    assert_eq!((starts.len(), &starts), (COUNT, &ends), "{}", seen.stdout);
+    let tasks: BTreeSet<_> =
+        calls.iter().filter(|(_, name, _)| *name == "submit_bio").map(|(line, ..)| line.pid).collect();
+    assert_eq!(tasks, done.iter().map(|done| done.pid).collect());
+    // Between the two, each bio passes the same functions, as often.
+    let mut paths = calls.split(|(_, name, _)| *name == "submit_bio").skip(1).map(|path| {
+        let end = path.iter().position(|(_, name, _)| *name == "bio_endio").unwrap();
+        path[..end].iter().map(|(_, name, _)| *name).collect::<Vec<_>>()
+    });
+    let first = paths.next().unwrap();
+    assert!(first.contains(&"blk_mq_submit_bio") && first.len() > 3, "{first:?}");
+    assert!(paths.all(|path| path == first), "{}", seen.stdout);
+}
+
+/// Of the calls of `io`, all show the bio that it submits next, or none.
+fn stage10_shows_the_bio_wherever_it_is_among_the_arguments() {
+    quiet();
+    let (seen, done) = watch("stage10", "write /dev/scratch --count 16");
+    truth::of_functions(&seen, &done).unwrap();
+    let mut calls = calls(&seen);
+    calls.retain(|(line, ..)| line.pid == done.pid && !line.flags.contains(['h', 'H', 's']));
+    let submitted: BTreeSet<_> = bios(&calls, "submit_bio").into_iter().collect();
+    for (_, function, bio) in &calls {
+        assert!(*bio == 0 || submitted.contains(bio), "{function}: {bio:x}\n{}", seen.stdout);
+    }
+    // The bio is their second and their third argument.
+    for function in ["wbt_wait", "wbt_track"] {
+        assert_eq!(bios(&calls, function), bios(&calls, "submit_bio"), "{function}");
+    }
+}
+
+/// The starts are equal. Of the ends, the stage shows those that did not interrupt another of its programs, and reports
+/// the others.
+fn stage10_and_stage02_count_the_same() {
+    quiet();
+    let other = Running::start(&["stage02"]).unwrap();
+    let before = truth::disk_ios().unwrap();
+    let (seen, done) = watch("stage10", "write /dev/scratch --count 64");
+    let ios = (truth::disk_ios().unwrap() - before) as usize;
+    let other = other.end(Signal::SIGINT).unwrap();
+    let count = |function: &str| {
+        let called = format!("{function}() called: ");
+        other.lines().iter().filter(|line| line.message.starts_with(&called)).count()
+    };
+    let calls = calls(&seen);
+    let (starts, ends) = (bios(&calls, "submit_bio").len(), bios(&calls, "bio_endio").len());
+    assert_eq!((starts, ios), (count("submit_bio"), done.count as usize));
+    assert_eq!((starts, count("bio_endio")), (ios, ios));
+    assert!(ends <= ios, "{}", seen.stdout);
+    match not_measured(&seen) {
+        // A skipped end also skips the program for what it calls.
+        Some(skipped) => assert!(ends as u64 + skipped >= ios as u64, "{}", seen.stdout),
+        None => {
+            assert!(seen.stdout.trim_end().ends_with("(Linux counts them from 6.7 on)"), "{}", seen.stdout)
+        }
+    }
+}
+
+fn stage10_leaves_nothing_behind() {
+    quiet();
+    let before = programs();
+    let stage = Running::start(&["stage10", "--lines", "5"]).unwrap();
+    crate::guest::io("write /dev/scratch --count 2");
+    let seen = stage.wait().unwrap();
+    assert!(seen.status.success() && seen.lines().len() == 5, "{seen:?}");
+    wait_until("the programs are gone", || programs() == before);
+}

@@ -1,0 +1,57 @@
+//! Stage 10: which functions does a bio pass through?
+
+use clap::Parser;
+use common::args::RunArgs;
+use common::trace_pipe::TracePipe;
+use common::{functions, libbpf_log, preflight, report};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags};
+
+mod bpf {
+    include!(concat!(env!("OUT_DIR"), "/bio_trace.skel.rs"));
+}
+
+/// Print every call of a kernel function that takes a bio
+#[derive(Parser)]
+#[command(name = env!("CARGO_BIN_NAME"), version)]
+struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+fn main() -> common::Result<()> {
+    let args = Args::parse();
+    common::init(&args.run)?;
+
+    // OPEN: parse the compiled BPF object, which is part of this binary.
+    let mut object = std::mem::MaybeUninit::uninit();
+    let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut object)?;
+    preflight::check(open_skel.open_object())?;
+    let mut pipe = TracePipe::open(&args.run, &["*(bio=0x*)"])?;
+
+    // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
+    let skel = open_skel.load()?;
+
+    // ATTACH: to each function that takes a bio, by the kernel's types. From here on the kernel runs it at every call.
+    let programs = [&skel.progs.bio_is_first, &skel.progs.bio_is_second, &skel.progs.bio_is_third];
+    let (mut links, mut others) = (Vec::new(), 0);
+    for function in functions::taking("bio")? {
+        for address in function.addresses() {
+            skel.maps.name_map.update(&address.to_ne_bytes(), &function.text::<64>(), MapFlags::ANY)?;
+        }
+        let program = function.argument.and_then(|nth| programs.get(nth));
+        match program.map(|program| program.attach_kprobe(false, &function.name)) {
+            Some(Ok(link)) => links.push(link),
+            _ => others += 1,
+        }
+    }
+    libbpf_log::forget();
+    report::print(format_args!("Attached to {} functions, not to {others}", links.len()))?;
+
+    // CALLBACK: print what it writes.
+    pipe.follow()?;
+    let missed = report::missed_calls(skel.object())?;
+    drop(links); // detach
+    pipe.drain()?;
+    report::print_not_measured(0, missed)
+}
