@@ -1,4 +1,4 @@
-//! `cargo lab demo`: runs every stage and two examples briefly, and checks each against the truth.
+//! `cargo lab demo`: runs stages and examples briefly, and checks each against the truth.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,14 +10,18 @@ use machine::workbook::{Program, Workbook};
 use wire::protocol::NOT_HERE;
 
 /// The examples to run.
-const EXAMPLES: [&str; 2] = ["bitehist", "biolatency"];
+const EXAMPLES: [&str; 3] = ["bitehist", "biolatency", "ctracer"];
+
+/// The stage that takes too long to begin and to end: it attaches to one function after another.
+const LEFT_OUT: u32 = 10;
 
 /// The programs to run.
 ///
 /// # Errors
 /// If an example is missing.
 pub fn programs(workbook: &Workbook) -> Result<Vec<&dyn Program>> {
-    let stages = workbook.catalog.stages.iter().map(|stage| stage as &dyn Program);
+    let stages = workbook.catalog.stages.iter().filter(|stage| stage.number != LEFT_OUT);
+    let stages = stages.map(|stage| stage as &dyn Program);
     stages.map(Ok).chain(EXAMPLES.map(|name| workbook.catalog.program(name))).collect()
 }
 

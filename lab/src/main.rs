@@ -143,7 +143,7 @@ enum Command {
         #[command(flatten)]
         boot: Boot,
     },
-    /// Run every stage and two examples briefly, and check what they print against the truth
+    /// Run stages 01 to 09 and three examples briefly, and check what they print against the truth
     Demo {
         #[command(flatten)]
         boot: Boot,

@@ -290,6 +290,26 @@ pub fn of_functions(seen: &Observation, done: &Done) -> Result<String> {
     Ok(format!("io did {count} direct writes, and their bios passed through {} functions", functions.len()))
 }
 
+/// Checks what ctracer printed while `io` wrote past the page cache. Returns the verdict as a sentence.
+///
+/// # Errors
+/// If it didn't follow as many bios as `io` wrote.
+pub fn of_lives(seen: &Observation, done: &Done) -> Result<String> {
+    let size = format!(" + {} bytes ", done.bytes / done.count);
+    // The outermost call names the bio's content: submit_bio(), or a function of the file system that calls it.
+    let submits = seen.stdout.lines().filter(|line| line.contains("submit_bio("));
+    let writes = submits.filter(|line| line.contains(" write ") && line.contains(&size)).count() as u64;
+    let summary = seen.stdout.lines().last().unwrap_or_default();
+    if writes != done.count || !summary.contains(", without an end: 0, events lost: 0") {
+        return Err(Error::new(format!(
+            "io wrote {} times, but {writes} bios were submitted for it",
+            done.count
+        ))
+        .evidence(summary));
+    }
+    Ok(format!("io wrote {writes} times, and so many bios were submitted, followed, and ended"))
+}
+
 /// Checks what stage 08 or 09 printed while `io` read at most a page at a time. Returns the verdict as a sentence.
 ///
 /// # Errors

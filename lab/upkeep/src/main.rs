@@ -73,7 +73,7 @@ enum Command {
         #[arg(value_enum)]
         patch: Patch,
     },
-    /// Run every stage and two examples on all kernels of arm64, and record what works there
+    /// Run stages 01 to 09 and three examples on all kernels of arm64, and record what works there
     Arm64,
     /// Record the types that our programs read, on all released kernels
     Types,

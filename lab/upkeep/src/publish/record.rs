@@ -124,11 +124,14 @@ fn command(program: &dyn Program) -> Result<Run> {
 /// # Errors
 /// Those of [`capture`], or if the output can't be saved.
 pub fn record(guest: &mut Vm, program: &dyn Program) -> Result<()> {
-    // If somebody has to end the program, keep the beginning of its output; otherwise its beginning and its end.
-    let first = if command(program)?.is_endless(program) { KEPT } else { KEPT / 2 };
-    let text = capture(guest, program, 1)?;
-    let text = if first == KEPT { repeated(&text) } else { &text };
-    let text = shorten(text, first);
+    let (run, text) = (command(program)?, capture(guest, program, 1)?);
+    // If somebody has to end the program, keep the beginning of its output; otherwise its beginning and its end. If it is
+    // to print so many lines, keep them all.
+    let is_endless = run.is_endless(program);
+    let first = if is_endless { KEPT } else { KEPT / 2 };
+    let text = if is_endless { repeated(&text) } else { &text };
+    let is_counted = run.arguments.iter().any(|argument| argument == "--lines");
+    let text = if is_counted { text.to_owned() } else { shorten(text, first) };
     let file = program.folder().join("output.txt");
     fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))
 }

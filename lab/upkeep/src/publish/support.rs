@@ -1,4 +1,4 @@
-//! `cargo upkeep arm64` runs every stage and two examples on all kernels of arm64, and records for each whether what it
+//! `cargo upkeep arm64` runs stages 01 to 09 and three examples on all kernels of arm64, and records for each whether what it
 //! printed was true.
 
 use std::fs;
