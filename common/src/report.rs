@@ -84,6 +84,26 @@ pub fn print_not_measured(counted: u64, skipped: Option<u64>) -> Result<()> {
     print(NotMeasured { counted, skipped })
 }
 
+/// Prints how many calls the kernel skipped, see [`skipped_calls`].
+///
+/// # Errors
+/// If it can't be printed.
+pub fn print_skipped(skipped: Option<u64>) -> Result<()> {
+    print(format_args!("Calls skipped: {}", Skipped(skipped)))
+}
+
+/// How many calls the kernel skipped.
+struct Skipped(Option<u64>);
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(skipped) => write!(f, "{skipped}"),
+            None => f.write_str("not known (Linux counts them from 6.7 on)"),
+        }
+    }
+}
+
 struct NotMeasured {
     counted: u64,
     skipped: Option<u64>,
@@ -247,11 +267,7 @@ impl fmt::Display for PageCache {
             0 => writeln!(f, "Nothing was read through the page cache.\n{RULE}")?,
             _ => writeln!(f, "[Total {total} Hit {} miss {miss}]\n{RULE}", total - miss)?,
         }
-        write!(f, "Pages added beyond what was read: {beyond}, ")?;
-        match skipped {
-            Some(skipped) => write!(f, "calls skipped: {skipped}")?,
-            None => f.write_str("calls skipped: not known (Linux counts them from 6.7 on)")?,
-        }
+        write!(f, "Pages added beyond what was read: {beyond}, calls skipped: {}", Skipped(*skipped))?;
         if *total == 0 || beyond > 8 * total { write!(f, "\n{NOT_SEEN}") } else { Ok(()) }
     }
 }

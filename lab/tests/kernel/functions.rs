@@ -37,7 +37,7 @@ fn bios(calls: &[(Line<'_>, &str, u64)], function: &str) -> Vec<u64> {
 /// What the last line reports, if the kernel counts it.
 fn not_measured(seen: &Observation) -> Option<u64> {
     let last = seen.stdout.lines().last().unwrap_or_default();
-    let number = last.strip_prefix("Not measured: ").unwrap_or_else(|| panic!("{}", seen.stdout));
+    let number = last.strip_prefix("Calls skipped: ").unwrap_or_else(|| panic!("{}", seen.stdout));
     number.parse().ok()
 }
 

@@ -27,7 +27,7 @@ fn main() -> common::Result<()> {
     let mut object = std::mem::MaybeUninit::uninit();
     let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut object)?;
     preflight::check(open_skel.open_object())?;
-    let mut pipe = TracePipe::open(&args.run, &["*(bio=0x*)"])?;
+    let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
     let skel = open_skel.load()?;
@@ -50,8 +50,8 @@ fn main() -> common::Result<()> {
 
     // CALLBACK: print what it writes.
     pipe.follow()?;
-    let missed = report::missed_calls(skel.object())?;
+    let skipped = report::skipped_calls(skel.object())?;
     drop(links); // detach
     pipe.drain()?;
-    report::print_not_measured(0, missed)
+    report::print_skipped(skipped)
 }

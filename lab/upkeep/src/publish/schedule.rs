@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use class::plan::{self, Kind, Plan, Slot};
 use common::Result;
-use machine::workbook::{Program, Stage, Workbook};
+use machine::workbook::{Program, Workbook};
 
 /// What the plans have: a row for each.
 pub fn overview(workbook: &Workbook) -> Result<String> {
@@ -110,14 +110,15 @@ fn what(workbook: &Workbook, plan: &Plan, slot: &Slot) -> String {
 
 /// A link of the book, such as `stages/03.md#run-it`, as a link that works in the repository, from a chapter.
 fn in_repository(workbook: &Workbook, link: &str) -> String {
-    let page = |stage: &Stage| {
-        link.replacen(
-            &format!("stages/{:02}.md", stage.number),
-            &format!("../../stages/{}", stage.package()),
-            1,
-        )
-    };
-    workbook.catalog.all_stages().map(page).find(|new| new != link).unwrap_or_else(|| link.to_owned())
+    let stages =
+        workbook.catalog.stages.iter().map(|stage| {
+            (format!("stages/{:02}.md", stage.number), format!("../../stages/{}", stage.package()))
+        });
+    let examples = workbook.catalog.examples.iter().map(|example| {
+        (format!("examples/{}.md", example.name()), format!("../../examples/{}", example.name()))
+    });
+    let page = |(page, folder): (String, String)| link.replacen(&page, &folder, 1);
+    stages.chain(examples).map(page).find(|new| new != link).unwrap_or_else(|| link.to_owned())
 }
 
 /// Slots to leave out, and what that saves.
