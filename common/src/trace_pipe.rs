@@ -448,7 +448,11 @@ mod tests {
     #[test]
     fn lines_are_shortened() {
         let lines = "              io-155     [000] ...21     7.254470: bpf_trace_printk: submit_bio() called: 1\n          <idle>-0       [001] d.h21     7.281986: bpf_trace_printk: bio_endio() called: 2\nother\n";
-        insta::assert_snapshot!(shortened(lines), @"");
+        insta::assert_snapshot!(shortened(lines), @r"
+        io-155       [000] ...21 7.254470: submit_bio() called: 1
+        <idle>-0     [001] d.h21 7.281986: bio_endio() called: 2
+        other
+        ");
     }
 
     #[test]

@@ -95,8 +95,8 @@ mod tests {
         assert!(text.starts_with("```c\n") && text.ends_with("return 0;\n}\n```\n"), "{text}");
         let text = of("item 03 main.rs Args").unwrap();
         assert!(text.starts_with("```rust\n///"), "{text}");
-        let text = of("item 03 dropped").unwrap();
-        assert!(text.starts_with("```c\nu64 dropped;") && text.lines().count() == 3, "{text}");
+        let text = of("item 03 not_measured").unwrap();
+        assert!(text.starts_with("```c\nu64 not_measured;") && text.lines().count() == 3, "{text}");
         let text = of("item common/src/args.rs RunArgs").unwrap();
         assert!(text.contains("pub struct RunArgs {"), "{text}");
     }
