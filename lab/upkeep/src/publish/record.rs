@@ -129,9 +129,11 @@ pub fn record(guest: &mut Vm, program: &dyn Program) -> Result<()> {
     // to print so many lines, keep them all.
     let is_endless = run.is_endless(program);
     let first = if is_endless { KEPT } else { KEPT / 2 };
-    let text = if is_endless { repeated(&text) } else { &text };
+    let kept = if is_endless { repeated(&text) } else { &text };
     let is_counted = run.arguments.iter().any(|argument| argument == "--lines");
-    let text = if is_counted { text.to_owned() } else { shorten(text, first) };
+    let short = if is_counted { kept.to_owned() } else { shorten(kept, first) };
+    let begin = if kept.len() < text.len() { "...\n" } else { "" };
+    let text = format!("{begin}{short}");
     let file = program.folder().join("output.txt");
     fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))
 }
