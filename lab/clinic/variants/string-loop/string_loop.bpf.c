@@ -8,7 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-u64 letters;
+u64 bios;
 
 SEC("fentry/submit_bio")
 int BPF_PROG(submit_bio_entry, struct bio *bio)
@@ -19,8 +19,9 @@ int BPF_PROG(submit_bio_entry, struct bio *bio)
 	bpf_get_current_comm(comm, sizeof(comm));
 	while (comm[length])
 		length++;
+	barrier_var(length);
 	if (length)
-		__sync_fetch_and_add(&letters, length);
+		__sync_fetch_and_add(&bios, 1);
 	return 0;
 }
 
