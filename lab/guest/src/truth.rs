@@ -296,8 +296,8 @@ pub fn of_functions(seen: &Observation, done: &Done) -> Result<String> {
 /// If it didn't follow as many bios as `io` wrote.
 pub fn of_lives(seen: &Observation, done: &Done) -> Result<String> {
     let size = format!(" + {} bytes ", done.bytes / done.count);
-    // The outermost call names the bio's content: submit_bio(), or a function of the file system that calls it.
-    let submits = seen.stdout.lines().filter(|line| line.contains("submit_bio("));
+    // The outermost call names the bio's content: submit_bio(), or a function that calls it, such as submit_bio_wait().
+    let submits = seen.stdout.lines().filter(|line| line.contains("submit_bio"));
     let writes = submits.filter(|line| line.contains(" write ") && line.contains(&size)).count() as u64;
     let summary = seen.stdout.lines().last().unwrap_or_default();
     if writes != done.count || !summary.contains(", without an end: 0, events lost: 0") {
