@@ -83,18 +83,22 @@ fn find(btf: &Btf<'_>, symbols: &str, structure: &str) -> Vec<Function> {
     found.into_iter().map(function).collect()
 }
 
-/// The addresses of these functions in the text of `/proc/kallsyms`: lines such as `ffffffff81000010 T submit_bio`, some
-/// 200,000 of them.
+/// The functions in the text of `/proc/kallsyms`, which has some 200,000 lines such as `ffffffff81000010 T submit_bio`: the
+/// address, which is 0 if the kernel hides it, and the name. After a module's function, the name goes on with a tab and
+/// the module.
+pub fn of_kallsyms(symbols: &str) -> impl Iterator<Item = (u64, &str)> {
+    symbols.lines().filter_map(|line| {
+        let (address, rest) = line.split_at_checked(16)?;
+        let name = [" t ", " T ", " w ", " W "].iter().find_map(|kind| rest.strip_prefix(kind))?;
+        Some((u64::from_str_radix(address, 16).unwrap_or_default(), name))
+    })
+}
+
+/// The addresses of these functions of the kernel itself.
 fn addresses<'a>(symbols: &'a str, wanted: &HashSet<&str>) -> HashMap<&'a str, Vec<u64>> {
     let mut found = HashMap::<_, Vec<_>>::new();
-    for line in symbols.lines() {
-        let (address, rest) = line.split_at_checked(16).unwrap_or_default();
-        let Some(name) = [" t ", " T ", " w ", " W "].iter().find_map(|kind| rest.strip_prefix(kind)) else {
-            continue;
-        };
-        if wanted.contains(name) {
-            found.entry(name).or_default().push(u64::from_str_radix(address, 16).unwrap_or_default());
-        }
+    for (address, name) in of_kallsyms(symbols).filter(|(_, name)| wanted.contains(name)) {
+        found.entry(name).or_default().push(address);
     }
     found
 }

@@ -105,14 +105,12 @@ pub fn lookup<T: Record>(map: &impl MapCore, key: &[u8]) -> Result<Option<T>> {
     map.lookup(key, MapFlags::ANY)?.map(|value| read(&value)).transpose()
 }
 
-/// A map's value that is a list, such as the addresses of a stack; `None` if there is none. The map defines the list's
-/// length.
+/// Reads a list of records, such as the addresses of a stack.
 ///
 /// # Errors
-/// If the map can't be read, or its values are not lists of `T`.
-pub fn lookup_list<T: Record>(map: &impl MapCore, key: &[u8]) -> Result<Option<Vec<T>>> {
-    let list = |value: Vec<u8>| value.chunks(size_of::<T>()).map(read).collect();
-    map.lookup(key, MapFlags::ANY)?.map(list).transpose()
+/// If the last one is not as long as `T`.
+pub fn read_list<T: Record>(bytes: &[u8]) -> Result<Vec<T>> {
+    bytes.chunks(size_of::<T>()).map(read).collect()
 }
 
 /// Each CPU's value for this key of a per-CPU array.

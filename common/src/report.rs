@@ -55,8 +55,8 @@ pub fn time_stamp() -> String {
 /// # Errors
 /// If the kernel doesn't return information about the programs.
 pub fn warn_skipped(object: &Object) -> Result<()> {
-    if let Some(missed @ 1..) = skipped_calls(object)? {
-        eprintln!("warning: the counts are too low: the kernel did not run the programs for {missed} calls");
+    if let Some(skipped @ 1..) = skipped_calls(object)? {
+        eprintln!("warning: the counts are too low: the kernel did not run the programs for {skipped} calls");
     }
     Ok(())
 }
@@ -174,9 +174,8 @@ impl MaxLatency {
     /// # Errors
     /// If a value is not a record of this type.
     pub fn of<T: Record>(cpus: &Option<Vec<Vec<u8>>>, bio: impl Fn(T) -> SlowBio) -> Result<Self> {
-        let records: Vec<T> =
-            cpus.iter().flatten().map(|value| record::read(value)).collect::<Result<_>>()?;
-        Ok(Self::of_bios(records.into_iter().map(bio)))
+        let records = cpus.iter().flatten().map(|value| record::read_rounded(value));
+        Ok(Self::of_bios(records.collect::<Result<Vec<T>>>()?.into_iter().map(bio)))
     }
 
     fn of_bios(bios: impl IntoIterator<Item = SlowBio>) -> Self {
@@ -195,11 +194,7 @@ impl MaxLatency {
         };
         self.stack = Some(match u32::try_from(id) {
             Ok(id) => match lookup(id)? {
-                Some(addresses) => {
-                    let addresses: Result<Vec<u64>> =
-                        addresses.chunks(size_of::<u64>()).map(record::read).collect();
-                    Stack::new(&addresses?, caller)
-                }
+                Some(addresses) => Stack::new(&record::read_list::<u64>(&addresses)?, caller),
                 None => Stack::NotRecorded(Errno::ENOENT),
             },
             Err(_) => Stack::NotRecorded(Errno::from_raw(-id as i32)),

@@ -282,8 +282,12 @@ fn instance(tracefs: &Path, patterns: &[String]) -> Result<Instance> {
             .evidence(format!("there is no {}", event.display()))
             .fix("boot Linux 5.9 or newer, or use the shared trace pipe: --shared-pipe"));
     }
-    let filter =
-        patterns.iter().map(|pattern| format!("bpf_string ~ \"{pattern}\"")).collect::<Vec<_>>().join(" || ");
+    let mut filter: Vec<_> = patterns.iter().map(|pattern| format!("bpf_string ~ \"{pattern}\"")).collect();
+    if filter.is_empty() {
+        // The object has no bpf_printk(), and without a filter we would get everybody's lines.
+        filter.push("bpf_string == \"\"".to_owned());
+    }
+    let filter = filter.join(" || ");
     // All CPUs together get 16 MiB, but no CPU more than 4 MiB. 16 MiB hold about 100,000 lines while nobody reads.
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let size = (16 * 1024 / cpus).clamp(512, 4096).to_string();
@@ -344,11 +348,8 @@ fn patterns(constants: &[u8]) -> Vec<String> {
 /// The lines with what a reader needs: without `bpf_trace_printk:`, and without the room that the kernel leaves for long
 /// names. Other lines stay as they are.
 fn shortened(lines: &str) -> String {
-    let short = |line: &str| match Line::parse(line) {
-        Some(line) => format!("{line}\n"),
-        None => format!("{line}\n"),
-    };
-    lines.lines().map(short).collect()
+    let short = |line: &str| Line::parse(line).map_or(line.to_owned(), |line| line.to_string());
+    lines.lines().map(|line| short(line) + "\n").collect()
 }
 
 /// The parts of one line of the trace pipe, or of a line that we printed without its middle.

@@ -243,20 +243,21 @@ pub fn wrap(text: &str, columns: usize) -> String {
         let pieces = pieces
             .map(|(nth, piece)| if nth % 2 == 1 { piece.replace(' ', KEPT_SPACE) } else { piece.to_owned() });
         let text = pieces.collect::<Vec<_>>().join("`").replace('\n', " ");
-        let mut lines = vec![String::new()];
+        let (mut lines, mut width) = (String::new(), 0);
         for word in text.split(' ') {
-            let line = &lines[lines.len() - 1];
-            match line.is_empty() {
-                false if line.chars().count() + 1 + word.chars().count() > columns => {
-                    lines.push(word.to_owned())
-                }
-                is_first => {
-                    let last = lines.len() - 1;
-                    lines[last] += &format!("{}{word}", if is_first { "" } else { " " });
-                }
+            let more = word.chars().count();
+            if lines.is_empty() {
+                width = more;
+            } else if width + 1 + more <= columns {
+                lines.push(' ');
+                width += 1 + more;
+            } else {
+                lines.push('\n');
+                width = more;
             }
+            lines.push_str(word);
         }
-        lines.join("\n").replace(KEPT_SPACE, " ") + "\n"
+        lines.replace(KEPT_SPACE, " ") + "\n"
     };
     let mut parts = Vec::new();
     for (nth, part) in text.split("```").enumerate() {

@@ -1,5 +1,5 @@
-//! What the examples call beside `common`: histograms, heat maps, reports at intervals, names of disks and of a request's
-//! flags, and the kernel's own tracer.
+//! What the examples call beside `common`: histograms, heat maps, reports at intervals, names of disks and of a
+//! request's flags, and the kernel's own tracer.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]

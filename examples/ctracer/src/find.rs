@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::{fs, iter};
 
-use common::{Error, OrCause, Result};
+use common::{Error, OrCause, Result, functions};
 use hashbrown::HashSet;
 use libbpf_rs::btf::types::{Array, Enum, Enum64, Func, FuncProto, FwdKind, Int, IntEncoding, Struct, Union};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize};
@@ -125,16 +125,9 @@ impl Names {
         let mut names = Self::default();
         let traceable = lines(list).map(|line| before(b' ', line));
         names.traceable.extend(traceable.filter(|name| wanted.contains(name)).map(str::to_owned));
-        for line in lines(symbols) {
-            let mut words = line.splitn(3, ' ');
-            let (Some(address), Some("t" | "T" | "w" | "W"), Some(rest)) =
-                (words.next(), words.next(), words.next())
-            else {
-                continue;
-            };
-            let name = before(b'\t', rest);
+        for (address, name) in functions::of_kallsyms(symbols) {
+            let name = before(b'\t', name);
             if wanted.contains(name) {
-                let address = u64::from_str_radix(address, 16).unwrap_or_default();
                 names.addresses.entry(name.to_owned()).or_default().push(address);
             } else if let Some((name, _)) = name.split_once('.').filter(|(name, _)| wanted.contains(name)) {
                 names.suffixed.insert(name.to_owned());

@@ -339,12 +339,8 @@ fn stage07_keeps_its_books_under_a_mixed_load() {
     });
     let missing = seen.ios - seen.durations.len() as u64;
     assert!(missing <= seen.not_measured, "{missing} missing, and the stage reports {}", seen.not_measured);
-    // A skipped start is one without which its completion has none.
-    assert!(
-        seen.not_measured <= 2 * missing,
-        "{missing} missing, and the stage reports {}",
-        seen.not_measured
-    );
+    // From 6.7 on, the report also counts the skipped calls, and some of these are of flushes.
+    assert!(is_in("6.7..") || seen.not_measured == missing, "{missing}, and not {}", seen.not_measured);
 }
 
 fn stage07_has_nothing_before_the_first_io() {
