@@ -352,6 +352,10 @@ mod tests {
         ==================================================
         ");
         insta::assert_snapshot!(of(&bios[..1]), @"No I/O has finished, so none was the slowest.");
+        // The kernel rounds a value up to 8 bytes.
+        let cpus = Some(vec![vec![7, 0, 0, 0, 0, 0, 0, 0], vec![9, 0, 0, 0, 0, 0, 0, 0]]);
+        let slowest = MaxLatency::of(&cpus, |end: u32| SlowBio::new(1, 0, end.into())).unwrap();
+        assert!(slowest.to_string().contains("Max latency 9 ns"), "{slowest}");
     }
 
     #[test]

@@ -282,12 +282,7 @@ fn instance(tracefs: &Path, patterns: &[String]) -> Result<Instance> {
             .evidence(format!("there is no {}", event.display()))
             .fix("boot Linux 5.9 or newer, or use the shared trace pipe: --shared-pipe"));
     }
-    let mut filter: Vec<_> = patterns.iter().map(|pattern| format!("bpf_string ~ \"{pattern}\"")).collect();
-    if filter.is_empty() {
-        // The object has no bpf_printk(), and without a filter we would get everybody's lines.
-        filter.push("bpf_string == \"\"".to_owned());
-    }
-    let filter = filter.join(" || ");
+    let filter = filter(patterns);
     // All CPUs together get 16 MiB, but no CPU more than 4 MiB. 16 MiB hold about 100,000 lines while nobody reads.
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let size = (16 * 1024 / cpus).clamp(512, 4096).to_string();
@@ -303,6 +298,15 @@ fn instance(tracefs: &Path, patterns: &[String]) -> Result<Instance> {
     .or_cause("cannot set up a private trace pipe")
     .map_err(|error| error.fix("use the shared trace pipe: --shared-pipe"))?;
     Ok(instance)
+}
+
+/// The kernel's filter for lines that match one of these patterns. If an object has no `bpf_printk()`, no line matches;
+/// without a filter we would get everybody's lines.
+fn filter(patterns: &[String]) -> String {
+    if patterns.is_empty() {
+        return "bpf_string == \"\"".to_owned();
+    }
+    patterns.iter().map(|pattern| format!("bpf_string ~ \"{pattern}\"")).collect::<Vec<_>>().join(" || ")
 }
 
 /// What a line of each format in these constants looks like, as a pattern for the kernel's filter.
@@ -443,7 +447,8 @@ mod tests {
         assert_eq!(patterns(constants), all);
         let long = "a".repeat(300);
         assert_eq!(patterns(long.as_bytes()), [format!("{}*", "a".repeat(201))]);
-        assert!(patterns(b"\0\x01\x02\0").is_empty());
+        assert_eq!(filter(&patterns(b"%d\0a\0")), r#"bpf_string ~ "*""#);
+        assert_eq!(filter(&patterns(b"\0\x01\x02\0")), r#"bpf_string == """#);
     }
 
     #[test]
