@@ -227,9 +227,10 @@ impl Case {
 
     /// What each kernel says, in a few words.
     pub fn words(&self) -> Vec<(&'static str, String)> {
-        let words = |kernel| match self.refusal(kernel) {
-            Some(refusal) => refusal.words.join("\n"),
-            None => ACCEPTED.to_owned(),
+        let words = |kernel| match (self.refusal(kernel), self.log(kernel)) {
+            (Some(refusal), _) => refusal.words.join("\n"),
+            (None, Some(log)) => log,
+            (None, None) => ACCEPTED.to_owned(),
         };
         MATRIX.iter().map(|series| (series.name, words(series.name))).collect()
     }

@@ -886,6 +886,16 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "function-missing",
+        case: Some("21"),
+        says: &["prog '{program}': failed to attach: {error}EBUSY{_}"],
+        cause: "nothing can attach to the function of {program} on this kernel",
+        why: "A program for fentry or fexit needs the call that the compiler makes at the beginning of a function for tracers. Functions \
+              that the kernel marks with notrace have none.",
+        cure: "look for a function that has one: grep PART_OF_ITS_NAME /sys/kernel/tracing/available_filter_functions",
+        ..KIND
+    },
+    Kind {
         name: "section-unknown",
         case: Some("33"),
         says: &["prog '{program}': missing BPF prog type, check ELF section name '{section}'"],

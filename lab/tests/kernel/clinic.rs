@@ -105,7 +105,7 @@ fn check(guest: &mut Vm, kernel: &str) -> Result<()> {
     for (Compiled { case, refused, cured }, log) in cases.iter().zip(clinic::logs(guest, &objects)?) {
         let bytes = fs::read(refused).or_cause("cannot read the object")?;
         let objects: Vec<_> = Object::parse(&bytes).into_iter().collect();
-        let words = |log: Option<String>| log.and_then(|log| explain(&log, &objects)).map(said);
+        let words = |log: Option<String>| log.map(|log| explain(&log, &objects).map(said));
         let (recorded, now) = (words(case.log(kernel)), words(log));
         if recorded != now {
             wrong.push(format!("{}: recorded: {recorded:?}, now: {now:?}", case.name));

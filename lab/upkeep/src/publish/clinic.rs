@@ -76,7 +76,7 @@ pub fn compared(workbook: &Workbook) -> Result<String> {
         let (Some(reason), Some(place)) = (reason, refusal.place) else { continue };
         let _ = writeln!(text, "| `{}` | {reason} | {}. {} |", place.source, refusal.cause, refusal.cure);
     }
-    Ok(text.replace("__", "\\_\\_"))
+    Ok(text)
 }
 
 /// The table of messages that others have collected, `lab/clinic/messages.tsv`, in Markdown, and for which of them the
@@ -106,7 +106,7 @@ pub fn messages(workbook: &Workbook) -> Result<String> {
 }
 
 /// Records what each kernel of the matrix says about each case and variant, or about the case of this number; and what
-/// kernels that are not released yet say about variants.
+/// kernels that are not released yet say about variants that have a log of them.
 ///
 /// # Errors
 /// If a guest fails, or a file can't be written.
@@ -128,7 +128,8 @@ pub fn record(workbook: &Workbook, number: Option<&str>) -> Result<()> {
             let file = case.log_file(series.name);
             let cannot = || format!("cannot write {}", file.display());
             fs::create_dir_all(file.parent().unwrap_or(&file)).or_cause(cannot())?;
-            match log {
+            // Of a kernel that is not released yet, the book compares some reports. Make an empty file to add one.
+            match log.filter(|_| !series.is_preview || file.exists()) {
                 Some(log) => fs::write(&file, log).or_cause(cannot())?,
                 None if file.exists() => fs::remove_file(&file).or_cause(cannot())?,
                 None => {}
