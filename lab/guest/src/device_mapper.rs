@@ -1,11 +1,16 @@
 //! In the guest: a disk made from parts of other disks.
 
-use std::fs;
-use std::io::Write;
+use std::array;
+use std::fs::File;
+use std::mem::size_of;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use common::{Error, OrCause, Result};
+use nix::errno::Errno;
+use nix::request_code_readwrite;
+use nix::sys::stat::minor;
 use wire::command::output;
 
 /// A disk made from parts of other disks, one after the other: device-mapper's target `linear`, with which LVM makes
@@ -19,37 +24,16 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Makes a disk from the first sectors of each of these disks.
+    /// Makes a disk from the first sectors of each of these disks, at most three.
     ///
     /// # Errors
     /// If the kernel has no device-mapper, or refuses.
     pub fn new(name: &'static str, parts: &[(&Path, u64)]) -> Result<Self> {
-        let cannot = "cannot make a device-mapper disk";
         output(Command::new("modprobe").arg("dm-mod"))?;
-        let (mut table, mut from) = (String::new(), 0);
-        for (disk, sectors) in parts {
-            table += &format!("{from} {sectors} linear {} 0\n", disk.display());
-            from += sectors;
-        }
-        // Without this option, dmsetup would wait for udev, which the guest doesn't have.
-        let mut create = Command::new("dmsetup");
-        create.args(["create", name, "--noudevrules", "--noudevsync"]);
-        let mut child = create.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().or_cause(cannot)?;
-        if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(table.as_bytes()).or_cause(cannot)?;
-        }
-        let done = child.wait_with_output().or_cause(cannot)?;
-        if !done.status.success() {
-            return Err(Error::new(cannot).evidence(String::from_utf8_lossy(&done.stderr)));
-        }
-        let mut this = Self { name, device: PathBuf::new() };
-        // Without udev, /dev has the disk only under the kernel's name, such as dm-0.
-        let disks = fs::read_dir("/sys/block").or_cause("cannot list the disks")?.flatten();
-        let is_it =
-            |disk: &PathBuf| fs::read_to_string(disk.join("dm/name")).is_ok_and(|found| found.trim() == name);
-        let disk = disks.map(|disk| disk.path()).find(is_it);
-        let disk = disk.as_deref().and_then(Path::file_name).ok_or_else(|| Error::new(cannot))?;
-        this.device = Path::new("/dev").join(disk);
+        let dev = order(Do::Create, name, &[])?;
+        let this = Self { name, device: format!("/dev/dm-{}", minor(dev)).into() };
+        order(Do::Load, name, parts)?;
+        order(Do::Resume, name, &[])?;
         Ok(this)
     }
 }
@@ -57,6 +41,94 @@ impl Linear {
 impl Drop for Linear {
     fn drop(&mut self) {
         // If this fails, the disk ends with the guest.
-        let _ = Command::new("dmsetup").args(["remove", "--noudevrules", "--noudevsync", self.name]).output();
+        let _ = order(Do::Remove, self.name, &[]);
     }
+}
+
+/// The kernel's numbers of what device-mapper can do, in `include/uapi/linux/dm-ioctl.h`.
+#[derive(Clone, Copy)]
+enum Do {
+    Create = 3,
+    Remove = 4,
+    /// `DM_DEV_SUSPEND`, without the flag that asks to suspend.
+    Resume = 6,
+    /// Loads the table of a disk's parts.
+    Load = 9,
+}
+
+/// The kernel's `struct dm_ioctl`.
+#[repr(C)]
+struct Head {
+    version: [u32; 3],
+    data_size: u32,
+    data_start: u32,
+    target_count: u32,
+    open_count: i32,
+    flags: u32,
+    event_nr: u32,
+    padding: u32,
+    dev: u64,
+    name: [u8; 128],
+    uuid: [u8; 129],
+    data: [u8; 7],
+}
+
+/// The kernel's `struct dm_target_spec`, and its parameters.
+#[repr(C)]
+struct Part {
+    sector_start: u64,
+    length: u64,
+    status: i32,
+    next: u32,
+    target_type: [u8; 16],
+    params: [u8; 64],
+}
+
+#[repr(C)]
+struct Order {
+    head: Head,
+    parts: [Part; 3],
+}
+
+/// Lets device-mapper do something with a disk. Returns the disk's number.
+fn order(what: Do, name: &str, parts: &[(&Path, u64)]) -> Result<u64> {
+    const CONTROL: &str = "/dev/mapper/control";
+    let sectors_before = |nth| parts.iter().take(nth).map(|(_, sectors)| sectors).sum();
+    let mut order = Order {
+        head: Head {
+            version: [4, 0, 0],
+            data_size: size_of::<Order>() as u32,
+            data_start: size_of::<Head>() as u32,
+            target_count: parts.len() as u32,
+            open_count: 0,
+            flags: 0,
+            event_nr: 0,
+            padding: 0,
+            dev: 0,
+            name: text(name),
+            uuid: [0; 129],
+            data: [0; 7],
+        },
+        parts: array::from_fn(|nth| Part {
+            sector_start: sectors_before(nth),
+            length: parts.get(nth).map_or(0, |(_, sectors)| *sectors),
+            status: 0,
+            next: size_of::<Part>() as u32,
+            target_type: text("linear"),
+            params: text(&parts.get(nth).map_or(String::new(), |(disk, _)| format!("{} 0", disk.display()))),
+        }),
+    };
+    let control = File::options().read(true).write(true).open(CONTROL);
+    let control = control.or_cause("cannot open device-mapper")?;
+    let request = request_code_readwrite!(0xfd, what as u8, size_of::<Head>());
+    // SAFETY: `order` has the layout that this request reads and writes, and says how long it is.
+    #[allow(unsafe_code)]
+    let done = unsafe { nix::libc::ioctl(control.as_raw_fd(), request, &raw mut order) };
+    Errno::result(done).map_err(|error| Error::new("cannot make a device-mapper disk").evidence(error))?;
+    Ok(order.head.dev)
+}
+
+/// A text, and zeros after it.
+fn text<const N: usize>(text: &str) -> [u8; N] {
+    array::from_fn(|nth| text.as_bytes().get(nth).copied().unwrap_or_default())
 }

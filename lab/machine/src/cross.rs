@@ -25,16 +25,14 @@ const SUITES: [&str; 2] = ["bookworm-security", "bookworm"];
 
 /// The packages for the guest's architecture, with what they depend on: the libraries to link with, the guest's shell, and
 /// programs for the tests. `libgcc-12-dev` has what a compiler adds to a program.
-const FOR_GUEST: [&str; 7] =
-    ["busybox-static", "dmsetup", "libelf-dev", "libgcc-12-dev", "libgcc-s1", "util-linux", "zlib1g-dev"];
+const FOR_GUEST: [&str; 6] =
+    ["busybox-static", "libelf-dev", "libgcc-12-dev", "libgcc-s1", "util-linux", "zlib1g-dev"];
 
 /// Of the packages that those depend on, the ones that a guest needs; besides, we need only those that end in `-dev`.
-const IN_GUEST: [&str; 12] = [
+const IN_GUEST: [&str; 10] = [
     "busybox-static",
-    "dmsetup",
     "libc6",
     "libcap-ng0",
-    "libdevmapper1.02.1",
     "libelf1",
     "libgcc-s1",
     "libpcre2-8-0",

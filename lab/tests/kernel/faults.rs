@@ -2,7 +2,7 @@
 
 /// The fault that the check must find in a starting point, or in a stage that is checked as the next one; any of
 /// these. An exercise that fails for another reason would teach something else.
-pub const FAULTS: [(&str, &[&str]); 40] = [
+pub const FAULTS: [(&str, &[&str]); 41] = [
     ("01.1", &["and 16 lines report them"]),
     ("01.2", &["and 0 lines submit_bio(bio=0x"]),
     ("02", &["no bio_endio() for the bio"]),
@@ -12,6 +12,7 @@ pub const FAULTS: [(&str, &[&str]); 40] = [
     ("03", &["4 bios, but 0 durations"]),
     ("03.1", &["writes ended, and it reports that"]),
     ("03.2", &["and 0 lines that end in: ns, submitted by PID"]),
+    ("03.3", &["ms, and the durations are"]),
     ("04", &["this reports no slowest bio"]),
     ("04.1", &["the average of the"]),
     ("04.2", &["no line says: Min latency"]),

@@ -65,7 +65,7 @@ use clap::ValueEnum;
 use common::{OrCause, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
 use machine::cross;
-use machine::host::tools::{DMSETUP, MKFS_BTRFS, SETPRIV, Tool, output};
+use machine::host::tools::{MKFS_BTRFS, SETPRIV, Tool, output};
 use machine::kernels::{DEFAULT, MATRIX, Series};
 use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
@@ -497,7 +497,7 @@ fn boot(kernel: &str, append: &str, arguments: &[&str]) -> Result<Vm> {
     };
     let name = folder.path().join("kernel-tests");
     std::fs::copy(ourselves(&workbook)?, &name).or_cause("cannot copy ourselves")?;
-    machine.binaries.extend([name, tool(&workbook, SETPRIV)?, tool(&workbook, DMSETUP)?]);
+    machine.binaries.extend([name, tool(&workbook, SETPRIV)?]);
     // Only one case needs it, and says so.
     machine.binaries.extend(MKFS_BTRFS.find().ok().filter(|_| workbook.cross.is_none()));
     for name in ["shout", "nested"] {

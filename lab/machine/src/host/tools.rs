@@ -59,9 +59,6 @@ pub const READELF: Tool =
 /// Ends the emulator when the lab is killed.
 pub const SETPRIV: Tool =
     Tool { name: "setpriv", package: "util-linux", purpose: "ends the emulator when the lab is killed" };
-/// Makes disks from parts of other disks, in the guest of the tests.
-pub const DMSETUP: Tool =
-    Tool { name: "dmsetup", package: "dmsetup", purpose: "makes disks from parts of other disks" };
 /// Makes a file system on a zoned disk, in the guest of the tests.
 pub const MKFS_BTRFS: Tool =
     Tool { name: "mkfs.btrfs", package: "btrfs-progs", purpose: "makes a file system on a zoned disk" };
