@@ -506,7 +506,7 @@ fn the_presenters_window_stays_in_step() {
             "for (const key of ['End', 'PageUp'])
                 document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))",
         );
-        other.until("document.getElementById('notes-stuck').textContent.includes('which moment')");
+        other.until("document.getElementById('notes-stuck').textContent.includes('still waits')");
     });
     browser.until("document.querySelector('#timer')?.textContent === '15:00'");
     // From the case that the last step names, and back to it, by a key in either window or with the case's last step.
