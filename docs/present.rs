@@ -10,7 +10,7 @@ use std::fs;
 
 use class::plan;
 use common::trace_pipe::Line;
-use common::{OrCause, Result};
+use common::{Error, OrCause, Result};
 use lab::clinic::{self, Case};
 use lab::exercise::{self, Exercise};
 use machine::workbook::diff::{self, FileDiff, Item, Kind, Reading};
@@ -61,14 +61,27 @@ pub fn page(workbook: &Workbook) -> Result<String> {
     for case in clinic::cases(workbook)? {
         parts.push(of_case(&case)?);
     }
-    let slides = slides.iter().flat_map(|part| &part.slides);
-    let files: BTreeSet<_> = slides.map(|slide| &slide.picture).filter(|file| !file.is_empty()).collect();
+    let slides: Vec<_> = slides.iter().flat_map(|part| &part.slides).collect();
+    let files: BTreeSet<_> =
+        slides.iter().map(|slide| &slide.picture).filter(|file| !file.is_empty()).collect();
     let picture = |file: &&String| {
         let path = workbook.root.join("docs/src").join(file);
         let svg = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
+        // In the book, a picture follows the system. Here it follows the key.
+        let svg = svg.replace("@media (prefers-color-scheme: dark)", ":root[data-theme=\"dark\"]");
         Ok(((*file).clone(), Value::from(svg)))
     };
     let pictures = files.iter().map(picture).collect::<Result<serde_json::Map<_, _>>>()?;
+    for slide in slides {
+        let svg = pictures.get(&slide.picture).and_then(Value::as_str).unwrap_or_default();
+        for group in slide.steps.iter().flat_map(|step| &step.groups) {
+            if !svg.contains(&format!("id=\"{group}\"")) {
+                return Err(
+                    Error::new(format!("{} has no group {group}", slide.picture)).evidence(&slide.title)
+                );
+            }
+        }
+    }
     let data = json!({ "parts": parts, "pictures": pictures, "plans": plans.iter().map(of_plan).collect::<Vec<_>>() });
     // The end tag of a script in our data would end our own script.
     let data = data.to_string().replace('<', "\\u003c");
@@ -214,14 +227,18 @@ fn of_slide(slide: &Slide) -> Vec<Value> {
     }
     // Asked before the last step, which often shows the answer.
     let last = slide.steps.len().saturating_sub(2);
+    let groups = |steps: &[slides::Step]| -> Vec<String> {
+        steps.iter().flat_map(|step| step.groups.clone()).collect()
+    };
+    // The last step shows everything.
+    let earlier = |nth: usize| match slide.steps.len() - 1 {
+        last if nth < last => groups(&slide.steps[..nth]),
+        _ => Vec::new(),
+    };
     let step = |(nth, step): (usize, &slides::Step)| {
-        let seen: Vec<_> = match step.area {
-            Some(_) => slide.steps[..=nth].iter().filter_map(|step| step.area).collect(),
-            None => Vec::new(),
-        };
         json!({
             "kind": "picture", "title": slide.title, "picture": slide.picture, "page": page_of(&slide.link),
-            "seen": seen, "caption": step.caption.replace('`', ""), "say": slide.say.replace('`', ""),
+            "earlier": earlier(nth), "now": step.groups, "later": groups(&slide.steps[nth + 1..]), "caption": step.caption.replace('`', ""), "say": slide.say.replace('`', ""),
             "ask": if nth == last { asked(&slide.ask) } else { Vec::new() },
         })
     };

@@ -36,11 +36,11 @@ pub struct Slide {
     pub ask: Vec<[String; 2]>,
 }
 
-/// What a step uncovers.
+/// What a step shows.
 #[derive(Debug)]
 pub struct Step {
-    /// From the left, from the top, width and height, in the picture's own units; or everything.
-    pub area: Option<[f64; 4]>,
+    /// The names of groups of the picture; none: everything.
+    pub groups: Vec<String>,
     /// The sentence below the picture.
     pub caption: String,
 }
@@ -120,14 +120,15 @@ fn parse(text: &str) -> Result<Vec<Part>> {
 }
 
 fn step(line: &str) -> Result<Step> {
-    let (area, caption) = line.split_once(": ").ok_or_else(|| wrong("a step without a sentence", line))?;
-    let numbers: Vec<f64> = area.split_whitespace().map_while(|number| number.parse().ok()).collect();
-    let area = match (<[f64; 4]>::try_from(numbers), area) {
-        (Ok(area), _) => Some(area),
-        (Err(_), "all") => None,
-        _ => return Err(wrong("a step needs four numbers, or the word all", line)),
+    let (names, caption) = line.split_once(": ").ok_or_else(|| wrong("a step without a sentence", line))?;
+    let groups: Option<Vec<_>> =
+        names.split_whitespace().map(|name| name.strip_prefix('#').map(str::to_owned)).collect();
+    let groups = match (groups, names) {
+        (_, "all") => Vec::new(),
+        (Some(groups), _) => groups,
+        (None, _) => return Err(wrong("a step needs names of groups, such as #disk, or the word all", line)),
     };
-    Ok(Step { area, caption: caption.split_whitespace().collect::<Vec<_>>().join(" ") })
+    Ok(Step { groups, caption: caption.split_whitespace().collect::<Vec<_>>().join(" ") })
 }
 
 fn wrong(what: &str, block: &str) -> Error {
@@ -140,18 +141,18 @@ mod tests {
 
     #[test]
     fn a_slide_needs_everything() {
-        let whole = "# bpf: BPF\n\n## A\n\n![](a.svg) [A](a.md#a)\n\n- 0 0 9 9: One.\n- all: Two.\n\nSay: S.\n\n\
+        let whole = "# bpf: BPF\n\n## A\n\n![](a.svg) [A](a.md#a)\n\n- #one #two: One.\n- all: Two.\n\nSay: S.\n\n\
                      Ask: Q? Answer: A.\n";
         let parts = parse(whole).unwrap();
         let slide = &parts[0].slides[0];
         assert_eq!((parts[0].id.as_str(), slide.link.as_str()), ("bpf", "a.md#a"));
-        assert_eq!(slide.steps[0].area, Some([0.0, 0.0, 9.0, 9.0]));
-        assert_eq!((slide.steps[1].area, slide.steps[1].caption.as_str()), (None, "Two."));
-        for lacking in ["Say: S.\n", "Ask: Q? Answer: A.", "- 0 0 9 9: One.\n- all: Two.\n"] {
+        assert_eq!(slide.steps[0].groups, ["one", "two"]);
+        assert_eq!((slide.steps[1].groups.len(), slide.steps[1].caption.as_str()), (0, "Two."));
+        for lacking in ["Say: S.\n", "Ask: Q? Answer: A.", "- #one #two: One.\n- all: Two.\n"] {
             parse(&whole.replace(lacking, "")).unwrap_err();
         }
-        parse(&whole.replace("0 0 9 9", "0 0 9")).unwrap_err();
-        let steps = "- 0 0 9 9: One.\n- all: Two.";
+        parse(&whole.replace("#one #two", "#one two")).unwrap_err();
+        let steps = "- #one #two: One.\n- all: Two.";
         parse(&whole.replace(steps, "Show: Two.")).unwrap_err();
         let text = parse(&whole.replace(steps, "Show: Two.").replace("![](a.svg) ", "")).unwrap();
         assert_eq!((text[0].slides[0].text.as_str(), text[0].slides[0].link.as_str()), ("Two.", "a.md#a"));

@@ -1,7 +1,5 @@
 // What the page shows. docs/present.rs writes it.
 
-export type Rect = [x: number, y: number, width: number, height: number];
-
 /** A line of code: whether it is new, and its pieces, of which some have changed. */
 export type Line = [kind: "same" | "mark" | "new" | "gone", pieces: [changed: boolean, text: string][]];
 
@@ -31,8 +29,10 @@ export interface Picture extends Shown {
   title: string;
   /** The name of its file. */
   picture: string;
-  /** The parts that have been shown; the last of them is the subject. Empty: all of it. */
-  seen: Rect[];
+  /** The names of the groups that steps before have shown, that this one shows, and that come later. */
+  earlier: string[];
+  now: string[];
+  later: string[];
   caption: string;
   /** The section of the book. */
   page: string;

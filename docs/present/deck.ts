@@ -182,7 +182,8 @@ function fit(): void {
   const columns = (line: Element) =>
     [...(line.textContent ?? "")].reduce((at, c) => (c === "\t" ? at + tab - (at % tab) : at + 1), 8);
   const widest = Math.max(...[...shown.children].map(columns));
-  const nav = document.querySelector("nav")?.offsetHeight ?? 0;
+  const bar = document.querySelector("nav");
+  const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
   const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
   const fits = Math.min(shown.clientWidth / (widest * 0.61), height / (shown.children.length * 1.25));
   const most = Math.max(innerWidth * 0.028, 14);
@@ -309,6 +310,12 @@ addEventListener("hashchange", () => {
   if (location.hash !== address(part, step)) go(...named(location.hash));
 });
 addEventListener("resize", fit);
+let still = 0;
+addEventListener("mousemove", () => {
+  clearTimeout(still);
+  document.body.classList.add("moving");
+  still = setTimeout(() => document.body.classList.remove("moving"), 2000);
+});
 arrive(...named(location.hash));
 if (isPresenter) {
   tell();

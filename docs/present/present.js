@@ -1,4 +1,4 @@
-// npm run build made this from e9f99201
+// npm run build made this from b6133ed9
 "use strict";
 (() => {
   // data.ts
@@ -143,43 +143,57 @@
     const heading = element("h2", step2.part, element("code", "item", step2.item), element("span", "file", place(step2)));
     return [heading, shown];
   }
-  function svgElement(tag, attributes) {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    return made;
-  }
   var stood = { picture: "", transform: "" };
+  var named = (svg, names) => names.map((name) => svg.querySelector(`#${name}`)).filter((group) => group !== null);
   function picture(step2) {
     const card = element("div", "picture");
     card.innerHTML = data.pictures[step2.picture];
     if (stood.picture === step2.picture) card.style.transform = stood.transform;
     const svg = card.querySelector("svg");
-    svg?.removeAttribute("style");
-    if (svg && step2.seen.length) {
-      const { width, height } = svg.viewBox.baseVal;
-      const all2 = { width: String(width), height: String(height) };
-      const mask = svgElement("mask", { id: "seen" });
-      mask.append(svgElement("rect", { ...all2, fill: "white" }));
-      for (const [x, y, w, h] of step2.seen) {
-        const area = { x: String(x), y: String(y), width: String(w), height: String(h) };
-        mask.append(svgElement("rect", { ...area, fill: "black" }));
-      }
-      svg.append(mask, svgElement("rect", { ...all2, mask: "url(#seen)", class: "cover" }));
+    if (svg) {
+      svg.removeAttribute("style");
+      for (const group of named(svg, step2.earlier)) group.classList.add("earlier");
+      for (const group of named(svg, step2.later)) group.classList.add("later");
     }
     return [element("h2", "", step2.title), element("div", "frame", card), element("p", "caption", step2.caption)];
   }
+  var LEAST = 18;
   function frame(step2) {
     const box = document.querySelector(".frame");
     const card = document.querySelector(".frame .picture");
     const svg = card?.querySelector("svg");
     if (!box || !card || !svg) return;
     const { width, height } = svg.viewBox.baseVal;
-    const scale = box.clientWidth / width;
-    const [, y, , h] = step2.seen.at(-1) ?? [0, 0, width, height];
+    const letters = Math.min(
+      ...[...svg.querySelectorAll("text")].map((text2) => parseFloat(getComputedStyle(text2).fontSize))
+    );
+    const readable = LEAST * innerHeight / 720 / letters;
+    const scale = Math.min(box.clientWidth / width, Math.max(box.clientHeight / height, readable));
+    card.style.width = `${width * scale}px`;
+    const from = svg.getBoundingClientRect().top;
+    const parts2 = (step2.now.length ? named(svg, step2.now) : [svg]).map((part2) => part2.getBoundingClientRect());
+    const middle = (Math.min(...parts2.map((part2) => part2.top)) + Math.max(...parts2.map((part2) => part2.bottom))) / 2 - from;
     const most = Math.max(height * scale - box.clientHeight, 0);
-    const top = Math.min(Math.max((y + h / 2) * scale - box.clientHeight / 2, 0), most);
+    const top = Math.min(Math.max(middle - box.clientHeight / 2, 0), most);
     card.style.transform = `translateY(${-top}px)`;
     stood = { picture: step2.picture, transform: card.style.transform };
+    const at = svg.getBoundingClientRect().top + top;
+    const edges = [at, at + box.clientHeight];
+    const isCut = ({ top: top2, bottom }) => edges.some((edge) => top2 + 1 < edge && edge < bottom - 1);
+    const boxes = [...svg.querySelectorAll("rect")].map((box2) => ({ box: box2, at: box2.getBoundingClientRect() }));
+    const cut = boxes.filter(({ at: at2 }) => at2.height < box.clientHeight / 4 && isCut(at2));
+    for (const { box: box2, at: at2 } of boxes)
+      box2.classList.toggle(
+        "cut",
+        cut.some((other2) => other2.at === at2)
+      );
+    for (const part2 of svg.querySelectorAll("text, circle")) {
+      const at2 = part2.getBoundingClientRect();
+      const isIn = cut.some(
+        (other2) => other2.at.top <= at2.top && at2.bottom <= other2.at.bottom && other2.at.left <= at2.left && at2.right <= other2.at.right
+      );
+      part2.classList.toggle("cut", isIn || isCut(at2));
+    }
   }
   function questions(step2) {
     const asked = step2.ask.map(({ question }) => element("p", "question", question));
@@ -282,7 +296,7 @@
   var zoom = 1;
   var address = (part2, step2) => `#${part2.id}/${step2}`;
   var now = () => part.steps[step - 1];
-  function named(address2) {
+  function named2(address2) {
     const [id, nth] = address2.slice(1).split("/");
     const part2 = parts.find((part3) => part3.id === id) ?? parts[0];
     return [part2, Math.min(Math.max(Number(nth) || 0, 0), part2.steps.length)];
@@ -311,7 +325,7 @@
   function move(by) {
     const other2 = parts[parts.indexOf(part) + by];
     if (step + by >= first(part) && step + by <= part.steps.length) go(part, step + by);
-    else if (left) go(...named(left));
+    else if (left) go(...named2(left));
     else if (other2) go(other2, by > 0 ? first(other2) : other2.steps.length);
   }
   var other = isPresenter ? window.opener : null;
@@ -325,7 +339,7 @@
     other = source;
     if (said.moved > moved) {
       moved = said.moved;
-      arrive(...named(said.deck), said.left);
+      arrive(...named2(said.deck), said.left);
     }
     const ours = timed();
     if (said.moved === moved && said.toggled > ours.toggled) {
@@ -337,8 +351,8 @@
   function visitCase() {
     const at = now();
     const id = at && caseOf(at);
-    if (id) go(...named(`#${id}/1`));
-    else if (left) go(...named(left));
+    if (id) go(...named2(`#${id}/1`));
+    else if (left) go(...named2(left));
   }
   function open() {
     if (isPresenter) return;
@@ -396,7 +410,7 @@
     byId("view").className = `at-${at?.kind ?? "title"}`;
     tick2();
     fit();
-    if (isPresenter) presenter(part, step, parts, left && named(left)[0]);
+    if (isPresenter) presenter(part, step, parts, left && named2(left)[0]);
     const first2 = document.querySelector("main :is(.mark, .new, .gone)");
     window.scrollTo(0, 0);
     if (first2 && first2.getBoundingClientRect().bottom > innerHeight) first2.scrollIntoView({ block: "center" });
@@ -412,7 +426,8 @@
     const tab = Number(getComputedStyle(shown).tabSize);
     const columns = (line) => [...line.textContent ?? ""].reduce((at2, c) => c === "	" ? at2 + tab - at2 % tab : at2 + 1, 8);
     const widest = Math.max(...[...shown.children].map(columns));
-    const nav = document.querySelector("nav")?.offsetHeight ?? 0;
+    const bar = document.querySelector("nav");
+    const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
     const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
     const fits = Math.min(shown.clientWidth / (widest * 0.61), height / (shown.children.length * 1.25));
     const most = Math.max(innerWidth * 0.028, 14);
@@ -524,10 +539,16 @@
   byId("help").addEventListener("click", help);
   byId("notes").addEventListener("click", open);
   addEventListener("hashchange", () => {
-    if (location.hash !== address(part, step)) go(...named(location.hash));
+    if (location.hash !== address(part, step)) go(...named2(location.hash));
   });
   addEventListener("resize", fit);
-  arrive(...named(location.hash));
+  var still = 0;
+  addEventListener("mousemove", () => {
+    clearTimeout(still);
+    document.body.classList.add("moving");
+    still = setTimeout(() => document.body.classList.remove("moving"), 2e3);
+  });
+  arrive(...named2(location.hash));
   if (isPresenter) {
     tell();
     setInterval(tell, 1e3);

@@ -92,50 +92,77 @@ export function code(step: Code, all: boolean): HTMLElement[] {
   return [heading, shown];
 }
 
-function svgElement(tag: string, attributes: Record<string, string>): SVGElement {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-}
-
 // Where the picture stood at the step before, to move on from there.
 let stood = { picture: "", transform: "" };
 
-/** A picture as wide as the window. What has not come yet is covered. */
+const named = (svg: SVGSVGElement, names: string[]) =>
+  names.map((name) => svg.querySelector<SVGGElement>(`#${name}`)).filter((group) => group !== null);
+
+/** A picture, in groups: what has been shown is dimmed, and what has not come yet is hidden. */
 export function picture(step: Picture): HTMLElement[] {
   const card = element("div", "picture");
   card.innerHTML = data.pictures[step.picture];
   if (stood.picture === step.picture) card.style.transform = stood.transform;
   const svg = card.querySelector("svg");
-  // Some pictures have a style for the book's page.
-  svg?.removeAttribute("style");
-  if (svg && step.seen.length) {
-    const { width, height } = svg.viewBox.baseVal;
-    const all = { width: String(width), height: String(height) };
-    const mask = svgElement("mask", { id: "seen" });
-    mask.append(svgElement("rect", { ...all, fill: "white" }));
-    for (const [x, y, w, h] of step.seen) {
-      const area = { x: String(x), y: String(y), width: String(w), height: String(h) };
-      mask.append(svgElement("rect", { ...area, fill: "black" }));
-    }
-    svg.append(mask, svgElement("rect", { ...all, mask: "url(#seen)", class: "cover" }));
+  if (svg) {
+    // Some pictures have a style for the book's page.
+    svg.removeAttribute("style");
+    for (const group of named(svg, step.earlier)) group.classList.add("earlier");
+    for (const group of named(svg, step.later)) group.classList.add("later");
   }
   return [element("h2", "", step.title), element("div", "frame", card), element("p", "caption", step.caption)];
 }
 
-/** Moves a picture that is higher than the window, so that what it shows now is in the middle. */
+// Letters of a picture are not smaller, in pixels to 720 lines.
+const LEAST = 18;
+
+/**
+ * Makes a picture as large as the window, or as large as its letters need. Then it moves, so that what it shows now is in
+ * the middle. Nothing is cut: what crosses the window's edge is left out.
+ */
 export function frame(step: Picture): void {
   const box = document.querySelector<HTMLElement>(".frame");
   const card = document.querySelector<HTMLElement>(".frame .picture");
   const svg = card?.querySelector("svg");
   if (!box || !card || !svg) return;
   const { width, height } = svg.viewBox.baseVal;
-  const scale = box.clientWidth / width;
-  const [, y, , h] = step.seen.at(-1) ?? [0, 0, width, height];
+  const letters = Math.min(
+    ...[...svg.querySelectorAll("text")].map((text) => parseFloat(getComputedStyle(text).fontSize)),
+  );
+  const readable = (LEAST * innerHeight) / 720 / letters;
+  const scale = Math.min(box.clientWidth / width, Math.max(box.clientHeight / height, readable));
+  card.style.width = `${width * scale}px`;
+  const from = svg.getBoundingClientRect().top;
+  const parts = (step.now.length ? named(svg, step.now) : [svg]).map((part) => part.getBoundingClientRect());
+  const middle =
+    (Math.min(...parts.map((part) => part.top)) + Math.max(...parts.map((part) => part.bottom))) / 2 - from;
   const most = Math.max(height * scale - box.clientHeight, 0);
-  const top = Math.min(Math.max((y + h / 2) * scale - box.clientHeight / 2, 0), most);
+  const top = Math.min(Math.max(middle - box.clientHeight / 2, 0), most);
   card.style.transform = `translateY(${-top}px)`;
   stood = { picture: step.picture, transform: card.style.transform };
+  // Where it is now: it may still be on its way.
+  const at = svg.getBoundingClientRect().top + top;
+  const edges = [at, at + box.clientHeight];
+  const isCut = ({ top, bottom }: DOMRect) => edges.some((edge) => top + 1 < edge && edge < bottom - 1);
+  // A box goes with its text, but not a background with all that is on it.
+  const boxes = [...svg.querySelectorAll("rect")].map((box) => ({ box, at: box.getBoundingClientRect() }));
+  const cut = boxes.filter(({ at }) => at.height < box.clientHeight / 4 && isCut(at));
+  for (const { box, at } of boxes)
+    box.classList.toggle(
+      "cut",
+      cut.some((other) => other.at === at),
+    );
+  for (const part of svg.querySelectorAll("text, circle")) {
+    const at = part.getBoundingClientRect();
+    const isIn = cut.some(
+      (other) =>
+        other.at.top <= at.top &&
+        at.bottom <= other.at.bottom &&
+        other.at.left <= at.left &&
+        at.right <= other.at.right,
+    );
+    part.classList.toggle("cut", isIn || isCut(at));
+  }
 }
 
 export function questions(step: Questions): HTMLElement[] {

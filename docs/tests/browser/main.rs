@@ -406,7 +406,7 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
     browser.until("!document.getElementById('keys').open");
 
     // A picture that is higher than the window moves up.
-    browser.eval("location.hash = '#bpf/5'");
+    browser.eval("location.hash = '#bpf/6'");
     browser.until("document.querySelector('.frame .picture')?.getBoundingClientRect().top < 0");
     visit(&mut browser, 7, first);
 
@@ -435,10 +435,7 @@ fn every_step_can_be_read_from_the_last_row() {
     let wrong = browser.eval(&format!(
         "(async () => {{
             const wrong = [];
-            const seen = (text) => {{
-                const box = text.getBoundingClientRect(), frame = document.querySelector('.frame').getBoundingClientRect();
-                return box.top >= frame.top && box.bottom <= frame.bottom;
-            }};
+            const shown = (part) => getComputedStyle(part).visibility === 'visible';
             for (const part of {PARTS}) for (let nth = 1; nth <= part.steps.length; nth++) {{
                 const step = part.steps[nth - 1], at = part.id + '/' + nth;
                 location.hash = at;
@@ -452,11 +449,21 @@ fn every_step_can_be_read_from_the_last_row() {
                 if (step.kind !== 'picture') continue;
                 const svg = main.querySelector('svg'), scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
                 const small = [...svg.querySelectorAll('text')].filter(
-                    (text) => seen(text) && parseFloat(getComputedStyle(text).fontSize) * scale < 17);
+                    (text) => shown(text) && parseFloat(getComputedStyle(text).fontSize) * scale < 17);
                 if (small.length) wrong.push(at + ': small letters: ' + small[0].textContent);
-                const [x, y, w, h] = step.seen.at(-1) ?? [0, 0, svg.viewBox.baseVal.width, svg.viewBox.baseVal.height], top = svg.getBoundingClientRect().top;
-                const middle = top + (y + h / 2) * scale, frame = document.querySelector('.frame').getBoundingClientRect();
-                if (middle < frame.top || middle > frame.bottom) wrong.push(at + ': its subject is outside the window');
+                const frame = document.querySelector('.frame').getBoundingClientRect();
+                const cut = [...svg.querySelectorAll('text, circle')].filter((part) => {{
+                    const box = part.getBoundingClientRect(), edges = [frame.top, frame.bottom];
+                    return shown(part) && edges.some((edge) => box.top + 1 < edge && edge < box.bottom - 1);
+                }});
+                if (cut.length) wrong.push(at + ' cuts ' + cut[0].textContent);
+                for (const name of step.now) {{
+                    const box = svg.querySelector('#' + name).getBoundingClientRect();
+                    const middle = (box.top + box.bottom) / 2;
+                    if (middle < frame.top || middle > frame.bottom) wrong.push(at + ': ' + name + ' is outside the window');
+                }}
+                const isLast = part.steps[nth]?.title !== step.title;
+                if (isLast && svg.querySelector('.later, .earlier')) wrong.push(at + ' does not show everything');
                 const caption = main.querySelector('.caption').getBoundingClientRect();
                 if (caption.bottom > innerHeight) wrong.push(at + ': its sentence is below the window');
             }}

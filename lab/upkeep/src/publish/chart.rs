@@ -86,15 +86,12 @@ pub(crate) fn svg(kernels: &[Series], lines: &[Line]) -> String {
     draw(format_args!("<text class=\"ink\" x=\"452\" y=\"64\">counted all bios of four writers</text>"));
     draw(format_args!("<circle class=\"ring key\" cx=\"710\" cy=\"59\" r=\"4.5\" stroke-width=\"2\"/>"));
     draw(format_args!("<text class=\"ink\" x=\"722\" y=\"64\">lost some</text>"));
-    for (nth, line) in lines.iter().enumerate() {
-        let y = TOP + HEIGHT * nth as u32;
-        if nth % 2 == 0 {
-            draw(format_args!(
-                "<rect class=\"band\" x=\"10\" y=\"{y}\" width=\"{}\" height=\"{HEIGHT}\"/>",
-                WIDTH - 20
-            ));
-        }
-        draw(format_args!("<text class=\"ink\" x=\"20\" y=\"{}\">{}</text>", y + HEIGHT / 2 + 5, line.name));
+    for nth in (0..lines.len() as u32).step_by(2) {
+        draw(format_args!(
+            "<rect class=\"band\" x=\"10\" y=\"{}\" width=\"{}\" height=\"{HEIGHT}\"/>",
+            TOP + HEIGHT * nth,
+            WIDTH - 20
+        ));
     }
     for power in DECADES {
         let (x, label) = (position(10_u64.pow(power)), thousands(10_u64.pow(power)));
@@ -105,7 +102,15 @@ pub(crate) fn svg(kernels: &[Series], lines: &[Line]) -> String {
         ));
     }
     for (nth, line) in lines.iter().enumerate() {
-        let first = TOP + HEIGHT * nth as u32 + (HEIGHT - track * gaps) / 2;
+        let top = TOP + HEIGHT * nth as u32;
+        let first = top + (HEIGHT - track * gaps) / 2;
+        // A slide shows a line by its name.
+        draw(format_args!("<g id=\"{}\">", line.name.replace([',', ':'], "").replace([' ', '.'], "-")));
+        draw(format_args!(
+            "<text class=\"ink\" x=\"20\" y=\"{}\">{}</text>",
+            top + HEIGHT / 2 + 5,
+            line.name
+        ));
         for (kernel, mark) in line.marks.iter().enumerate() {
             let Some(Mark { value, is_hollow }) = mark else { continue };
             let (x, y) = (position(*value), first + track * kernel as u32);
@@ -113,6 +118,7 @@ pub(crate) fn svg(kernels: &[Series], lines: &[Line]) -> String {
                 if *is_hollow { ("ring", "r=\"4.5\" stroke-width=\"2\"") } else { ("dot", "r=\"5\"") };
             draw(format_args!("<circle class=\"{class} k{kernel}\" cx=\"{x}\" cy=\"{y}\" {rest}/>"));
         }
+        draw(format_args!("</g>"));
     }
     svg += "</svg>\n";
     svg
