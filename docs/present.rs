@@ -128,7 +128,7 @@ fn text(id: &str, title: &str, markdown: &str, minutes: u32, say: &str) -> Value
 fn of_break(slot: &plan::Slot, nth: u32) -> Value {
     let name = break_name(nth);
     json!({
-        "id": name, "name": "", "title": slot.title, "page": "instructor.html", "idea": "", "parts": "", "kept": [],
+        "id": name, "name": "", "title": slot.title, "page": "instructor.html", "idea": "",
         "steps": [text(&name, &slot.title, "", slot.minutes, "Press t: the clock shows when we go on.")],
     })
 }
@@ -207,9 +207,7 @@ fn of_theory(part: &slides::Part, commands: &[String]) -> Value {
         "page": part.slides.first().map_or("index.html".to_owned(), |slide| page_of(&slide.link)),
         // A text says itself what to type.
         "idea": if part.slides.iter().any(|slide| slide.picture.is_empty()) { String::new() } else { to_type(commands) },
-        "parts": "",
         "steps": part.slides.iter().flat_map(of_slide).collect::<Vec<_>>(),
-        "kept": [],
     })
 }
 
@@ -282,8 +280,6 @@ fn of_stage(
         .zip(&said)
         .flat_map(|((file, item, part), say)| change(file, item, part, say))
         .collect();
-    let items = files.iter().flat_map(|file| &file.items);
-    let kept = items.filter(|item| !item.is_changed()).map(|item| item.name.as_str());
     let notes = readme::notes_of(workbook, stage)?;
     let slides: Vec<_> =
         slides.iter().filter(|part| part.id == number).flat_map(|part| &part.slides).collect();
@@ -327,12 +323,7 @@ fn of_stage(
         "idea": format!("Adds {}.", stage.adds),
         "before": before.join("\n"),
         "adds": format!("adds {}", stage.adds),
-        "parts": match stage.parent {
-            Some(parent) => format!("Run it, see the picture, and see what changes from stage {parent:02}"),
-            None => "Run it, see the picture, and read the first program".to_owned(),
-        },
         "steps": all,
-        "kept": kept.collect::<Vec<_>>(),
     }))
 }
 
@@ -527,9 +518,7 @@ fn of_case(case: &Case) -> Result<Value> {
         "page": format!("clinic/{}.html", case.number()),
         "title": case.title,
         "idea": case.mistake.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', ""),
-        "parts": "The program, the kernel's answer, and the cure",
         "steps": steps,
-        "kept": [],
     }))
 }
 

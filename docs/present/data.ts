@@ -97,10 +97,7 @@ export interface Part {
   /** What the presenter says before the first step, if it is more than the idea. */
   before?: string;
   adds?: string;
-  /** The heading above the steps. */
-  parts: string;
   steps: Step[];
-  kept: string[];
 }
 
 export interface Slot {

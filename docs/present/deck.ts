@@ -186,8 +186,9 @@ function fit(): void {
   const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
   const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
   const fits = Math.min(shown.clientWidth / (widest * 0.61), height / (shown.children.length * 1.25));
-  const most = Math.max(innerWidth * 0.028, 14);
-  shown.style.fontSize = `${Math.min(Math.max(fits, least), most) * zoom}px`;
+  // Three sizes, so that letters don't jump from step to step.
+  const sizes = [0.028, 0.02, 0.016].map((part) => Math.max(innerWidth * part, 12));
+  shown.style.fontSize = `${(sizes.find((size) => size <= fits) ?? least) * zoom}px`;
 }
 
 function fitText(text: HTMLElement, least: number): void {

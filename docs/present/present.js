@@ -1,4 +1,4 @@
-// npm run build made this from b6133ed9
+// npm run build made this from 94b4a794
 "use strict";
 (() => {
   // data.ts
@@ -97,24 +97,17 @@
     }
   }
   function title(part2) {
-    const steps = part2.steps.map((step2, nth) => {
-      const name = step2.kind === "code" ? element("code", "", step2.item) : nameOf(step2);
-      const shown = link(`#${part2.id}/${nth + 1}`, name);
-      const where = step2.kind === "code" ? place({ ...step2, of: void 0 }) : "";
-      return element("li", "", shown, element("span", "file", where));
+    const isStage = /^\d+$/.test(part2.id);
+    const slides = part2.steps.flatMap((step2, nth) => {
+      const before = part2.steps[nth - 1];
+      const isNew = step2.kind === "picture" && !(before?.kind === "picture" && step2.title === before.title);
+      return isNew && !isStage ? [element("li", "", link(`#${part2.id}/${nth + 1}`, step2.title))] : [];
     });
-    const isNew = (_, nth) => {
-      const [step2, before] = [part2.steps[nth], part2.steps[nth - 1]];
-      if (step2.kind === "code") return !step2.of || step2.of.startsWith("1 ");
-      return !(step2.kind === "picture" && before?.kind === "picture" && step2.title === before.title);
-    };
-    const kept = part2.kept.length ? [element("p", "kept", `As before: ${part2.kept.join(", ")}`)] : [];
     return [
-      element("h1", "", part2.name ? `${part2.name}: ${part2.title}` : part2.title),
+      ...isStage ? [element("p", "number", part2.id)] : [],
+      element("h1", "", !part2.name || isStage ? part2.title : `${part2.name}: ${part2.title}`),
       element("p", "idea", part2.idea),
-      ...part2.parts ? [element("h2", "", part2.parts)] : [],
-      element("ul", "", ...steps.filter(isNew)),
-      ...kept
+      ...slides.length > 1 ? [element("ul", "", ...slides)] : []
     ];
   }
   function code(step2, all2) {
@@ -430,8 +423,8 @@
     const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
     const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
     const fits = Math.min(shown.clientWidth / (widest * 0.61), height / (shown.children.length * 1.25));
-    const most = Math.max(innerWidth * 0.028, 14);
-    shown.style.fontSize = `${Math.min(Math.max(fits, least), most) * zoom}px`;
+    const sizes = [0.028, 0.02, 0.016].map((part2) => Math.max(innerWidth * part2, 12));
+    shown.style.fontSize = `${(sizes.find((size) => size <= fits) ?? least) * zoom}px`;
   }
   function fitText(text2, least) {
     text2.style.fontSize = "";

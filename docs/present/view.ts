@@ -39,27 +39,20 @@ export function nameOf(step: Step): string {
   }
 }
 
-/** The first page of a part: its idea, and its steps. */
+/** The first page of a part: a stage's number, its question and its idea, or the titles of the theory's slides. */
 export function title(part: Part): HTMLElement[] {
-  const steps = part.steps.map((step, nth) => {
-    const name = step.kind === "code" ? element("code", "", step.item) : nameOf(step);
-    const shown = link(`#${part.id}/${nth + 1}`, name);
-    const where = step.kind === "code" ? place({ ...step, of: undefined }) : "";
-    return element("li", "", shown, element("span", "file", where));
+  const isStage = /^\d+$/.test(part.id);
+  const slides = part.steps.flatMap((step, nth) => {
+    const before = part.steps[nth - 1];
+    // The views of one picture are one entry.
+    const isNew = step.kind === "picture" && !(before?.kind === "picture" && step.title === before.title);
+    return isNew && !isStage ? [element("li", "", link(`#${part.id}/${nth + 1}`, step.title))] : [];
   });
-  // The views of one picture are one entry, and so are the pages of an item.
-  const isNew = (_: HTMLElement, nth: number) => {
-    const [step, before] = [part.steps[nth], part.steps[nth - 1]];
-    if (step.kind === "code") return !step.of || step.of.startsWith("1 ");
-    return !(step.kind === "picture" && before?.kind === "picture" && step.title === before.title);
-  };
-  const kept = part.kept.length ? [element("p", "kept", `As before: ${part.kept.join(", ")}`)] : [];
   return [
-    element("h1", "", part.name ? `${part.name}: ${part.title}` : part.title),
+    ...(isStage ? [element("p", "number", part.id)] : []),
+    element("h1", "", !part.name || isStage ? part.title : `${part.name}: ${part.title}`),
     element("p", "idea", part.idea),
-    ...(part.parts ? [element("h2", "", part.parts)] : []),
-    element("ul", "", ...steps.filter(isNew)),
-    ...kept,
+    ...(slides.length > 1 ? [element("ul", "", ...slides)] : []),
   ];
 }
 
