@@ -178,17 +178,14 @@ function fit(): void {
   if (text) fitText(text, least);
   const shown = document.querySelector<HTMLElement>("main .code");
   if (!shown) return;
-  const tab = Number(getComputedStyle(shown).tabSize);
-  const columns = (line: Element) =>
-    [...(line.textContent ?? "")].reduce((at, c) => (c === "\t" ? at + tab - (at % tab) : at + 1), 8);
-  const widest = Math.max(...[...shown.children].map(columns));
   const bar = document.querySelector("nav");
   const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
   const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
-  const fits = Math.min(shown.clientWidth / (widest * 0.61), height / (shown.children.length * 1.25));
-  // Three sizes, so that letters don't jump from step to step.
-  const sizes = [0.028, 0.02, 0.016].map((part) => Math.max(innerWidth * part, 12));
-  shown.style.fontSize = `${(sizes.find((size) => size <= fits) ?? least) * zoom}px`;
+  // Few sizes, so that letters don't jump from step to step.
+  for (const part of [0.028, 0.022, 0.017, 0.0141]) {
+    shown.style.fontSize = `${Math.max(innerWidth * part, 12) * zoom}px`;
+    if (shown.offsetHeight <= height) break;
+  }
 }
 
 function fitText(text: HTMLElement, least: number): void {

@@ -1,4 +1,4 @@
-// npm run build made this from 94b4a794
+// npm run build made this from 52a0cd7e
 "use strict";
 (() => {
   // data.ts
@@ -150,7 +150,7 @@
     }
     return [element("h2", "", step2.title), element("div", "frame", card), element("p", "caption", step2.caption)];
   }
-  var LEAST = 18;
+  var LEAST = 17;
   function frame(step2) {
     const box = document.querySelector(".frame");
     const card = document.querySelector(".frame .picture");
@@ -164,28 +164,26 @@
     const scale = Math.min(box.clientWidth / width, Math.max(box.clientHeight / height, readable));
     card.style.width = `${width * scale}px`;
     const from = svg.getBoundingClientRect().top;
-    const parts2 = (step2.now.length ? named(svg, step2.now) : [svg]).map((part2) => part2.getBoundingClientRect());
-    const middle = (Math.min(...parts2.map((part2) => part2.top)) + Math.max(...parts2.map((part2) => part2.bottom))) / 2 - from;
+    const subject = (step2.now.length ? named(svg, step2.now) : [svg]).map((part2) => part2.getBoundingClientRect());
+    const middle = (Math.min(...subject.map((part2) => part2.top)) + Math.max(...subject.map((part2) => part2.bottom))) / 2 - from;
     const most = Math.max(height * scale - box.clientHeight, 0);
     const top = Math.min(Math.max(middle - box.clientHeight / 2, 0), most);
     card.style.transform = `translateY(${-top}px)`;
     stood = { picture: step2.picture, transform: card.style.transform };
     const at = svg.getBoundingClientRect().top + top;
     const edges = [at, at + box.clientHeight];
+    const isLow = ({ height: height2 }) => height2 < box.clientHeight / 4;
     const isCut = ({ top: top2, bottom }) => edges.some((edge) => top2 + 1 < edge && edge < bottom - 1);
-    const boxes = [...svg.querySelectorAll("rect")].map((box2) => ({ box: box2, at: box2.getBoundingClientRect() }));
-    const cut = boxes.filter(({ at: at2 }) => at2.height < box.clientHeight / 4 && isCut(at2));
-    for (const { box: box2, at: at2 } of boxes)
-      box2.classList.toggle(
-        "cut",
-        cut.some((other2) => other2.at === at2)
+    const parts2 = [...svg.querySelectorAll("rect, circle, path, text")].map((part2) => ({
+      part: part2,
+      at: part2.getBoundingClientRect()
+    }));
+    const boxes = parts2.filter(({ part: part2, at: at2 }) => part2.tagName === "rect" && isLow(at2) && isCut(at2));
+    for (const { part: part2, at: at2 } of parts2) {
+      const isIn = boxes.some(
+        (cut) => cut.at.top <= at2.top && at2.bottom <= cut.at.bottom && cut.at.left <= at2.left && at2.right <= cut.at.right
       );
-    for (const part2 of svg.querySelectorAll("text, circle")) {
-      const at2 = part2.getBoundingClientRect();
-      const isIn = cut.some(
-        (other2) => other2.at.top <= at2.top && at2.bottom <= other2.at.bottom && other2.at.left <= at2.left && at2.right <= other2.at.right
-      );
-      part2.classList.toggle("cut", isIn || isCut(at2));
+      part2.classList.toggle("cut", isIn || (isLow(at2) || part2.tagName === "text") && isCut(at2));
     }
   }
   function questions(step2) {
@@ -416,15 +414,13 @@
     if (text2) fitText(text2, least);
     const shown = document.querySelector("main .code");
     if (!shown) return;
-    const tab = Number(getComputedStyle(shown).tabSize);
-    const columns = (line) => [...line.textContent ?? ""].reduce((at2, c) => c === "	" ? at2 + tab - at2 % tab : at2 + 1, 8);
-    const widest = Math.max(...[...shown.children].map(columns));
     const bar = document.querySelector("nav");
     const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
     const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
-    const fits = Math.min(shown.clientWidth / (widest * 0.61), height / (shown.children.length * 1.25));
-    const sizes = [0.028, 0.02, 0.016].map((part2) => Math.max(innerWidth * part2, 12));
-    shown.style.fontSize = `${(sizes.find((size) => size <= fits) ?? least) * zoom}px`;
+    for (const part2 of [0.028, 0.022, 0.017, 0.0141]) {
+      shown.style.fontSize = `${Math.max(innerWidth * part2, 12) * zoom}px`;
+      if (shown.offsetHeight <= height) break;
+    }
   }
   function fitText(text2, least) {
     text2.style.fontSize = "";

@@ -107,7 +107,7 @@ export function picture(step: Picture): HTMLElement[] {
 }
 
 // Letters of a picture are not smaller, in pixels to 720 lines.
-const LEAST = 18;
+const LEAST = 17;
 
 /**
  * Makes a picture as large as the window, or as large as its letters need. Then it moves, so that what it shows now is in
@@ -126,9 +126,9 @@ export function frame(step: Picture): void {
   const scale = Math.min(box.clientWidth / width, Math.max(box.clientHeight / height, readable));
   card.style.width = `${width * scale}px`;
   const from = svg.getBoundingClientRect().top;
-  const parts = (step.now.length ? named(svg, step.now) : [svg]).map((part) => part.getBoundingClientRect());
+  const subject = (step.now.length ? named(svg, step.now) : [svg]).map((part) => part.getBoundingClientRect());
   const middle =
-    (Math.min(...parts.map((part) => part.top)) + Math.max(...parts.map((part) => part.bottom))) / 2 - from;
+    (Math.min(...subject.map((part) => part.top)) + Math.max(...subject.map((part) => part.bottom))) / 2 - from;
   const most = Math.max(height * scale - box.clientHeight, 0);
   const top = Math.min(Math.max(middle - box.clientHeight / 2, 0), most);
   card.style.transform = `translateY(${-top}px)`;
@@ -136,25 +136,19 @@ export function frame(step: Picture): void {
   // Where it is now: it may still be on its way.
   const at = svg.getBoundingClientRect().top + top;
   const edges = [at, at + box.clientHeight];
+  const isLow = ({ height }: DOMRect) => height < box.clientHeight / 4;
   const isCut = ({ top, bottom }: DOMRect) => edges.some((edge) => top + 1 < edge && edge < bottom - 1);
-  // A box goes with its text, but not a background with all that is on it.
-  const boxes = [...svg.querySelectorAll("rect")].map((box) => ({ box, at: box.getBoundingClientRect() }));
-  const cut = boxes.filter(({ at }) => at.height < box.clientHeight / 4 && isCut(at));
-  for (const { box, at } of boxes)
-    box.classList.toggle(
-      "cut",
-      cut.some((other) => other.at === at),
+  // A box goes with what is in it, but not a background with all that is on it.
+  const parts = [...svg.querySelectorAll("rect, circle, path, text")].map((part) => ({
+    part,
+    at: part.getBoundingClientRect(),
+  }));
+  const boxes = parts.filter(({ part, at }) => part.tagName === "rect" && isLow(at) && isCut(at));
+  for (const { part, at } of parts) {
+    const isIn = boxes.some(
+      (cut) => cut.at.top <= at.top && at.bottom <= cut.at.bottom && cut.at.left <= at.left && at.right <= cut.at.right,
     );
-  for (const part of svg.querySelectorAll("text, circle")) {
-    const at = part.getBoundingClientRect();
-    const isIn = cut.some(
-      (other) =>
-        other.at.top <= at.top &&
-        at.bottom <= other.at.bottom &&
-        other.at.left <= at.left &&
-        at.right <= other.at.right,
-    );
-    part.classList.toggle("cut", isIn || isCut(at));
+    part.classList.toggle("cut", isIn || ((isLow(at) || part.tagName === "text") && isCut(at)));
   }
 }
 

@@ -27,7 +27,7 @@ const LEFT: u32 = 200;
 const RIGHT: u32 = 820;
 const TOP: u32 = 110;
 /// The height of a line. Each mark has its own track in it, of this height if there is room.
-const HEIGHT: u32 = 54;
+const HEIGHT: u32 = 27;
 const TRACK: u32 = 11;
 /// The legend's width for a kernel if there is room, and for all kernels.
 const ENTRY: usize = 90;
@@ -65,7 +65,7 @@ pub(crate) fn svg(kernels: &[Series], lines: &[Line]) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
          aria-labelledby=\"ways-title ways-desc\"\n     \
-         font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"15\">\n  \
+         font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"16\">\n  \
          <title id=\"ways-title\">What each way adds to a write</title>\n  \
          <desc id=\"ways-desc\">Guest instructions for each bio, on a logarithmic axis, with a mark for each kernel: a dot if \
          the way counted all bios of four writers, a ring if it lost some. The numbers are in the tables.</desc>\n  \
@@ -97,7 +97,7 @@ pub(crate) fn svg(kernels: &[Series], lines: &[Line]) -> String {
         let (x, label) = (position(10_u64.pow(power)), thousands(10_u64.pow(power)));
         draw(format_args!("<path class=\"grid\" d=\"M{x} {}V{bottom}\"/>", TOP - 4));
         draw(format_args!(
-            "<text class=\"dim\" x=\"{x}\" y=\"{}\" text-anchor=\"middle\" font-size=\"14\">{label}</text>",
+            "<text class=\"dim\" x=\"{x}\" y=\"{}\" text-anchor=\"middle\" font-size=\"15\">{label}</text>",
             TOP - 12
         ));
     }
@@ -172,8 +172,8 @@ mod tests {
         let svg = svg(&MATRIX[..3], &lines);
         let marks: Vec<_> = svg.lines().filter(|line| line.contains("cy=\"1")).map(str::trim).collect();
         insta::assert_snapshot!(marks.join("\n"), @r#"
-        <circle class="ring k0" cx="406.7" cy="126" r="4.5" stroke-width="2"/>
-        <circle class="dot k2" cx="468.9" cy="148" r="5"/>
+        <circle class="ring k0" cx="406.7" cy="115" r="4.5" stroke-width="2"/>
+        <circle class="dot k2" cx="468.9" cy="131" r="5"/>
         "#);
     }
 }
