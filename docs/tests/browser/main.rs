@@ -449,7 +449,7 @@ fn every_step_can_be_read_from_the_last_row() {
                 if (step.kind !== 'picture') continue;
                 const svg = main.querySelector('svg'), scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
                 const small = [...svg.querySelectorAll('text')].filter(
-                    (text) => shown(text) && parseFloat(getComputedStyle(text).fontSize) * scale < 17);
+                    (text) => shown(text) && Math.round(parseFloat(getComputedStyle(text).fontSize) * scale) < 17);
                 if (small.length) wrong.push(at + ': small letters: ' + small[0].textContent);
                 const frame = document.querySelector('.frame').getBoundingClientRect();
                 const cut = [...svg.querySelectorAll('text, circle')].filter((part) => {{
