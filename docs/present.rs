@@ -229,14 +229,13 @@ fn of_slide(slide: &Slide) -> Vec<Value> {
         steps.iter().flat_map(|step| step.groups.clone()).collect()
     };
     // The last step shows everything.
-    let earlier = |nth: usize| match slide.steps.len() - 1 {
-        last if nth < last => groups(&slide.steps[..nth]),
-        _ => Vec::new(),
-    };
+    let earlier =
+        |nth: usize| if nth + 1 < slide.steps.len() { groups(&slide.steps[..nth]) } else { Vec::new() };
     let step = |(nth, step): (usize, &slides::Step)| {
         json!({
             "kind": "picture", "title": slide.title, "picture": slide.picture, "page": page_of(&slide.link),
-            "earlier": earlier(nth), "now": step.groups, "later": groups(&slide.steps[nth + 1..]), "caption": step.caption.replace('`', ""), "say": slide.say.replace('`', ""),
+            "earlier": earlier(nth), "now": step.groups, "later": groups(&slide.steps[nth + 1..]),
+            "caption": step.caption.replace('`', ""), "say": slide.say.replace('`', ""),
             "ask": if nth == last { asked(&slide.ask) } else { Vec::new() },
         })
     };

@@ -23,7 +23,7 @@ use wire::disks::{FS_MOUNT, RAW_DEVICE};
 use wire::workload::Done;
 
 use crate::demo;
-use crate::device_mapper::Linear;
+use crate::device_mapper::{PIECES, with_split};
 use crate::null_blk::{NullBlk, long_enough};
 use crate::running::{Observation, Running, io};
 use crate::system::{SecondFs, WithoutFs, evict};
@@ -344,38 +344,20 @@ fn who_waited(binary: &str) -> Result<String> {
     ))
 }
 
-/// Writes to three disks that are joined into one, each of which takes another time.
 fn whole_bios(binary: &str) -> Result<String> {
-    const SECTORS: u64 = 8;
-    const TIMES: [(&str, Duration); 3] = [
-        ("fast", Duration::from_millis(1)),
-        ("middle", Duration::from_millis(100)),
-        ("slow", Duration::from_millis(300)),
-    ];
-    let mut disks = Vec::new();
-    for (name, time) in TIMES {
-        disks.push(NullBlk::new(name, time)?);
-    }
-    let slowest = TIMES[2].1.as_nanos() as u64;
-    for order in [[2, 1, 0], [0, 2, 1], [0, 1, 2]] {
-        let parts = order.map(|nth: usize| (disks[nth].device.as_path(), SECTORS));
-        let disk = Linear::new("joined", &parts)?;
-        let size = 512 * SECTORS * parts.len() as u64;
-        let (seen, done) =
-            watch(binary, &format!("write {} --count 1 --size {size}", disk.device.display()))?;
+    let slowest = PIECES[2].as_nanos() as u64;
+    with_split(|disk, size| {
+        let (seen, done) = watch(binary, &format!("write {disk} --count 1 --size {size}"))?;
         let durations = durations(&events(&seen)?);
-        let possible = slowest..=done.last_ns - done.first_ns;
+        let took = done.last_ns - done.first_ns;
         expect(
-            matches!(durations[..], [ns] if possible.contains(&ns)),
-            format!(
-                "the write took {} ms, and the durations are {durations:?} ns",
-                possible.end() / 1_000_000
-            ),
+            matches!(durations[..], [ns] if (slowest..=took).contains(&ns)),
+            format!("the write took {} ms, and the durations are {durations:?} ns", took / 1_000_000),
             &seen,
         )?;
         let missing = truth::not_measured(&seen)?;
-        expect(missing == 0, format!("it has a duration, and the last line says {missing}"), &seen)?;
-    }
+        expect(missing == 0, format!("it has a duration, and the last line says {missing}"), &seen)
+    })?;
     Ok("three writes, each in three pieces, took as long as their slowest piece, whichever that was"
         .to_owned())
 }

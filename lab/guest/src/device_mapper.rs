@@ -6,12 +6,38 @@ use std::mem::size_of;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use common::{Error, OrCause, Result};
 use nix::errno::Errno;
 use nix::request_code_readwrite;
 use nix::sys::stat::minor;
 use wire::command::output;
+
+use crate::null_blk::NullBlk;
+
+/// How long the pieces of [`with_split`] take. The times differ so much that no hiccup of the emulation changes which one
+/// ends last.
+pub const PIECES: [Duration; 3] =
+    [Duration::from_millis(1), Duration::from_millis(100), Duration::from_millis(300)];
+
+/// Runs something for disks on which a bio of this many bytes at sector 0 is split into three, one for each of
+/// [`PIECES`]. On each disk, a different piece ends last.
+///
+/// # Errors
+/// If a disk can't be made, or what runs fails.
+pub fn with_split(mut run: impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
+    const SECTORS: u64 = 8;
+    let [fast, middle, slow] = [("fast", PIECES[0]), ("middle", PIECES[1]), ("slow", PIECES[2])]
+        .map(|(name, time)| NullBlk::new(name, time));
+    let (fast, middle, slow) = (fast?, middle?, slow?);
+    for disks in [[&slow, &middle, &fast], [&fast, &slow, &middle], [&fast, &middle, &slow]] {
+        let parts = disks.map(|disk| (disk.device.as_path(), SECTORS));
+        let disk = Linear::new("split", &parts)?;
+        run(&disk.device.display().to_string(), 512 * SECTORS * parts.len() as u64)?;
+    }
+    Ok(())
+}
 
 /// A disk made from parts of other disks, one after the other: device-mapper's target `linear`, with which LVM makes
 /// its volumes. The block layer splits a bio that crosses the boundary between two parts. Dropping this removes the

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ctracer::recording::{Header, Losses, Record, Recording, Writer};
 use ctracer::tree::{Call, Life, Tree};
-use guest::device_mapper::Linear;
+use guest::device_mapper::{Linear, PIECES, with_split};
 use guest::null_blk::NullBlk;
 use guest::running::{Observation, Running};
 use guest::system::Setting;
@@ -27,7 +27,6 @@ use wire::workload::Done;
 
 use crate::guest::{AtEnd, Missed, io, programs, quiet, sh, wait_until};
 use crate::pagecache::{go, prepare};
-use crate::split::{PIECES, with_split};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -405,7 +404,9 @@ fn ctracer_lives_last_until_the_last_piece_ends() {
         assert!(done.first_ns <= life.start && life.end.unwrap() <= done.last_ns, "{life:?} {done:?}");
         let ends = tree.calls.iter().filter(|call| name(&tree, call) == "bio_endio");
         assert_eq!(life.end, ends.map(|call| call.place.time).max(), "nothing ended later: {life:?}");
-    });
+        Ok(())
+    })
+    .unwrap();
 }
 
 /// The kernel zeros a large range with many bios, each chained to the next one.

@@ -3,8 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use guest::device_mapper::Linear;
-use guest::null_blk::NullBlk;
+use guest::device_mapper::{PIECES, with_split};
 use guest::running::Running;
 use guest::system::{Setting, queue};
 use guest::truth::{self, Event};
@@ -20,23 +19,6 @@ pub const CASES: &[Case] = cases![
     each_bio_of_a_chain_has_its_duration,
     a_bio_that_a_worker_submits_again_is_one,
 ];
-
-/// How long the pieces take. The times differ so much that no hiccup of the emulation changes which one ends last.
-pub const PIECES: [Duration; 3] =
-    [Duration::from_millis(1), Duration::from_millis(100), Duration::from_millis(300)];
-
-/// Runs something for disks on which a bio of this many bytes at sector 0 is split into three, one for each of
-/// [`PIECES`]. On each disk, a different piece ends last.
-pub fn with_split(mut run: impl FnMut(&str, u64)) {
-    const SECTORS: u64 = 8;
-    let [fast, middle, slow] =
-        [0, 1, 2].map(|nth| NullBlk::new(["fast", "middle", "slow"][nth], PIECES[nth]).unwrap());
-    for disks in [[&slow, &middle, &fast], [&fast, &slow, &middle], [&fast, &middle, &slow]] {
-        let parts = disks.map(|disk| (disk.device.as_path(), SECTORS));
-        let disk = Linear::new("split", &parts).unwrap();
-        run(disk.device.to_str().unwrap(), 512 * SECTORS * parts.len() as u64);
-    }
-}
 
 /// The kernel wakes the writer when the last piece has ended. A stage may see only an earlier end, and then it counts
 /// that.
@@ -56,7 +38,9 @@ fn stages_count_durations_that_end_before_the_last_piece() {
             assert!(duration <= done.last_ns - done.first_ns, "{}", seen.stdout);
             assert!(number < 4 || truth::slowest(&seen).unwrap().duration() == duration, "{}", seen.stdout);
             early += counted;
-        });
+            Ok(())
+        })
+        .unwrap();
         assert!(early > 0, "stage {number}: a bio whose last piece was not its own ended right");
     }
 }

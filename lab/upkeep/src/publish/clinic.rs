@@ -50,17 +50,27 @@ pub fn table(workbook: &Workbook) -> Result<String> {
         let _ = write!(text, "| [{number} {}](../../lab/clinic/{}) |", case.title, case.name);
         let mut before = String::new();
         for (_, words) in case.words() {
-            let first: String = words.lines().last().unwrap_or_default().chars().take(44).collect();
+            let first = beginning(words.lines().last().unwrap_or_default());
             let _ = match first.as_str() {
                 ACCEPTED => write!(text, " {first} |"),
                 _ if first == before => write!(text, " same |"),
-                _ => write!(text, " `{}` |", first.trim_end().replace('|', "\\|")),
+                _ => write!(text, " `{}` |", first.replace('|', "\\|")),
             };
             before = first;
         }
         text.push('\n');
     }
     Ok(text)
+}
+
+/// The whole words at the beginning of a line that fit into a cell.
+fn beginning(line: &str) -> String {
+    match line.char_indices().nth(52) {
+        Some((end, _)) => {
+            format!("{} …", line[..end].rsplit_once(' ').map_or(&line[..end], |(words, _)| words))
+        }
+        None => line.to_owned(),
+    }
 }
 
 /// The kernel whose own explanations [`compared`] shows. It is not in the matrix yet.
