@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::fs;
 
-use common::{OrCause, Result};
+use common::{Error, OrCause, Result};
 use lab::clinic::{ACCEPTED, Case, Compiler, cases, logs, variants};
 use machine::kernels::{MATRIX, Series};
 use machine::vm::Machine;
@@ -41,36 +41,95 @@ fn folded(title: &str, language: &str, code: &str) -> String {
     format!("<details>\n<summary>{title}</summary>\n\n```{language}\n{code}```\n\n</details>\n\n")
 }
 
-/// The table of all cases in Markdown, with the last words of the newest kernel that refuses each.
-pub fn table(workbook: &Workbook) -> Result<String> {
-    let heads = MATRIX.map(|series| series.name);
-    let mut text = format!("| case | {} |\n|---|{}\n", heads.join(" | "), "---|".repeat(heads.len()));
-    for case in cases(workbook)? {
-        let number = case.number();
-        let _ = write!(text, "| [{number} {}](../../lab/clinic/{}) |", case.title, case.name);
-        let mut before = String::new();
-        for (_, words) in case.words() {
-            let first = beginning(words.lines().last().unwrap_or_default());
-            let _ = match first.as_str() {
-                ACCEPTED => write!(text, " {first} |"),
-                _ if first == before => write!(text, " same |"),
-                _ => write!(text, " `{}` |", first.replace('|', "\\|")),
-            };
-            before = first;
+/// What a message is about, and the kinds of these mistakes.
+const SYMPTOMS: [(&str, &[&str]); 5] = [
+    (
+        "A pointer",
+        &[
+            "null-test",
+            "kernel-pointer",
+            "helper-argument",
+            "pointer-arithmetic",
+            "kernel-write",
+            "read-only",
+            "global-function",
+        ],
+    ),
+    (
+        "A size, an index or an offset",
+        &["value-size", "array-index", "buffer-too-small", "size-unbounded", "misaligned", "map-too-large"],
+    ),
+    ("A record of a ring buffer", &["record-not-released", "record-used-after", "record-released-twice"]),
+    (
+        "The kind of program",
+        &[
+            "helper-not-allowed",
+            "gpl-only",
+            "spin-lock",
+            "argument-missing",
+            "context-access",
+            "return-value",
+            "map-helper",
+            "section-unknown",
+            "endless-loop",
+            "stack-size",
+            "recursion",
+            "too-complex",
+        ],
+    ),
+    (
+        "What this kernel lacks",
+        &[
+            "helper-missing",
+            "function-missing",
+            "field-missing",
+            "kfunc-missing",
+            "map-type-missing",
+            "instruction-missing",
+        ],
+    ),
+];
+
+/// The tables of all cases in Markdown, by what the message is about.
+///
+/// # Errors
+/// If a case can't be read, or its kind has no place here.
+pub fn tables(workbook: &Workbook) -> Result<String> {
+    let cases = cases(workbook)?;
+    let is_placed = |case: &&Case| !SYMPTOMS.iter().any(|(_, kinds)| kinds.contains(&case.kind()));
+    if let Some(case) = cases.iter().find(is_placed) {
+        return Err(Error::new(format!("no table has the clinic's case {}", case.name))
+            .fix("add its kind to SYMPTOMS in lab/upkeep/src/publish/clinic.rs"));
+    }
+    let mut text = String::new();
+    for (symptom, kinds) in SYMPTOMS {
+        let _ = write!(text, "### {symptom}\n\n| message | case |\n|---|---|\n");
+        for case in cases.iter().filter(|case| kinds.contains(&case.kind())) {
+            let number = case.number();
+            let link = format!("[{number} {}](../../lab/clinic/{})", case.title, case.name);
+            let _ = writeln!(text, "| {} | {link} |", messages_of(case));
         }
         text.push('\n');
     }
     Ok(text)
 }
 
-/// The whole words at the beginning of a line that fit into a cell.
-fn beginning(line: &str) -> String {
-    match line.char_indices().nth(52) {
-        Some((end, _)) => {
-            format!("{} …", line[..end].rsplit_once(' ').map_or(&line[..end], |(words, _)| words))
-        }
-        None => line.to_owned(),
-    }
+/// The last words of the kernels that refuse a case, and which of them say so if they differ in more than numbers.
+fn messages_of(case: &Case) -> String {
+    let said = case.words();
+    let same = |one: &str, other: &str| {
+        let words = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+        words(one) == words(other)
+    };
+    let last: Vec<_> =
+        said.iter().map(|(kernel, words)| (*kernel, words.lines().last().unwrap_or_default())).collect();
+    let runs: Vec<_> = last.chunk_by(|(_, one), (_, other)| same(one, other)).collect();
+    let messages = runs.iter().filter(|run| run[0].1 != ACCEPTED).map(|run| {
+        let kernels = run.iter().map(|(kernel, _)| *kernel).collect::<Vec<_>>().join(", ");
+        let code = format!("`{}`", run[run.len() - 1].1.replace('|', "\\|"));
+        if runs.len() == 1 { code } else { format!("{kernels}: {code}") }
+    });
+    messages.collect::<Vec<_>>().join("<br>")
 }
 
 /// The kernel whose own explanations [`compared`] shows. It is not in the matrix yet.

@@ -102,7 +102,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     ] {
         add(docs.join("kernel-types.md"), block, types::table(&recorded, name)?);
     }
-    add(docs.join("clinic.md"), "cases", clinic::table(workbook)?);
+    add(docs.join("clinic.md"), "cases", clinic::tables(workbook)?);
     add(docs.join("clinic-words.md"), "compared", clinic::compared(workbook)?);
     add(docs.join("clinic-words.md"), "messages", clinic::messages(workbook)?);
     for page in included::pages(workbook)? {
