@@ -216,6 +216,20 @@ fn chapters_copy_no_code() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The pages for reference are looked up, and not read one after the other.
+#[test]
+fn each_page_ends_in_its_next_step() {
+    let summary = include_str!("../src/SUMMARY.md");
+    let (read, _) = summary.split_once("# For reference").unwrap();
+    let is_read = |name: &str| read.contains(&format!("({name})"));
+    let endings = chapters().into_iter().filter(|(name, _)| is_read(name)).filter(|(_, text)| {
+        let last = text.trim_end().rsplit("\n\n").next().unwrap();
+        !last.starts_with("**Next**") && !text.contains("\n## What comes next\n")
+    });
+    let endings: Vec<_> = endings.map(|(name, _)| name).collect();
+    assert!(endings.is_empty(), "these end without **Next**: {}", endings.join(", "));
+}
+
 /// People read the pages on GitHub, too, which knows neither the book's pages nor commands for mdBook.
 #[test]
 fn each_page_reads_right_on_github() {
