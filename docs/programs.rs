@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::OrCause;
+use common::{Error, OrCause};
 use lab::clinic::{self, Case};
 use machine::workbook::{Program, Workbook};
 use mdbook_preprocessor::book::{Book, BookItem, Chapter, SectionNumber};
@@ -67,6 +67,7 @@ impl Programs {
                 self.workbook.catalog.programs().filter(|program| page_of(*program).starts_with(folder));
             programs.zip(1..).map(|(program, nth)| self.page(program, nth, chapter)).collect()
         } else if path == Path::new("clinic.md") {
+            chapter.content = with_look_up(&chapter.content)?;
             let cases = clinic::cases(&self.workbook)?;
             cases.iter().zip(1..).map(|(case, nth)| self.case(case, nth, chapter)).collect()
         } else {
@@ -118,6 +119,21 @@ fn presented(path: &Path, text: &str) -> String {
         _ => String::new(),
     };
     text.split_inclusive('\n').map(|line| line.to_owned() + &link(line)).collect()
+}
+
+/// Adds what looks up an error to the clinic, before its second heading. `docs/present/book.ts` fills it.
+fn with_look_up(text: &str) -> common::Result<String> {
+    let (before, after) =
+        text.split_once("\n## ").ok_or_else(|| Error::new("the clinic's chapter has no second heading"))?;
+    // In a script, nothing may look like its end. Markdown ends a block of HTML at a blank line, and there is none in it.
+    let known = serde_json::to_string(&verifier::known()).or_cause("cannot write the mistakes as JSON")?;
+    let known = known.replace('<', "\\u003c");
+    Ok(format!(
+        "{before}\n## Paste your error\n\n<div class=\"look-up\" hidden>\n\
+         <textarea rows=\"4\" spellcheck=\"false\" aria-label=\"Your error\" \
+         placeholder=\"R1 invalid mem access 'scalar'\"></textarea>\n\
+         <output></output>\n<script type=\"application/json\">{known}</script>\n</div>\n\n## {after}"
+    ))
 }
 
 /// Puts a picture that has links into the page, because a browser opens only those.

@@ -1,4 +1,4 @@
-// Bundles the page's scripts into present.js, which is committed, so that only those who change the page need npm. The
+// Bundles the scripts of the deck into present.js and those of the book into book.js, which are committed, so that only those who change the page need npm. The
 // first line has a checksum of the sources, by which a test of the book finds out whether somebody forgot this step.
 
 import { createHash } from "node:crypto";
@@ -10,12 +10,18 @@ const sources = readdirSync(".")
   .sort();
 const hash = createHash("sha256");
 for (const name of sources) hash.update(readFileSync(name));
-await build({
-  entryPoints: ["deck.ts"],
-  outfile: "present.js",
-  bundle: true,
-  format: "iife",
-  target: "es2022",
-  charset: "ascii",
-  banner: { js: `// npm run build made this from ${hash.digest("hex").slice(0, 8)}` },
-});
+const sum = hash.digest("hex").slice(0, 8);
+for (const [source, bundle] of [
+  ["deck.ts", "present.js"],
+  ["book.ts", "book.js"],
+]) {
+  await build({
+    entryPoints: [source],
+    outfile: bundle,
+    bundle: true,
+    format: "iife",
+    target: "es2022",
+    charset: "ascii",
+    banner: { js: `// npm run build made this from ${sum}` },
+  });
+}

@@ -1,4 +1,4 @@
-// npm run build made this from 52a0cd7e
+// npm run build made this from 1d0960bd
 "use strict";
 (() => {
   // data.ts

@@ -423,9 +423,9 @@ fn prose(markdown: &str) -> String {
     words.split_whitespace().flat_map(|word| [word, " "]).fold(String::from(" "), |all, word| all + word)
 }
 
-/// `npm run build` writes the checksum of the sources into the first line of the bundle.
+/// `npm run build` writes the checksum of the sources into the first line of each bundle.
 #[test]
-fn the_projectors_scripts_are_built() {
+fn the_scripts_are_built() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("present");
     let mut sources: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     sources.retain(|path| path.extension().is_some_and(|extension| extension == "ts"));
@@ -435,10 +435,12 @@ fn the_projectors_scripts_are_built() {
         hash.update(fs::read(source).unwrap());
     }
     let hash: String = hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    let bundle = fs::read_to_string(folder.join("present.js")).unwrap();
-    let first = bundle.lines().next().unwrap();
-    assert!(
-        first.ends_with(&hash),
-        "present.js is older than its sources: {first:?}, now {hash}; fix: make present"
-    );
+    for name in ["present.js", "book.js"] {
+        let bundle = fs::read_to_string(folder.join(name)).unwrap();
+        let first = bundle.lines().next().unwrap();
+        assert!(
+            first.ends_with(&hash),
+            "{name} is older than its sources: {first:?}, now {hash}; fix: make present"
+        );
+    }
 }

@@ -117,6 +117,45 @@ pub fn kinds_with(words: &str) -> Vec<&'static str> {
     names
 }
 
+/// What we know about a kind of mistake without a log, for a page that looks up words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Known {
+    /// What the verifier or libbpf says, with names in braces for what differs.
+    pub says: &'static [&'static str],
+    /// The number of the clinic's case.
+    pub case: Option<&'static str>,
+    /// What is wrong. As in the next two, names in braces are those of `says`.
+    pub cause: String,
+    /// Why the kernel refuses it.
+    pub why: String,
+    /// What to do.
+    pub cure: String,
+}
+
+/// All kinds of mistakes, in the order in which [`explain`] tries them. One message can have several causes, and only the
+/// log shows which of them it is.
+pub fn known() -> Vec<Known> {
+    let general = [
+        ("line", "this line"),
+        ("variable", "the pointer"),
+        ("name", "pointer"),
+        ("helper", "the helper"),
+        ("reserved", "the call"),
+        ("program", "the program"),
+    ];
+    let values: Values = general.map(|(name, words)| (name.to_owned(), words.to_owned())).into();
+    KINDS
+        .iter()
+        .map(|kind| Known {
+            says: kind.says,
+            case: kind.case,
+            cause: fill(kind.cause, &values),
+            why: fill(kind.why, &values),
+            cure: fill(kind.cure, &values),
+        })
+        .collect()
+}
+
 /// The kinds whose words are among these lines, with the words, and what the names in them stand for.
 fn recognized(
     lines: &[&str],

@@ -104,6 +104,35 @@ fn the_sidebar_lists_the_cases_only_in_the_clinic() {
 }
 
 #[test]
+fn a_pasted_refusal_leads_to_its_case() {
+    let (book, mut browser) = (Book::build(), Reader::start());
+    browser.open(&book.page("clinic.html"), "");
+    let mut paste = |text: &str| {
+        let script = format!(
+            "(() => {{ const box = document.querySelector('.look-up'), text = box.querySelector('textarea');
+                text.value = {};
+                text.dispatchEvent(new Event('input'));
+                return [...box.querySelectorAll('a')].map((a) => a.pathname); }})()",
+            json!(text)
+        );
+        let links = browser.eval(&script);
+        links.as_array().unwrap().iter().map(|path| PathBuf::from(path.as_str().unwrap())).collect::<Vec<_>>()
+    };
+    let mut wrong = Vec::new();
+    for case in clinic::cases(&Workbook::read().unwrap()).unwrap() {
+        for kernel in case.refused_by() {
+            let page = book.page(&format!("clinic/{}.html", case.number()));
+            if !paste(&case.log(kernel).unwrap()).contains(&page) || !page.exists() {
+                wrong.push(format!("{} on {kernel}", case.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "the page does not recognize {}", wrong.join(", "));
+    assert_eq!(paste("R1 is blue"), [""; 0].map(PathBuf::from), "it guesses nothing");
+    assert_eq!(browser.wrong(), [""; 0]);
+}
+
+#[test]
 fn searching_finds_a_function() {
     let (book, mut browser) = (Book::build(), Reader::start());
     browser.open(&book.page("stages/01.html"), "");

@@ -1,0 +1,85 @@
+// npm run build made this from 1d0960bd
+"use strict";
+(() => {
+  // book.ts
+  function match(pattern, text) {
+    const [first = "", ...rest] = pattern.split("{");
+    if (!text.startsWith(first)) return void 0;
+    const values = /* @__PURE__ */ new Map();
+    let left = text.slice(first.length);
+    for (const part of rest) {
+      const [name = "", literal = ""] = part.split("}");
+      const end = literal === "" ? left.length : left.indexOf(literal);
+      if (end < 0) return void 0;
+      values.set(name, left.slice(0, end));
+      left = left.slice(end + literal.length);
+    }
+    return left === "" ? values : void 0;
+  }
+  function explained(known, lines) {
+    for (const says of known.says) {
+      const height = says.split("\n").length;
+      for (let nth = 0; nth + height <= lines.length; nth++) {
+        const values = match(says, lines.slice(nth, nth + height).join("\n"));
+        if (!values) continue;
+        const room = Number(values.get("size") ?? 0) - Number(values.get("offset"));
+        if (room >= 0) values.set("room", `${room}`);
+        const fill = (text) => text.replace(/\{(\w+)\}/g, (all, name) => values.get(name) ?? all);
+        const filled = { ...known, cause: fill(known.cause), why: fill(known.why), cure: fill(known.cure) };
+        if (!`${filled.cause}${filled.why}${filled.cure}`.includes("{")) return filled;
+      }
+    }
+    return void 0;
+  }
+  function paragraph(text, parent, name = "p") {
+    const element = parent.appendChild(document.createElement(name));
+    text.split("`").forEach((part, nth) => {
+      if (nth % 2 === 0) element.append(part);
+      else element.appendChild(document.createElement("code")).textContent = part;
+    });
+    return element;
+  }
+  var sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.;)]$/.test(text) ? "" : "."}`;
+  function lookUp(box) {
+    const [text, data, answer] = [
+      box.querySelector("textarea"),
+      box.querySelector("script"),
+      box.querySelector("output")
+    ];
+    if (!text || !data?.textContent || !answer) return;
+    const all = JSON.parse(data.textContent);
+    box.hidden = false;
+    text.addEventListener("input", () => {
+      const lines = text.value.split("\n").map((line) => line.trim().replace(/^libbpf: /, ""));
+      const found = all.flatMap((known) => explained(known, lines) ?? []);
+      const causes = found.filter(({ cause }, nth) => found.findIndex((other) => other.cause === cause) === nth);
+      answer.replaceChildren();
+      if (lines.every((line) => line === "")) return;
+      if (causes.length === 0) {
+        paragraph(
+          "The workbook does not know these words. Did you paste the last lines, before `processed ... insns`?",
+          answer
+        );
+        return;
+      }
+      if (causes.length > 1) paragraph("This message has several causes. Which of them fits your line?", answer);
+      for (const { cause, why, cure, case: number } of causes) {
+        const entry = answer.appendChild(document.createElement("section"));
+        paragraph(sentence(cause), entry).className = "cause";
+        paragraph(sentence(why), entry);
+        const end = paragraph(`${sentence(cure.replace(/,? for example:$/, ""))} `, entry);
+        if (!number) continue;
+        const link = end.appendChild(document.createElement("a"));
+        link.href = `clinic/${number}.html`;
+        link.textContent = `Case ${number}`;
+      }
+    });
+  }
+  for (const box of document.querySelectorAll(".look-up")) lookUp(box);
+  for (const table of document.querySelectorAll(".content table")) {
+    const heads = [...table.querySelectorAll("th")].map((head) => head.textContent ?? "");
+    for (const row of table.querySelectorAll("tbody tr")) {
+      for (const [nth, cell] of [...row.children].entries()) cell.setAttribute("data-column", heads[nth] ?? "");
+    }
+  }
+})();
