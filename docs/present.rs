@@ -29,10 +29,24 @@ const MINUTES: u32 = 15;
 /// How a note begins that is for the time before the run.
 const BEFORE: &str = "Before running";
 
+/// What a picture gets of a window of 1280 x 720 pixels, and the smallest letters that can be read from the last row.
+const FRAME: [f64; 2] = [1241.0, 570.0];
+const LEAST: f64 = 18.0;
+
+/// The smallest letters of a picture on a slide, which shows it whole, in pixels.
+fn letters(svg: &str) -> Option<f64> {
+    let (_, view) = svg.split_once("viewBox=\"0 0 ")?;
+    let (width, height) = view.split_once('"')?.0.split_once(' ')?;
+    let scale = (FRAME[0] / width.parse::<f64>().ok()?).min(FRAME[1] / height.parse::<f64>().ok()?);
+    let sizes = svg.split("font-size=\"").skip(1).map(|rest| rest.split('"').next()?.parse::<f64>().ok());
+    let least = sizes.collect::<Option<Vec<_>>>()?.into_iter().min_by(f64::total_cmp)?;
+    Some(least * scale)
+}
+
 /// The page.
 ///
 /// # Errors
-/// If a source can't be read.
+/// If a source can't be read, or if a picture does not fit a slide.
 pub fn page(workbook: &Workbook) -> Result<String> {
     let slides = slides::all(&workbook.root)?;
     let plans = plan::all(workbook)?;
@@ -67,6 +81,12 @@ pub fn page(workbook: &Workbook) -> Result<String> {
     let picture = |file: &&String| {
         let path = workbook.root.join("docs/src").join(file);
         let svg = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
+        let letters = letters(&svg).unwrap_or_default();
+        if letters < LEAST {
+            return Err(Error::new(format!("{file} does not fit a slide"))
+                .evidence(format!("its smallest letters would have {letters:.1} px of {LEAST}"))
+                .fix("draw it lower, leave something out, or make two pictures of it"));
+        }
         // In the book, a picture follows the system. Here it follows the key.
         let svg = svg.replace("@media (prefers-color-scheme: dark)", ":root[data-theme=\"dark\"]");
         Ok(((*file).clone(), Value::from(svg)))
@@ -551,4 +571,19 @@ fn change(file: &FileDiff, item: &Item, part: &str, say: &str) -> Vec<Value> {
 fn case_in(text: &str) -> Option<String> {
     let mut after = text.split("case ").skip(1).filter_map(|rest| rest.get(..2));
     after.find(|number| number.parse::<u32>().is_ok()).map(|number| format!("case-{number}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_that_is_high_has_small_letters() {
+        let svg = |height| {
+            format!("<svg viewBox=\"0 0 860 {height}\" font-size=\"16\"><text font-size=\"15\"/></svg>")
+        };
+        assert!(letters(&svg(430)).unwrap() >= LEAST);
+        assert!(letters(&svg(560)).unwrap() < LEAST);
+        assert_eq!(letters("<svg/>"), None);
+    }
 }

@@ -145,7 +145,9 @@ fn with_pictures(folder: &Path, text: &str) -> common::Result<String> {
         let picture = match name {
             Some((_, name)) => {
                 let file = folder.join(name).with_extension("svg");
-                fs::read_to_string(&file).or_cause(format!("cannot read {}", file.display()))?
+                let svg = fs::read_to_string(&file).or_cause(format!("cannot read {}", file.display()))?;
+                // Alone, a picture follows the system. Here it follows the book.
+                svg.replace("@media (prefers-color-scheme: dark)", ":is(.navy, .coal, .ayu)")
             }
             None => String::new(),
         };

@@ -1,4 +1,4 @@
-// npm run build made this from 1d0960bd
+// npm run build made this from c4a00c5a
 "use strict";
 (() => {
   // book.ts

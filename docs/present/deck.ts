@@ -4,7 +4,7 @@
 import { Clock, minutes } from "./clock";
 import { byId, data, element, type Part, type Step } from "./data";
 import { isPresenter, presenter } from "./presenter";
-import { clinicCase, code, frame, picture, questions, text, title } from "./view";
+import { clinicCase, code, picture, questions, text, title } from "./view";
 
 const parts = data.parts;
 // Where we are: a part and a step of it. Step 0 is its title.
@@ -171,9 +171,7 @@ function show(): void {
 // The largest letters in which the step fits the window, within what can be read and what looks well. Lines of code that
 // are still too long wrap, and the page scrolls down.
 function fit(): void {
-  const at = now();
   const least = Math.max(innerWidth * 0.0141, 12);
-  if (at?.kind === "picture") frame(at);
   const text = document.querySelector<HTMLElement>("main > .text, main > ul");
   if (text) fitText(text, least);
   const shown = document.querySelector<HTMLElement>("main .code");

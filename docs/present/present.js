@@ -1,4 +1,4 @@
-// npm run build made this from 1d0960bd
+// npm run build made this from c4a00c5a
 "use strict";
 (() => {
   // data.ts
@@ -136,55 +136,16 @@
     const heading = element("h2", step2.part, element("code", "item", step2.item), element("span", "file", place(step2)));
     return [heading, shown];
   }
-  var stood = { picture: "", transform: "" };
   var named = (svg, names) => names.map((name) => svg.querySelector(`#${name}`)).filter((group) => group !== null);
   function picture(step2) {
-    const card = element("div", "picture");
-    card.innerHTML = data.pictures[step2.picture];
-    if (stood.picture === step2.picture) card.style.transform = stood.transform;
-    const svg = card.querySelector("svg");
+    const frame = element("div", "frame");
+    frame.innerHTML = data.pictures[step2.picture];
+    const svg = frame.querySelector("svg");
     if (svg) {
-      svg.removeAttribute("style");
       for (const group of named(svg, step2.earlier)) group.classList.add("earlier");
       for (const group of named(svg, step2.later)) group.classList.add("later");
     }
-    return [element("h2", "", step2.title), element("div", "frame", card), element("p", "caption", step2.caption)];
-  }
-  var LEAST = 17;
-  function frame(step2) {
-    const box = document.querySelector(".frame");
-    const card = document.querySelector(".frame .picture");
-    const svg = card?.querySelector("svg");
-    if (!box || !card || !svg) return;
-    const { width, height } = svg.viewBox.baseVal;
-    const letters = Math.min(
-      ...[...svg.querySelectorAll("text")].map((text2) => parseFloat(getComputedStyle(text2).fontSize))
-    );
-    const readable = LEAST * innerHeight / 720 / letters;
-    const scale = Math.min(box.clientWidth / width, Math.max(box.clientHeight / height, readable));
-    card.style.width = `${width * scale}px`;
-    const from = svg.getBoundingClientRect().top;
-    const subject = (step2.now.length ? named(svg, step2.now) : [svg]).map((part2) => part2.getBoundingClientRect());
-    const middle = (Math.min(...subject.map((part2) => part2.top)) + Math.max(...subject.map((part2) => part2.bottom))) / 2 - from;
-    const most = Math.max(height * scale - box.clientHeight, 0);
-    const top = Math.min(Math.max(middle - box.clientHeight / 2, 0), most);
-    card.style.transform = `translateY(${-top}px)`;
-    stood = { picture: step2.picture, transform: card.style.transform };
-    const at = svg.getBoundingClientRect().top + top;
-    const edges = [at, at + box.clientHeight];
-    const isLow = ({ height: height2 }) => height2 < box.clientHeight / 4;
-    const isCut = ({ top: top2, bottom }) => edges.some((edge) => top2 + 1 < edge && edge < bottom - 1);
-    const parts2 = [...svg.querySelectorAll("rect, circle, path, text")].map((part2) => ({
-      part: part2,
-      at: part2.getBoundingClientRect()
-    }));
-    const boxes = parts2.filter(({ part: part2, at: at2 }) => part2.tagName === "rect" && isLow(at2) && isCut(at2));
-    for (const { part: part2, at: at2 } of parts2) {
-      const isIn = boxes.some(
-        (cut) => cut.at.top <= at2.top && at2.bottom <= cut.at.bottom && cut.at.left <= at2.left && at2.right <= cut.at.right
-      );
-      part2.classList.toggle("cut", isIn || (isLow(at2) || part2.tagName === "text") && isCut(at2));
-    }
+    return [element("h2", "", step2.title), frame, element("p", "caption", step2.caption)];
   }
   function questions(step2) {
     const asked = step2.ask.map(({ question }) => element("p", "question", question));
@@ -407,9 +368,7 @@
     if (first2 && first2.getBoundingClientRect().bottom > innerHeight) first2.scrollIntoView({ block: "center" });
   }
   function fit() {
-    const at = now();
     const least = Math.max(innerWidth * 0.0141, 12);
-    if (at?.kind === "picture") frame(at);
     const text2 = document.querySelector("main > .text, main > ul");
     if (text2) fitText(text2, least);
     const shown = document.querySelector("main .code");

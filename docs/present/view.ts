@@ -85,71 +85,19 @@ export function code(step: Code, all: boolean): HTMLElement[] {
   return [heading, shown];
 }
 
-// Where the picture stood at the step before, to move on from there.
-let stood = { picture: "", transform: "" };
-
 const named = (svg: SVGSVGElement, names: string[]) =>
   names.map((name) => svg.querySelector<SVGGElement>(`#${name}`)).filter((group) => group !== null);
 
 /** A picture, in groups: what has been shown is dimmed, and what has not come yet is hidden. */
 export function picture(step: Picture): HTMLElement[] {
-  const card = element("div", "picture");
-  card.innerHTML = data.pictures[step.picture];
-  if (stood.picture === step.picture) card.style.transform = stood.transform;
-  const svg = card.querySelector("svg");
+  const frame = element("div", "frame");
+  frame.innerHTML = data.pictures[step.picture];
+  const svg = frame.querySelector("svg");
   if (svg) {
-    // Some pictures have a style for the book's page.
-    svg.removeAttribute("style");
     for (const group of named(svg, step.earlier)) group.classList.add("earlier");
     for (const group of named(svg, step.later)) group.classList.add("later");
   }
-  return [element("h2", "", step.title), element("div", "frame", card), element("p", "caption", step.caption)];
-}
-
-// Letters of a picture are not smaller, in pixels to 720 lines.
-const LEAST = 17;
-
-/**
- * Makes a picture as large as the window, or as large as its letters need. Then it moves, so that what it shows now is in
- * the middle. Nothing is cut: what crosses the window's edge is left out.
- */
-export function frame(step: Picture): void {
-  const box = document.querySelector<HTMLElement>(".frame");
-  const card = document.querySelector<HTMLElement>(".frame .picture");
-  const svg = card?.querySelector("svg");
-  if (!box || !card || !svg) return;
-  const { width, height } = svg.viewBox.baseVal;
-  const letters = Math.min(
-    ...[...svg.querySelectorAll("text")].map((text) => parseFloat(getComputedStyle(text).fontSize)),
-  );
-  const readable = (LEAST * innerHeight) / 720 / letters;
-  const scale = Math.min(box.clientWidth / width, Math.max(box.clientHeight / height, readable));
-  card.style.width = `${width * scale}px`;
-  const from = svg.getBoundingClientRect().top;
-  const subject = (step.now.length ? named(svg, step.now) : [svg]).map((part) => part.getBoundingClientRect());
-  const middle =
-    (Math.min(...subject.map((part) => part.top)) + Math.max(...subject.map((part) => part.bottom))) / 2 - from;
-  const most = Math.max(height * scale - box.clientHeight, 0);
-  const top = Math.min(Math.max(middle - box.clientHeight / 2, 0), most);
-  card.style.transform = `translateY(${-top}px)`;
-  stood = { picture: step.picture, transform: card.style.transform };
-  // Where it is now: it may still be on its way.
-  const at = svg.getBoundingClientRect().top + top;
-  const edges = [at, at + box.clientHeight];
-  const isLow = ({ height }: DOMRect) => height < box.clientHeight / 4;
-  const isCut = ({ top, bottom }: DOMRect) => edges.some((edge) => top + 1 < edge && edge < bottom - 1);
-  // A box goes with what is in it, but not a background with all that is on it.
-  const parts = [...svg.querySelectorAll("rect, circle, path, text")].map((part) => ({
-    part,
-    at: part.getBoundingClientRect(),
-  }));
-  const boxes = parts.filter(({ part, at }) => part.tagName === "rect" && isLow(at) && isCut(at));
-  for (const { part, at } of parts) {
-    const isIn = boxes.some(
-      (cut) => cut.at.top <= at.top && at.bottom <= cut.at.bottom && cut.at.left <= at.left && at.right <= cut.at.right,
-    );
-    part.classList.toggle("cut", isIn || ((isLow(at) || part.tagName === "text") && isCut(at)));
-  }
+  return [element("h2", "", step.title), frame, element("p", "caption", step.caption)];
 }
 
 export function questions(step: Questions): HTMLElement[] {

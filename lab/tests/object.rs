@@ -274,6 +274,7 @@ fn the_pictures_show_the_probes() {
         |stage: &Stage| stage.io.iter().chain(&stage.command).any(|work| work.contains("read-"));
     check_picture("io-path.svg", |stage| !is_page_cache(stage));
     check_picture("page-cache.svg", is_page_cache);
+    check_picture("storage-stack.svg", |_| true);
 }
 
 fn check_picture(name: &str, shows: impl Fn(&Stage) -> bool) {
@@ -292,10 +293,11 @@ fn check_picture(name: &str, shows: impl Fn(&Stage) -> bool) {
     let marks = picture.split("<g data-probe=\"").skip(1).map(|mark| {
         let (section, rest) = mark.split_once('"').unwrap();
         let stages = rest.strip_prefix(" data-stages=\"").unwrap().split_once('"').unwrap().0;
-        // The two lines of text that a reader sees.
-        let text: Vec<_> = rest.split("</text>").filter_map(|text| Some(text.rsplit_once('>')?.1)).collect();
+        // The lines of text that a reader sees: the name, and the stages, in a line or each in a circle.
+        let (text, _) = rest.split("</g>").next().unwrap().rsplit_once("</text>").unwrap();
+        let text: Vec<_> = text.split("</text>").filter_map(|text| Some(text.rsplit_once('>')?.1)).collect();
         let name = section.rsplit('/').next().unwrap();
-        assert!(text[0].starts_with(name) && text[1].ends_with(&stages), "{section}: {text:?}");
+        assert!(text[0].starts_with(name) && text[1..].join(" ").ends_with(&stages), "{section}: {text:?}");
         (section.to_owned(), stages.split(' ').map(str::to_owned).collect())
     });
     assert_eq!(marks.collect::<BTreeMap<String, Vec<String>>>(), probes);

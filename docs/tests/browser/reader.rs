@@ -16,6 +16,13 @@ impl Reader {
         Self(Chromium::start(&[]).unwrap())
     }
 
+    /// A browser of a laptop: there is a mouse, and so the pages hide what comes with it.
+    #[allow(dead_code, reason = "only the view for a projector hides something")]
+    pub fn with_mouse() -> Self {
+        let settings = "--blink-settings=primaryHoverType=2,availableHoverTypes=2";
+        Self(Chromium::start(&[settings]).unwrap())
+    }
+
     /// Does something in the other one of two windows, which a page has opened.
     #[allow(dead_code, reason = "the page of ctracer, whose test uses this file, too, opens no window")]
     pub fn in_other_window(&mut self, act: impl FnOnce(&mut Self)) {

@@ -61,7 +61,7 @@ pub(crate) fn svg(kernels: &[Series], lines: &[Line]) -> String {
     let gaps = (kernels.len() as u32).saturating_sub(1);
     let track = TRACK.min((HEIGHT - 10) / gaps.max(1));
     let bottom = TOP + HEIGHT * lines.len() as u32;
-    let height = bottom + 20;
+    let height = bottom + 12;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
          aria-labelledby=\"ways-title ways-desc\"\n     \
@@ -97,7 +97,7 @@ pub(crate) fn svg(kernels: &[Series], lines: &[Line]) -> String {
         let (x, label) = (position(10_u64.pow(power)), thousands(10_u64.pow(power)));
         draw(format_args!("<path class=\"grid\" d=\"M{x} {}V{bottom}\"/>", TOP - 4));
         draw(format_args!(
-            "<text class=\"dim\" x=\"{x}\" y=\"{}\" text-anchor=\"middle\" font-size=\"15\">{label}</text>",
+            "<text class=\"dim\" x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
             TOP - 12
         ));
     }
