@@ -7,8 +7,9 @@
 use std::sync::LazyLock;
 
 /// The modules. Each comes after the modules that it imports.
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 14] = [
     include_str!("page/model.js"),
+    include_str!("page/spent.js"),
     include_str!("page/text.js"),
     include_str!("page/state.js"),
     include_str!("page/shown.js"),
@@ -17,6 +18,7 @@ const MODULES: [&str; 12] = [
     include_str!("page/recording.js"),
     include_str!("page/detail.js"),
     include_str!("page/axis.js"),
+    include_str!("page/where.js"),
     include_str!("page/pointer.js"),
     include_str!("page/filters.js"),
     include_str!("page/main.js"),

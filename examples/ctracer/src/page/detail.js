@@ -1,31 +1,15 @@
-// The panel beside the tree: the data of the current call and the whole life of its object, or the recording's figures
-// if there is no current call.
-import { calls, followed, lives, until, view } from "./model.js";
-import { button, byId, element, labels, signature, swatch } from "./text.js";
-import { about, integer, lasted, plural, time, timeInColumn } from "./text.js";
-import { change, drawing, state } from "./state.js";
+// Beside the tree: the data of the current call, or the recording's figures if there is no current call.
+import { calls, order, place, self, size, until, view } from "./model.js";
+import { byId, element, labels, signature, swatch, time } from "./text.js";
+import { drawing, state } from "./state.js";
 import { shown } from "./shown.js";
-import { jump } from "./tree.js";
-import { zoom } from "./axis.js";
 import { recording } from "./recording.js";
 
-const MOST = 1000; // calls of a life that we list
-
-// We rebuild a part of the panel only if it has to show something else.
-const made = { data: "", story: "" };
-function make(part, now, parts) {
-  if (now === made[part]) return;
-  made[part] = now;
-  byId(part).replaceChildren(...parts());
-}
+let told = "";
 drawing(() => {
-  const { cursor } = state, story = cursor < 0 ? [] : followed(cursor);
-  make("data", cursor + " " + shown.version, () => (cursor < 0 ? recording() : data(cursor)));
-  make("story", story[0] + " " + story.length + " " + shown.version, () => (cursor < 0 ? [] : track(cursor, story)));
-  byId("story").querySelector("[aria-current]")?.removeAttribute("aria-current");
-  const step = byId("story").querySelector(`[data-call="${cursor}"]`);
-  step?.setAttribute("aria-current", "true");
-  step?.scrollIntoView({ block: "nearest" });
+  const { cursor } = state, now = cursor + " " + shown.version;
+  if (now !== told) byId("data").replaceChildren(...(cursor < 0 ? recording() : data(cursor)));
+  told = now;
 });
 
 // The fields are those of the slides of 2019: magic, time, sector, bytes, action, pid, device, cpu, error. Short ones
@@ -46,6 +30,7 @@ function data(call) {
   const back = calls.duration[call] < 0 ? "its return was not seen" : absolute(until[call]);
   add("time", absolute(calls.start[call]) + " \u2192 " + back);
   add("duration", time(calls.duration[call]));
+  if (size[call] > 1 && self[call] >= 0) add("self", time(self[call]) + longestGap(call));
   if (calls.operation[call] >= 0) {
     const { number, name } = view.devices[calls.device[call]] || { number: "none" };
     const flags = view.flag_names[calls.flags[call]], operation = labels.operation(calls.operation[call]);
@@ -62,58 +47,17 @@ function data(call) {
   return [element("h2", "call", ...signature(nth)), hidden, list];
 }
 
-// The life of the call's object. If it has none, the calls with this object.
-function track(call, story) {
-  const life = lives[calls.life[call]], listed = story.slice(0, MOST);
-  const from = life ? life.start : calls.start[story[0]];
-  const to = listed.reduce((to, each) => Math.max(to, until[each]), Math.max(life ? life.end : from, from + 1));
-  const between = "These calls are between two lives: after bio_endio of one, and before submit_bio of the next.";
-  const summary = element("p", "", life || !lives.length ? "" : between);
-  if (life) {
-    const text = " \u00b7 " + about(life) + " \u00b7 " + plural(life.calls.length, "call") + " ";
-    const failed = element("b", "bad", life.status > 0 ? "error " + life.status : "");
-    summary.append(swatch(life.operation), element("b", "", lasted(life)), text, failed);
+// The longest time that a call spent between two calls that it made, or before or after them.
+function longestGap(call) {
+  let reach = calls.start[call], before = "", longest = 0, text = "";
+  const within = order.slice(place[call] + 1, place[call] + size[call]).filter((inner) => calls.parent[inner] === call);
+  for (const inner of [...within, -1]) {
+    const gap = (inner < 0 ? until[call] : calls.start[inner]) - reach;
+    const name = inner < 0 ? "" : labels.function(calls.function[inner]);
+    if (gap > longest) text = `, ${time(gap)} of it ${before ? "after " + before : "before " + name}`;
+    longest = Math.max(longest, gap);
+    reach = until[inner];
+    before = name;
   }
-  const title = element("h3", "", life ? "Its life" : "Calls with this object");
-  const take = button("take", () => change({ selected: new Set(story) }), "Select all");
-  const acts = element("div", "acts", title, button("zoom", () => zoom(from, to), "Zoom"), take);
-  const list = steps(listed, from, to, life?.operation);
-  if (story.length > MOST) list.append(element("p", "note", "and " + integer(story.length - MOST) + " more calls"));
-  return [acts, summary, list];
-}
-
-// The calls on all CPUs and in all tasks, each with its place in time, and the gaps in which none of them ran.
-function steps(listed, from, to, operation) {
-  const list = element("div", "track"), share = (time) => (100 * time) / (to - from);
-  const cells = (at, name, level, bar, start, until, lasted) => {
-    const title = element("span", "name", name);
-    bar.style.left = share(start - from) + "%";
-    bar.style.width = share(until - start) + "%";
-    title.style.setProperty("--level", level);
-    title.title = name;
-    return [element("span", "at", at), title, element("span", "bar", bar), element("span", "lasted", lasted)];
-  };
-  let reach = from, where = "", longest = { time: 0 };
-  for (const call of listed) {
-    const start = calls.start[call], gap = start - reach;
-    if (gap > 0) {
-      const part = Math.round(share(gap)) + " %";
-      const line = element("p", "step gap", ...cells("", time(gap) + " between", 0, element("i"), reach, start, part));
-      if (gap > longest.time) longest = { time: gap, line };
-      list.append(line);
-    }
-    reach = Math.max(reach, until[call]);
-    const task = (calls.interrupt[call] > 0 ? "interrupt of " : "") + labels.task(calls.task[call]);
-    const here = "CPU " + calls.cpu[call] + " \u00b7 " + task;
-    if (here !== where) list.append(element("h4", "", here));
-    where = here;
-    const name = labels.function(calls.function[call]), lasted = timeInColumn(calls.duration[call]);
-    const level = Math.max(calls.depth[call] - calls.depth[listed[0]], 0);
-    const line = cells("+" + time(start - from), name, level, swatch(operation, ""), start, until[call], lasted);
-    const step = button(["step", !shown.passes[call] && "hid"], () => jump(call), ...line);
-    step.dataset.call = call;
-    list.append(step);
-  }
-  longest.line?.classList.add("most");
-  return list;
+  return text;
 }

@@ -16,6 +16,10 @@ calls.returned = view.calls.returned;
 // When each call ended. If we didn't see its return, we use its start, the last time that we know.
 export const until = calls.start.map((start, call) => start + Math.max(calls.duration[call], 0));
 
+// How much of its duration each call spent outside of the calls that it made. -1 means "not known".
+export const self = calls.duration.slice();
+calls.parent.forEach((parent, call) => { if (parent >= 0) self[parent] -= Math.max(calls.duration[call], 0); });
+
 // The whole recording is from 0 to this time.
 export const end = Math.max(view.end_ns - view.start_ns, until.reduce((last, time) => Math.max(last, time), 1));
 

@@ -5,6 +5,7 @@ import { labels } from "./text.js";
 export const state = {
   cursor: -1, // the current call
   folded: new Uint8Array(count), // by call
+  unfolded: new Set(), // the first calls of the lines beside the tree that are unfolded
   selected: new Set(), // calls
   only: false, // show only the selected calls?
   hidden: Object.fromEntries(Object.keys(labels).map((name) => [name, new Set()])), // the values that the filters hide

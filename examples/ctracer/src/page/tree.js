@@ -1,5 +1,5 @@
 // The tree of calls. Only the visible rows are elements, however many rows there are.
-import { calls, view } from "./model.js";
+import { calls, self, view } from "./model.js";
 import { byId, clock, element, labels, signature, swatch, timeInColumn } from "./text.js";
 import { change, drawing, redraw, state, working } from "./state.js";
 import { fill, hasChildren, shown, total } from "./shown.js";
@@ -63,6 +63,7 @@ function line(row, top) {
     cell("cpu", element("span", "irq", calls.interrupt[call] > 0 ? "irq" : ""), labels.cpu(calls.cpu[call])),
     cell("task", labels.task(calls.task[call])),
     cell(["lasted", lasted >= LONG && "long"], timeInColumn(lasted)),
+    cell(["self", self[call] >= LONG && "long"], timeInColumn(self[call])),
     name,
     cell("source", source || ""),
   );

@@ -168,12 +168,30 @@ impl Page {
         self.eval("Object.fromEntries([...document.querySelectorAll('.data dt')].map((name) => [name.innerText, name.nextSibling.innerText]))")
     }
 
+    /// Unfolds what is below 1 %, so that each call of the life has a line.
+    fn unfold(&mut self) {
+        while self.eval("document.querySelector('.little[aria-expanded=false]')?.click() ?? document.querySelectorAll('.little[aria-expanded=false]').length") != 0 {
+            self.drawn();
+        }
+    }
+
     /// The calls that the life is told with.
     fn steps(&mut self) -> Vec<usize> {
+        self.unfold();
         let steps = self.eval(
-            "[...document.querySelectorAll('.step[data-call]')].map((step) => Number(step.dataset.call))",
+            "[...document.querySelectorAll('.step[data-calls]')].map((step) => Number(step.dataset.calls))",
         );
         serde_json::from_value(steps).unwrap()
+    }
+
+    /// What the page writes in each line of the life: a call's number or nothing for a gap, and the time.
+    fn times(&mut self) -> Vec<(Option<usize>, String)> {
+        self.unfold();
+        let times = self.eval(
+            "[...document.querySelectorAll('.step:is(.gap, [data-calls])')].map((step) =>
+                [step.dataset.calls ? Number(step.dataset.calls) : null, step.querySelector('.self').innerText])",
+        );
+        serde_json::from_value(times).unwrap()
     }
 
     fn done(mut self) {
@@ -194,6 +212,16 @@ fn brief(ns: i64) -> String {
     format!("{} {name}", rounded as f64 / unit as f64)
 }
 
+/// As the page writes times in columns: three decimals, in the unit that suits.
+fn exact(ns: i64) -> String {
+    match ns {
+        1_000_000_000.. => format!("{:.3} s", ns as f64 / 1e9),
+        1_000_000.. => format!("{:.3} ms", ns as f64 / 1e6),
+        1_000.. => format!("{:.3} µs", ns as f64 / 1e3),
+        _ => format!("{ns} ns"),
+    }
+}
+
 #[test]
 fn it_loads_and_fits_and_can_be_read_in_light_and_dark() {
     let mut view = View::real();
@@ -210,6 +238,8 @@ fn it_loads_and_fits_and_can_be_read_in_light_and_dark() {
     page.press(" ");
     page.search("bio");
     for (width, height, scheme) in [
+        (390, 844, "light"),
+        (390, 844, "dark"),
         (800, 900, "dark"),
         (1280, 800, "light"),
         (1280, 800, "dark"),
@@ -223,8 +253,9 @@ fn it_loads_and_fits_and_can_be_read_in_light_and_dark() {
             .filter((part) => part.scrollWidth > part.clientWidth).map((part) => part.id || part.tagName)";
         assert_eq!(page.eval(fits), json!([]), "{scheme}, {width} px: wider than it may be");
         assert_eq!(page.eval(FAINT_TEXTS), json!([]), "{scheme}, {width} px: hard to read");
+        assert_eq!(page.eval(OVERLAPS), json!([]), "{scheme}, {width} px: one above the other");
         let name = page.place("#rows .name")[2];
-        assert!(name > 300.0, "{width} px: no room for functions: {name} px");
+        assert!(name > 0.4 * f64::from(width).min(800.0), "{width} px: no room for functions: {name} px");
         // Each operation has bars in its colour.
         for (nth, operation) in page.texts("#legend span").iter().take(3).enumerate() {
             assert_eq!(*operation, view.0["operations"][nth]);
@@ -233,6 +264,32 @@ fn it_loads_and_fits_and_can_be_read_in_light_and_dark() {
     }
     page.done();
 }
+
+/// The pairs of texts of which one covers a part of the other, as far as both can be seen.
+const OVERLAPS: &str = "(() => {
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), seen = [], overlaps = [];
+    while (texts.nextNode()) {
+        const node = texts.currentNode, range = document.createRange();
+        if (!node.data.trim() || !node.parentElement.checkVisibility({ opacityProperty: true })) continue;
+        range.selectNodeContents(node);
+        for (let { left, top, right, bottom } of range.getClientRects()) {
+            for (let part = node.parentElement; part; part = part.parentElement) {
+                if (getComputedStyle(part).overflow === 'visible') continue;
+                const cut = part.getBoundingClientRect();
+                [left, top] = [Math.max(left, cut.left), Math.max(top, cut.top)];
+                [right, bottom] = [Math.min(right, cut.right), Math.min(bottom, cut.bottom)];
+            }
+            // The head of the tree is above its rows.
+            const isHidden = node.parentElement.closest('#rows') && top < document.querySelector('.row.head').getBoundingClientRect().bottom;
+            if (right - left > 1 && bottom - top > 1 && !isHidden) seen.push({ left, top: top + 2, right, bottom: bottom - 2, node });
+        }
+    }
+    for (const [nth, a] of seen.entries()) for (const b of seen.slice(0, nth)) {
+        const [wide, tall] = [Math.min(a.right, b.right) - Math.max(a.left, b.left), Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)];
+        if (a.node !== b.node && wide > 1 && tall > 1) overlaps.push(a.node.data + ' and ' + b.node.data);
+    }
+    return overlaps;
+})()";
 
 /// The texts whose contrast with what is behind them is below 4.5. What can't be used at the moment may be fainter.
 const FAINT_TEXTS: &str = "(() => {
@@ -314,27 +371,18 @@ fn a_click_shows_the_call_and_the_whole_life_of_its_object() {
         ] {
             assert_eq!(data[name], value, "{name} of call {call}: {data}");
         }
-        // The life is told call by call, and between them the times in which none ran.
-        assert_eq!(page.steps(), calls);
-        let mut reach = view.number("start", call);
-        let mut gaps = Vec::new();
-        for step in &calls {
-            if view.number("start", *step) > reach {
-                gaps.push(format!("{} between", brief(view.number("start", *step) - reach)));
-            }
-            reach = reach.max(view.until(*step));
-        }
-        assert_eq!(page.texts(".gap .name"), gaps, "life {life}");
-        let places = calls.iter().map(|call| {
-            let interrupt = if view.number("interrupt", *call) == 1 { "interrupt of " } else { "" };
-            format!("CPU {} · {interrupt}{}", view.number("cpu", *call), view.task(*call))
+        // The life is told call by call.
+        assert_eq!(page.steps(), view.story(life));
+        let places = view.story(life).into_iter().map(|call| {
+            let interrupt = if view.number("interrupt", call) == 1 { "interrupt of " } else { "" };
+            format!("CPU {} · {interrupt}{}", view.number("cpu", call), view.task(call))
         });
         let mut places: Vec<String> = places.collect();
         places.dedup();
         assert_eq!(page.texts(".track h4"), places, "life {life}");
         // A click on its last call leads there, on whichever CPU and in whichever task that was.
         let last = *calls.last().unwrap();
-        page.click(&format!(".step[data-call='{last}']"), 0);
+        page.click(&format!(".step[data-calls='{last}']"), 0);
         assert_eq!(page.cursor(), Some(last));
         assert!(!page.texts("#rows .row.life").is_empty());
         let status = view.number("status", last);
@@ -351,6 +399,109 @@ fn a_click_shows_the_call_and_the_whole_life_of_its_object() {
         page.text(&format!("#call-{call} .name"))
             .ends_with(&format!(" = {}", returned(call).as_str().unwrap()))
     );
+    page.done();
+}
+
+#[test]
+fn a_bar_shows_where_the_time_of_a_life_went() {
+    let view = View::real();
+    let lives = view.0["lives"].as_array().unwrap();
+    let lasted = |life: usize| lives[life]["end"].as_i64().unwrap() - lives[life]["start"].as_i64().unwrap();
+    let mut page = Page::open(&view);
+    // At first, it is the longest.
+    let longest = (0..lives.len()).max_by_key(|life| lasted(*life)).unwrap();
+    let asked = page.text("#asked");
+    assert!(asked.starts_with(&format!("Where did {} go?", brief(lasted(longest)))), "{asked}");
+    assert!(asked.ends_with("the longest of 16 lives"), "{asked}");
+    let (mut outlasting, mut waiting) = (0, 0);
+    for life in 0..lives.len() {
+        page.click_call(&view, view.life(life)[0], 0);
+        assert!(page.text("#asked").starts_with(&format!("Where did {} go?", brief(lasted(life)))));
+        let spent = view.spent(life);
+
+        // Own times and gaps are the whole time, and none of it is counted twice.
+        let mut expected: Vec<(Option<usize>, String)> =
+            spent.own.iter().map(|(call, time)| (Some(*call), exact(*time))).collect();
+        expected.extend(spent.gaps.iter().map(|gap| (None, exact(*gap))));
+        expected.sort();
+        assert_eq!(spent.own.values().sum::<i64>() + spent.gaps.iter().sum::<i64>(), spent.whole);
+        let mut times = page.times();
+        times.sort();
+        assert_eq!(times, expected, "life {life}");
+
+        // The percentages make 100, and none is wrong by more than its last digit.
+        let phases = page.texts("#phases > span");
+        let mut sum = 0;
+        for (text, phase) in phases.iter().zip(spent.phases) {
+            let (digits, rest) = text.split_once(" % ").unwrap();
+            let tenths: i64 = digits.replace('.', "").parse().unwrap();
+            sum += tenths;
+            assert!(
+                (tenths as f64 - 1000.0 * phase as f64 / spent.whole as f64).abs() < 1.0,
+                "{text}: {spent:?}"
+            );
+            assert!(rest.ends_with(&brief(phase)), "{text}: {spent:?}");
+        }
+        assert_eq!((phases.len(), sum), (3, 1000), "{phases:?}");
+        // So does the bar, from one end to the other.
+        let widths = page.eval("[...document.querySelectorAll('#split i')].map((part) => [parseFloat(part.style.left), parseFloat(part.style.width)])");
+        let widths: Vec<(f64, f64)> = serde_json::from_value(widths).unwrap();
+        let end = widths.iter().fold(0.0, |at: f64, (left, width)| {
+            assert!((left - at).abs() < 0.001, "life {life}: {widths:?}");
+            left + width
+        });
+        assert!((end - 100.0).abs() < 0.001, "life {life}: {widths:?}");
+
+        // A call can outlast its bio's life, and then the page says why.
+        let why = page.text("#why");
+        assert!(why.starts_with(&format!("100 % is {},", brief(spent.whole))), "{why}");
+        let late = view.story(life).into_iter().filter(|call| view.until(*call) > spent.to).min();
+        let expected =
+            late.map(|call| format!("{}() took {}", view.name(call), brief(view.number("duration", call))));
+        assert_eq!(why.contains("longer than its bio lived"), late.is_some(), "life {life}: {why}");
+        assert!(why.contains(&expected.unwrap_or_default()), "life {life}: {why}");
+        outlasting += usize::from(late.is_some());
+        waiting += usize::from(!spent.gaps.is_empty());
+    }
+    assert!(
+        outlasting > 0 && outlasting < lives.len(),
+        "{outlasting} of the lives have a call that outlasts them"
+    );
+    assert!(waiting > 0, "no life has a gap");
+    page.done();
+}
+
+#[test]
+fn calls_below_a_percent_are_one_line() {
+    let view = View::real();
+    let mut page = Page::open(&view);
+    let mut folded = 0;
+    for life in 0..view.0["lives"].as_array().unwrap().len() {
+        page.click_call(&view, view.life(life)[0], 0);
+        let whole = view.spent(life).whole as f64;
+        let lines: Vec<String> =
+            serde_json::from_value(page.eval(
+                "[...document.querySelectorAll('.step[data-calls]')].map((step) => step.dataset.calls)",
+            ))
+            .unwrap();
+        let calls: Vec<Vec<usize>> =
+            lines.iter().map(|line| line.split(' ').map(|call| call.parse().unwrap()).collect()).collect();
+        assert_eq!(calls.concat(), view.story(life), "life {life}: each call is in one line");
+        for line in calls.iter().filter(|line| line.len() > 1) {
+            folded += 1;
+            let long = line.iter().find(|call| view.number("duration", **call) as f64 >= 0.01 * whole);
+            assert_eq!(long, None, "life {life}: {line:?}");
+        }
+        // A short call that is alone in its line has no short one beside it, and calls none.
+        for pair in calls.windows(2).filter(|pair| pair.iter().all(|line| line.len() == 1)) {
+            let [one, other] = [pair[0][0], pair[1][0]];
+            let is_short = |call| (view.number("duration", call) as f64) < 0.01 * whole;
+            let beside =
+                view.number("parent", one) == view.number("parent", other) || view.is_within(other, one);
+            assert!(!(is_short(one) && is_short(other) && beside), "life {life}: {one} and {other}");
+        }
+    }
+    assert!(folded > 0);
     page.done();
 }
 

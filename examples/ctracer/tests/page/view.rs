@@ -1,5 +1,7 @@
 //! The views that pages are made of, and what they say, worked out from the JSON alone.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 pub struct View(pub Value);
@@ -86,6 +88,57 @@ impl View {
         calls.map(|call| call.as_u64().unwrap() as usize).collect()
     }
 
+    /// The calls of a life, all that they made before its end, and those below the call that ended it, in the order of
+    /// the tree.
+    pub fn story(&self, life: usize) -> Vec<usize> {
+        let calls = self.life(life);
+        let (end, last) = (self.0["lives"][life]["end"].as_i64().unwrap(), *calls.last().unwrap());
+        let is_in = |call: &usize| {
+            calls.iter().any(|outer| outer == call || self.is_within(*call, *outer))
+                && (self.number("start", *call) <= end || self.is_within(*call, last))
+        };
+        self.tree(|call| is_in(&call))
+    }
+
+    /// Where the time of a life went, moment for moment. Its last call must be the one that ended it.
+    pub fn spent(&self, life: usize) -> Spent {
+        let story = self.story(life);
+        let (start, end) = (&self.0["lives"][life]["start"], self.0["lives"][life]["end"].as_i64().unwrap());
+        let (start, last) = (start.as_i64().unwrap(), *self.life(life).last().unwrap());
+        let (to, ends) = (self.until(last), |call: usize| call == last || self.is_within(call, last));
+        let over = |call: usize| self.until(call).min(if ends(call) { to } else { end });
+        let mut ran: Vec<usize> =
+            story.iter().copied().filter(|call| over(*call) > self.number("start", *call)).collect();
+        ran.sort_unstable();
+        let mut moments: Vec<i64> =
+            ran.iter().flat_map(|call| [self.number("start", *call), over(*call)]).collect();
+        moments.sort_unstable();
+        moments.dedup();
+        let mut spent = Spent { to, whole: to - start, ..Spent::default() };
+        spent.own.extend(story.iter().map(|call| (*call, 0)));
+        for moment in moments.windows(2) {
+            let (from, time) = (moment[0], moment[1] - moment[0]);
+            let inner =
+                ran.iter().rfind(|call| self.number("start", **call) <= from && over(**call) >= moment[1]);
+            let makes_calls =
+                |call: usize| story.iter().any(|other| self.number("parent", *other) == call as i64);
+            let is_gap = inner.is_none_or(|call| makes_calls(*call) && time * 20 >= spent.whole);
+            if is_gap {
+                spent.gaps.push(time);
+            } else {
+                *spent.own.entry(*inner.unwrap()).or_default() += time;
+            }
+            let is_completing = from >= end
+                || inner.is_some_and(|call| {
+                    story.iter().any(|outer| {
+                        self.name(*outer) == "bio_endio" && (outer == call || self.is_within(*call, *outer))
+                    })
+                });
+            spent.phases[if is_completing { 2 } else { usize::from(is_gap) }] += time;
+        }
+        spent
+    }
+
     /// The calls for which something holds, in the order of the tree: each right before those that it made.
     pub fn tree(&self, holds: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut children = vec![Vec::new(); self.count() + 1];
@@ -112,4 +165,19 @@ impl View {
             }
         }
     }
+}
+
+/// Where the time of a life went.
+#[derive(Debug, Default)]
+pub struct Spent {
+    /// When the call that ended it returned.
+    pub to: i64,
+    /// From the beginning of its life to then.
+    pub whole: i64,
+    /// In each of its calls, and in none that this call made.
+    pub own: BTreeMap<usize, i64>,
+    /// The long times in between.
+    pub gaps: Vec<i64>,
+    /// Submitting, waiting and completing.
+    pub phases: [i64; 3],
 }
