@@ -11,8 +11,11 @@ use std::fmt::Write;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anstyle::{AnsiColor, Style};
+use common::events::printable;
 use common::report::print_text;
 use common::{Error, OrCause, Result};
 use machine::executor::Executor;
@@ -24,6 +27,7 @@ use machine::workbook::{Program, Stage, Workbook};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use wire::verdict::Verdict;
 
 /// How long a check may take in the guest: usually ten seconds, but longer on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -353,15 +357,65 @@ pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
     Ok(workbook.binaries().join(name))
 }
 
-/// Checks the learner's program in a guest that has it, and remembers a success. Returns what to print.
+/// Checks the learner's program in a guest that has it, and remembers a success.
 ///
 /// # Errors
-/// If it does not do what it should; with what it did instead.
-pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Executor) -> Result<String> {
-    let id = exercise.id();
-    let seen = verdict(guest, exercise, &exercise.binary())?;
-    remember(workbook, &id)?;
-    Ok(format!("{id} is right: {seen}.\nTo compare with ours: cargo lab diff mine {id}\n"))
+/// If the program can't be judged.
+pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Executor) -> Result<Verdict> {
+    let verdict = verdict(guest, exercise, &exercise.binary())?;
+    if let Verdict::Right(_) = verdict {
+        remember(workbook, &exercise.id())?;
+    }
+    Ok(verdict)
+}
+
+/// Prints a verdict, and also writes it into `file` as JSON, if there is one. The exit status says whether it is right.
+///
+/// # Errors
+/// If it can't be printed or written.
+pub fn deliver(exercise: &Exercise<'_>, verdict: &Verdict, file: Option<&Path>) -> Result<ExitCode> {
+    if let Some(file) = file {
+        let cannot = || format!("cannot write {}", file.display());
+        fs::write(file, serde_json::to_vec(verdict).or_cause(cannot())?).or_cause(cannot())?;
+    }
+    let text = text(&exercise.id(), verdict, terminal::columns());
+    if let Verdict::Right(_) = verdict {
+        return terminal::print(&text);
+    }
+    anstream::stderr().write_all(text.as_bytes()).or_cause("cannot print the verdict")?;
+    Ok(ExitCode::FAILURE)
+}
+
+/// A verdict for a terminal of this width: first what shows it, then what was expected and seen.
+fn text(id: &str, verdict: &Verdict, columns: usize) -> String {
+    let fault = match verdict {
+        Verdict::Right(seen) => {
+            return format!("{id} is right: {seen}.\nTo compare with ours: cargo lab diff mine {id}\n");
+        }
+        Verdict::Wrong(fault) => fault,
+    };
+    let (first, last) = (fault.before + 1, fault.before + fault.lines.len());
+    let mut text = match fault.printed {
+        0 => "Your program printed nothing.\n".to_owned(),
+        all if all == fault.lines.len() => "Your program printed:\n".to_owned(),
+        all => format!("Your program printed {all} lines. These are lines {first} to {last}:\n"),
+    };
+    for (nth, line) in fault.lines.iter().enumerate() {
+        let style = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+        let line = printable(line);
+        let _ = match fault.wrong {
+            Some(wrong) if wrong == nth => writeln!(text, "{style}> {line}{style:#}"),
+            _ => writeln!(text, "  {line}"),
+        };
+    }
+    let _ = writeln!(text, "\n{id} is not right yet");
+    let next = format!("cargo lab exercise hint {id}");
+    for (name, said) in [("expected", &fault.expected), ("seen", &fault.seen), ("hint", &next)] {
+        let said = wrap(&printable(said), columns.saturating_sub(12).max(40));
+        let _ =
+            writeln!(text, "  {:<10}{}", format!("{name}:"), said.trim_end().replace('\n', "\n            "));
+    }
+    text
 }
 
 /// Checks the learner's program now and whenever a file of it is saved, until Ctrl-C, in a guest that stays up. Prints
@@ -386,9 +440,12 @@ pub fn watch(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Execu
         if interrupt::check().is_err() {
             return Ok(());
         }
-        let said = checked.unwrap_or_else(|error| format!("{error}\n"));
+        match checked {
+            Ok(verdict) => drop(terminal::print(&text(&exercise.id(), &verdict, terminal::columns()))?),
+            Err(error) => print_text(error)?,
+        }
         let took = start.elapsed().as_secs_f64();
-        print_text(format_args!("{said}\n({took:.1} s) Waiting for you to save a file. Ctrl-C ends this."))?;
+        print_text(format_args!("\n({took:.1} s) Waiting for you to save a file. Ctrl-C ends this."))?;
         while !is_saved(&saved, &sources).or_cause(cannot)? {
             let rested = guest.rest(Duration::from_millis(100));
             if interrupt::check().is_err() {
@@ -464,14 +521,14 @@ fn read_list(workbook: &Workbook, name: &str) -> Result<Vec<String>> {
     }
 }
 
-/// Runs the check of an exercise on a program in a guest. Returns what the check saw.
+/// Runs the check of an exercise on a program in a guest.
 ///
 /// # Errors
-/// If the program does not do what it should.
-pub fn verdict(guest: &mut dyn Executor, exercise: &Exercise<'_>, binary: &str) -> Result<String> {
+/// If the program can't be judged, for example because the kernel refuses it.
+pub fn verdict(guest: &mut dyn Executor, exercise: &Exercise<'_>, binary: &str) -> Result<Verdict> {
     let id = exercise.id();
     let printed = guest.output(&["guest", "check", &id, binary], LIMIT)?;
-    let verdict: Result<String> = serde_json::from_slice(&printed.stdout)
+    let verdict: Result<Verdict> = serde_json::from_slice(&printed.stdout)
         .map_err(|_| Error::new(format!("the check of {id} did not finish")).evidence(&printed.stderr))?;
     verdict.map_err(|error| {
         let cause = format!("{id} is not right yet: {}", error.cause());
@@ -634,6 +691,8 @@ pub fn changes_shown(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<Str
 
 #[cfg(test)]
 mod tests {
+    use wire::verdict::Fault;
+
     use super::*;
 
     #[test]
@@ -658,6 +717,21 @@ mod tests {
         });
         assert_eq!(done(&workbook).unwrap().len(), CHECKS * ROUNDS);
         assert_eq!(shown_hints(&workbook).unwrap().len(), CHECKS * ROUNDS);
+    }
+
+    #[test]
+    fn the_verdict_is_last() {
+        let lines: String =
+            (1..=9).map(|nth| format!("io-155 [000] ..... 7.00000{nth}: took {nth} ns\n")).collect();
+        let fault = Fault::new(
+            "8 lines that end in `submitted by 155`, the pid of io",
+            "9 durations, none of them with a pid",
+        );
+        let text = |verdict| anstream::adapter::strip_str(&text("03.2", &verdict, 60)).to_string();
+        insta::assert_snapshot!(text(Verdict::Wrong(fault.clone().shown_by(&lines, Some(2)))));
+        insta::assert_snapshot!(text(Verdict::Wrong(fault.clone().shown_by("one line\n", None))));
+        insta::assert_snapshot!(text(Verdict::Wrong(fault.shown_by("", None))));
+        insta::assert_snapshot!(text(Verdict::Right("all 8 bios are reported as those of io".to_owned())));
     }
 
     #[test]

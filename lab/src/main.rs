@@ -4,7 +4,7 @@
 #![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -176,6 +176,9 @@ enum Exercise {
     Check {
         /// The exercise
         exercise: String,
+        /// Write the verdict into this file, too, as JSON
+        #[arg(long, value_name = "FILE")]
+        verdict: Option<PathBuf>,
         #[command(flatten)]
         boot: Boot,
     },
@@ -441,17 +444,19 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
     let find = |name: &str| exercise::find(&workbook, name);
     match command {
         Exercise::Start { exercise, again } => print(&exercise::start(&workbook, &find(&exercise)?, again)?),
-        Exercise::Check { exercise, boot } => {
+        Exercise::Check { exercise, verdict, boot } => {
             let exercise = find(&exercise)?;
             signals::install_handlers()?;
             let binary = exercise::build(&workbook, &exercise)?;
             if let Some(mut here) = LocalGuest::find(&workbook, &boot.kernel, DEFAULT)? {
                 here.announce();
-                return print(&exercise::check(&workbook, &exercise, &mut here)?);
+                let found = exercise::check(&workbook, &exercise, &mut here)?;
+                return exercise::deliver(&exercise, &found, verdict.as_deref());
             }
             let binaries = workbook.build_tools()?.into_iter().chain([binary]).collect();
             let mut guest = boot.boot_with(&workbook, binaries)?;
-            print(&exercise::check(&workbook, &exercise, &mut guest)?)
+            let found = exercise::check(&workbook, &exercise, &mut guest)?;
+            exercise::deliver(&exercise, &found, verdict.as_deref())
         }
         Exercise::Watch { exercise, boot } => {
             let exercise = find(&exercise)?;

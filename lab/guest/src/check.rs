@@ -11,6 +11,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 use std::{iter, thread};
 
+use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
 use memmap2::Mmap;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
@@ -20,6 +21,7 @@ use nix::unistd::{Pid, gettid, sync};
 use toolkit::histogram::Histogram;
 use wire::command::output;
 use wire::disks::{FS_MOUNT, RAW_DEVICE};
+use wire::verdict::Verdict;
 use wire::workload::Done;
 
 use crate::demo;
@@ -28,9 +30,10 @@ use crate::null_blk::{NullBlk, long_enough};
 use crate::running::{Observation, Running, io};
 use crate::system::{SecondFs, WithoutFs, evict};
 use crate::truth::{self, Event, durations, events};
+use crate::verdict::{Checked, Failure, expect, expect_line, wrong};
 
 /// Runs a program and returns what it did right.
-type Check = fn(&str) -> Result<String>;
+type Check = fn(&str) -> Checked<String>;
 
 /// The checks by exercise.
 const CHECKS: [(&str, Check); 32] = [
@@ -71,14 +74,19 @@ const CHECKS: [(&str, Check); 32] = [
 /// How often to repeat a check in which the kernel did not show some calls, as a preemptible kernel sometimes does.
 const TRIES: usize = 30;
 
-/// How many lines of a program's output to show as evidence.
-const SHOWN: usize = 12;
-
-/// Checks a program. Returns what the check saw.
+/// Checks a program.
 ///
 /// # Errors
-/// If it does not do what the exercise asks for, or does not run at all.
-pub fn run(exercise: &str, binary: &str) -> Result<String> {
+/// If it can't be judged, because it does not run or the guest lacks something.
+pub fn run(exercise: &str, binary: &str) -> Result<Verdict> {
+    match check(exercise, binary) {
+        Ok(seen) => Ok(Verdict::Right(seen)),
+        Err(Failure::Wrong(fault)) => Ok(Verdict::Wrong(fault)),
+        Err(Failure::Error(error)) => Err(error),
+    }
+}
+
+fn check(exercise: &str, binary: &str) -> Checked<String> {
     // Write everything that is pending, so that its I/O doesn't count as the program's.
     sync();
     if let Ok(stage) = exercise.parse() {
@@ -124,37 +132,65 @@ fn watch(binary: &str, arguments: &str) -> Result<(Observation, Done)> {
     watch_while(&[binary], || io(&arguments.split(' ').collect::<Vec<_>>()))
 }
 
-/// If `right` is false, fails with what the program should have done and what it printed.
-fn expect(right: bool, wrong: impl Into<String>, seen: &Observation) -> Result<()> {
-    if right {
-        return Ok(());
-    }
-    let lines: Vec<_> = seen.stdout.lines().collect();
-    let last = &lines[lines.len().saturating_sub(SHOWN)..];
-    let shown = match (last.len(), lines.len()) {
-        (0, _) => "it printed nothing".to_owned(),
-        (shown, all) if shown < all => format!("the last lines of {all}:\n{}", last.join("\n")),
-        _ => format!("it printed:\n{}", last.join("\n")),
-    };
-    Err(Error::new(wrong).evidence(shown))
-}
-
 /// The number in the first line that is `before`, the number, and `after`.
 fn number(seen: &Observation, before: &str, after: &str) -> Option<u64> {
     seen.stdout.lines().find_map(|line| line.strip_prefix(before)?.strip_suffix(after)?.parse().ok())
 }
 
 /// The two numbers in the last line of the form `FIRST: N, SECOND: N`.
-fn pair(seen: &Observation, first: &str, second: &str) -> Result<(u64, u64)> {
+fn pair(seen: &Observation, first: &str, second: &str) -> Checked<(u64, u64)> {
     let found = seen.stdout.lines().rev().find_map(|line| {
         let (one, two) = line.strip_prefix(&format!("{first}: "))?.split_once(&format!(", {second}: "))?;
         Some((one.parse().ok()?, two.parse().ok()?))
     });
-    expect(found.is_some(), format!("no line says {first}: N, {second}: N"), seen)?;
-    Ok(found.unwrap_or_default())
+    let form = format!("`{first}: N, {second}: N`");
+    found.ok_or_else(|| wrong(format!("a line {form}"), "no such line", seen))
 }
 
-fn only_io(binary: &str) -> Result<String> {
+/// Fails unless these are the two numbers of [`pair`], because of `why`.
+fn expect_pair(seen: &Observation, [first, second]: [&str; 2], right: (u64, u64), why: &str) -> Checked {
+    let line = |(one, two)| format!("{first}: {one}, {second}: {two}");
+    let found = pair(seen, first, second)?;
+    let (right, found) = (line(right), line(found));
+    expect(right == found, format!("`{right}`: {why}"), format!("`{found}`"), seen.at(|line| line == found))
+}
+
+/// Fails unless the number of the line of this form is right; a right one is this, because of `why`.
+fn expect_number(
+    seen: &Observation,
+    begin: &str,
+    right: u64,
+    why: &str,
+    is_right: impl FnOnce(u64) -> bool,
+) -> Checked {
+    match number(seen, begin, "") {
+        Some(found) if is_right(found) => Ok(()),
+        _ => expect_line(seen, begin, right, why),
+    }
+}
+
+/// Fails unless the last line reports that no duration is missing, because of `why`.
+fn expect_none_missing(seen: &Observation, why: &str) -> Checked {
+    let missing = truth::not_measured(seen)?;
+    let last = seen.stdout.lines().last();
+    expect(
+        missing == 0,
+        format!("a last line that begins with `{}0`: {why}", truth::NOT_MEASURED),
+        format!("`{}`", last.unwrap_or_default()),
+        seen.at(|line| Some(line) == last),
+    )
+}
+
+/// A number of things, as one says it.
+fn count_of(count: impl Into<u64>, what: &str) -> String {
+    match count.into() {
+        0 => format!("no {what}"),
+        1 => format!("one {what}"),
+        count => format!("{count} {what}s"),
+    }
+}
+
+fn only_io(binary: &str) -> Checked<String> {
     // Its name begins like that of `io`.
     let other = Path::new("/tmp/iostat");
     let _ = fs::remove_file(other);
@@ -166,22 +202,25 @@ fn only_io(binary: &str) -> Result<String> {
     let lines = seen.lines().len() as u64;
     expect(
         lines == done.count,
-        format!("io submitted {} bios to {RAW_DEVICE}, and {lines} lines report them", done.count),
-        &seen,
+        format!("{} lines, one for each bio that io submitted to {RAW_DEVICE}", done.count),
+        count_of(lines, "line"),
+        seen.at_trace(|line| line.pid != done.pid),
     )?;
     // This involves the journal's thread and the kernel's workers.
     let file = format!("{FS_MOUNT}/{binary}");
     let (seen, done) = watch(binary, &format!("sync {file}"))?;
     fs::remove_file(&file).or_cause("cannot remove the file")?;
     if let Some(other) = seen.lines().iter().find(|line| line.pid != done.pid) {
-        let wrong =
-            format!("{} (thread {}) is not io, which was process {}", other.task, other.pid, done.pid);
-        expect(false, wrong, &seen)?;
+        return Err(wrong(
+            format!("only lines of io, which was process {}", done.pid),
+            format!("a line of {}, which was process {}", other.task, other.pid),
+            seen.at_trace(|line| line.pid != done.pid),
+        ));
     }
     Ok(format!("{lines} lines for {lines} writes of io, and none of what the others did during a sync"))
 }
 
-fn two_doors(binary: &str) -> Result<String> {
+fn two_doors(binary: &str) -> Checked<String> {
     let (seen, done) = watch(binary, &format!("write {RAW_DEVICE}"))?;
     let bio = |function: &str| -> Vec<String> {
         let prefix = format!("{function}(bio=0x");
@@ -193,32 +232,34 @@ fn two_doors(binary: &str) -> Result<String> {
     for (function, found) in [("submit_bio", &first), ("submit_bio_noacct", &second)] {
         expect(
             found.len() as u64 == done.count,
-            format!("{} writes, and {} lines {function}(bio=0x...) called: ...", done.count, found.len()),
+            format!("{} lines `{function}(bio=0x...) called: ...`, one for each write", done.count),
+            count_of(found.len() as u64, "such line"),
             &seen,
         )?;
     }
-    expect(first == second, "the two functions are not called with the same bios", &seen)?;
+    if let Some((first, second)) = iter::zip(&first, &second).find(|(first, second)| first != second) {
+        return Err(wrong(
+            "both functions get the same bios, in the same order",
+            format!("submit_bio(bio=0x{first}), but then submit_bio_noacct(bio=0x{second})"),
+            seen.at(|line| line.contains(&format!("submit_bio_noacct(bio=0x{second})"))),
+        ));
+    }
     Ok(format!("{} bios passed both functions, one after the other", done.count))
 }
 
-fn both_counts(binary: &str) -> Result<String> {
+fn both_counts(binary: &str) -> Checked<String> {
     let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 16"))?;
-    let reported = pair(&seen, "Starts", "ends")?;
-    expect(
-        reported == (done.count, done.count),
-        format!("{0} writes have {0} starts and {0} ends", done.count),
-        &seen,
-    )?;
+    let names = ["Starts", "ends"];
+    expect_pair(&seen, names, (done.count, done.count), &format!("io wrote {} times", done.count))?;
     // Larger than what the disk takes at once: the block layer splits it.
     let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --count 1 --size 1048576"))?;
-    let (starts, ends) = pair(&seen, "Starts", "ends")?;
     let events = events(&seen)?;
-    let ended = events.iter().filter(|(_, event)| matches!(event, Event::End { .. })).count() as u64;
-    expect((starts, ends) == (1, ended), format!("one large write has 1 start and {ended} ends"), &seen)?;
+    let ends = events.iter().filter(|(_, event)| matches!(event, Event::End { .. })).count() as u64;
+    expect_pair(&seen, names, (1, ends), "one large write was split, and its lines show that many ends")?;
     Ok(format!("16 and 16 for small writes; 1 and {ends} for one that was split"))
 }
 
-fn the_right_end(binary: &str) -> Result<String> {
+fn the_right_end(binary: &str) -> Checked<String> {
     const TIME: Duration = Duration::from_millis(20);
     let disk = NullBlk::new(binary, TIME)?;
     let (seen, done) = watch(binary, &format!("write {} --count 4", disk.device.display()))?;
@@ -229,23 +270,25 @@ fn the_right_end(binary: &str) -> Result<String> {
     let (starts, ends) = (times("submit_bio() called: "), times("bio_endio() called: "));
     let returns = times("submit_bio() returned: ");
     let count = done.count as usize;
-    expect(
-        (starts.len(), ends.len(), returns.len()) == (count, count, count),
-        format!(
-            "{count} writes, and {} lines submit_bio() called: ..., {} submit_bio() returned: ..., {} bio_endio() \
-             called: ...",
-            starts.len(),
-            returns.len(),
-            ends.len()
-        ),
-        &seen,
-    )?;
-    let shortest =
-        starts.iter().zip(&ends).map(|(start, end)| end.saturating_sub(*start)).min().unwrap_or_default();
+    for (words, times) in [
+        ("submit_bio() called: ", &starts),
+        ("submit_bio() returned: ", &returns),
+        ("bio_endio() called: ", &ends),
+    ] {
+        expect(
+            times.len() == count,
+            format!("{count} lines `{words}...`, one for each write"),
+            count_of(times.len() as u64, "such line"),
+            &seen,
+        )?;
+    }
+    let took = |(start, end): (&u64, &u64)| (end.saturating_sub(*start), *end);
+    let (shortest, end) = iter::zip(&starts, &ends).map(took).min().unwrap_or_default();
     expect(
         shortest >= TIME.as_nanos() as u64,
-        format!("this disk takes 20 ms for each write, but here one ended after {} µs", shortest / 1000),
-        &seen,
+        "each write takes 20 ms or longer, because this disk does",
+        format!("one that ended after {} µs", shortest / 1000),
+        seen.at_trace(|line| line.message == format!("bio_endio() called: {end}")),
     )?;
     let before = returns.iter().zip(&ends).filter(|(returned, ended)| returned < ended).count();
     Ok(format!(
@@ -255,17 +298,17 @@ fn the_right_end(binary: &str) -> Result<String> {
     ))
 }
 
-fn kprobe_misses(binary: &str) -> Result<String> {
+fn kprobe_misses(binary: &str) -> Checked<String> {
     const NAMES: [&str; 2] = ["Ends seen by fentry", "by kprobe"];
     let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 16"))?;
-    let ends = pair(&seen, NAMES[0], NAMES[1])?;
-    expect(ends == (done.count, done.count), format!("{0} writes have {0} ends", done.count), &seen)?;
+    expect_pair(&seen, NAMES, (done.count, done.count), &format!("io wrote {} times", done.count))?;
     let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --threads 4 --count 250"))?;
     let (by_fentry, by_kprobe) = pair(&seen, NAMES[0], NAMES[1])?;
     expect(
         by_fentry == done.count && by_kprobe <= done.count,
-        format!("{0} writes have {0} ends, and fentry misses none", done.count),
-        &seen,
+        format!("{} ends seen by fentry, which misses none, and at most as many by kprobe", done.count),
+        format!("{by_fentry} and {by_kprobe}"),
+        seen.at(|line| line.starts_with(NAMES[0])),
     )?;
     Ok(format!("16 and 16 for one writer; of {by_fentry} ends of four writers the kprobe saw {by_kprobe}"))
 }
@@ -273,7 +316,7 @@ fn kprobe_misses(binary: &str) -> Result<String> {
 /// How long a bio must take at least, in nanoseconds, to be shown in 03.1.
 const SLOW: u64 = 10_000_000;
 
-fn nothing_stays(binary: &str) -> Result<String> {
+fn nothing_stays(binary: &str) -> Checked<String> {
     const SLOW_WRITES: u64 = 8;
     let slow = NullBlk::new(binary, Duration::from_nanos(2 * SLOW))?;
     let (seen, ()) = watch_while(&[binary], || {
@@ -281,7 +324,7 @@ fn nothing_stays(binary: &str) -> Result<String> {
         io(&["write", &slow.device.to_string_lossy(), "--count", &SLOW_WRITES.to_string()])?;
         io(&["write", RAW_DEVICE, "--count", "200"]).map(drop)
     })?;
-    let (events, missing) = (events(&seen)?, truth::not_measured(&seen)?);
+    let events = events(&seen)?;
     // What each bio took, by its two lines.
     let (mut starts, mut fast, mut slow) = (HashMap::new(), 0, Vec::new());
     for (_, event) in &events {
@@ -295,47 +338,53 @@ fn nothing_stays(binary: &str) -> Result<String> {
             _ => {}
         }
     }
-    expect(
-        missing == 0,
-        format!("{} writes ended, and it reports that {missing} durations are missing", fast + slow.len()),
-        &seen,
-    )?;
+    expect_none_missing(&seen, &format!("all {} writes ended", fast + slow.len()))?;
     let mut shown = durations(&events);
     shown.sort_unstable();
     slow.sort_unstable();
+    let is_wrong = |line: &Line<'_>| matches!(Event::parse(line.message), Some(Event::Duration { ns }) if !slow.contains(&ns));
     expect(
         slow.len() as u64 >= SLOW_WRITES && shown == slow,
-        format!("{} bios took 10 ms or longer, and {} durations are shown", slow.len(), shown.len()),
-        &seen,
+        format!("{}: that many bios took 10 ms or longer", count_of(slow.len() as u64, "duration")),
+        match shown.iter().filter(|ns| !slow.contains(ns)).count() {
+            0 => count_of(shown.len() as u64, "duration"),
+            others => {
+                format!("{}, {others} of them of other bios", count_of(shown.len() as u64, "duration"))
+            }
+        },
+        seen.at_trace(is_wrong),
     )?;
-    expect(
-        number(&seen, "Not shown: ", "") == Some(fast as u64),
-        format!("{fast} bios took less than 10 ms, and no line says: Not shown: {fast}"),
-        &seen,
-    )?;
+    expect_line(&seen, "Not shown: ", fast, "that many bios took less than 10 ms")?;
     Ok(format!("{} slow bios are shown and {fast} fast ones are not, and none stayed in the map", slow.len()))
 }
 
-fn who_waited(binary: &str) -> Result<String> {
+fn who_waited(binary: &str) -> Checked<String> {
     let (seen, done) = watch(binary, &format!("write {RAW_DEVICE}"))?;
-    let submitters = |seen: &Observation| -> Vec<u32> {
-        let pid = |message: &str| message.split_once(" ns, submitted by ")?.1.parse().ok();
-        seen.lines().iter().filter_map(|line| pid(line.message)).collect()
-    };
-    let reported = submitters(&seen).len() as u64;
+    const BY: &str = " ns, submitted by ";
+    let by = |line: &Line<'_>| -> Option<u32> { line.message.split_once(BY)?.1.parse().ok() };
+    let is_duration = |line: &Line<'_>| line.message.contains(" time duration: ");
+    let (all, with_pid) = (
+        seen.lines().into_iter().filter(is_duration).count(),
+        seen.lines().iter().filter(|line| by(line).is_some()).count(),
+    );
     expect(
-        reported == done.count,
-        format!("{} writes, and {reported} lines that end in: ns, submitted by PID", done.count),
-        &seen,
+        with_pid as u64 == done.count,
+        format!("{} lines that end in `{}{}`, the pid of io", done.count, BY.trim_start(), done.pid),
+        match with_pid {
+            0 => format!("{}, none of them with a pid", count_of(all as u64, "duration")),
+            _ => format!("{}, {with_pid} of them with a pid", count_of(all as u64, "duration")),
+        },
+        seen.at_trace(|line| is_duration(line) && by(line).is_none()),
     )?;
     let (threads, of_threads) = watch(binary, &format!("write {RAW_DEVICE} --threads 2"))?;
     for (seen, done) in [(&seen, &done), (&threads, &of_threads)] {
-        let wrong = submitters(seen).into_iter().find(|pid| *pid != done.pid);
-        let reported = wrong.unwrap_or_default();
+        let is_wrong = |line: &Line<'_>| by(line).is_some_and(|pid| pid != done.pid);
+        let other = seen.lines().iter().find(|line| is_wrong(line)).and_then(by);
         expect(
-            wrong.is_none(),
-            format!("the writes were those of process {}, not {reported}", done.pid),
-            seen,
+            other.is_none(),
+            format!("`{}{}`: the writes were those of process {1}", BY.trim_start(), done.pid),
+            format!("`{}{}`", BY.trim_start(), other.unwrap_or_default()),
+            seen.at_trace(is_wrong),
         )?;
     }
     Ok(format!(
@@ -344,28 +393,42 @@ fn who_waited(binary: &str) -> Result<String> {
     ))
 }
 
-fn whole_bios(binary: &str) -> Result<String> {
+fn whole_bios(binary: &str) -> Checked<String> {
     let slowest = PIECES[2].as_nanos() as u64;
-    with_split(|disk, size| {
+    let judge = |disk: &str, size: u64| -> Checked {
         let (seen, done) = watch(binary, &format!("write {disk} --count 1 --size {size}"))?;
         let durations = durations(&events(&seen)?);
         let took = done.last_ns - done.first_ns;
+        let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
+        let all: Vec<_> = durations.iter().map(|ns| ms(*ns)).collect();
         expect(
             matches!(durations[..], [ns] if (slowest..=took).contains(&ns)),
-            format!("the write took {} ms, and the durations are {durations:?} ns", took / 1_000_000),
-            &seen,
+            format!(
+                "one duration of {} to {}: the write took that long, in three pieces",
+                ms(slowest),
+                ms(took)
+            ),
+            if all.is_empty() { "no duration".to_owned() } else { all.join(", ") },
+            seen.at_trace(|line| line.message.contains(" time duration: ")),
         )?;
-        let missing = truth::not_measured(&seen)?;
-        expect(missing == 0, format!("it has a duration, and the last line says {missing}"), &seen)
+        expect_none_missing(&seen, "the write has a duration")
+    };
+    let mut judged = Ok(());
+    with_split(|disk, size| {
+        if judged.is_ok() {
+            judged = judge(disk, size);
+        }
+        Ok(())
     })?;
+    judged?;
     Ok("three writes, each in three pieces, took as long as their slowest piece, whichever that was"
         .to_owned())
 }
 
-fn average_of_all_cpus(binary: &str) -> Result<String> {
+fn average_of_all_cpus(binary: &str) -> Checked<String> {
     const LINE: &str = "Average latency ";
     let (seen, ()) = watch_while(&[binary], || Ok(()))?;
-    expect(!seen.stdout.contains(LINE), "there was no bio, and so no average", &seen)?;
+    expect_no_line(&seen, LINE)?;
     let fast = NullBlk::new(&format!("{binary}-fast"), Duration::from_millis(2))?;
     let slow = NullBlk::new(&format!("{binary}-slow"), Duration::from_millis(20))?;
     let mut averages = Vec::new();
@@ -380,21 +443,19 @@ fn average_of_all_cpus(binary: &str) -> Result<String> {
         let (seen, _) = watch_while(&[binary], work)?;
         let all = durations(&events(&seen)?);
         let (count, sum) = (all.len() as u64, all.iter().sum::<u64>());
-        expect(count >= 10, format!("10 writes, and {count} lines with a duration"), &seen)?;
-        let line = seen.stdout.lines().find_map(|line| line.strip_prefix(LINE));
-        let average = line.and_then(|line| line.split_once(" ns")?.0.parse::<u64>().ok());
-        let average = average.ok_or_else(|| Error::new(format!("no line says: {LINE}N ns of N bios")))?;
+        expect(
+            count >= 10,
+            "10 lines with a duration, one for each write",
+            count_of(count, "such line"),
+            &seen,
+        )?;
+        let average = number(&seen, LINE, &format!(" ns of {count} bios"));
         // It may be rounded up or down.
-        expect(
-            average.abs_diff(sum / count) <= 1,
-            format!("the average of the {count} durations is {} ns, not {average} ns", sum / count),
-            &seen,
-        )?;
-        expect(
-            line.is_some_and(|line| line.ends_with(&format!(" ns of {count} bios"))),
-            format!("the line of the average does not end in: of {count} bios"),
-            &seen,
-        )?;
+        if average.is_none_or(|average| average.abs_diff(sum / count) > 1) {
+            let right = format!("{} ns of {count} bios", sum / count);
+            expect_line(&seen, LINE, right, &format!("the average of the {count} durations above"))?;
+        }
+        let average = average.unwrap_or_default();
         averages.push(average / 1000);
     }
     Ok(format!(
@@ -404,36 +465,44 @@ fn average_of_all_cpus(binary: &str) -> Result<String> {
     ))
 }
 
-fn fastest(binary: &str) -> Result<String> {
+fn fastest(binary: &str) -> Checked<String> {
     const LINE: &str = "Min latency ";
     let (seen, ()) = watch_while(&[binary], || Ok(()))?;
-    expect(!seen.stdout.contains(LINE), "there was no bio, and so no fastest", &seen)?;
+    expect_no_line(&seen, LINE)?;
     let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --threads 2 --count 16"))?;
     let least = durations(&events(&seen)?).into_iter().min();
-    let least = least.ok_or_else(|| Error::new("it no longer prints durations"))?;
-    expect(number(&seen, LINE, " ns") == Some(least), format!("no line says: {LINE}{least} ns"), &seen)?;
+    let least = least.ok_or_else(|| wrong("lines with durations, as before", "no such line", &seen))?;
+    expect_line(&seen, LINE, format!("{least} ns"), "the shortest of the durations above")?;
     Ok(format!("the shortest duration is the minimum, {least} ns, and without a bio there is none"))
 }
 
+/// Fails if a line begins like this, because there was no bio.
+fn expect_no_line(seen: &Observation, begin: &str) -> Checked {
+    let line = seen.stdout.lines().find(|line| line.starts_with(begin));
+    expect(
+        line.is_none(),
+        format!("no line that begins with `{begin}`, because there was no bio"),
+        format!("`{}`", line.unwrap_or_default()),
+        seen.at(|other| Some(other) == line),
+    )
+}
+
 /// The outputs for a small write at sector 800 and for a split one at 2048, if both sectors are right.
-fn sectors(binary: &str) -> Result<Vec<Observation>> {
+fn sectors(binary: &str) -> Checked<Vec<Observation>> {
     // A slower bio of the journal would be the slowest.
     let _without = WithoutFs::new()?;
     let mut found = Vec::new();
     for (size, seek) in [(4096, 100), (1 << 20, 1)] {
         let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --count 1 --size {size} --seek {seek}"))?;
-        let (sector, reported) = (size * seek / 512, truth::slowest(&seen)?.sector.unwrap_or_default());
-        expect(
-            reported == sector,
-            format!("{size} bytes were written at sector {sector}, not at {reported}"),
-            &seen,
-        )?;
+        truth::slowest(&seen)?;
+        let right = format!("{})", size * seek / 512);
+        expect_line(&seen, "Bio Info : Sector (", right, &format!("{size} bytes were written there"))?;
         found.push(seen);
     }
     Ok(found)
 }
 
-fn only_real_sectors(binary: &str) -> Result<String> {
+fn only_real_sectors(binary: &str) -> Checked<String> {
     const FLUSHES: u64 = 3;
     let without = WithoutFs::new()?;
     let (seen, done) = watch_while(&[binary], || {
@@ -443,17 +512,10 @@ fn only_real_sectors(binary: &str) -> Result<String> {
         Ok(done)
     })?;
     drop(without);
-    let line = format!("Bios in each MiB: [0, 0, 0, 0, 0, {}, 0, 0]", done.count);
-    expect(
-        seen.stdout.lines().any(|found| found == line),
-        format!("all {} writes went to the sixth MiB, but no line says: {line}", done.count),
-        &seen,
-    )?;
-    expect(
-        number(&seen, "Without data: ", "") == Some(FLUSHES),
-        format!("the disk was flushed {FLUSHES} times, but no line says: Without data: {FLUSHES}"),
-        &seen,
-    )?;
+    let regions = format!("[0, 0, 0, 0, 0, {}, 0, 0]", done.count);
+    let why = format!("all {} writes went to the sixth MiB", done.count);
+    expect_line(&seen, "Bios in each MiB: ", regions, &why)?;
+    expect_line(&seen, "Without data: ", FLUSHES, "the disk was flushed that often")?;
     // Each bio is counted in one of the two.
     let file = format!("{FS_MOUNT}/{binary}");
     let (seen, _) = watch(binary, &format!("sync {file}"))?;
@@ -465,25 +527,30 @@ fn only_real_sectors(binary: &str) -> Result<String> {
     let counted = counted + number(&seen, "Without data: ", "").unwrap_or_default();
     let events = events(&seen)?;
     let all = events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count() as u64;
-    expect(counted == all, format!("{all} bios were submitted, and {counted} are counted"), &seen)?;
+    expect(
+        counted == all,
+        format!("{all} bios in both lines together: that many were submitted"),
+        counted.to_string(),
+        seen.at(|line| line.starts_with("Bios in each MiB: ")),
+    )?;
     Ok(format!("{} writes are counted where they went, and {FLUSHES} flushes nowhere", done.count))
 }
 
-fn size(binary: &str) -> Result<String> {
+fn size(binary: &str) -> Checked<String> {
     let _without = WithoutFs::new()?;
     for size in [512, 8192, 1 << 20] {
         let (seen, _) = watch(binary, &format!("write {RAW_DEVICE} --count 1 --size {size}"))?;
-        expect(number(&seen, "Bytes (", ")") == Some(size), format!("no line says: Bytes ({size})"), &seen)?;
+        expect_line(&seen, "Bytes (", format!("{size})"), "that many were written")?;
     }
     Ok("512 bytes, 8 KiB and 1 MiB are reported correctly".to_owned())
 }
 
-fn who_submitted(binary: &str) -> Result<String> {
+fn who_submitted(binary: &str) -> Checked<String> {
     // Its name differs from that of `io`.
     let other = Path::new("/tmp/passer-by");
     let _ = fs::remove_file(other);
     symlink("/bin/io", other).or_cause("cannot make a program called passer-by")?;
-    let seen = long_enough(Duration::from_millis(100), |time| {
+    let attempt = |time: Duration| -> Checked<Option<Observation>> {
         let slow = NullBlk::new(binary, time)?;
         let device = slow.device.display().to_string();
         let (seen, _) = watch_while(&[binary], || {
@@ -494,36 +561,24 @@ fn who_submitted(binary: &str) -> Result<String> {
         // On a busy machine, another write may take as long as the slow one.
         let slow = durations(&events(&seen)?).into_iter().filter(|ns| u128::from(*ns) >= time.as_nanos());
         Ok((slow.count() <= 1).then_some(seen))
-    })?;
+    };
+    let seen = long_enough(Duration::from_millis(100), |time| Ok(attempt(time).transpose()))??;
     fs::remove_file(other).or_cause("cannot remove the program")?;
-    let name = seen.stdout.lines().find_map(|line| line.strip_prefix("Submitted by "));
-    expect(name.is_some(), "no line says: Submitted by NAME", &seen)?;
-    expect(
-        name == Some("io"),
-        format!("io submitted the slowest bio, and not {}", name.unwrap_or_default()),
-        &seen,
-    )?;
-    expect(
-        truth::stack(&seen).last() == Some(&"submit_bio()"),
-        "the stack does not end in submit_bio()",
-        &seen,
-    )?;
+    expect_line(&seen, "Submitted by ", "io", "io submitted the slowest bio")?;
+    truth::expect_stack(&seen)?;
     Ok("io submitted the slowest bio, and neither who ran when it ended nor who came later is named"
         .to_owned())
 }
 
-fn code_paths(binary: &str) -> Result<String> {
-    let submits = |seen: &Observation| -> Result<u64> {
+fn code_paths(binary: &str) -> Checked<String> {
+    const NAMES: [&str; 2] = ["Code paths", "bios"];
+    let submits = |seen: &Observation| -> Checked<u64> {
         let events = events(seen)?;
         Ok(events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count() as u64)
     };
     let (seen, done) = watch(binary, &format!("write {RAW_DEVICE}"))?;
-    let reported = pair(&seen, "Code paths", "bios")?;
-    expect(
-        reported == (1, done.count),
-        format!("{} writes of the same kind take one path", done.count),
-        &seen,
-    )?;
+    let why = format!("{} writes of the same kind take one path", done.count);
+    expect_pair(&seen, NAMES, (1, done.count), &why)?;
     let file = format!("{FS_MOUNT}/{binary}");
     io(&["read-cold", &file, "--count", "64"])?;
     let (seen, _) = watch_while(&[binary], || {
@@ -531,10 +586,16 @@ fn code_paths(binary: &str) -> Result<String> {
         io(&["read-cold", &file, "--count", "64"])
     })?;
     fs::remove_file(&file).or_cause("cannot remove the file")?;
-    let (paths, bios) = pair(&seen, "Code paths", "bios")?;
+    let (paths, bios) = pair(&seen, NAMES[0], NAMES[1])?;
     let all = submits(&seen)?;
-    expect(bios == all, format!("{all} bios were submitted on a known path, not {bios}"), &seen)?;
-    expect(paths > 1, "a direct write and a read of a file take at least two paths", &seen)?;
+    let why = "that many bios were submitted, and none on an unknown path";
+    expect_pair(&seen, NAMES, (paths, all), why)?;
+    expect(
+        paths > 1,
+        "two code paths or more, because a direct write and a read of a file differ",
+        "one",
+        seen.at(|line| line.starts_with(NAMES[0])),
+    )?;
     Ok(format!("one path for direct writes; {paths} paths with cold reads added, for {bios} bios in total"))
 }
 
@@ -551,7 +612,7 @@ fn watch_stopped<T>(binary: &str, work: impl FnOnce() -> Result<T>) -> Result<(O
     Ok((seen, done?))
 }
 
-fn records(binary: &str) -> Result<String> {
+fn records(binary: &str) -> Checked<String> {
     const SLOW: Duration = Duration::from_millis(20);
     const SECTORS: [u64; 8] = [8, 0, 24, 16, 40, 32, 56, 48];
     const MANY: u64 = 600;
@@ -573,37 +634,36 @@ fn records(binary: &str) -> Result<String> {
     let all = [&SECTORS[..], &[0]].concat();
     expect(
         lines.len() == all.len(),
-        format!(
-            "{} writes, and {} lines that begin with: bio 0x... took N ns at sector N",
-            all.len(),
-            lines.len()
-        ),
+        format!("{} lines `bio 0x... took N ns at sector N`, one for each write", all.len()),
+        count_of(lines.len() as u64, "such line"),
         &seen,
     )?;
+    let wrong_sector = iter::zip(&sectors, &all).find(|(found, right)| found != right);
     expect(
-        sectors == all,
-        format!("the writes from both CPUs were, in this order, at the sectors {all:?}, and not {sectors:?}"),
-        &seen,
+        wrong_sector.is_none(),
+        format!("the sectors {all:?} in this order, in which the writes came from both CPUs"),
+        format!("{sectors:?}"),
+        seen.at(|line| wrong_sector.is_some_and(|(found, _)| line.ends_with(&format!(" at sector {found}")))),
     )?;
-    let [.., last] = times[..] else { return Err(Error::new("there are no times")) };
+    let last = times.last().copied().unwrap_or_default();
     expect(
         u128::from(last) >= SLOW.as_nanos(),
-        format!("the last write took 20 ms or longer, and not {last} ns"),
-        &seen,
+        "20 ms or longer for the last write, because its disk takes that",
+        format!("{last} ns"),
+        seen.at(|line| line.contains(&format!(" took {last} ns at "))),
     )?;
-    expect(
-        times.iter().max() == Some(&truth::slowest(&seen)?.duration()),
-        "the slowest bio is not the slowest of the lines",
-        &seen,
-    )?;
+    let most = times.iter().max().copied().unwrap_or_default();
+    let why = "the longest of the lines above";
+    expect_line(&seen, "Max latency ", format!("{most} ns"), why)?;
     expect_all_sent(all.len() as u64, &seen)?;
 
     let (seen, _) = watch_stopped(binary, || io(&["write", RAW_DEVICE, "--count", &MANY.to_string()]))?;
     let received = expect_all_sent(MANY, &seen)?;
     expect(
         received < MANY,
-        format!("all {MANY} records found room, so the ring buffer is larger than 16 KiB"),
-        &seen,
+        format!("fewer than {MANY} records, because a ring buffer of 16 KiB has no room for all"),
+        "all of them",
+        seen.at(|line| line.starts_with("Events received: ")),
     )?;
     Ok(format!(
         "writes from both CPUs are printed in their order; of {MANY} writes while nobody read, {received} records were \
@@ -622,27 +682,22 @@ fn sent(seen: &Observation) -> Vec<(u64, u64)> {
 }
 
 /// Fails unless the program received each bio's record or counted it as not sent. Returns how many it received.
-fn expect_all_sent(bios: u64, seen: &Observation) -> Result<u64> {
+fn expect_all_sent(bios: u64, seen: &Observation) -> Checked<u64> {
     let printed = sent(seen).len() as u64;
     let (received, not_sent) = pair(seen, "Events received", "not sent")?;
     expect(
         printed == received && received + not_sent == bios,
-        format!(
-            "{bios} bios ended: {printed} are printed, {received} count as received, {not_sent} as not sent"
-        ),
-        seen,
+        format!("{bios} bios, each either printed and received, or not sent"),
+        format!("{printed} printed, {received} received, {not_sent} not sent"),
+        seen.at(|line| line.starts_with("Events received: ")),
     )?;
-    expect(
-        truth::not_measured(seen).is_ok_and(|missing| missing == 0),
-        format!("each bio has ended, but the last line does not begin with: {}0", truth::NOT_MEASURED),
-        seen,
-    )?;
+    expect_none_missing(seen, "each bio has ended")?;
     Ok(received)
 }
 
-fn in_flight(binary: &str) -> Result<String> {
+fn in_flight(binary: &str) -> Checked<String> {
     const TOGETHER: usize = 32;
-    let (seen, most) = long_enough(Duration::from_secs(2), |time| {
+    let attempt = |time: Duration| -> Checked<Option<(Observation, usize)>> {
         let disk = NullBlk::new(binary, time)?;
         let device = disk.device.display().to_string();
         let (seen, without) = watch_while(&[binary], || {
@@ -666,20 +721,14 @@ fn in_flight(binary: &str) -> Result<String> {
             most = most.max(now.len());
         }
         Ok((most >= TOGETHER).then_some((seen, most)))
-    })?;
-    let reported = number(&seen, "Most in flight: ", "");
-    expect(reported.is_some(), "no line says: Most in flight: N", &seen)?;
-    expect(
-        reported == Some(most as u64),
-        format!("{most} requests were in flight together, not {}", reported.unwrap_or_default()),
-        &seen,
-    )?;
-    let missing = truth::not_measured(&seen)?;
-    expect(missing == 0, format!("all requests ended, and {missing} durations are missing"), &seen)?;
+    };
+    let (seen, most) = long_enough(Duration::from_secs(2), |time| Ok(attempt(time).transpose()))??;
+    expect_line(&seen, "Most in flight: ", most, "that many requests were in flight together")?;
+    expect_none_missing(&seen, "all requests ended")?;
     Ok(format!("after a few syncs, {most} requests were in flight together, and as many are reported"))
 }
 
-fn reads_and_writes(binary: &str) -> Result<String> {
+fn reads_and_writes(binary: &str) -> Checked<String> {
     let (seen, before_and_after) = watch_while(&[binary], || {
         let before = truth::disk_reads_and_writes()?;
         io(&["read-direct", RAW_DEVICE])?;
@@ -688,9 +737,8 @@ fn reads_and_writes(binary: &str) -> Result<String> {
     })?;
     let (before, after) = before_and_after;
     let disks = (after.0 - before.0, after.1 - before.1);
-    let reported = pair(&seen, "Reads", "writes")?;
-    expect(reported == disks, format!("the disks count {} reads and {} writes", disks.0, disks.1), &seen)?;
-    Ok(format!("{} reads and {} writes, as the disks count", reported.0, reported.1))
+    expect_pair(&seen, ["Reads", "writes"], disks, "the disks count that many")?;
+    Ok(format!("{} reads and {} writes, as the disks count", disks.0, disks.1))
 }
 
 /// Whether a count is right. On a preemptible kernel, `tp_btf` can miss calls, and fexit, which a learner may use. The
@@ -699,7 +747,7 @@ fn as_many(counted: u64, true_count: u64, seen: &Observation) -> bool {
     counted == true_count || counted < true_count && truth::skipped(seen).unwrap_or_default() > 0
 }
 
-fn different_pages(binary: &str) -> Result<String> {
+fn different_pages(binary: &str) -> Checked<String> {
     let files = ["one", "two"].map(|name| format!("{FS_MOUNT}/{binary}-{name}"));
     // The second file's reads cross the borders between its 63 pages.
     let reads =
@@ -717,39 +765,36 @@ fn different_pages(binary: &str) -> Result<String> {
     })?;
     files.iter().try_for_each(fs::remove_file).or_cause("cannot remove a file")?;
     let [total, ..] = truth::page_cache(&seen)?;
-    expect(total > 0, "it no longer counts pages", &seen)?;
-    let different = number(&seen, "Different pages: ", "").unwrap_or_default();
-    expect(
-        different == pages,
-        format!("the two files have {pages} pages that were read, and it counts {different} different ones"),
-        &seen,
-    )?;
-    Ok(format!("{different} different pages in two files, however often they are read"))
+    expect(total > 0, "counts of pages, as before", "none", &seen)?;
+    expect_line(&seen, "Different pages: ", pages, "that many pages of the two files were read")?;
+    Ok(format!("{pages} different pages in two files, however often they are read"))
 }
 
-fn bytes_read(binary: &str) -> Result<String> {
+fn bytes_read(binary: &str) -> Checked<String> {
     let file = format!("{FS_MOUNT}/{binary}");
     io(&["read-warm", &file, "--count", "100", "--size", "1000"])?;
     let (seen, done) = watch(binary, &format!("read {file} --count 100 --size 1000"))?;
     fs::remove_file(&file).or_cause("cannot remove the file")?;
     let [total, ..] = truth::page_cache(&seen)?;
-    expect(total > 0, "it no longer counts pages", &seen)?;
-    expect(
-        number(&seen, "Bytes read: ", "").is_some_and(|bytes| as_many(bytes, done.bytes, &seen)),
-        format!("no line says: Bytes read: {}", done.bytes),
-        &seen,
-    )?;
+    expect(total > 0, "counts of pages, as before", "none", &seen)?;
+    let is_right = |bytes| as_many(bytes, done.bytes, &seen);
+    expect_number(&seen, "Bytes read: ", done.bytes, "io has read that many", is_right)?;
     Ok(format!("{} bytes, as many as io read", done.bytes))
 }
 
+/// Whether this line has the sum of the pages.
+fn is_total(line: &str) -> bool {
+    line.starts_with("[Total ")
+}
+
 /// Pages that a program counts while it runs a command.
-fn pages_of(binary: &str, command: &[&str]) -> Result<(u64, Observation)> {
+fn pages_of(binary: &str, command: &[&str]) -> Checked<(u64, Observation)> {
     let seen = Running::start(&[&[binary, "--"][..], command].concat())?.wait()?;
     succeeded(&seen)?;
     Ok((truth::page_cache(&seen)?[0], seen))
 }
 
-fn to_the_last_thread(binary: &str) -> Result<String> {
+fn to_the_last_thread(binary: &str) -> Checked<String> {
     const THREADS: u64 = 64;
     const PAGES: u64 = THREADS * 8;
     let file = format!("{FS_MOUNT}/{binary}");
@@ -757,37 +802,32 @@ fn to_the_last_thread(binary: &str) -> Result<String> {
     let threads = THREADS.to_string();
     let (total, seen) = pages_of(binary, &["io", "read", &file, "--threads", &threads, "--count", "8"])?;
     fs::remove_file(&file).or_cause("cannot remove the file")?;
-    expect(total == PAGES, format!("{THREADS} threads read 8 pages each, and it counts {total}"), &seen)?;
-    let ended = number(&seen, "Threads ended: ", "");
-    expect(
-        ended.is_some_and(|ended| as_many(ended, THREADS, &seen)),
-        format!("no line says: Threads ended: {THREADS}"),
-        &seen,
-    )?;
-    expect(
-        number(&seen, "Ids in the filter: ", "") == Some(0),
-        "the process has ended, but no line says: Ids in the filter: 0",
-        &seen,
-    )?;
+    let why = format!("{THREADS} threads read 8 pages each");
+    expect(total == PAGES, format!("{PAGES} pages: {why}"), total.to_string(), seen.at(is_total))?;
+    let is_right = |ended| as_many(ended, THREADS, &seen);
+    expect_number(&seen, "Threads ended: ", THREADS, "that many threads read", is_right)?;
+    expect_line(&seen, "Ids in the filter: ", 0, "the process has ended")?;
     Ok(format!("{total} pages, of all {THREADS} threads; then the filter is empty"))
 }
 
-fn children(binary: &str) -> Result<String> {
+fn children(binary: &str) -> Checked<String> {
     let file = format!("{FS_MOUNT}/{binary}");
     io(&["read-warm", &file, "--count", "64"])?;
     let read = format!("io read {file} --count 64");
     let (own, seen) = pages_of(binary, &["sh", "-c", &format!("exec {read}")])?;
     expect(
         as_many(own, 64, &seen),
-        format!("the process itself reads 64 pages, and it counts {own}"),
-        &seen,
+        "64 pages, which the process itself reads",
+        own.to_string(),
+        seen.at(is_total),
     )?;
     let (total, seen) = pages_of(binary, &["sh", "-c", &format!("{read}; true")])?;
     fs::remove_file(&file).or_cause("cannot remove the file")?;
     expect(
         as_many(total, 64, &seen),
-        format!("a child of the process reads 64 pages, and it counts {total}"),
-        &seen,
+        "64 pages, which a child of the process reads",
+        total.to_string(),
+        seen.at(is_total),
     )?;
     Ok("64 pages, whether the process itself or its child reads them".to_owned())
 }
@@ -866,52 +906,65 @@ impl<'a> FileLine<'a> {
     }
 }
 
+/// What is expected of this milestone of 09.3.
+fn milestone(nth: u32, expected: &str) -> String {
+    format!("milestone {nth} of 3: {expected}")
+}
+
 /// Fails unless the lines are those of the files.
-fn expect_files(milestone: u32, files: &[Known], seen: &Observation) -> Result<()> {
+fn expect_files(nth: u32, files: &[Known], seen: &Observation) -> Checked {
     let lines = FileLine::all(seen);
-    let expect =
-        |right, wrong: String| expect(right, format!("milestone {milestone} of 3 is missing: {wrong}"), seen);
     let mut ids = HashSet::new();
     for file in files {
         let (id, path, misses, reads) = (file.id()?, file.path.display(), file.misses(), file.reads());
-        let of_file: Vec<_> = lines.iter().filter(|line| line.id == id).collect();
-        let begin = format!("Missed {misses} of {reads}: {id}");
-        match of_file[..] {
-            [] => expect(false, format!("no line begins with {begin:?}, which is {path}"))?,
-            [line] => expect(
-                as_many(line.missed, misses, seen) && as_many(line.read, reads, seen),
-                format!(
-                    "the line of {path} should begin with {begin:?}, and not with \"Missed {} of {}\"",
-                    line.missed, line.read
-                ),
-            )?,
-            _ => expect(false, format!("{} lines are of {path}, which is {id}", of_file.len()))?,
-        }
+        let is_it = |line: &FileLine<'_>| line.id == id;
+        let of_file: Vec<_> = lines.iter().filter(|line| is_it(line)).collect();
+        let begin = format!("`Missed {misses} of {reads}: {id}`");
+        let expected = milestone(nth, &format!("one line that begins with {begin}, for {path}"));
+        let (is_right, found) = match of_file[..] {
+            [] => (false, "no line of this file".to_owned()),
+            [FileLine { missed, read, .. }] => (
+                as_many(*missed, misses, seen) && as_many(*read, reads, seen),
+                format!("`Missed {missed} of {read}: {id}`"),
+            ),
+            _ => (false, format!("{} lines of this file", of_file.len())),
+        };
+        expect(
+            is_right,
+            expected,
+            found,
+            seen.at(|line| FileLine::parse(line).is_some_and(|line| is_it(&line))),
+        )?;
         ids.insert(id);
     }
-    let other = lines.iter().find(|line| !ids.contains(&line.id)).map(|line| &line.id);
+    let is_other = |line: &FileLine<'_>| !ids.contains(&line.id);
+    let other = lines.iter().find(|line| is_other(line));
     expect(
         other.is_none(),
-        format!("a line shows {}, which the process did not read", other.map_or("", String::as_str)),
+        milestone(nth, "only files that the process read"),
+        format!("a line of {}", other.map_or("", |line| &line.id)),
+        seen.at(|line| FileLine::parse(line).is_some_and(|line| is_other(&line))),
     )
 }
 
 /// Fails unless the lines are in the order of the misses.
-fn expect_sorted(milestone: u32, seen: &Observation) -> Result<()> {
+fn expect_sorted(nth: u32, seen: &Observation) -> Checked {
     let misses: Vec<_> = FileLine::all(seen).iter().map(|line| line.missed).collect();
-    let wrong = format!(
-        "milestone {milestone} of 3 is missing: the file with the most misses comes first, but the order is {misses:?}"
-    );
-    expect(misses.is_sorted_by(|one, next| one >= next), wrong, seen)
+    expect(
+        misses.is_sorted_by(|one, next| one >= next),
+        milestone(nth, "the file with the most misses first, and so on"),
+        format!("the misses {misses:?}"),
+        seen,
+    )
 }
 
-fn worst_files(binary: &str) -> Result<String> {
+fn worst_files(binary: &str) -> Checked<String> {
     let one = of_four_files(binary)?;
     Ok(format!("{one}; {}", of_four_threads(binary)?))
 }
 
 /// The first two milestones. The process that reads is this one.
-fn of_four_files(binary: &str) -> Result<String> {
+fn of_four_files(binary: &str) -> Checked<String> {
     let in_mount = |name: &str| Path::new(FS_MOUNT).join(name);
     let [link, written, passed] = ["orders-2", "written", "passed"].map(in_mount);
     for old in [&link, &in_mount("orders")] {
@@ -942,10 +995,12 @@ fn of_four_files(binary: &str) -> Result<String> {
         let (id, name) = (file.id()?, file.name());
         let lines = FileLine::all(&seen);
         let shown = lines.iter().find(|line| line.id == id).map_or("", |line| line.name);
-        let wrong = format!(
-            "milestone 2 of 3 is missing: the line of {id} should end with {name:?}, and not with {shown:?}"
-        );
-        expect(shown == name || name == "orders" && shown == "orders-2", wrong, &seen)?;
+        expect(
+            shown == name || name == "orders" && shown == "orders-2",
+            milestone(2, &format!("the line of {id} ends with the file's name, `{name}`")),
+            if shown.is_empty() { "no name".to_owned() } else { format!("`{shown}`") },
+            seen.at(|line| FileLine::parse(line).is_some_and(|line| line.id == id)),
+        )?;
     }
     expect_sorted(2, &seen)?;
     let paths = files.iter().map(|file| &file.path).chain([&link, &written, &passed]);
@@ -970,7 +1025,7 @@ fn twin(path: &Path) -> Result<PathBuf> {
 }
 
 /// The third milestone.
-fn of_four_threads(binary: &str) -> Result<String> {
+fn of_four_threads(binary: &str) -> Checked<String> {
     const THREADS: u64 = 4;
     const PAGES: u64 = 32;
     const MORE: u64 = 500;
@@ -989,10 +1044,6 @@ fn of_four_threads(binary: &str) -> Result<String> {
     };
     // One less than there are.
     let worst = (PAGES - 1).to_string();
-    let milestone = |error: Error| {
-        let cause = format!("milestone 3 of 3 is missing: {}", error.cause());
-        error.with_cause(cause)
-    };
     let (seen, ()) = watch_while(&[binary, &process::id().to_string(), "--worst", &worst], || {
         thread::scope(|scope| {
             let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(read)).collect();
@@ -1002,10 +1053,13 @@ fn of_four_threads(binary: &str) -> Result<String> {
             joined.collect()
         })
     })
-    .map_err(milestone)?;
+    .map_err(|error| {
+        let cause = milestone(3, error.cause());
+        error.with_cause(cause)
+    })?;
     let shown = FileLine::all(&seen).len();
-    let wrong = format!("--worst {worst} of {PAGES} files shows {shown}");
-    expect(shown == files.len() - 1, wrong, &seen).map_err(milestone)?;
+    let expected = milestone(3, &format!("{worst} of {PAGES} files, with --worst {worst}"));
+    expect(shown == files.len() - 1, expected, shown.to_string(), &seen)?;
     expect_sorted(3, &seen)?;
     // The file with one miss is the last one, so it is left out.
     expect_files(3, &files[..files.len() - 1], &seen)?;
@@ -1013,7 +1067,7 @@ fn of_four_threads(binary: &str) -> Result<String> {
     Ok(format!("and so are the {worst} worst of {PAGES} files that {THREADS} threads read together"))
 }
 
-fn only_bios(binary: &str) -> Result<String> {
+fn only_bios(binary: &str) -> Checked<String> {
     let (seen, done) = watch(binary, &format!("write {RAW_DEVICE} --count 8"))?;
     let calls = truth::calls(&seen);
     // What io calls itself, and not what interrupts it.
@@ -1021,11 +1075,12 @@ fn only_bios(binary: &str) -> Result<String> {
     let bios: HashSet<_> =
         own.clone().filter(|(_, function, _)| *function == "submit_bio").map(|(.., bio)| *bio).collect();
     for (_, function, bio) in own.clone() {
-        let known = *bio == 0 || bios.contains(bio);
+        let call = format!("{function}(bio=0x{bio:x})");
         expect(
-            known,
-            format!("{function}(bio=0x{bio:x}): this is no bio that submit_bio() got from io"),
-            &seen,
+            *bio == 0 || bios.contains(bio),
+            "only bios that submit_bio() got from io",
+            format!("`{call}`"),
+            seen.at_trace(|line| line.pid == done.pid && line.message == call),
         )?;
     }
     // These have it as their second and third argument.
@@ -1033,36 +1088,43 @@ fn only_bios(binary: &str) -> Result<String> {
         let count = own.clone().filter(|(_, function, _)| *function == name).count() as u64;
         expect(
             count == done.count,
-            format!("io wrote {} times, and {count} lines show {name}()", done.count),
+            format!("{} lines with {name}(), one for each write of io", done.count),
+            count_of(count, "such line"),
             &seen,
         )?;
     }
     Ok(format!("{} calls of io, and each shows a bio that io submitted", own.count()))
 }
 
-fn one_bio(binary: &str) -> Result<String> {
+fn one_bio(binary: &str) -> Checked<String> {
     // Its interrupt comes when nothing else runs, so no call of bio_endio() is skipped.
     let disk = NullBlk::new(binary, Duration::from_millis(20))?;
     let (seen, _) = watch(binary, &format!("write {} --count 4", disk.device.display()))?;
     let calls = truth::calls(&seen);
     let names: Vec<_> = calls.iter().map(|(_, function, _)| *function).collect();
-    for (nth, name) in [(Some(0), "submit_bio"), (names.len().checked_sub(1), "bio_endio")] {
-        let place = if nth == Some(0) { "first" } else { "last" };
+    for (place, found, name) in [("first", names.first(), "submit_bio"), ("last", names.last(), "bio_endio")]
+    {
         expect(
-            nth.and_then(|nth| names.get(nth)) == Some(&name),
-            format!("there are {} lines, and the {place} is not {name}()", names.len()),
+            found == Some(&name),
+            format!("{name}() in the {place} line"),
+            found.map_or_else(|| "no line".to_owned(), |found| format!("{found}()")),
             &seen,
         )?;
         let count = names.iter().filter(|other| **other == name).count();
-        expect(count == 1, format!("{count} lines show {name}(), and one bio passes it once"), &seen)?;
+        let expected = format!("one line with {name}(), which a bio passes once");
+        expect(count == 1, expected, count_of(count as u64, "such line"), &seen)?;
     }
+    let first = calls.first().map(|(.., bio)| *bio);
     let bios: HashSet<_> = calls.iter().map(|(.., bio)| *bio).collect();
-    expect(bios.len() == 1, format!("the lines show {} bios", bios.len()), &seen)?;
-    expect(names.contains(&"blk_mq_submit_bio"), "no line shows blk_mq_submit_bio()", &seen)?;
+    let is_other = |line: &Line<'_>| truth::call(line).is_some_and(|(_, bio)| Some(bio) != first);
+    let expected = "only lines of one bio";
+    expect(bios.len() == 1, expected, format!("lines of {} bios", bios.len()), seen.at_trace(is_other))?;
+    let expected = "a line with blk_mq_submit_bio(), which the bio passes";
+    expect(names.contains(&"blk_mq_submit_bio"), expected, "no such line", &seen)?;
     Ok(format!("the first of 4 bios passed {} functions, from submit_bio() to bio_endio()", names.len()))
 }
 
-fn failed_reads(binary: &str) -> Result<String> {
+fn failed_reads(binary: &str) -> Checked<String> {
     const SIZE: usize = 2 << 20;
     let read = |path: &str, size: usize| -> Result<io::Result<usize>> {
         Ok(File::open(path).or_cause(format!("cannot open {path}"))?.read(&mut vec![1; size]))
@@ -1083,20 +1145,19 @@ fn failed_reads(binary: &str) -> Result<String> {
         let cells: Vec<_> = line.split_whitespace().collect();
         cells.get(1).filter(|cell| cell.parse() == Ok(pid)).map(|_| cells[2..].join(" "))
     };
-    let mut own: Vec<_> = seen.stdout.lines().filter_map(own).collect();
-    own.sort();
+    let right = [SIZE.to_string(), "error 21".to_owned()];
+    let mut found: Vec<_> = seen.stdout.lines().filter_map(own).collect();
+    found.sort();
     expect(
-        own == [SIZE.to_string(), "error 21".to_owned()],
-        format!(
-            "process {pid} asked for 2 MiB twice: it got {SIZE} bytes and error 21, and not {}",
-            own.join(", ")
-        ),
-        &seen,
+        found == right,
+        format!("{SIZE} and error 21 for process {pid}, which asked for 2 MiB twice"),
+        if found.is_empty() { "no line of this process".to_owned() } else { found.join(", ") },
+        seen.at(|line| own(line).is_some_and(|found| !right.contains(&found))),
     )?;
     Ok(format!("the read of {SIZE} bytes and the large one that failed with error 21, and no other"))
 }
 
-fn only_what_somebody_waits_for(binary: &str) -> Result<String> {
+fn only_what_somebody_waits_for(binary: &str) -> Checked<String> {
     const ALONE: u64 = 3;
     let _without = WithoutFs::new()?;
     let disk = File::options().write(true).open(RAW_DEVICE).or_cause("cannot open the disk")?;
@@ -1117,19 +1178,20 @@ fn only_what_somebody_waits_for(binary: &str) -> Result<String> {
     let flags = |kind: &serde_json::Value| kind["flags"].as_str().unwrap_or_default().to_owned();
     let (sync, other): (Vec<_>, Vec<_>) = kinds.iter().partition(|kind| flags(kind).contains("Sync"));
     let other: Vec<_> = other.into_iter().map(flags).collect();
-    expect(other.is_empty(), format!("-S -F shows requests without Sync: {}", other.join(", ")), &seen)?;
+    expect(other.is_empty(), "only requests with Sync, because of -S -F", other.join(", "), &seen)?;
     let count: u64 = sync.iter().filter_map(|kind| kind["count"].as_u64()).sum();
     expect(
         count == done.count,
-        format!("io waited for each of its {} writes, and -S counts {count}", done.count),
+        format!("{} requests: io waited for each of its writes", done.count),
+        count.to_string(),
         &seen,
     )?;
     let warning = format!("warning: {ALONE} requests are not counted: nobody waits for them");
-    expect(seen.stderr.contains(&warning), format!("no line says: {warning}"), &seen)?;
+    expect(seen.stderr.contains(&warning), format!("`{warning}`"), "no such line", &seen)?;
     Ok(format!("{count} writes that io waited for, and {ALONE} left out that nobody waited for"))
 }
 
-fn all_data(binary: &str) -> Result<String> {
+fn all_data(binary: &str) -> Checked<String> {
     const KIB: u64 = 14;
     let _without = WithoutFs::new()?;
     let (seen, done) = watch_all(&[binary], || {
@@ -1138,20 +1200,14 @@ fn all_data(binary: &str) -> Result<String> {
     })?;
     let [requests, bytes] =
         [done.iter().map(|done| done.count).sum(), done.iter().map(|done| done.bytes).sum::<u64>()];
-    expect(
-        truth::histogram(&seen.stdout).count() == requests,
-        format!("the disk got {requests} requests, and the histogram has another number"),
-        &seen,
-    )?;
-    expect(
-        number(&seen, "Data: ", " KiB") == Some(KIB),
-        format!("{bytes} bytes are {KIB} KiB, but no line says: Data: {KIB} KiB"),
-        &seen,
-    )?;
+    let counted = truth::histogram(&seen.stdout).count();
+    let expected = format!("{requests} requests in the histogram: the disk got that many");
+    expect(counted == requests, expected, counted.to_string(), &seen)?;
+    expect_line(&seen, "Data: ", format!("{KIB} KiB"), &format!("the requests had {bytes} bytes"))?;
     Ok(format!("{requests} requests with {KIB} KiB, also if many of them are smaller than 1 KiB"))
 }
 
-fn reads_or_writes(binary: &str) -> Result<String> {
+fn reads_or_writes(binary: &str) -> Checked<String> {
     let file = format!("{FS_MOUNT}/{binary}");
     io(&["read-warm", &file, "--count", "64"])?;
     sync();
@@ -1164,45 +1220,48 @@ fn reads_or_writes(binary: &str) -> Result<String> {
     for done in &done {
         let count = counts.get(&done.pid).map_or(0, Histogram::count);
         let (reads, writes) = if done.kind == "write" { (0, count) } else { (count, 0) };
-        let mut lines =
-            seen.stdout.lines().skip_while(|line| !line.starts_with(&format!("PID: {} ", done.pid)));
+        let own = seen.stdout.lines().position(|line| line.starts_with(&format!("PID: {} ", done.pid)));
+        let found = own.and_then(|own| seen.stdout.lines().nth(own + 1));
         let line = format!("Reads: {reads}, writes: {writes}");
-        let found = lines.nth(1).unwrap_or_default();
+        let mut nth = 0;
         expect(
-            count > 0 && found == line,
-            format!("process {} did {}, so its second line is {line}, and not {found}", done.pid, done.kind),
-            &seen,
+            count > 0 && found == Some(&line),
+            format!("`{line}` as the second line of process {}, which did {}", done.pid, done.kind),
+            found.map_or_else(|| "no line of it".to_owned(), |found| format!("`{found}`")),
+            seen.at(|_| {
+                nth += 1;
+                own.is_some_and(|own| nth == own + 2)
+            }),
         )?;
     }
     Ok("buffered reads, direct reads and direct writes, each kind by its operation".to_owned())
 }
 
-fn processes_and_threads(binary: &str) -> Result<String> {
+fn processes_and_threads(binary: &str) -> Checked<String> {
     // The main thread starts a thread, and the thread starts a process.
     let (seen, started) = watch_while(&[binary], || {
         let thread = thread::spawn(|| output(&mut Command::new("true")).map(|_| gettid()));
         thread.join().map_err(|_| Error::new("a thread panicked"))?
     })?;
-    let by = |thread: Pid| -> Vec<&str> {
-        let lines = seen.lines().into_iter().filter(|line| line.pid == thread.as_raw() as u32);
-        lines.filter_map(|line| line.message.strip_prefix("Hello, World! ")).collect()
+    let is_by = |thread: Pid, line: &Line<'_>| line.pid == thread.as_raw() as u32;
+    let by = |thread: Pid| -> Vec<String> {
+        let lines = seen.lines().into_iter().filter(|line| is_by(thread, line));
+        lines.map(|line| format!("`{}`", line.message)).collect()
     };
     for (starter, who, what) in [(gettid(), "main", "A new thread"), (started, "other", "A new process")] {
         let found = by(starter);
+        let line = format!("`Hello, World! {what}`");
         expect(
-            found == [what],
-            format!(
-                "the {who} thread, {starter}, started {}, and not: {}",
-                what.to_lowercase(),
-                found.join(", ")
-            ),
-            &seen,
+            found == [line.as_str()],
+            format!("one line of the {who} thread, {starter}: {line}"),
+            if found.is_empty() { "no line of it".to_owned() } else { found.join(", ") },
+            seen.at_trace(|line| is_by(starter, line)),
         )?;
     }
     Ok("a thread that the main thread started, and a process that the other thread started".to_owned())
 }
 
-fn all_losses(binary: &str) -> Result<String> {
+fn all_losses(binary: &str) -> Checked<String> {
     const FORKS: u64 = 224;
     let script = format!("i=0; while [ $i -lt {FORKS} ]; do (:); i=$((i + 1)); done");
     let mut verdicts = Vec::new();
@@ -1221,16 +1280,16 @@ fn all_losses(binary: &str) -> Result<String> {
             let not_sent = rest.split(|c: char| !c.is_ascii_digit()).next()?;
             Some((received.parse::<u64>().ok()?, not_sent.parse::<u64>().ok()?))
         });
-        expect(counts.is_some(), "no line says: Events received: N, not sent: N", &seen)?;
-        let (received, not_sent) = counts.unwrap_or_default();
+        let (received, not_sent) =
+            counts.ok_or_else(|| wrong("a line `Events received: N, not sent: N`", "no such line", &seen))?;
         // The shell is one more, and the kernel may start threads.
         expect(
             (FORKS + 1..2 * FORKS).contains(&(received + not_sent)),
             format!(
-                "a shell started {FORKS} processes while the program slept; {received} events were received, and \
-                 {not_sent} count as not sent"
+                "{FORKS} events or a few more: a shell started that many processes while the program slept"
             ),
-            &seen,
+            format!("{received} received, {not_sent} not sent"),
+            seen.at(|line| line.starts_with("Events received: ")),
         )?;
         verdicts.push(format!("{received} received and {not_sent} not sent"));
     }
@@ -1240,7 +1299,7 @@ fn all_losses(binary: &str) -> Result<String> {
     ))
 }
 
-fn a_first_read_that_misses(binary: &str) -> Result<String> {
+fn a_first_read_that_misses(binary: &str) -> Checked<String> {
     const MISS: &str = "page cache miss";
     let run = |arguments: &[&str]| -> Result<Observation> {
         let output = Command::new(binary).args(arguments).output().or_cause("cannot start the program")?;
@@ -1255,10 +1314,16 @@ fn a_first_read_that_misses(binary: &str) -> Result<String> {
     };
     expect(
         has_miss(|(first, _)| first.contains(MISS)),
-        "the first read of a new file misses no page",
+        format!("the first read of a new file misses pages: `{MISS}` in the left column"),
+        "no such line",
         &seen,
     )?;
-    expect(!has_miss(|(_, second)| second.contains(MISS)), "the second read misses a page, too", &seen)?;
+    expect(
+        !has_miss(|(_, second)| second.contains(MISS)),
+        format!("the second read misses none: no `{MISS}` in the right column"),
+        "such a line",
+        seen.at(|line| line.split_once(" |").is_some_and(|(_, second)| second.contains(MISS))),
+    )?;
     let file = format!("{FS_MOUNT}/{binary}");
     io(&["read-warm", &file])?;
     let (map, byte) = mapped(&file)?;
@@ -1267,9 +1332,8 @@ fn a_first_read_that_misses(binary: &str) -> Result<String> {
     fs::remove_file(&file).or_cause("cannot remove the file")?;
     expect(
         !seen.status.success(),
-        format!(
-            "a process has mapped the file with the byte {byte}, so the first read can't miss, but the program succeeds"
-        ),
+        format!("an error: a process has mapped the file with the byte {byte}, so the first read can't miss"),
+        "the program succeeds",
         &seen,
     )?;
     Ok("a first read that misses and a second that does not, and an error if the first cannot miss"
@@ -1287,30 +1351,31 @@ fn mapped(file: &str) -> Result<(Mmap, u8)> {
     Ok((map, first))
 }
 
-fn half_of_the_requests(binary: &str) -> Result<String> {
+fn half_of_the_requests(binary: &str) -> Checked<String> {
     const US: u64 = 21_000;
     const HALF: &str = "Half of the requests took ";
     let _without = WithoutFs::new()?;
     let disk = NullBlk::new(binary, Duration::from_micros(US))?;
     let device = disk.device.display().to_string();
-    let half = |arguments: &[&str]| -> Result<(Observation, String)> {
+    let half = |arguments: &[&str]| -> Checked<(Observation, String)> {
         let (seen, _) = watch_all(&[&[binary], arguments].concat(), || io(&["write", &device]))?;
         let half = seen.stdout.lines().find_map(|line| line.strip_prefix(HALF)).map(str::to_owned);
-        expect(half.is_some(), format!("no line says: {HALF}..."), &seen)?;
-        Ok((seen, half.unwrap_or_default()))
+        let half = half.ok_or_else(|| wrong(format!("a line `{HALF}...`"), "no such line", &seen))?;
+        Ok((seen, half))
     };
     let limits: [(&str, &str); 2] = [("10000000", "less than 10000000 us"), ("100", "9500 us or longer")];
     for (width, right) in limits {
-        let (seen, half) = half(&["--linear", width])?;
-        expect(half == right, format!("each took 21 ms: that is {right}, and not {half}"), &seen)?;
+        let (seen, _) = half(&["--linear", width])?;
+        expect_line(&seen, HALF, right, "each took 21 ms")?;
     }
     let (seen, half) = half(&[])?;
     let limit =
         half.strip_prefix("less than ").and_then(|half| half.strip_suffix(" us")?.parse::<u64>().ok());
     expect(
         limit.is_some_and(|limit| limit > US),
-        format!("each took 21 ms or longer, and not {half}"),
-        &seen,
+        format!("`{HALF}less than` 21 ms or more: each took 21 ms or longer"),
+        format!("`{HALF}{half}`"),
+        seen.at(|line| line.starts_with(HALF)),
     )?;
     Ok(format!("half of the requests took {half}, on a disk that takes 21 ms"))
 }

@@ -7,6 +7,7 @@ use wire::disks::FS_MOUNT;
 
 use crate::running::{Observation, Running, io};
 use crate::truth;
+use crate::verdict::Checked;
 
 /// How many lines of a program's output to show.
 const SHOWN: usize = 6;
@@ -66,7 +67,7 @@ fn lives(binary: &str) -> Result<(Observation, String)> {
 ///
 /// # Errors
 /// If it fails, or prints something untrue.
-pub fn verdict(stage: u32, binary: &str) -> Result<(Observation, String)> {
+pub fn verdict(stage: u32, binary: &str) -> Checked<(Observation, String)> {
     let file = format!("{FS_MOUNT}/demo");
     let kind = if [8, 9].contains(&stage) { "read-cold" } else { "write" };
     let work = [kind, &file, "--count", "4"];
@@ -88,7 +89,7 @@ pub fn verdict(stage: u32, binary: &str) -> Result<(Observation, String)> {
     let verdict = match stage {
         10 => truth::of_functions(&seen, &done),
         7 if ios >= done.count => truth::of_requests(&seen, ios),
-        7 => Err(Error::new(format!("the disks count {ios} I/Os, but io did {}", done.count))),
+        7 => Err(Error::new(format!("the disks count {ios} I/Os, but io did {}", done.count)).into()),
         8 | 9 => truth::of_reads(&seen, &done),
         _ => truth::of_direct_writes(stage, &seen, &done),
     }?;

@@ -18,6 +18,7 @@ pub mod running;
 pub mod system;
 pub mod toolbox;
 pub mod truth;
+pub mod verdict;
 pub mod ways;
 pub mod workload;
 pub mod workshop;

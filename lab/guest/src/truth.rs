@@ -10,6 +10,7 @@ use toolkit::histogram::Histogram;
 use wire::workload::Done;
 
 use crate::running::Observation;
+use crate::verdict::{Checked, expect, expect_line, wrong};
 
 /// The meaning of a line that a stage prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,20 +85,24 @@ impl Event {
 ///
 /// # Errors
 /// If a line is not one that a stage prints.
-pub fn events(seen: &Observation) -> Result<Vec<(Line<'_>, Event)>> {
-    let lines = seen.lines();
-    let understand = |line: Line<'_>| {
-        Event::parse(line.message).ok_or_else(|| Error::new("no stage prints this").evidence(line.message))
-    };
-    lines.into_iter().map(|line| Ok((line, understand(line)?))).collect()
+pub fn events(seen: &Observation) -> Checked<Vec<(Line<'_>, Event)>> {
+    let lines = seen.lines().into_iter();
+    let events = lines.map(|line| match Event::parse(line.message) {
+        Some(event) => Ok((line, event)),
+        None => {
+            let evidence = seen.at_trace(|other| *other == line);
+            Err(wrong("only trace lines that the stages print", format!("`{}`", line.message), evidence))
+        }
+    });
+    events.collect()
 }
 
 /// The slowest bio that a stage reports at its end.
 ///
 /// # Errors
 /// If it reports none, or its report is malformed.
-pub fn slowest(seen: &Observation) -> Result<SlowBio> {
-    let broken = || Error::new("this reports no slowest bio").evidence(&seen.stdout);
+pub fn slowest(seen: &Observation) -> Checked<SlowBio> {
+    let broken = || wrong("a report of the slowest bio", "none that is complete", seen);
     let number = |start: &str, end: &str| {
         let mut lines = seen.stdout.lines();
         lines.find_map(|line| line.strip_prefix(start)?.strip_suffix(end)?.parse::<u64>().ok())
@@ -111,9 +116,10 @@ pub fn slowest(seen: &Observation) -> Result<SlowBio> {
     let (ended, end) = time("To  : bio_endio(bio=0x").ok_or_else(broken)?;
     let sector = number("Bio Info : Sector (", ")");
     let slowest = SlowBio { bio, start, end, sector, ..SlowBio::default() };
-    if bio != ended || number("Max latency ", " ns") != Some(slowest.duration()) {
-        return Err(Error::new("the slowest bio's report contradicts itself").evidence(&seen.stdout));
-    }
+    let expected = "the same bio in both lines of the report";
+    expect(bio == ended, expected, "two bios", seen.at(|line| line.starts_with("To  : bio_endio(")))?;
+    let most = format!("{} ns", slowest.duration());
+    expect_line(seen, "Max latency ", most, "the times below it are that far apart")?;
     Ok(slowest)
 }
 
@@ -130,10 +136,10 @@ pub fn durations(events: &[(Line<'_>, Event)]) -> Vec<u64> {
 ///
 /// # Errors
 /// If it is malformed.
-pub fn not_measured(seen: &Observation) -> Result<u64> {
+pub fn not_measured(seen: &Observation) -> Checked<u64> {
     let line = seen.stdout.lines().last().unwrap_or_default();
     let number = line.strip_prefix(NOT_MEASURED).and_then(|text| text.split(',').next()?.parse().ok());
-    number.ok_or_else(|| Error::new(format!("no {NOT_MEASURED:?} in the report")).evidence(line))
+    number.ok_or_else(|| wrong(format!("a last line `{NOT_MEASURED}N`"), format!("`{line}`"), seen))
 }
 
 /// How the last line of a latency stage begins.
@@ -144,14 +150,17 @@ pub const NOT_MEASURED: &str = "Durations missing or too short: ";
 ///
 /// # Errors
 /// If the report does not account for a start.
-pub fn balance(seen: &Observation) -> Result<()> {
+pub fn balance(seen: &Observation) -> Checked {
     let events = events(seen)?;
     let starts = events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count() as u64;
     let (durations, not_measured) = (durations(&events).len() as u64, not_measured(seen)?);
     match starts.checked_sub(durations) {
         Some(missing) if missing <= not_measured => Ok(()),
-        _ => Err(Error::new(format!("{starts} starts, {durations} durations, {not_measured} missing"))
-            .evidence(&seen.stdout)),
+        _ => Err(wrong(
+            format!("{starts} durations, or as many fewer as the last line reports missing"),
+            format!("{durations} durations, and {not_measured} missing"),
+            seen,
+        )),
     }
 }
 
@@ -164,8 +173,8 @@ pub fn stack(seen: &Observation) -> Vec<&str> {
 ///
 /// # Errors
 /// If the report is malformed.
-pub fn page_cache(seen: &Observation) -> Result<[u64; 4]> {
-    let broken = || Error::new("this reports no page-cache counts").evidence(&seen.stdout);
+pub fn page_cache(seen: &Observation) -> Checked<[u64; 4]> {
+    let broken = || wrong("a report of page-cache counts", "none that is complete", seen);
     let beyond = seen.stdout.lines().find_map(|line| {
         line.strip_prefix("Pages added beyond what was read: ")?.split_once(", ")?.0.parse::<u64>().ok()
     });
@@ -244,18 +253,17 @@ pub fn disk_ios() -> Result<u64> {
 ///
 /// # Errors
 /// If the stage's lines are wrong.
-pub fn of_requests(seen: &Observation, ios: u64) -> Result<String> {
+pub fn of_requests(seen: &Observation, ios: u64) -> Checked<String> {
     let events = events(seen)?;
-    if !events.iter().any(|(_, event)| matches!(event, Event::Complete { .. })) {
-        return Err(Error::new("no line reports a completed request").evidence(&seen.stdout));
-    }
+    let is_complete = events.iter().any(|(_, event)| matches!(event, Event::Complete { .. }));
+    expect(is_complete, "lines `block_rq_complete(rq=0x...) is called!`", "no such line", seen)?;
     let (durations, missing) = (durations(&events).len() as u64, not_measured(seen)?);
-    if !(durations..=durations + missing).contains(&ios) {
-        return Err(Error::new(format!(
-            "the disks count {ios} reads and writes, but the stage {durations}, and {missing} missing"
-        ))
-        .evidence(&seen.stdout));
-    }
+    expect(
+        (durations..=durations + missing).contains(&ios),
+        format!("{ios} durations: the disks count that many reads and writes"),
+        format!("{durations} durations, and {missing} missing"),
+        seen,
+    )?;
     Ok(format!("the disks count {ios} reads and writes, and the stage as many"))
 }
 
@@ -263,31 +271,62 @@ pub fn of_requests(seen: &Observation, ios: u64) -> Result<String> {
 pub fn calls(seen: &Observation) -> Vec<(Line<'_>, &str, u64)> {
     let lines = seen.lines().into_iter();
     let calls = lines.filter_map(|line| {
-        let (function, bio) = line.message.strip_suffix(')')?.split_once("(bio=0x")?;
-        Some((line, function, u64::from_str_radix(bio, 16).ok()?))
+        let (function, bio) = call(&line)?;
+        Some((line, function, bio))
     });
     calls.collect()
+}
+
+/// The function and the address in one of these lines.
+pub fn call<'a>(line: &Line<'a>) -> Option<(&'a str, u64)> {
+    let (function, bio) = line.message.strip_suffix(')')?.split_once("(bio=0x")?;
+    Some((function, u64::from_str_radix(bio, 16).ok()?))
 }
 
 /// Checks what stage 10 printed while `io` did direct writes, one after the other. Returns the verdict as a sentence.
 ///
 /// # Errors
 /// If a write of `io` is not among the calls, or no other function has its bio.
-pub fn of_functions(seen: &Observation, done: &Done) -> Result<String> {
-    let wrong = |what: String| Error::new(what).evidence(format!("{done}\n{}", seen.stdout));
+pub fn of_functions(seen: &Observation, done: &Done) -> Checked<String> {
     let calls = calls(seen);
     let submits = calls.iter().filter(|(line, name, _)| line.pid == done.pid && *name == "submit_bio");
     let bios: BTreeSet<_> = submits.clone().map(|(.., bio)| bio).collect();
     let count = submits.count() as u64;
-    if count != done.count {
-        return Err(wrong(format!("io wrote {} times, but {count} lines say so", done.count)));
-    }
+    expect_writes(seen, done, count)?;
     let functions: BTreeSet<_> =
         calls.iter().filter(|(.., bio)| bios.contains(bio)).map(|(_, name, _)| *name).collect();
-    if !functions.contains("bio_endio") || functions.len() < 10 {
-        return Err(wrong(format!("the bios passed through {functions:?} only")));
-    }
+    let names: Vec<_> = functions.iter().copied().collect();
+    expect(
+        functions.contains("bio_endio") && functions.len() >= 10,
+        "ten functions or more that the bios of io passed through, and bio_endio() among them",
+        names.join(", "),
+        seen,
+    )?;
     Ok(format!("io did {count} direct writes, and their bios passed through {} functions", functions.len()))
+}
+
+/// Fails unless as many lines show a call of submit_bio() by `io` as it wrote.
+fn expect_writes(seen: &Observation, done: &Done, lines: u64) -> Checked {
+    expect(
+        lines == done.count,
+        format!("{} lines with submit_bio() by io, process {}, which wrote that often", done.count, done.pid),
+        lines.to_string(),
+        seen,
+    )
+}
+
+/// Fails unless the stack that a stage reports ends in submit_bio().
+///
+/// # Errors
+/// If it does not.
+pub fn expect_stack(seen: &Observation) -> Checked {
+    let last = stack(seen).last().copied();
+    expect(
+        last == Some("submit_bio()"),
+        "a stack whose last line is `=> submit_bio()`",
+        last.map_or_else(|| "no stack".to_owned(), |last| format!("`=> {last}`")),
+        seen.at(|line| line.strip_prefix("=> ").is_some_and(|function| Some(function) == last)),
+    )
 }
 
 /// Checks what ctracer printed while `io` wrote past the page cache. Returns the verdict as a sentence.
@@ -314,13 +353,15 @@ pub fn of_lives(seen: &Observation, done: &Done) -> Result<String> {
 ///
 /// # Errors
 /// If the stage's counts are wrong.
-pub fn of_reads(seen: &Observation, done: &Done) -> Result<String> {
+pub fn of_reads(seen: &Observation, done: &Done) -> Checked<String> {
     let [total, _, miss, beyond] = page_cache(seen)?;
     let disk = done.read_bytes / rustix::param::page_size() as u64;
-    if (total, miss + beyond) != (done.count, disk) {
-        return Err(Error::new(format!("io read {} pages, and the disk {disk} for it", done.count))
-            .evidence(&seen.stdout));
-    }
+    expect(
+        (total, miss + beyond) == (done.count, disk),
+        format!("{} pages, which io read, and {disk} of them added, which the disk read", done.count),
+        format!("{total} pages, and {} added", miss + beyond),
+        seen.at(|line| line.starts_with("[Total ")),
+    )?;
     Ok(format!(
         "io read {total} pages, and the disk read {disk} for it, as many as were added to the page cache"
     ))
@@ -331,8 +372,7 @@ pub fn of_reads(seen: &Observation, done: &Done) -> Result<String> {
 ///
 /// # Errors
 /// If the stage's lines are wrong.
-pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<String> {
-    let wrong = |what: String| Error::new(what).evidence(format!("{done}\n{}", seen.stdout));
+pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Checked<String> {
     let events = events(seen)?;
     let within = |ns: u64| done.first_ns <= ns && ns <= done.last_ns;
     let submits: Vec<_> = events
@@ -342,9 +382,7 @@ pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<S
             _ => None,
         })
         .collect();
-    if submits.len() as u64 != done.count {
-        return Err(wrong(format!("io wrote {} times, but {} lines say so", done.count, submits.len())));
-    }
+    expect_writes(seen, done, submits.len() as u64)?;
     let mut sentence = format!(
         "io did {} direct writes, and {} calls of submit_bio() are its own",
         done.count,
@@ -362,15 +400,22 @@ pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<S
             matches!(event, Event::End { bio: ended, ns } if ended == bio && (*start..=next).contains(ns))
         });
         let Some(end) = end else {
-            return Err(wrong(format!("no bio_endio() for the bio submitted at {start}")));
+            let is_it =
+                |line: &Line<'_>| Event::parse(line.message) == Some(Event::Submit { bio: *bio, ns: *start });
+            let expected = format!("a line with bio_endio() for the bio submitted at {start}");
+            return Err(wrong(expected, "no such line before the next bio", seen.at_trace(is_it)));
         };
         // The duration is the next line of the same CPU.
         let (line, Event::End { ns, .. }) = events[end] else { continue };
         let after = events[end + 1..].iter().find(|(other, _)| other.cpu == line.cpu);
         durations += match after {
             Some((_, Event::Duration { ns: duration })) if *duration == ns - start => 1,
-            Some((_, Event::Duration { ns: duration })) => {
-                return Err(wrong(format!("{ns} - {start} is {}, not {duration}", ns - start)));
+            Some((other, Event::Duration { ns: duration })) => {
+                return Err(wrong(
+                    format!("{} ns, which is {ns} - {start}", ns - start),
+                    format!("{duration} ns"),
+                    seen.at_trace(|line| line == other),
+                ));
             }
             _ => 0,
         };
@@ -378,24 +423,24 @@ pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Result<S
     sentence +=
         if stage == 2 { ", each followed by a bio_endio()" } else { ", each followed by its bio_endio()" };
     if stage >= 3 {
-        if durations != done.count {
-            return Err(wrong(format!("{} bios, but {durations} durations", done.count)));
-        }
+        let expected = format!("{} durations, one for each bio of io", done.count);
+        expect(durations == done.count, expected, durations.to_string(), seen)?;
         // Bios of other tasks may still be in flight.
         balance(seen)?;
         sentence += ", and every duration is end minus start";
     }
     if stage >= 4 {
         let (most, slowest) = (self::durations(&events).into_iter().max(), slowest(seen)?.duration());
-        if most != Some(slowest) {
-            return Err(wrong(format!("the longest duration is {most:?}, not {slowest}")));
-        }
+        expect(
+            most == Some(slowest),
+            format!("`Max latency {} ns`: the longest duration", most.unwrap_or_default()),
+            format!("`Max latency {slowest} ns`"),
+            seen.at(|line| line.starts_with("Max latency ")),
+        )?;
         sentence += ", the longest of which is the maximum";
     }
     if stage >= 6 {
-        if stack(seen).last() != Some(&"submit_bio()") {
-            return Err(wrong("the slowest bio's stack does not end in submit_bio()".to_owned()));
-        }
+        expect_stack(seen)?;
         sentence += ", with its stack";
     }
     Ok(sentence)
@@ -407,6 +452,7 @@ mod tests {
     use std::process::ExitStatus;
 
     use super::*;
+    use crate::verdict::Failure;
 
     #[test]
     fn messages_are_understood() {
@@ -469,16 +515,21 @@ mod tests {
         let [submit, end] = ["submit_bio(bio=0xa) called: 2", "bio_endio(bio=0xa) called: 5"];
         let duration = |ns| format!("submit_bio() -> bio_endio() time duration: {ns} ns");
         let check = |messages: &[&str]| {
-            of_direct_writes(3, &seen(messages), &done).map_err(|error| error.cause().to_owned())
+            of_direct_writes(3, &seen(messages), &done).map_err(|failure| match failure {
+                Failure::Wrong(fault) => (fault.expected, fault.seen, fault.wrong),
+                Failure::Error(error) => panic!("{error}"),
+            })
         };
         assert!(check(&[submit, end, &duration(3)]).is_ok());
-        assert_eq!(check(&[submit, end, &duration(4)]).unwrap_err(), "5 - 2 is 3, not 4");
-        assert_eq!(check(&[submit, end]).unwrap_err(), "1 bios, but 0 durations");
-        assert_eq!(check(&[submit]).unwrap_err(), "no bio_endio() for the bio submitted at 2");
-        assert_eq!(check(&[]).unwrap_err(), "io wrote 1 times, but 0 lines say so");
+        insta::assert_debug_snapshot!([
+            check(&[submit, end, &duration(4)]),
+            check(&[submit, end]),
+            check(&[submit]),
+            check(&[]),
+            check(&[submit, submit, end]),
+        ]);
         let mut unreported = seen(&[submit, end, &duration(3)]);
         unreported.stdout = unreported.stdout.replace(NOT_MEASURED, "");
         assert!(of_direct_writes(3, &unreported, &done).is_err());
-        assert_eq!(check(&[submit, submit, end]).unwrap_err(), "io wrote 1 times, but 2 lines say so");
     }
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use common::Result;
+use common::{Error, Result};
 use lab::exercise::{self, Exercise};
 use libtest_mimic::Trial;
 use machine::vm::{Machine, Vm};
 use machine::workbook::{Program, Workbook};
+use wire::verdict::Verdict;
 
 use crate::arm::has_fentry;
 use crate::faults::FAULTS;
@@ -38,11 +39,14 @@ pub fn trials(soak: bool) -> Vec<Trial> {
             fleet.with(kernel, &name, |guest| {
                 let exercise = exercise::find(&workbook, &id).map_err(failed)?;
                 let error = match exercise::verdict(guest, &exercise, &binary) {
-                    Ok(seen) if !passes => return Err(format!("it passes: {seen}").into()),
-                    Ok(_) => return Ok(()),
-                    Err(error) if passes => return Err(failed(error)),
+                    Ok(Verdict::Right(seen)) if !passes => return Err(format!("it passes: {seen}").into()),
+                    Ok(Verdict::Right(_)) => return Ok(()),
+                    Ok(Verdict::Wrong(fault)) => Error::from(fault),
                     Err(error) => error,
                 };
+                if passes {
+                    return Err(failed(error));
+                }
                 let fault = FAULTS.iter().find(|(fault, _)| *fault == id).ok_or("no fault is expected")?;
                 let is_found = fault.1.iter().any(|words| error.cause().contains(words));
                 if is_found { Ok(()) } else { Err(failed(error)) }

@@ -11,5 +11,6 @@ pub mod files;
 pub mod kit;
 pub mod measure;
 pub mod protocol;
+pub mod verdict;
 pub mod ways;
 pub mod workload;
