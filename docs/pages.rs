@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 const ROWS: usize = 22;
 const COLUMNS: usize = 100;
 const TAB: usize = 4;
+/// A page has at least so many rows: no brace stands alone.
+const LEAST: usize = 4;
 /// The view folds unchanged lines that are further than this from a change.
 const CONTEXT: usize = 3;
 
@@ -82,8 +84,10 @@ fn cut(lines: &[Line]) -> Vec<usize> {
         let pages = rest.div_ceil(ROWS);
         let fits = || (begin + 1..lines.len()).filter(|end| rows(&lines[begin..*end]) <= ROWS);
         // A page is not much emptier than it must be, and what comes after it fits the other pages.
-        let is_good =
-            |end: &usize| rows(&lines[begin..*end]) >= ROWS / 2 && rows(&lines[*end..]) <= (pages - 1) * ROWS;
+        let is_good = |end: &usize| {
+            let after = rows(&lines[*end..]);
+            rows(&lines[begin..*end]) >= ROWS / 2 && (LEAST..=(pages - 1) * ROWS).contains(&after)
+        };
         let good = fits().filter(is_good);
         let best = good.min_by_key(|end| (depth(*end), rows(&lines[begin..*end]).abs_diff(rest / pages)));
         // A single line may be higher than the window.
@@ -119,6 +123,15 @@ mod tests {
         let lengths: Vec<_> = pages.iter().map(|page| page["lines"].as_array().unwrap().len()).collect();
         assert_eq!(lengths, [13, 15]);
         assert_eq!((&pages[0]["of"], &pages[1]["of"]), (&json!("1 of 2"), &json!("2 of 2")));
+    }
+
+    #[test]
+    fn no_brace_stands_alone() {
+        let lines = (0..=ROWS).map(|nth| ("new", if nth == ROWS { "}" } else { "    body" }.to_owned()));
+        let lengths: Vec<_> =
+            of(step(lines)).iter().map(|page| page["lines"].as_array().unwrap().len()).collect();
+        assert_eq!(lengths.len(), 2);
+        assert!(lengths[1] >= LEAST, "{lengths:?}");
     }
 
     #[test]

@@ -24,8 +24,12 @@ use crate::pages;
 use crate::readme;
 use crate::slides::{self, Slide};
 
-/// How long a class works on an exercise that is in no plan.
+/// How long a class works on an exercise that is in no plan, and those whose text says how long.
 const MINUTES: u32 = 15;
+const LONGER: [(&str, u32); 2] = [("half an hour", 30), ("an hour", 60)];
+/// The items of a stage that it needs, and that teach nothing.
+const NEEDED: [&str; 4] = ["#include", "LICENSE", "use", "bpf"];
+const NEEDED_TITLE: &str = "what it needs";
 /// How a note begins that is for the time before the run.
 const BEFORE: &str = "Before running";
 
@@ -185,14 +189,21 @@ fn checkpoint(plans: &[plan::Plan], exercise: &Exercise<'_>, solution: &[Value])
     Some(checkpoint)
 }
 
-/// What the check does, and how long it takes, if that was measured.
+/// All of an exercise, and how long its check takes, if that was measured.
 fn say_of(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<String> {
-    let check = plain(&exercise.check);
+    let [start, goal, check] = [&exercise.start, &exercise.goal, &exercise.check].map(|text| plain(text));
     let seconds = plan::times(workbook)?.get(&check_of(&exercise.id())).copied();
     let time = seconds.map(|seconds| {
         format!("The check takes about {seconds:.0} s on two processors without KVM, after it has compiled the program.")
     });
-    Ok([Some(check), time].into_iter().flatten().collect::<Vec<_>>().join("\n"))
+    Ok([Some(start), Some(goal), Some(check), time].into_iter().flatten().collect::<Vec<_>>().join("\n"))
+}
+
+/// How long a class works on an exercise.
+fn minutes_of(plans: &[plan::Plan], exercise: &Exercise<'_>) -> u32 {
+    let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == exercise.id());
+    let said = || LONGER.iter().find(|(words, _)| exercise.goal.contains(words)).map(|(_, minutes)| *minutes);
+    slot.map(|slot| slot.minutes).or_else(said).unwrap_or(MINUTES)
 }
 
 /// What a solution changes in the starting point, an item at a time.
@@ -294,26 +305,31 @@ fn of_stage(
     let changed: Vec<_> = changed.filter(|(_, item, _)| item.is_changed_code()).collect();
     let items: Vec<_> = changed.iter().map(|(_, item, _)| *item).collect();
     let said = about(&items, &explanation);
-    let changes: Vec<_> = changed
-        .iter()
-        .zip(&said)
-        .flat_map(|((file, item, part), say)| change(file, item, part, say))
-        .collect();
+    let (needed, taught): (Vec<_>, Vec<_>) =
+        changed.iter().zip(&said).partition(|((_, item, _), _)| NEEDED.contains(&&*item.name));
+    let mut changes: Vec<_> =
+        taught.into_iter().flat_map(|((file, item, part), say)| change(file, item, part, say)).collect();
+    changes.extend(together(needed.into_iter().map(|((file, item, _), _)| (*file, *item))));
     let notes = readme::notes_of(workbook, stage)?;
-    let slides: Vec<_> =
-        slides.iter().filter(|part| part.id == number).flat_map(|part| &part.slides).collect();
+    let parts: Vec<_> = slides.iter().filter(|part| part.id == number).collect();
+    let tasks: Vec<_> = parts.iter().flat_map(|part| &part.tasks).collect();
+    let slides: Vec<_> = parts.iter().flat_map(|part| &part.slides).collect();
     let mut questions = questions_in(&plain(&notes));
     if questions.is_empty() {
         questions = slides.iter().flat_map(|slide| slide.ask.clone()).collect();
     }
     let mut exercises = Vec::new();
     for exercise in exercise::of(stage)?.into_iter().filter(|exercise| exercise.number > 0) {
-        let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == exercise.id());
+        let nth = exercises.iter().filter(|step: &&Value| step["kind"] == "exercise").count();
+        let task = tasks.get(nth).ok_or_else(|| {
+            Error::new(format!("exercise {} has no task for its slide", exercise.id()))
+                .fix("docs/slides/README.md explains the format")
+        })?;
         let solution = solution_of(&exercise)?;
         exercises.push(json!({
             "kind": "exercise", "id": exercise.id(), "title": exercise.title,
-            "text": html_of(&format!("`{}`: {}\n\n{}\n\n`{}`", start_of(&exercise.id()), exercise.start, exercise.goal, check_of(&exercise.id()))),
-            "minutes": slot.map_or(MINUTES, |slot| slot.minutes),
+            "text": html_of(&format!("{task}\n\n`{}`  \n`{}`", start_of(&exercise.id()), check_of(&exercise.id()))),
+            "minutes": minutes_of(plans, &exercise),
             "hints": exercise.hints.iter().map(|hint| plain(hint)).collect::<Vec<_>>(),
             "say": say_of(workbook, &exercise)?, "ask": [], "solution": solution,
         }));
@@ -412,7 +428,6 @@ fn about(items: &[&Item], explanation: &[Paragraph]) -> Vec<String> {
         best.map_or("The page says nothing about this change.", |(_, text)| text).to_owned()
     };
     let text = |(item, said): (&&Item, Vec<&str>)| match &*item.name {
-        "use" | "bpf" | "#include" => "Imports: nothing to explain.".to_owned(),
         _ if said.is_empty() => best(item),
         _ => said.join("\n"),
     };
@@ -565,6 +580,26 @@ fn change(file: &FileDiff, item: &Item, part: &str, say: &str) -> Vec<Value> {
     let mut shown = of_item(file, item, part, say);
     shown["case"] = case_in(say).into();
     pages::of(shown)
+}
+
+/// Items that teach nothing, as one step.
+fn together<'a>(items: impl Iterator<Item = (&'a FileDiff, &'a Item)>) -> Vec<Value> {
+    let (mut files, mut lines) = (Vec::new(), Vec::new());
+    for (file, item) in items {
+        if !files.contains(&file.name) {
+            files.push(file.name.clone());
+        }
+        if !lines.is_empty() {
+            lines.push(diff::Line { kind: Kind::Same, pieces: Vec::new() });
+        }
+        lines.extend(item.lines.iter().cloned());
+    }
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    let item = Item { name: NEEDED_TITLE.to_owned(), lines };
+    let file = FileDiff { name: files.join(", "), items: Vec::new() };
+    code(&file, &item, "bookkeeping", "Includes, imports, the license: nothing to explain.")
 }
 
 /// The part with the case of the clinic that a text names, such as `case 01`.

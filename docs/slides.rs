@@ -15,6 +15,8 @@ pub struct Part {
     pub title: String,
     /// Its slides.
     pub slides: Vec<Slide>,
+    /// What to do in each exercise of a stage, in order, in few words.
+    pub tasks: Vec<String>,
 }
 
 /// A picture or a text, and what to say about it.
@@ -45,6 +47,9 @@ pub struct Step {
     pub caption: String,
 }
 
+/// How many words of a task a class reads, and still looks at its own screen.
+const WORDS: usize = 25;
+
 /// All parts of all files in `docs/slides`.
 ///
 /// # Errors
@@ -74,7 +79,7 @@ fn parse(text: &str) -> Result<Vec<Part>> {
     for block in text.split("\n\n").map(str::trim).filter(|block| !block.is_empty()) {
         if let Some(heading) = block.strip_prefix("# ") {
             let (id, title) = heading.split_once(": ").unwrap_or((heading, ""));
-            parts.push(Part { id: id.to_owned(), title: title.to_owned(), slides: Vec::new() });
+            parts.push(Part { id: id.to_owned(), title: title.to_owned(), ..Part::default() });
             continue;
         }
         let part = parts.last_mut().ok_or_else(|| wrong("it begins without a part", block))?;
@@ -82,8 +87,15 @@ fn parse(text: &str) -> Result<Vec<Part>> {
             part.slides.push(Slide { title: title.to_owned(), ..Slide::default() });
             continue;
         }
+        if block.starts_with("- Task: ") {
+            part.tasks = block.split("- Task: ").skip(1).map(one_line).collect();
+            if part.tasks.iter().any(|task| task.split(' ').count() > WORDS) {
+                return Err(wrong(&format!("a task has more than {WORDS} words"), block));
+            }
+            continue;
+        }
         let slide = part.slides.last_mut().ok_or_else(|| wrong("a part begins without a slide", block))?;
-        let line = block.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = one_line(block);
         if let Some(say) = line.strip_prefix("Say: ") {
             slide.say = say.to_owned();
         } else if let Some(text) = line.strip_prefix("Show: ") {
@@ -128,7 +140,11 @@ fn step(line: &str) -> Result<Step> {
         (Some(groups), _) => groups,
         (None, _) => return Err(wrong("a step needs names of groups, such as #disk, or the word all", line)),
     };
-    Ok(Step { groups, caption: caption.split_whitespace().collect::<Vec<_>>().join(" ") })
+    Ok(Step { groups, caption: one_line(caption) })
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn wrong(what: &str, block: &str) -> Error {
@@ -156,5 +172,8 @@ mod tests {
         parse(&whole.replace(steps, "Show: Two.")).unwrap_err();
         let text = parse(&whole.replace(steps, "Show: Two.").replace("![](a.svg) ", "")).unwrap();
         assert_eq!((text[0].slides[0].text.as_str(), text[0].slides[0].link.as_str()), ("Two.", "a.md#a"));
+        let tasks = parse("# 03\n\n- Task: Do\n  it.\n- Task: And this.\n").unwrap();
+        assert_eq!(tasks[0].tasks, ["Do it.", "And this."]);
+        parse(&format!("# 03\n\n- Task: {}", "word ".repeat(WORDS + 1))).unwrap_err();
     }
 }

@@ -179,8 +179,8 @@ function fit(): void {
   const bar = document.querySelector("nav");
   const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
   const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
-  // Few sizes, so that letters don't jump from step to step.
-  for (const part of [0.028, 0.022, 0.017, 0.0141]) {
+  // Three sizes, so that letters don't jump from step to step.
+  for (const part of [0.028, 0.0205, 0.0141]) {
     shown.style.fontSize = `${Math.max(innerWidth * part, 12) * zoom}px`;
     if (shown.offsetHeight <= height) break;
   }

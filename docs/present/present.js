@@ -1,4 +1,4 @@
-// npm run build made this from c4a00c5a
+// npm run build made this from 92b23826
 "use strict";
 (() => {
   // data.ts
@@ -163,9 +163,7 @@
     const clock2 = element("p", "timer");
     clock2.id = "timer";
     const heading = step2.kind === "exercise" ? `Exercise ${step2.id}: ${step2.title}` : step2.title;
-    const shown = [element("h2", "", heading), text2];
-    if (step2.minutes) shown.splice(step2.kind === "exercise" ? 0 : 2, 0, clock2);
-    return shown;
+    return [element("h2", "", heading), text2, ...step2.minutes ? [clock2] : []];
   }
 
   // presenter.ts
@@ -376,7 +374,7 @@
     const bar = document.querySelector("nav");
     const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
     const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
-    for (const part2 of [0.028, 0.022, 0.017, 0.0141]) {
+    for (const part2 of [0.028, 0.0205, 0.0141]) {
       shown.style.fontSize = `${Math.max(innerWidth * part2, 12) * zoom}px`;
       if (shown.offsetHeight <= height) break;
     }

@@ -120,7 +120,5 @@ export function text(step: Exercise | Text): HTMLElement[] {
   const clock = element("p", "timer");
   clock.id = "timer";
   const heading = step.kind === "exercise" ? `Exercise ${step.id}: ${step.title}` : step.title;
-  const shown = [element("h2", "", heading), text];
-  if (step.minutes) shown.splice(step.kind === "exercise" ? 0 : 2, 0, clock);
-  return shown;
+  return [element("h2", "", heading), text, ...(step.minutes ? [clock] : [])];
 }
