@@ -1,4 +1,4 @@
-// npm run build made this from c4a00c5a
+// npm run build made this from 92b23826
 "use strict";
 (() => {
   // book.ts
