@@ -3,13 +3,16 @@
 import { type Action, api, type Diagnostic } from "./api";
 import { byId, h, plural } from "./dom";
 import type { Editor } from "./editor";
+import type { Button } from "./panel";
 import type { Terminals } from "./terminals";
+import { hideVerdict, showVerdict } from "./verdict";
 
 const phases = { compiling: "compiling", booting: "booting the guest", running: "running", ended: "ended" };
 const whats = { run: "Run", check: "Check" };
 
-/** An action, when we heard of it, which of its diagnostics are on the screen, and how often it was started. */
-type Known = { action: Action; at: number; shown: string; round: number };
+/** An action, when we heard of it, which of its diagnostics are on the screen, how often it was started, and whether the
+ * learner has closed its verdict. */
+type Known = { action: Action; at: number; shown: string; round: number; closed: boolean };
 const keyOf = (action: Action) => `${action.what} ${action.name}`;
 const isError = ({ severity }: Diagnostic) => severity === "error";
 
@@ -18,7 +21,9 @@ export class Actions {
   private last?: Action;
   private first = true;
   private shown = "";
-  onPassed: (name: string) => void = () => {};
+  private verdict = "";
+  /** What a learner may want to do after a check. */
+  after: (action: Action) => Button[] = () => [];
 
   constructor(
     readonly editor: Editor,
@@ -26,6 +31,7 @@ export class Actions {
     readonly stop: (terminal: number) => void,
   ) {
     setInterval(() => this.draw(), 250);
+    terminals.onSelect = () => this.drawVerdict();
   }
 
   /** What is on the screen is saved first. */
@@ -46,18 +52,19 @@ export class Actions {
     this.known = new Map();
     for (const action of actions) {
       const old = before.get(keyOf(action));
-      const known = { action, at: performance.now(), shown: old?.shown ?? "[]", round: old?.round ?? 1 };
+      const { shown = "[]", round = 1, closed = false } = old ?? {};
+      const known = { action, at: performance.now(), shown, round, closed };
       this.known.set(keyOf(action), known);
       if (!old || this.isNew(old, action)) {
         known.shown = "[]";
         known.round += 1;
+        known.closed = false;
         this.editor.diagnose(action.name, []);
         // Somebody may have closed its terminal.
         if (!this.first && this.terminals.has(action.terminal)) this.terminals.select(action.terminal);
       }
       const ended = action.phase === "ended" && (!old || old.action.phase !== "ended" || this.isNew(old, action));
       if (ended) this.last = action;
-      if (ended && !this.first && action.what === "check" && action.status === 0) this.onPassed(action.name);
       this.diagnose(known);
     }
     if (this.last && !this.known.has(keyOf(this.last))) this.last = undefined;
@@ -93,6 +100,7 @@ export class Actions {
       return `${of}: ${phases[phase]}, ${Math.floor(action.seconds + (performance.now() - at) / 1000)} s`;
     }
     const seconds = `${Math.round(action.seconds)} s`;
+    if (action.verdict && "wrong" in action.verdict) return `${name} is not right yet`;
     const [first, ...others] = diagnostics.filter(isError);
     if (status === 0) return what === "check" ? `${of} passed in ${seconds}` : `${of} ended after ${seconds}`;
     if (first) {
@@ -106,7 +114,26 @@ export class Actions {
     return cause?.startsWith(`${name} `) ? cause : `${of} failed: ${cause ?? "see the terminal"}`;
   }
 
+  /** The verdict of the check whose terminal is shown. */
+  drawVerdict(): void {
+    const known = [...this.known.values()].find(
+      ({ action, closed }) => action.what === "check" && this.terminals.shows(action.terminal) && !closed,
+    );
+    const isOver = known?.action.phase === "ended" && known.action.status !== null && known.action.status !== 130;
+    const now = known && isOver ? JSON.stringify([known.action, known.round]) : "";
+    if (now === this.verdict) return;
+    this.verdict = now;
+    if (!known || !isOver) hideVerdict();
+    else
+      showVerdict(known.action, this.after(known.action), () => {
+        known.closed = true;
+        this.drawVerdict();
+        this.terminals.focus();
+      });
+  }
+
   private draw(): void {
+    this.drawVerdict();
     const all = [...this.known.values()];
     const running = all.filter(({ action }) => action.phase !== "ended");
     const last = all.find(({ action }) => action === this.last || (this.last && keyOf(action) === keyOf(this.last)));

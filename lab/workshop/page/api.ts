@@ -32,7 +32,19 @@ export type Action = {
   status: number | null;
   /** What the driver said when it failed. */
   cause: string | null;
+  /** What a check that could judge the program found. */
+  verdict: { right: string } | { wrong: Fault } | null;
   diagnostics: Diagnostic[];
+};
+/** Where a program differs from what it should do. */
+export type Fault = {
+  expected: string;
+  seen: string;
+  /** A few of the lines that it printed, and how many came before them. */
+  lines: string[];
+  before: number;
+  /** Which of them is the first wrong one, if one line is to blame. */
+  wrong: number | null;
 };
 export type State = {
   /** Names the folder of the working copies. */

@@ -144,15 +144,16 @@ export class Editor {
     }
   }
 
-  /** Shows the first error, but takes nobody's cursor away. */
-  toFirstError(): void {
+  /** Shows the first error, but takes nobody's cursor away, unless they ask for it. */
+  toFirstError(asked = false): void {
     const doc = this.docs.find(({ errors }) => errors);
-    if (!doc || this.typing) return;
+    if (!doc || (this.typing && !asked)) return;
     if (doc !== this.doc) this.show(doc.path);
     const error = doc.diagnostics.find(({ severity }) => severity === "error");
     const line = this.view.state.doc.line(Math.min(Math.max(error?.line ?? 1, 1), this.view.state.doc.lines));
     const at = error?.column ? Math.min(line.from + error.column - 1, line.to) : line.from + line.text.search(/\S|$/);
     this.view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "center" }) });
+    if (asked) this.view.focus();
   }
 
   // Comparing.

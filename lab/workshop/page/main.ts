@@ -1,13 +1,13 @@
 // The workshop's page: a lesson on the left, an editor on the right, terminals below it. This file connects the parts.
 
 import { Actions } from "./actions";
-import { api, events, type Link, Problem, problem, type State } from "./api";
+import { type Action, api, events, type Link, Problem, problem, type State } from "./api";
 import type { Command } from "./commands";
 import { Documents } from "./documents";
 import { byId, h, inFolder, keep, plural, rich, setFolder } from "./dom";
 import { Editor } from "./editor";
 import { Lesson } from "./lesson";
-import { explain, hidePanel, hideSilence, leavePanel, showPanel, showProblem } from "./panel";
+import { type Button, explain, hidePanel, hideSilence, leavePanel, showPanel, showProblem } from "./panel";
 import { type Pane, Panes } from "./panes";
 import { Terminals } from "./terminals";
 import { applyTheme, isDark, onTheme, toggleTheme } from "./theme";
@@ -17,7 +17,7 @@ const lesson = new Lesson();
 const editor = new Editor();
 const terminals = new Terminals((id) => tried(api.closeTerminal(id)));
 const actions = new Actions(editor, terminals, (id) => tried(api.interrupt(id)));
-actions.onPassed = passed;
+actions.after = after;
 const panes = new Panes((pane) => ({ lesson, editor, terminals })[pane].focus());
 let state: State | undefined;
 
@@ -117,15 +117,23 @@ async function check(name: string): Promise<void> {
   await actions.start("check", name, true);
 }
 
-/** What a learner may want to do after an exercise. */
-function passed(name: string): void {
-  if (name !== editor.name) return;
+/** What a learner may want to do after a check. */
+function after({ name, status, verdict }: Action): Button[] {
+  /** The buttons are about this exercise, which may no longer be the open one. */
+  const there = (act: () => void) => () => tried((name === editor.name ? Promise.resolve() : openName(name)).then(act));
+  if (status !== 0) {
+    const buttons = [
+      { label: "Hint", test: "verdict-hint", act: there(() => hint(name)) },
+      { label: "What I changed", test: "verdict-diff", act: there(() => tried(diff())) },
+    ];
+    const line = { label: "Show the line", act: there(() => editor.toFirstError(true)) };
+    return verdict ? buttons : [line, ...buttons];
+  }
   const all = state?.exercises ?? [];
   const next = all[all.findIndex(({ id }) => id === name) + 1];
-  const buttons = [{ label: "Compare with our solution", act: () => tried(solution(name, false, true)) }];
-  if (next)
-    buttons.push({ label: `Next: ${next.id}`, act: () => tried(openName(next.id).then(() => showLesson(next.id))) });
-  showPanel("news", `${name} is right`, [], buttons);
+  const compare = { label: "Compare with our solution", act: there(() => tried(solution(name, false, true))) };
+  const go = () => tried(openName(next.id, true).then(() => showLesson(next.id)));
+  return next ? [compare, { label: `Next: ${next.id}`, act: go }] : [compare];
 }
 
 function runOpen(): void {
@@ -457,6 +465,8 @@ click("reset-yes", () => {
 click("download", () => tried(download()));
 click("upload", () => byId("upload-file").click());
 click("theme", toggleTheme);
+click("smaller", () => terminals.zoom(-1));
+click("larger", () => terminals.zoom(1));
 click("keys-button", () => byId<HTMLDialogElement>("keys").showModal());
 click("new-shell", () =>
   tried(
@@ -551,5 +561,6 @@ Object.assign(window, {
   workshop: {
     text: () => editor.text,
     terminalText: () => terminals.text,
+    terminalColumns: () => terminals.columns,
   },
 });

@@ -3,7 +3,7 @@
 import { type Problem, problem } from "./api";
 import { byId, h, rich } from "./dom";
 
-type Button = { label: string; test?: string; act: () => void };
+export type Button = { label: string; test?: string; act: () => void };
 
 export function showPanel(kind: "hint" | "bad" | "news", title: string, content: Node[], buttons: Button[] = []): void {
   const panel = byId("panel");

@@ -3,7 +3,7 @@
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal as Xterm } from "@xterm/xterm";
 import { events, socketAddress, type Terminal } from "./api";
-import { byId, h, type Tab, Tabs } from "./dom";
+import { byId, h, keep, type Tab, Tabs } from "./dom";
 import { isDark, onTheme } from "./theme";
 
 const light = {
@@ -53,11 +53,15 @@ const dark = {
   brightWhite: "#ffffff",
 };
 
+/** The longest line that a stage prints again and again has so many columns, and a column is so many times the font's
+ * size wide. */
+const columns = 110;
+const columnWidth = 0.602;
+
 /** One terminal on the screen, and its socket. */
 class Screen {
   readonly box = h("div", { class: "screen" });
   readonly xterm = new Xterm({
-    // So that most lines of stages 01 and 02 fit at 1280 pixels.
     fontSize: 12,
     fontFamily: '"DejaVu Sans Mono", Menlo, Consolas, "Liberation Mono", monospace',
     scrollback: 10000,
@@ -172,6 +176,7 @@ export class Terminals {
   private wanted?: { id: number; focus: boolean };
   private readonly box = byId("screens");
   private readonly tabs: Tabs;
+  onSelect: () => void = () => {};
 
   constructor(readonly end: (id: number) => void) {
     this.tabs = new Tabs(byId("terminal-tabs"), this.box, "terminal-tab", (key, focus) =>
@@ -202,6 +207,11 @@ export class Terminals {
     return this.list.some((one) => one.id === id);
   }
 
+  /** Whether this one is on the screen. */
+  shows(id: number): boolean {
+    return id === this.selected;
+  }
+
   /** Selects a terminal, now or as soon as we hear of it. */
   select(id: number | undefined, focus = false): void {
     this.wanted = undefined;
@@ -215,6 +225,7 @@ export class Terminals {
     for (const [nth, { box }] of this.screens) box.classList.toggle("shown", nth === id);
     this.fit();
     this.draw();
+    this.onSelect();
     if (focus) this.focus();
   }
 
@@ -232,8 +243,22 @@ export class Terminals {
     else byId("new-shell").focus();
   }
 
+  /** The size of the text: the learner's choice, or the largest common one at which the stages' lines fit. */
+  private get fontSize(): number {
+    // The rest is padding and the scroll bar.
+    const largest = (this.box.clientWidth - 22) / (columns * columnWidth);
+    return keep.get<number>("terminal-font") ?? Math.min(Math.max(Math.floor(largest), 10), 12);
+  }
+
+  /** Makes the text larger or smaller from now on. */
+  zoom(by: 1 | -1): void {
+    keep.set("terminal-font", Math.min(Math.max(this.fontSize + by, 8), 24));
+    this.fit();
+  }
+
   /** All terminals are as large as the pane, also those that we do not see. */
   private fit(): void {
+    for (const { xterm } of this.screens.values()) xterm.options.fontSize = this.fontSize;
     const shown = this.screens.get(this.selected ?? -1);
     const size = this.box.offsetHeight > 20 ? shown?.fit.proposeDimensions() : undefined;
     if (!size || !(size.cols > 1) || !(size.rows > 1)) return;
@@ -256,7 +281,13 @@ export class Terminals {
     byId("no-terminal").hidden = this.list.length > 0;
   }
 
+  // For tests.
+
   get text(): string {
     return this.screens.get(this.selected ?? -1)?.text ?? "";
+  }
+
+  get columns(): number {
+    return this.screens.get(this.selected ?? -1)?.xterm.cols ?? 0;
   }
 }

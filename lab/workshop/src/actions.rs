@@ -3,9 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use common::OrCause;
 use nix::sys::signal::Signal;
 use serde::Serialize;
+use tempfile::TempPath;
 use tokio::sync::watch;
+use wire::verdict::Verdict;
 
 use crate::diagnostics::{Diagnostic, Reader};
 use crate::pages::plain;
@@ -44,6 +47,8 @@ pub struct Action {
     status: Option<i32>,
     /// What the driver said when it failed.
     cause: Option<String>,
+    /// What a check that could judge the program found.
+    verdict: Option<Verdict>,
     diagnostics: Vec<Diagnostic>,
     #[serde(skip)]
     since: Instant,
@@ -76,12 +81,21 @@ impl Actions {
         what: What,
         name: &str,
         mine: bool,
-        command: Command,
+        mut command: Command,
     ) -> Result<Action, Refusal> {
         let kind = if what == What::Run { "Run" } else { "Check" };
         // The turn ends with this function: a second click waits until the first has started.
         let (terminal, _turn) = terminals.take(&format!("{kind} {name}")).await?;
         terminal.end(Signal::SIGINT).await;
+        let verdict = match what {
+            What::Run => None,
+            What::Check => {
+                let file = tempfile::NamedTempFile::new().or_cause("cannot make a file for the verdict")?;
+                let file = file.into_temp_path();
+                command.argv.extend(["--verdict".into(), file.as_os_str().to_owned()]);
+                Some(file)
+            }
+        };
         let action = Action {
             what,
             name: name.to_owned(),
@@ -91,6 +105,7 @@ impl Actions {
             seconds: 0.0,
             status: None,
             cause: None,
+            verdict: None,
             diagnostics: Vec::new(),
             since: Instant::now(),
         };
@@ -105,6 +120,7 @@ impl Actions {
             terminal: terminal.id(),
             reader: Reader::default(),
             rest: Vec::new(),
+            verdict,
         };
         if let Err(refusal) = terminals.start(&terminal, command, watcher) {
             lock(&self.all).retain(|other| other.terminal != action.terminal);
@@ -130,6 +146,8 @@ struct Progress {
     reader: Reader,
     /// The line that has not ended yet.
     rest: Vec<u8>,
+    /// The file into which a check writes its verdict.
+    verdict: Option<TempPath>,
 }
 
 impl Progress {
@@ -178,7 +196,11 @@ impl Watcher for Progress {
     }
 
     fn end(&mut self, status: i32) {
+        // It is empty if the check could not judge the program.
+        let verdict = self.verdict.take().and_then(|file| std::fs::read(file).ok());
+        let verdict = verdict.and_then(|json| serde_json::from_slice(&json).ok());
         self.update(|action| {
+            action.verdict = verdict;
             action.seconds = action.since.elapsed().as_secs_f64();
             action.phase = Phase::Ended;
             action.status = Some(status);

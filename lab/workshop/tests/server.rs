@@ -350,8 +350,22 @@ fn actions_are_the_drivers_commands() {
         ])
     );
     let mut terminal = socket(&server, &format!("/api/terminals/{}", action["terminal"]));
-    let seen = until(&mut terminal, "driver: exercise check 03.2 in mine");
-    assert!(seen.contains("$ cargo lab exercise check 03.2"), "{seen}");
+    let seen = until(&mut terminal, "driver: exercise check 03.2 --verdict /");
+    // The file for the verdict is our own affair.
+    assert!(seen.contains("$ cargo lab exercise check 03.2\r\n"), "{seen}");
+    assert_eq!(action["verdict"], Value::Null);
+}
+
+#[test]
+fn a_check_writes_its_verdict() {
+    let fault = json!({ "expected": "8 lines", "seen": "one", "lines": ["io-7: a"], "before": 0, "printed": 1, "wrong": 0 });
+    for (status, verdict) in [(1, json!({ "wrong": fault })), (0, json!({ "right": "8 lines" }))] {
+        let (server, _folder) = server(&format!("echo '{verdict}' > \"$5\"; exit {status}"));
+        server.post("/api/works/03.2/start");
+        act(&server, "/api/check", &json!({ "name": "03.2" }));
+        let action = ended(&server);
+        assert_eq!((&action["status"], &action["verdict"]), (&json!(status), &verdict));
+    }
 }
 
 #[test]

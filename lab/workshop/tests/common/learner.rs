@@ -98,14 +98,24 @@ pub fn does_exercise_03_1(server: &Server, browser: &mut Reader) {
     // The starting point fails for its stated reason.
     click(browser, "check");
     browser.until(&shows("status", "03.1 is not right yet"));
-    assert!(browser.eval("workshop.terminalText()").as_str().unwrap().contains("03.1 is not right yet"));
+    // The card above the terminal has the same words as its last lines.
+    for words in ["03.1 is not right yet", "Durations missing or too short: 0: all", "line "] {
+        browser.until(&shows("verdict", words));
+    }
+    let printed = browser.eval("workshop.terminalText()").as_str().unwrap().to_owned();
+    let (_, last) = printed.rsplit_once("03.1 is not right yet\n  expected: ").unwrap();
+    assert!(last.lines().count() < 8, "{last}");
 
     picture(browser, "workshop.webp");
 
     // Not before the check has passed.
     click(browser, "solution");
     browser.until(&shows("panel", "check has not passed yet"));
-    click(browser, "hint");
+    click(browser, "verdict-diff");
+    browser.until(
+        "document.querySelector('#compared').textContent.includes('You have not changed anything yet.')",
+    );
+    click(browser, "verdict-hint");
     browser.until(&shows("panel", "Hint 1 of"));
 
     // An error of the compiler is shown at its line.
@@ -131,8 +141,8 @@ pub fn does_exercise_03_1(server: &Server, browser: &mut Reader) {
     click(browser, "check");
     browser.until(&shows("status", "passed"));
     browser.until(&shows("progress", "1 of"));
-    browser.until(&shows("panel", "03.1 is right"));
-    browser.until(&shows("panel", "Next: 03.2"));
+    browser.until(&shows("verdict", "03.1 is right"));
+    browser.until(&shows("verdict", "Next: 03.2"));
     click(browser, "solution");
     browser.until("document.querySelector('.cm-deletedChunk, .cm-changedLine, .cm-insertedLine')");
     click(browser, "toggle");

@@ -257,10 +257,15 @@ fn each_exercise_fails_and_passes_as_in_the_lab() {
         let start = Instant::now();
         let fails = check();
         let took = start.elapsed().as_secs_f64();
-        let fault = FAULTS.iter().find(|(fault, _)| *fault == id).unwrap().1;
-        let cause = fails["cause"].as_str().unwrap_or_default().to_owned();
-        if fails["status"] == 0 || !fault.iter().any(|words| cause.contains(words)) {
-            wrong.push(format!("{id}: starts with {cause:?} and not with one of {fault:?}"));
+        let faults = FAULTS.iter().find(|(fault, _)| *fault == id).unwrap().1;
+        let fault = &fails["verdict"]["wrong"];
+        let said = |part: &str| fault[part].as_str().unwrap_or_default().to_owned();
+        let cause = match fault.is_object() {
+            true => format!("expected: {}; seen: {}", said("expected"), said("seen")),
+            false => fails["cause"].as_str().unwrap_or_default().to_owned(),
+        };
+        if fails["status"] == 0 || !faults.iter().any(|words| cause.contains(words)) {
+            wrong.push(format!("{id}: starts with {cause:?} and not with one of {faults:?}"));
         }
         for (path, text) in exercise.solved(&exercise.binary()).unwrap() {
             if path.starts_with("src") {
@@ -269,7 +274,8 @@ fn each_exercise_fails_and_passes_as_in_the_lab() {
         }
         let passes = check();
         if passes["status"] != 0 {
-            wrong.push(format!("{id}: its solution does not pass: {}", passes["cause"]));
+            wrong
+                .push(format!("{id}: its solution does not pass: {} {}", passes["cause"], passes["verdict"]));
         }
         println!("{id}: {took:.1} s to the first verdict");
     }

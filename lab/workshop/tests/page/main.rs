@@ -78,6 +78,28 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     browser.eval("document.querySelectorAll('[data-test=\"terminal-tab\"]')[1].click()");
     browser.until("workshop.terminalText().includes('42 from the shell')");
 
+    // The lines of the stage that prints the longest ones fit.
+    let run = |name: &str| {
+        let body = json!({ "name": name, "arguments": "--io write -- --lines 40" });
+        format!(
+            "fetch('/api/run', {{ method: 'POST', headers: {{ 'Content-Type': 'application/json' }},
+                body: JSON.stringify({body}) }}).then((r) => r.status)"
+        )
+    };
+    browser.eval(&run("07"));
+    browser.until(
+        "workshop.terminalText().includes('blk_mq_start_request() -> block_rq_complete() time duration: ')",
+    );
+    let longest = "Math.max(...workshop.terminalText().split('\\n').filter((line) => line.includes('time duration')).map((line) => line.length))";
+    let fits = format!("[{longest}, workshop.terminalColumns()]");
+    let fits = browser.eval(&fits);
+    assert!(fits[0].as_f64() <= fits[1].as_f64(), "{fits}");
+    // The learner has the last word.
+    click(&mut browser, "larger");
+    browser.until(&format!("workshop.terminalColumns() < {}", fits[1]));
+    click(&mut browser, "smaller");
+    browser.until(&format!("workshop.terminalColumns() === {}", fits[1]));
+
     // ctracer's page.
     browser.eval(
         "fetch('/api/run', { method: 'POST', headers: { 'Content-Type': 'application/json' },

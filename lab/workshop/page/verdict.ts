@@ -1,0 +1,46 @@
+// The card above a check's terminal: whether the exercise is right, and if not, what was expected and what was seen.
+
+import type { Action, Fault } from "./api";
+import { byId, h, rich } from "./dom";
+import type { Button } from "./panel";
+
+const isRight = ({ status }: Action) => status === 0;
+
+/** The card of a check that has ended. */
+export function showVerdict(action: Action, buttons: Button[], close: () => void): void {
+  const { name, verdict } = action;
+  const title = `${name} is ${isRight(action) ? "right" : "not right yet"}`;
+  const cross = { "aria-label": "Close the verdict", title: "Close", click: close };
+  const card = byId("verdict");
+  card.className = isRight(action) ? "good" : "bad";
+  card.setAttribute("aria-label", title);
+  card.replaceChildren(
+    h("h3", {}, title),
+    h("button", { type: "button", class: "close", "data-test": "verdict-close", ...cross }, "×"),
+    ...(verdict && "wrong" in verdict ? fault(verdict.wrong) : [h("p", {}, ...rich(reason(action)))]),
+    h(
+      "div",
+      { class: "buttons" },
+      ...buttons.map(({ label, test, act }) => h("button", { type: "button", "data-test": test, click: act }, label)),
+    ),
+  );
+  card.hidden = false;
+}
+
+export function hideVerdict(): void {
+  byId("verdict").hidden = true;
+}
+
+function fault({ expected, seen, lines, before, wrong }: Fault): HTMLElement[] {
+  const row = (name: string, ...content: (Node | string)[]) => [h("dt", {}, name), h("dd", {}, ...content)];
+  const line = wrong === null ? [] : row(`line ${before + wrong + 1}`, h("mark", {}, lines[wrong]));
+  return [h("dl", {}, ...row("expected", ...rich(expected)), ...row("seen", ...rich(seen)), ...line)];
+}
+
+/** What the check saw, or why it could not judge the program. */
+function reason({ name, verdict, cause, diagnostics }: Action): string {
+  if (verdict && "right" in verdict) return verdict.right;
+  const first = diagnostics.find(({ severity }) => severity === "error");
+  if (first) return `${first.path.split("/").pop()}:${first.line}: ${first.message.split("\n")[0]}`;
+  return cause?.replace(`${name} is not right yet: `, "") ?? "See the terminal.";
+}
