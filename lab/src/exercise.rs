@@ -487,7 +487,14 @@ pub fn forget(workbook: &Workbook, id: &str) -> Result<()> {
 }
 
 /// Changes the lines of a file in `mine`. Others that change or read it at the same time wait.
-fn change_list<T>(workbook: &Workbook, name: &str, change: impl FnOnce(&mut Vec<String>) -> T) -> Result<T> {
+///
+/// # Errors
+/// If it can't be written.
+pub fn change_list<T>(
+    workbook: &Workbook,
+    name: &str,
+    change: impl FnOnce(&mut Vec<String>) -> T,
+) -> Result<T> {
     let path = workbook.mine.join(name);
     let changed = || -> std::io::Result<T> {
         fs::create_dir_all(&workbook.mine)?;
@@ -507,7 +514,10 @@ fn change_list<T>(workbook: &Workbook, name: &str, change: impl FnOnce(&mut Vec<
 }
 
 /// The lines of a file in `mine`; none if it does not exist.
-fn read_list(workbook: &Workbook, name: &str) -> Result<Vec<String>> {
+///
+/// # Errors
+/// If it can't be read.
+pub fn read_list(workbook: &Workbook, name: &str) -> Result<Vec<String>> {
     let path = workbook.mine.join(name);
     let read = || -> std::io::Result<String> {
         let mut file = Flock::lock(File::open(&path)?, FlockArg::LockShared).map_err(|(_, error)| error)?;

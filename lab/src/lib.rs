@@ -1,8 +1,9 @@
-//! What a learner calls, as `cargo lab`: exercises, the clinic, the doctor, the demo, lists, the kernel's types, the workshop.
+//! What a learner calls, as `cargo lab`: exercises, questions, the clinic, the doctor, the demo, lists, the kernel's types, the workshop.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
+pub mod ask;
 pub mod clinic;
 pub mod demo;
 pub mod doctor;

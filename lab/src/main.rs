@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 use lab::support::SupportMatrix;
-use lab::{clinic, demo, doctor, exercise, list, types, workshop};
+use lab::{ask, clinic, demo, doctor, exercise, list, types, workshop};
 use machine::boot::Boot;
 use machine::executor::LocalGuest;
 use machine::host::tools::BPFTOOL;
@@ -96,6 +96,15 @@ enum Command {
     Exercise {
         #[command(subcommand)]
         command: Exercise,
+    },
+    /// Answer questions about a stage: what its run will show, and why
+    Ask {
+        /// The stage, such as 03
+        #[arg(value_name = "STAGE")]
+        program: String,
+        /// Ask again what you have answered
+        #[arg(long)]
+        again: bool,
     },
     /// Cure programs that the kernel refuses: list, show, start, check, hint, solution
     Clinic {
@@ -310,6 +319,13 @@ fn run(command: Command) -> Result<ExitCode> {
             print(&text)
         }
         Command::Exercise { command } => work_on(command),
+        Command::Ask { program, again } => {
+            let workbook = Workbook::read()?;
+            // Its errors are better before something is compiled.
+            workbook.catalog.program(&program)?;
+            ask::become_it(&workbook, &program, again)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Clinic { command } => cure(command),
         Command::Run { program: name, mine, boot, io, arguments } => {
             signals::install_handlers()?;

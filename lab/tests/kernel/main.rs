@@ -41,6 +41,7 @@ mod mutants;
 mod mutations;
 mod pagecache;
 mod plans;
+mod questions;
 mod requests;
 mod scenario;
 mod side_by_side;
@@ -77,7 +78,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 20] = [
+const CASES: [&[Case]; 21] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -98,6 +99,7 @@ const CASES: [&[Case]; 20] = [
     ways::CASES,
     containers::CASES,
     zoned::CASES,
+    questions::CASES,
 ];
 
 /// The cases that run on the oldest and the newest kernel, and with `LAB_SOAK=1` also on those between: how programs

@@ -10,6 +10,8 @@ use lab::exercise;
 use machine::workbook::Workbook;
 use machine::workbook::copies::{self, Files};
 
+use crate::questions;
+
 /// A stage, or an exercise's starting point, and what to replace in its sources.
 struct Variant {
     name: &'static str,
@@ -140,6 +142,7 @@ pub fn binaries(workbook: &Workbook) -> Result<Vec<PathBuf>> {
         .get_or_init(|| {
             let copies =
                 VARIANTS.iter().map(|variant| Ok((variant.name.to_owned(), variant.files(workbook)?)));
+            let copies = copies.chain(questions::variants(workbook));
             build(workbook, "variants", copies.collect::<Result<_>>()?)
         })
         .clone()
@@ -172,13 +175,23 @@ impl Variant {
             files[0].1 =
                 fs::read_to_string(stage.folder.join(source)).or_cause(format!("cannot read {source}"))?;
         }
-        for (old, new) in self.edits {
-            let places: Vec<_> = files.iter_mut().filter(|(_, text)| text.contains(old)).collect();
-            match <[_; 1]>::try_from(places) {
-                Ok([(_, text)]) if text.matches(old).count() == 1 => *text = text.replace(old, new),
-                _ => return Err(Error::new(format!("{}: {old:?} is not there once", self.name))),
-            }
-        }
+        edit(&mut files, self.name, self.edits.iter().copied())?;
         Ok(files)
     }
+}
+
+/// Replaces texts, each of which must be in one of the files once.
+pub fn edit<'a>(
+    files: &mut Files,
+    name: &str,
+    edits: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<()> {
+    for (old, new) in edits {
+        let places: Vec<_> = files.iter_mut().filter(|(_, text)| text.contains(old)).collect();
+        match <[_; 1]>::try_from(places) {
+            Ok([(_, text)]) if text.matches(old).count() == 1 => *text = text.replace(old, new),
+            _ => return Err(Error::new(format!("{name}: {old:?} is not there once"))),
+        }
+    }
+    Ok(())
 }

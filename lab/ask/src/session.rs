@@ -1,0 +1,173 @@
+//! The dialog.
+
+use std::io::{BufRead, ErrorKind, Write};
+
+use common::{Error, OrCause, Result};
+use lab::exercise::wrap;
+use questions::{Asked, Form, Question, Verdict, letter};
+
+/// How a question was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// At which try.
+    pub tries: u32,
+}
+
+/// A dialog with a learner.
+pub struct Session<'a> {
+    /// What the learner types.
+    pub input: &'a mut dyn BufRead,
+    /// What we print.
+    pub output: &'a mut dyn Write,
+    /// How long a line may be.
+    pub columns: usize,
+    /// Whether the learner sits at a terminal. If not, nothing waits for a run.
+    pub is_terminal: bool,
+}
+
+impl Session<'_> {
+    /// Asks the questions of a program, and calls `remember` for each that is answered. The end of the input ends it.
+    ///
+    /// # Errors
+    /// If the terminal can't be used, or `remember` fails.
+    pub fn ask(
+        &mut self,
+        name: &str,
+        title: &str,
+        questions: &[Question],
+        mut remember: impl FnMut(&Question, Answered) -> Result<()>,
+    ) -> Result<()> {
+        self.say(&format!("{name}: {title}\nType ? for a hint. Press Enter to skip a question.\n"))?;
+        let (mut done, mut at_once) = (0, 0);
+        for (nth, question) in questions.iter().enumerate() {
+            let is_first_after = question.asked == Asked::After
+                && nth.checked_sub(1).is_some_and(|before| questions[before].asked == Asked::Before);
+            if is_first_after && !self.wait_for_run(name)? {
+                break;
+            }
+            let when = if question.asked == Asked::Before { ", before you run it" } else { "" };
+            self.say(&format!("\nQuestion {} of {}{when}\n", nth + 1, questions.len()))?;
+            match self.one(question)? {
+                Next::Answered(answered) => {
+                    remember(question, answered)?;
+                    done += 1;
+                    at_once += u32::from(answered.tries == 1);
+                }
+                Next::Skipped => {}
+                Next::Ended => break,
+            }
+        }
+        let rest = if done < questions.len() {
+            format!(" The others wait: cargo lab ask {name}")
+        } else {
+            String::new()
+        };
+        self.say(&format!("\n{done} of {} answered, {at_once} at the first try.{rest}\n", questions.len()))
+    }
+
+    /// Lets the learner run the program. Returns whether to go on.
+    fn wait_for_run(&mut self, name: &str) -> Result<bool> {
+        self.say(&format!("\nNow run it, in another terminal: cargo lab run {name}\n"))?;
+        if !self.is_terminal {
+            return Ok(true);
+        }
+        self.say("Then press Enter. ")?;
+        Ok(self.read()?.is_some())
+    }
+
+    fn one(&mut self, question: &Question) -> Result<Next> {
+        let columns = self.columns;
+        self.say(&format!("\n{}", wrap(&question.text, columns)))?;
+        self.say(&shown(question, columns))?;
+        let mut tries = 0;
+        loop {
+            self.say(&format!("\n{}: ", question.expects()))?;
+            let Some(answer) = self.read()? else { return Ok(Next::Ended) };
+            let verdict = match answer.trim() {
+                "" => {
+                    self.say("Skipped.\n")?;
+                    return Ok(Next::Skipped);
+                }
+                "?" => Verdict::Unclear(question.hint.clone()),
+                answer => question.judge(answer),
+            };
+            match verdict {
+                Verdict::Right => {
+                    tries += 1;
+                    self.say(&wrap(&format!("Right. {}", question.explanation), columns))?;
+                    return Ok(Next::Answered(Answered { tries }));
+                }
+                Verdict::Wrong(why) => {
+                    tries += 1;
+                    let why = why.unwrap_or_else(|| question.hint.clone());
+                    self.say(&wrap(&format!("No. {why}"), columns))?;
+                }
+                Verdict::Unclear(text) => self.say(&wrap(&text, columns))?,
+            }
+        }
+    }
+
+    fn say(&mut self, text: &str) -> Result<()> {
+        let said = self.output.write_all(text.as_bytes()).and_then(|()| self.output.flush());
+        match said {
+            // The reader has gone away, as `head -3` does.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+            other => other.or_cause("cannot print"),
+        }
+    }
+
+    /// A line that the learner has typed, or `None` at the end.
+    fn read(&mut self) -> Result<Option<String>> {
+        let mut line = String::new();
+        match self.input.read_line(&mut line) {
+            Ok(0) => {
+                self.say("\n")?;
+                Ok(None)
+            }
+            Ok(_) => {
+                // What was typed is not on the terminal's screen if it came from elsewhere.
+                if !self.is_terminal {
+                    self.say(&format!("{}\n", line.trim_end()))?;
+                }
+                Ok(Some(line))
+            }
+            Err(error) => Err(Error::new("cannot read what you type")
+                .evidence(error)
+                .fix("type letters, digits and signs of plain text")),
+        }
+    }
+}
+
+/// What follows a question.
+enum Next {
+    Answered(Answered),
+    Skipped,
+    Ended,
+}
+
+/// The options or the cards, each with its letter.
+fn shown(question: &Question, columns: usize) -> String {
+    let item = |nth: usize, text: &str| {
+        let mut lines = text.trim_end().lines();
+        let first = lines.next().unwrap_or_default();
+        let rest: String = lines.map(|line| format!("     {line}\n")).collect();
+        format!("  {}  {first}\n{rest}", letter(nth))
+    };
+    let items: String = match &question.form {
+        Form::Choice { options, is_code: true, .. } => {
+            options.iter().enumerate().map(|(nth, option)| item(nth, &option.text)).collect()
+        }
+        Form::Choice { options, .. } => {
+            let text = |text: &str| wrap(text, columns.saturating_sub(5));
+            options.iter().enumerate().map(|(nth, option)| item(nth, &text(&option.text))).collect()
+        }
+        Form::Order { cards, mixed } => {
+            mixed.iter().enumerate().map(|(nth, card)| item(nth, &cards[*card])).collect()
+        }
+        Form::Number { .. } => return String::new(),
+    };
+    format!("\n{items}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+use super::*;
+
+const SOURCE: &str = "one();\n\ttwo();\nthree();\n";
+
+fn read(text: &str) -> Result<Vec<Question>> {
+    parse("questions.toml".as_ref(), text, |_| Ok(SOURCE.to_owned()))
+}
+
+fn asked(form: &str) -> String {
+    format!(
+        "[[question]]\nid = \"q\"\nasked = \"after\"\ntext = \"Why?\"\nhint = \"h\"\nexplanation = \"e\"\n{form}"
+    )
+}
+
+const CHOICE: &str = r#"
+truth = { shows = { lines = "submit_bio() called" } }
+choice = [
+    { value = "1", text = "one", why = "because" },
+    { value = "2", text = "two" },
+    { value = "3", text = "three", why = "so" },
+]
+"#;
+
+fn run(stdout: &str) -> Run<'_> {
+    Run { stdout, stderr: "", pid: 157 }
+}
+
+const LINES: &str = "\
+io-157       [000] ...21 7.762829: submit_bio() called: 7762788517
+<idle>-0     [001] d.H21 7.702078: bio_endio() called: 7702017847
+kworker/u4:1-9 [001] ...21 7.782322: submit_bio() called: 7782272116
+io-157       [000] ...21 7.784601: submit_bio(bio=0xff10) called: 7784573828
+io-157       [000] d.h21 7.784701: bio_endio(bio=0xff10) called: 7784673828
+io-157       [000] ...21 7.795439: submit_bio(bio=0xff10) called: 7795375272
+Max latency 12 ns
+";
+
+#[test]
+fn a_wrong_answer_in_the_data_is_found() {
+    let questions = read(&asked(CHOICE)).unwrap();
+    questions[0].prove(&run(LINES)).unwrap();
+    let swapped = asked(CHOICE).replace("value = \"2\"", "value = \"4\"");
+    insta::assert_snapshot!(read(&swapped).unwrap()[0].prove(&run(LINES)).unwrap_err());
+    let number = |answer: u64, within: u64| {
+        let form = format!(
+            "truth = {{ shows = {{ number = \"Max latency \" }} }}\nnumber = {{ answer = {answer}, within = {within} }}\n"
+        );
+        read(&asked(&form)).unwrap()[0].prove(&run(LINES)).is_ok()
+    };
+    assert_eq!([number(12, 0), number(11, 0), number(10, 2), number(15, 2)], [true, false, true, false]);
+}
+
+#[test]
+fn a_run_shows_what_it_is_asked_for() {
+    let refused = Run {
+        stdout: "",
+        stderr: "Error: the kernel's verifier refused a BPF program: `x` may be NULL\n  evidence: in f, a.bpf.c line 7:\n              *x;\n",
+        pid: 1,
+    };
+    let shows = |shows: &str, run: &Run<'_>| {
+        let truth: Truth = toml::from_str(&format!("shows = {shows}")).unwrap();
+        truth.of(run).unwrap_or_else(|error| error.cause().to_owned())
+    };
+    let all = [
+        r#"{ lines = "submit_bio()" }"#,
+        r#"{ lines-of-report = "Max" }"#,
+        r#"{ tasks = "submit_bio()" }"#,
+        r#"{ context = "submit_bio()" }"#,
+        r#"{ context = "bio_endio()" }"#,
+        r#"{ context = "" }"#,
+        r#"{ context = "nothing" }"#,
+        r#"{ more = ["submit_bio()", "bio_endio()"] }"#,
+        r#"{ more = ["bio_endio()", "submit_bio()"] }"#,
+        r#"{ number = "Max latency " }"#,
+        r#"{ number = "Min latency " }"#,
+        r#"{ zero = "Max latency " }"#,
+        r#"{ zero = "Min latency " }"#,
+        r#""in-flight""#,
+        r#""loaded""#,
+        r#""refused-at""#,
+    ];
+    let table: String = all
+        .iter()
+        .map(|what| format!("{what}: {} / {}\n", shows(what, &run(LINES)), shows(what, &refused)))
+        .collect();
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn what_can_not_be_asked_is_an_error_for_people() {
+    let order = |cards: &str| asked(&format!("order = {{ from = \"a.c\", cards = [{cards}] }}\n"));
+    let broken = [
+        "[[question]]\nid = 1\n".to_owned(),
+        asked(""),
+        asked(CHOICE) + "number = { answer = 1 }\n",
+        asked(CHOICE).replace("truth =", "# truth ="),
+        asked(CHOICE).replace(", why = \"so\"", ""),
+        asked(CHOICE).replace("value = \"1\"", "value = \"2\""),
+        asked(CHOICE).replace("id = \"q\"", "id = \"Q 1\""),
+        asked(CHOICE).replace("hint = \"h\"", "hint = \" \""),
+        asked(CHOICE) + &asked(CHOICE),
+        asked(
+            "truth = { shows = \"loaded\" }\nnumber = { answer = 8, within = 2, wrong = [{ value = 9, why = \"w\" }] }\n",
+        ),
+        order("\"one();\", \"two();\""),
+        order("\"one();\", \"three();\", \"two();\""),
+        order("\"one();\", \"two();\", \"four();\""),
+    ];
+    let errors: Vec<_> = broken.iter().map(|text| read(text).unwrap_err().to_string()).collect();
+    insta::assert_snapshot!(errors.join("\n"));
+}
+
+#[test]
+fn answers_are_judged() {
+    let choice = &read(&asked(CHOICE)).unwrap()[0];
+    assert_eq!([choice.judge("b"), choice.judge(" B ")], [Verdict::Right, Verdict::Right]);
+    assert_eq!(choice.judge("c"), Verdict::Wrong(Some("so".to_owned())));
+    assert!(matches!(choice.judge("d"), Verdict::Unclear(_)));
+    assert_eq!(choice.solution(), "B");
+
+    let order = "order = { from = \"a.c\", cards = [\"one();\", \"two();\", \"three();\"] }\n";
+    let order = &read(&asked(order)).unwrap()[0];
+    let right = order.solution();
+    assert_ne!(right, "ABC", "the cards are not shown in order");
+    assert_eq!(order.judge(&right.to_lowercase()), Verdict::Right);
+    let letters: Vec<_> = right.chars().collect();
+    let swapped: String = [letters[0], letters[2], letters[1]].into_iter().collect();
+    insta::assert_debug_snapshot!([
+        order.judge(&swapped),
+        order.judge("AB"),
+        order.judge("AABC"),
+        order.judge("ABCD")
+    ]);
+}
+
+/// The questions of all stages that have some.
+fn all() -> Vec<(String, Question)> {
+    let stages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stages");
+    let mut folders: Vec<_> = fs::read_dir(stages).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    let name = |folder: &Path| folder.file_name().unwrap().to_string_lossy()[..7].to_owned();
+    let all = folders.iter().map(|folder| (name(folder), of(folder).unwrap()));
+    all.flat_map(|(name, questions)| questions.into_iter().map(move |question| (name.clone(), question)))
+        .collect()
+}
+
+/// Each stage with questions has a prediction, two others, and cards; the prediction first, and the cards last.
+#[test]
+fn a_stage_asks_before_and_after_its_run() {
+    let all = all();
+    let stages: BTreeSet<_> = all.iter().map(|(stage, _)| stage).collect();
+    assert!(!stages.is_empty());
+    for stage in stages {
+        let of_stage: Vec<_> =
+            all.iter().filter(|(of, _)| of == stage).map(|(_, question)| question).collect();
+        let is_before: Vec<_> = of_stage.iter().map(|question| question.asked == Asked::Before).collect();
+        assert_eq!(is_before, [true, false, false, false], "{stage}");
+        assert!(matches!(of_stage[3].form, Form::Order { .. }), "{stage}");
+    }
+}
+
+/// Someone who knows nothing must not find the right option by its place or its length.
+#[test]
+fn the_right_option_does_not_stick_out() {
+    let (mut places, mut longest, mut shortest, mut all_choices) = ([0; 6], 0, 0, 0);
+    for (_, question) in all() {
+        let Form::Choice { options, right, is_code } = question.form else { continue };
+        places[right] += 1;
+        all_choices += 1;
+        if !is_code {
+            let lengths = || options.iter().map(|option| option.text.len());
+            longest += usize::from(lengths().max() == Some(options[right].text.len()));
+            shortest += usize::from(lengths().min() == Some(options[right].text.len()));
+        }
+    }
+    assert!(places.iter().all(|place| place * 2 <= all_choices), "{places:?}");
+    assert!(
+        longest * 2 <= all_choices && shortest * 2 <= all_choices,
+        "{longest} and {shortest} of {all_choices}"
+    );
+}

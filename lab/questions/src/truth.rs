@@ -1,0 +1,177 @@
+//! How a run answers a question.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use common::trace_pipe::Line;
+use common::{Error, Result};
+use serde::Deserialize;
+
+/// What to run, and what to look at.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Truth {
+    /// The I/O beside the stage, as for `cargo lab run --io`.
+    #[serde(default = "write")]
+    pub io: String,
+    /// What to replace in the stage's sources first.
+    #[serde(default)]
+    pub change: Vec<Change>,
+    /// What to look at.
+    pub shows: Shows,
+}
+
+fn write() -> String {
+    "write".to_owned()
+}
+
+/// A text that is in one of the sources once, and what replaces it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// The old text.
+    pub from: String,
+    /// The new text.
+    pub to: String,
+}
+
+/// What to look at in a run. The lines of an event are those whose message begins with this text. If the kernel refuses
+/// the program, the truth is `refused`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shows {
+    /// How many lines an event has.
+    Lines(String),
+    /// How many lines of the report begin with this text.
+    LinesOfReport(String),
+    /// The tasks in an event's lines: `io`, or others by their names up to the first slash.
+    Tasks(String),
+    /// Where an event's lines were written: all in `interrupt`s, all in a `task`, or `both`.
+    Context(String),
+    /// Which of two events has more lines: `first`, `second`, or `equal`.
+    More([String; 2]),
+    /// The number after this text in the report, or `none`.
+    Number(String),
+    /// Whether that number is `zero`, or `more`.
+    Zero(String),
+    /// The most bios that are on their way at the same time, by the addresses in the lines.
+    InFlight,
+    /// Nothing: the truth is `loaded`, unless it is `refused`.
+    Loaded,
+    /// The line of C at which the verifier stopped, or `loaded`.
+    RefusedAt,
+}
+
+/// A run of a stage beside some I/O.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// All of its stdout.
+    pub stdout: &'a str,
+    /// All of its stderr.
+    pub stderr: &'a str,
+    /// The process id of `io`.
+    pub pid: u32,
+}
+
+impl Run<'_> {
+    fn lines(&self, event: &str) -> impl Iterator<Item = Line<'_>> {
+        self.stdout.lines().filter_map(Line::parse).filter(move |line| line.message.starts_with(event))
+    }
+
+    /// The lines of an event, of which there must be some.
+    fn some_lines(&self, event: &str) -> Result<Vec<Line<'_>>> {
+        let lines: Vec<_> = self.lines(event).collect();
+        if lines.is_empty() {
+            let printed = format!("{}{}", self.stdout, self.stderr);
+            return Err(Error::new(format!("no line begins with {event:?}")).evidence(printed));
+        }
+        Ok(lines)
+    }
+
+    fn number(&self, before: &str) -> Option<u64> {
+        let rest = self.stdout.lines().find_map(|line| line.strip_prefix(before))?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    }
+
+    /// The line at which the verifier stopped.
+    fn refused_at(&self) -> Option<&str> {
+        let mut lines = self.stderr.lines().map(str::trim);
+        lines.find(|line| line.starts_with("evidence: in ") && line.contains(".bpf.c line "))?;
+        lines.next()
+    }
+}
+
+impl Truth {
+    /// What a run shows.
+    ///
+    /// # Errors
+    /// If it doesn't decide.
+    pub fn of(&self, run: &Run<'_>) -> Result<String> {
+        let is_refused = run.stderr.contains("the kernel's verifier refused a BPF program");
+        let shown = match &self.shows {
+            Shows::RefusedAt => run.refused_at().unwrap_or("loaded").to_owned(),
+            _ if is_refused => "refused".to_owned(),
+            Shows::Loaded => "loaded".to_owned(),
+            Shows::Lines(event) => run.lines(event).count().to_string(),
+            Shows::LinesOfReport(begin) => {
+                run.stdout.lines().filter(|line| line.starts_with(begin)).count().to_string()
+            }
+            Shows::Tasks(event) => {
+                let name = |line: &Line<'_>| match line.pid == run.pid {
+                    true => "io".to_owned(),
+                    false => line.task.split('/').next().unwrap_or_default().to_owned(),
+                };
+                let tasks: BTreeSet<_> = run.some_lines(event)?.iter().map(name).collect();
+                tasks.into_iter().collect::<Vec<_>>().join(", ")
+            }
+            Shows::Context(event) => {
+                // The third flag: a hard or a soft interrupt, or both.
+                let lines = run.some_lines(event)?;
+                let is_in =
+                    |line: &Line<'_>| matches!(line.flags.as_bytes().get(2), Some(b'h' | b'H' | b's'));
+                match lines.iter().filter(|line| is_in(line)).count() {
+                    0 => "task",
+                    all if all == lines.len() => "interrupt",
+                    _ => "both",
+                }
+                .to_owned()
+            }
+            Shows::More([first, second]) => {
+                let [one, other] = [first, second].map(|event| run.lines(event).count());
+                match one.cmp(&other) {
+                    Ordering::Greater => "first",
+                    Ordering::Less => "second",
+                    Ordering::Equal => "equal",
+                }
+                .to_owned()
+            }
+            Shows::InFlight => {
+                run.some_lines("submit_bio(bio=")?;
+                let (mut bios, mut most) = (BTreeSet::new(), 0);
+                for line in run.lines("") {
+                    let Some((function, rest)) = line.message.split_once("(bio=") else { continue };
+                    let address = rest.split(')').next().unwrap_or_default();
+                    match function {
+                        "submit_bio" => bios.insert(address),
+                        _ => bios.remove(address),
+                    };
+                    most = most.max(bios.len());
+                }
+                most.to_string()
+            }
+            Shows::Number(before) => {
+                run.number(before).map_or("none".to_owned(), |number| number.to_string())
+            }
+            Shows::Zero(before) => match run.number(before) {
+                Some(0) => "zero",
+                Some(_) => "more",
+                None => {
+                    return Err(Error::new(format!("the report has no {before:?}"))
+                        .evidence(format!("{}{}", run.stdout, run.stderr)));
+                }
+            }
+            .to_owned(),
+        };
+        Ok(shown)
+    }
+}

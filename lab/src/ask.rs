@@ -1,0 +1,31 @@
+//! Questions on the terminal. The program that asks them is built when somebody wants it: `lab/ask/src/main.rs`.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use common::{Error, OrCause, Result};
+use machine::host::interrupt;
+use machine::workbook::Workbook;
+
+/// Builds the program that asks the questions of a stage, and becomes it. Returns only if it can't.
+///
+/// # Errors
+/// If it can't be built or started.
+pub fn become_it(workbook: &Workbook, stage: &str, again: bool) -> Result<()> {
+    if workbook.recorded.is_some() {
+        return Err(Error::new("the workshop can't ask questions on a terminal")
+            .evidence("its guest has no program for them")
+            .fix("answer them on the stage's page of the book"));
+    }
+    let mut build = workbook.cargo_build();
+    let status = build.args(["--quiet", "--package", "ask"]).status().or_cause("cannot start cargo")?;
+    if !status.success() {
+        interrupt::check()?;
+        return Err(Error::new("the program that asks questions does not compile")
+            .evidence("the errors above")
+            .fix("fix the first error, or look at what you changed: git diff"));
+    }
+    let mut program = Command::new(workbook.binaries().join("ask"));
+    program.arg(stage).args(again.then_some("--again"));
+    Err(program.exec()).or_cause("cannot start the program that asks questions")
+}
