@@ -37,7 +37,7 @@ programs: driver
 test: setup-test build kernels ## Run every test, on all kernels
 	@status=0; \
 	cargo test --no-fail-fast || status=$$?; \
-	cargo test --no-fail-fast --package book --package class --package upkeep --package workshop || status=$$?; \
+	cargo test --no-fail-fast --package ask --package book --package class --package questions --package upkeep --package workshop || status=$$?; \
 	exit $$status
 
 page-test: build kernel ## Work in the workshop as a learner does, in a real browser
@@ -79,7 +79,7 @@ docs: setup ## Build the book into target/book (open index.html there)
 page: ## Check and bundle the scripts of the workshop's page (needs npm)
 	cd lab/workshop/page && npm ci && npm run build
 
-present: ## Check and bundle the scripts of the projector's view (needs npm)
+present: ## Check and bundle the scripts of the book and of the projector's view (needs npm)
 	cd docs/present && npm ci && npm run build
 
 print: setup-test ## Make PDFs of the book, the exercises, the plans, the glossary and a seat card in target/print

@@ -17,6 +17,7 @@ mod pages;
 mod present;
 mod print;
 mod programs;
+mod questions;
 mod readme;
 mod slides;
 

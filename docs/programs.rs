@@ -11,7 +11,7 @@ use mdbook_preprocessor::errors::Result;
 use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
 use upkeep::publish;
 
-use crate::{links, readme};
+use crate::{links, questions, readme};
 
 /// The folders of programs. Their pages are below the chapter of the same name.
 const FOLDERS: [&str; 2] = ["stages", "examples"];
@@ -42,6 +42,7 @@ impl Programs {
         };
         let path = page_of(program);
         let text = presented(&path, &readme::page(&self.workbook, &path, program)?);
+        let text = questions::with_cards(&name, &text, &::questions::of(program.folder())?)?;
         Ok(below(parent, nth, &title, path, text))
     }
 

@@ -1,4 +1,4 @@
-// npm run build made this from 92b23826
+// npm run build made this from 25552497
 "use strict";
 (() => {
   // data.ts

@@ -285,7 +285,7 @@ fn anchor(heading: &str) -> String {
 }
 
 /// How many words of a page a reader sees at most; of a stage's page, before the exercises. Tables, code, folds and
-/// generated blocks don't count.
+/// generated blocks don't count, nor do the questions, which are not in the README.
 const BUDGETS: [(&str, usize); 12] = [
     ("README.md", 700),
     ("CONTRIBUTING.md", 1_500),

@@ -154,6 +154,113 @@ fn searching_finds_a_function() {
     assert_eq!(browser.wrong(), [""; 0]);
 }
 
+const ENTER: (&str, u32) = ("Enter", 13);
+const TAB: (&str, u32) = ("Tab", 9);
+const DOWN: (&str, u32) = ("ArrowDown", 40);
+
+/// With the keyboard alone: each kind of question, first wrong and then right.
+#[test]
+fn questions_are_answered_with_the_keyboard() {
+    let (book, mut browser) = (Book::build(), Reader::start());
+    let page = book.page("stages/05.html");
+    let keys = |browser: &mut Reader, keys: &[(&str, u32)]| {
+        keys.iter().for_each(|(key, code)| browser.chord(key, *code, 0));
+    };
+    let shows = |browser: &mut Reader, card: usize, kind: &str, text: &str| {
+        let said = format!("document.querySelectorAll('form.question')[{card}].querySelector('.said')");
+        browser.until(&format!("{said}.dataset.kind === '{kind}' && {said}.textContent.includes('{text}')"));
+    };
+    let is_shown = |text: &str| {
+        format!(
+            "document.evaluate(\"//main//p[contains(., '{text}')]\", document, null, 9).singleNodeValue.checkVisibility({{ contentVisibilityAuto: true }})"
+        )
+    };
+    let of_output = is_shown("The new line is");
+    browser.size(PHONE.0, PHONE.1);
+    browser.open(&page, "");
+    browser.until("document.documentElement.classList.contains('with-questions')");
+    assert_eq!(browser.eval(&of_output), false, "the output answers the prediction");
+    let answers = "document.querySelector('.answers').checkVisibility()";
+    assert_eq!(browser.eval(answers), false, "the answers are on the page");
+    let told = "[...document.querySelectorAll('.question :is(.why, .hint, .explanation)')].some((it) => it.checkVisibility())";
+    assert_eq!(browser.eval(told), false, "a card reveals something");
+
+    // A number.
+    browser.eval("document.querySelector('form.question input').focus()");
+    keys(&mut browser, &[ENTER]);
+    shows(&mut browser, 0, "hint", "Type a number");
+    browser.call("Input.insertText", json!({ "text": "100" }));
+    keys(&mut browser, &[ENTER]);
+    shows(&mut browser, 0, "wrong", "A sector is smaller");
+    browser.eval("document.activeElement.select()");
+    browser.call("Input.insertText", json!({ "text": "800" }));
+    keys(&mut browser, &[ENTER]);
+    shows(&mut browser, 0, "right", "byte 409,600");
+    assert_eq!(browser.eval(&of_output), true, "the output comes after the answer");
+
+    // Options: the first is chosen by its own, and the arrows choose another.
+    let focus = "[...document.querySelectorAll('form.question')][1].querySelector('input').focus()";
+    browser.eval(focus);
+    keys(&mut browser, &[DOWN, ENTER]);
+    shows(&mut browser, 1, "wrong", "CO-RE");
+    keys(&mut browser, &[DOWN, DOWN, ENTER]);
+    shows(&mut browser, 1, "right", "a number from a register");
+
+    // Cards: from the top, each goes up until it is in its place.
+    let focus = "[...document.querySelectorAll('form.question')][3].querySelector('.move').focus()";
+    browser.eval(focus);
+    let mut steps = 0;
+    loop {
+        let up = browser.eval(
+            "(() => {
+                const card = document.querySelectorAll('form.question')[3];
+                const shown = [...card.querySelectorAll('.cards li')];
+                const place = shown.findIndex((item, nth) => item.dataset.letter !== card.dataset.right[nth]);
+                const item = shown.find((item) => item.dataset.letter === card.dataset.right[place]);
+                item?.querySelector('.move').focus();
+                return place >= 0;
+            })()",
+        );
+        if up == false {
+            break;
+        }
+        keys(&mut browser, &[ENTER]);
+        steps += 1;
+        assert!(steps < 50, "the cards do not move");
+        if steps == 1 {
+            browser.eval("document.querySelectorAll('form.question')[3].requestSubmit()");
+            shows(&mut browser, 3, "wrong", "");
+        }
+    }
+    // From the last card's second button to the one that checks.
+    browser
+        .eval("[...document.querySelectorAll('form.question')[3].querySelectorAll('.move')].at(-1).focus()");
+    keys(&mut browser, &[TAB, ENTER]);
+    shows(&mut browser, 3, "right", "before the map gets a copy");
+
+    // The answers stay, at the tries that they took.
+    browser.open(&page, "");
+    shows(&mut browser, 0, "right", "byte 409,600");
+    assert_eq!(browser.eval(&of_output), true);
+    assert_eq!(
+        browser.eval("JSON.parse(localStorage.getItem('workbook-answers'))"),
+        json!({ "05/sector": 2, "05/pointer": 2, "05/order": 2 })
+    );
+    assert_eq!(browser.wrong(), [""; 0]);
+}
+
+/// On paper, and without the script, the questions and the answers are there.
+#[test]
+fn questions_are_on_paper() {
+    let (book, mut browser) = (Book::build(), Reader::start());
+    browser.open(&book.page("stages/03.html"), "");
+    browser.until("document.documentElement.classList.contains('with-questions')");
+    browser.call("Emulation.setEmulatedMedia", json!({ "media": "print" }));
+    let shown = "['.question .options', '.answers', '.rest', '.question .actions', '.question input']
+        .map((part) => document.querySelector(part).checkVisibility({ contentVisibilityAuto: true }))";
+    assert_eq!(browser.eval(shown), json!([true, true, true, false, false]));
+}
+
 #[test]
 fn the_storage_stack_leads_to_the_stages() {
     let (book, mut browser) = (Book::build(), Reader::start());

@@ -107,7 +107,7 @@ impl Reader {
     }
 
     /// Presses and releases a key together with others: 1 is Alt, 2 Ctrl, 8 Shift, and sums of these.
-    #[allow(dead_code, reason = "only the workshop has such keys")]
+    #[allow(dead_code, reason = "the page of ctracer has no such keys")]
     pub fn chord(&mut self, key: &str, code: u32, modifiers: u32) {
         for kind in ["rawKeyDown", "keyUp"] {
             let mut params =

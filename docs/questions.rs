@@ -1,0 +1,125 @@
+//! The questions of a stage as cards in its page: the prediction above the output, the others above the exercises, and the
+//! answers at the page's end, where a reader without a script finds them, and one with paper.
+//!
+//! `docs/questions/questions.ts` makes the cards work.
+
+use ::questions::{Answer, Asked, Form, Question, letter};
+use common::{Error, Result};
+use mdbook_markdown::pulldown_cmark::html;
+use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
+
+/// What a stage prints: the prediction comes before it.
+const OUTPUT: &str = "<!-- output:begin";
+const EXERCISES: &str = "\n## Exercises\n";
+
+/// A stage's page with its questions.
+///
+/// # Errors
+/// If the page has no place for them.
+pub fn with_cards(name: &str, page: &str, questions: &[Question]) -> Result<String> {
+    if questions.is_empty() {
+        return Ok(page.to_owned());
+    }
+    let cards = |asked: Asked| -> String {
+        let numbered = questions.iter().enumerate().filter(|(_, question)| question.asked == asked);
+        numbered.map(|(nth, question)| card(name, nth + 1, questions.len(), question)).collect()
+    };
+    let lacks = |what: &str| {
+        Error::new(format!("the page of {name} has no place for its questions"))
+            .evidence(format!("there is no {:?} in it", what.trim()))
+    };
+    let (start, rest) = page.split_once(OUTPUT).ok_or_else(|| lacks(OUTPUT))?;
+    let (middle, end) = rest.split_once(EXERCISES).ok_or_else(|| lacks(EXERCISES))?;
+    let (before, after) = (cards(Asked::Before), cards(Asked::After));
+    let answers: String = questions.iter().map(answer).collect();
+    Ok(format!(
+        "{start}{before}{OUTPUT}{middle}{EXERCISES}\n{after}{end}\n<section class=\"answers\">\n<h2>Answers to the questions</h2>\n<ol>\n\
+         {answers}</ol>\n</section>\n"
+    ))
+}
+
+/// A question. Markdown ends a block of HTML at an empty line, so there is none.
+fn card(name: &str, nth: usize, all: usize, question: &Question) -> String {
+    let id = format!("question-{name}-{}", question.id);
+    let (when, before) = match question.asked {
+        Asked::Before => (" · Before you run it", " data-before"),
+        Asked::After => ("", ""),
+    };
+    let solution = question.solution();
+    let mut said = String::new();
+    let note = |class: &str, of: &str, text: &str| {
+        format!("<div class=\"{class}\" data-of=\"{of}\" hidden>{}</div>\n", paragraphs(text))
+    };
+    let body = match &question.form {
+        Form::Choice { options, is_code, .. } => {
+            let option = |(nth, option): (usize, &Answer)| {
+                let letter = letter(nth).to_string();
+                if !option.why.is_empty() {
+                    said += &note("why", &letter, &option.why);
+                }
+                let text = if *is_code { code(&option.text) } else { inline(&option.text) };
+                format!(
+                    "<li><label><input type=\"radio\" name=\"{id}\" value=\"{letter}\"><span>{text}</span></label></li>\n"
+                )
+            };
+            format!(
+                "<ol class=\"options\">\n{}</ol>\n",
+                options.iter().enumerate().map(option).collect::<String>()
+            )
+        }
+        Form::Number { wrong, .. } => {
+            said.extend(wrong.iter().map(|wrong| note("why", &wrong.value.to_string(), &wrong.why)));
+            format!(
+                "<p class=\"number\"><label>Your number: <input name=\"{id}\" inputmode=\"numeric\" pattern=\"[0-9]+\" \
+                 maxlength=\"12\" autocomplete=\"off\" required></label></p>\n"
+            )
+        }
+        Form::Order { cards, mixed } => {
+            let card = |(nth, card): (usize, &usize)| {
+                format!("<li data-letter=\"{}\">{}</li>\n", letter(nth), code(&cards[*card]))
+            };
+            format!("<ol class=\"cards\">\n{}</ol>\n", mixed.iter().enumerate().map(card).collect::<String>())
+        }
+    };
+    let within = match &question.form {
+        Form::Number { within, .. } => *within,
+        _ => 0,
+    };
+    said += &note("hint", "", &question.hint);
+    said += &note("explanation", "", &question.explanation);
+    format!(
+        "\n<form class=\"question\" id=\"{id}\" data-name=\"{name}/{}\" data-right=\"{solution}\" data-within=\"{within}\"{before}>\n\
+         <p class=\"which\">Question {nth} of {all}{when}</p>\n{}\n{body}{said}</form>\n\n",
+        question.id,
+        paragraphs(&question.text)
+    )
+}
+
+/// The answer to a question, for the end of the page.
+fn answer(question: &Question) -> String {
+    let right = match &question.form {
+        Form::Choice { .. } | Form::Number { .. } => question.solution(),
+        Form::Order { .. } => {
+            question.solution().chars().map(|c| c.to_string()).collect::<Vec<_>>().join(", ")
+        }
+    };
+    format!("<li><p><strong>{right}</strong></p>{}</li>\n", paragraphs(&question.explanation))
+}
+
+fn code(line: &str) -> String {
+    let line = line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    format!("<code>{line}</code>")
+}
+
+/// A text of a question as HTML, without an empty line.
+fn paragraphs(text: &str) -> String {
+    let mut html = String::new();
+    html::push_html(&mut html, new_cmark_parser(text, &MarkdownOptions::default()));
+    html.replace('\n', "")
+}
+
+/// The same for a text that is one paragraph.
+fn inline(text: &str) -> String {
+    let html = paragraphs(text);
+    html.strip_prefix("<p>").and_then(|html| html.strip_suffix("</p>")).unwrap_or(&html).to_owned()
+}
