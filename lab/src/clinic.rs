@@ -30,6 +30,7 @@ use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
 use serde::Serialize;
 use verifier::{Object, Refusal};
+use wire::text::wrap;
 
 use crate::exercise::{self, shown};
 
@@ -402,7 +403,7 @@ pub fn show(
             .evidence("these kernels refuse the program: ".to_owned() + &case.refused_by().join(", "))
             .fix(format!("see the log of the newest of them: cargo lab clinic show {number}"))
     })?;
-    let mut text = format!("{number} {}\n\n{}\n", case.title, exercise::wrap(&case.mistake, columns));
+    let mut text = format!("{number} {}\n\n{}\n", case.title, wrap(&case.mistake, columns));
     let _ = write!(text, "{}\nLinux {kernel} says:\n\n{log}\n", case.source);
     if log_only {
         return Ok(text);
@@ -410,7 +411,7 @@ pub fn show(
     if let Some(explanation) = case.explanation(kernel) {
         let _ = write!(text, "The workbook explains:\n\n{explanation}\n\n");
     }
-    let _ = writeln!(text, "{}", exercise::wrap(&case.text.replace("## ", ""), columns));
+    let _ = writeln!(text, "{}", wrap(&case.text.replace("## ", ""), columns));
     for (kernel, words) in case.words() {
         let _ = writeln!(text, "Linux {kernel}: {}", words.replace('\n', "; "));
     }
@@ -459,7 +460,7 @@ pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
          does each kernel accept it, and does it count right?\n  cargo lab clinic hint {number}        \
          when you are stuck\n",
         case.title,
-        exercise::wrap(&case.mistake, terminal::columns())
+        wrap(&case.mistake, terminal::columns())
     ))
 }
 

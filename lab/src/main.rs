@@ -24,9 +24,9 @@ use machine::workbook::diff::{self, Extent, Reading};
 use machine::{cross, fetch, signals};
 use nix::sys::signal::Signal;
 use wire::arch::Arch;
-use wire::files;
 use wire::protocol::ToGuest;
 use wire::workload::Workload;
+use wire::{files, mystery};
 
 /// Boot a real kernel, and run the workbook's stages and examples in it
 #[derive(Parser)]
@@ -110,6 +110,11 @@ enum Command {
     Clinic {
         #[command(subcommand)]
         command: Clinic,
+    },
+    /// Find out why something is slow: list the cases, or start one
+    Mystery {
+        #[command(subcommand)]
+        command: Mystery,
     },
     /// Run a stage or an example in a guest, with I/O for it to see, until you press Ctrl-C
     Run {
@@ -267,6 +272,22 @@ enum Clinic {
     },
 }
 
+#[derive(Subcommand)]
+enum Mystery {
+    /// List the cases, and the causes from which an answer chooses
+    List,
+    /// Boot a guest in which something is slow, and open a shell there
+    Start {
+        /// The case, such as 01
+        case: String,
+        /// The number from which all details of the case follow [default: any]
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+        #[command(flatten)]
+        boot: Boot,
+    },
+}
+
 fn main() -> Result<ExitCode> {
     let lab = Lab::parse();
     if lab.offline {
@@ -374,19 +395,17 @@ fn run(command: Command) -> Result<ExitCode> {
             workshop::here(&Workbook::read()?, &driver, port, no_browser)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Shell { boot } => {
-            signals::install_handlers()?;
-            let workbook = boot.workbook()?;
-            let bpftool = BPFTOOL.find().ok().filter(|_| boot.arch == Arch::HERE);
-            let binaries = workbook.build()?.into_iter().chain(bpftool).collect();
-            let mut guest = boot.boot_with(&workbook, binaries)?;
-            let raw = terminal::Raw::new()?;
-            guest.start(&["sh"], Some(terminal::for_guest()))?;
-            terminal::pass_keys(guest.line());
-            let status = run_live(&mut guest);
-            drop(raw);
-            status
+        Command::Mystery { command: Mystery::List } => print(&mystery::list()),
+        Command::Mystery { command: Mystery::Start { case, seed, boot } } => {
+            let seed = seed.map(|seed| ["--seed".to_owned(), seed.to_string()]);
+            let words = ["mystery", "start"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([mystery::find(&case)?.number.to_owned()]);
+            let words: Vec<_> = words.chain(seed.into_iter().flatten()).collect();
+            in_terminal(&boot, &words.iter().map(String::as_str).collect::<Vec<_>>())
         }
+        Command::Shell { boot } => in_terminal(&boot, &["sh"]),
         Command::Demo { boot, no_run } => {
             signals::install_handlers()?;
             let workbook = boot.workbook()?;
@@ -407,6 +426,21 @@ fn run(command: Command) -> Result<ExitCode> {
             print(&types::Types::look(&workbook, kernels, &names)?.terminal())
         }
     }
+}
+
+/// Boots a guest with all programs, and runs one of them in this terminal.
+fn in_terminal(boot: &Boot, argv: &[&str]) -> Result<ExitCode> {
+    signals::install_handlers()?;
+    let workbook = boot.workbook()?;
+    let bpftool = BPFTOOL.find().ok().filter(|_| boot.arch == Arch::HERE);
+    let binaries = workbook.build()?.into_iter().chain(bpftool).collect();
+    let mut guest = boot.boot_with(&workbook, binaries)?;
+    let raw = terminal::Raw::new()?;
+    guest.start(argv, Some(terminal::for_guest()))?;
+    terminal::pass_keys(guest.line());
+    let status = run_live(&mut guest);
+    drop(raw);
+    status
 }
 
 /// The two sides of a comparison.

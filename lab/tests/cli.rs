@@ -35,6 +35,9 @@ fn help() {
     insta::assert_snapshot!("help_run", lab(&["run", "--help"]));
     insta::assert_snapshot!("help_exercise", lab(&["exercise", "--help"]));
     insta::assert_snapshot!("help_clinic", lab(&["clinic", "--help"]));
+    insta::assert_snapshot!("help_mystery", lab(&["mystery", "--help"]));
+    insta::assert_snapshot!("mystery_list", lab(&["mystery", "list"]));
+    insta::assert_snapshot!("mystery_unknown", lab(&["mystery", "start", "99"]));
     insta::assert_snapshot!("help_diff", lab(&["diff", "--help"]));
     insta::assert_snapshot!("help_kernels", lab(&["kernels", "--help"]));
     let workbook = Workbook::read().unwrap();

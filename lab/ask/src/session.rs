@@ -3,8 +3,8 @@
 use std::io::{BufRead, ErrorKind, Write};
 
 use common::{Error, OrCause, Result};
-use lab::exercise::wrap;
 use questions::{Asked, Form, Question, Verdict, letter};
+use wire::text::wrap;
 
 /// How a question was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -62,6 +62,16 @@ impl Linear {
         order(Do::Resume, name, &[])?;
         Ok(this)
     }
+
+    /// Makes the disk from other parts, while it is in use.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn replace(&self, parts: &[(&Path, u64)]) -> Result<()> {
+        order(Do::Load, self.name, parts)?;
+        // The kernel first waits until no I/O is on its way to the old parts.
+        order(Do::Resume, self.name, &[]).map(drop)
+    }
 }
 
 impl Drop for Linear {

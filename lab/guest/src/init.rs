@@ -23,8 +23,8 @@ use wire::disks::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVI
 use wire::files::{self, FOLDER};
 use wire::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
 
-use crate::kit;
 use crate::system::{ENVIRONMENT, RCU_EXPEDITED, mount_fs};
+use crate::{kit, mystery};
 
 /// The line to the lab: the second serial port. The first one is the kernel's console, and on arm64 it is of another
 /// kind, with another name.
@@ -70,6 +70,7 @@ fn prepare(are_empty: bool) -> Result<()> {
             .evidence(format!("{}, {}", installed.status, String::from_utf8_lossy(&installed.stderr)))
             .fix("take Debian's: apt install busybox-static"));
     }
+    mystery::install()?;
     disks(are_empty)
 }
 

@@ -12,6 +12,7 @@ pub mod device_mapper;
 pub mod drift;
 pub mod init;
 pub mod kit;
+pub mod mystery;
 pub mod null_blk;
 pub mod peers;
 pub mod running;

@@ -6,6 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{Error, OrCause, Result};
+use nix::errno::Errno;
+use nix::mount::umount;
 use wire::command::output;
 
 /// A disk with a known completion time: null_blk's timer completes each I/O this long after it was submitted.
@@ -31,9 +33,7 @@ impl NullBlk {
     /// # Errors
     /// Those of [`NullBlk::new`].
     pub fn with(name: &str, completion: Duration, settings: &[(&str, u128)]) -> Result<Self> {
-        const CONFIGFS: &str = "grep -q ' /sys/kernel/config ' /proc/mounts || \
-            { modprobe null_blk nr_devices=0 && mount -t configfs configfs /sys/kernel/config; }";
-        output(Command::new("sh").args(["-c", CONFIGFS]))?;
+        show_settings()?;
         let folder = Path::new("/sys/kernel/config/nullb").join(name);
         fs::create_dir(&folder).or_cause("cannot make a null_blk disk")?;
         let set = |key: &str, value: u128| {
@@ -56,6 +56,27 @@ impl NullBlk {
             fs::write(timeout, "1000000").or_cause("null_blk refuses a longer I/O timeout")?;
         }
         Ok(Self { folder, device })
+    }
+}
+
+/// Loads null_blk, and mounts the file system with the settings of its disks.
+///
+/// # Errors
+/// If the kernel has no null_blk.
+pub fn show_settings() -> Result<()> {
+    const CONFIGFS: &str = "grep -q ' /sys/kernel/config ' /proc/mounts || \
+        { modprobe null_blk nr_devices=0 && mount -t configfs configfs /sys/kernel/config; }";
+    output(Command::new("sh").args(["-c", CONFIGFS])).map(drop)
+}
+
+/// Unmounts the file system with the settings, if it is mounted. The disks remain.
+///
+/// # Errors
+/// If somebody uses it.
+pub fn hide_settings() -> Result<()> {
+    match umount("/sys/kernel/config") {
+        Ok(()) | Err(Errno::EINVAL) => Ok(()),
+        Err(error) => Err(error).or_cause("cannot unmount /sys/kernel/config"),
     }
 }
 

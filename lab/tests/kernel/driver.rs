@@ -47,6 +47,7 @@ pub fn trials() -> Vec<Trial> {
         trial("two_exercises_are_checked_at_the_same_moment", two_exercises_are_checked_at_the_same_moment),
         trial("a_shell_runs_what_is_typed", a_shell_runs_what_is_typed),
         trial("a_shell_ends_with_its_input", a_shell_ends_with_its_input),
+        trial("a_mystery_is_played_in_a_shell", a_mystery_is_played_in_a_shell),
         trial("a_file_that_is_no_kernel", a_file_that_is_no_kernel),
         trial("a_kernel_that_panics_at_boot", a_kernel_that_panics_at_boot),
         trial("a_guest_that_hangs_at_boot", a_guest_that_hangs_at_boot),
@@ -66,8 +67,9 @@ pub fn trials() -> Vec<Trial> {
 /// The driver itself, `cargo lab`, with as much time for a boot as it needs on a busy machine.
 fn lab(arguments: &[&str]) -> Command {
     let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
-    let (command, arguments) = arguments.split_first().unwrap();
-    lab.arg(command);
+    let words = if arguments[0] == "mystery" { 2 } else { 1 };
+    let (command, arguments) = arguments.split_at(words);
+    lab.args(command);
     if !arguments.contains(&"--boot-limit") {
         lab.args(["--boot-limit", &BOOT_LIMIT.as_secs().to_string()]);
     }
@@ -235,9 +237,43 @@ fn a_closed_pipe_ends_the_stage() {
     assert_eq!((status, stdout.lines().count()), (0, 3), "{stdout}");
 }
 
+/// Each command of a case does what it should, and nothing in the guest gives the answer away.
+fn a_mystery_is_played_in_a_shell() {
+    let typed = "look\nnote it is \"odd\"\nfix || echo too early\nsolution || echo too early\nhint\n\
+        answer slow-disk /dev/vdh 100 || echo half\nanswer busy-neighbor ledger 75 && fix\nfix\nstatus\n\
+        cat /proc/*/cmdline | tr '\\0' '\\n' | grep -c -e '^ledger$' -e '^orders$'; ls /sys/kernel/config | wc -l\n\
+        grep -rilE 'busy.?neighbor|slow.?disk' /tmp /root /etc /proc/cmdline /proc/*/cmdline /proc/*/environ | wc -l\nexit 7\n";
+    let (status, text, _) = type_into(&["mystery", "start", "01", "--seed", "1"], typed);
+    assert_eq!(status, 7, "{text}");
+    for expected in [
+        "Case 01, seed 1. 0:00 of 10:00.",
+        "it is odd",
+        "you don't know yet what to fix",
+        "no answer was right yet",
+        "\ntoo early\r\n",
+        "1 of 3: Where does a slow write",
+        "cause   wrong\r\nplace   wrong: the disk\r\nnumber  not compared",
+        "\nhalf\r\n",
+        "cause   right\r\nplace   right: that process\r\nnumber  right: %",
+        "; before the fix: ",
+        "it is fixed already",
+        "Hints: 1 of 3",
+        "busy-neighbor ledger 75: 3 of 3",
+        "\n2\r\n0\r\n",
+        "\n0\r\n",
+    ] {
+        assert!(text.contains(expected), "{expected:?} in {text}");
+    }
+}
+
 /// Types into a shell in the lab, which must end on its own, and returns its exit status, stdout and stderr.
 fn type_into_a_shell(text: &str) -> (i32, String, String) {
-    let mut shell = lab(&["shell"]);
+    type_into(&["shell"], text)
+}
+
+/// The same, for the shell that such a command opens.
+fn type_into(command: &[&str], text: &str) -> (i32, String, String) {
+    let mut shell = lab(command);
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = shell.spawn().unwrap();
     // Held open, because the shell would end at the end of its input.

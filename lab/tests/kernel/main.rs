@@ -39,6 +39,7 @@ mod latency;
 mod multipath;
 mod mutants;
 mod mutations;
+mod mystery;
 mod pagecache;
 mod plans;
 mod questions;
@@ -78,7 +79,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 21] = [
+const CASES: [&[Case]; 22] = [
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -100,6 +101,7 @@ const CASES: [&[Case]; 21] = [
     containers::CASES,
     zoned::CASES,
     questions::CASES,
+    mystery::CASES,
 ];
 
 /// The cases that run on the oldest and the newest kernel, and with `LAB_SOAK=1` also on those between: how programs
@@ -181,6 +183,10 @@ const ONCE: &[&str] = &[
     "a_stage_ends_in_the_middle_of_a_flood",
     "scenario_leaves_ftrace_as_it_was",
     "ctracer_finds_what_another_reader_of_the_types_finds",
+    "mystery_01_half_of_the_volume",
+    "mystery_02_small_pieces",
+    "mystery_03_slow_reads",
+    "mystery_04_long_waits",
 ];
 
 fn is_preview() -> bool {
@@ -223,6 +229,7 @@ fn in_guest(name: &str) -> ExitCode {
         pagecache::SOAK,
         ctracer::SOAK,
         side_by_side::SOAK,
+        mystery::SOAK,
         situations::SPECIAL,
         multipath::CASES,
         compilers::SPECIAL,
@@ -255,8 +262,11 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "", &[])));
     let with_paths = Arc::new(Fleet::new(|kernel| boot(kernel, "", &multipath::DISK)));
     let is_soak = std::env::var_os("LAB_SOAK").is_some();
-    let soak: &[&[Case]] =
-        if is_soak { &[stages::SOAK, pagecache::SOAK, ctracer::SOAK, side_by_side::SOAK] } else { &[] };
+    let soak: &[&[Case]] = if is_soak {
+        &[stages::SOAK, pagecache::SOAK, ctracer::SOAK, side_by_side::SOAK, mystery::SOAK]
+    } else {
+        &[]
+    };
     // The others are about the kernels of the matrix, or the same on all.
     let is_here = arch() == Arch::HERE && !is_preview();
     let mut suites = match is_here {

@@ -1,5 +1,6 @@
 //! The program `guest`. As the guest's first process, it is init; otherwise it is what the lab starts in the guest.
-//! `guest beside` runs a stage together with a workload.
+//! `guest beside` runs a stage together with a workload. Under other names, it is the commands and the processes of the
+//! mystery disks.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
@@ -8,10 +9,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use guest::commands::GuestCommand;
-use guest::init;
+use guest::{init, mystery};
 
 fn main() -> ExitCode {
-    let result = if std::process::id() == 1 { init::run() } else { GuestCommand::parse().run() };
+    let result = match std::process::id() {
+        1 => init::run(),
+        _ => mystery::called().unwrap_or_else(|| GuestCommand::parse().run()),
+    };
     result.unwrap_or_else(|error| {
         eprintln!("Error: {error}");
         ExitCode::FAILURE

@@ -1,0 +1,160 @@
+//! Half of a volume is slow. The volume is two disks, one after the other. Either one of them is slow, or both are equal
+//! and another process keeps one of them busy.
+//!
+//! On both, the same processes do the same I/O at the same rate, so `iostat` prints the same: if a disk that takes many
+//! I/Os at a time takes `n` times as long for each, it completes as many per second as one that takes them one by one.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::Result;
+
+use crate::device_mapper::Linear;
+use crate::mystery::job::{Access, Job, Stream};
+use crate::mystery::parts::{DISKS, JOBS, disk, job, name_of, truth};
+use crate::mystery::scene::{Kept, Parts, Step, Story, Twin};
+use crate::mystery::seed::Seed;
+use crate::null_blk::NullBlk;
+
+/// Sectors of each half.
+const HALF: u64 = 65536;
+
+pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
+    let names: [_; 3] = seed.some(&DISKS);
+    let [patient, neighbor, other] = seed.some(&JOBS);
+    let quick = Duration::from_millis(seed.between(30, 45));
+    let crowd = seed.between(3, 5);
+    let slow = quick * (crowd as u32 + 1);
+    // Which half is slow.
+    let bad = seed.between(0, 1) as usize;
+
+    // Requests that a disk can't take yet wait in the scheduler, first come, first served.
+    const QUEUE: [(&str, &str); 4] = [
+        ("scheduler", "mq-deadline"),
+        ("nr_requests", "64"),
+        ("iosched/fifo_batch", "1"),
+        ("iosched/write_expire", "0"),
+    ];
+    let (time, depth) = if twin == Twin::One { (slow, 64) } else { (quick, 1) };
+    let times = [0, 1].map(|half| if half == bad { time } else { quick });
+    let disk = |half: usize| disk(names[half], times[half], &[("hw_queue_depth", depth)], &QUEUE);
+    let disks = [disk(0)?, disk(1)?];
+    let parts = [0, 1].map(|half| (disks[half].device.as_path(), HALF));
+    let volume = Arc::new(Linear::new("data", &parts)?);
+
+    let [healthy, busy] = [1 - bad, bad].map(|half| Stream {
+        target: volume.device.clone(),
+        access: Access::Write,
+        size: 4096,
+        from: half as u64 * HALF * 512,
+        blocks: HALF * 512 / 4096,
+        random: true,
+        round: 4,
+        pause: Duration::ZERO,
+    });
+    let rare = |stream: &Stream| Stream { round: 1, pause: Duration::from_millis(200), ..stream.clone() };
+    let crowded = vec![busy.clone(); crowd as usize];
+    let jobs = vec![
+        job(patient, None, &[healthy.clone(), busy.clone()])?,
+        job(neighbor, None, &crowded)?,
+        job(other, None, &[rare(&healthy)])?,
+    ];
+
+    let (bad_disk, good_disk) = (name_of(&disks[bad]), name_of(&disks[1 - bad]));
+    let (half, other_half) = if bad == 0 { ("first", "second") } else { ("second", "first") };
+    let share = 100.0 * crowd as f64 / (crowd + 1) as f64;
+    let (ms, slow_ms) = (quick.as_millis(), slow.as_millis());
+    let truth = match twin {
+        Twin::One => {
+            truth("slow-disk", std::slice::from_ref(&bad_disk), slow_ms as f64 * 0.6..=slow_ms as f64 * 1.9)?
+        }
+        Twin::Other => {
+            let places = [neighbor.to_owned(), jobs[1].pid().to_string()];
+            truth("busy-neighbor", &places, share - 8.0..=share + 8.0)?
+        }
+    };
+    let story = Story {
+        complaint: format!(
+            "\"We keep the data of `{patient}` on the volume dm-0. Since Tuesday, every write to its {half} half takes \
+             {} times as long as one to its {other_half} half, and we have changed nothing. iostat shows {bad_disk} \
+             with an await to match, and it is always busy. Shall we order a new disk?\"",
+            crowd + 1
+        ),
+        what: format!("Four writes of `{patient}` to the {half} half"),
+        usual: quick * 4,
+        truth,
+        hints: [
+            "Where does a slow write spend its time: on the disk, or before the disk gets it?".to_owned(),
+            "biolatency -D measures each disk from the moment it gets a request. What does -Q add?".to_owned(),
+            format!(
+                "Compare the averages of biolatency -De 4 1 and biolatency -QDe 4 1 for {bad_disk}. If they are equal, the \
+                 disk takes that long. If not, requests wait; bitesize 4 1 shows who makes them."
+            ),
+        ],
+        way: vec![
+            Step {
+                why: "Which disks are below the volume?",
+                command: "ls /sys/block/dm-0/slaves".to_owned(),
+            },
+            Step {
+                why: "Which sector did the slowest bio touch? The first half ends at sector 65536.",
+                command: "stage05 --duration 3 | tail -n 8".to_owned(),
+            },
+            Step {
+                why: "How long do the disks themselves take for a request?",
+                command: "biolatency -Dme 4 1".to_owned(),
+            },
+            Step { why: "And how long with the time before?", command: "biolatency -QDme 4 1".to_owned() },
+            Step { why: "Whose I/Os are these?", command: "bitesize --top 2 4 1".to_owned() },
+        ],
+        decided: match twin {
+            Twin::One => format!(
+                "The third command decided: {bad_disk} itself takes {slow_ms} ms, and with the wait before (-Q) it is no \
+                 more. Nothing waits."
+            ),
+            Twin::Other => format!(
+                "The third and the fourth command decided: {bad_disk} takes {ms} ms for a request, as {good_disk} does, but \
+                 with the wait before (-Q) it is {slow_ms} ms. `{neighbor}` always has {crowd} I/Os in its queue, \
+                 {share:.0} % of all that the disk does."
+            ),
+        },
+        tempting: match twin {
+            Twin::One => format!(
+                "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os there. Then {bad_disk} \
+                 would be as fast as {good_disk} without -Q, and stopping `{neighbor}` (kill -STOP) would help. It does not."
+            ),
+            Twin::Other => format!(
+                "The tempting answer is slow-disk, because iostat's await includes the wait. Then {bad_disk} would take \
+                 {slow_ms} ms without -Q, too, and stopping `{neighbor}` (kill -STOP) would not help. It does."
+            ),
+        },
+        cure: match twin {
+            Twin::One => "In real life: look at the disk's error log and its temperature, then replace it.",
+            Twin::Other => {
+                "In real life: move one of the two to another disk, give the noisy one a limit (io.max), or spread the \
+                 volume over both disks in stripes."
+            }
+        }
+        .to_owned(),
+        fixed: match twin {
+            Twin::One => "Replacing the slow disk while the volume is in use".to_owned(),
+            Twin::Other => format!("Letting `{neighbor}` write once in a while"),
+        },
+    };
+
+    let new_disk = names[2];
+    let (fixed_volume, calm) = (volume.clone(), rare(&busy));
+    let good_device = disks[1 - bad].device.clone();
+    let fix = move |jobs: &mut [Job]| -> Result<Kept> {
+        if twin == Twin::Other {
+            return jobs[1].order(&[calm]).map(|()| Box::new(()) as Kept);
+        }
+        let disk = NullBlk::new(new_disk, quick)?;
+        let mut parts: [(&Path, u64); 2] = [(&good_device, HALF); 2];
+        parts[bad] = (&disk.device, HALF);
+        fixed_volume.replace(&parts)?;
+        Ok(Box::new(disk))
+    };
+    Ok(Parts { story, jobs, stream: 1, fix: Box::new(fix), world: Box::new((volume, disks)) })
+}

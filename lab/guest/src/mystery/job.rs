@@ -1,0 +1,259 @@
+//! The processes of a case. Each is this program under another name, and gets its orders through a pipe, so neither its
+//! command line nor its environment shows what it does.
+
+use std::collections::VecDeque;
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Write, stdin};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::report::print_text;
+use common::{Error, OrCause, Result};
+use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
+use serde::{Deserialize, Serialize};
+
+use crate::mystery::seed::Seed;
+
+/// What one thread of a job does, again and again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Stream {
+    /// A device.
+    pub target: PathBuf,
+    /// What it does there.
+    pub access: Access,
+    /// Bytes of each I/O.
+    pub size: u64,
+    /// The first byte of its part of the target.
+    pub from: u64,
+    /// How many I/Os long this part is.
+    pub blocks: u64,
+    /// Whether it goes to any of them, and not from the first to the last.
+    pub random: bool,
+    /// How many I/Os make a round, whose time it reports.
+    pub round: u64,
+    /// How long it rests after a round.
+    pub pause: Duration,
+}
+
+/// What a stream does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Access {
+    /// It writes past the page cache.
+    Write,
+    /// It reads through the page cache.
+    Read,
+}
+
+/// How long to wait for a round. It only exists so that a round that never ends gets reported.
+const LIMIT: Duration = Duration::from_secs(300);
+/// How many rounds to remember.
+const ROUNDS: usize = 5;
+const ALIGNMENT: usize = 4096;
+
+/// The times of the last rounds.
+#[derive(Debug, Default)]
+struct Rounds {
+    /// How many orders there were. A round that began before the last one is of no interest.
+    orders: u32,
+    streams: Vec<VecDeque<Duration>>,
+}
+
+impl Rounds {
+    fn of(&self, stream: usize) -> impl ExactSizeIterator<Item = &Duration> + DoubleEndedIterator {
+        self.streams.get(stream).map(VecDeque::iter).unwrap_or_default()
+    }
+}
+
+/// A process of a case. Dropping this ends it.
+#[derive(Debug)]
+pub struct Job {
+    /// Its name, for `ps`.
+    pub name: String,
+    child: Child,
+    orders: Option<ChildStdin>,
+    /// The times of the last rounds of each stream, since the last order.
+    rounds: Arc<(Mutex<Rounds>, Condvar)>,
+}
+
+impl Job {
+    /// Starts a process that does nothing yet, in a cgroup if one is named.
+    ///
+    /// # Errors
+    /// If it can't be started.
+    pub fn start(name: &str, cgroup: Option<&Path>) -> Result<Self> {
+        let mut child = Command::new("/bin/guest")
+            .arg0(name)
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Not Ctrl-C's.
+            .process_group(0)
+            .spawn()
+            .or_cause("cannot start a job")?;
+        if let Some(cgroup) = cgroup {
+            fs::write(cgroup.join("cgroup.procs"), child.id().to_string())
+                .or_cause("cannot move a job into its cgroup")?;
+        }
+        let orders = child.stdin.take();
+        let rounds = Arc::new((Mutex::new(Rounds::default()), Condvar::new()));
+        let (told, stdout) = (rounds.clone(), child.stdout.take());
+        thread::spawn(move || {
+            for line in wire::command::lines(stdout) {
+                let Ok((order, stream, ns)) = serde_json::from_str::<(u32, usize, u64)>(&line) else {
+                    continue;
+                };
+                let (rounds, changed) = &*told;
+                let mut rounds = rounds.lock().unwrap_or_else(PoisonError::into_inner);
+                if rounds.orders == order
+                    && let Some(rounds) = rounds.streams.get_mut(stream)
+                {
+                    rounds.push_back(Duration::from_nanos(ns));
+                    if rounds.len() > ROUNDS {
+                        rounds.pop_front();
+                    }
+                }
+                changed.notify_all();
+            }
+        });
+        Ok(Self { name: name.to_owned(), child, orders, rounds })
+    }
+
+    /// Its process ID.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Gives it other work, and forgets the rounds so far.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn order(&mut self, streams: &[Stream]) -> Result<()> {
+        let line = serde_json::to_string(streams).or_cause("cannot write JSON")?;
+        let orders = self.orders.as_mut().ok_or_else(|| Error::new("a job has no orders"))?;
+        writeln!(orders, "{line}").or_cause(format!("the job {} has ended", self.name))?;
+        let mut rounds = self.locked();
+        rounds.orders += 1;
+        rounds.streams = vec![VecDeque::new(); streams.len()];
+        Ok(())
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Rounds> {
+        self.rounds.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long the last round of a stream took, if there was one.
+    pub fn last(&self, stream: usize) -> Option<Duration> {
+        self.locked().of(stream).next_back().copied()
+    }
+
+    /// Waits for the first round of a stream.
+    ///
+    /// # Errors
+    /// If it doesn't come.
+    pub fn first(&self, stream: usize) -> Result<()> {
+        self.wait(self.locked(), |rounds| rounds.of(stream).len() > 0).map(drop)
+    }
+
+    fn wait<'a>(
+        &'a self,
+        rounds: MutexGuard<'a, Rounds>,
+        is_enough: impl Fn(&Rounds) -> bool,
+    ) -> Result<MutexGuard<'a, Rounds>> {
+        let waited = self.rounds.1.wait_timeout_while(rounds, LIMIT, |rounds| !is_enough(rounds));
+        let (rounds, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        match waited.timed_out() {
+            true => Err(Error::new(format!("the job {} makes no progress", self.name))),
+            false => Ok(rounds),
+        }
+    }
+
+    /// Waits for new rounds of a stream, as many as make a median, and returns that. The first round may have begun
+    /// before something changed, so it doesn't count.
+    ///
+    /// # Errors
+    /// If they don't come.
+    pub fn median(&self, stream: usize) -> Result<Duration> {
+        const COUNTED: usize = 3;
+        let mut rounds = self.locked();
+        let none = || Error::new(format!("the job {} has no such stream", self.name));
+        rounds.streams.get_mut(stream).ok_or_else(none)?.clear();
+        let rounds = self.wait(rounds, |rounds| rounds.of(stream).len() > COUNTED)?;
+        let mut last: Vec<_> = rounds.of(stream).rev().take(COUNTED).copied().collect();
+        last.sort_unstable();
+        Ok(last[COUNTED / 2])
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The other side: does what it is ordered to do, until whoever gave the orders ends.
+///
+/// # Errors
+/// If an I/O fails.
+pub fn run(name: &str) -> Result<ExitCode> {
+    fs::write("/proc/self/comm", name).or_cause("cannot set the process's name")?;
+    let mut stop = Arc::new(AtomicBool::new(false));
+    let mut threads: Vec<thread::JoinHandle<()>> = Vec::new();
+    for (order, line) in (1..).zip(BufReader::new(stdin()).lines()) {
+        let line = line.or_cause("cannot read the orders")?;
+        let streams: Vec<Stream> = serde_json::from_str(&line).or_cause("cannot parse the orders")?;
+        stop.store(true, Ordering::Relaxed);
+        for thread in threads.drain(..) {
+            let _ = thread.join();
+        }
+        stop = Arc::new(AtomicBool::new(false));
+        threads.extend(streams.into_iter().enumerate().map(|(nth, stream)| {
+            let stop = stop.clone();
+            thread::spawn(move || {
+                if let Err(error) = repeat((order, nth), &stream, &stop) {
+                    eprintln!("Error: {error}");
+                }
+            })
+        }));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Result<()> {
+    let Stream { target, access, size, from, blocks, random, round, pause } = stream;
+    let flags = if *access == Access::Write { OFlag::O_DIRECT } else { OFlag::empty() };
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open(target);
+    let file = file.or_cause(format!("cannot open {}", target.display()))?;
+    if *random {
+        // Otherwise the kernel may read ahead around a page that it finds in its cache.
+        posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM)
+            .or_cause("cannot advise the kernel")?;
+    }
+    let mut buffer = vec![0; *size as usize + ALIGNMENT];
+    let start = buffer.as_ptr().align_offset(ALIGNMENT);
+    let buffer = &mut buffer[start..start + *size as usize];
+    let mut seed = Seed::new(nth as u64);
+    let mut next = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let begin = Instant::now();
+        for _ in 0..*round {
+            let block = if *random { seed.between(0, blocks - 1) } else { next % blocks };
+            next += 1;
+            let at = from + block * size;
+            match access {
+                Access::Write => file.write_all_at(buffer, at),
+                Access::Read => file.read_exact_at(buffer, at),
+            }
+            .or_cause("an I/O failed")?;
+        }
+        print_text(format_args!("[{order},{nth},{}]", begin.elapsed().as_nanos()))?;
+        thread::sleep(*pause);
+    }
+    Ok(())
+}

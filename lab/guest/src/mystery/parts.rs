@@ -1,0 +1,113 @@
+//! What the cases are made of: disks, cgroups, processes, truths.
+
+use std::fs;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use common::{Error, OrCause, Result};
+use wire::command::output;
+use wire::mystery::cause_of;
+
+use crate::mystery::answer::Truth;
+use crate::mystery::job::{Job, Stream};
+use crate::null_blk::NullBlk;
+use crate::system::queue;
+
+/// Names for disks.
+pub const DISKS: [&str; 8] = ["vda", "vdb", "vdc", "vdd", "vde", "vdf", "vdg", "vdh"];
+/// Names for processes.
+pub const JOBS: [&str; 8] = ["billing", "orders", "ledger", "search", "mailer", "photos", "stock", "prices"];
+/// Names for cgroups.
+pub const GROUPS: [&str; 5] = ["front", "back", "office", "shop", "night"];
+
+/// Makes a disk with these settings of null_blk, and writes these files of its queue.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn disk(
+    name: &str,
+    time: Duration,
+    settings: &[(&str, u128)],
+    files: &[(&str, &str)],
+) -> Result<NullBlk> {
+    // The scheduler's module has no alias here by which the kernel would find it.
+    output(Command::new("modprobe").arg("mq-deadline"))?;
+    let disk = NullBlk::with(name, time, settings)?;
+    for (file, value) in files {
+        write(&queue(&disk.device.to_string_lossy(), file)?, value)?;
+    }
+    Ok(disk)
+}
+
+/// A disk's name, which before 6.1 is not the one that we gave it.
+pub fn name_of(disk: &NullBlk) -> String {
+    disk.device.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Writes a file in `/sys`.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn write(file: &Path, value: &str) -> Result<()> {
+    fs::write(file, value).or_cause(format!("cannot write {value} to {}", file.display()))
+}
+
+/// Starts a process with its orders, in a cgroup if one is given.
+///
+/// # Errors
+/// If it can't be started.
+pub fn job(name: &str, group: Option<&Cgroup>, streams: &[Stream]) -> Result<Job> {
+    let mut job = Job::start(name, group.map(|group| group.folder.as_path()))?;
+    job.order(streams)?;
+    Ok(job)
+}
+
+/// A truth.
+///
+/// # Errors
+/// If there is no such cause.
+pub fn truth(word: &str, places: &[String], numbers: RangeInclusive<f64>) -> Result<Truth> {
+    let cause = cause_of(word).ok_or_else(|| Error::new(format!("there is no cause {word}")))?;
+    Ok(Truth { cause, places: places.to_vec(), numbers })
+}
+
+/// A cgroup. Dropping this removes it.
+#[derive(Debug)]
+pub struct Cgroup {
+    /// Its folder.
+    pub folder: PathBuf,
+}
+
+impl Cgroup {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn new(name: &str) -> Result<Self> {
+        const ROOT: &str = "/sys/fs/cgroup";
+        const MOUNT: &str =
+            "grep -q ' /sys/fs/cgroup ' /proc/mounts || mount -t cgroup2 cgroup2 /sys/fs/cgroup";
+        output(Command::new("sh").args(["-c", MOUNT]))?;
+        write(&Path::new(ROOT).join("cgroup.subtree_control"), "+memory +io")?;
+        let folder = Path::new(ROOT).join(name);
+        fs::create_dir(&folder).or_cause("cannot make a cgroup")?;
+        Ok(Self { folder })
+    }
+
+    /// Writes one of its files, such as `memory.max`.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn set(&self, file: &str, value: &str) -> Result<()> {
+        write(&self.folder.join(file), value)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // If this fails, it ends with the guest.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}

@@ -1,0 +1,144 @@
+//! The disk gets many small requests where it got few large ones. Either a process asks for small pieces, or it asks for
+//! large ones and the kernel cuts them.
+//!
+//! The disk takes one request at a time, so one after the other and all at once look the same to `iostat`: they take as
+//! long, and there is always one.
+
+use std::time::Duration;
+
+use common::Result;
+
+use crate::mystery::job::{Access, Job, Stream};
+use crate::mystery::parts::{DISKS, JOBS, disk, job, name_of, truth, write};
+use crate::mystery::scene::{Kept, Parts, Step, Story, Twin};
+use crate::mystery::seed::Seed;
+use crate::system::queue;
+
+pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
+    let names: [_; 2] = seed.some(&DISKS);
+    let [patient, other] = seed.some(&JOBS);
+    let time = Duration::from_millis(seed.between(12, 18));
+    let pieces = seed.pick(&[16, 24, 32]);
+    let piece = seed.pick(&[4, 8]);
+    let save = pieces * piece;
+
+    // On one of the disks, the largest request is small. Nobody writes much to the other.
+    let limit = piece.to_string();
+    let limits = if twin == Twin::One { ["1280", &*limit] } else { [&*limit, "1280"] };
+    let make = |nth: usize| {
+        let files = [("scheduler", "none"), ("max_sectors_kb", limits[nth])];
+        disk(names[nth], time, &[("hw_queue_depth", 1), ("max_sectors", 2560)], &files)
+    };
+    let disks = [make(0)?, make(1)?];
+
+    let large = Stream {
+        target: disks[0].device.clone(),
+        access: Access::Write,
+        size: save * 1024,
+        from: 0,
+        blocks: 64,
+        random: false,
+        round: 1,
+        pause: Duration::ZERO,
+    };
+    let small = Stream { size: piece * 1024, blocks: 64 * pieces, round: pieces, ..large.clone() };
+    let rare = Stream {
+        target: disks[1].device.clone(),
+        size: 4096,
+        pause: Duration::from_millis(500),
+        ..large.clone()
+    };
+    let saves = if twin == Twin::One { small } else { large.clone() };
+    let jobs = vec![job(patient, None, &[saves])?, job(other, None, &[rare])?];
+
+    let name = name_of(&disks[0]);
+    let truth = match twin {
+        Twin::One => truth(
+            "small-io",
+            &[patient.to_owned(), jobs[0].pid().to_string()],
+            piece as f64 * 0.9..=piece as f64 * 1.2,
+        )?,
+        Twin::Other => {
+            truth("split-io", std::slice::from_ref(&name), pieces as f64 * 0.75..=pieces as f64 * 1.3)?
+        }
+    };
+    let story = Story {
+        complaint: format!(
+            "\"Since last night's update, `{patient}` takes {pieces} times as long to save {save} KiB to {name}. iostat \
+             shows that {name} is as fast as ever, but now it writes {piece} KiB at a time. It used to write \
+             {save} KiB at a time. The update was of everything: the kernel, its settings, and `{patient}`.\""
+        ),
+        what: format!("A save of `{patient}`, {save} KiB"),
+        usual: time,
+        truth,
+        hints: [
+            "Who makes the pieces: the process that asks, or the kernel below it?".to_owned(),
+            "A bio is what the process asks for, and a request is what the disk gets. Which of our tools shows the sizes \
+             of bios, and which those of requests?"
+                .to_owned(),
+            format!(
+                "Compare bitesize 4 1, the bios of `{patient}`, with bitehist 4 1, the requests. If both are small, the \
+                 process asks for pieces. If not, count how many requests a bio becomes."
+            ),
+        ],
+        way: vec![
+            Step {
+                why: "How large are the requests that disks get?",
+                command: "bitehist 4 1".to_owned(),
+            },
+            Step { why: "How large are the bios for which processes ask?", command: "bitesize 4 1".to_owned() },
+            Step {
+                why: "How many of both are there in the same time?",
+                command: "stage01 --duration 4 > /tmp/bios & stage07 --duration 4 > /tmp/requests; wait; \
+                          grep -c 'submit_bio() called' /tmp/bios; grep -c 'block_rq_complete(rq=.*called' /tmp/requests"
+                    .to_owned(),
+            },
+            Step {
+                why: "What is the largest request that each disk takes, in KiB?",
+                command: "grep . /sys/block/vd*/queue/max_sectors_kb".to_owned(),
+            },
+        ],
+        decided: match twin {
+            Twin::One => format!(
+                "The second command decided: the bios of `{patient}` have {piece} KiB already. The kernel cuts nothing, and \
+                 there are as many requests as bios."
+            ),
+            Twin::Other => format!(
+                "The second command decided: the bios of `{patient}` have {save} KiB, and the disk's requests {piece} KiB. \
+                 Each bio becomes {pieces} requests, because {name} takes no larger ones."
+            ),
+        },
+        tempting: match twin {
+            Twin::One => format!(
+                "The tempting answer is split-io, because one disk has a small max_sectors_kb. But it is not {name}, and \
+                 bitesize would show bios of {save} KiB."
+            ),
+            Twin::Other => format!(
+                "The tempting answer is small-io, because iostat shows {piece} KiB. Then bitesize would show bios of {piece} \
+                 KiB, too."
+            ),
+        },
+        cure: match twin {
+            Twin::One => format!(
+                "In real life: let `{patient}` write larger blocks, or through the page cache, which collects small writes."
+            ),
+            Twin::Other => format!(
+                "In real life: echo 1280 > /sys/block/{name}/queue/max_sectors_kb, and look for the udev rule or the tuning \
+                 profile that made it {piece}."
+            ),
+        },
+        fixed: match twin {
+            Twin::One => format!("Letting `{patient}` write {save} KiB at a time"),
+            Twin::Other => format!("Setting max_sectors_kb of {name} to 1280"),
+        },
+    };
+    let limit = queue(&disks[0].device.to_string_lossy(), "max_sectors_kb")?;
+    let fix = move |jobs: &mut [Job]| -> Result<Kept> {
+        match twin {
+            Twin::One => jobs[0].order(&[large])?,
+            Twin::Other => write(&limit, "1280")?,
+        }
+        Ok(Box::new(()))
+    };
+    Ok(Parts { story, jobs, stream: 0, fix: Box::new(fix), world: Box::new(disks) })
+}

@@ -1,0 +1,182 @@
+//! Reads became slow. Either the kernel reads nothing ahead any more, or the page cache is too small for what is read
+//! again and again.
+//!
+//! On both, each miss reads one page from the disk, one after the other, so `iostat` prints the same.
+
+use std::fs::{self, File};
+use std::time::Duration;
+
+use common::{OrCause, Result};
+
+use crate::mystery::job::{Access, Job, Stream};
+use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, name_of, truth, write};
+use crate::mystery::scene::{Kept, Parts, Step, Story, Twin};
+use crate::mystery::seed::Seed;
+use crate::system::queue;
+
+const PAGE: u64 = 4096;
+/// The data that is read again and again.
+const DATA: u64 = 12 << 20;
+/// One read of it that fills the cache quickly.
+const CHUNK: u64 = 128 << 10;
+
+pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
+    let names: [_; 2] = seed.some(&DISKS);
+    let [patient, other] = seed.some(&JOBS);
+    let [group, other_group] = seed.some(&GROUPS);
+    let time = Duration::from_millis(seed.between(12, 20));
+    let size = seed.pick(&[1024, 2048]);
+    // How many percent of the pages read are not in the cache.
+    let missed = match twin {
+        Twin::One => 100 * size / PAGE,
+        Twin::Other => seed.between(25, 50),
+    };
+
+    // On one of the disks, nothing is read ahead. Nobody reads much from the other.
+    let ahead = if twin == Twin::One { ["0", "128"] } else { ["128", "0"] };
+    let make = |nth: usize| {
+        let files = [("scheduler", "none"), ("read_ahead_kb", ahead[nth])];
+        disk(names[nth], time, &[("size", 8192)], &files)
+    };
+    let disks = [make(0)?, make(1)?];
+    // When nobody has a disk open, the kernel drops the disk's pages.
+    let opened = File::open(&disks[0].device).or_cause("cannot open a disk")?;
+    let groups = [Cgroup::new(group)?, Cgroup::new(other_group)?];
+
+    let all = Stream {
+        target: disks[0].device.clone(),
+        access: Access::Read,
+        size,
+        from: 0,
+        blocks: (4 << 30) / size,
+        random: false,
+        round: 32,
+        pause: Duration::ZERO,
+    };
+    let again = Stream { blocks: DATA / size, random: true, ..all.clone() };
+    let fill = Stream { size: CHUNK, blocks: DATA / CHUNK, round: DATA / CHUNK, ..all.clone() };
+    let rare = Stream {
+        target: disks[1].device.clone(),
+        random: true,
+        round: 1,
+        pause: Duration::from_millis(500),
+        ..all.clone()
+    };
+    let mut reader = Job::start(patient, Some(&groups[0].folder))?;
+    match twin {
+        Twin::One => reader.order(std::slice::from_ref(&all))?,
+        Twin::Other => {
+            let used = fs::read_to_string(groups[0].folder.join("memory.current"));
+            let used: u64 = used.ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default();
+            let room = used + DATA / 100 * (100 - missed);
+            groups[0].set("memory.max", &room.to_string())?;
+            reader.order(std::slice::from_ref(&fill))?;
+            reader.first(0)?;
+            reader.order(std::slice::from_ref(&again))?;
+        }
+    }
+    let jobs = vec![reader, job(other, Some(&groups[1]), &[rare])?];
+
+    let name = name_of(&disks[0]);
+    let percent = missed as f64;
+    let truth = match twin {
+        Twin::One => truth("no-read-ahead", std::slice::from_ref(&name), percent * 0.7..=percent * 1.3)?,
+        Twin::Other => truth("small-cache", &[group.to_owned()], percent - 12.0..=percent + 20.0)?,
+    };
+    let folder = groups[0].folder.display();
+    let story = Story {
+        complaint: format!(
+            "\"`{patient}` reads records of {size} bytes from {name}. Since it moved to the new machine, it waits for the \
+             disk all day: thousands of reads of 4 KiB, says iostat, each as fast as ever. On the old machine with the \
+             same data, there was hardly a read to see.\""
+        ),
+        what: format!("32 reads of `{patient}`"),
+        usual: time,
+        truth,
+        hints: [
+            "Does the process read pages that it has not read before, or pages that it has?".to_owned(),
+            format!(
+                "stage09 PID counts the pages that `{patient}` reads and those that are not in the cache. The kernel counts \
+                 pages that come back to the cache: workingset_refault_file in memory.stat of a cgroup."
+            ),
+            format!(
+                "Read workingset_refault_file of the cgroup of `{patient}` twice. If it grows, the cache is too small. If \
+                 not, all pages are new, and the kernel should have read them ahead."
+            ),
+        ],
+        way: vec![
+            Step {
+                why: "How many of the pages that it reads are not in the cache?",
+                command: format!("stage09 --duration 5 $(pidof {patient}) | tail -n 4"),
+            },
+            Step {
+                why: "In which cgroup is it?",
+                command: format!("cat /proc/$(pidof {patient})/cgroup"),
+            },
+            Step {
+                why: "Do pages come back that were in the cache before?",
+                command: format!(
+                    "grep workingset_refault_file {folder}/memory.stat; sleep 4; grep workingset_refault_file \
+                     {folder}/memory.stat"
+                ),
+            },
+            Step {
+                why: "How much memory may it use, and how much does it?",
+                command: format!("grep . {folder}/memory.max {folder}/memory.current"),
+            },
+            Step {
+                why: "How much would the kernel read ahead, in KiB?",
+                command: "grep . /sys/block/vd*/queue/read_ahead_kb".to_owned(),
+            },
+        ],
+        decided: match twin {
+            Twin::One => format!(
+                "The third command decided: no page comes back, so `{patient}` reads new ones all the time, one after the \
+                 other, and the kernel could have read them ahead. On {name}, it reads nothing ahead."
+            ),
+            Twin::Other => format!(
+                "The third command decided: pages come back that were in the cache before, because cgroup {group} has less \
+                 memory than `{patient}` has data, 12 MiB."
+            ),
+        },
+        tempting: match twin {
+            Twin::One => "The tempting answer is small-cache, because nothing that is read seems to stay. Then pages would \
+                          come back, and the cgroup would be at its limit."
+                .to_owned(),
+            Twin::Other => format!(
+                "The tempting answer is no-read-ahead, because the disk reads single pages, and read_ahead_kb is 0 on a disk. \
+                 But that is not {name}, and the pages that are missed would be new ones."
+            ),
+        },
+        cure: match twin {
+            Twin::One => format!(
+                "In real life: echo 128 > /sys/block/{name}/queue/read_ahead_kb, restart `{patient}`, because an open file keeps \
+                 the old value, and find out who set it to 0."
+            ),
+            Twin::Other => format!("In real life: give the service more memory, with MemoryMax= or {folder}/memory.max."),
+        },
+        fixed: match twin {
+            Twin::One => format!("Setting read_ahead_kb of {name} to 128, and restarting `{patient}`"),
+            Twin::Other => format!("Giving cgroup {group} as much memory as it wants, and reading the data once"),
+        },
+    };
+    let ahead = queue(&disks[0].device.to_string_lossy(), "read_ahead_kb")?;
+    let limit = groups[0].folder.join("memory.max");
+    let fix = move |jobs: &mut [Job]| -> Result<Kept> {
+        match twin {
+            Twin::One => {
+                write(&ahead, "128")?;
+                // An open file keeps the setting that it was opened with.
+                jobs[0].order(&[all])?;
+            }
+            Twin::Other => {
+                write(&limit, "max")?;
+                jobs[0].order(&[fill])?;
+                jobs[0].first(0)?;
+                jobs[0].order(&[again])?;
+            }
+        }
+        Ok(Box::new(()))
+    };
+    Ok(Parts { story, jobs, stream: 0, fix: Box::new(fix), world: Box::new((opened, disks, groups)) })
+}

@@ -1,0 +1,155 @@
+//! An I/O waits long, and the disk is quick. Either a cgroup's limit holds it back, or the disk takes one request at a time
+//! and another process is always there first.
+//!
+//! On both, the wait comes before there is a request, so `iostat` does not see it; and the disk is always busy.
+
+use std::fs;
+use std::time::Duration;
+
+use common::{OrCause, Result};
+
+use crate::mystery::job::{Access, Job, Stream};
+use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, name_of, truth};
+use crate::mystery::scene::{Kept, Parts, Step, Story, Twin};
+use crate::mystery::seed::Seed;
+
+pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
+    let name: [_; 1] = seed.some(&DISKS);
+    let [patient, neighbor] = seed.some(&JOBS);
+    let groups: [_; 2] = seed.some(&GROUPS);
+    // How many I/Os per second the patient gets through.
+    let rate = seed.between(3, 5);
+    let crowd = seed.between(5, 7);
+    let between = Duration::from_millis(1000 / rate);
+    let time = between / (crowd as u32 + 2);
+    // Between two saves.
+    let pause = time;
+    // The kernel counts a limit in slices of time, and begins a new one if nothing waits. Then the wait is as long as if
+    // there had been no pause.
+    let waits = (between - pause - time).as_millis() as f64..=between.as_millis() as f64;
+
+    let depth = if twin == Twin::One { 64 } else { 1 };
+    let disk = disk(name[0], time, &[("hw_queue_depth", depth)], &[("scheduler", "none")])?;
+    let name = name_of(&disk);
+    let [group, other_group] = [Cgroup::new(groups[0])?, Cgroup::new(groups[1])?];
+    let number = fs::read_to_string(format!("/sys/block/{name}/dev")).or_cause("a disk has no number")?;
+    let limit = format!("{} wiops={rate}", number.trim());
+    // In the other case, the neighbor has a limit, but one that it never reaches.
+    let high = format!("{} wiops=1000", number.trim());
+    match twin {
+        Twin::One => group.set("io.max", &limit)?,
+        Twin::Other => other_group.set("io.max", &high)?,
+    }
+
+    let write = Stream {
+        target: disk.device.clone(),
+        access: Access::Write,
+        size: 4096,
+        from: 0,
+        blocks: 8192,
+        random: true,
+        round: 1,
+        pause: Duration::ZERO,
+    };
+    // Without a rest, the thread whose write has just ended would be the next again, before those that wait.
+    let crowded = Stream { pause: Duration::from_millis(5), ..write.clone() };
+    let streams = if twin == Twin::One { 1 } else { crowd as usize };
+    let jobs = vec![
+        job(patient, Some(&group), &[Stream { pause, ..write.clone() }])?,
+        job(neighbor, Some(&other_group), &vec![crowded; streams])?,
+    ];
+
+    let share = 100.0 * (crowd + 1) as f64 / (crowd + 2) as f64;
+    let truth = match twin {
+        Twin::One => truth("throttled", &[groups[0].to_owned()], waits.start() * 0.7..=waits.end() * 1.6)?,
+        Twin::Other => {
+            let places = [neighbor.to_owned(), jobs[1].pid().to_string()];
+            truth("busy-neighbor", &places, share - 8.0..=share + 8.0)?
+        }
+    };
+    let ms = time.as_millis();
+    let story = Story {
+        complaint: format!(
+            "\"A save of `{patient}` to {name} takes several times as long as the disk needs for it. The vendor says that \
+             the disk is fine, and iostat agrees: await {ms} ms. Yes, {name} is busy, because `{neighbor}` writes there as \
+             well. Who of us is right?\""
+        ),
+        what: format!("A save of `{patient}`"),
+        usual: time,
+        truth,
+        hints: [
+            "iostat's await begins when there is a request. What can an I/O wait for before that?".to_owned(),
+            format!(
+                "Compare stage03, which measures bios, with biolatency -Q, which measures requests. Then look at what \
+                 `{patient}` is doing while it waits: /proc/PID/stack."
+            ),
+            format!(
+                "Below blk_mq_get_tag(), the stack shows that the queue is full: find out by whom, with bitesize. If \
+                 `{patient}` waits anywhere else, its bio is held back: look at io.max of its cgroup."
+            ),
+        ],
+        way: vec![
+            Step {
+                why: "How long do requests take, with their wait in the scheduler?",
+                command: "biolatency -QDme 4 1".to_owned(),
+            },
+            Step {
+                why: "And bios? These are the slowest.",
+                command: "stage03 --duration 4 | grep duration | sed 's/.*duration: //' | sort -n | tail -n 5".to_owned(),
+            },
+            Step {
+                why: "Where does the process wait?",
+                command: format!("cat /proc/$(pidof {patient})/task/*/stack"),
+            },
+            Step { why: "Who makes how many I/Os?", command: "bitesize 4 1".to_owned() },
+            Step {
+                why: "Which limits are there?",
+                command: "grep . /sys/fs/cgroup/*/io.max".to_owned(),
+            },
+        ],
+        decided: match twin {
+            Twin::One => format!(
+                "The third command decided: `{patient}` has submitted its bio and waits for its end, not for a place in the \
+                 queue. So the bio is held back before it is a request, because cgroup {} may write {rate} times in a second.",
+                groups[0]
+            ),
+            Twin::Other => format!(
+                "The third command decided: `{patient}` waits in blk_mq_get_tag() for a place in the queue, which has only \
+                 one. `{neighbor}` has {crowd} I/Os waiting for it all the time, {share:.0} % of all that the disk does."
+            ),
+        },
+        tempting: match twin {
+            Twin::One => format!(
+                "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os. Then stopping it (kill \
+                 -STOP) would help. It does not."
+            ),
+            Twin::Other => format!(
+                "The tempting answer is throttled, because a cgroup has an io.max. But that is the one of `{neighbor}`, and \
+                 it is far from its limit. Stopping `{neighbor}` (kill -STOP) helps."
+            ),
+        },
+        cure: match twin {
+            Twin::One => "In real life: raise the limit (IOWriteIOPSMax=, or io.max), or ask whoever set it what it protects.",
+            Twin::Other => {
+                "In real life: give the noisy one a limit (io.max), move it to another disk, or use a scheduler that \
+                 shares the queue, such as BFQ."
+            }
+        }
+        .to_owned(),
+        fixed: match twin {
+            Twin::One => format!("Removing the limit of cgroup {}", groups[0]),
+            Twin::Other => format!("Letting `{neighbor}` write once in a while"),
+        },
+    };
+    let limits = group.folder.join("io.max");
+    let no_limit = format!("{} wiops=max", number.trim());
+    let calm = Stream { round: 1, pause: Duration::from_millis(500), ..write };
+    let fix = move |jobs: &mut [Job]| -> Result<Kept> {
+        match twin {
+            Twin::One => crate::mystery::parts::write(&limits, &no_limit)?,
+            Twin::Other => jobs[1].order(&[calm])?,
+        }
+        Ok(Box::new(()))
+    };
+    Ok(Parts { story, jobs, stream: 0, fix: Box::new(fix), world: Box::new((disk, group, other_group)) })
+}

@@ -1,0 +1,214 @@
+//! The mystery disks, played by the machine. With `LAB_SOAK=1`, with more seeds.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::RangeInclusive;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use guest::mystery::answer::{Answer, Truth};
+use guest::mystery::scene::{Scene, Twin};
+
+use crate::guest::is_in;
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    mystery_01_half_of_the_volume,
+    mystery_02_small_pieces,
+    mystery_03_slow_reads,
+    mystery_04_long_waits,
+];
+pub const SOAK: &[Case] = cases![soak_mystery_01, soak_mystery_02, soak_mystery_03, soak_mystery_04];
+
+fn mystery_01_half_of_the_volume() {
+    play("01", 1..=1, share_of_the_disk);
+}
+
+fn mystery_02_small_pieces() {
+    play("02", 1..=1, pieces);
+}
+
+fn mystery_03_slow_reads() {
+    play("03", 1..=1, misses);
+}
+
+fn mystery_04_long_waits() {
+    play("04", 1..=1, share_or_wait);
+}
+
+fn soak_mystery_01() {
+    play("01", 2..=6, share_of_the_disk);
+}
+
+fn soak_mystery_02() {
+    play("02", 2..=6, pieces);
+}
+
+fn soak_mystery_03() {
+    play("03", 2..=6, misses);
+}
+
+fn soak_mystery_04() {
+    play("04", 2..=6, share_or_wait);
+}
+
+/// What the kernel counts that must be among the numbers that prove a cause; `None` if it counts nothing for this cause.
+type Counted = fn(&Scene) -> Option<f64>;
+
+/// Plays a case: only its own answer is right, the complaint is real, and the fix ends it.
+fn play(number: &str, seeds: RangeInclusive<u64>, counted: Counted) {
+    if is_in("..6.1") {
+        let error = Scene::make(number, 1).err().map(|error| error.to_string());
+        assert!(error.is_some_and(|error| error.contains("needs Linux 6.1 or newer")));
+        return;
+    }
+    for seed in seeds {
+        let twins = [Twin::One, Twin::Other].map(|twin| {
+            eprintln!("case {number}, seed {seed}, {twin:?}");
+            let mut scene = Scene::with_twin(number, seed, twin).unwrap();
+            let sick = scene.patient().median(scene.stream).unwrap();
+            let seen = iostat(Duration::from_secs(4));
+            let proof = counted(&scene);
+            scene.fix().unwrap();
+            let cured = scene.patient().median(scene.stream).unwrap();
+            eprintln!(
+                "  {sick:?}, cured {cured:?}, normal {:?}; {proof:?} of {:?}",
+                scene.story.usual, scene.story.truth
+            );
+            assert!(sick > cured * 2, "the complaint is real, and the fix ends it: {sick:?}, then {cured:?}");
+            let truth = scene.story.truth.clone();
+            assert!(
+                proof.is_none_or(|proof| truth.numbers.contains(&proof)),
+                "{proof:?} is not in {truth:?}"
+            );
+            (truth, seen)
+        });
+        let [(one, seen), (other, seen_with_other)] = &twins;
+        for (truth, twin) in [(one, other), (other, one)] {
+            grade(truth, twin);
+        }
+        assert_ne!(one.cause, other.cause);
+        assert_looks_alike(seen, seen_with_other);
+    }
+}
+
+fn grade(truth: &Truth, twin: &Truth) {
+    let right = |truth: &Truth| Answer {
+        cause: truth.cause.word.to_owned(),
+        place: Some(truth.places[0].clone()),
+        number: Some(((truth.numbers.start() + truth.numbers.end()) / 2.0).to_string()),
+    };
+    let is_right = |answer: &Answer| truth.grade(answer).is_right();
+    assert!(is_right(&right(truth)), "{truth:?}");
+    assert!(!is_right(&right(twin)), "{truth:?} and {twin:?}");
+    assert!(!is_right(&Answer::default()));
+    assert!(!is_right(&Answer { number: None, ..right(truth) }));
+    // The twin's number proves nothing here.
+    assert!(!is_right(&Answer { cause: truth.cause.word.to_owned(), ..right(twin) }));
+}
+
+/// What `iostat -x` prints of a disk: the time of an I/O in ms, its KiB, and how many there are at a time.
+type Seen = BTreeMap<String, [f64; 3]>;
+
+/// What the kernel counts of each disk.
+fn stats() -> BTreeMap<String, Vec<f64>> {
+    let disks = fs::read_dir("/sys/block").unwrap().map(|disk| disk.unwrap());
+    let numbers = |text: String| text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let of = |disk: fs::DirEntry| {
+        let name = disk.file_name().into_string().unwrap();
+        (name, numbers(fs::read_to_string(disk.path().join("stat")).unwrap()))
+    };
+    disks.map(of).collect()
+}
+
+fn iostat(time: Duration) -> Seen {
+    let (before, start) = (stats(), Instant::now());
+    thread::sleep(time);
+    let (after, time) = (stats(), start.elapsed().as_secs_f64() * 1000.0);
+    let row = |(name, after): (String, Vec<f64>)| {
+        let since = |nth: usize| after[nth] - before[&name][nth];
+        let ios = since(0) + since(4);
+        let row = [(since(3) + since(7)) / ios, (since(2) + since(6)) / 2.0 / ios, since(10) / time];
+        // A disk on which nearly nothing happens is not part of the case.
+        (ios >= 10.0).then_some((name, row))
+    };
+    after.into_iter().filter_map(row).collect()
+}
+
+/// On both, the numbers of each disk are about the same. Their causes differ by a factor of 3 at least.
+fn assert_looks_alike(one: &Seen, other: &Seen) {
+    let names = |seen: &Seen| seen.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(one), names(other));
+    for (disk, numbers) in one {
+        for (this, that) in numbers.iter().zip(other[disk]) {
+            assert!(this / that < 2.0 && that / this < 2.0, "{disk}: {one:?}, {other:?}");
+        }
+    }
+}
+
+/// Numbers that the kernel counts for a process, and of the disk that was busiest meanwhile, in some seconds.
+struct Work {
+    /// Of `/proc/PID/io`, by name.
+    process: BTreeMap<String, f64>,
+    /// Of `/sys/block/DISK/stat`.
+    disk: Vec<f64>,
+}
+
+fn work(pid: u32) -> Work {
+    let process = || -> BTreeMap<String, f64> {
+        let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
+        let pair = |line: &str| line.split_once(": ").map(|(key, n)| (key.to_owned(), n.parse().unwrap()));
+        io.lines().filter_map(pair).collect()
+    };
+    let (before, disks_before) = (process(), stats());
+    thread::sleep(Duration::from_secs(4));
+    let (after, disks_after) = (process(), stats());
+    let disks = disks_after.into_iter().filter(|(name, _)| name.starts_with("vd"));
+    let since = |(name, after): (String, Vec<f64>)| -> Vec<f64> {
+        after.iter().zip(&disks_before[&name]).map(|(after, before)| after - before).collect()
+    };
+    let disk = disks.map(since).max_by(|one, other| (one[0] + one[4]).total_cmp(&(other[0] + other[4])));
+    Work {
+        process: after.into_iter().map(|(key, n)| (key.clone(), n - before[&key])).collect(),
+        disk: disk.unwrap(),
+    }
+}
+
+/// How many percent of the busiest disk's writes are the second process's.
+fn share_of_the_disk(scene: &Scene) -> Option<f64> {
+    (scene.story.truth.cause.word == "busy-neighbor").then(|| {
+        let work = work(scene.jobs[1].pid());
+        100.0 * work.process["write_bytes"] / (512.0 * work.disk[6])
+    })
+}
+
+/// The same, or how many ms a save takes longer than the disk needs, by the clock of the process.
+fn share_or_wait(scene: &Scene) -> Option<f64> {
+    share_of_the_disk(scene).or_else(|| {
+        let time = scene.patient().median(scene.stream).unwrap() - scene.story.usual;
+        Some(time.as_secs_f64() * 1000.0)
+    })
+}
+
+/// The KiB of each write, or how many requests each becomes.
+fn pieces(scene: &Scene) -> Option<f64> {
+    let work = work(scene.jobs[0].pid());
+    let bytes = work.process["write_bytes"];
+    match scene.story.truth.cause.word {
+        "small-io" => Some(bytes / 1024.0 / work.disk[4]),
+        // A save has so many bytes.
+        _ => Some(work.disk[4] / (bytes / save_bytes(scene))),
+    }
+}
+
+/// The complaint says how many KiB a save has.
+fn save_bytes(scene: &Scene) -> f64 {
+    let (_, rest) = scene.story.what.split_once(", ").unwrap();
+    1024.0 * rest.trim_end_matches(" KiB").parse::<f64>().unwrap()
+}
+
+/// How many percent of the reads had to read a page from the disk.
+fn misses(scene: &Scene) -> Option<f64> {
+    let work = work(scene.jobs[0].pid());
+    Some(100.0 * work.process["read_bytes"] / 4096.0 / work.process["syscr"])
+}

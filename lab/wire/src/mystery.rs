@@ -1,0 +1,160 @@
+//! The mystery disks: the cases, and the causes from which an answer chooses, which are the same for all cases.
+
+use common::{Error, Result};
+
+/// A case, as its patient would describe it.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Its number, such as `01`.
+    pub number: &'static str,
+    /// What somebody complains about.
+    pub title: &'static str,
+}
+
+/// The cases.
+pub const CASES: [Case; 4] = [
+    Case { number: "01", title: "Half of the volume is slow" },
+    Case { number: "02", title: "The disk gets many small I/Os" },
+    Case { number: "03", title: "Reads became slow on the new machine" },
+    Case { number: "04", title: "Saves take long, and the disk is quick" },
+];
+
+/// The case of this number.
+///
+/// # Errors
+/// If there is none.
+pub fn find(number: &str) -> Result<Case> {
+    let bare = |number: &'_ str| number.trim_start_matches('0').to_owned();
+    let case = CASES.into_iter().find(|case| bare(case.number) == bare(number));
+    case.ok_or_else(|| {
+        Error::new(format!("there is no case {number}"))
+            .evidence(format!("there are {}", CASES.map(|case| case.number).join(", ")))
+            .fix("see what they are about: cargo lab mystery list")
+    })
+}
+
+/// What can be wrong, where to look for it, and which number proves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// The word for the answer.
+    pub word: &'static str,
+    /// What happens.
+    pub what: &'static str,
+    /// What the answer names as the place.
+    pub place: &'static str,
+    /// Which number proves it.
+    pub number: &'static str,
+}
+
+const fn cause(word: &'static str, what: &'static str, place: &'static str, number: &'static str) -> Cause {
+    Cause { word, what, place, number }
+}
+
+/// All causes.
+pub const CAUSES: [Cause; 15] = [
+    cause("slow-disk", "the disk itself takes long", "the disk", "ms that it takes for a request"),
+    cause(
+        "busy-neighbor",
+        "another process fills the disk's queue",
+        "that process",
+        "% of the disk's requests that are its own",
+    ),
+    cause(
+        "throttled",
+        "a cgroup's limit holds I/Os back",
+        "the cgroup",
+        "ms that an I/O waits before it is a request",
+    ),
+    cause("scheduler", "the I/O scheduler holds requests back", "the disk", "ms that a request waits in it"),
+    cause("small-io", "a process asks for small pieces", "the process", "KiB of each of its bios"),
+    cause(
+        "split-io",
+        "the kernel cuts bios, because the disk takes only small requests",
+        "the disk",
+        "requests that one bio becomes",
+    ),
+    cause("no-merges", "neighboring bios no longer share a request", "the disk", "KiB of a request"),
+    cause(
+        "no-read-ahead",
+        "the kernel reads nothing ahead",
+        "the disk",
+        "% of the pages read that are not in the cache",
+    ),
+    cause(
+        "small-cache",
+        "pages leave the cache before they are read again",
+        "the cgroup",
+        "% of the pages read that are not in the cache",
+    ),
+    cause("slow-flush", "the disk takes long to empty its own cache", "the disk", "ms that a flush takes"),
+    cause(
+        "journal",
+        "an fsync also writes what others have changed",
+        "the other process",
+        "KiB that an fsync writes",
+    ),
+    cause(
+        "dirty-limit",
+        "a writer waits until older data is on the disk",
+        "the writer",
+        "ms that it waits for each write",
+    ),
+    cause("io-errors", "I/Os fail, and somebody repeats them", "the disk", "% of the requests that fail"),
+    cause(
+        "busy-cpu",
+        "a process keeps the CPU from those that wait for I/O",
+        "that process",
+        "% of the CPU's time that it takes",
+    ),
+    cause(
+        "swap",
+        "memory is short, and the kernel reads it back from a disk",
+        "the process",
+        "pages that it gets back in a second",
+    ),
+];
+
+/// The cause of this name.
+pub fn cause_of(word: &str) -> Option<&'static Cause> {
+    CAUSES.iter().find(|cause| cause.word == word)
+}
+
+/// The cases, and the causes.
+pub fn list() -> String {
+    let cases: String = CASES.iter().map(|Case { number, title }| format!("  {number}  {title}\n")).collect();
+    format!("{cases}\nThe causes, which are the same for every case:\n{}", causes())
+}
+
+/// The causes, each with its place and its number.
+pub fn causes() -> String {
+    let width = CAUSES.iter().map(|cause| cause.word.len()).max().unwrap_or_default();
+    let line = |Cause { word, what, place, number }: &Cause| {
+        format!("  {word:width$}  {what}\n  {:width$}    place: {place}; number: {number}\n", "")
+    };
+    CAUSES.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chapter_has_all_causes_and_no_other() {
+        let chapter = std::fs::read_to_string("../../docs/src/slow-disk.md").unwrap();
+        let (_, table) = chapter.split_once("|---|---|---|\n").unwrap();
+        let row = |line: &str| line.split('|').skip(1).take(2).map(|cell| cell.trim().to_owned()).collect();
+        let rows: Vec<Vec<String>> =
+            table.lines().take_while(|line| line.starts_with('|')).map(row).collect();
+        assert_eq!(rows, CAUSES.map(|cause| vec![cause.word.to_owned(), cause.what.to_owned()]));
+        for Cause { word, .. } in CAUSES {
+            assert!(chapter.contains(&format!("*{word}*")), "no question leads to {word}");
+        }
+    }
+
+    #[test]
+    fn a_case_is_found_by_its_number() {
+        assert_eq!(find("1").unwrap().number, "01");
+        assert_eq!(find("01").unwrap().title, CASES[0].title);
+        assert!(find("0").is_err() && find("99").is_err() && find("").is_err());
+    }
+}
