@@ -43,7 +43,10 @@ fn for_book(workbook: &Workbook, chapter: &Path, program: &dyn Program, text: &s
 pub fn notes_of(workbook: &Workbook, stage: &Stage) -> Result<String> {
     let path = workbook.root.join("docs/src/instructor.md");
     let guide = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
-    Ok(section(&guide, &format!("{:02}", stage.number))?.trim().to_owned())
+    let number = format!("{:02}", stage.number);
+    let found = section(&guide, &number)
+        .map_err(|error| error.with_cause(format!("{} has no section {number}", path.display())))?;
+    Ok(found.trim().to_owned())
 }
 
 /// The section with this heading of a stage's README.

@@ -116,7 +116,7 @@ pub fn find<'a>(workbook: &'a Workbook, name: &str) -> Result<Exercise<'a>> {
     let Some(exercise) = found else {
         let known: Vec<_> = of(program)?.iter().map(Exercise::id).collect();
         let known = match known.is_empty() {
-            true => format!("{} is a tool, and has none", program.binary()),
+            true => format!("{} has none", program.name()),
             false => format!("the exercises are {}", known.join(", ")),
         };
         return Err(Error::new(format!("there is no exercise {name}"))

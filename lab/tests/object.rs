@@ -139,7 +139,8 @@ fn each_exercise_is_small_and_well_formed() {
     let examples = examples.map(|example| (example as &dyn Program, 1..=1));
     for (program, count) in stages.chain(examples) {
         let (exercises, name) = (exercise::of(program).unwrap(), program.name());
-        assert!(count.contains(&exercises.len()), "{name} has {}", exercises.len());
+        let found = exercises.len();
+        assert!(count.contains(&found), "{name} has {found} exercises, and needs {count:?}");
         let folders = fs::read_dir(program.folder().join("exercises")).unwrap().flatten();
         let folders = folders.filter(|entry| entry.path().is_dir()).count();
         assert_eq!(folders, exercises.len(), "{name}: they are numbered from 1 on");
@@ -300,7 +301,8 @@ fn check_picture(name: &str, shows: impl Fn(&Stage) -> bool) {
         assert!(text[0].starts_with(name) && text[1..].join(" ").ends_with(&stages), "{section}: {text:?}");
         (section.to_owned(), stages.split(' ').map(str::to_owned).collect())
     });
-    assert_eq!(marks.collect::<BTreeMap<String, Vec<String>>>(), probes);
+    let marks: BTreeMap<String, Vec<String>> = marks.collect();
+    assert_eq!(marks, probes, "fix: in docs/src/{name}, data-stages and the text of the probe that differs");
 }
 
 /// On a kernel built by clang, or by GCC 16, types have tags. There the verifier knows which pointers are `__rcu`,

@@ -508,10 +508,12 @@ mod tests {
         let all: Vec<_> = all.into_iter().flatten().collect();
         let locked: Vec<_> =
             lock.kernels.iter().map(|locked| (locked.source.arch, &*locked.source.series)).collect();
-        assert_eq!(locked, all.iter().map(|(arch, series)| (*arch, series.name)).collect::<Vec<_>>());
+        let rows: Vec<_> = all.iter().map(|(arch, series)| (*arch, series.name)).collect();
+        assert_eq!(locked, rows, "fix: cargo upkeep kernels VERSION, and again with --arch arm64");
         for (locked, (arch, series)) in lock.kernels.iter().zip(all) {
             let source = &locked.source;
-            assert_eq!(locked.preview, series.is_preview, "{source:?}");
+            let fix = format!("fix: cargo upkeep kernels {} --arch {arch}", series.name);
+            assert_eq!(locked.preview, series.is_preview, "{fix}");
             assert!(series.is(&source.package.release), "{source:?}");
             assert!(series.suites.contains(&&*source.suite), "{source:?}");
             assert!(!source.archives.is_empty(), "{source:?}");

@@ -79,7 +79,7 @@ use crate::guest::Missed;
 type Case = (&'static str, fn());
 
 /// The cases that run on each kernel.
-const CASES: [&[Case]; 22] = [
+const CASES: &[&[Case]] = &[
     stages::CASES,
     stacks::CASES,
     requests::CASES,
@@ -340,7 +340,13 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     // An emulated guest uses a whole CPU while it works, but about a third of the time it waits for a slow disk or
     // for RCU. And two tests may want the same guest. So even on two CPUs we run six tests at a time.
     arguments.test_threads.get_or_insert(6);
-    let conclusion = libtest_mimic::run(&arguments, mixed(suites));
+    let trials = mixed(suites);
+    if let Some(filter) = &arguments.filter
+        && !trials.iter().any(|trial| trial.name().contains(filter.as_str()))
+    {
+        eprintln!("No case has {filter:?} in its name. To list them: cargo test --test kernel -- --list");
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
     print_slowest();
     conclusion.exit_code()
 }

@@ -40,23 +40,33 @@ pub fn lock_newest(arch: Arch, names: &[String], mirror: Option<&str>) -> Result
 fn lock_newest_of(series: Series, arch: Arch, apt: &Apt) -> Result<()> {
     let name = series.name;
     let mut lock = Lock::read()?;
-    let before = lock.kernel(arch, name).map(|locked| locked.source.package.version.clone()).ok();
+    let locked = lock.kernel(arch, name).cloned().ok();
     let found = look(series, arch, apt)?;
     let now = found.package.version.clone();
-    if before.as_ref().is_some_and(|before| numbers(&now) <= numbers(before)) {
+    if let Some(locked) = &locked
+        && numbers(&now) <= numbers(&locked.source.package.version)
+    {
         eprintln!("There is no newer kernel {name} than the locked one.");
-        return Ok(());
+        // It may have been released since.
+        replace(&mut lock, Locked { preview: series.is_preview, ..locked.clone() });
+        return write(&lock);
     }
     series.install(&found, &apt.mirror, |vmlinuz| {
         replace(&mut lock, Locked { preview: series.is_preview, source: found.clone(), vmlinuz });
-        // Written next to the lock, and renamed when it is complete.
-        let beside = format!("{PATH}.new");
-        let written = fs::write(&beside, text(&lock)?).and_then(|()| fs::rename(&beside, PATH));
-        written.or_cause(format!("cannot write {NAME}"))
+        write(&lock)
     })?;
-    let before = before.map(|before| format!("; it was at {before}. See what moved: cargo upkeep drift"));
+    let before = locked.map(|locked| {
+        format!("; it was at {}. See what moved: cargo upkeep drift", locked.source.package.version)
+    });
     eprintln!("Kernel {name} is now locked at {now}{}", before.unwrap_or_default());
     Ok(())
+}
+
+/// Writes the lock beside its file, and renames it when it is complete.
+fn write(lock: &Lock) -> Result<()> {
+    let beside = format!("{PATH}.new");
+    let written = fs::write(&beside, text(lock)?).and_then(|()| fs::rename(&beside, PATH));
+    written.or_cause(format!("cannot write {NAME}"))
 }
 
 /// The newest kernel of a series in the first of its suites that has it.
@@ -88,7 +98,7 @@ fn newest_in(suite: &str, arch: Arch, series: &str, apt: &Apt) -> Result<Option<
         return Ok(None);
     }
     let Some((package, parts)) = newest(&show(&names)?) else { return Ok(None) };
-    let archives = archives(&show(&parts)?).ok_or_else(|| {
+    let archives = archives(&show(&parts)?, parts.len()).ok_or_else(|| {
         Error::new(format!("{} is there, but some of its dependencies are missing", package.name))
             .evidence(format!("{suite} should have {}", parts.join(" and ")))
             .fix("try again later, or name another mirror: --mirror URL")
@@ -148,8 +158,9 @@ fn newest(shown: &str) -> Option<(Package, Vec<String>)> {
     packages.max_by_key(|(package, _)| numbers(&package.version))
 }
 
-/// The archives of all packages that `apt-cache show` printed.
-fn archives(shown: &str) -> Option<Vec<Archive>> {
+/// The archives of the packages that `apt-cache show` printed, if these are as many. It leaves out a package that the
+/// suite does not have, and ends well.
+fn archives(shown: &str, count: usize) -> Option<Vec<Archive>> {
     let archive = |paragraph: &str| {
         Some(Archive {
             package: field(paragraph, "Package")?.to_owned(),
@@ -160,7 +171,8 @@ fn archives(shown: &str) -> Option<Vec<Archive>> {
             },
         })
     };
-    paragraphs(shown).map(archive).collect()
+    let found: Option<Vec<_>> = paragraphs(shown).map(archive).collect();
+    found.filter(|found| found.len() == count)
 }
 
 /// What the packages of a series are called, as a pattern for `apt-cache search`.
@@ -250,7 +262,8 @@ mod tests {
         let shown = "Package: a\nVersion: 1\nFilename: pool/main/a/a_1_amd64.deb\nSize: 17\nSHA256: 00ff\n";
         let sum = Sum { size: 17, sha256: "00ff".into() };
         let path = "pool/main/a/a_1_amd64.deb".into();
-        assert_eq!(archives(&format!("{shown}\n")).unwrap(), [Archive { package: "a".into(), path, sum }]);
-        assert_eq!(archives(&format!("{shown}\nPackage: b\nVersion: 1\n")), None);
+        assert_eq!(archives(&format!("{shown}\n"), 1).unwrap(), [Archive { package: "a".into(), path, sum }]);
+        assert_eq!(archives(&format!("{shown}\nPackage: b\nVersion: 1\n"), 2), None);
+        assert_eq!(archives(shown, 2), None, "the modules are missing");
     }
 }

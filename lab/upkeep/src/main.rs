@@ -153,8 +153,9 @@ fn run(command: Command) -> Result<ExitCode> {
         }
         Command::Clinic { case } => {
             signals::install_handlers()?;
-            clinic::record(&Workbook::read()?, case.as_deref())?;
-            Ok(ExitCode::SUCCESS)
+            let workbook = Workbook::read()?;
+            clinic::record(&workbook, case.as_deref())?;
+            print(&sync::write(&workbook, false)?)
         }
         Command::Patch { exercise: name, patch } => {
             let workbook = Workbook::read()?;
