@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
+mod life;
 mod links;
 mod pages;
 mod present;
@@ -84,13 +85,15 @@ fn build(workbook: &Workbook, folder: &Path, print: bool) -> Result<()> {
     config.build.build_dir = folder.to_owned();
     config.set("output.html.print.enable", print).map_err(said)?;
     let mut book = MDBook::load_with_config(&docs, config).map_err(said)?;
-    let present = present::page(workbook)?;
+    // `cargo upkeep record ctracer` makes the recording.
+    let recording = Tree::new(Recording::read(&docs.join("src/ctracer.rec"))?);
+    let present = present::page(workbook, &recording)?;
     book.with_preprocessor(Programs::new(workbook.clone()));
     book.build().map_err(said)?;
     let page = folder.join("present.html");
     fs::write(&page, present).or_cause(format!("cannot write {}", page.display()))?;
-    // The page that ctracer makes of a recording. `cargo upkeep record ctracer` makes the recording.
-    let ctracer = view::html(&Tree::new(Recording::read(&docs.join("src/ctracer.rec"))?))?;
+    // The page that ctracer makes of a recording.
+    let ctracer = view::html(&recording)?;
     let page = folder.join("ctracer.html");
     fs::write(&page, ctracer).or_cause(format!("cannot write {}", page.display()))
 }

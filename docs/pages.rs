@@ -131,7 +131,7 @@ mod tests {
         let lengths: Vec<_> =
             of(step(lines)).iter().map(|page| page["lines"].as_array().unwrap().len()).collect();
         assert_eq!(lengths.len(), 2);
-        assert!(lengths[1] >= LEAST, "{lengths:?}");
+        assert!(lengths[1] >= 4, "{lengths:?}");
     }
 
     #[test]

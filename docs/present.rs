@@ -11,6 +11,7 @@ use std::fs;
 use class::plan;
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
+use ctracer::tree::Tree;
 use lab::clinic::{self, Case};
 use lab::exercise::{self, Exercise};
 use machine::workbook::diff::{self, FileDiff, Item, Kind, Reading};
@@ -20,6 +21,7 @@ use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use serde_json::{Value, json};
 use upkeep::publish::{record, schedule};
 
+use crate::life::{self, Read};
 use crate::pages;
 use crate::readme;
 use crate::slides::{self, Slide};
@@ -30,6 +32,8 @@ const LONGER: [(&str, u32); 2] = [("half an hour", 30), ("an hour", 60)];
 /// The items of a stage that it needs, and that teach nothing.
 const NEEDED: [&str; 4] = ["#include", "LICENSE", "use", "bpf"];
 const NEEDED_TITLE: &str = "what it needs";
+/// The picture of all stages, with a group such as `stage-03` for each.
+const MAP: &str = "stage-map.svg";
 /// How a note begins that is for the time before the run.
 const BEFORE: &str = "Before running";
 
@@ -51,8 +55,9 @@ fn letters(svg: &str) -> Option<f64> {
 ///
 /// # Errors
 /// If a source can't be read, or if a picture does not fit a slide.
-pub fn page(workbook: &Workbook) -> Result<String> {
-    let slides = slides::all(&workbook.root)?;
+pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
+    let read = Read::longest(recording)?;
+    let slides = slides::all(&workbook.root, &read.words())?;
     let plans = plan::all(workbook)?;
     let longest = plans.iter().max_by_key(|plan| plan.minutes).map_or(&[][..], |plan| &plan.slots);
     let theory = |id: &str| slides.iter().find(|part| part.id == id && !part.title.is_empty());
@@ -80,11 +85,15 @@ pub fn page(workbook: &Workbook) -> Result<String> {
         parts.push(of_case(&case)?);
     }
     let slides: Vec<_> = slides.iter().flat_map(|part| &part.slides).collect();
-    let files: BTreeSet<_> =
-        slides.iter().map(|slide| &slide.picture).filter(|file| !file.is_empty()).collect();
-    let picture = |file: &&String| {
+    let mut files: BTreeSet<_> =
+        slides.iter().map(|slide| &*slide.picture).filter(|file| !file.is_empty()).collect();
+    files.insert(MAP);
+    let picture = |file: &&str| {
         let path = workbook.root.join("docs/src").join(file);
-        let svg = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
+        let svg = match *file {
+            life::PICTURE => read.picture(),
+            _ => fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?,
+        };
         let letters = letters(&svg).unwrap_or_default();
         if letters < LEAST {
             return Err(Error::new(format!("{file} does not fit a slide"))
@@ -93,7 +102,7 @@ pub fn page(workbook: &Workbook) -> Result<String> {
         }
         // In the book, a picture follows the system. Here it follows the key.
         let svg = svg.replace("@media (prefers-color-scheme: dark)", ":root[data-theme=\"dark\"]");
-        Ok(((*file).clone(), Value::from(svg)))
+        Ok(((*file).to_owned(), Value::from(svg)))
     };
     let pictures = files.iter().map(picture).collect::<Result<serde_json::Map<_, _>>>()?;
     for slide in slides {
@@ -341,7 +350,8 @@ fn of_stage(
     let notes = plain(&notes);
     let (before, after): (Vec<_>, Vec<_>) = notes.lines().partition(|line| line.starts_with(BEFORE));
     let say = format!("{}\n{}", to_type(commands), after.join("\n"));
-    let mut all = run(workbook, stage, say.trim_start())?;
+    let mut all = vec![here(stage, &number)];
+    all.extend(run(workbook, stage, say.trim_start())?);
     all.extend(slides.iter().flat_map(|slide| of_slide(slide)));
     all.extend(changes);
     all.push(json!({
@@ -432,6 +442,19 @@ fn about(items: &[&Item], explanation: &[Paragraph]) -> Vec<String> {
         _ => said.join("\n"),
     };
     items.iter().zip(said).map(text).collect()
+}
+
+/// Where a stage is among the others.
+fn here(stage: &Stage, number: &str) -> Value {
+    let caption = stage.parent.map_or_else(
+        || "Here it begins.".to_owned(),
+        |parent| format!("Stage {number} begins as a copy of stage {parent:02}."),
+    );
+    json!({
+        "kind": "picture", "title": "You are here", "picture": MAP, "page": "stages.html", "here": true,
+        "earlier": [], "now": [format!("stage-{number}")], "later": [], "ask": [],
+        "caption": caption, "say": "Where we come from, and where the arrows lead.",
+    })
 }
 
 /// The recorded run. Marked are the lines with a word that its parent does not print.

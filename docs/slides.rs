@@ -50,11 +50,11 @@ pub struct Step {
 /// How many words of a task a class reads, and still looks at its own screen.
 const WORDS: usize = 25;
 
-/// All parts of all files in `docs/slides`.
+/// All parts of all files in `docs/slides`, with `words` for what is measured, such as `{took}`.
 ///
 /// # Errors
 /// If a line can't be understood, or a slide lacks something.
-pub fn all(root: &Path) -> Result<Vec<Part>> {
+pub fn all(root: &Path, words: &[(&str, String)]) -> Result<Vec<Part>> {
     let folder = root.join("docs/slides");
     let cannot = || format!("cannot read {}", folder.display());
     let entries = fs::read_dir(&folder).or_cause(cannot())?;
@@ -63,7 +63,10 @@ pub fn all(root: &Path) -> Result<Vec<Part>> {
     files.sort();
     let mut parts = Vec::new();
     for file in files {
-        let text = fs::read_to_string(&file).or_cause(cannot())?;
+        let mut text = fs::read_to_string(&file).or_cause(cannot())?;
+        for (name, word) in words {
+            text = text.replace(name, word);
+        }
         let wrong = |error: Error| {
             Error::new(format!("{} has a wrong slide", file.display()))
                 .evidence(error)

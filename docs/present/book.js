@@ -1,4 +1,4 @@
-// npm run build made this from 25552497
+// npm run build made this from 102c9c28
 "use strict";
 (() => {
   // questions.ts

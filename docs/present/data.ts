@@ -33,6 +33,8 @@ export interface Picture extends Shown {
   earlier: string[];
   now: string[];
   later: string[];
+  /** Whether it is the map, and we are at what it shows now. */
+  here?: boolean;
   caption: string;
   /** The section of the book. */
   page: string;

@@ -1,4 +1,4 @@
-// npm run build made this from 25552497
+// npm run build made this from 102c9c28
 "use strict";
 (() => {
   // data.ts
@@ -98,10 +98,11 @@
   }
   function title(part2) {
     const isStage = /^\d+$/.test(part2.id);
+    const isQuestion = part2.title.endsWith("?");
     const slides = part2.steps.flatMap((step2, nth) => {
       const before = part2.steps[nth - 1];
       const isNew = step2.kind === "picture" && !(before?.kind === "picture" && step2.title === before.title);
-      return isNew && !isStage ? [element("li", "", link(`#${part2.id}/${nth + 1}`, step2.title))] : [];
+      return isNew && !isStage && !isQuestion ? [element("li", "", link(`#${part2.id}/${nth + 1}`, step2.title))] : [];
     });
     return [
       ...isStage ? [element("p", "number", part2.id)] : [],
@@ -144,6 +145,10 @@
     if (svg) {
       for (const group of named(svg, step2.earlier)) group.classList.add("earlier");
       for (const group of named(svg, step2.later)) group.classList.add("later");
+      if (step2.here) {
+        svg.classList.add("map");
+        for (const group of named(svg, step2.now)) group.classList.add("here");
+      }
     }
     return [element("h2", "", step2.title), frame, element("p", "caption", step2.caption)];
   }

@@ -42,11 +42,13 @@ export function nameOf(step: Step): string {
 /** The first page of a part: a stage's number, its question and its idea, or the titles of the theory's slides. */
 export function title(part: Part): HTMLElement[] {
   const isStage = /^\d+$/.test(part.id);
+  // A question stands alone.
+  const isQuestion = part.title.endsWith("?");
   const slides = part.steps.flatMap((step, nth) => {
     const before = part.steps[nth - 1];
     // The views of one picture are one entry.
     const isNew = step.kind === "picture" && !(before?.kind === "picture" && step.title === before.title);
-    return isNew && !isStage ? [element("li", "", link(`#${part.id}/${nth + 1}`, step.title))] : [];
+    return isNew && !isStage && !isQuestion ? [element("li", "", link(`#${part.id}/${nth + 1}`, step.title))] : [];
   });
   return [
     ...(isStage ? [element("p", "number", part.id)] : []),
@@ -96,6 +98,10 @@ export function picture(step: Picture): HTMLElement[] {
   if (svg) {
     for (const group of named(svg, step.earlier)) group.classList.add("earlier");
     for (const group of named(svg, step.later)) group.classList.add("later");
+    if (step.here) {
+      svg.classList.add("map");
+      for (const group of named(svg, step.now)) group.classList.add("here");
+    }
   }
   return [element("h2", "", step.title), frame, element("p", "caption", step.caption)];
 }
