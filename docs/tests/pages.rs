@@ -444,3 +444,66 @@ fn the_scripts_are_built() {
         );
     }
 }
+
+/// A color of the palette in light, what it colors, and the same color in dark.
+type Color = (String, String, String);
+
+/// The colors in `docs/palette.css`, which the pictures copy: a picture must work alone.
+fn palette() -> (String, BTreeSet<Color>) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(folder.join("palette.css")).unwrap();
+    let rules = |text: &str| -> BTreeMap<(String, String), String> {
+        let rules = text.split('}').filter_map(|rule| rule.split_once('{')).map(|(name, values)| {
+            let name = name.trim().to_owned();
+            let values = values.split(';').filter_map(|value| value.split_once(':'));
+            let values = values.map(|(what, value)| (what.trim().to_owned(), value.trim().to_owned()));
+            values.map(move |(what, value)| ((name.clone(), what), value)).collect::<Vec<_>>()
+        });
+        rules.flatten().collect()
+    };
+    let (light, dark) = text.split_once("@media (prefers-color-scheme: dark) {").unwrap();
+    let dark = rules(dark);
+    let light = rules(light).into_iter().filter(|(_, value)| value.starts_with('#'));
+    let colors = light.map(|(key, value)| (value, key.1.clone(), dark[&key].clone())).collect();
+    (text, colors)
+}
+
+#[test]
+fn all_pictures_have_one_palette() {
+    let (text, colors) = palette();
+    // The chart of costs has a color for each kernel, the heat map a scale.
+    let own = ["ways.svg", "heatmap.svg"];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut wrong = Vec::new();
+    let pictures = files(&folder).into_iter().filter(|path| path.extension().is_some_and(|end| end == "svg"));
+    for path in pictures.filter(|path| !own.iter().any(|own| path.ends_with(own))) {
+        let name = path.display();
+        let svg = fs::read_to_string(folder.join(&path)).unwrap();
+        let (style, body) = svg.split_once("</style>").unwrap();
+        if style.contains("[fill=") {
+            // An older picture names its colors where it uses them, and has a rule for each in the dark.
+            for rule in style.split('[').skip(1) {
+                let known = colors.iter().any(|(light, what, dark)| {
+                    rule.trim_end().starts_with(&format!("{what}=\"{light}\"] {{ {what}: {dark} }}"))
+                });
+                if !known {
+                    wrong.push(format!("{name}: [{}", rule.trim_end()));
+                }
+            }
+            for what in ["fill", "stroke"] {
+                for color in
+                    body.split(&format!(" {what}=\"#")).skip(1).filter_map(|rest| rest.split('"').next())
+                {
+                    if !style.contains(&format!("[{what}=\"#{color}\"]")) {
+                        wrong.push(format!("{name}: {what} #{color} has no dark color"));
+                    }
+                }
+            }
+        } else if !style.contains(&text) {
+            wrong.push(format!("{name}: its palette is another one"));
+        } else if body.contains("=\"#") {
+            wrong.push(format!("{name}: a color that is not in the palette"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}\nThe palette is docs/palette.css.", wrong.join("\n"));
+}
