@@ -93,7 +93,7 @@ fn build(workbook: &Workbook, folder: &Path, print: bool) -> Result<()> {
     let page = folder.join("present.html");
     fs::write(&page, present).or_cause(format!("cannot write {}", page.display()))?;
     // The page that ctracer makes of a recording.
-    let ctracer = view::html(&recording)?;
+    let ctracer = view::html(&recording, Some("examples/ctracer.html"))?;
     let page = folder.join("ctracer.html");
     fs::write(&page, ctracer).or_cause(format!("cannot write {}", page.display()))
 }

@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 
 /// The modules. Each comes after the modules that it imports.
-const MODULES: [&str; 14] = [
+const MODULES: [&str; 17] = [
     include_str!("page/model.js"),
     include_str!("page/spent.js"),
     include_str!("page/text.js"),
@@ -17,11 +17,14 @@ const MODULES: [&str; 14] = [
     include_str!("page/tree.js"),
     include_str!("page/recording.js"),
     include_str!("page/detail.js"),
+    include_str!("page/tracks.js"),
     include_str!("page/axis.js"),
     include_str!("page/where.js"),
     include_str!("page/pointer.js"),
     include_str!("page/filters.js"),
+    include_str!("page/perfetto.js"),
     include_str!("page/main.js"),
+    include_str!("page/address.js"),
 ];
 
 /// The page, with a placeholder for the recording.
@@ -31,11 +34,14 @@ static SHELL: LazyLock<String> = LazyLock::new(|| {
         .replace("{{js}}", &joined(&MODULES))
 });
 
-/// The page that shows a view, the JSON document that `ctracer show --json` prints.
+/// The page that shows a view, the JSON document that `ctracer show --json` prints. If it is part of a book, `book` is the
+/// address of the book's page on ctracer.
 ///
 /// No text in the view can become HTML: in JSON, `<` appears only inside strings, and there we escape it.
-pub fn html(view: &str) -> String {
-    SHELL.replacen("{{view}}", &view.replace('<', "\\u003c"), 1)
+pub fn html(view: &str, book: Option<&str>) -> String {
+    let link = book.map(|page| format!("<a href=\"{page}\">What this page shows</a>"));
+    let shell = SHELL.replacen("{{book}}", &link.unwrap_or_default(), 1);
+    shell.replacen("{{view}}", &view.replace('<', "\\u003c"), 1)
 }
 
 /// Joins modules into one script. All names are then in the same scope, so we drop `import` and `export`.

@@ -1,23 +1,17 @@
-// The time axis. The overview above shows how many calls the whole recording has at each time, and the chosen range.
-// Below are the lives in that range as bars. Lives that overlap in time are in different lanes.
-import { calls, count, end, lives, until, view } from "./model.js";
-import { byId, colour, COLOURS, element, integer, swatch, time, unitOf } from "./text.js";
+// The time axis. The overview above shows how many bios were in flight at each time of the whole recording, and the
+// chosen range. Below are the lives in that range as bars, or the tracks of CPUs or tasks. Lives that overlap in time
+// are in different lanes.
+import { calls, end, lives, over, until, view } from "./model.js";
+import { button, byId, colour, COLOURS, element, integer, swatch, time, unitOf } from "./text.js";
 import { change, drawing, redraw, state, whole } from "./state.js";
 import { shown } from "./shown.js";
+import { arrange, drawTracks } from "./tracks.js";
 
 const LEAST = 1000; // nanoseconds: the smallest range
-const TICKS = 18; // pixels above the lanes
+export const TICKS = 18; // pixels above the lanes
 const dark = matchMedia("(prefers-color-scheme: dark)");
 export const overview = byId("overview"), bars = byId("bars");
 
-// When each life ended. If we didn't see the end, the life ended at the latest when the next one began at the same
-// address.
-const later = new Map();
-const over = lives.toReversed().map(({ object, start, end: seen }) => {
-  const next = later.get(object) ?? end;
-  later.set(object, start);
-  return seen < 0 ? next : seen;
-}).reverse();
 // Each life takes the first lane that is free when it starts.
 const busy = [];
 const lane = lives.map(({ start }, nth) => {
@@ -67,25 +61,24 @@ function paintOn(canvas) {
   return { paint, ink };
 }
 
+// How many lives that pass the filters are in flight: the number from each time on, at which one begins or is over.
+let flight = [], flown = -1;
+function inFlight() {
+  if (flown === shown.version) return flight;
+  flown = shown.version;
+  const changes = lives.flatMap(({ start }, nth) => (shown.alive[nth] ? [[start, 1], [over[nth], -1]] : []));
+  let number = 0;
+  flight = changes.sort(([a, one], [b, other]) => a - b || one - other).map(([at, by]) => [at, number += by]);
+  return flight;
+}
 function drawOverview() {
-  const { width, height, x } = scaleOf(overview), { paint, ink } = paintOn(overview);
-  const bins = Math.max(Math.floor(width / 3), 1), all = new Uint32Array(bins);
-  const sums = Object.fromEntries(COLOURS.map((name) => [name, new Uint32Array(bins)]));
-  for (let call = 0; call < count; call++) {
-    if (!shown.kept[call]) continue;
-    const bin = Math.min(Math.floor((calls.start[call] / end) * bins), bins - 1);
-    sums[colour(calls.operation[call])][bin]++;
-    all[bin]++;
-  }
-  // A square root keeps small bars visible next to large ones.
-  const most = Math.max(...all), top = new Float64Array(bins).fill(height);
-  for (const name of COLOURS) {
-    paint.fillStyle = ink(name);
-    sums[name].forEach((sum, bin) => {
-      const part = sum && (sum / all[bin]) * Math.sqrt(all[bin] / most) * (height - 2);
-      paint.fillRect((bin * width) / bins, (top[bin] -= part), width / bins - 1, part);
-    });
-  }
+  const { width, height, x } = scaleOf(overview), { paint, ink } = paintOn(overview), steps = inFlight();
+  const most = steps.reduce((most, [, number]) => Math.max(most, number), 1);
+  paint.fillStyle = ink("edge");
+  steps.forEach(([at, number], nth) => {
+    const tall = (number / most) * (height - 2);
+    if (number) paint.fillRect(x(at), height - tall, Math.max(x(steps[nth + 1][0]) - x(at), 1), tall);
+  });
   if (whole()) return;
   const left = x(state.from), right = Math.max(x(state.to), left + 2);
   paint.fillStyle = ink("veil");
@@ -117,6 +110,7 @@ function drawBars() {
     paint.fillStyle = ink("faint");
     if (x(at) + 4 + paint.measureText(label).width < width) paint.fillText(label, x(at) + 4, TICKS / 2);
   }
+  if (state.lanes !== "lives") return drawTracks(paint, ink, scale, TICKS);
   const ran = ink("ran"), inks = Object.fromEntries(COLOURS.map((name) => [name, ink(name)]));
   lives.forEach((life, nth) => {
     if (life.start > state.to || over[nth] < state.from) return;
@@ -141,24 +135,53 @@ function drawCursor() {
   const scale = scaleOf(bars), life = calls.life[state.cursor] ?? -1;
   byId("here").hidden = state.cursor < 0;
   byId("here").style.left = scale.x(calls.start[state.cursor]) + "px";
-  byId("mine").hidden = life < 0;
-  if (life < 0) return;
+  byId("mine").hidden = life < 0 || state.lanes !== "lives";
+  if (byId("mine").hidden) return;
   const { left, top, wide, tall } = box(life, scale), seen = Math.max(left, -9);
   const place = { left: seen, top, width: Math.min(left + wide, scale.width + 9) - seen, height: tall };
   for (const [name, pixels] of Object.entries(place)) byId("mine").style[name] = pixels + "px";
 }
 
+// What the lanes are.
+const kinds = { lives: "Lives", cpu: "CPUs", task: "Tasks" };
+byId("kinds").append(...Object.entries(kinds).map(([lanes, name]) => {
+  const choice = button("", () => {
+    byId("lanes").scrollTop = 0;
+    change({ lanes });
+  }, name);
+  drawing(() => { choice.ariaPressed = state.lanes === lanes; });
+  return choice;
+}));
+
 let drawn = "";
 drawing(() => {
-  const now = [shown.version, bars.clientWidth, bars.clientHeight, devicePixelRatio, dark.matches].join();
-  if (now !== drawn) {
+  const isTracks = state.lanes !== "lives", rows = isTracks ? arrange() + TICKS : 0;
+  const now = [shown.version, bars.clientWidth, bars.clientHeight, devicePixelRatio, dark.matches, state.lanes];
+  byId("lanes").classList.toggle("tracks", isTracks);
+  byId("lanes").style.setProperty("--rows", rows + "px");
+  if (isTracks) now.push(state.cursor, byId("lanes").scrollTop);
+  if (now.join() !== drawn) {
     drawOverview();
     drawBars();
+    figure();
   }
-  drawn = now;
+  drawn = now.join();
   drawCursor();
-  byId("range").textContent = whole() ? time(end) : time(state.from) + " \u2013 " + time(state.to);
 });
+// The range in words, and how many bios were in flight in it.
+function figure() {
+  byId("range").textContent = whole() ? time(end) : time(state.from) + " \u2013 " + time(state.to);
+  const inside = [...lives.keys()].filter((nth) => shown.lives[nth]);
+  const within = (nth) => Math.min(over[nth], state.to) - Math.max(lives[nth].start, state.from);
+  const average = inside.reduce((sum, nth) => sum + within(nth), 0) / (state.to - state.from);
+  let most = 0;
+  for (const [at, number] of inFlight()) {
+    if (at > state.to) break;
+    most = at < state.from ? number : Math.max(most, number);
+  }
+  byId("inflight").textContent = `in flight: at most ${integer(most)}, on average ${average.toFixed(2)}`;
+}
+byId("lanes").addEventListener("scroll", redraw, { passive: true });
 
 new ResizeObserver(redraw).observe(bars);
 dark.addEventListener("change", redraw);

@@ -1,15 +1,20 @@
-// Beside the tree: the data of the current call, or the recording's figures if there is no current call.
+// Beside the tree: the data of the current call, and the figures of what is shown.
 import { calls, order, place, self, size, until, view } from "./model.js";
 import { byId, element, labels, signature, swatch, time } from "./text.js";
 import { drawing, state } from "./state.js";
 import { shown } from "./shown.js";
 import { recording } from "./recording.js";
 
-let told = "";
+// We rebuild a part of the panel only if it has to show something else.
+const made = {};
+function make(part, now, parts) {
+  if (now !== made[part]) byId(part).replaceChildren(...parts());
+  made[part] = now;
+}
 drawing(() => {
-  const { cursor } = state, now = cursor + " " + shown.version;
-  if (now !== told) byId("data").replaceChildren(...(cursor < 0 ? recording() : data(cursor)));
-  told = now;
+  const { cursor } = state;
+  make("call", cursor + " " + shown.version, () => (cursor < 0 ? [] : data(cursor)));
+  make("figures", shown.version, recording);
 });
 
 // The fields are those of the slides of 2019: magic, time, sector, bytes, action, pid, device, cpu, error. Short ones
@@ -47,14 +52,17 @@ function data(call) {
   return [element("h2", "call", ...signature(nth)), hidden, list];
 }
 
-// The longest time that a call spent between two calls that it made, or before or after them.
+// The longest time that a call spent between two calls that it made, or before or after them, if that is most of its
+// time.
 function longestGap(call) {
   let reach = calls.start[call], before = "", longest = 0, text = "";
-  const within = order.slice(place[call] + 1, place[call] + size[call]).filter((inner) => calls.parent[inner] === call);
+  const inside = order.slice(place[call] + 1, place[call] + size[call]);
+  const within = inside.filter((inner) => calls.parent[inner] === call);
   for (const inner of [...within, -1]) {
     const gap = (inner < 0 ? until[call] : calls.start[inner]) - reach;
     const name = inner < 0 ? "" : labels.function(calls.function[inner]);
-    if (gap > longest) text = `, ${time(gap)} of it ${before ? "after " + before : "before " + name}`;
+    const where = before ? "after " + before : "before " + name;
+    if (gap > longest && gap > calls.duration[call] / 2) text = `, ${time(gap)} of it ${where}`;
     longest = Math.max(longest, gap);
     reach = until[inner];
     before = name;

@@ -7,6 +7,7 @@ import { next } from "./search.js";
 import { clearSelected, foldAll, go, left, move, page, right, select, selectBetween } from "./tree.js";
 import { pan, zoom, zoomBy, zoomOut } from "./axis.js";
 import { showAll } from "./filters.js";
+import { save } from "./perfetto.js";
 
 // Goes to the next call of the current life, or to the previous one.
 function follow(by) {
@@ -41,6 +42,7 @@ const some = () => state.selected.size > 0;
 const two = () => some() && state.selected.size + (state.cursor >= 0 && !state.selected.has(state.cursor)) > 1;
 const buttons = {
   whole: [zoomOut, () => !whole()], all: [showAll, filtered], help: [help, () => true],
+  perfetto: [save, () => true],
   between: [selectBetween, two], only: [only, some], none: [clearSelected, some],
 };
 for (const [id, [act, can]] of Object.entries(buttons)) {
@@ -57,7 +59,8 @@ const keys = {
   ArrowUp: () => move(-1), ArrowDown: () => move(1), ArrowLeft: left, ArrowRight: right,
   PageUp: () => move(-page()), PageDown: () => move(page()), Home: () => move(-count), End: () => move(count),
   Enter: () => select(state.cursor), " ": () => select(state.cursor), b: selectBetween, o: only,
-  "[": () => follow(-1), "]": () => follow(1), z: zoomToLife, w: zoomOut, f: () => foldAll(1), u: () => foldAll(0),
+  "[": () => follow(-1), "]": () => follow(1), z: zoomToLife, "0": zoomOut, w: () => zoomBy(0.5), s: () => zoomBy(2),
+  a: () => pan(-0.25), d: () => pan(0.25), f: () => foldAll(1), u: () => foldAll(0),
   "/": () => byId("search").select(), n: () => next(1), N: () => next(-1), "?": help, Escape: clear,
 };
 const barKeys = {
@@ -73,7 +76,7 @@ const searchKeys = {
 };
 addEventListener("keydown", (event) => {
   const { target, key } = event;
-  if (event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   // Leave these keys to the browser, which presses buttons and closes menus with them.
   if (target.closest("button") && (key === "Enter" || key === " ")) return;
   if (key === "Escape" && document.querySelector(":popover-open")) return;
@@ -85,5 +88,4 @@ addEventListener("keydown", (event) => {
 });
 byId("search").addEventListener("input", (event) => change({ query: event.target.value }));
 
-change();
 toTree();

@@ -23,6 +23,15 @@ calls.parent.forEach((parent, call) => { if (parent >= 0) self[parent] -= Math.m
 // The whole recording is from 0 to this time.
 export const end = Math.max(view.end_ns - view.start_ns, until.reduce((last, time) => Math.max(last, time), 1));
 
+// When each life was over. If we didn't see its end, that was at the latest when the next one began at the same
+// address.
+const later = new Map();
+export const over = lives.toReversed().map(({ object, start, end: seen }) => {
+  const next = later.get(object) ?? end;
+  later.set(object, start);
+  return seen < 0 ? next : seen;
+}).reverse();
+
 // The tree as a list: in `order`, each call comes right before the calls that it made. `place` is a call's index in it,
 // and `size` is the number of calls in its subtree, itself included.
 export const order = [], place = new Int32Array(count), size = new Int32Array(count);

@@ -1,14 +1,22 @@
 // The pointer over the axis: drag to choose a range, turn the wheel to zoom, click a bar to go to its life.
-import { lives } from "./model.js";
-import { about, byId, lasted } from "./text.js";
+import { calls, lives } from "./model.js";
+import { about, byId, labels, lasted, time } from "./text.js";
 import { state, whole } from "./state.js";
 import { go } from "./tree.js";
-import { bars, box, overview, pan, scaleOf, zoom, zoomBy, zoomOut } from "./axis.js";
+import { bars, box, overview, pan, scaleOf, TICKS, zoom, zoomBy, zoomOut } from "./axis.js";
+import { sliceAt } from "./tracks.js";
 
 const tip = byId("tip");
 
-// The life under the pointer, or near it, because a bar can be too thin to hit exactly.
+// The call under the pointer, and what we say about it: for the bar of a life, its first one. What is near will do,
+// too, because a bar can be too thin to hit exactly.
 function under(event) {
+  if (state.lanes !== "lives") {
+    const call = sliceAt(scaleOf(bars), event.offsetX, event.offsetY, TICKS);
+    if (call < 0) return;
+    const text = [labels.function(calls.function[call]), time(calls.duration[call]), labels.task(calls.task[call])];
+    return { call, text: text.join(" \u00b7 ") };
+  }
   const scale = scaleOf(bars), beside = (at, from, length) => Math.max(from - at, at - from - length, 0);
   let nearest, least = 4;
   lives.forEach((life, nth) => {
@@ -16,7 +24,7 @@ function under(event) {
     const off = beside(event.offsetX, left, wide) + beside(event.offsetY, top, tall);
     if (off < least) [nearest, least] = [life, off];
   });
-  return nearest;
+  return nearest && { call: nearest.calls[0], text: about(nearest) + " \u00b7 " + lasted(nearest) };
 }
 
 // Dragging over a canvas chooses that range. Dragging the overview's present range moves it.
@@ -43,7 +51,7 @@ for (const canvas of [overview, bars]) {
     stop();
     if (canvas === overview || start === undefined) return;
     if (moved) zoom(start, time(event.offsetX));
-    else go(under(event)?.calls[0]);
+    else go(under(event)?.call);
   });
   canvas.addEventListener("pointercancel", stop);
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
@@ -58,6 +66,8 @@ function brush(one, other) {
   byId("brush").style.width = Math.abs(other - one) + "px";
 }
 bars.addEventListener("wheel", (event) => {
+  // With Alt, the wheel scrolls the tracks.
+  if (event.altKey) return;
   event.preventDefault();
   const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
   if (sideways) pan((event.deltaX || event.deltaY) / 1000);
@@ -65,11 +75,11 @@ bars.addEventListener("wheel", (event) => {
 }, { passive: false });
 
 function hint(event) {
-  const life = under(event);
-  bars.style.cursor = life ? "pointer" : "crosshair";
-  tip.hidden = !life;
-  if (!life) return;
-  tip.textContent = about(life) + " \u00b7 " + lasted(life);
+  const found = under(event);
+  bars.style.cursor = found ? "pointer" : "crosshair";
+  tip.hidden = !found;
+  if (!found) return;
+  tip.textContent = found.text;
   tip.style.left = Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8) + "px";
   tip.style.top = event.clientY + 16 + "px";
 }

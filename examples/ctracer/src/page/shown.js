@@ -1,5 +1,5 @@
 // Which calls pass the filters, and which rows of the tree they make.
-import { calls, count, lives, order, place, size, until } from "./model.js";
+import { calls, count, lives, order, over, place, size, until } from "./model.js";
 import { state, working } from "./state.js";
 
 export const shown = {
@@ -11,20 +11,22 @@ export const shown = {
   row: new Int32Array(count), // by call; -1: it is not shown
   rows: 0,
   version: 0, // goes up whenever the filters are applied again
-  lives: new Uint8Array(lives.length), // does any call of the life pass?
+  alive: new Uint8Array(lives.length), // by life: does any of its calls pass all filters except the time?
+  lives: new Uint8Array(lives.length), // by life: is it also within the range of time?
 };
 
 working(() => {
   const { selected, only, from, to, hidden } = state;
   const columns = Object.entries(hidden).filter(([, values]) => values.size);
-  shown.lives.fill(0);
+  shown.alive.fill(0);
   for (let call = 0; call < count; call++) {
     let kept = !only || selected.has(call);
     for (const [name, values] of columns) kept &&= !values.has(calls[name][call]);
     shown.kept[call] = kept;
     shown.passes[call] = kept && calls.start[call] <= to && until[call] >= from;
-    if (shown.passes[call] && calls.life[call] >= 0) shown.lives[calls.life[call]] = 1;
+    if (kept && calls.life[call] >= 0) shown.alive[calls.life[call]] = 1;
   }
+  lives.forEach(({ start }, nth) => { shown.lives[nth] = shown.alive[nth] && start <= to && over[nth] >= from; });
   for (let at = 0; at < count; at++) shown.before[at + 1] = shown.before[at] + shown.passes[order[at]];
   shown.version++;
   fill();

@@ -8,16 +8,18 @@ const GAP = 0.05; // of the time: shorter times between calls count as the funct
 export const PHASES = ["submitting", "waiting below", "completing"];
 const [SUBMIT, BELOW, COMPLETE] = [0, 1, 2];
 const ending = view.functions.findIndex(({ name }) => name === "bio_endio");
+// The call of bio_endio() that ended a life.
+export const endOf = ({ calls: list, end }) =>
+  list.findLast((call) => calls.start[call] === end && calls.function[call] === ending) ?? -1;
 const isWithin = (call, outer) => place[call] >= place[outer] && place[call] < place[outer] + size[outer];
 
-// `list` has the calls of a life, or, without one, the calls with the same object. We add all calls inside these, because
-// a call for a piece of a bio works for the whole. The time begins with the first call. It goes on after the end of the
-// life, up to the return of the bio_endio() that ended it.
+// `list` has the calls of a life, or, without one, the calls with the same object. We add all calls inside these,
+// because a call for a piece of a bio works for the whole. The time begins with the first call. It goes on after the
+// end of the life, up to the return of the bio_endio() that ended it.
 export function spent(list, life) {
   const inside = (call) => order.slice(place[call], place[call] + size[call]);
   const story = [...new Set(list.flatMap(inside))].sort((a, b) => a - b), known = new Set(story);
-  const end = life?.end >= 0 ? life.end : Infinity;
-  const last = list.findLast((call) => calls.start[call] === end && calls.function[call] === ending) ?? -1;
+  const end = life?.end >= 0 ? life.end : Infinity, last = life ? endOf(life) : -1;
   const completes = (call) => last >= 0 && isWithin(call, last);
   const from = calls.start[story[0]];
   const to = last >= 0 ? until[last] : Math.min(end, story.reduce((to, call) => Math.max(to, until[call]), from));
@@ -25,17 +27,18 @@ export function spent(list, life) {
 
   const rows = new Map([[-1, { call: -1, children: [] }]]);
   for (const call of story) {
-    const row = { call, own: 0, time: Math.max(over(call) - calls.start[call], 0), at: calls.start[call], children: [] };
-    if (calls.start[call] > end && !completes(call)) continue;
+    const at = calls.start[call], row = { call, own: 0, time: Math.max(over(call) - at, 0), at, children: [] };
+    if (at > end && !completes(call)) continue;
     rows.set(call, row);
     const parent = call !== last && known.has(calls.parent[call]) ? calls.parent[call] : -1;
     rows.get(parent).children.push(row);
   }
   // The moments at which something begins or is over. If both come at the same time, what is over comes first.
   const marks = [[to, -1, 1]];
-  for (const { call, time } of rows.values()) if (time > 0) marks.push([calls.start[call], call, 1], [over(call), call, 0]);
+  for (const { call, at, time } of rows.values()) if (time > 0) marks.push([at, call, 1], [at + time, call, 0]);
   marks.sort((a, b) => a[0] - b[0] || a[2] - b[2]);
-  const isCompleting = (call) => known.has(call) && (calls.function[call] === ending || isCompleting(calls.parent[call]));
+  const isCompleting = (call) =>
+    known.has(call) && (calls.function[call] === ending || isCompleting(calls.parent[call]));
   const phases = [0, 0, 0], parts = [], open = [];
   let at = from, before = "";
   for (const [now, call, begins] of marks) {
@@ -46,7 +49,8 @@ export function spent(list, life) {
       phases[phase] += time;
       if (parts.at(-1)?.phase === phase) parts.at(-1).to = now;
       else parts.push({ phase, from: at, to: now });
-      if (isGap) rows.get(inner).children.push({ gap: before || [begins ? "before" : "in", call], own: time, time, at, children: [] });
+      const gap = before || [begins ? "before" : "in", call];
+      if (isGap) rows.get(inner).children.push({ gap, own: time, time, at, children: [] });
       else rows.get(inner).own += time;
     }
     at = now;
@@ -55,14 +59,15 @@ export function spent(list, life) {
     else open.splice(open.lastIndexOf(call), 1);
   }
   for (const { children } of rows.values()) children.sort((a, b) => a.at - b.at);
-  return { from, to, whole, phases, parts, rows: rows.get(-1).children, outlasts: story.find((call) => until[call] > to) };
+  const outlasts = story.find((call) => until[call] > to);
+  return { from, to, whole, phases, parts, rows: rows.get(-1).children, outlasts };
 }
 
-// The phases of all these lives together.
-const known = new Map();
+// The phases of a life, or of several together.
+const computed = new Map();
 export function phasesOf(life) {
-  if (!known.has(life)) known.set(life, life.end < 0 ? [0, 0, 0] : spent(life.calls, life).phases);
-  return known.get(life);
+  if (!computed.has(life)) computed.set(life, life.end < 0 ? [0, 0, 0] : spent(life.calls, life).phases);
+  return computed.get(life);
 }
 export const together = (some) =>
   some.reduce((sums, life) => phasesOf(life).map((time, phase) => sums[phase] + time), [0, 0, 0]);

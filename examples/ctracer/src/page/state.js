@@ -12,6 +12,8 @@ export const state = {
   from: 0, // the range of time, in nanoseconds since the start
   to: end,
   query: "",
+  lanes: "lives", // what the axis has lanes for: "lives", "cpu" or "task"
+  sort: "-lasted", // the column by which the lives are sorted; "-": the largest first
 };
 export const whole = () => state.from === 0 && state.to === end;
 export const filtered = () => Object.values(state.hidden).some((values) => values.size > 0);

@@ -1,19 +1,19 @@
 // Where the time of a life went: a bar over the whole width, and beside the tree its calls, with their own time and the
 // gaps between them. It is the life of the current call, or the longest one that is shown.
 import { calls, followed, lives } from "./model.js";
-import { PHASES, LITTLE, shares, spent } from "./spent.js";
+import { endOf, LITTLE, PHASES, shares, spent } from "./spent.js";
 import { about, button, byId, element, integer, labels, latency, plural, swatch, time, timeInColumn } from "./text.js";
 import { change, drawing, redraw, state } from "./state.js";
 import { shown } from "./shown.js";
 import { jump } from "./tree.js";
 import { zoom } from "./axis.js";
 
-const MOST = 1000; // calls of a life that we list
+const MOST = 1000; // lines of a life that we show
 
 let longest = -1, counted = -1;
 function chosen() {
   if (counted !== shown.version) {
-    const all = lives.keys().filter((nth) => shown.lives[nth]);
+    const all = [...lives.keys()].filter((nth) => shown.lives[nth]);
     longest = all.reduce((most, nth) => (latency(lives[nth]) > latency(lives[most] ?? { end: -1 }) ? nth : most), -1);
   }
   counted = shown.version;
@@ -25,7 +25,7 @@ let spelled = "";
 drawing(() => {
   const [life, story = []] = chosen(), now = [story[0], story.length, shown.version, ...state.unfolded].join();
   if (now !== spelled) {
-    const listed = story.slice(0, MOST), found = listed.length ? spent(listed, life) : null, barred = life ?? lives[longest];
+    const found = story.length ? spent(story, life) : null, barred = life ?? lives[longest];
     byId("where").hidden = !barred;
     if (barred) bar(barred, life ? found : spent(barred.calls, barred));
     byId("story").replaceChildren(...(found ? track(life, story, found) : []));
@@ -53,12 +53,14 @@ function bar(life, { from, whole, phases, parts, outlasts }) {
   }));
   const hints = ["", ": queue or disk", ""], percent = shares(phases), most = Math.max(...phases);
   const told = PHASES.map((name, phase) => {
-    const mark = element("i", "swatch", element("i", "phase-" + phase)), share = element("b", "", percent[phase] + " %");
-    const took = element("span", "faint", time(phases[phase]));
+    const mark = element("i", "swatch", element("i", "phase-" + phase));
+    const share = element("b", "", percent[phase] + " %"), took = element("span", "faint", time(phases[phase]));
     return element("span", phases[phase] === most && "most", mark, share, " " + name + hints[phase] + " ", took);
   });
   byId("phases").replaceChildren(...told);
-  byId("why").textContent = `100 % is ${time(whole)}, until bio_endio() returned.`;
+  const returned = calls.duration[endOf(life)] >= 0 ? "returned" : "was called; its return was not seen";
+  const until = life.end < 0 ? "up to the last of it that was seen" : "until bio_endio() " + returned;
+  byId("why").textContent = `100 % is ${time(whole)}, ${until}.`;
   if (outlasts === undefined) return;
   const name = labels.function(calls.function[outlasts]) + "()", took = time(calls.duration[outlasts]);
   const why = `the disk was done, and bio_endio() ended the bio, before ${name} returned.`;
@@ -71,10 +73,13 @@ function track(life, story, { from, to, whole, rows }) {
   const title = element("h3", "", life ? "Its life" : "Calls with this object");
   const take = button("take", () => change({ selected: new Set(story) }), "Select all");
   const acts = element("div", "acts", title, button("zoom", () => zoom(from, to), "Zoom"), take);
-  const cell = (name, text) => element("span", name, text), head = [cell("name", ""), cell("self", "self"), cell("share", "")];
-  const list = element("div", "track", element("p", "step head", ...head, cell("lasted", "with calls")));
+  const cell = (name, text) => element("span", name, text);
+  const head = [cell("name", ""), cell("self", "self"), cell("share", ""), cell("lasted", "with calls")];
+  const list = element("div", "track", element("p", "step head", ...head));
+  let lines = 0;
   // Adds a line. Behind its text, a bar shows when it was.
   function put(line, level, text, row, lasted) {
+    if (lines++ >= MOST) return;
     const name = cell("name", text), bar = element("i");
     if (!row.gap) name.title = text;
     name.style.setProperty("--level", level);
@@ -88,7 +93,7 @@ function track(life, story, { from, to, whole, rows }) {
     const { call, gap } = row;
     if (gap) {
       const line = element("p", "step gap");
-      line.title = "No function with this object ran: it was in a queue, in the driver or on the disk, or others had the CPU.";
+      line.title = "No function with this object ran: it was in a queue, in the driver or on the disk.";
       return put(line, level, `gap ${gap[0]} ${labels.function(calls.function[gap[1]])}`, row, "");
     }
     const line = button(["step", !shown.passes[call] && "hid"], () => jump(call));
@@ -104,7 +109,7 @@ function track(life, story, { from, to, whole, rows }) {
     });
     line.ariaExpanded = open;
     if (!open) line.dataset.calls = all.map(({ row }) => row.call).join(" ");
-    const text = `${labels.function(calls.function[call])} and ${integer(all.length - 1)} more, each below 1 %`;
+    const text = `${integer(all.length)} below 1 %: ${labels.function(calls.function[call])} \u2026`;
     const own = all.reduce((sum, { row }) => sum + row.own, 0), sum = { at, time: last.at + last.time - at, own };
     put(line, level, (open ? "\u25be " : "\u25b8 ") + text, sum, "");
     if (open) for (const { row, level: deeper } of all) one(row, level + deeper);
@@ -116,7 +121,7 @@ function track(life, story, { from, to, whole, rows }) {
   let here = "";
   function all(rows, level) {
     const isLittle = (row) => row?.time < LITTLE * whole && (row.gap || place(row) === here);
-    for (let nth = 0; nth < rows.length; nth++) {
+    for (let nth = 0; nth < rows.length && lines < MOST; nth++) {
       const row = rows[nth], first = nth;
       if (!row.gap && place(row) !== here) list.append(element("h4", "", here = place(row)));
       if (!row.gap && isLittle(row)) while (isLittle(rows[nth + 1])) nth++;
@@ -129,7 +134,7 @@ function track(life, story, { from, to, whole, rows }) {
     }
   }
   all(rows, 0);
-  if (story.length > MOST) list.append(element("p", "note", "and " + integer(story.length - MOST) + " more calls"));
+  if (lines >= MOST) list.append(element("p", "note", "The list ends after " + plural(MOST, "line") + "."));
   return [acts, life || !lives.length ? "" : element("p", "note", between), list];
 }
 const flat = (rows, level = 0) => rows.flatMap((row) => [{ row, level }, ...flat(row.children, level + 1)]);

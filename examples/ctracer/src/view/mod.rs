@@ -45,12 +45,12 @@ pub struct ShowArgs {
     pub perfetto: Option<PathBuf>,
 }
 
-/// The page of a recording.
+/// The page of a recording. If it is part of a book, `book` is the address of the book's page on ctracer.
 ///
 /// # Errors
 /// If it can't be written as JSON.
-pub fn html(tree: &Tree) -> Result<String> {
-    Ok(page::html(&json(&json::View::of(tree))?))
+pub fn html(tree: &Tree, book: Option<&str>) -> Result<String> {
+    Ok(page::html(&json(&json::View::of(tree))?, book))
 }
 
 impl ShowArgs {
@@ -98,7 +98,7 @@ impl ShowArgs {
         }
         let tree = Tree::new(recording);
         if let Some(file) = &self.html {
-            write(file, &html(&tree)?)?;
+            write(file, &html(&tree, None)?)?;
         }
         if let Some(file) = &self.perfetto {
             write(file, &perfetto::trace(&tree)?)?;

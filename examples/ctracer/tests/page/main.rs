@@ -5,10 +5,14 @@
 mod reader;
 mod view;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 
 use ctracer::page;
+use ctracer::recording::Recording;
+use ctracer::tree::Tree;
+use ctracer::view::perfetto;
 use serde_json::{Value, json};
 
 use crate::reader::Reader;
@@ -29,7 +33,7 @@ impl Page {
         browser.size(1280, 3000);
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let path = folder.path().join("page.html");
-        fs::write(&path, page::html(&view.0.to_string())).unwrap();
+        fs::write(&path, page::html(&view.0.to_string(), None)).unwrap();
         browser.open(&path, "");
         Self { browser, _folder: folder }
     }
@@ -255,7 +259,7 @@ fn it_loads_and_fits_and_can_be_read_in_light_and_dark() {
         assert_eq!(page.eval(FAINT_TEXTS), json!([]), "{scheme}, {width} px: hard to read");
         assert_eq!(page.eval(OVERLAPS), json!([]), "{scheme}, {width} px: one above the other");
         let name = page.place("#rows .name")[2];
-        assert!(name > 0.4 * f64::from(width).min(800.0), "{width} px: no room for functions: {name} px");
+        assert!(name > 0.4 * f64::from(width).min(750.0), "{width} px: no room for functions: {name} px");
         // Each operation has bars in its colour.
         for (nth, operation) in page.texts("#legend span").iter().take(3).enumerate() {
             assert_eq!(*operation, view.0["operations"][nth]);
@@ -713,7 +717,17 @@ fn the_pointer_moves_and_zooms_the_axis_and_is_told_what_it_is_over() {
     near(page.range(&view), (0.5, 0.7));
     wheel(&mut page, x, 500, 0);
     near(page.range(&view), (0.6, 0.8));
+    // So do the keys, at the middle.
     page.press("w");
+    near(page.range(&view), (0.65, 0.75));
+    page.press("d");
+    near(page.range(&view), (0.675, 0.775));
+    page.press("a");
+    page.press("a");
+    near(page.range(&view), (0.625, 0.725));
+    page.press("s");
+    near(page.range(&view), (0.575, 0.775));
+    page.press("0");
     near(page.range(&view), (0.0, 1.0));
     // What is under the pointer is told.
     for life in [0, 9, 13] {
@@ -741,41 +755,140 @@ fn the_pointer_moves_and_zooms_the_axis_and_is_told_what_it_is_over() {
 }
 
 #[test]
-fn the_overview_counts_what_passes_the_filters_in_and_outside_of_the_range() {
+fn the_overview_shows_how_many_bios_are_in_flight() {
     let view = View::real();
     let mut page = Page::open(&view);
-    for (column, value) in [("cpu", 1), ("operation", 1)] {
-        page.only(column, value);
-    }
+    let lives = view.0["lives"].as_array().unwrap();
+    // Each call of submit_bio() begins a flight.
+    let submits = (0..view.count()).filter(|call| view.name(*call) == "submit_bio").count();
+    assert_eq!(submits, lives.len());
+    let number = |name: &str, life: &Value| life[name].as_i64().unwrap();
+    let most_in = |operation: Option<i64>, from: i64, to: i64| {
+        let flights =
+            lives.iter().filter(|life| operation.is_none_or(|operation| life["operation"] == operation));
+        let flights: Vec<_> = flights.map(|life| (number("start", life), number("end", life))).collect();
+        let at = |time: i64| flights.iter().filter(|(start, end)| *start <= time && time < *end).count();
+        let begun = flights.iter().map(|(start, _)| *start).filter(|start| (from..=to).contains(start));
+        let most = begun.chain([from]).map(at).max().unwrap();
+        let time: i64 = flights.iter().map(|(start, end)| (end.min(&to) - start.max(&from)).max(0)).sum();
+        (most, format!("in flight: at most {most}, on average {:.2}", time as f64 / (to - from) as f64))
+    };
+    assert_eq!(page.text("#inflight"), most_in(None, 0, view.end()).1);
+    // In the range of one life.
+    page.click_call(&view, view.life(9)[0], 0);
+    page.press("z");
+    let (from, to) = (number("start", &lives[9]), number("end", &lives[9]));
+    assert_eq!(page.text("#inflight"), most_in(None, from, to).1);
+    page.press("0");
+    page.press("Escape");
+    // What is filtered out isn't counted, and the range doesn't matter.
+    page.only("operation", 1);
+    assert_eq!(page.text("#inflight"), most_in(Some(1), 0, view.end()).1);
     page.drag("#overview", 0.1, 0.5);
-    let passes = |call: usize| view.number("cpu", call) == 1 && view.number("operation", call) == 1;
-    // How many dots of each bar's middle are covered, above the line that frames the range.
+    // How many dots of each column are covered, above the line that frames the range.
     let dots: Vec<usize> = serde_json::from_value(page.eval(
         "(() => {
-            const { width, height } = overview, bins = Math.floor(width / 3);
-            const { data } = overview.getContext('2d').getImageData(0, 0, width, height);
-            return Array.from({ length: bins }, (_, bin) => {
-                const x = Math.ceil((bin * width) / bins);
-                return Array.from({ length: height - 6 }, (_, y) => data[((y + 3) * width + x) * 4 + 3]).filter((alpha) => alpha > 250).length;
-            });
+            const { width, height } = overview, { data } = overview.getContext('2d').getImageData(0, 0, width, height);
+            return Array.from({ length: width }, (_, x) =>
+                Array.from({ length: height - 6 }, (_, y) => data[((y + 3) * width + x) * 4 + 3]).filter((alpha) => alpha > 250).length);
         })()",
     ))
     .unwrap();
-    let mut counts = vec![0; dots.len()];
-    let mut within = 0;
-    for call in (0..view.count()).filter(|call| passes(*call)) {
-        let share = view.number("start", call) as f64 / view.end() as f64;
-        counts[(share * dots.len() as f64) as usize] += 1;
-        within += usize::from((0.1..0.5).contains(&share));
+    let (all, _) = most_in(Some(1), 0, view.end());
+    let (mut strict, dot) = (0, view.end() as f64 / dots.len() as f64);
+    for (x, dots) in dots.iter().enumerate() {
+        let framed = [0.1, 0.5].iter().any(|end| (end * 1256.0 - x as f64).abs() < 4.0);
+        let time = |dots: f64| ((x as f64 + dots) * dot) as i64;
+        let tall = |most: usize| (most as f64 / all as f64 * 30.0 - 3.0).clamp(0.0, 26.0);
+        // Where one begins or ends, only a part of the column may be covered.
+        let (from, to) = (time(-1.0), time(2.0));
+        let begins =
+            |life: &&Value| ["start", "end"].iter().any(|name| (from..=to).contains(&number(name, life)));
+        let is_step = lives.iter().filter(|life| life["operation"] == 1).any(|life| begins(&life));
+        let high = tall(most_in(Some(1), from, to).0);
+        let low = if is_step { 0.0 } else { high };
+        let fits = (low - 1.0..=high + 1.0).contains(&(*dots as f64));
+        assert!(framed || fits, "column {x} has {dots} dots, not {low} to {high}");
+        strict += usize::from(!framed && low > 0.0);
     }
-    assert!(within > 0 && within < counts.iter().sum(), "a range that takes some of them");
-    let most = *counts.iter().max().unwrap() as f64;
-    for (bin, (count, dots)) in counts.iter().zip(&dots).enumerate() {
-        // A bar is as tall as the root of what it counts.
-        let tall = ((*count as f64 / most).sqrt() * 30.0 - 3.0).clamp(0.0, 26.0);
-        let framed = [0.1, 0.5].iter().any(|end| (end * counts.len() as f64 - bin as f64).abs() < 2.0);
-        let right = (tall - *dots as f64).abs() <= 1.0 && (*count == 0) == (*dots == 0);
-        assert!(framed || right, "bar {bin} of {count} calls has {dots} dots, not {tall}");
+    assert!(strict > 20, "{strict} columns are within a step");
+    page.done();
+}
+
+#[test]
+fn tracks_have_each_call_below_its_caller_and_an_arrow_to_the_end() {
+    let view = View::real();
+    let mut page = Page::open(&view);
+    let ends_slowly = |life: &usize| {
+        let last = *view.life(*life).last().unwrap();
+        view.number("duration", last) * 30 > view.spent(*life).whole
+    };
+    let lives: Vec<usize> = (0..16).filter(ends_slowly).take(2).collect();
+    assert_eq!(lives.len(), 2);
+    for (lanes, life) in [("cpu", lives[0]), ("task", lives[0]), ("task", lives[1])] {
+        let spent = view.spent(life);
+        let (from, to) = (spent.to - spent.whole, spent.to);
+        let (first, last) = (view.life(life)[0], *view.life(life).last().unwrap());
+        page.eval(&format!("location.hash = '#call={first}&from={from}&to={to}&lanes={lanes}'"));
+        page.browser
+            .until(&format!("document.querySelector('h2.call') && document.getElementById('call-{first}')"));
+        page.drawn();
+        let [left, top, width, height] = page.place("#bars");
+        let x = |time: i64| (time - from) as f64 / (to - from) as f64 * width;
+        let until = |call: usize| view.until(call).min(to);
+        let wide: Vec<usize> = view
+            .story(life)
+            .into_iter()
+            .filter(|call| (until(*call) - view.number("start", *call)) * 40 >= to - from)
+            .collect();
+        // What is told over the middle of each, in all rows.
+        let places: Vec<f64> =
+            wide.iter().map(|call| left + x((view.number("start", *call) + until(*call)) / 2)).collect();
+        let tips = page.eval(&format!(
+            "{places:?}.map((clientX) => Array.from({{ length: {} }}, (_, row) => {{
+                bars.dispatchEvent(new PointerEvent('pointermove', {{ clientX, clientY: {top} + 18 + 15 * row + 7 }}));
+                return tip.hidden ? '' : tip.textContent;
+            }}))",
+            ((height - 18.0) / 15.0) as usize
+        ));
+        let tips: Vec<Vec<String>> = serde_json::from_value(tips).unwrap();
+        let mut rows: BTreeMap<usize, usize> = BTreeMap::new();
+        for (call, tips) in wide.iter().zip(&tips) {
+            let told = format!(
+                "{} · {} · {}",
+                view.name(*call),
+                brief(view.number("duration", *call)),
+                view.task(*call)
+            );
+            let row = tips.iter().position(|tip| *tip == told);
+            assert!(row.is_some(), "{lanes}, life {life}: no slice is {told}: {tips:?}");
+            rows.insert(*call, row.unwrap());
+            // It is below its caller.
+            let caller = usize::try_from(view.number("parent", *call)).ok().and_then(|call| rows.get(&call));
+            assert!(
+                caller.is_none_or(|row| *row + 1 == rows[call]),
+                "{lanes}, life {life}: {told}: {rows:?}"
+            );
+        }
+        assert!(rows.len() > 3, "{rows:?}");
+        // In the middle of an arrow, its two bows meet.
+        let middle = |call: usize| 18.0 + 15.0 * rows[&call] as f64 + 7.5;
+        let (across, down) =
+            ((x(from) + x(view.number("start", last)) - 1.0) / 2.0, (middle(first) + middle(last)) / 2.0);
+        let is_inked = format!(
+            "(({{ data }}) => {{
+                for (let at = 0; at < data.length; at += 4) if (data[at] + data[at + 1] + data[at + 2] < 180 && data[at + 3] > 200) return true;
+                return false;
+            }})(bars.getContext('2d').getImageData({} - 1, {} - 1, 3, 3))",
+            across.round(),
+            down.round()
+        );
+        assert_eq!(page.eval(&is_inked), true, "{lanes}, life {life}: no arrow at {across}, {down}");
+        // A click leads to the call.
+        page.mouse("mousePressed", left + x(until(last)) - 8.0, top + middle(last), 0);
+        page.mouse("mouseReleased", left + x(until(last)) - 8.0, top + middle(last), 0);
+        page.drawn();
+        assert_eq!(page.cursor(), Some(last));
     }
     page.done();
 }
@@ -821,7 +934,7 @@ fn the_figures_of_the_recording_are_those_of_its_lives() {
     assert_ne!(rows[1][4], rows[1][5], "so few writes that the 99th percentile is the longest");
     let mut slowest: Vec<&Value> = lives.iter().filter(ended).collect();
     slowest.sort_by_key(|life| -lasted(life));
-    let listed: Vec<String> = page.texts(".longest button");
+    let listed: Vec<String> = page.texts(".longest td button");
     let expected: Vec<String> =
         slowest[..12].iter().map(|life| format!("{:.3} ms", lasted(life) as f64 / 1e6)).collect();
     assert_eq!(listed, expected);
@@ -829,6 +942,181 @@ fn the_figures_of_the_recording_are_those_of_its_lives() {
     page.click(".longest tr:nth-child(3) td:last-child", 0);
     assert_eq!(page.cursor().map(|call| json!(call)), Some(slowest[1]["calls"][0].clone()));
     page.done();
+}
+
+#[test]
+fn the_figures_are_those_of_the_range_and_lives_can_be_sorted() {
+    let view = View::real();
+    let lives = view.0["lives"].as_array().unwrap();
+    let number = |name: &str, life: usize| lives[life][name].as_i64().unwrap();
+    let lasted = |life: usize| number("end", life) - number("start", life);
+    let mut page = Page::open(&view);
+    page.click_call(&view, view.life(9)[0], 0);
+    for range in [(0, view.end()), (number("start", 9), number("end", 9))] {
+        let inside = |life: &usize| number("start", *life) <= range.1 && number("end", *life) >= range.0;
+        let inside: Vec<usize> = (0..lives.len()).filter(inside).collect();
+        // How many there are of each kind.
+        let rows = page.texts(".sums tr td:nth-child(2)");
+        let counts =
+            (0..3).map(|kind| inside.iter().filter(|life| lives[**life]["operation"] == kind).count());
+        let counts: Vec<String> = counts.filter(|count| *count > 0).map(|count| count.to_string()).collect();
+        assert_eq!(rows, counts);
+        // Where all their time went, in percent.
+        let mut sums = [0; 3];
+        for life in &inside {
+            sums.iter_mut().zip(view.spent(*life).phases).for_each(|(sum, phase)| *sum += phase);
+        }
+        let note = page.text(".sums + .note");
+        let tenths: Vec<i64> = note
+            .split([' ', ':'])
+            .filter(|word| word.contains('.') && word.starts_with(|first: char| first.is_ascii_digit()))
+            .map(|word| word.replace('.', "").parse().unwrap())
+            .collect();
+        assert_eq!((tenths.len(), tenths.iter().sum::<i64>()), (3, 1000), "{note}");
+        for (tenths, sum) in tenths.iter().zip(sums) {
+            let exact = 1000.0 * sum as f64 / sums.iter().sum::<i64>() as f64;
+            assert!((*tenths as f64 - exact).abs() < 1.0, "{note}: {sums:?}");
+        }
+        // How many lasted how long.
+        let columns = page.eval("[...document.querySelectorAll('.histogram span')].map((column) => [column.title, column.children[0].innerText, column.children[1].offsetHeight])");
+        let columns: Vec<(String, String, f64)> = serde_json::from_value(columns).unwrap();
+        let mut counted = 0;
+        let most = columns.iter().map(|(.., tall)| *tall).fold(0.0, f64::max);
+        let mut numbers = Vec::new();
+        for (title, written, tall) in &columns {
+            let (from, rest) = title.split_once(" to ").unwrap();
+            let (to, number) = rest.split_once(": ").unwrap();
+            let time = |text: &str| {
+                let (digits, unit) = text.split_once(' ').unwrap();
+                let unit = [("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1000)]
+                    .iter()
+                    .find(|(name, _)| *name == unit);
+                digits.parse::<i64>().unwrap() * unit.unwrap().1
+            };
+            let count = inside.iter().filter(|life| (time(from)..time(to)).contains(&lasted(**life))).count();
+            assert_eq!(number.split(' ').next().unwrap(), count.to_string(), "{title}");
+            assert_eq!(*written, if count > 0 { count.to_string() } else { String::new() });
+            numbers.push((count, *tall));
+            counted += count;
+        }
+        assert_eq!(counted, inside.len());
+        let highest = numbers.iter().map(|(count, _)| *count).max().unwrap();
+        for (count, tall) in numbers {
+            assert!((tall / most - count as f64 / highest as f64).abs() < 0.03, "{columns:?}");
+        }
+        page.press("z");
+    }
+    page.press("0");
+    // By sector, down and up, and by what others chose.
+    let shares = |life: usize| {
+        let spent = view.spent(life);
+        (100 * spent.phases[1] + spent.whole / 2) / spent.whole
+    };
+    let by = |key: &dyn Fn(usize) -> i64, down: bool| {
+        let mut keys: Vec<i64> = (0..lives.len()).map(key).collect();
+        keys.sort_unstable();
+        if down {
+            keys.reverse();
+        }
+        keys.truncate(12);
+        keys
+    };
+    let sector = |life: usize| number("sector", life);
+    for (column, down, expected) in [
+        (5, true, by(&sector, true).iter().map(ToString::to_string).collect::<Vec<_>>()),
+        (5, false, by(&sector, false).iter().map(ToString::to_string).collect()),
+        (3, true, by(&shares, true).iter().map(|share| format!("{share} %")).collect()),
+        (2, true, by(&lasted, true).iter().map(|time| exact(*time)).collect()),
+        (2, false, by(&lasted, false).iter().map(|time| exact(*time)).collect()),
+    ] {
+        page.click(&format!(".longest th:nth-child({column}) button"), 0);
+        assert_eq!(page.texts(&format!(".longest td:nth-child({column})")), expected, "{column} {down}");
+        let sorted =
+            page.eval("[...document.querySelectorAll('.longest th')].map((head) => head.ariaSort).join(' ')");
+        let mut ways = ["none"; 6];
+        ways[column - 1] = if down { "descending" } else { "ascending" };
+        assert_eq!(sorted, ways.join(" "));
+    }
+    page.done();
+}
+
+#[test]
+fn an_address_shows_the_same_again() {
+    let view = View::real();
+    let mut page = Page::open(&view);
+    let call = view.life(9)[0];
+    page.eval("document.querySelector('.longest th:nth-child(5) button').click()");
+    page.click("#kinds button:nth-child(3)", 0);
+    page.click_call(&view, call, 0);
+    page.press("z");
+    page.only("operation", view.number("operation", call));
+    page.search("submit");
+    let now = "[document.querySelector('#range').innerText, document.querySelector('#shown').innerText, document.querySelector('#search').value,
+        document.querySelector('h2.call').innerText, document.querySelector('[aria-pressed=true]').innerText,
+        document.querySelector('.longest th:nth-child(5)').ariaSort, document.querySelector('#found').innerText]";
+    let before = page.eval(now);
+    assert_eq!(before[5], "descending");
+    // The page waits for a pause before it changes its address.
+    let written = format!(
+        "new Promise((done) => {{
+            const look = () => (['call={call}&', 'search=submit', 'no-operation='].every((part) => location.hash.includes(part)) ? done(true) : setTimeout(look, 20));
+            look();
+        }})"
+    );
+    page.eval(&written);
+    let shown = page.shown();
+    page.browser.loading(|browser| _ = browser.call("Page.reload", json!({})));
+    page.drawn();
+    assert_eq!(page.eval(now), before);
+    assert_eq!(page.shown(), shown);
+    // An address of something else does no harm.
+    page.eval(
+        "location.hash = '#call=99999&from=7&to=3&lanes=x&sort=-x&no-cpu=77+x&no-nothing=1&search=%3Cb%3E'",
+    );
+    page.drawn();
+    page.press("Escape");
+    assert_eq!(page.shown(), view.tree(|_| true));
+    assert_eq!(page.cursor(), None);
+    page.done();
+}
+
+#[test]
+fn the_page_saves_the_trace_that_the_command_writes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let tree = Tree::new(Recording::read(&root.join("docs/src/ctracer.rec")).unwrap());
+    let expected: Value = serde_json::from_str(&perfetto::trace(&tree).unwrap()).unwrap();
+    let mut page = Page::open(&View(serde_json::to_value(ctracer::view::json::View::of(&tree)).unwrap()));
+    page.eval("URL.createObjectURL = (file) => { window.file = file; return 'data:,'; }, 0");
+    page.click("#perfetto", 0);
+    assert!(page.text("#saved").contains("ui.perfetto.dev"));
+    let saved = page.eval("file.text()");
+    let saved: Value = serde_json::from_str(saved.as_str().unwrap()).unwrap();
+    let (saved, expected) = (numbers_as_floats(saved), numbers_as_floats(expected));
+    let events = |trace: &Value| trace["traceEvents"].as_array().unwrap().clone();
+    let named = |trace: &Value| -> BTreeSet<String> {
+        events(trace).iter().filter(|event| event["ph"] == "M").map(ToString::to_string).collect()
+    };
+    assert_eq!(named(&saved), named(&expected));
+    let others =
+        |trace: &Value| events(trace).into_iter().filter(|event| event["ph"] != "M").collect::<Vec<_>>();
+    assert!(others(&saved).len() > 800);
+    for (one, other) in others(&saved).iter().zip(others(&expected)) {
+        assert_eq!(*one, other);
+    }
+    assert_eq!(others(&saved).len(), others(&expected).len());
+    page.done();
+}
+
+/// JavaScript has only one kind of numbers.
+fn numbers_as_floats(value: Value) -> Value {
+    match value {
+        Value::Number(number) => json!(number.as_f64()),
+        Value::Array(values) => values.into_iter().map(numbers_as_floats).collect(),
+        Value::Object(values) => {
+            Value::Object(values.into_iter().map(|(name, value)| (name, numbers_as_floats(value))).collect())
+        }
+        other => other,
+    }
 }
 
 #[test]
@@ -949,7 +1237,7 @@ fn a_hundred_thousand_calls_stay_smooth() {
         page.eval("document.querySelector('#rows .row:last-child').getAttribute('aria-rowindex')"),
         (count + 1).to_string()
     );
-    for key in ["Home", "ArrowDown", "ArrowDown", "]", "PageDown", "End", "f", "u", "z", "w"] {
+    for key in ["Home", "ArrowDown", "ArrowDown", "]", "PageDown", "End", "f", "u", "z", "s", "0"] {
         page.press(key);
         smooth(&mut page, key);
         assert!(page.cursor().is_some(), "{key}: the call that is looked at is out of sight");
