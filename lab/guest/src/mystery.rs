@@ -357,7 +357,7 @@ impl Game {
         let verdict = self.scene.story.truth.grade(answer);
         let word = |is_right| if is_right { "right" } else { "wrong" };
         let number = match (&answer.number, verdict) {
-            (None, _) => "missing: a guess is no diagnosis",
+            (None, _) => "missing, so this is a guess",
             (_, Verdict { cause: false, .. }) => "not compared, because it is evidence for another cause",
             (_, verdict) => word(verdict.number),
         };

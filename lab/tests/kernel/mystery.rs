@@ -37,19 +37,19 @@ fn mystery_04_long_waits() {
 }
 
 fn soak_mystery_01() {
-    play("01", 2..=6, share_of_the_disk);
+    play("01", 2..=4, share_of_the_disk);
 }
 
 fn soak_mystery_02() {
-    play("02", 2..=6, pieces);
+    play("02", 2..=4, pieces);
 }
 
 fn soak_mystery_03() {
-    play("03", 2..=6, misses);
+    play("03", 2..=4, misses);
 }
 
 fn soak_mystery_04() {
-    play("04", 2..=6, share_or_wait);
+    play("04", 2..=4, share_or_wait);
 }
 
 /// What the kernel counts that must be among the numbers that prove a cause; `None` if it counts nothing for this cause.
