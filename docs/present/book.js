@@ -1,4 +1,4 @@
-// npm run build made this from 102c9c28
+// npm run build made this from 427cf8ab
 "use strict";
 (() => {
   // questions.ts

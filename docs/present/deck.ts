@@ -174,6 +174,8 @@ function fit(): void {
   const least = Math.max(innerWidth * 0.0141, 12);
   const text = document.querySelector<HTMLElement>("main > .text, main > ul");
   if (text) fitText(text, least);
+  const drawn = document.querySelector<SVGSVGElement>(".frame svg");
+  if (drawn) drawn.style.width = drawn.style.height = `${100 * zoom}%`;
   const shown = document.querySelector<HTMLElement>("main .code");
   if (!shown) return;
   const bar = document.querySelector("nav");
@@ -289,7 +291,7 @@ addEventListener(
 );
 
 for (const part of parts) {
-  const option = element("option", "", part.name || part.title) as HTMLOptionElement;
+  const option = element("option", "", [part.name, part.title].filter(Boolean).join(": ")) as HTMLOptionElement;
   option.value = part.id;
   byId("stage").append(option);
 }

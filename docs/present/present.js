@@ -1,4 +1,4 @@
-// npm run build made this from 102c9c28
+// npm run build made this from 427cf8ab
 "use strict";
 (() => {
   // data.ts
@@ -374,6 +374,8 @@
     const least = Math.max(innerWidth * 0.0141, 12);
     const text2 = document.querySelector("main > .text, main > ul");
     if (text2) fitText(text2, least);
+    const drawn = document.querySelector(".frame svg");
+    if (drawn) drawn.style.width = drawn.style.height = `${100 * zoom}%`;
     const shown = document.querySelector("main .code");
     if (!shown) return;
     const bar = document.querySelector("nav");
@@ -476,7 +478,7 @@
     { passive: true }
   );
   for (const part2 of parts) {
-    const option = element("option", "", part2.name || part2.title);
+    const option = element("option", "", [part2.name, part2.title].filter(Boolean).join(": "));
     option.value = part2.id;
     byId("stage").append(option);
   }

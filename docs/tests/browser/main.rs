@@ -545,6 +545,14 @@ fn the_view_for_a_projector_is_moved_by_keys_picker_and_finger() {
     let before = browser.eval(size).as_f64().unwrap();
     browser.press("+");
     assert!(browser.eval(size).as_f64().unwrap() > before);
+    // The step before is a picture, and as large as the letters.
+    visit(&mut browser, 7, first - 1);
+    let scale =
+        "document.querySelector('.frame svg').clientWidth / document.querySelector('.frame').clientWidth";
+    assert!(browser.eval(scale).as_f64().unwrap() > 1.05);
+    browser.press("-");
+    assert!(browser.eval(scale).as_f64().unwrap() < 1.01);
+    visit(&mut browser, 7, first);
     let paper = "getComputedStyle(document.documentElement).backgroundColor";
     let light = browser.eval(paper);
     browser.press("d");
