@@ -82,11 +82,13 @@ fn the_page_of_a_recording_is_in_the_book() {
     let (book, mut browser) = (Book::build(), Reader::start());
     browser.size(WIDE.0, WIDE.1);
     browser.open(&book.page("examples/ctracer.html"), "");
-    let page = browser.eval("document.querySelector('a[href$=\"ctracer.html\"]').href");
+    let page = browser.eval("document.querySelector('a[href=\"../ctracer.html\"]').href");
     let picture = "document.querySelector('img[src$=\"ctracer.png\"]')";
     browser.until(&format!("{picture}.complete && {picture}.naturalWidth === 1200"));
     browser.open(Path::new(page.as_str().unwrap().trim_start_matches("file://")), "");
     browser.until("document.body.textContent.includes('submit_bio_noacct')");
+    let back = browser.eval("document.querySelector('header a').href");
+    assert!(back.as_str().unwrap().ends_with("/examples/ctracer.html"), "{back}");
     assert_eq!(browser.wrong(), [""; 0]);
 }
 
