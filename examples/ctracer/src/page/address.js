@@ -1,6 +1,6 @@
 // The view in the page's address, so that a link or a reload shows the same: after #, as in #call=12&from=0&to=5000.
 import { calls, count, end } from "./model.js";
-import { change, drawing, state } from "./state.js";
+import { change, drawing, state, usual } from "./state.js";
 import { byId } from "./text.js";
 import { columns } from "./recording.js";
 import { go } from "./tree.js";
@@ -12,8 +12,8 @@ function addressed() {
   if (cursor >= 0) parts.set("call", cursor);
   if (from > 0 || to < end) for (const [name, time] of Object.entries({ from, to })) parts.set(name, time);
   if (query) parts.set("search", query);
-  if (lanes !== "lives") parts.set("lanes", lanes);
-  if (sort !== "-lasted") parts.set("sort", sort);
+  if (lanes !== usual.lanes) parts.set("lanes", lanes);
+  if (sort !== usual.sort) parts.set("sort", sort);
   for (const [name, values] of Object.entries(hidden)) if (values.size) parts.set("no-" + name, [...values].join(" "));
   return parts.toString();
 }
@@ -43,8 +43,8 @@ function read() {
   }
   const range = from < to ? { from, to } : { from: 0, to: end }, query = parts.get("search") ?? "";
   byId("search").value = query;
-  const sort = one("sort", Object.keys(columns).flatMap((name) => [name, "-" + name])) ?? "-lasted";
-  const lanes = one("lanes", ["cpu", "task"]) ?? "lives";
+  const sort = one("sort", Object.keys(columns).flatMap((name) => [name, "-" + name])) ?? usual.sort;
+  const lanes = one("lanes", ["cpu", "task"]) ?? usual.lanes;
   change({ ...range, hidden, query, sort, lanes, cursor: -1 });
   go(number("call", count - 1, -1));
 }

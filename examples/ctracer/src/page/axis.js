@@ -1,7 +1,7 @@
 // The time axis. The overview above shows how many bios were in flight at each time of the whole recording, and the
 // chosen range. Below are the lives in that range as bars, or the tracks of CPUs or tasks. Lives that overlap in time
 // are in different lanes.
-import { calls, end, lives, over, until, view } from "./model.js";
+import { calls, end, lives, order, over, until, view } from "./model.js";
 import { button, byId, colour, COLOURS, element, integer, swatch, time, unitOf } from "./text.js";
 import { change, drawing, redraw, state, whole } from "./state.js";
 import { shown } from "./shown.js";
@@ -61,12 +61,16 @@ function paintOn(canvas) {
   return { paint, ink };
 }
 
-// How many lives that pass the filters are in flight: the number from each time on, at which one begins or is over.
+// How many lives that pass the filters are in flight: the number from each time on, at which one begins or is over. If
+// nothing has a life, we count the outermost calls.
 let flight = [], flown = -1;
 function inFlight() {
   if (flown === shown.version) return flight;
   flown = shown.version;
-  const changes = lives.flatMap(({ start }, nth) => (shown.alive[nth] ? [[start, 1], [over[nth], -1]] : []));
+  const spans = lives.flatMap(({ start }, nth) => (shown.alive[nth] ? [[start, over[nth]]] : []));
+  const isOutermost = (call) => shown.kept[call] && calls.parent[call] < 0 && calls.duration[call] > 0;
+  if (!lives.length) order.forEach((call) => { if (isOutermost(call)) spans.push([calls.start[call], until[call]]); });
+  const changes = spans.flatMap(([from, to]) => [[from, 1], [to, -1]]);
   let number = 0;
   flight = changes.sort(([a, one], [b, other]) => a - b || one - other).map(([at, by]) => [at, number += by]);
   return flight;
@@ -143,7 +147,7 @@ function drawCursor() {
 }
 
 // What the lanes are.
-const kinds = { lives: "Lives", cpu: "CPUs", task: "Tasks" };
+const kinds = { ...(lives.length ? { lives: "Lives" } : {}), cpu: "CPUs", task: "Tasks" };
 byId("kinds").append(...Object.entries(kinds).map(([lanes, name]) => {
   const choice = button("", () => {
     byId("lanes").scrollTop = 0;
@@ -171,15 +175,16 @@ drawing(() => {
 // The range in words, and how many bios were in flight in it.
 function figure() {
   byId("range").textContent = whole() ? time(end) : time(state.from) + " \u2013 " + time(state.to);
-  const inside = [...lives.keys()].filter((nth) => shown.lives[nth]);
-  const within = (nth) => Math.min(over[nth], state.to) - Math.max(lives[nth].start, state.from);
-  const average = inside.reduce((sum, nth) => sum + within(nth), 0) / (state.to - state.from);
-  let most = 0;
-  for (const [at, number] of inFlight()) {
-    if (at > state.to) break;
-    most = at < state.from ? number : Math.max(most, number);
-  }
-  byId("inflight").textContent = `in flight: at most ${integer(most)}, on average ${average.toFixed(2)}`;
+  const steps = inFlight(), { from, to } = state;
+  let most = 0, sum = 0;
+  steps.forEach(([at, number], nth) => {
+    const until = steps[nth + 1]?.[0] ?? end;
+    if (at > to || until < from) return;
+    most = Math.max(most, number);
+    sum += number * (Math.min(until, to) - Math.max(at, from));
+  });
+  const what = lives.length ? "in flight" : "calls at the same time", average = (sum / (to - from)).toFixed(2);
+  byId("inflight").textContent = `${what}: at most ${integer(most)}, on average ${average}`;
 }
 byId("lanes").addEventListener("scroll", redraw, { passive: true });
 

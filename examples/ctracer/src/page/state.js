@@ -1,7 +1,9 @@
 // The reader's choices, and how all parts of the page learn about a change.
-import { count, end } from "./model.js";
+import { count, end, lives } from "./model.js";
 import { labels } from "./text.js";
 
+// What is chosen at first.
+export const usual = { lanes: lives.length ? "lives" : "task", sort: "-lasted" };
 export const state = {
   cursor: -1, // the current call
   folded: new Uint8Array(count), // by call
@@ -12,8 +14,8 @@ export const state = {
   from: 0, // the range of time, in nanoseconds since the start
   to: end,
   query: "",
-  lanes: "lives", // what the axis has lanes for: "lives", "cpu" or "task"
-  sort: "-lasted", // the column by which the lives are sorted; "-": the largest first
+  lanes: usual.lanes, // what the axis has lanes for: "lives", "cpu" or "task"
+  sort: usual.sort, // the column by which the lives are sorted; "-": the largest first
 };
 export const whole = () => state.from === 0 && state.to === end;
 export const filtered = () => Object.values(state.hidden).some((values) => values.size > 0);

@@ -1291,6 +1291,20 @@ fn another_class_has_calls_without_lives() {
     let mut page = Page::open(&view);
     assert!(page.text("#losses").contains("cut short"));
     assert_eq!(page.shown(), view.tree(|_| true));
+    // The lanes are tracks, and the overview counts calls.
+    assert_eq!(page.texts("#kinds button"), ["CPUs", "Tasks"]);
+    let outermost: Vec<usize> = (0..view.count()).filter(|call| view.number("parent", *call) < 0).collect();
+    let open = |time| {
+        outermost
+            .iter()
+            .filter(|call| view.number("start", **call) <= time && time < view.until(**call))
+            .count()
+    };
+    let most = outermost.iter().map(|call| open(view.number("start", *call))).max().unwrap();
+    let sum: i64 = outermost.iter().map(|call| view.until(*call) - view.number("start", *call)).sum();
+    let average = sum as f64 / view.end() as f64;
+    let expected = format!("calls at the same time: at most {most}, on average {average:.2}");
+    assert_eq!(page.text("#inflight"), expected);
     page.click_call(&view, call, 0);
     assert_eq!(page.data()["class"], "struct request");
     assert_eq!(page.data()["sector"], Value::Null);
