@@ -6,6 +6,7 @@
 pub mod ask;
 pub mod clinic;
 pub mod demo;
+pub mod dictionary;
 pub mod doctor;
 pub mod exercise;
 pub mod list;

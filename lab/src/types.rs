@@ -182,7 +182,7 @@ fn find<'btf>(btf: &'btf Btf<'_>, name: &str) -> Option<BtfType<'btf>> {
     btf.type_by_kind().find(is_it)
 }
 
-fn kind(ty: &BtfType<'_>) -> &'static str {
+pub(crate) fn kind(ty: &BtfType<'_>) -> &'static str {
     match ty.kind() {
         BtfKind::Struct => "struct",
         BtfKind::Union => "union",
@@ -191,7 +191,7 @@ fn kind(ty: &BtfType<'_>) -> &'static str {
 }
 
 /// The members of a type: name, type in C, and place or number.
-fn members(btf: &Btf<'_>, ty: BtfType<'_>) -> Vec<[String; 3]> {
+pub(crate) fn members(btf: &Btf<'_>, ty: BtfType<'_>) -> Vec<[String; 3]> {
     let mut found = Vec::new();
     if let Ok(values) = Enum::try_from(ty) {
         found.extend(values.iter().map(|value| [text(value.name), String::new(), value.value.to_string()]));
@@ -234,12 +234,12 @@ fn join(within: &str, name: &str) -> String {
     format!("{within}{dot}{name}")
 }
 
-fn text(name: Option<&std::ffi::OsStr>) -> String {
+pub(crate) fn text(name: Option<&std::ffi::OsStr>) -> String {
     name.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// A type as C writes it in a declaration.
-fn in_c(btf: &Btf<'_>, id: TypeId) -> String {
+pub(crate) fn in_c(btf: &Btf<'_>, id: TypeId) -> String {
     let Some(ty) = btf.type_by_id::<BtfType<'_>>(id) else { return "void".to_owned() };
     let name = text(ty.name());
     let next = || ty.next_type().map_or_else(|| "void".to_owned(), |next| in_c(btf, next.type_id()));
