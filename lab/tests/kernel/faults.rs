@@ -24,7 +24,7 @@ pub const FAULTS: [(&str, &[&str]); 41] = [
     ("06.2", &["a line `Code paths: N, bios: N`; seen: no such line"]),
     ("06.3", &["at sector N`, one for each write; seen: no such line"]),
     ("07", &["`block_rq_complete(rq=0x...) is called!`; seen: no such line"]),
-    ("07.1", &["seen: `Most in flight: 6`"]),
+    ("07.1", &["seen: `Most in flight: 6"]),
     ("07.2", &["a line `Reads: N, writes: N`; seen: no such line"]),
     ("08", &["a report of page-cache counts; seen: none"]),
     ("08.1", &["seen: `Different pages: 64`"]),
