@@ -69,6 +69,12 @@ pub fn edits(browser: &mut Reader, path: &str) {
     ));
 }
 
+/// Shows a file of what is open by its tab.
+fn show(browser: &mut Reader, name: &str) {
+    browser.eval(&format!("document.querySelector('[data-test=\"tab\"][data-key$=\"{name}\"]').click()"));
+    edits(browser, name);
+}
+
 /// A browser in which an exercise of stage 03 was started, by its button in the lesson.
 pub fn start(server: &Server, exercise: &str) -> Reader {
     let mut browser = open(server);
@@ -117,6 +123,7 @@ pub fn does_exercise_03_1(server: &Server, browser: &mut Reader) {
     );
     click(browser, "verdict-hint");
     browser.until(&shows("panel", "Hint 1 of"));
+    show(browser, "bio_trace.bpf.c");
 
     // An error of the compiler is shown at its line.
     let text = browser.eval("workshop.text()").as_str().unwrap().to_owned();
@@ -132,9 +139,7 @@ pub fn does_exercise_03_1(server: &Server, browser: &mut Reader) {
     let exercise = exercise::find(&workbook, "03.1").unwrap();
     let solved = exercise.solved(&exercise.binary()).unwrap();
     for (path, solution) in solved.iter().filter(|(path, _)| path.starts_with("src")) {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        browser.eval(&format!("document.querySelector('[data-test=\"tab\"][data-key$=\"{name}\"]').click()"));
-        edits(browser, name);
+        show(browser, path.file_name().unwrap().to_str().unwrap());
         write(browser, solution);
         assert_eq!(server.file("03.1", path.to_str().unwrap()), *solution);
     }
