@@ -59,6 +59,12 @@ export type State = {
   /** Why the learner's laptop does not keep the work, if it should. */
   unkept: { cause: string; evidence: string | null; fix: string | null } | null;
 };
+/** A helper function of the kernel, as libbpf's header describes it. */
+export type Helper = { name: string; declaration: string; does: string; returns: string };
+/** A struct or a union: for each member its type in C, and at which byte it begins. */
+export type Layout = { name: string; members: { name: string; type: string; at: string }[] };
+/** A function of the kernel, with C types. */
+export type KernelFunction = { name: string; returns: string; parameters: string[] };
 export type Source = { path: string; text: string; version?: string };
 export type Saved = { work: string; path: string; version: string; by: string | null };
 export type Difference = { head?: string; files: { path: string; old: string | null; new: string | null }[] };
@@ -118,6 +124,9 @@ const json = (value: unknown) => ({
 const at = encodeURIComponent;
 
 export const api = {
+  helpers: () => get<{ helpers: Helper[] }>("/api/kernel/helpers"),
+  layout: (name: string) => get<{ type: Layout | null }>(`/api/kernel/types/${at(name)}`),
+  functions: (begin: string) => get<{ functions: KernelFunction[] }>(`/api/kernel/functions?begin=${at(begin)}`),
   programFiles: (name: string) => get<{ files: Source[] }>(`/api/programs/${at(name)}/files`),
   workFiles: (id: string) => get<{ files: Source[] }>(`/api/works/${at(id)}/files`),
   programDiff: (name: string) => get<Difference>(`/api/programs/${at(name)}/diff`),

@@ -24,9 +24,12 @@ import {
   highlightSpecialChars,
   keymap,
   lineNumbers,
+  tooltips,
 } from "@codemirror/view";
 import { classHighlighter } from "@lezer/highlight";
 import type { Diagnostic } from "./api";
+import { completing, explaining } from "./complete";
+import { byId } from "./dom";
 
 function language(path: string): Extension {
   if (/\.[ch]$/.test(path)) return [new LanguageSupport(cppLanguage), indentUnit.of("\t")];
@@ -67,6 +70,9 @@ export const readOnly: Extension = [EditorState.readOnly.of(true), EditorView.ed
 export function editing(path: string, label: string): Extension {
   return [
     reading(path, label),
+    /\.[ch]$/.test(path) ? [completing, explaining] : [],
+    // Not within the editor's pane, which would cut them off.
+    tooltips({ parent: byId("tooltips") }),
     lintGutter(),
     linter(null),
     foldGutter(),

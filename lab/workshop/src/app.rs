@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 
 use crate::response::{Refusal, WithStatus};
 use crate::terminals::lock;
+use crate::words::Words;
 
 /// The size of the largest file that somebody may save.
 pub const LARGEST: usize = 1 << 20;
@@ -48,6 +49,8 @@ pub struct Work {
 #[derive(Debug)]
 pub struct App {
     workbook: Workbook,
+    /// What the editor completes with.
+    pub words: Words,
     /// Who may write into the working copies.
     turn: Mutex<()>,
 }
@@ -55,7 +58,7 @@ pub struct App {
 impl App {
     /// The course of this workbook.
     pub fn new(workbook: Workbook) -> Self {
-        Self { workbook, turn: Mutex::default() }
+        Self { words: Words::new(&workbook), workbook, turn: Mutex::default() }
     }
 
     /// The top folder of the workbook.

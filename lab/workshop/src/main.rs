@@ -36,6 +36,7 @@ mod response;
 mod server;
 mod terminals;
 mod tftp;
+mod words;
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -119,6 +119,9 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .route("/book/{*path}", get(book))
         .route("/results/{name}", get(result))
         .route("/api/state", get(state))
+        .route("/api/kernel/helpers", get(helpers))
+        .route("/api/kernel/types/{name}", get(layout))
+        .route("/api/kernel/functions", get(functions))
         .route("/api/programs/{name}/files", get(program_files))
         .route("/api/programs/{name}/diff", get(program_diff))
         .route("/api/works/{name}/files", get(files))
@@ -175,6 +178,23 @@ async fn result(State(workshop): Shared, Path(name): Path<String>) -> Result<Res
 
 async fn state(State(workshop): Shared) -> JsonResponse {
     Ok(Json(blocking(move || workshop.state()).await?))
+}
+
+async fn helpers(State(workshop): Shared) -> JsonResponse {
+    Ok(Json(workshop.app.words.ask(|kernel| json!({ "helpers": kernel.helpers() })).await?))
+}
+
+async fn layout(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
+    Ok(Json(workshop.app.words.ask(move |kernel| json!({ "type": kernel.layout(&name) })).await?))
+}
+
+#[derive(Deserialize)]
+struct Begin {
+    begin: String,
+}
+
+async fn functions(State(workshop): Shared, Query(Begin { begin }): Query<Begin>) -> JsonResponse {
+    Ok(Json(workshop.app.words.ask(move |kernel| json!({ "functions": kernel.functions(&begin) })).await?))
 }
 
 async fn program_files(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {

@@ -193,6 +193,41 @@ fn nothing_typed_is_lost() {
 }
 
 #[test]
+fn the_editor_knows_the_kernel() {
+    let server = Server::start();
+    let mut browser = start(&server, "03.2");
+    let names = "[...document.querySelectorAll('.cm-tooltip-autocomplete .cm-completionLabel')].map((o) => o.textContent)";
+    let own = "struct {\n\t__uint(type, BPF_MAP_TYPE_HASH);\n} my_starts SEC(\".maps\");\n\nu64 my_count;\n\nstruct bio *bio;\n";
+    // A member may be behind others, and behind a macro. Nothing is offered that this kernel lacks.
+    for (typed, offered) in [
+        ("bpf_map_look", &["bpf_map_lookup_elem"][..]),
+        ("my_", &["my_count", "my_starts"]),
+        ("bio->bi_vcn", &["bi_vcnt"]),
+        ("bio->bi_iter.bi_", &["bi_bvec_done", "bi_idx", "bi_sector", "bi_size"]),
+        ("BPF_CORE_READ(bio, bi_bdev, bd_dis", &["bd_disk"]),
+        ("SEC(\"fentry/submit_bio_w", &["submit_bio_wait"]),
+    ] {
+        replace(&mut browser, own);
+        let (all, last) = typed.split_at(typed.len() - 1);
+        browser.call("Input.insertText", json!({ "text": all }));
+        browser.until(&format!("workshop.text().endsWith({})", json!(all)));
+        browser.press(last);
+        browser.until(&format!(
+            "JSON.stringify({names}.slice(0, {})) === '{}'",
+            offered.len(),
+            json!(offered)
+        ));
+    }
+    browser.until("document.querySelector('.cm-completionInfo')?.textContent === 'int submit_bio_wait(struct bio *bio)'");
+    // Not before the list has stood there for a moment, because Enter could be meant for the text.
+    browser.eval("new Promise((done) => setTimeout(() => done(true), 200))");
+    browser.chord("Enter", 13, 0);
+    let program = "SEC(\"fentry/submit_bio_wait\")\nint BPF_PROG(submit_bio_wait_entry, struct bio *bio)\n{\n\t\n\treturn 0;\n}";
+    browser.until(&format!("workshop.text() === {}", json!(format!("{own}{program}"))));
+    assert_eq!(wrong(&mut browser), [""; 0]);
+}
+
+#[test]
 fn typing_goes_on_while_a_terminal_is_flooded() {
     let server = Server::start();
     let mut browser = start(&server, "03.2");

@@ -1,0 +1,141 @@
+// Completion and hover in BPF programs.
+
+import {
+  autocompletion,
+  type Completion,
+  type CompletionContext,
+  type CompletionResult,
+  completionKeymap,
+  pickedCompletion,
+} from "@codemirror/autocomplete";
+import type { Extension } from "@codemirror/state";
+import { type EditorView, hoverTooltip, keymap, type Tooltip } from "@codemirror/view";
+import type { Helper, KernelFunction } from "./api";
+import { h, rich } from "./dom";
+import * as know from "./knowledge";
+
+const about = (code: string, ...text: string[]) =>
+  h("div", { class: "known" }, h("pre", {}, code), ...text.filter(Boolean).map((one) => h("p", {}, ...rich(one))));
+
+const ofHelper = ({ declaration, does, returns }: Helper) =>
+  about(declaration, does, returns && `Returns: ${returns.charAt(0).toLowerCase()}${returns.slice(1)}`);
+
+/** Writes the name and closes the section. If no program follows, writes that, too, with the function's parameters. */
+function writeProgram(probe: know.Probe, found: KernelFunction) {
+  return (view: EditorView, completion: Completion, from: number) => {
+    const { doc } = view.state;
+    const line = doc.lineAt(from);
+    const next = line.number < doc.lines ? doc.line(line.number + 1).text : "";
+    const head = `${found.name}")`;
+    const hasProgram = /^(int|static|void|SEC)\b/.test(next.trim());
+    const insert = hasProgram ? head : `${head}\n${know.program(probe, found)}\n{\n\t\n\treturn 0;\n}`;
+    const anchor = from + (hasProgram ? head.length : insert.indexOf("\n\treturn"));
+    view.dispatch({
+      changes: { from, to: line.to, insert },
+      selection: { anchor },
+      annotations: pickedCompletion.of(completion),
+      userEvent: "input.complete",
+    });
+  };
+}
+
+async function complete(context: CompletionContext): Promise<CompletionResult | null> {
+  const text = context.state.doc.toString();
+  const before = text.slice(0, context.pos);
+  const section = know.sectionAt(before.slice(-200));
+  if (section) {
+    const found = await know.functions(section.begin);
+    return {
+      from: context.pos - section.begin.length,
+      options: found.map((one) => ({
+        label: one.name,
+        type: "function",
+        info: () => about(know.prototype(one)),
+        apply: writeProgram(section.probe, one),
+      })),
+      // The server names the first ones only, so another letter may bring others.
+      validFor: found.length < 50 ? /^\w*$/ : undefined,
+    };
+  }
+  const member = know.memberAt(before.slice(-400));
+  if (member) {
+    const of = await know.membersOf(text, before, member.path);
+    if (!of) return null;
+    return {
+      from: context.pos - member.begin.length,
+      options: of.members
+        .filter(({ name }) => name !== "sizeof")
+        .map(({ name, type, at }) => ({
+          label: name,
+          type: "property",
+          detail: type,
+          info: at ? () => about(know.declare(type, name), `At byte ${at} of \`${of.name}\``) : undefined,
+        })),
+      validFor: /^\w*$/,
+    };
+  }
+  const word = context.matchBefore(/\b[A-Za-z_]\w*$/);
+  if (!word || (word.to - word.from < 2 && !context.explicit) || isProse(before)) return null;
+  const own = know.declared(text).map(
+    ({ name, kind, text }): Completion => ({
+      label: name,
+      type: kind === "map" ? "class" : kind,
+      detail: kind,
+      info: () => about(text),
+      boost: 1,
+    }),
+  );
+  const helpers = (await know.helpers()).map(
+    (helper): Completion => ({ label: helper.name, type: "function", detail: "helper", info: () => ofHelper(helper) }),
+  );
+  return { from: word.from, options: [...own, ...helpers], validFor: /^\w*$/ };
+}
+
+/** Whether this ends within a comment or a string. */
+function isProse(before: string): boolean {
+  const line = before.slice(before.lastIndexOf("\n") + 1);
+  const isString = (line.replace(/\\./g, "").split('"').length - 1) % 2 === 1;
+  return isString || line.includes("//") || before.lastIndexOf("/*") > before.lastIndexOf("*/");
+}
+
+/** What we know of the word at this place. */
+async function known(text: string, from: number, word: string): Promise<HTMLElement | undefined> {
+  const before = text.slice(0, from);
+  const section = know.sectionAt(before.slice(-200) + word);
+  if (section) {
+    const found = (await know.functions(word)).find(({ name }) => name === word);
+    return found && about(know.prototype(found));
+  }
+  const member = know.memberAt(before.slice(-400));
+  if (member) {
+    const of = await know.membersOf(text, before, member.path);
+    const found = of?.members.find(({ name }) => name === word);
+    return found && about(know.declare(found.type, word), found.at && `At byte ${found.at} of \`${of?.name}\``);
+  }
+  const own = know.declared(text).find(({ name }) => name === word);
+  if (own) return about(own.text);
+  if (!word.startsWith("bpf_")) return undefined;
+  const helper = (await know.helpers()).find(({ name }) => name === word);
+  return helper && ofHelper(helper);
+}
+
+async function hover(view: EditorView, pos: number): Promise<Tooltip | null> {
+  const range = view.state.wordAt(pos);
+  if (!range) return null;
+  const { from, to } = range;
+  // Without an answer of the server, there is nothing to show.
+  const dom = await known(view.state.doc.toString(), from, view.state.sliceDoc(from, to)).catch(() => undefined);
+  return dom ? { pos: from, end: to, above: true, create: () => ({ dom }) } : null;
+}
+
+/** For the texts of BPF programs. */
+export const completing: Extension = [
+  autocompletion({
+    override: [(context) => complete(context).catch(() => null)],
+    icons: false,
+    defaultKeymap: false,
+    activateOnCompletion: () => false,
+  }),
+  keymap.of(completionKeymap),
+];
+export const explaining: Extension = hoverTooltip(hover, { hideOnChange: true });

@@ -1,0 +1,57 @@
+//! What the editor completes with: what the kernel offers on which the programs run. A thread of its own reads the
+//! kernel's types when somebody first asks, because BTF belongs to the thread that has read it.
+
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+
+use axum::http::StatusCode;
+use common::{Error, Result};
+use lab::dictionary::Dictionary;
+use machine::kernels::{self, DEFAULT};
+use machine::workbook::Workbook;
+use tokio::sync::oneshot;
+
+use crate::response::Refusal;
+
+type Question = Box<dyn FnOnce(&Result<Dictionary>) + Send>;
+
+/// Answers questions about the kernel.
+#[derive(Debug)]
+pub struct Words {
+    questions: Sender<Question>,
+}
+
+impl Words {
+    /// About the kernel of this workbook's guests; in the workshop's guest, about its own.
+    pub fn new(workbook: &Workbook) -> Self {
+        let (questions, asked) = mpsc::channel::<Question>();
+        let (is_here, arch) = (workbook.recorded.is_some(), workbook.arch());
+        thread::spawn(move || {
+            let mut asked = asked.into_iter();
+            let Some(first) = asked.next() else { return };
+            let dictionary = match is_here {
+                true => Dictionary::here(),
+                false => kernels::find(arch, DEFAULT).and_then(|kernel| Dictionary::of(&kernel)),
+            };
+            first(&dictionary);
+            asked.for_each(|question| question(&dictionary));
+        });
+        Self { questions }
+    }
+
+    /// The answer to a question.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Dictionary) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let (answer, answered) = oneshot::channel();
+        let asked = self.questions.send(Box::new(move |dictionary| {
+            // The page may have gone.
+            let _ = answer.send(dictionary.as_ref().map(question).map_err(Clone::clone));
+        }));
+        let gone = || Error::new("nobody knows the kernel's types any more").fix("start the workshop again");
+        let failed = |error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error);
+        asked.map_err(|_| failed(gone()))?;
+        answered.await.map_err(|_| failed(gone()))?.map_err(Refusal::from)
+    }
+}
