@@ -7,11 +7,11 @@ use common::{Error, OrCause, Result};
 use machine::host::interrupt;
 use machine::workbook::Workbook;
 
-/// Builds the program that asks the questions of a stage, and becomes it. Returns only if it can't.
+/// Builds the program that asks the questions of a stage, or those that are due for review, and becomes it. Returns only if it can't.
 ///
 /// # Errors
 /// If it can't be built or started.
-pub fn become_it(workbook: &Workbook, stage: &str, again: bool) -> Result<()> {
+pub fn become_it(workbook: &Workbook, stage: Option<&str>, again: bool) -> Result<()> {
     if workbook.recorded.is_some() {
         return Err(Error::new("the workshop can't ask questions on a terminal")
             .evidence("its guest has no program for them")
@@ -26,6 +26,6 @@ pub fn become_it(workbook: &Workbook, stage: &str, again: bool) -> Result<()> {
             .fix("fix the first error, or look at what you changed: git diff"));
     }
     let mut program = Command::new(workbook.binaries().join("ask"));
-    program.arg(stage).args(again.then_some("--again"));
+    program.args(stage).args(again.then_some("--again"));
     Err(program.exec()).or_cause("cannot start the program that asks questions")
 }

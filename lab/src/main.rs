@@ -99,11 +99,11 @@ enum Command {
     },
     /// Answer questions about a stage: what its run will show, and why
     Ask {
-        /// The stage, such as 03
+        /// The stage, such as 03 [default: what is due for review of earlier stages]
         #[arg(value_name = "STAGE")]
-        program: String,
+        program: Option<String>,
         /// Ask again what you have answered
-        #[arg(long)]
+        #[arg(long, requires = "program")]
         again: bool,
     },
     /// Cure programs that the kernel refuses: list, show, start, check, hint, solution
@@ -343,8 +343,8 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Ask { program, again } => {
             let workbook = Workbook::read()?;
             // Its errors are better before something is compiled.
-            workbook.catalog.program(&program)?;
-            ask::become_it(&workbook, &program, again)?;
+            program.as_deref().map(|name| workbook.catalog.program(name)).transpose()?;
+            ask::become_it(&workbook, program.as_deref(), again)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Clinic { command } => cure(command),

@@ -34,6 +34,7 @@ fn help() {
     insta::assert_snapshot!(lab(&["--help"]));
     insta::assert_snapshot!("help_run", lab(&["run", "--help"]));
     insta::assert_snapshot!("help_exercise", lab(&["exercise", "--help"]));
+    insta::assert_snapshot!("help_ask", lab(&["ask", "--help"]));
     insta::assert_snapshot!("help_clinic", lab(&["clinic", "--help"]));
     insta::assert_snapshot!("help_mystery", lab(&["mystery", "--help"]));
     insta::assert_snapshot!("mystery_list", lab(&["mystery", "list"]));

@@ -6,71 +6,151 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
+mod answers;
 mod session;
 
-use std::collections::BTreeSet;
 use std::io::{IsTerminal, stdin, stdout};
 use std::process::ExitCode;
 
 use clap::Parser;
 use common::{Error, Result};
-use lab::exercise::{change_list, read_list};
 use machine::terminal;
 use machine::workbook::{Program, Workbook};
-use questions::Question;
+use questions::truth::WRITE;
+use questions::{Asked, Question};
 
-use crate::session::{Answered, Session};
+use crate::answers::Answers;
+use crate::session::{Agenda, Session};
 
-/// The file in `mine` that remembers the answers: a question, and at which try it was answered.
-const ANSWERS: &str = "answers.txt";
+/// How many questions a review has at most.
+const REVIEWED: usize = 3;
 
 /// Ask about a stage: first what its run will show, then why
 #[derive(Parser)]
 #[command(name = "cargo lab ask", bin_name = "cargo lab ask", version)]
 struct Ask {
-    /// The stage, such as 03
+    /// The stage, such as 03 [default: what is due for review of earlier stages]
     #[arg(value_name = "STAGE")]
-    program: String,
+    program: Option<String>,
     /// Ask again what you have answered
-    #[arg(long)]
+    #[arg(long, requires = "program")]
     again: bool,
 }
 
 fn main() -> Result<ExitCode> {
     let ask = Ask::parse();
     let workbook = Workbook::read()?;
-    let program = workbook.catalog.program(&ask.program)?;
+    match &ask.program {
+        Some(name) => about(&workbook, workbook.catalog.program(name)?, ask.again),
+        None => review(&workbook),
+    }
+}
+
+fn session<T>(act: impl FnOnce(&mut Session<'_>) -> Result<T>) -> Result<T> {
+    act(&mut Session {
+        input: &mut stdin().lock(),
+        output: &mut stdout(),
+        columns: terminal::columns(),
+        is_terminal: stdin().is_terminal() && stdout().is_terminal(),
+    })
+}
+
+/// Asks about a program.
+fn about(workbook: &Workbook, program: &dyn Program, again: bool) -> Result<ExitCode> {
     let name = program.name();
     let all = questions::of(program.folder())?;
     if all.is_empty() {
         return Err(Error::new(format!("{name} has no questions yet"))
-            .evidence(format!("these have: {}", with_questions(&workbook)?.join(", ")))
+            .evidence(format!("these have: {}", with_questions(workbook)?.join(", ")))
             .fix("name one of them: cargo lab ask 01"));
     }
-    let answered = if ask.again { BTreeSet::new() } else { answered(&workbook)? };
-    let mut left = all.clone();
-    left.retain(|question| !answered.contains(&id(program, question)));
+    let answers = Answers::read(workbook)?;
+    let id = |question: &Question| format!("{name}/{}", question.id);
+    let when = |question: &Question| match question.asked {
+        Asked::Before => "before you run it".to_owned(),
+        Asked::After => String::new(),
+    };
+    let left: Vec<_> = all
+        .iter()
+        .filter(|question| again || !answers.has(&id(question)))
+        .map(|question| (question.clone(), when(question)))
+        .collect();
     if left.is_empty() {
         return terminal::print(&format!(
             "You have answered all {} questions of {name}. To answer them again: cargo lab ask {name} --again\n",
             all.len()
         ));
     }
-    let mut session = Session {
-        input: &mut stdin().lock(),
-        output: &mut stdout(),
-        columns: terminal::columns(),
-        is_terminal: stdin().is_terminal() && stdout().is_terminal(),
+    let agenda = Agenda {
+        title: format!("{name}: {}", program.title()),
+        questions: &left,
+        command: format!("cargo lab ask {name}"),
+        run: Some(command(program, &all)),
     };
-    session.ask(&name, program.title(), &left, |question, answered| {
-        remember(&workbook, &id(program, question), answered)
+    session(|session| {
+        session.ask(&agenda, |nth, answered| {
+            answers::remember(workbook, &id(&left[nth].0), answered.tries, false)
+        })
+    })?;
+    match due(workbook)?.len() {
+        0 => Ok(ExitCode::SUCCESS),
+        due => terminal::print(&format!(
+            "Due for review, from earlier stages: {due}. To answer: cargo lab ask\n"
+        )),
+    }
+}
+
+/// The run that the predictions are about.
+fn command(program: &dyn Program, all: &[Question]) -> String {
+    let is_prediction = |question: &&Question| question.asked == Asked::Before;
+    let truths = all.iter().filter(is_prediction).filter_map(|question| question.truth.as_ref());
+    let io = truths.map(|truth| truth.io.as_str()).find(|io| *io != WRITE);
+    let run = format!("cargo lab run {}", program.name());
+    match (io, program.beside()) {
+        (None, _) => run,
+        // It starts what it looks at.
+        (Some(io), (_, Some(_))) => format!("{run} -- -- io {io}"),
+        (Some(io), _) => format!("{run} --io \"{io}\""),
+    }
+}
+
+/// Asks what is due.
+fn review(workbook: &Workbook) -> Result<ExitCode> {
+    let due = due(workbook)?;
+    if due.is_empty() {
+        return terminal::print(
+            "Nothing is due for review. What you have answered about a stage comes back two stages later.\n",
+        );
+    }
+    let (ids, left): (Vec<_>, Vec<_>) =
+        due.into_iter().map(|(id, stage, question)| (id, (question, format!("about stage {stage}")))).unzip();
+    let agenda = Agenda {
+        title: "What do you remember?".to_owned(),
+        questions: &left,
+        command: "cargo lab ask".to_owned(),
+        run: None,
+    };
+    session(|session| {
+        session.ask(&agenda, |nth, answered| {
+            answers::remember(workbook, &ids[nth], answered.tries, answered.tries == 1)
+        })
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// A question's name in the whole workbook, such as `03/lines`.
-fn id(program: &dyn Program, question: &Question) -> String {
-    format!("{}/{}", program.name(), question.id)
+/// The questions that are due for review, each with its name in the whole workbook and its stage: those that took most
+/// tries first.
+fn due(workbook: &Workbook) -> Result<Vec<(String, String, Question)>> {
+    let mut all = Vec::new();
+    for stage in &workbook.catalog.stages {
+        for question in questions::of(&stage.folder)? {
+            all.push((stage.number, format!("{}/{}", stage.name(), question.id), question));
+        }
+    }
+    let answers = Answers::read(workbook)?;
+    let due = answers.due(all.iter().map(|(stage, id, _)| (*stage, id.as_str())));
+    let found = due.into_iter().take(REVIEWED).filter_map(|id| all.iter().find(|(_, of, _)| of == id));
+    Ok(found.map(|(stage, id, question)| (id.clone(), format!("{stage:02}"), question.clone())).collect())
 }
 
 /// The stages and examples that have questions.
@@ -84,17 +164,19 @@ fn with_questions(workbook: &Workbook) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The questions that the learner has answered.
-fn answered(workbook: &Workbook) -> Result<BTreeSet<String>> {
-    let lines = read_list(workbook, ANSWERS)?;
-    Ok(lines.iter().filter_map(|line| Some(line.split_once(' ')?.0.to_owned())).collect())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Remembers that a question was answered. The last time counts.
-fn remember(workbook: &Workbook, id: &str, answered: Answered) -> Result<()> {
-    change_list(workbook, ANSWERS, |lines| {
-        lines.retain(|line| line.split(' ').next() != Some(id));
-        lines.push(format!("{id} {}", answered.tries));
-        lines.sort();
-    })
+    /// Each stage's page begins with this command.
+    #[test]
+    fn the_run_is_that_of_the_page() {
+        let workbook = Workbook::read().unwrap();
+        for stage in &workbook.catalog.stages {
+            let all = questions::of(&stage.folder).unwrap();
+            let page = std::fs::read_to_string(stage.folder.join("README.md")).unwrap();
+            let run = page.split("```sh\n").nth(1).unwrap().lines().next().unwrap();
+            assert!(all.is_empty() || run.starts_with(&command(stage, &all)), "{run}");
+        }
+    }
 }

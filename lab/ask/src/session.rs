@@ -25,31 +25,44 @@ pub struct Session<'a> {
     pub is_terminal: bool,
 }
 
+/// What to ask.
+pub struct Agenda<'a> {
+    /// Its first line.
+    pub title: String,
+    /// The questions, each with a word about it, such as `before you run it`.
+    pub questions: &'a [(Question, String)],
+    /// What to type to go on another time.
+    pub command: String,
+    /// What to type for the run between the predictions and the other questions, if there is one.
+    pub run: Option<String>,
+}
+
 impl Session<'_> {
-    /// Asks the questions of a program, and calls `remember` for each that is answered. The end of the input ends it.
+    /// Asks questions, and calls `remember` with the place of each that is answered. The end of the input ends it.
     ///
     /// # Errors
     /// If the terminal can't be used, or `remember` fails.
     pub fn ask(
         &mut self,
-        name: &str,
-        title: &str,
-        questions: &[Question],
-        mut remember: impl FnMut(&Question, Answered) -> Result<()>,
+        agenda: &Agenda<'_>,
+        mut remember: impl FnMut(usize, Answered) -> Result<()>,
     ) -> Result<()> {
-        self.say(&format!("{name}: {title}\nType ? for a hint. Press Enter to skip a question.\n"))?;
+        let Agenda { title, questions, command, run } = agenda;
+        self.say(&format!("{title}\nType ? for a hint. Press Enter to skip a question.\n"))?;
         let (mut done, mut at_once) = (0, 0);
-        for (nth, question) in questions.iter().enumerate() {
-            let is_first_after = question.asked == Asked::After
-                && nth.checked_sub(1).is_some_and(|before| questions[before].asked == Asked::Before);
-            if is_first_after && !self.wait_for_run(name)? {
+        for (nth, (question, about)) in questions.iter().enumerate() {
+            let before = nth.checked_sub(1).map(|before| &questions[before].0);
+            if let (Some(run), Some(before)) = (run, before)
+                && (before.asked, question.asked) == (Asked::Before, Asked::After)
+                && !self.wait_for_run(run)?
+            {
                 break;
             }
-            let when = if question.asked == Asked::Before { ", before you run it" } else { "" };
-            self.say(&format!("\nQuestion {} of {}{when}\n", nth + 1, questions.len()))?;
+            let about = if about.is_empty() { String::new() } else { format!(", {about}") };
+            self.say(&format!("\nQuestion {} of {}{about}\n", nth + 1, questions.len()))?;
             match self.one(question)? {
                 Next::Answered(answered) => {
-                    remember(question, answered)?;
+                    remember(nth, answered)?;
                     done += 1;
                     at_once += u32::from(answered.tries == 1);
                 }
@@ -57,17 +70,14 @@ impl Session<'_> {
                 Next::Ended => break,
             }
         }
-        let rest = if done < questions.len() {
-            format!(" The others wait: cargo lab ask {name}")
-        } else {
-            String::new()
-        };
+        let rest =
+            if done < questions.len() { format!(" The others wait: {command}") } else { String::new() };
         self.say(&format!("\n{done} of {} answered, {at_once} at the first try.{rest}\n", questions.len()))
     }
 
     /// Lets the learner run the program. Returns whether to go on.
-    fn wait_for_run(&mut self, name: &str) -> Result<bool> {
-        self.say(&format!("\nNow run it, in another terminal: cargo lab run {name}\n"))?;
+    fn wait_for_run(&mut self, command: &str) -> Result<bool> {
+        self.say(&format!("\nNow run it, in another terminal: {command}\n"))?;
         if !self.is_terminal {
             return Ok(true);
         }

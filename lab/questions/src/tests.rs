@@ -22,7 +22,7 @@ choice = [
 "#;
 
 fn run(stdout: &str) -> Run<'_> {
-    Run { stdout, stderr: "", pid: 157 }
+    Run { stdout, stderr: "", pid: 157, ios: 2 }
 }
 
 const LINES: &str = "\
@@ -33,6 +33,8 @@ io-157       [000] ...21 7.784601: submit_bio(bio=0xff10) called: 7784573828
 io-157       [000] d.h21 7.784701: bio_endio(bio=0xff10) called: 7784673828
 io-157       [000] ...21 7.795439: submit_bio(bio=0xff10) called: 7795375272
 Max latency 12 ns
+=> __x64_sys_pwrite64()
+=> submit_bio()
 ";
 
 #[test]
@@ -56,6 +58,7 @@ fn a_run_shows_what_it_is_asked_for() {
         stdout: "",
         stderr: "Error: the kernel's verifier refused a BPF program: `x` may be NULL\n  evidence: in f, a.bpf.c line 7:\n              *x;\n",
         pid: 1,
+        ios: 0,
     };
     let shows = |shows: &str, run: &Run<'_>| {
         let truth: Truth = toml::from_str(&format!("shows = {shows}")).unwrap();
@@ -76,6 +79,11 @@ fn a_run_shows_what_it_is_asked_for() {
         r#"{ zero = "Max latency " }"#,
         r#"{ zero = "Min latency " }"#,
         r#""in-flight""#,
+        r#"{ per-io = "submit_bio(bio=" }"#,
+        r#"{ per-io = "bio_endio(bio=" }"#,
+        r#"{ per-io = "" }"#,
+        r#"{ in-stack = ["kthread", "sys_pwrite64"] }"#,
+        r#"{ in-stack = ["kthread"] }"#,
         r#""loaded""#,
         r#""refused-at""#,
     ];

@@ -21,8 +21,11 @@ pub struct Truth {
     pub shows: Shows,
 }
 
+/// The workload of most stages.
+pub const WRITE: &str = "write";
+
 fn write() -> String {
-    "write".to_owned()
+    WRITE.to_owned()
 }
 
 /// A text that is in one of the sources once, and what replaces it.
@@ -54,6 +57,10 @@ pub enum Shows {
     Number(String),
     /// Whether that number is `zero`, or `more`.
     Zero(String),
+    /// How many lines an event has for each I/O of `io`: `none`, `fewer` than one, `one`, or `more`.
+    PerIo(String),
+    /// The first of these texts that is in the name of a function in the report's stack, or `none`.
+    InStack(Vec<String>),
     /// The most bios that are on their way at the same time, by the addresses in the lines.
     InFlight,
     /// Nothing: the truth is `loaded`, unless it is `refused`.
@@ -71,6 +78,8 @@ pub struct Run<'a> {
     pub stderr: &'a str,
     /// The process id of `io`.
     pub pid: u32,
+    /// How many I/Os `io` made.
+    pub ios: u64,
 }
 
 impl Run<'_> {
@@ -144,6 +153,19 @@ impl Truth {
                     Ordering::Equal => "equal",
                 }
                 .to_owned()
+            }
+            Shows::PerIo(event) => match run.lines(event).count() as u64 {
+                0 => "none",
+                lines if lines < run.ios => "fewer",
+                lines if lines == run.ios => "one",
+                _ => "more",
+            }
+            .to_owned(),
+            Shows::InStack(names) => {
+                let stack: Vec<_> = run.stdout.lines().filter_map(|line| line.strip_prefix("=> ")).collect();
+                let found =
+                    names.iter().find(|name| stack.iter().any(|function| function.contains(name.as_str())));
+                found.map_or("none", String::as_str).to_owned()
             }
             Shows::InFlight => {
                 run.some_lines("submit_bio(bio=")?;

@@ -38,11 +38,22 @@ fn dialog(typed: &str, is_terminal: bool) -> (String, Vec<(String, u32)>) {
     });
     let (mut output, mut answers) = (Vec::new(), Vec::new());
     let mut session = Session { input: &mut typed.as_bytes(), output: &mut output, columns: 50, is_terminal };
-    let remember = |question: &Question, answered: Answered| {
-        answers.push((question.id.clone(), answered.tries));
+    let about = |question: Question| {
+        let about = if question.asked == Asked::Before { "before you run it" } else { "" };
+        (question, about.to_owned())
+    };
+    let questions: Vec<_> = questions.unwrap().into_iter().map(about).collect();
+    let remember = |nth: usize, answered: Answered| {
+        answers.push((questions[nth].0.id.clone(), answered.tries));
         Ok(())
     };
-    session.ask("03", "How long?", &questions.unwrap(), remember).unwrap();
+    let agenda = Agenda {
+        title: "03: How long?".to_owned(),
+        questions: &questions,
+        command: "cargo lab ask 03".to_owned(),
+        run: Some("cargo lab run 03".to_owned()),
+    };
+    session.ask(&agenda, remember).unwrap();
     (String::from_utf8(output).unwrap(), answers)
 }
 
