@@ -258,7 +258,7 @@ impl Game {
     fn look(&self) -> String {
         let Scene { number, seed, stream, story, .. } = &self.scene;
         let Story { complaint, what, usual, .. } = story;
-        let now = self.scene.patient().last(*stream).unwrap_or_default();
+        let now = self.scene.patient().lately(*stream);
         format!(
             "Case {number}, seed {seed}. {}\n\n{}\n{what}: {}; normal: {}.",
             self.clock(),
@@ -340,7 +340,7 @@ impl Game {
                     return Err(Error::new("you don't know yet what to fix")
                         .fix("find it, or see the solution: solution --peek"));
                 }
-                let before = self.scene.patient().median(self.scene.stream)?;
+                let before = self.scene.patient().lately(self.scene.stream);
                 say(&format!("{} ...", self.scene.fix()?))?;
                 let after = self.scene.patient().median(self.scene.stream)?;
                 let [before, after] = [before, after].map(ms);

@@ -30,9 +30,10 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
     let bad = seed.between(0, 1) as usize;
 
     // Requests that a disk can't take yet wait in the scheduler, first come, first served.
-    const QUEUE: [(&str, &str); 4] = [
+    const QUEUE: [(&str, &str); 5] = [
         ("scheduler", "mq-deadline"),
         ("nr_requests", "64"),
+        ("iosched/async_depth", "64"),
         ("iosched/fifo_batch", "1"),
         ("iosched/write_expire", "0"),
     ];
@@ -88,8 +89,9 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
             "Where does a slow write spend its time: on the disk, or before the disk gets it?".to_owned(),
             "biolatency -D measures each disk from the moment it gets a request. What does -Q add?".to_owned(),
             format!(
-                "Compare the averages of biolatency -De 4 1 and biolatency -QDe 4 1 for {bad_disk}. If they are equal, the \
-                 disk takes that long. If not, requests wait; bitesize 4 1 shows who makes them."
+                "Compare the averages of biolatency -De 4 1 and biolatency -QDe 4 1 for {bad_disk}. If they are equal, the disk \
+                 takes that long. If not, requests wait: bitesize 4 1 shows who makes them, and biolatency -d {bad_disk} -e \
+                 4 1 how many there are."
             ),
         ],
         way: vec![
@@ -106,7 +108,10 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
                 command: "biolatency -Dme 4 1".to_owned(),
             },
             Step { why: "And how long with the time before?", command: "biolatency -QDme 4 1".to_owned() },
-            Step { why: "Whose I/Os are these?", command: "bitesize --top 2 4 1".to_owned() },
+            Step {
+                why: "Whose I/Os are these, and how many does the disk get in the same time?",
+                command: format!("bitesize 4 1 & biolatency -d {bad_disk} -e 4 1 | tail -n 1; wait"),
+            },
         ],
         decided: match twin {
             Twin::One => format!(

@@ -53,7 +53,7 @@ pub enum Access {
 /// How long to wait for a round. It only exists so that a round that never ends gets reported.
 const LIMIT: Duration = Duration::from_secs(300);
 /// How many rounds to remember.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 6;
 const ALIGNMENT: usize = 4096;
 
 /// The times of the last rounds.
@@ -147,9 +147,9 @@ impl Job {
         self.rounds.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long the last round of a stream took, if there was one.
-    pub fn last(&self, stream: usize) -> Option<Duration> {
-        self.locked().of(stream).next_back().copied()
+    /// How long the last rounds of a stream took on average.
+    pub fn lately(&self, stream: usize) -> Duration {
+        mean(self.locked().of(stream).copied())
     }
 
     /// Waits for the first round of a stream.
@@ -173,21 +173,37 @@ impl Job {
         }
     }
 
-    /// Waits for new rounds of a stream, as many as make a median, and returns that. The first round may have begun
-    /// before something changed, so it doesn't count.
-    ///
-    /// # Errors
-    /// If they don't come.
-    pub fn median(&self, stream: usize) -> Result<Duration> {
-        const COUNTED: usize = 3;
+    /// Waits for new rounds of a stream. The first may have begun before something changed, so it doesn't count.
+    fn fresh(&self, stream: usize) -> Result<Vec<Duration>> {
         let mut rounds = self.locked();
         let none = || Error::new(format!("the job {} has no such stream", self.name));
         rounds.streams.get_mut(stream).ok_or_else(none)?.clear();
-        let rounds = self.wait(rounds, |rounds| rounds.of(stream).len() > COUNTED)?;
-        let mut last: Vec<_> = rounds.of(stream).rev().take(COUNTED).copied().collect();
-        last.sort_unstable();
-        Ok(last[COUNTED / 2])
+        let rounds = self.wait(rounds, |rounds| rounds.of(stream).len() == ROUNDS)?;
+        Ok(rounds.of(stream).skip(1).copied().collect())
     }
+
+    /// How long rounds take from now on, on average. Some are quick because another one was slow.
+    ///
+    /// # Errors
+    /// If they don't end.
+    pub fn mean(&self, stream: usize) -> Result<Duration> {
+        self.fresh(stream).map(|rounds| mean(rounds.into_iter()))
+    }
+
+    /// How long half of the rounds take from now on, which a hiccup of the emulation doesn't change.
+    ///
+    /// # Errors
+    /// If they don't end.
+    pub fn median(&self, stream: usize) -> Result<Duration> {
+        let mut rounds = self.fresh(stream)?;
+        rounds.sort_unstable();
+        Ok(rounds[rounds.len() / 2])
+    }
+}
+
+fn mean(times: impl ExactSizeIterator<Item = Duration>) -> Duration {
+    let count = times.len().max(1) as u32;
+    times.sum::<Duration>() / count
 }
 
 impl Drop for Job {
