@@ -12,10 +12,11 @@ use common::Result;
 
 use crate::device_mapper::Linear;
 use crate::mystery::job::{Access, Job, Stream};
-use crate::mystery::parts::{DISKS, JOBS, disk, job, name_of, truth};
+use crate::mystery::parts::{DISKS, JOBS, disk, job, name_of, truth, write};
 use crate::mystery::scene::{Kept, Parts, Step, Story, Twin};
 use crate::mystery::seed::Seed;
 use crate::null_blk::NullBlk;
+use crate::system::queue;
 
 /// Sectors of each half.
 const HALF: u64 = 65536;
@@ -30,16 +31,23 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
     let bad = seed.between(0, 1) as usize;
 
     // Requests that a disk can't take yet wait in the scheduler, first come, first served.
-    const QUEUE: [(&str, &str); 5] = [
+    const QUEUE: [(&str, &str); 4] = [
         ("scheduler", "mq-deadline"),
         ("nr_requests", "64"),
-        ("iosched/async_depth", "64"),
         ("iosched/fifo_batch", "1"),
         ("iosched/write_expire", "0"),
     ];
     let (time, depth) = if twin == Twin::One { (slow, 64) } else { (quick, 1) };
     let times = [0, 1].map(|half| if half == bad { time } else { quick });
-    let disk = |half: usize| disk(names[half], times[half], &[("hw_queue_depth", depth)], &QUEUE);
+    let disk = |half: usize| -> Result<NullBlk> {
+        let disk = disk(names[half], times[half], &[("hw_queue_depth", depth)], &QUEUE)?;
+        // The scheduler keeps a depth for writes that it computed for a queue of two. The file has moved since 6.12.
+        let files =
+            ["async_depth", "iosched/async_depth"].map(|file| queue(&disk.device.to_string_lossy(), file));
+        let file = files.into_iter().flatten().find(|file| file.exists());
+        file.map_or(Ok(()), |file| write(&file, "64"))?;
+        Ok(disk)
+    };
     let disks = [disk(0)?, disk(1)?];
     let parts = [0, 1].map(|half| (disks[half].device.as_path(), HALF));
     let volume = Arc::new(Linear::new("data", &parts)?);

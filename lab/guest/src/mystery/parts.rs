@@ -32,8 +32,8 @@ pub fn disk(
     settings: &[(&str, u128)],
     files: &[(&str, &str)],
 ) -> Result<NullBlk> {
-    // The scheduler's module has no alias here by which the kernel would find it.
-    output(Command::new("modprobe").arg("mq-deadline"))?;
+    // The scheduler is built in, or a module without an alias here by which the kernel would find it.
+    let _ = Command::new("modprobe").args(["-q", "mq-deadline"]).status();
     let disk = NullBlk::with(name, time, settings)?;
     for (file, value) in files {
         write(&queue(&disk.device.to_string_lossy(), file)?, value)?;

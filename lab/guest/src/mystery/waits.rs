@@ -64,7 +64,7 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
         Twin::One => truth("throttled", &[groups[0].to_owned()], waits.start() * 0.7..=waits.end() * 2.5)?,
         Twin::Other => {
             let places = [neighbor.to_owned(), jobs[1].pid().to_string()];
-            truth("busy-neighbor", &places, share - 8.0..=share + 8.0)?
+            truth("busy-neighbor", &places, share - 15.0..=99.0)?
         }
     };
     let ms = time.as_millis();
