@@ -82,6 +82,8 @@ fn a_run_shows_what_it_is_asked_for() {
         r#"{ per-io = "submit_bio(bio=" }"#,
         r#"{ per-io = "bio_endio(bio=" }"#,
         r#"{ per-io = "" }"#,
+        r#"{ magnitude = "" }"#,
+        r#"{ magnitude = "nothing" }"#,
         r#"{ in-stack = ["kthread", "sys_pwrite64"] }"#,
         r#"{ in-stack = ["kthread"] }"#,
         r#""loaded""#,

@@ -59,6 +59,8 @@ pub enum Shows {
     Zero(String),
     /// How many lines an event has for each I/O of `io`: `none`, `fewer` than one, `one`, or `more`.
     PerIo(String),
+    /// The power of ten of how many lines an event has for each I/O of `io`, such as 10 for 10 to 99.
+    Magnitude(String),
     /// The first of these texts that is in the name of a function in the report's stack, or `none`.
     InStack(Vec<String>),
     /// The most bios that are on their way at the same time, by the addresses in the lines.
@@ -161,6 +163,10 @@ impl Truth {
                 _ => "more",
             }
             .to_owned(),
+            Shows::Magnitude(event) => {
+                let lines = run.lines(event).count() as u64 / run.ios.max(1);
+                lines.checked_ilog10().map_or(0, |power| 10_u64.pow(power)).to_string()
+            }
             Shows::InStack(names) => {
                 let stack: Vec<_> = run.stdout.lines().filter_map(|line| line.strip_prefix("=> ")).collect();
                 let found =

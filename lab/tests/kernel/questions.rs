@@ -38,7 +38,7 @@ macro_rules! asked {
 
 type Asked = (&'static str, &'static str, [(&'static str, &'static str); 2]);
 
-const ASKED: [Asked; 9] = [
+const ASKED: &[Asked] = &[
     asked!("stage01", "stage01_submit_bio_call_time", "src/bpf/bio_trace.bpf.c"),
     asked!("stage02", "stage02_bio_endio_call_time", "src/bpf/bio_trace.bpf.c"),
     asked!("stage03", "stage03_bio_latency_map", "src/bpf/bio_trace.bpf.c"),
@@ -48,6 +48,7 @@ const ASKED: [Asked; 9] = [
     asked!("stage07", "stage07_latency_other_section", "src/bpf/bio_trace.bpf.c"),
     asked!("stage08", "stage08_pagecache_miss_counts", "src/bpf/pagecache_trace.bpf.c"),
     asked!("stage09", "stage09_pagecache_miss_pid_filter", "src/bpf/pagecache_trace.bpf.c"),
+    asked!("stage10", "stage10_every_bio_function", "src/bpf/bio_trace.bpf.c"),
 ];
 
 /// The stage that starts what it watches.
@@ -87,7 +88,7 @@ pub fn variants(workbook: &Workbook) -> impl Iterator<Item = Result<(String, Fil
 
 fn the_answers_to_the_questions_are_what_runs_show() {
     let mut wrong = Vec::new();
-    for (stage, text, sources) in ASKED {
+    for &(stage, text, sources) in ASKED {
         let source = |name: &str| Ok(sources.iter().find(|(of, _)| *of == name).unwrap().1.to_owned());
         let mut runs = BTreeMap::new();
         for question in questions::parse(stage.as_ref(), text, source).unwrap() {
