@@ -1,4 +1,4 @@
-// npm run build made this from 427cf8ab
+// npm run build made this from cf74467d
 "use strict";
 (() => {
   // questions.ts

@@ -182,10 +182,13 @@ function fit(): void {
   const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
   const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
   // Three sizes, so that letters don't jump from step to step.
-  for (const part of [0.028, 0.0205, 0.0141]) {
-    shown.style.fontSize = `${Math.max(innerWidth * part, 12) * zoom}px`;
+  let size = 0;
+  for (const part of [0.028, 0.0215, 0.0165]) {
+    size = Math.max(innerWidth * part, 12);
+    shown.style.fontSize = `${size}px`;
     if (shown.offsetHeight <= height) break;
   }
+  shown.style.fontSize = `${size * zoom}px`;
 }
 
 function fitText(text: HTMLElement, least: number): void {
@@ -308,11 +311,14 @@ addEventListener("hashchange", () => {
   if (location.hash !== address(part, step)) go(...named(location.hash));
 });
 addEventListener("resize", fit);
+// The bars would cover the lesson, so they come only to a mouse that looks for them.
 let still = 0;
-addEventListener("mousemove", () => {
+addEventListener("mousemove", ({ clientY }) => {
   clearTimeout(still);
-  document.body.classList.add("moving");
-  still = setTimeout(() => document.body.classList.remove("moving"), 2000);
+  const near = innerHeight / 8;
+  document.body.classList.toggle("at-top", clientY < near);
+  document.body.classList.toggle("at-bottom", clientY > innerHeight - near);
+  still = setTimeout(() => document.body.classList.remove("at-top", "at-bottom"), 2000);
 });
 arrive(...named(location.hash));
 if (isPresenter) {

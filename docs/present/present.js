@@ -1,4 +1,4 @@
-// npm run build made this from 427cf8ab
+// npm run build made this from cf74467d
 "use strict";
 (() => {
   // data.ts
@@ -381,10 +381,13 @@
     const bar = document.querySelector("nav");
     const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
     const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
-    for (const part2 of [0.028, 0.0205, 0.0141]) {
-      shown.style.fontSize = `${Math.max(innerWidth * part2, 12) * zoom}px`;
+    let size = 0;
+    for (const part2 of [0.028, 0.0215, 0.0165]) {
+      size = Math.max(innerWidth * part2, 12);
+      shown.style.fontSize = `${size}px`;
       if (shown.offsetHeight <= height) break;
     }
+    shown.style.fontSize = `${size * zoom}px`;
   }
   function fitText(text2, least) {
     text2.style.fontSize = "";
@@ -496,10 +499,12 @@
   });
   addEventListener("resize", fit);
   var still = 0;
-  addEventListener("mousemove", () => {
+  addEventListener("mousemove", ({ clientY }) => {
     clearTimeout(still);
-    document.body.classList.add("moving");
-    still = setTimeout(() => document.body.classList.remove("moving"), 2e3);
+    const near = innerHeight / 8;
+    document.body.classList.toggle("at-top", clientY < near);
+    document.body.classList.toggle("at-bottom", clientY > innerHeight - near);
+    still = setTimeout(() => document.body.classList.remove("at-top", "at-bottom"), 2e3);
   });
   arrive(...named2(location.hash));
   if (isPresenter) {
