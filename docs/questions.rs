@@ -1,7 +1,7 @@
 //! The questions of a stage as cards in its page: the prediction above the output, the others above the exercises, and the
 //! answers at the page's end, where a reader without a script finds them, and one with paper.
 //!
-//! `docs/questions/questions.ts` makes the cards work.
+//! `docs/present/questions.ts` makes the cards work.
 
 use ::questions::{Answer, Asked, Form, Question, letter};
 use common::{Error, Result};

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::types::{in_c, kind, members, text};
 
-/// How many functions to name at most. Who sees more types another letter.
+/// How many functions to name at most; `complete.ts` knows this number, too. If there are more, another letter finds them.
 const MOST: usize = 50;
 
 /// What a kernel offers.

@@ -237,11 +237,13 @@ fn two_doors(binary: &str) -> Checked<String> {
             &seen,
         )?;
     }
-    if let Some((first, second)) = iter::zip(&first, &second).find(|(first, second)| first != second) {
+    if let Some(other) = iter::zip(&first, &second).position(|(first, second)| first != second) {
+        let mut nth = 0..;
+        let (first, second) = (&first[other], &second[other]);
         return Err(wrong(
             "both functions get the same bios, in the same order",
             format!("submit_bio(bio=0x{first}), but then submit_bio_noacct(bio=0x{second})"),
-            seen.at(|line| line.contains(&format!("submit_bio_noacct(bio=0x{second})"))),
+            seen.at(|line| line.contains("submit_bio_noacct(bio=0x") && nth.next() == Some(other)),
         ));
     }
     Ok(format!("{} bios passed both functions, one after the other", done.count))
@@ -638,12 +640,13 @@ fn records(binary: &str) -> Checked<String> {
         count_of(lines.len() as u64, "such line"),
         &seen,
     )?;
-    let wrong_sector = iter::zip(&sectors, &all).find(|(found, right)| found != right);
+    let wrong_sector = iter::zip(&sectors, &all).position(|(found, right)| found != right);
+    let mut nth = 0..;
     expect(
         wrong_sector.is_none(),
         format!("the sectors {all:?} in this order, in which the writes came from both CPUs"),
         format!("{sectors:?}"),
-        seen.at(|line| wrong_sector.is_some_and(|(found, _)| line.ends_with(&format!(" at sector {found}")))),
+        seen.at(|line| line.contains(" at sector ") && nth.next() == wrong_sector),
     )?;
     let last = times.last().copied().unwrap_or_default();
     expect(

@@ -76,9 +76,13 @@ impl Linear {
 
 impl Drop for Linear {
     fn drop(&mut self) {
-        // If this fails, the disk ends with the guest.
-        let _ = order(Do::Remove, self.name, &[]);
+        remove(self.name);
     }
+}
+
+/// Removes the disk of this name, if there is one. If this fails, the disk ends with the guest.
+pub fn remove(name: &str) {
+    let _ = order(Do::Remove, name, &[]);
 }
 
 /// The kernel's numbers of what device-mapper can do, in `include/uapi/linux/dm-ioctl.h`.

@@ -17,7 +17,7 @@ use common::report::{self, print_text};
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 use serde::{Deserialize, Serialize};
-use wire::mystery::{cause_of, causes, list};
+use wire::mystery::{Cause, cause_of, causes, list};
 use wire::text::wrap;
 
 use crate::mystery::answer::{Answer, Verdict};
@@ -84,7 +84,7 @@ enum Move {
         /// The disk, process or cgroup
         place: Option<String>,
         /// The number that proves it, with or without its unit
-        number: Option<String>,
+        number: Vec<String>,
     },
     /// Show the next hint
     Hint,
@@ -158,8 +158,8 @@ fn start(number: &str, seed: u64) -> Result<ExitCode> {
     name_it(&MOVES)?;
     eprintln!("Making case {number} with seed {seed} ...");
     let scene = Scene::make(number, seed)?;
-    // So there is something to look at.
-    scene.patient().first(scene.stream)?;
+    // So there is something to look at, and no longer its beginning.
+    scene.patient().mean(scene.stream)?;
     let _ = fs::remove_file(SOCKET);
     let listener = UnixListener::bind(SOCKET).or_cause("cannot listen for the player")?;
     let play = Arc::new(Mutex::new(Game::new(scene)));
@@ -224,8 +224,8 @@ struct Game {
     notes: Vec<String>,
     answers: Vec<String>,
     hints: usize,
-    /// When an answer was right.
-    solved: Option<Duration>,
+    /// When an answer was right, and how many there were by then.
+    solved: Option<(Duration, usize)>,
     is_open: bool,
 }
 
@@ -271,7 +271,8 @@ impl Game {
     fn clock(&self) -> String {
         let clock = |time: Duration| format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60);
         match self.solved {
-            Some(after) => format!("Solved after {}.", clock(after)),
+            Some((after, 1)) => format!("Solved after {}, with the first answer.", clock(after)),
+            Some((after, answers)) => format!("Solved after {}, with answer {answers}.", clock(after)),
             None => format!("{} of {}.", clock(self.begin.elapsed()), clock(TIME)),
         }
     }
@@ -315,7 +316,8 @@ impl Game {
                 say(&format!("{}\nanswer CAUSE PLACE NUMBER, such as: answer slow-disk vdz 7ms", causes()))?;
             }
             Move::Answer { cause: Some(cause), place, number } => {
-                let answer = Answer { cause: cause.clone(), place: place.clone(), number: number.clone() };
+                let number = (!number.is_empty()).then(|| number.join(" "));
+                let answer = Answer { cause: cause.clone(), place: place.clone(), number };
                 return self.graded(&answer, say);
             }
             Move::Hint => {
@@ -358,15 +360,14 @@ impl Game {
         let word = |is_right| if is_right { "right" } else { "wrong" };
         let number = match (&answer.number, verdict) {
             (None, _) => "missing, so this is a guess",
-            (_, Verdict { cause: false, .. }) => "not compared, because it is evidence for another cause",
+            (_, Verdict { cause: false, .. }) => "not compared, because it can only prove the right cause",
             (_, verdict) => word(verdict.number),
         };
         let place = answer.place.as_ref().map_or("missing", |_| word(verdict.place));
+        let Cause { word: cause, place: a_place, number: a_number, .. } = cause;
         say(&format!(
-            "cause   {}\nplace   {place}: {}\nnumber  {number}: {}",
+            "cause   {}\nplace   {place}. For {cause}, this is {a_place}.\nnumber  {number}. For {cause}, this is: {a_number}.",
             word(verdict.cause),
-            cause.place,
-            cause.number
         ))?;
         let said = [Some(&answer.cause), answer.place.as_ref(), answer.number.as_ref()];
         let said: Vec<_> = said.into_iter().flatten().map(String::as_str).collect();
@@ -375,7 +376,7 @@ impl Game {
         if !verdict.is_right() {
             return Ok(1);
         }
-        self.solved.get_or_insert(self.begin.elapsed());
+        self.solved.get_or_insert((self.begin.elapsed(), self.answers.len()));
         say(&format!("{} Compare with an expert's way: solution. Then cure it: fix", self.clock()))?;
         Ok(0)
     }

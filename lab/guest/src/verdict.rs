@@ -89,8 +89,7 @@ pub fn wrong<'a>(
     Failure::Wrong(Fault::new(expected, seen).shown_by(&printed.stdout, wrong))
 }
 
-/// Fails unless the program prints a line that begins like this and continues like that, because of `why`. If another
-/// line begins like it, that one is wrong.
+/// Fails unless the program's first line that begins like this continues like that, because of `why`.
 ///
 /// # Errors
 /// If there is no such line.
@@ -100,5 +99,5 @@ pub fn expect_line(seen: &Observation, begin: &str, rest: impl fmt::Display, why
     let found =
         other.map_or_else(|| format!("no line that begins with `{begin}`"), |other| format!("`{other}`"));
     let evidence = seen.at(|line| Some(line) == other);
-    expect(seen.stdout.lines().any(|found| found == line), format!("`{line}`: {why}"), found, evidence)
+    expect(other == Some(line.as_str()), format!("`{line}`: {why}"), found, evidence)
 }

@@ -224,8 +224,11 @@ fn save_bytes(scene: &Scene) -> f64 {
     1024.0 * rest.trim_end_matches(" KiB").parse::<f64>().unwrap()
 }
 
-/// How many percent of the reads had to read a page from the disk.
+/// How many percent of the reads had to read a page from the disk, or the KiB of each of the disk's reads.
 fn misses(scene: &Scene) -> Option<f64> {
     let work = work(scene.jobs[0].pid());
-    Some(100.0 * work.process["read_bytes"] / 4096.0 / work.process["syscr"])
+    Some(match scene.story.truth.cause.word {
+        "no-read-ahead" => work.disk[2] / 2.0 / work.disk[0],
+        _ => 100.0 * work.process["read_bytes"] / 4096.0 / work.process["syscr"],
+    })
 }

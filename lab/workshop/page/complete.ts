@@ -57,6 +57,7 @@ async function complete(context: CompletionContext): Promise<CompletionResult | 
       validFor: found.length < 50 ? /^\w*$/ : undefined,
     };
   }
+  if (isProse(before)) return null;
   const member = know.memberAt(before.slice(-400));
   if (member) {
     const of = await know.membersOf(text, before, member.path);
@@ -75,7 +76,7 @@ async function complete(context: CompletionContext): Promise<CompletionResult | 
     };
   }
   const word = context.matchBefore(/\b[A-Za-z_]\w*$/);
-  if (!word || (word.to - word.from < 2 && !context.explicit) || isProse(before)) return null;
+  if (!word || (word.to - word.from < 2 && !context.explicit)) return null;
   const own = know.declared(text).map(
     ({ name, kind, text }): Completion => ({
       label: name,

@@ -118,7 +118,7 @@ async function check(name: string): Promise<void> {
 }
 
 /** What a learner may want to do after a check. */
-function after({ name, status, verdict }: Action): Button[] {
+function after({ name, status, diagnostics }: Action): Button[] {
   /** The buttons are about this exercise, which may no longer be the open one. */
   const there = (act: () => void) => () => tried((name === editor.name ? Promise.resolve() : openName(name)).then(act));
   if (status !== 0) {
@@ -127,7 +127,7 @@ function after({ name, status, verdict }: Action): Button[] {
       { label: "What I changed", test: "verdict-diff", act: there(() => tried(diff())) },
     ];
     const line = { label: "Show the line", act: there(() => editor.toFirstError(true)) };
-    return verdict ? buttons : [line, ...buttons];
+    return diagnostics.some(({ severity }) => severity === "error") ? [line, ...buttons] : buttons;
   }
   const all = state?.exercises ?? [];
   const next = all[all.findIndex(({ id }) => id === name) + 1];

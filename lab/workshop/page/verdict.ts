@@ -6,10 +6,18 @@ import type { Button } from "./panel";
 
 const isRight = ({ status }: Action) => status === 0;
 
+/** Whether the program itself is to blame, and not the guest. */
+const isJudged = ({ name, verdict, cause, diagnostics }: Action) =>
+  Boolean(verdict) ||
+  diagnostics.some(({ severity }) => severity === "error") ||
+  cause?.startsWith(`${name} is not right yet`);
+
 /** The card of a check that has ended. */
 export function showVerdict(action: Action, buttons: Button[], close: () => void): void {
   const { name, verdict } = action;
-  const title = `${name} is ${isRight(action) ? "right" : "not right yet"}`;
+  const title = isRight(action)
+    ? `${name} is right`
+    : `${name} ${isJudged(action) ? "is not right yet" : "could not be checked"}`;
   const cross = { "aria-label": "Close the verdict", title: "Close", click: close };
   const card = byId("verdict");
   card.className = isRight(action) ? "good" : "bad";

@@ -27,14 +27,17 @@ impl Words {
         let (questions, asked) = mpsc::channel::<Question>();
         let (is_here, arch) = (workbook.recorded.is_some(), workbook.arch());
         thread::spawn(move || {
-            let mut asked = asked.into_iter();
-            let Some(first) = asked.next() else { return };
-            let dictionary = match is_here {
+            let read = || match is_here {
                 true => Dictionary::here(),
                 false => kernels::find(arch, DEFAULT).and_then(|kernel| Dictionary::of(&kernel)),
             };
-            first(&dictionary);
-            asked.for_each(|question| question(&dictionary));
+            let mut known = None;
+            for question in asked {
+                // A kernel that is not here yet may come with the first run.
+                let now = known.take().filter(Result::is_ok).unwrap_or_else(read);
+                question(&now);
+                known = Some(now);
+            }
         });
         Self { questions }
     }

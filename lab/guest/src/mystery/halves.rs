@@ -12,7 +12,7 @@ use common::Result;
 
 use crate::device_mapper::Linear;
 use crate::mystery::job::{Access, Job, Stream};
-use crate::mystery::parts::{DISKS, JOBS, disk, job, name_of, truth, write};
+use crate::mystery::parts::{DISKS, JOBS, VOLUME, disk, job, name_of, truth, write};
 use crate::mystery::scene::{Kept, Parts, Step, Story, Twin};
 use crate::mystery::seed::Seed;
 use crate::null_blk::NullBlk;
@@ -50,7 +50,7 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
     };
     let disks = [disk(0)?, disk(1)?];
     let parts = [0, 1].map(|half| (disks[half].device.as_path(), HALF));
-    let volume = Arc::new(Linear::new("data", &parts)?);
+    let volume = Arc::new(Linear::new(VOLUME, &parts)?);
 
     let [healthy, busy] = [1 - bad, bad].map(|half| Stream {
         target: volume.device.clone(),
@@ -123,8 +123,8 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The third command decided: {bad_disk} itself takes {slow_ms} ms, and with the wait before (-Q) it is no \
-                 more. Nothing waits."
+                "The third command decided: {bad_disk} itself takes {slow_ms} ms, and -Q adds nothing to it, \
+                 so nothing waits."
             ),
             Twin::Other => format!(
                 "The third and the fourth command decided: {bad_disk} takes {ms} ms for a request, as {good_disk} does, but \
@@ -134,12 +134,12 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
         },
         tempting: match twin {
             Twin::One => format!(
-                "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os there. Then {bad_disk} \
-                 would be as fast as {good_disk} without -Q, and stopping `{neighbor}` (kill -STOP) would help. It does not."
+                "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os there. If it were right, \
+                 {bad_disk} would be as fast as {good_disk} without -Q, and stopping `{neighbor}` (kill -STOP) would help. It does not."
             ),
             Twin::Other => format!(
-                "The tempting answer is slow-disk, because iostat's await includes the wait. Then {bad_disk} would take \
-                 {slow_ms} ms without -Q, too, and stopping `{neighbor}` (kill -STOP) would not help. It does."
+                "The tempting answer is slow-disk, because iostat's await includes the wait. If it were right, {bad_disk} \
+                 would take {slow_ms} ms without -Q, too, and stopping `{neighbor}` (kill -STOP) would not help. It does."
             ),
         },
         cure: match twin {

@@ -10,11 +10,16 @@ use common::{Error, OrCause, Result};
 use wire::command::output;
 use wire::mystery::cause_of;
 
+use crate::device_mapper;
 use crate::mystery::answer::Truth;
 use crate::mystery::job::{Job, Stream};
-use crate::null_blk::NullBlk;
+use crate::null_blk::{NullBlk, show_settings};
 use crate::system::queue;
 
+/// Where cgroups are.
+const CGROUPS: &str = "/sys/fs/cgroup";
+/// The name of the volume that is made of disks.
+pub const VOLUME: &str = "data";
 /// Names for disks.
 pub const DISKS: [&str; 8] = ["vda", "vdb", "vdc", "vdd", "vde", "vdf", "vdg", "vdh"];
 /// Names for processes.
@@ -44,6 +49,23 @@ pub fn disk(
 /// A disk's name, which before 6.1 is not the one that we gave it.
 pub fn name_of(disk: &NullBlk) -> String {
     disk.device.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Removes what a case left behind whose process was killed. Its jobs ended with it.
+///
+/// # Errors
+/// If the settings of disks can't be shown.
+pub fn clear() -> Result<()> {
+    show_settings()?;
+    device_mapper::remove(VOLUME);
+    for disk in DISKS.map(|name| Path::new("/sys/kernel/config/nullb").join(name)) {
+        let _ = fs::write(disk.join("power"), "0");
+        let _ = fs::remove_dir(disk);
+    }
+    for group in GROUPS {
+        let _ = fs::remove_dir(Path::new(CGROUPS).join(group));
+    }
+    Ok(())
 }
 
 /// Writes a file in `/sys`.
@@ -86,12 +108,11 @@ impl Cgroup {
     /// # Errors
     /// If the kernel refuses.
     pub fn new(name: &str) -> Result<Self> {
-        const ROOT: &str = "/sys/fs/cgroup";
         const MOUNT: &str =
             "grep -q ' /sys/fs/cgroup ' /proc/mounts || mount -t cgroup2 cgroup2 /sys/fs/cgroup";
         output(Command::new("sh").args(["-c", MOUNT]))?;
-        write(&Path::new(ROOT).join("cgroup.subtree_control"), "+memory +io")?;
-        let folder = Path::new(ROOT).join(name);
+        write(&Path::new(CGROUPS).join("cgroup.subtree_control"), "+memory +io")?;
+        let folder = Path::new(CGROUPS).join(name);
         fs::create_dir(&folder).or_cause("cannot make a cgroup")?;
         Ok(Self { folder })
     }

@@ -64,9 +64,9 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
     };
     let story = Story {
         complaint: format!(
-            "\"Since last night's update, `{patient}` takes {pieces} times as long to save {save} KiB to {name}. iostat \
-             shows that {name} is as fast as ever, but now it writes {piece} KiB at a time. It used to write \
-             {save} KiB at a time. The update was of everything: the kernel, its settings, and `{patient}`.\""
+            "\"Since last night's update, `{patient}` needs many times as long for a save to {name}. iostat shows that \
+             {name} is as fast as ever, but it gets far more writes than before, and small ones. The update was of \
+             everything: the kernel, its settings, and `{patient}`.\""
         ),
         what: format!("A save of `{patient}`, {save} KiB"),
         usual: time,
@@ -86,12 +86,9 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
                 why: "How large are the requests that disks get?",
                 command: "bitehist 4 1".to_owned(),
             },
-            Step { why: "How large are the bios for which processes ask?", command: "bitesize 4 1".to_owned() },
             Step {
-                why: "How many of both are there in the same time?",
-                command: "stage01 --duration 4 > /tmp/bios & stage07 --duration 4 > /tmp/requests; wait; \
-                          grep -c 'submit_bio() called' /tmp/bios; grep -c 'block_rq_complete(rq=.*called' /tmp/requests"
-                    .to_owned(),
+                why: "How large are the bios for which processes ask? And how many requests are there in the same seconds?",
+                command: "bitesize 4 1 > /tmp/bios & bitehist 4 1; wait; cat /tmp/bios".to_owned(),
             },
             Step {
                 why: "What is the largest request that each disk takes, in KiB?",
@@ -100,11 +97,12 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The second command decided: the bios of `{patient}` have {piece} KiB already. The kernel cuts nothing, and \
+                "The second command decided: the bios of `{patient}` are already in the row with {piece} KiB. The kernel cuts nothing, and \
                  there are as many requests as bios."
             ),
             Twin::Other => format!(
-                "The second command decided: the bios of `{patient}` have {save} KiB, and the disk's requests {piece} KiB. \
+                "The second command decided: the bios of `{patient}` are in the row with {save} KiB, and the requests in \
+                 that with {piece} KiB. \
                  Each bio becomes {pieces} requests, because {name} takes no larger ones."
             ),
         },
@@ -114,8 +112,8 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
                  bitesize would show bios of {save} KiB."
             ),
             Twin::Other => format!(
-                "The tempting answer is small-io, because iostat shows {piece} KiB. Then bitesize would show bios of {piece} \
-                 KiB, too."
+                "The tempting answer is small-io, because iostat shows {piece} KiB. If it were right, bitesize would show bios \
+                 of {piece} KiB, too."
             ),
         },
         cure: match twin {

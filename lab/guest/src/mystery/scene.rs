@@ -10,7 +10,7 @@ use wire::text::wrap;
 use crate::mystery::answer::Truth;
 use crate::mystery::job::Job;
 use crate::mystery::seed::Seed;
-use crate::mystery::{halves, pieces, reads, waits};
+use crate::mystery::{halves, parts, pieces, reads, waits};
 use crate::null_blk::{hide_settings, show_settings};
 
 /// Which of the two causes a case has. Both have the same complaint.
@@ -107,6 +107,7 @@ impl Scene {
                 .evidence(format!("this is {release}, whose null_blk can't do what the cases need"))
                 .fix("leave out --kernel"));
         }
+        parts::clear()?;
         let numbers = &mut Seed::new(seed);
         // The first number is the one that chose the twin.
         numbers.pick(&[Twin::One, Twin::Other]);
@@ -118,9 +119,10 @@ impl Scene {
             _ => return Err(Error::new(format!("nobody wrote case {case}"))),
         };
         let Parts { story, jobs, stream, fix, world } = parts;
+        let scene = Self { number: case, seed, story, jobs, stream, fix: Some(fix), kept: vec![world] };
         // The settings of the disks are there for whoever looks.
         hide_settings()?;
-        Ok(Self { number: case, seed, story, jobs, stream, fix: Some(fix), kept: vec![world] })
+        Ok(scene)
     }
 
     /// The process that suffers.
@@ -133,7 +135,11 @@ impl Scene {
     /// # Errors
     /// If that fails.
     pub fn fix(&mut self) -> Result<String> {
-        let fix = self.fix.take().ok_or_else(|| Error::new("it is fixed already"))?;
+        let fix = self.fix.take().ok_or_else(|| {
+            Error::new("the cure was tried already")
+                .evidence(&self.story.fixed)
+                .fix("end the case, exit, and start it again")
+        })?;
         self.kept.push(fix(&mut self.jobs)?);
         hide_settings()?;
         Ok(self.story.fixed.clone())

@@ -103,6 +103,10 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
             },
             Step { why: "Who makes how many I/Os?", command: "bitesize 4 1".to_owned() },
             Step {
+                why: "How many I/Os have a place in the queue?",
+                command: format!("cat /sys/block/{name}/queue/nr_requests"),
+            },
+            Step {
                 why: "Which limits are there?",
                 command: "grep . /sys/fs/cgroup/*/io.max".to_owned(),
             },
@@ -115,13 +119,13 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
             ),
             Twin::Other => format!(
                 "The third command decided: `{patient}` waits in blk_mq_get_tag() for a place in the queue, which has only \
-                 one. `{neighbor}` has {crowd} I/Os waiting for it all the time, {share:.0} % of all that the disk does."
+                 one. {crowd} threads of `{neighbor}` always wait for it, too, so most of what the disk does is theirs."
             ),
         },
         tempting: match twin {
             Twin::One => format!(
-                "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os. Then stopping it (kill \
-                 -STOP) would help. It does not."
+                "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os. If it were right, \
+                 stopping it (kill -STOP) would help. It does not."
             ),
             Twin::Other => format!(
                 "The tempting answer is throttled, because a cgroup has an io.max. But that is the one of `{neighbor}`, and \
