@@ -13,7 +13,7 @@ fn asked(form: &str) -> String {
 }
 
 const CHOICE: &str = r#"
-truth = { shows = { lines = "submit_bio() called" } }
+truth = { shows = { lines = "submit_bio(bio=" } }
 choice = [
     { value = "1", text = "one", why = "because" },
     { value = "2", text = "two" },

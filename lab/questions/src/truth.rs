@@ -43,7 +43,7 @@ pub struct Change {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shows {
-    /// How many lines an event has.
+    /// How many lines an event has that `io` or an interrupt wrote. Other tasks may do I/O, too.
     Lines(String),
     /// How many lines of the report begin with this text.
     LinesOfReport(String),
@@ -63,7 +63,7 @@ pub enum Shows {
     Magnitude(String),
     /// The first of these texts that is in the name of a function in the report's stack, or `none`.
     InStack(Vec<String>),
-    /// The most bios that are on their way at the same time, by the addresses in the lines.
+    /// The most bios of `io` that are on their way at the same time, by the addresses in the lines.
     InFlight,
     /// Nothing: the truth is `loaded`, unless it is `refused`.
     Loaded,
@@ -112,6 +112,11 @@ impl Run<'_> {
     }
 }
 
+/// Whether a line was written in a hard or a soft interrupt, or in both: the third flag.
+fn is_in_interrupt(line: &Line<'_>) -> bool {
+    matches!(line.flags.as_bytes().get(2), Some(b'h' | b'H' | b's'))
+}
+
 impl Truth {
     /// What a run shows.
     ///
@@ -123,7 +128,10 @@ impl Truth {
             Shows::RefusedAt => run.refused_at().unwrap_or("loaded").to_owned(),
             _ if is_refused => "refused".to_owned(),
             Shows::Loaded => "loaded".to_owned(),
-            Shows::Lines(event) => run.lines(event).count().to_string(),
+            Shows::Lines(event) => {
+                let is_ios = |line: &Line<'_>| line.pid == run.pid || is_in_interrupt(line);
+                run.lines(event).filter(is_ios).count().to_string()
+            }
             Shows::LinesOfReport(begin) => {
                 run.stdout.lines().filter(|line| line.starts_with(begin)).count().to_string()
             }
@@ -136,11 +144,8 @@ impl Truth {
                 tasks.into_iter().collect::<Vec<_>>().join(", ")
             }
             Shows::Context(event) => {
-                // The third flag: a hard or a soft interrupt, or both.
                 let lines = run.some_lines(event)?;
-                let is_in =
-                    |line: &Line<'_>| matches!(line.flags.as_bytes().get(2), Some(b'h' | b'H' | b's'));
-                match lines.iter().filter(|line| is_in(line)).count() {
+                match lines.iter().filter(|line| is_in_interrupt(line)).count() {
                     0 => "task",
                     all if all == lines.len() => "interrupt",
                     _ => "both",
@@ -180,7 +185,8 @@ impl Truth {
                     let Some((function, rest)) = line.message.split_once("(bio=") else { continue };
                     let address = rest.split(')').next().unwrap_or_default();
                     match function {
-                        "submit_bio" => bios.insert(address),
+                        "submit_bio" if line.pid == run.pid => bios.insert(address),
+                        "submit_bio" => false,
                         _ => bios.remove(address),
                     };
                     most = most.max(bios.len());
