@@ -145,7 +145,7 @@ mod tests {
         let lengths = |pages: Vec<Value>| -> Vec<usize> {
             pages.iter().map(|page| page["lines"].as_array().unwrap().len()).collect()
         };
-        let long = (0..15).map(|nth| ("same", "x".repeat(if nth == 0 { 190 } else { 250 })));
+        let long = (0..15).map(|nth| ("same", "x".repeat(if nth == 0 { 170 } else { 250 })));
         assert_eq!(lengths(of(step(long))), [7, 4, 4]);
         let endless = [("new", "x".repeat(5_000)), ("new", "y".to_owned())];
         assert_eq!(lengths(of(step(endless.into_iter()))), [1, 1]);
