@@ -240,7 +240,7 @@ fn a_closed_pipe_ends_the_stage() {
 /// Each command of a case does what it should, and nothing in the guest gives the answer away.
 fn a_mystery_is_played_in_a_shell() {
     let typed = "look\nnote it is \"odd\"\nfix || echo too early\nsolution || echo too early\nhint\n\
-        answer slow-disk /dev/vdh 100 || echo half\nanswer busy-neighbor ledger 75 && fix\nfix\nstatus\n\
+        answer slow-disk /dev/vdh 100 || echo half\nanswer busy-neighbor ledger 75 % && fix\nfix\nstatus\n\
         cat /proc/*/cmdline | tr '\\0' '\\n' | grep -c -e '^ledger$' -e '^orders$'; ls /sys/kernel/config | wc -l\n\
         grep -rilE 'busy.?neighbor|slow.?disk' /tmp /root /etc /proc/cmdline /proc/*/cmdline /proc/*/environ | wc -l\nexit 7\n";
     let (status, text, _) = type_into(&["mystery", "start", "01", "--seed", "1"], typed);
@@ -252,13 +252,13 @@ fn a_mystery_is_played_in_a_shell() {
         "no answer was right yet",
         "\ntoo early\r\n",
         "1 of 3: Where does a slow write",
-        "cause   wrong\r\nplace   wrong: the disk\r\nnumber  not compared",
+        "cause   wrong\r\nplace   wrong. For slow-disk, this is the disk.\r\nnumber  not compared",
         "\nhalf\r\n",
-        "cause   right\r\nplace   right: that process\r\nnumber  right: %",
+        "cause   right\r\nplace   right. For busy-neighbor, this is that process.\r\nnumber  right. For",
         "; before the fix: ",
-        "it is fixed already",
+        "the cure was tried already",
         "Hints: 1 of 3",
-        "busy-neighbor ledger 75: 3 of 3",
+        "busy-neighbor ledger 75 %: 3 of 3",
         "\n2\r\n0\r\n",
         "\n0\r\n",
     ] {
