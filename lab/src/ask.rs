@@ -4,8 +4,9 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use common::{Error, OrCause, Result};
-use machine::host::interrupt;
 use machine::workbook::Workbook;
+
+use crate::workshop;
 
 /// Builds the program that asks the questions of a stage, or those that are due for review, and becomes it. Returns only if it can't.
 ///
@@ -18,13 +19,8 @@ pub fn become_it(workbook: &Workbook, stage: Option<&str>, again: bool) -> Resul
             .fix("answer them on the stage's page of the book"));
     }
     let mut build = workbook.cargo_build();
-    let status = build.args(["--quiet", "--package", "ask"]).status().or_cause("cannot start cargo")?;
-    if !status.success() {
-        interrupt::check()?;
-        return Err(Error::new("the program that asks questions does not compile")
-            .evidence("the errors above")
-            .fix("fix the first error, or look at what you changed: git diff"));
-    }
+    build.args(["--quiet", "--package", "ask"]);
+    workshop::run(&mut build, "the program that asks questions does not compile")?;
     let mut program = Command::new(workbook.binaries().join("ask"));
     program.args(stage).args(again.then_some("--again"));
     Err(program.exec()).or_cause("cannot start the program that asks questions")

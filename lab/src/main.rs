@@ -278,11 +278,8 @@ enum Mystery {
     List,
     /// Boot a guest in which something is slow, and open a shell there
     Start {
-        /// The case, such as 01
-        case: String,
-        /// The number from which all details of the case follow [default: any]
-        #[arg(long, value_name = "N")]
-        seed: Option<u64>,
+        #[command(flatten)]
+        start: mystery::NewCase,
         #[command(flatten)]
         boot: Boot,
     },
@@ -396,14 +393,9 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Mystery { command: Mystery::List } => print(&mystery::list()),
-        Command::Mystery { command: Mystery::Start { case, seed, boot } } => {
-            let seed = seed.map(|seed| ["--seed".to_owned(), seed.to_string()]);
-            let words = ["mystery", "start"]
-                .map(str::to_owned)
-                .into_iter()
-                .chain([mystery::find(&case)?.number.to_owned()]);
-            let words: Vec<_> = words.chain(seed.into_iter().flatten()).collect();
-            in_terminal(&boot, &words.iter().map(String::as_str).collect::<Vec<_>>())
+        Command::Mystery { command: Mystery::Start { start, boot } } => {
+            let argv = start.argv()?;
+            in_terminal(&boot, &argv.iter().map(String::as_str).collect::<Vec<_>>())
         }
         Command::Shell { boot } => in_terminal(&boot, &["sh"]),
         Command::Demo { boot, no_run } => {

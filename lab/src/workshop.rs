@@ -65,7 +65,7 @@ pub fn in_a_guest(workbook: &Workbook, options: &Options) -> Result<()> {
 }
 
 /// Runs a command whose errors are on stderr.
-fn run(command: &mut Command, cause: &str) -> Result<()> {
+pub(crate) fn run(command: &mut Command, cause: &str) -> Result<()> {
     let status = command.status().or_cause(cause)?;
     if status.success() {
         return Ok(());

@@ -132,18 +132,20 @@ pub struct Known {
     pub cure: String,
 }
 
+/// What to call what we don't know.
+const GENERAL: [(&str, &str); 6] = [
+    ("line", "this line"),
+    ("variable", "the pointer"),
+    ("name", "pointer"),
+    ("helper", "the helper"),
+    ("reserved", "the call"),
+    ("program", "the program"),
+];
+
 /// All kinds of mistakes, in the order in which [`explain`] tries them. One message can have several causes, and only the
 /// log shows which of them it is.
 pub fn known() -> Vec<Known> {
-    let general = [
-        ("line", "this line"),
-        ("variable", "the pointer"),
-        ("name", "pointer"),
-        ("helper", "the helper"),
-        ("reserved", "the call"),
-        ("program", "the program"),
-    ];
-    let values: Values = general.map(|(name, words)| (name.to_owned(), words.to_owned())).into();
+    let values: Values = GENERAL.map(|(name, words)| (name.to_owned(), words.to_owned())).into();
     KINDS
         .iter()
         .map(|kind| Known {
@@ -345,12 +347,12 @@ fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place
     let statement = |source: &str| source.ends_with(';').then(|| source.to_owned());
     let released = log.last_call(&RELEASE).and_then(|source| statement(&source.text));
     let found = [
-        ("line", line.or_else(|| Some("this line".to_owned()))),
-        ("variable", variable.or_else(|| Some("the pointer".to_owned()))),
-        ("name", name.or(Some("pointer")).map(str::to_owned)),
-        ("helper", helper.or(Some("the helper")).map(str::to_owned)),
+        ("line", line),
+        ("variable", variable),
+        ("name", name.map(str::to_owned)),
+        ("helper", helper.map(str::to_owned)),
         ("room", room.filter(|room| *room >= 0).map(|room| room.to_string())),
-        ("reserved", reserved_at.or_else(|| Some("the call".to_owned()))),
+        ("reserved", reserved_at),
         ("program", Some(log.program.to_owned())),
         // In a change of the source, everything must be known.
         ("?name", name.map(str::to_owned)),
@@ -372,6 +374,9 @@ fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place
         if let Some(value) = value {
             values.entry(name.to_owned()).or_insert(value);
         }
+    }
+    for (name, words) in GENERAL {
+        values.entry(name.to_owned()).or_insert_with(|| words.to_owned());
     }
 }
 

@@ -88,9 +88,7 @@ fn about(workbook: &Workbook, program: &dyn Program, again: bool) -> Result<Exit
         run: Some(command(program, &all)),
     };
     session(|session| {
-        session.ask(&agenda, |nth, answered| {
-            answers::remember(workbook, &id(&left[nth].0), answered.tries, false)
-        })
+        session.ask(&agenda, |nth, tries| answers::remember(workbook, &id(&left[nth].0), tries, false))
     })?;
     match due(workbook)?.len() {
         0 => Ok(ExitCode::SUCCESS),
@@ -131,9 +129,7 @@ fn review(workbook: &Workbook) -> Result<ExitCode> {
         run: None,
     };
     session(|session| {
-        session.ask(&agenda, |nth, answered| {
-            answers::remember(workbook, &ids[nth], answered.tries, answered.tries == 1)
-        })
+        session.ask(&agenda, |nth, tries| answers::remember(workbook, &ids[nth], tries, tries == 1))
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,15 +3,8 @@
 use std::io::{BufRead, ErrorKind, Write};
 
 use common::{Error, OrCause, Result};
-use questions::{Asked, Form, Question, Verdict, letter};
+use questions::{Asked, Form, Judgment, Question, letter};
 use wire::text::wrap;
-
-/// How a question was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answered {
-    /// At which try.
-    pub tries: u32,
-}
 
 /// A dialog with a learner.
 pub struct Session<'a> {
@@ -38,14 +31,15 @@ pub struct Agenda<'a> {
 }
 
 impl Session<'_> {
-    /// Asks questions, and calls `remember` with the place of each that is answered. The end of the input ends it.
+    /// Asks questions, and calls `remember` with the place of each that is answered, and at which try. The end of the input
+    /// ends it.
     ///
     /// # Errors
     /// If the terminal can't be used, or `remember` fails.
     pub fn ask(
         &mut self,
         agenda: &Agenda<'_>,
-        mut remember: impl FnMut(usize, Answered) -> Result<()>,
+        mut remember: impl FnMut(usize, u32) -> Result<()>,
     ) -> Result<()> {
         let Agenda { title, questions, command, run } = agenda;
         self.say(&format!("{title}\nType ? for a hint. Press Enter to skip a question.\n"))?;
@@ -61,10 +55,10 @@ impl Session<'_> {
             let about = if about.is_empty() { String::new() } else { format!(", {about}") };
             self.say(&format!("\nQuestion {} of {}{about}\n", nth + 1, questions.len()))?;
             match self.one(question)? {
-                Next::Answered(answered) => {
-                    remember(nth, answered)?;
+                Next::Answered(tries) => {
+                    remember(nth, tries)?;
                     done += 1;
-                    at_once += u32::from(answered.tries == 1);
+                    at_once += u32::from(tries == 1);
                 }
                 Next::Skipped => {}
                 Next::Ended => break,
@@ -98,21 +92,21 @@ impl Session<'_> {
                     self.say("Skipped.\n")?;
                     return Ok(Next::Skipped);
                 }
-                "?" => Verdict::Unclear(question.hint.clone()),
+                "?" => Judgment::Unclear(question.hint.clone()),
                 answer => question.judge(answer),
             };
             match verdict {
-                Verdict::Right => {
+                Judgment::Right => {
                     tries += 1;
                     self.say(&wrap(&format!("Right. {}", question.explanation), columns))?;
-                    return Ok(Next::Answered(Answered { tries }));
+                    return Ok(Next::Answered(tries));
                 }
-                Verdict::Wrong(why) => {
+                Judgment::Wrong(why) => {
                     tries += 1;
                     let why = why.unwrap_or_else(|| question.hint.clone());
                     self.say(&wrap(&format!("No. {why}"), columns))?;
                 }
-                Verdict::Unclear(text) => self.say(&wrap(&text, columns))?,
+                Judgment::Unclear(text) => self.say(&wrap(&text, columns))?,
             }
         }
     }
@@ -150,7 +144,8 @@ impl Session<'_> {
 
 /// What follows a question.
 enum Next {
-    Answered(Answered),
+    /// At this try.
+    Answered(u32),
     Skipped,
     Ended,
 }

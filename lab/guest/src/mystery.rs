@@ -17,11 +17,12 @@ use common::report::{self, print_text};
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 use serde::{Deserialize, Serialize};
-use wire::mystery::{Cause, cause_of, causes, list};
+use wire::mystery::{Cause, NewCase, cause_of, causes, list};
 use wire::text::wrap;
 
-use crate::mystery::answer::{Answer, Verdict};
-use crate::mystery::scene::{Scene, Story};
+use crate::mystery::answer::{Answer, Grade};
+use crate::mystery::scene::Scene;
+use crate::mystery::story::Story;
 
 pub mod answer;
 mod halves;
@@ -30,7 +31,7 @@ mod parts;
 mod pieces;
 mod reads;
 pub mod scene;
-pub mod seed;
+pub mod story;
 mod waits;
 
 /// The command that starts a case.
@@ -39,6 +40,8 @@ const START: &str = "mystery";
 const MOVES: [&str; 7] = ["look", "note", "answer", "hint", "solution", "fix", "status"];
 /// Where the process that made the case listens.
 const SOCKET: &str = "/tmp/.mystery";
+/// A seed is a short number, because people tell it to each other.
+const SEEDS: u64 = 10_000;
 /// How long a player has. Nothing ends with it.
 const TIME: Duration = Duration::from_secs(600);
 
@@ -55,13 +58,7 @@ enum Play {
     /// List the cases and the causes
     List,
     /// Make a case, and open a shell in which it happens
-    Start {
-        /// The case, such as 01
-        case: String,
-        /// The number from which all details of the case follow [default: any]
-        #[arg(long, value_name = "N")]
-        seed: Option<u64>,
-    },
+    Start(NewCase),
     #[command(flatten)]
     Move(Move),
 }
@@ -138,15 +135,9 @@ fn name_it(names: &[&str]) -> Result<()> {
 fn run(command: Play) -> Result<ExitCode> {
     match command {
         Play::List => print_text(list()).map(|()| ExitCode::SUCCESS),
-        Play::Start { case, seed } => start(&case, seed.unwrap_or_else(any_seed)),
+        Play::Start(NewCase { case, seed }) => start(&case, seed.unwrap_or_else(|| fastrand::u64(..SEEDS))),
         Play::Move(step) => ask(&step),
     }
-}
-
-/// A short number, because people tell it to each other.
-fn any_seed() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(()) % 10_000
 }
 
 /// Makes a case, and runs a shell in it.
@@ -360,7 +351,7 @@ impl Game {
         let word = |is_right| if is_right { "right" } else { "wrong" };
         let number = match (&answer.number, verdict) {
             (None, _) => "missing, so this is a guess",
-            (_, Verdict { cause: false, .. }) => "not compared, because it can only prove the right cause",
+            (_, Grade { cause: false, .. }) => "not compared, because it can only prove the right cause",
             (_, verdict) => word(verdict.number),
         };
         let place = answer.place.as_ref().map_or("missing", |_| word(verdict.place));

@@ -301,16 +301,10 @@ fn in_order(cards: &[String], from: &str, source: &str) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// An order of these cards that is always the same, and not the right one.
+/// The alphabetical order of these cards, or the reverse one if that is the right one.
 fn mixed(cards: &[String]) -> Vec<usize> {
-    // FNV-1a: Rust's own hashes may change with its version.
-    let hash = |text: &str| {
-        text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        })
-    };
     let mut order: Vec<_> = (0..cards.len()).collect();
-    order.sort_by_key(|card| hash(&cards[*card]));
+    order.sort_by_key(|card| &cards[*card]);
     if order.is_sorted() {
         order.reverse();
     }
@@ -319,7 +313,7 @@ fn mixed(cards: &[String]) -> Vec<usize> {
 
 /// What becomes of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Judgment {
     /// It is right.
     Right,
     /// It is wrong. Why somebody believes it, if we know.
@@ -339,22 +333,22 @@ impl Question {
     }
 
     /// Judges an answer: a letter, a number, or the letters of all cards in order.
-    pub fn judge(&self, answer: &str) -> Verdict {
+    pub fn judge(&self, answer: &str) -> Judgment {
         let answer: String = answer.chars().filter(|c| !c.is_whitespace() && *c != ',').collect();
-        let unclear = |text: &str| Verdict::Unclear(text.to_owned());
+        let unclear = |text: &str| Judgment::Unclear(text.to_owned());
         match &self.form {
             Form::Choice { options, right, .. } => {
                 match (0..options.len()).find(|nth| is_letter(&answer, *nth)) {
-                    Some(nth) if nth == *right => Verdict::Right,
-                    Some(nth) => Verdict::Wrong(Some(options[nth].why.clone())),
+                    Some(nth) if nth == *right => Judgment::Right,
+                    Some(nth) => Judgment::Wrong(Some(options[nth].why.clone())),
                     None => unclear(&format!("Type a letter from A to {}.", letter(options.len() - 1))),
                 }
             }
             Form::Number { answer: right, within, wrong } => match answer.parse::<u64>() {
-                Ok(number) if number.abs_diff(*right) <= *within => Verdict::Right,
+                Ok(number) if number.abs_diff(*right) <= *within => Judgment::Right,
                 Ok(number) => {
                     let known = wrong.iter().find(|wrong| wrong.value == number);
-                    Verdict::Wrong(known.map(|known| known.why.clone()))
+                    Judgment::Wrong(known.map(|known| known.why.clone()))
                 }
                 Err(_) => unclear("Type a number, such as 3."),
             },
@@ -370,15 +364,15 @@ impl Question {
                     return unclear(&format!("Type each of the {} letters once.", cards.len()));
                 }
                 match given.iter().enumerate().find(|(place, card)| place != *card) {
-                    None => Verdict::Right,
-                    Some((0, _)) => Verdict::Wrong(Some("Another card comes first.".to_owned())),
+                    None => Judgment::Right,
+                    Some((0, _)) => Judgment::Wrong(Some("Another card comes first.".to_owned())),
                     Some((place, _)) => {
                         let first = if place == 1 {
                             "The first card is".to_owned()
                         } else {
                             format!("The first {place} cards are")
                         };
-                        Verdict::Wrong(Some(format!("{first} right. The next one comes later.")))
+                        Judgment::Wrong(Some(format!("{first} right. The next one comes later.")))
                     }
                 }
             }

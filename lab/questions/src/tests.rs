@@ -123,16 +123,16 @@ fn what_can_not_be_asked_is_an_error_for_people() {
 #[test]
 fn answers_are_judged() {
     let choice = &read(&asked(CHOICE)).unwrap()[0];
-    assert_eq!([choice.judge("b"), choice.judge(" B ")], [Verdict::Right, Verdict::Right]);
-    assert_eq!(choice.judge("c"), Verdict::Wrong(Some("so".to_owned())));
-    assert!(matches!(choice.judge("d"), Verdict::Unclear(_)));
+    assert_eq!([choice.judge("b"), choice.judge(" B ")], [Judgment::Right, Judgment::Right]);
+    assert_eq!(choice.judge("c"), Judgment::Wrong(Some("so".to_owned())));
+    assert!(matches!(choice.judge("d"), Judgment::Unclear(_)));
     assert_eq!(choice.solution(), "B");
 
     let order = "order = { from = \"a.c\", cards = [\"one();\", \"two();\", \"three();\"] }\n";
     let order = &read(&asked(order)).unwrap()[0];
     let right = order.solution();
     assert_ne!(right, "ABC", "the cards are not shown in order");
-    assert_eq!(order.judge(&right.to_lowercase()), Verdict::Right);
+    assert_eq!(order.judge(&right.to_lowercase()), Judgment::Right);
     let letters: Vec<_> = right.chars().collect();
     let swapped: String = [letters[0], letters[2], letters[1]].into_iter().collect();
     insta::assert_debug_snapshot!([

@@ -19,6 +19,9 @@ pub struct Truth {
     pub change: Vec<Change>,
     /// What to look at.
     pub shows: Shows,
+    /// Whether it does not happen in every run, such as a loss.
+    #[serde(default)]
+    pub sometimes: bool,
 }
 
 /// The workload of most stages.

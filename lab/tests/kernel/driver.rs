@@ -240,8 +240,8 @@ fn a_closed_pipe_ends_the_stage() {
 /// Each command of a case does what it should, and nothing in the guest gives the answer away.
 fn a_mystery_is_played_in_a_shell() {
     let typed = "look\nnote it is \"odd\"\nfix || echo too early\nsolution || echo too early\nhint\n\
-        answer slow-disk /dev/vdh 100 || echo half\nanswer busy-neighbor ledger 75 % && fix\nfix\nstatus\n\
-        cat /proc/*/cmdline | tr '\\0' '\\n' | grep -c -e '^ledger$' -e '^orders$'; ls /sys/kernel/config | wc -l\n\
+        answer slow-disk /dev/vdh 100 || echo half\nanswer busy-neighbor orders 80 % && fix\nfix\nstatus\n\
+        cat /proc/*/cmdline | tr '\\0' '\\n' | grep -c -e '^prices$' -e '^orders$'; ls /sys/kernel/config | wc -l\n\
         grep -rilE 'busy.?neighbor|slow.?disk' /tmp /root /etc /proc/cmdline /proc/*/cmdline /proc/*/environ | wc -l\nexit 7\n";
     let (status, text, _) = type_into(&["mystery", "start", "01", "--seed", "1"], typed);
     assert_eq!(status, 7, "{text}");
@@ -258,7 +258,7 @@ fn a_mystery_is_played_in_a_shell() {
         "; before the fix: ",
         "the cure was tried already",
         "Hints: 1 of 3",
-        "busy-neighbor ledger 75 %: 3 of 3",
+        "busy-neighbor orders 80 %: 3 of 3",
         "\n2\r\n0\r\n",
         "\n0\r\n",
     ] {

@@ -2,7 +2,7 @@
 
 /// The fault that the check must find in a starting point, or in a stage that is checked as the next one; any of
 /// these. An exercise that fails for another reason would teach something else.
-pub const FAULTS: [(&str, &[&str]); 41] = [
+pub const FAULTS: &[(&str, &[&str])] = &[
     ("01.1", &["seen: 16 lines"]),
     ("01.2", &["`submit_bio(bio=0x...) called: ...`, one for each write; seen: no such line"]),
     ("02", &["a line with bio_endio() for the bio"]),

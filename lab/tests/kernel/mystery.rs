@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use guest::mystery::answer::{Answer, Truth};
-use guest::mystery::scene::{Scene, Twin};
+use guest::mystery::scene::Scene;
+use guest::mystery::story::Twin;
 
 use crate::guest::is_in;
 use crate::{Case, cases};
@@ -21,42 +22,39 @@ pub const CASES: &[Case] = cases![
 pub const SOAK: &[Case] = cases![soak_mystery_01, soak_mystery_02, soak_mystery_03, soak_mystery_04];
 
 fn mystery_01_half_of_the_volume() {
-    play("01", 1..=1, share_of_the_disk);
+    play("01", 1..=1);
 }
 
 fn mystery_02_small_pieces() {
-    play("02", 1..=1, pieces);
+    play("02", 1..=1);
 }
 
 fn mystery_03_slow_reads() {
-    play("03", 1..=1, misses);
+    play("03", 1..=1);
 }
 
 fn mystery_04_long_waits() {
-    play("04", 1..=1, share_or_wait);
+    play("04", 1..=1);
 }
 
 fn soak_mystery_01() {
-    play("01", 2..=4, share_of_the_disk);
+    play("01", 2..=4);
 }
 
 fn soak_mystery_02() {
-    play("02", 2..=4, pieces);
+    play("02", 2..=4);
 }
 
 fn soak_mystery_03() {
-    play("03", 2..=4, misses);
+    play("03", 2..=4);
 }
 
 fn soak_mystery_04() {
-    play("04", 2..=4, share_or_wait);
+    play("04", 2..=4);
 }
 
-/// What the kernel counts that must be among the numbers that prove a cause; `None` if it counts nothing for this cause.
-type Counted = fn(&Scene) -> Option<f64>;
-
 /// Plays a case: only its own answer is right, the complaint is real, and the fix ends it.
-fn play(number: &str, seeds: RangeInclusive<u64>, counted: Counted) {
+fn play(number: &str, seeds: RangeInclusive<u64>) {
     if is_in("..6.1") {
         let error = Scene::make(number, 1).err().map(|error| error.to_string());
         assert!(error.is_some_and(|error| error.contains("needs Linux 6.1 or newer")));
@@ -189,46 +187,26 @@ fn work(pid: u32) -> Work {
     }
 }
 
-/// How many percent of the busiest disk's writes are the second process's.
-fn share_of_the_disk(scene: &Scene) -> Option<f64> {
-    (scene.story.truth.cause.word == "busy-neighbor").then(|| {
-        let work = work(scene.jobs[1].pid());
-        100.0 * work.process["write_bytes"] / (512.0 * work.disk[6])
-    })
-}
-
-/// The same, or how many ms an I/O waits: the rest of the time between two of them. The disk takes a part of it, and the
-/// process rests as long.
-fn share_or_wait(scene: &Scene) -> Option<f64> {
-    share_of_the_disk(scene).or_else(|| {
-        let start = Instant::now();
-        let ios = work(scene.jobs[0].pid()).process["write_bytes"] / 4096.0;
-        Some((start.elapsed().as_secs_f64() / ios - 2.0 * scene.story.usual.as_secs_f64()) * 1000.0)
-    })
-}
-
-/// The KiB of each write, or how many requests each becomes.
-fn pieces(scene: &Scene) -> Option<f64> {
-    let work = work(scene.jobs[0].pid());
-    let bytes = work.process["write_bytes"];
-    match scene.story.truth.cause.word {
-        "small-io" => Some(bytes / 1024.0 / work.disk[4]),
-        // A save has so many bytes.
-        _ => Some(work.disk[4] / (bytes / save_bytes(scene))),
-    }
-}
-
-/// The complaint says how many KiB a save has.
-fn save_bytes(scene: &Scene) -> f64 {
-    let (_, rest) = scene.story.what.split_once(", ").unwrap();
-    1024.0 * rest.trim_end_matches(" KiB").parse::<f64>().unwrap()
-}
-
-/// How many percent of the reads had to read a page from the disk, or the KiB of each of the disk's reads.
-fn misses(scene: &Scene) -> Option<f64> {
-    let work = work(scene.jobs[0].pid());
-    Some(match scene.story.truth.cause.word {
-        "no-read-ahead" => work.disk[2] / 2.0 / work.disk[0],
-        _ => 100.0 * work.process["read_bytes"] / 4096.0 / work.process["syscr"],
+/// What the kernel counts that must be among the numbers that prove the cause; `None` if it counts nothing for it.
+fn counted(scene: &Scene) -> Option<f64> {
+    let story = &scene.story;
+    let cause = story.truth.cause.word;
+    let start = Instant::now();
+    let Work { process, disk } = work(scene.jobs[usize::from(cause == "busy-neighbor")].pid());
+    let seconds = start.elapsed().as_secs_f64();
+    let written = process["write_bytes"];
+    Some(match cause {
+        "busy-neighbor" => 100.0 * written / (512.0 * disk[6]),
+        // The rest of the time between two I/Os: the disk takes a part of it, and the process rests as long.
+        "throttled" => (seconds * 4096.0 / written - 2.0 * story.usual.as_secs_f64()) * 1000.0,
+        "small-io" => written / 1024.0 / disk[4],
+        // The story says how many KiB a save has.
+        "split-io" => {
+            let (_, save) = story.what.split_once(", ").unwrap();
+            disk[4] / (written / 1024.0 / save.trim_end_matches(" KiB").parse::<f64>().unwrap())
+        }
+        "no-read-ahead" => disk[2] / 2.0 / disk[0],
+        "small-cache" => 100.0 * process["read_bytes"] / 4096.0 / process["syscr"],
+        _ => return None,
     })
 }

@@ -1,6 +1,29 @@
 //! The mystery disks: the cases, and the causes from which an answer chooses, which are the same for all cases.
 
+use clap::Args;
 use common::{Error, Result};
+
+/// Which case to start.
+#[derive(Clone, Debug, Args)]
+pub struct NewCase {
+    /// The case, such as 01
+    pub case: String,
+    /// The number from which all details of the case follow [default: any]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+impl NewCase {
+    /// The command in the guest that starts it.
+    ///
+    /// # Errors
+    /// If there is no such case.
+    pub fn argv(&self) -> Result<Vec<String>> {
+        let case = find(&self.case)?.number;
+        let seed = self.seed.map(|seed| format!("--seed={seed}"));
+        Ok(["mystery", "start", case].map(str::to_owned).into_iter().chain(seed).collect())
+    }
+}
 
 /// A case, as its patient would describe it.
 #[derive(Clone, Copy, Debug)]

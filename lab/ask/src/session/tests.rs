@@ -43,8 +43,8 @@ fn dialog(typed: &str, is_terminal: bool) -> (String, Vec<(String, u32)>) {
         (question, about.to_owned())
     };
     let questions: Vec<_> = questions.unwrap().into_iter().map(about).collect();
-    let remember = |nth: usize, answered: Answered| {
-        answers.push((questions[nth].0.id.clone(), answered.tries));
+    let remember = |nth: usize, tries: u32| {
+        answers.push((questions[nth].0.id.clone(), tries));
         Ok(())
     };
     let agenda = Agenda {

@@ -28,7 +28,7 @@ pub struct Answer {
 
 /// Which parts of an answer are right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Grade {
     /// The cause.
     pub cause: bool,
     /// The place.
@@ -37,7 +37,7 @@ pub struct Verdict {
     pub number: bool,
 }
 
-impl Verdict {
+impl Grade {
     /// Whether everything is right.
     pub fn is_right(self) -> bool {
         self.cause && self.place && self.number
@@ -46,11 +46,11 @@ impl Verdict {
 
 impl Truth {
     /// Grades an answer.
-    pub fn grade(&self, answer: &Answer) -> Verdict {
+    pub fn grade(&self, answer: &Answer) -> Grade {
         let cause = answer.cause == self.cause.word;
         let place = answer.place.as_deref().map(bare);
         let number = answer.number.as_deref().and_then(number);
-        Verdict {
+        Grade {
             cause,
             place: place.is_some_and(|place| self.places.iter().any(|name| name == place)),
             number: cause && number.is_some_and(|number| self.numbers.contains(&number)),
@@ -76,7 +76,6 @@ mod tests {
     use wire::mystery::{CAUSES, cause_of};
 
     use super::*;
-    use crate::mystery::seed::Seed;
 
     fn truth() -> Truth {
         Truth { cause: cause_of("slow-disk").unwrap(), places: vec!["vdc".to_owned()], numbers: 68.0..=128.0 }
@@ -85,7 +84,7 @@ mod tests {
     fn grade(cause: &str, place: &str, number: &str) -> [bool; 3] {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let answer = Answer { cause: cause.to_owned(), place: some(place), number: some(number) };
-        let Verdict { cause, place, number } = truth().grade(&answer);
+        let Grade { cause, place, number } = truth().grade(&answer);
         [cause, place, number]
     }
 
@@ -107,12 +106,12 @@ mod tests {
 
     #[test]
     fn no_wrong_answer_passes() {
-        let mut seed = Seed::new(1);
+        let mut seed = fastrand::Rng::with_seed(1);
         let mut wrong = 0;
         while wrong < 1000 {
-            let cause = seed.pick(&CAUSES).word;
-            let place = seed.pick(&["vda", "vdb", "vdc", "orders", "dm-0", "vd", ""]);
-            let number = seed.between(0, 400);
+            let cause = seed.choice(CAUSES).unwrap().word;
+            let place = seed.choice(["vda", "vdb", "vdc", "orders", "dm-0", "vd", ""]).unwrap();
+            let number = seed.u64(..=400);
             let is_true = (cause, place) == ("slow-disk", "vdc") && (68..=128).contains(&number);
             assert_eq!(grade(cause, place, &number.to_string()) == [true; 3], is_true);
             wrong += u32::from(!is_true);

@@ -9,26 +9,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::Result;
+use fastrand::Rng;
 
 use crate::device_mapper::Linear;
 use crate::mystery::job::{Access, Job, Stream};
-use crate::mystery::parts::{DISKS, JOBS, VOLUME, disk, job, name_of, truth, write};
-use crate::mystery::scene::{Kept, Parts, Step, Story, Twin};
-use crate::mystery::seed::Seed;
+use crate::mystery::parts::{DISKS, JOBS, VOLUME, disk, job, shuffled, truth, write};
+use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
 use crate::null_blk::NullBlk;
 use crate::system::queue;
 
 /// Sectors of each half.
 const HALF: u64 = 65536;
 
-pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
-    let names: [_; 3] = seed.some(&DISKS);
-    let [patient, neighbor, other] = seed.some(&JOBS);
-    let quick = Duration::from_millis(seed.between(30, 45));
-    let crowd = seed.between(3, 5);
+pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
+    let names = shuffled(seed, DISKS);
+    let [patient, neighbor, other, ..] = shuffled(seed, JOBS);
+    let quick = Duration::from_millis(seed.u64(30..=45));
+    let crowd = seed.u64(3..=5);
     let slow = quick * (crowd as u32 + 1);
     // Which half is slow.
-    let bad = seed.between(0, 1) as usize;
+    let bad = usize::from(seed.bool());
 
     // Requests that a disk can't take yet wait in the scheduler, first come, first served.
     const QUEUE: [(&str, &str); 4] = [
@@ -70,14 +70,12 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
         job(other, None, &[rare(&healthy)])?,
     ];
 
-    let (bad_disk, good_disk) = (name_of(&disks[bad]), name_of(&disks[1 - bad]));
+    let (bad_disk, good_disk) = (names[bad], names[1 - bad]);
     let (half, other_half) = if bad == 0 { ("first", "second") } else { ("second", "first") };
     let share = 100.0 * crowd as f64 / (crowd + 1) as f64;
     let (ms, slow_ms) = (quick.as_millis(), slow.as_millis());
     let truth = match twin {
-        Twin::One => {
-            truth("slow-disk", std::slice::from_ref(&bad_disk), slow_ms as f64 * 0.6..=slow_ms as f64 * 1.9)?
-        }
+        Twin::One => truth("slow-disk", &[bad_disk.to_owned()], slow_ms as f64 * 0.6..=slow_ms as f64 * 1.9)?,
         Twin::Other => {
             let places = [neighbor.to_owned(), jobs[1].pid().to_string()];
             truth("busy-neighbor", &places, share - 8.0..=share + 8.0)?

@@ -15,10 +15,9 @@ use std::time::{Duration, Instant};
 
 use common::report::print_text;
 use common::{Error, OrCause, Result};
+use fastrand::Rng;
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 use serde::{Deserialize, Serialize};
-
-use crate::mystery::seed::Seed;
 
 /// What one thread of a job does, again and again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -254,12 +253,12 @@ fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Res
     let mut buffer = vec![0; *size as usize + ALIGNMENT];
     let start = buffer.as_ptr().align_offset(ALIGNMENT);
     let buffer = &mut buffer[start..start + *size as usize];
-    let mut seed = Seed::new(nth as u64);
+    let mut seed = Rng::with_seed(nth as u64);
     let mut next = 0;
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
         for _ in 0..*round {
-            let block = if *random { seed.between(0, blocks - 1) } else { next % blocks };
+            let block = if *random { seed.u64(..*blocks) } else { next % blocks };
             next += 1;
             let at = from + block * size;
             match access {

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{Error, OrCause, Result};
+use fastrand::Rng;
 use wire::command::output;
 use wire::mystery::cause_of;
 
@@ -46,9 +47,10 @@ pub fn disk(
     Ok(disk)
 }
 
-/// A disk's name, which before 6.1 is not the one that we gave it.
-pub fn name_of(disk: &NullBlk) -> String {
-    disk.device.file_name().unwrap_or_default().to_string_lossy().into_owned()
+/// These in any order.
+pub fn shuffled<T, const N: usize>(seed: &mut Rng, mut all: [T; N]) -> [T; N] {
+    seed.shuffle(&mut all);
+    all
 }
 
 /// Removes what a case left behind whose process was killed. Its jobs ended with it.

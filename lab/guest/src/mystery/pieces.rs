@@ -7,19 +7,19 @@
 use std::time::Duration;
 
 use common::Result;
+use fastrand::Rng;
 
 use crate::mystery::job::{Access, Job, Stream};
-use crate::mystery::parts::{DISKS, JOBS, disk, job, name_of, truth, write};
-use crate::mystery::scene::{Kept, Parts, Step, Story, Twin};
-use crate::mystery::seed::Seed;
+use crate::mystery::parts::{DISKS, JOBS, disk, job, shuffled, truth, write};
+use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
 use crate::system::queue;
 
-pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
-    let names: [_; 2] = seed.some(&DISKS);
-    let [patient, other] = seed.some(&JOBS);
-    let time = Duration::from_millis(seed.between(12, 18));
-    let pieces = seed.pick(&[16, 24, 32]);
-    let piece = seed.pick(&[4, 8]);
+pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
+    let names = shuffled(seed, DISKS);
+    let [patient, other, ..] = shuffled(seed, JOBS);
+    let time = Duration::from_millis(seed.u64(12..=18));
+    let pieces = [16, 24, 32][seed.usize(..3)];
+    let piece = [4, 8][seed.usize(..2)];
     let save = pieces * piece;
 
     // On one of the disks, the largest request is small. Nobody writes much to the other.
@@ -51,16 +51,14 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
     let saves = if twin == Twin::One { small } else { large.clone() };
     let jobs = vec![job(patient, None, &[saves])?, job(other, None, &[rare])?];
 
-    let name = name_of(&disks[0]);
+    let name = names[0];
     let truth = match twin {
         Twin::One => truth(
             "small-io",
             &[patient.to_owned(), jobs[0].pid().to_string()],
             piece as f64 * 0.9..=piece as f64 * 1.2,
         )?,
-        Twin::Other => {
-            truth("split-io", std::slice::from_ref(&name), pieces as f64 * 0.75..=pieces as f64 * 1.3)?
-        }
+        Twin::Other => truth("split-io", &[name.to_owned()], pieces as f64 * 0.75..=pieces as f64 * 1.3)?,
     };
     let story = Story {
         complaint: format!(

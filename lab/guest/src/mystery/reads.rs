@@ -7,11 +7,11 @@ use std::fs::{self, File};
 use std::time::Duration;
 
 use common::{OrCause, Result};
+use fastrand::Rng;
 
 use crate::mystery::job::{Access, Job, Stream};
-use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, name_of, truth, write};
-use crate::mystery::scene::{Kept, Parts, Step, Story, Twin};
-use crate::mystery::seed::Seed;
+use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, shuffled, truth, write};
+use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
 use crate::system::queue;
 
 /// The data that is read again and again.
@@ -19,14 +19,14 @@ const DATA: u64 = 12 << 20;
 /// One read of it that fills the cache quickly.
 const CHUNK: u64 = 128 << 10;
 
-pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
-    let names: [_; 2] = seed.some(&DISKS);
-    let [patient, other] = seed.some(&JOBS);
-    let [group, other_group] = seed.some(&GROUPS);
-    let time = Duration::from_millis(seed.between(12, 20));
-    let size = seed.pick(&[1024, 2048]);
+pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
+    let names = shuffled(seed, DISKS);
+    let [patient, other, ..] = shuffled(seed, JOBS);
+    let [group, other_group, ..] = shuffled(seed, GROUPS);
+    let time = Duration::from_millis(seed.u64(12..=20));
+    let size = [1024, 2048][seed.usize(..2)];
     // How many percent of the data have no place in the cache.
-    let missed = seed.between(25, 50);
+    let missed = seed.u64(25..=50);
 
     // On one of the disks, nothing is read ahead. Nobody reads much from the other.
     let ahead = if twin == Twin::One { ["0", "128"] } else { ["128", "0"] };
@@ -73,11 +73,11 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
     }
     let jobs = vec![reader, job(other, Some(&groups[1]), &[rare])?];
 
-    let name = name_of(&disks[0]);
+    let name = names[0];
     let percent = missed as f64;
     let truth = match twin {
         // A histogram has a row for 4 to 7 KiB. Once the kernel reads ahead, most requests are larger.
-        Twin::One => truth("no-read-ahead", std::slice::from_ref(&name), 3.5..=7.0)?,
+        Twin::One => truth("no-read-ahead", &[name.to_owned()], 3.5..=7.0)?,
         Twin::Other => truth("small-cache", &[group.to_owned()], percent - 12.0..=percent + 20.0)?,
     };
     let folder = groups[0].folder.display();

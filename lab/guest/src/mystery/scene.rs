@@ -1,72 +1,15 @@
 //! A case that happens in this guest: its disks, its processes, what is wrong, and how an expert finds it.
 
-use std::any::Any;
 use std::process::Command;
-use std::time::Duration;
 
 use common::{Error, OrCause, Result, preflight, report};
+use fastrand::Rng;
 use wire::text::wrap;
 
-use crate::mystery::answer::Truth;
 use crate::mystery::job::Job;
-use crate::mystery::seed::Seed;
+use crate::mystery::story::{Fix, Kept, Parts, Step, Story, Twin};
 use crate::mystery::{halves, parts, pieces, reads, waits};
 use crate::null_blk::{hide_settings, show_settings};
-
-/// Which of the two causes a case has. Both have the same complaint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Twin {
-    /// The one.
-    One,
-    /// The other.
-    Other,
-}
-
-impl Twin {
-    /// The twin that a seed chooses.
-    pub fn of(seed: u64) -> Self {
-        Seed::new(seed).pick(&[Self::One, Self::Other])
-    }
-}
-
-/// One command on an expert's way.
-#[derive(Clone, Debug)]
-pub struct Step {
-    /// Why to type it.
-    pub why: &'static str,
-    /// What to type.
-    pub command: String,
-}
-
-/// Something that only has to exist, such as a disk, until it is dropped.
-pub type Kept = Box<dyn Any + Send>;
-/// Cures a case. Returns what is new.
-pub type Fix = Box<dyn FnOnce(&mut [Job]) -> Result<Kept> + Send>;
-
-/// What a case consists of, in words and numbers.
-#[derive(Clone, Debug)]
-pub struct Story {
-    /// The complaint, in the words of whoever suffers.
-    pub complaint: String,
-    /// What the sufferer measures.
-    pub what: String,
-    /// How long that takes in a healthy guest.
-    pub usual: Duration,
-    /// What is wrong.
-    pub truth: Truth,
-    /// A question, a pointer, and almost the answer.
-    pub hints: [String; 3],
-    /// An expert's commands.
-    pub way: Vec<Step>,
-    /// Which measurement decides.
-    pub decided: String,
-    /// What it would have been if the tempting answer were right.
-    pub tempting: String,
-    /// What would help in real life.
-    pub cure: String,
-    /// What `fix` does.
-    pub fixed: String,
-}
 
 /// A case that happens. Dropping this ends it.
 pub struct Scene {
@@ -108,9 +51,9 @@ impl Scene {
                 .fix("leave out --kernel"));
         }
         parts::clear()?;
-        let numbers = &mut Seed::new(seed);
+        let numbers = &mut Rng::with_seed(seed);
         // The first number is the one that chose the twin.
-        numbers.pick(&[Twin::One, Twin::Other]);
+        numbers.bool();
         let parts = match case {
             "01" => halves::make(numbers, twin)?,
             "02" => pieces::make(numbers, twin)?,
@@ -184,20 +127,6 @@ impl Scene {
         );
         say(wrap(&text, report::columns()).trim_end())
     }
-}
-
-/// What a case's module makes.
-pub struct Parts {
-    /// See [`Scene`].
-    pub story: Story,
-    /// See [`Scene`].
-    pub jobs: Vec<Job>,
-    /// See [`Scene`].
-    pub stream: usize,
-    /// See [`Scene`].
-    pub fix: Fix,
-    /// See [`Scene`].
-    pub world: Kept,
 }
 
 impl Drop for Scene {

@@ -7,19 +7,19 @@ use std::fs;
 use std::time::Duration;
 
 use common::{OrCause, Result};
+use fastrand::Rng;
 
 use crate::mystery::job::{Access, Job, Stream};
-use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, name_of, truth};
-use crate::mystery::scene::{Kept, Parts, Step, Story, Twin};
-use crate::mystery::seed::Seed;
+use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, shuffled, truth};
+use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
 
-pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
-    let name: [_; 1] = seed.some(&DISKS);
-    let [patient, neighbor] = seed.some(&JOBS);
-    let groups: [_; 2] = seed.some(&GROUPS);
+pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
+    let [name, ..] = shuffled(seed, DISKS);
+    let [patient, neighbor, ..] = shuffled(seed, JOBS);
+    let groups = shuffled(seed, GROUPS);
     // How many I/Os per second the patient gets through.
-    let rate = seed.between(3, 5);
-    let crowd = seed.between(5, 7);
+    let rate = seed.u64(3..=5);
+    let crowd = seed.u64(5..=7);
     let between = Duration::from_millis(1000 / rate);
     let time = between / (crowd as u32 + 2);
     // Between two saves.
@@ -29,8 +29,7 @@ pub fn make(seed: &mut Seed, twin: Twin) -> Result<Parts> {
     let waits = (between - pause - time).as_millis() as f64..=between.as_millis() as f64;
 
     let depth = if twin == Twin::One { 64 } else { 1 };
-    let disk = disk(name[0], time, &[("hw_queue_depth", depth)], &[("scheduler", "none")])?;
-    let name = name_of(&disk);
+    let disk = disk(name, time, &[("hw_queue_depth", depth)], &[("scheduler", "none")])?;
     let [group, other_group] = [Cgroup::new(groups[0])?, Cgroup::new(groups[1])?];
     let number = fs::read_to_string(format!("/sys/block/{name}/dev")).or_cause("a disk has no number")?;
     let limit = format!("{} wiops={rate}", number.trim());
