@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod check;
+pub mod checks;
 pub mod clinic;
 pub mod commands;
 pub mod demo;

@@ -1,7 +1,7 @@
 //! Parses what the stages print, and checks it against what a workload reports.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::BTreeMap;
+use std::{fmt, fs};
 
 use common::report::SlowBio;
 use common::trace_pipe::Line;
@@ -249,24 +249,6 @@ pub fn disk_ios() -> Result<u64> {
     disk_reads_and_writes().map(|(reads, writes)| reads + writes)
 }
 
-/// Checks what stage 07 printed while the disks counted `ios` reads and writes. Returns the verdict as a sentence.
-///
-/// # Errors
-/// If the stage's lines are wrong.
-pub fn of_requests(seen: &Observation, ios: u64) -> Checked<String> {
-    let events = events(seen)?;
-    let is_complete = events.iter().any(|(_, event)| matches!(event, Event::Complete { .. }));
-    expect(is_complete, "lines `block_rq_complete(rq=0x...) is called!`", "no such line", seen)?;
-    let (durations, missing) = (durations(&events).len() as u64, not_measured(seen)?);
-    expect(
-        (durations..=durations + missing).contains(&ios),
-        format!("{ios} durations: the disks count that many reads and writes"),
-        format!("{durations} durations, and {missing} missing"),
-        seen,
-    )?;
-    Ok(format!("the disks count {ios} reads and writes, and the stage as many"))
-}
-
 /// The calls that stage 10 prints, such as `submit_bio(bio=0xADDR)`: the line, the function, and the address of the bio.
 pub fn calls(seen: &Observation) -> Vec<(Line<'_>, &str, u64)> {
     let lines = seen.lines().into_iter();
@@ -283,30 +265,8 @@ pub fn call<'a>(line: &Line<'a>) -> Option<(&'a str, u64)> {
     Some((function, u64::from_str_radix(bio, 16).ok()?))
 }
 
-/// Checks what stage 10 printed while `io` did direct writes, one after the other. Returns the verdict as a sentence.
-///
-/// # Errors
-/// If a write of `io` is not among the calls, or no other function has its bio.
-pub fn of_functions(seen: &Observation, done: &Done) -> Checked<String> {
-    let calls = calls(seen);
-    let submits = calls.iter().filter(|(line, name, _)| line.pid == done.pid && *name == "submit_bio");
-    let bios: BTreeSet<_> = submits.clone().map(|(.., bio)| bio).collect();
-    let count = submits.count() as u64;
-    expect_writes(seen, done, count)?;
-    let functions: BTreeSet<_> =
-        calls.iter().filter(|(.., bio)| bios.contains(bio)).map(|(_, name, _)| *name).collect();
-    let names: Vec<_> = functions.iter().copied().collect();
-    expect(
-        functions.contains("bio_endio") && functions.len() >= 10,
-        "ten functions or more that the bios of io passed through, and bio_endio() among them",
-        names.join(", "),
-        seen,
-    )?;
-    Ok(format!("io did {count} direct writes, and their bios passed through {} functions", functions.len()))
-}
-
 /// Fails unless as many lines show a call of submit_bio() by `io` as it wrote.
-fn expect_writes(seen: &Observation, done: &Done, lines: u64) -> Checked {
+pub fn expect_writes(seen: &Observation, done: &Done, lines: u64) -> Checked {
     expect(
         lines == done.count,
         format!("{} lines with submit_bio() by io, process {}, which wrote that often", done.count, done.pid),
@@ -329,26 +289,6 @@ pub fn expect_stack(seen: &Observation) -> Checked {
     )
 }
 
-/// Checks what ctracer printed while `io` wrote past the page cache. Returns the verdict as a sentence.
-///
-/// # Errors
-/// If it didn't follow as many bios as `io` wrote.
-pub fn of_lives(seen: &Observation, done: &Done) -> Result<String> {
-    let size = format!(" + {} bytes ", done.bytes / done.count);
-    // The outermost call names the bio's content: submit_bio(), or a function that calls it, such as submit_bio_wait().
-    let submits = seen.stdout.lines().filter(|line| line.contains("submit_bio"));
-    let writes = submits.filter(|line| line.contains(" write ") && line.contains(&size)).count() as u64;
-    let summary = seen.stdout.lines().last().unwrap_or_default();
-    if writes != done.count || !summary.contains(", without an end: 0, events lost: 0") {
-        return Err(Error::new(format!(
-            "io wrote {} times, but {writes} bios were submitted for it",
-            done.count
-        ))
-        .evidence(summary));
-    }
-    Ok(format!("io wrote {writes} times, and so many bios were submitted, followed, and ended"))
-}
-
 /// Checks what stage 08 or 09 printed while `io` read at most a page at a time. Returns the verdict as a sentence.
 ///
 /// # Errors
@@ -367,83 +307,76 @@ pub fn of_reads(seen: &Observation, done: &Done) -> Checked<String> {
     ))
 }
 
-/// Checks what a stage printed while `io` did direct writes, one after the other. Other tasks may also have done I/O.
-/// Returns the verdict as a sentence.
-///
-/// # Errors
-/// If the stage's lines are wrong.
-pub fn of_direct_writes(stage: u32, seen: &Observation, done: &Done) -> Checked<String> {
-    let events = events(seen)?;
-    let within = |ns: u64| done.first_ns <= ns && ns <= done.last_ns;
-    let submits: Vec<_> = events
-        .iter()
-        .filter_map(|(line, event)| match *event {
-            Event::Submit { bio, ns } if line.pid == done.pid && within(ns) => Some((bio, ns)),
+/// The direct writes of `io`, one after the other, in what a stage printed. Other tasks may also have done I/O.
+pub struct Writes<'a> {
+    seen: &'a Observation,
+    done: &'a Done,
+    events: Vec<(Line<'a>, Event)>,
+    /// For each write its bio, if the stage prints it, and when it was submitted.
+    submits: Vec<(Option<u64>, u64)>,
+}
+
+/// A write that has ended.
+pub struct Ended<'a> {
+    /// When it was submitted, in nanoseconds.
+    pub start: u64,
+    /// When it ended.
+    pub end: u64,
+    /// The duration that the next line of the same CPU shows, if it shows one.
+    pub duration: Option<(Line<'a>, u64)>,
+}
+
+impl<'a> Writes<'a> {
+    /// # Errors
+    /// If a write of `io` has no line, or a line is not one that a stage prints.
+    pub fn of(seen: &'a Observation, done: &'a Done) -> Checked<Self> {
+        let events = events(seen)?;
+        let is_within = |ns: u64| (done.first_ns..=done.last_ns).contains(&ns);
+        let submits = events.iter().filter_map(|(line, event)| match *event {
+            Event::Submit { bio, ns } if line.pid == done.pid && is_within(ns) => Some((bio, ns)),
             _ => None,
-        })
-        .collect();
-    expect_writes(seen, done, submits.len() as u64)?;
-    let mut sentence = format!(
-        "io did {} direct writes, and {} calls of submit_bio() are its own",
-        done.count,
-        submits.len()
-    );
-    if stage == 1 {
-        return Ok(sentence);
+        });
+        let submits: Vec<_> = submits.collect();
+        expect_writes(seen, done, submits.len() as u64)?;
+        Ok(Self { seen, done, events, submits })
     }
 
-    // One after the other: each bio ends before the next one is submitted.
-    let nexts = submits.iter().skip(1).map(|(_, ns)| *ns).chain([done.last_ns]);
-    let mut durations = 0;
-    for ((bio, start), next) in submits.iter().zip(nexts) {
-        let end = events.iter().position(|(_, event)| {
-            matches!(event, Event::End { bio: ended, ns } if ended == bio && (*start..=next).contains(ns))
-        });
-        let Some(end) = end else {
-            let is_it =
-                |line: &Line<'_>| Event::parse(line.message) == Some(Event::Submit { bio: *bio, ns: *start });
-            let expected = format!("a line with bio_endio() for the bio submitted at {start}");
-            return Err(wrong(expected, "no such line before the next bio", seen.at_trace(is_it)));
-        };
-        // The duration is the next line of the same CPU.
-        let (line, Event::End { ns, .. }) = events[end] else { continue };
-        let after = events[end + 1..].iter().find(|(other, _)| other.cpu == line.cpu);
-        durations += match after {
-            Some((_, Event::Duration { ns: duration })) if *duration == ns - start => 1,
-            Some((other, Event::Duration { ns: duration })) => {
-                return Err(wrong(
-                    format!("{} ns, which is {ns} - {start}", ns - start),
-                    format!("{duration} ns"),
-                    seen.at_trace(|line| line == other),
-                ));
+    /// How each write ended.
+    ///
+    /// # Errors
+    /// If one has no end before the next one is submitted.
+    pub fn ends(&self) -> Checked<Vec<Ended<'a>>> {
+        let nexts = self.submits.iter().skip(1).map(|(_, ns)| *ns).chain([self.done.last_ns]);
+        self.submits.iter().zip(nexts).map(|((bio, start), next)| self.end(*bio, *start, next)).collect()
+    }
+
+    fn end(&self, bio: Option<u64>, start: u64, next: u64) -> Checked<Ended<'a>> {
+        let end = self.events.iter().enumerate().find_map(|(nth, (line, event))| match *event {
+            Event::End { bio: ended, ns } if ended == bio && (start..=next).contains(&ns) => {
+                Some((nth, line, ns))
             }
-            _ => 0,
+            _ => None,
+        });
+        let Some((nth, line, end)) = end else {
+            let is_it =
+                |line: &Line<'_>| Event::parse(line.message) == Some(Event::Submit { bio, ns: start });
+            let expected = format!("a line with bio_endio() for the bio submitted at {start}");
+            return Err(wrong(expected, "no such line before the next bio", self.seen.at_trace(is_it)));
         };
+        let after = self.events[nth + 1..].iter().find(|(other, _)| other.cpu == line.cpu);
+        let duration = after.and_then(|(line, event)| match *event {
+            Event::Duration { ns } => Some((*line, ns)),
+            _ => None,
+        });
+        Ok(Ended { start, end, duration })
     }
-    sentence +=
-        if stage == 2 { ", each followed by a bio_endio()" } else { ", each followed by its bio_endio()" };
-    if stage >= 3 {
-        let expected = format!("{} durations, one for each bio of io", done.count);
-        expect(durations == done.count, expected, durations.to_string(), seen)?;
-        // Bios of other tasks may still be in flight.
-        balance(seen)?;
-        sentence += ", and every duration is end minus start";
+}
+
+impl fmt::Display for Writes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (writes, calls) = (self.done.count, self.submits.len());
+        write!(f, "io did {writes} direct writes, and {calls} calls of submit_bio() are its own")
     }
-    if stage >= 4 {
-        let (most, slowest) = (self::durations(&events).into_iter().max(), slowest(seen)?.duration());
-        expect(
-            most == Some(slowest),
-            format!("`Max latency {} ns`: the longest duration", most.unwrap_or_default()),
-            format!("`Max latency {slowest} ns`"),
-            seen.at(|line| line.starts_with("Max latency ")),
-        )?;
-        sentence += ", the longest of which is the maximum";
-    }
-    if stage >= 6 {
-        expect_stack(seen)?;
-        sentence += ", with its stack";
-    }
-    Ok(sentence)
 }
 
 #[cfg(test)]
@@ -452,6 +385,7 @@ mod tests {
     use std::process::ExitStatus;
 
     use super::*;
+    use crate::checks::stage03;
     use crate::verdict::Failure;
 
     #[test]
@@ -515,7 +449,7 @@ mod tests {
         let [submit, end] = ["submit_bio(bio=0xa) called: 2", "bio_endio(bio=0xa) called: 5"];
         let duration = |ns| format!("submit_bio() -> bio_endio() time duration: {ns} ns");
         let check = |messages: &[&str]| {
-            of_direct_writes(3, &seen(messages), &done).map_err(|failure| match failure {
+            stage03::right(&seen(messages), &done).map_err(|failure| match failure {
                 Failure::Wrong(fault) => (fault.expected, fault.seen, fault.wrong),
                 Failure::Error(error) => panic!("{error}"),
             })
@@ -530,6 +464,6 @@ mod tests {
         ]);
         let mut unreported = seen(&[submit, end, &duration(3)]);
         unreported.stdout = unreported.stdout.replace(NOT_MEASURED, "");
-        assert!(of_direct_writes(3, &unreported, &done).is_err());
+        assert!(stage03::right(&unreported, &done).is_err());
     }
 }

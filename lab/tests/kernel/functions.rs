@@ -5,6 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use common::trace_pipe::Line;
+use guest::checks::stage10;
 use guest::null_blk::NullBlk;
 use guest::running::{Observation, Running};
 use guest::truth;
@@ -102,7 +103,7 @@ fn stage10_shows_each_bio_from_its_start_to_its_end() {
 fn stage10_shows_the_bio_wherever_it_is_among_the_arguments() {
     quiet();
     let (seen, done) = watch("stage10", "write /dev/scratch --count 16");
-    truth::of_functions(&seen, &done).unwrap();
+    stage10::right(&seen, &done).unwrap();
     let mut calls = calls(&seen);
     calls.retain(|(line, ..)| line.pid == done.pid && !line.flags.contains(['h', 'H', 's']));
     let submitted: BTreeSet<_> = bios(&calls, "submit_bio").into_iter().collect();
