@@ -15,9 +15,9 @@ use crate::kernels::Series;
 use crate::vm::{Output, Vm};
 use crate::workbook::Workbook;
 
-/// Executor programs.
+/// Runs programs.
 pub trait Executor {
-    /// Executor a program to its end and returns what it printed.
+    /// Runs a program to its end and returns what it printed.
     ///
     /// # Errors
     /// If it can't be started, or does not end within `limit`.
