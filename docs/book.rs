@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
+mod hands;
 mod life;
 mod links;
 mod pages;

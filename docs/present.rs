@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fs;
 
+use ::questions::Asked;
 use class::plan;
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
@@ -21,6 +22,7 @@ use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use serde_json::{Value, json};
 use upkeep::publish::{record, schedule};
 
+use crate::hands;
 use crate::life::{self, Read};
 use crate::pages;
 use crate::readme;
@@ -29,11 +31,14 @@ use crate::slides::{self, Slide};
 /// How long a class works on an exercise that is in no plan, and those whose text says how long.
 const MINUTES: u32 = 15;
 const LONGER: [(&str, u32); 2] = [("half an hour", 30), ("an hour", 60)];
-/// The items of a stage that it needs, and that teach nothing.
+/// The items of a stage that teach nothing, and are on its page only.
 const NEEDED: [&str; 4] = ["#include", "LICENSE", "use", "bpf"];
-const NEEDED_TITLE: &str = "what it needs";
 /// The picture of all stages, with a group such as `stage-03` for each.
 const MAP: &str = "stage-map.svg";
+/// How a line of code begins in a note.
+const CODE: &str = "    ";
+/// How the lines begin that libbpf and the verifier write around a log.
+const FRAMES: [&str; 3] = ["libbpf: ", "-- END PROG LOAD LOG --", "processed "];
 /// How a note begins that is for the time before the run.
 const BEFORE: &str = "Before running";
 
@@ -247,7 +252,7 @@ fn of_theory(part: &slides::Part, commands: &[String]) -> Value {
         "page": part.slides.first().map_or("index.html".to_owned(), |slide| page_of(&slide.link)),
         // A text says itself what to type.
         "idea": if part.slides.iter().any(|slide| slide.picture.is_empty()) { String::new() } else { to_type(commands) },
-        "steps": part.slides.iter().flat_map(of_slide).collect::<Vec<_>>(),
+        "steps": part.slides.iter().flat_map(|slide| of_slide(&part.id, slide)).collect::<Vec<_>>(),
     })
 }
 
@@ -256,9 +261,9 @@ fn page_of(link: &str) -> String {
     link.replacen(".md", ".html", 1)
 }
 
-fn of_slide(slide: &Slide) -> Vec<Value> {
+fn of_slide(part: &str, slide: &Slide) -> Vec<Value> {
     if slide.picture.is_empty() {
-        let mut shown = text("lab", &slide.title, &slide.text, 0, &slide.say.replace('`', ""));
+        let mut shown = text(part, &slide.title, &slide.text, 0, &slide.say.replace('`', ""));
         shown["ask"] = asked(&slide.ask).into();
         shown["page"] = page_of(&slide.link).into();
         return vec![shown];
@@ -311,22 +316,17 @@ fn of_stage(
     let changed = parts.iter().flat_map(|(files, part)| files.iter().map(move |file| (file, *part)));
     let changed = changed.flat_map(|(file, part)| file.items.iter().map(move |item| (file, item, part)));
     // Comments are not part of the lesson.
-    let changed: Vec<_> = changed.filter(|(_, item, _)| item.is_changed_code()).collect();
+    let is_shown = |item: &Item| item.is_changed_code() && !NEEDED.contains(&&*item.name);
+    let changed: Vec<_> = changed.filter(|(_, item, _)| is_shown(item)).collect();
     let items: Vec<_> = changed.iter().map(|(_, item, _)| *item).collect();
     let said = about(&items, &explanation);
-    let (needed, taught): (Vec<_>, Vec<_>) =
-        changed.iter().zip(&said).partition(|((_, item, _), _)| NEEDED.contains(&&*item.name));
-    let mut changes: Vec<_> =
-        taught.into_iter().flat_map(|((file, item, part), say)| change(file, item, part, say)).collect();
-    changes.extend(together(needed.into_iter().map(|((file, item, _), _)| (*file, *item))));
+    let changes =
+        changed.iter().zip(&said).flat_map(|((file, item, part), say)| change(file, item, part, say));
     let notes = readme::notes_of(workbook, stage)?;
     let parts: Vec<_> = slides.iter().filter(|part| part.id == number).collect();
     let tasks: Vec<_> = parts.iter().flat_map(|part| &part.tasks).collect();
     let slides: Vec<_> = parts.iter().flat_map(|part| &part.slides).collect();
-    let mut questions = questions_in(&plain(&notes));
-    if questions.is_empty() {
-        questions = slides.iter().flat_map(|slide| slide.ask.clone()).collect();
-    }
+    let quiz = questions::of(stage.folder())?;
     let mut exercises = Vec::new();
     for exercise in exercise::of(stage)?.into_iter().filter(|exercise| exercise.number > 0) {
         let nth = exercises.iter().filter(|step: &&Value| step["kind"] == "exercise").count();
@@ -337,7 +337,10 @@ fn of_stage(
         let solution = solution_of(&exercise)?;
         exercises.push(json!({
             "kind": "exercise", "id": exercise.id(), "title": exercise.title,
-            "text": html_of(&format!("{task}\n\n`{}`  \n`{}`", start_of(&exercise.id()), check_of(&exercise.id()))),
+            "text": html_of(&format!(
+                "{task}\n\n`{}`  \n`{}`\n\nIn the workshop: *Start {}*, and *Check*.",
+                start_of(&exercise.id()), check_of(&exercise.id()), exercise.id()
+            )),
             "minutes": minutes_of(plans, &exercise),
             "hints": exercise.hints.iter().map(|hint| plain(hint)).collect::<Vec<_>>(),
             "say": say_of(workbook, &exercise)?, "ask": [], "solution": solution,
@@ -350,14 +353,20 @@ fn of_stage(
     let notes = plain(&notes);
     let (before, after): (Vec<_>, Vec<_>) = notes.lines().partition(|line| line.starts_with(BEFORE));
     let say = format!("{}\n{}", to_type(commands), after.join("\n"));
+    let output = record::of(stage)?;
+    let hands = |asked: Asked, title: &str| -> Vec<Value> {
+        let asked = quiz.iter().filter(|question| question.asked == asked);
+        asked.flat_map(|question| hands::of(question, title, &output)).collect()
+    };
     let mut all = vec![here(stage, &number)];
+    all.extend(hands(Asked::Before, "Before we run it"));
     all.extend(run(workbook, stage, say.trim_start())?);
-    all.extend(slides.iter().flat_map(|slide| of_slide(slide)));
+    all.extend(slides.iter().flat_map(|slide| of_slide(&number, slide)));
     all.extend(changes);
-    all.push(json!({
-        "kind": "questions", "title": "Questions", "ask": asked(&questions),
-        "say": "Wait for answers before you give one.",
-    }));
+    let mut why = hands(Asked::After, "Did you see why?");
+    // A class answers one of them.
+    why.iter_mut().skip(2).for_each(|step| step["extra"] = true.into());
+    all.extend(why);
     all.extend(exercises);
     all.extend(cases_of(workbook, stage)?);
     Ok(json!({
@@ -390,13 +399,21 @@ fn cases_of(workbook: &Workbook, stage: &Stage) -> Result<Vec<Value>> {
 /// A paragraph as plain text, and the code that it names.
 type Paragraph = (String, Vec<String>);
 
-/// The paragraphs of an explanation.
+/// The paragraphs of an explanation. A paragraph that begins with *Open*, *Load*, ... names the comment of this step.
 fn paragraphs(markdown: &str) -> Vec<Paragraph> {
     let mut paragraphs = vec![Paragraph::default()];
+    let mut is_strong = false;
     for event in new_cmark_parser(markdown, &MarkdownOptions::default()) {
         let Some((text, code)) = paragraphs.last_mut() else { break };
         match event {
-            Event::Text(part) => text.push_str(&part),
+            Event::Start(Tag::Strong) => is_strong = text.is_empty(),
+            Event::End(TagEnd::Strong) => is_strong = false,
+            Event::Text(part) => {
+                if is_strong {
+                    code.push(format!("// {}:", part.trim_end_matches('.').to_uppercase()));
+                }
+                text.push_str(&part);
+            }
             Event::Code(part) => {
                 text.push_str(&part);
                 code.push(part.trim_end_matches("()").to_owned());
@@ -411,35 +428,60 @@ fn paragraphs(markdown: &str) -> Vec<Paragraph> {
     paragraphs
 }
 
-/// How well a paragraph fits an item: whether it names the item, and how much it names of what the item changes.
-fn fit(item: &Item, (_, code): &Paragraph) -> (bool, usize) {
-    let changed: String =
-        item.lines.iter().filter(|line| line.kind != Kind::Same).map(diff::Line::text).collect();
+fn changed_text(item: &Item) -> String {
+    let changed = item.lines.iter().filter(|line| line.kind != Kind::Same);
+    changed.map(|line| format!("{}\n", line.text())).collect()
+}
+
+/// Whether a text has this name, and not only as a part of a longer one.
+fn mentions(text: &str, name: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(name).any(|(at, _)| {
+        let (before, after) = (text[..at].chars().next_back(), text[at + name.len()..].chars().next());
+        !(name.starts_with(is_name) && before.is_some_and(is_name))
+            && !(name.ends_with(is_name) && after.is_some_and(is_name))
+    })
+}
+
+/// How well a paragraph fits an item: whether it names its step or the item, and how much of what the item changes.
+fn fit(item: &Item, (_, code): &Paragraph) -> (bool, bool, usize) {
+    let changed = changed_text(item);
     let names: Vec<_> = item.name.split([',', ' ']).collect();
+    let is_step = code.iter().any(|code| code.starts_with("// ") && changed.contains(code.as_str()));
     let is_named = code.iter().any(|code| names.contains(&code.as_str()));
-    (is_named, code.iter().filter(|code| changed.contains(code.as_str())).count())
+    (is_step, is_named, code.iter().filter(|code| mentions(&changed, code)).count())
 }
 
 /// What the page says about each item: each paragraph at the item that it fits best, and the first of these if it fits
-/// several equally well. An item for which none is left gets the paragraph that fits it best.
+/// several equally well. About an item that it does not explain, we say which of the others it uses.
 fn about(items: &[&Item], explanation: &[Paragraph]) -> Vec<String> {
     let mut said = vec![Vec::new(); items.len()];
     for paragraph in explanation {
         let fits = items.iter().enumerate().map(|(nth, item)| (fit(item, paragraph), Reverse(nth)));
-        if let Some(((is_named, count), Reverse(nth))) = fits.max()
-            && (is_named || count > 0)
+        if let Some((best, Reverse(nth))) = fits.max()
+            && best > (false, false, 0)
         {
             said[nth].push(paragraph.0.as_str());
         }
     }
-    let best = |item: &Item| {
-        let fits = explanation.iter().map(|paragraph| (fit(item, paragraph), paragraph.0.as_str()));
-        let best = fits.filter(|(fit, _)| *fit > (false, 0)).max_by_key(|(fit, _)| *fit);
-        best.map_or("The page says nothing about this change.", |(_, text)| text).to_owned()
+    let names = |item: &Item| -> Vec<String> {
+        item.name.split([',', ' ']).filter(|name| *name != "->").map(str::to_owned).collect()
     };
-    let text = |(item, said): (&&Item, Vec<&str>)| match &*item.name {
-        _ if said.is_empty() => best(item),
-        _ => said.join("\n"),
+    let uses = |item: &Item, other: &Item| {
+        item.name != other.name && names(other).iter().any(|name| mentions(&changed_text(item), name))
+    };
+    let text = |(item, said): (&&Item, Vec<&str>)| {
+        let used: Vec<_> = items.iter().filter(|other| uses(item, other)).map(|other| &*other.name).collect();
+        let user = items.iter().find(|other| uses(other, item));
+        match user {
+            _ if !said.is_empty() => said.join("\n"),
+            _ if item.lines.iter().all(|line| line.kind == Kind::Gone) => {
+                "It is gone: this stage does not need it.".to_owned()
+            }
+            _ if !used.is_empty() => format!("Nothing new here: it uses {}.", used.join(" and ")),
+            Some(user) => format!("Go on: {} uses it, and there it is explained.", user.name),
+            None => "Go on, unless somebody asks.".to_owned(),
+        }
     };
     items.iter().zip(said).map(text).collect()
 }
@@ -500,15 +542,20 @@ fn explanation(section: &str) -> String {
     text
 }
 
-/// Markdown as plain text, a line for each paragraph, without code blocks. A heading stands before its first paragraph.
-fn plain(markdown: &str) -> String {
+/// Markdown as plain text, a line for each paragraph and an indented one for each of code. A heading stands before its
+/// first paragraph.
+pub fn plain(markdown: &str) -> String {
     let mut text = String::new();
     let mut is_code = false;
     for event in new_cmark_parser(markdown, &MarkdownOptions::default()) {
         match event {
             Event::Start(Tag::CodeBlock(_)) => is_code = true,
             Event::End(TagEnd::CodeBlock) => is_code = false,
-            Event::Text(part) | Event::Code(part) if !is_code => text.push_str(&part),
+            Event::Text(part) if is_code => {
+                text.extend(part.lines().map(|line| format!("\n{CODE}{line}")));
+                text.push('\n');
+            }
+            Event::Text(part) | Event::Code(part) => text.push_str(&part),
             Event::SoftBreak => text.push(' '),
             Event::End(TagEnd::Heading(_)) => text.push_str(": "),
             Event::Start(Tag::Emphasis) => text.push('“'),
@@ -517,30 +564,18 @@ fn plain(markdown: &str) -> String {
             _ => {}
         }
     }
-    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines.join("\n")
+    let lines = text.lines().map(|line| if line.starts_with(CODE) { line.trim_end() } else { line.trim() });
+    lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 /// Markdown as HTML, without links: the projector shows one page.
-fn html_of(markdown: &str) -> String {
+pub fn html_of(markdown: &str) -> String {
     let events = new_cmark_parser(markdown, &MarkdownOptions::default());
     let is_link =
         |event: &Event<'_>| matches!(event, Event::Start(Tag::Link { .. }) | Event::End(TagEnd::Link));
     let mut text = String::new();
     html::push_html(&mut text, events.filter(|event| !is_link(event)));
     text
-}
-
-/// The questions in an instructor's notes, which have the answer in parentheses.
-fn questions_in(notes: &str) -> Vec<[String; 2]> {
-    let question = |line: &str| {
-        let (_, asked) = line.split_once("Ask: ")?;
-        let (question, answer) = asked.split_once("? (")?;
-        let (answer, _) = answer.rsplit_once(')')?;
-        let (first, rest) = question.split_at_checked(1)?;
-        Some([format!("{}{rest}?", first.to_uppercase()), answer.to_owned()])
-    };
-    notes.lines().filter_map(question).collect()
 }
 
 /// The program, what the newest kernel that refuses it says, and the cure. The line that is refused, and the words of
@@ -557,6 +592,10 @@ fn of_case(case: &Case) -> Result<Value> {
         };
         text.lines().enumerate().map(line).collect()
     };
+    let is_said = |line: &str| words.iter().any(|words| line.contains(words.as_str()));
+    // What frames the log is the same in every log.
+    let is_frame = |line: &&str| FRAMES.iter().any(|frame| line.starts_with(frame)) && !is_said(line);
+    let log = log.lines().filter(|line| !is_frame(line)).collect::<Vec<_>>().join("\n");
     let say = plain(&case.text);
     let mut steps = pages::of(
         json!({ "kind": "code", "file": case.file, "item": "the program", "part": "lesson", "say": say, "ask": [],
@@ -564,7 +603,7 @@ fn of_case(case: &Case) -> Result<Value> {
     );
     steps.extend(pages::of(
         json!({ "kind": "code", "file": format!("Linux {kernel}"), "item": "what the kernel says", "part": "lesson",
-            "say": say, "ask": [], "lines": lines(&log, &|_, line| words.iter().any(|words| line.contains(words.as_str()))) }),
+            "say": say, "ask": [], "lines": lines(&log, &|_, line| is_said(line)) }),
     ));
     let file = FileDiff { name: case.file.clone(), items: diff::of_texts(&case.source, &case.cured()?) };
     let changed = file.items.iter().filter(|item| item.is_changed());
@@ -603,26 +642,6 @@ fn change(file: &FileDiff, item: &Item, part: &str, say: &str) -> Vec<Value> {
     let mut shown = of_item(file, item, part, say);
     shown["case"] = case_in(say).into();
     pages::of(shown)
-}
-
-/// Items that teach nothing, as one step.
-fn together<'a>(items: impl Iterator<Item = (&'a FileDiff, &'a Item)>) -> Vec<Value> {
-    let (mut files, mut lines) = (Vec::new(), Vec::new());
-    for (file, item) in items {
-        if !files.contains(&file.name) {
-            files.push(file.name.clone());
-        }
-        if !lines.is_empty() {
-            lines.push(diff::Line { kind: Kind::Same, pieces: Vec::new() });
-        }
-        lines.extend(item.lines.iter().cloned());
-    }
-    if lines.is_empty() {
-        return Vec::new();
-    }
-    let item = Item { name: NEEDED_TITLE.to_owned(), lines };
-    let file = FileDiff { name: files.join(", "), items: Vec::new() };
-    code(&file, &item, "bookkeeping", "Includes, imports, the license: nothing to explain.")
 }
 
 /// The part with the case of the clinic that a text names, such as `case 01`.

@@ -1,4 +1,4 @@
-// npm run build made this from cf74467d
+// npm run build made this from ef1540e8
 "use strict";
 (() => {
   // questions.ts

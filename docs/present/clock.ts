@@ -1,6 +1,6 @@
 // The clocks: of an exercise, and of a plan.
 
-import { byId, data, element, type Plan, type Slot } from "./data";
+import { byId, data, type Plan, type Slot } from "./data";
 
 /** A clock that can be stopped. Times are in milliseconds. */
 export class Clock {
@@ -63,12 +63,10 @@ export function standing(plan: Plan, name: string, elapsed: number): string {
   return `on time; ${when}`;
 }
 
-/** Fills the list of plans. None is chosen at first. */
+/** Fills the list of plans. At first, none is chosen, and the deck has everything. */
 export function listPlans(): void {
-  byId("plan").append(element("option", ""));
+  byId("plan").append(new Option("no plan: everything", ""));
   for (const plan of data.plans) {
-    const option = element("option", "", `${plan.minutes} minutes`) as HTMLOptionElement;
-    option.value = String(plan.minutes);
-    byId("plan").append(option);
+    byId("plan").append(new Option(`${plan.minutes} minutes`, String(plan.minutes)));
   }
 }

@@ -40,10 +40,20 @@ export interface Picture extends Shown {
   page: string;
 }
 
-/** Questions to the class. */
-export interface Questions extends Shown {
-  kind: "questions";
+/** A question with options: one step asks it, and the next one shows the answer. */
+export interface Question extends Shown {
+  kind: "question";
   title: string;
+  /** Paragraphs of HTML. */
+  text: string;
+  /** HTML, the answer to hands or fingers for A, B, C and D. */
+  options: string[];
+  /** Which of them is right, once that is shown. */
+  right?: number;
+  /** The lines of the run that prove it. */
+  proof?: string[];
+  /** Whether no plan has time for it. */
+  extra?: boolean;
 }
 
 /** An exercise, with a clock. */
@@ -85,7 +95,7 @@ export interface Case extends Shown {
   text: string;
 }
 
-export type Step = Code | Picture | Questions | Exercise | Text | Case;
+export type Step = Code | Picture | Question | Exercise | Text | Case;
 
 /** A stage, a case of the clinic, or a part of the theory. */
 export interface Part {

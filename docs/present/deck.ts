@@ -1,10 +1,11 @@
 // What an instructor projects, and in a second window what only the instructor sees. The two windows tell each other
 // where they are.
 
-import { Clock, minutes } from "./clock";
+import { Clock, listPlans, minutes } from "./clock";
 import { byId, data, element, type Part, type Step } from "./data";
-import { isPresenter, presenter } from "./presenter";
-import { clinicCase, code, picture, questions, text, title } from "./view";
+import { isPresenter, isThumbnail, presenter } from "./presenter";
+import { first, neighbor, route, type Stop } from "./route";
+import { clinicCase, code, nameOf, picture, question, text, title } from "./view";
 
 const parts = data.parts;
 // Where we are: a part and a step of it. Step 0 is its title.
@@ -12,12 +13,14 @@ let part = parts[0];
 let step = 0;
 let all = false;
 let zoom = 1;
+// What the keys follow, as it was chosen in this window or in the other one; empty: everything.
+let plan = "";
 
 const address = (part: Part, step: number) => `#${part.id}/${step}`;
 const now = (): Step | undefined => part.steps[step - 1];
 
 // The address names the step: whoever reloads or sends it sees the same.
-function named(address: string): [Part, number] {
+function named(address: string): Stop {
   const [id, nth] = address.slice(1).split("/");
   const part = parts.find((part) => part.id === id) ?? parts[0];
   return [part, Math.min(Math.max(Number(nth) || 0, 0), part.steps.length)];
@@ -44,19 +47,25 @@ function arrive(at: Part, nth: number, back = wayBack(at)): void {
 
 // We are there at once, not when the browser reports the new address: two quick presses are two steps.
 function go(to: Part, nth: number): void {
-  moved = performance.timeOrigin + performance.now();
+  moved = time();
   arrive(to, nth);
   tell();
 }
 
-/** A break has no title page: it would say the same. */
-const first = (part: Part) => (part.steps.length === 1 ? 1 : 0);
+// Where a key leads. A case ends where it was left for.
+function beside(by: 1 | -1): Stop | undefined {
+  const isInside = step + by >= first(part) && step + by <= part.steps.length;
+  if (left && !isInside) return named(left);
+  const stops = route(
+    parts,
+    data.plans.find(({ minutes }) => String(minutes) === plan),
+  );
+  return neighbor(parts, stops, [part, step], by);
+}
 
 function move(by: 1 | -1): void {
-  const other = parts[parts.indexOf(part) + by];
-  if (step + by >= first(part) && step + by <= part.steps.length) go(part, step + by);
-  else if (left) go(...named(left));
-  else if (other) go(other, by > 0 ? first(other) : other.steps.length);
+  const to = beside(by);
+  if (to) go(...to);
 }
 
 // The other window. A window keeps its opener when it is reloaded, and writes to it every second; so an opener that is
@@ -64,17 +73,41 @@ function move(by: 1 | -1): void {
 let other: Window | null = isPresenter ? window.opener : null;
 // When we came here: milliseconds since 1970, in both windows by the same clock. 0: we were loaded here.
 let moved = 0;
+// When the plan, the zoom, the theme or the choice of lines was last changed here, likewise.
+let changed = 0;
+
+const time = () => performance.timeOrigin + performance.now();
 
 function tell(): void {
   const { clock, toggled } = timed();
-  other?.postMessage({ deck: address(part, step), moved, left, toggled, clock: clock.save() }, "*");
+  const look = { plan, all, zoom, theme: document.documentElement.dataset.theme, changed };
+  other?.postMessage({ deck: address(part, step), moved, left, toggled, clock: clock.save(), look }, "*");
+}
+
+/** Changes what both windows show of a step. */
+function change(what: () => void): void {
+  what();
+  changed = time();
+  show();
+  tell();
 }
 
 // The latest move counts in both windows, and so does the latest start or stop of a clock. A message that comes late
 // changes nothing, and is answered.
 addEventListener("message", ({ data: said, source }) => {
   if (typeof said?.deck !== "string" || typeof said.moved !== "number") return;
+  if (isThumbnail) {
+    theme(said.look.theme);
+    arrive(...named(said.deck), undefined);
+    return;
+  }
   other = source as Window;
+  const { look } = said;
+  if (look && look.changed > changed) {
+    [plan, zoom, all, changed] = [look.plan, look.zoom, look.all, look.changed];
+    theme(look.theme);
+    show();
+  }
   if (said.moved > moved) {
     moved = said.moved;
     arrive(...named(said.deck), said.left);
@@ -111,9 +144,9 @@ function timed(): { clock: Clock; toggled: number } {
 }
 
 /** Changes the clock, here and in the other window. */
-function time(change: (clock: Clock) => void): void {
+function clocks(change: (clock: Clock) => void): void {
   change(timed().clock);
-  timed().toggled = performance.timeOrigin + performance.now();
+  timed().toggled = time();
   tell();
   tick();
 }
@@ -137,8 +170,8 @@ function view(): HTMLElement[] {
       return code(at, all);
     case "picture":
       return picture(at);
-    case "questions":
-      return questions(at);
+    case "question":
+      return question(at);
     case "exercise":
     case "text":
       return text(at);
@@ -156,23 +189,37 @@ function show(): void {
   byId("about").replaceChildren(element("b", "", part.title), " ", element("span", "", part.adds ?? ""));
   byId("about").style.visibility = step ? "visible" : "hidden";
   byId("count").textContent = `${step} / ${part.steps.length}`;
+  byId<HTMLSelectElement>("plan").value = plan;
+  listSteps();
   byId<HTMLAnchorElement>("page").href =
     at?.kind === "picture" || at?.kind === "text" ? (at.page ?? part.page) : part.page;
   byId("view").replaceChildren(...view());
   byId("view").className = `at-${at?.kind ?? "title"}`;
   tick();
   fit();
-  if (isPresenter) presenter(part, step, parts, left && named(left)[0]);
+  if (isPresenter) presenter(part, step, plan, beside(1));
   const first = document.querySelector("main :is(.mark, .new, .gone)");
   window.scrollTo(0, 0);
   if (first && first.getBoundingClientRect().bottom > innerHeight) first.scrollIntoView({ block: "center" });
+}
+
+// The steps of this part, to jump to.
+let listed: Part | undefined;
+function listSteps(): void {
+  const list = byId<HTMLSelectElement>("jump");
+  if (listed !== part) {
+    const option = (name: string, nth: number) => new Option(`${nth}  ${name}`, String(nth));
+    list.replaceChildren(...["title", ...part.steps.map(nameOf)].map(option));
+    listed = part;
+  }
+  list.value = String(step);
 }
 
 // The largest letters in which the step fits the window, within what can be read and what looks well. Lines of code that
 // are still too long wrap, and the page scrolls down.
 function fit(): void {
   const least = Math.max(innerWidth * 0.0141, 12);
-  const text = document.querySelector<HTMLElement>("main > .text, main > ul");
+  const text = document.querySelector<HTMLElement>("main > .text, main > .asked, main > ul");
   if (text) fitText(text, least);
   const drawn = document.querySelector<SVGSVGElement>(".frame svg");
   if (drawn) drawn.style.width = drawn.style.height = `${100 * zoom}%`;
@@ -181,9 +228,9 @@ function fit(): void {
   const bar = document.querySelector("nav");
   const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
   const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
-  // Three sizes, so that letters don't jump from step to step.
+  // Few sizes, so that letters don't jump from step to step.
   let size = 0;
-  for (const part of [0.028, 0.0215, 0.0165]) {
+  for (const part of [0.03, 0.026, 0.0225, 0.0195, 0.0165]) {
     size = Math.max(innerWidth * part, 12);
     shown.style.fontSize = `${size}px`;
     if (shown.offsetHeight <= height) break;
@@ -219,14 +266,22 @@ try {
   // As above.
 }
 document.documentElement.dataset.theme = remembered ?? system();
+const PLAN = "present-plan";
+try {
+  plan = localStorage.getItem(PLAN) ?? "";
+} catch {
+  // As above.
+}
+listPlans();
+if (isThumbnail) document.body.classList.add("thumbnail");
 dark.addEventListener("change", () => {
   document.documentElement.dataset.theme = system();
 });
 
-function enlarge(by: number): void {
-  zoom *= by;
-  fit();
-}
+const enlarge = (by: number) =>
+  change(() => {
+    zoom *= by;
+  });
 
 function fullscreen(): void {
   const done = document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen();
@@ -246,18 +301,18 @@ const keys: Record<string, () => void> = {
   PageUp: back,
   Home: () => go(part, 0),
   End: () => go(part, part.steps.length),
-  a: () => {
-    all = !all;
-    show();
-  },
-  t: () => time((clock) => clock.toggle()),
-  r: () => time((clock) => clock.reset()),
+  a: () =>
+    change(() => {
+      all = !all;
+    }),
+  t: () => clocks((clock) => clock.toggle()),
+  r: () => clocks((clock) => clock.reset()),
   c: visitCase,
   p: open,
   "+": () => enlarge(1.1),
   "=": () => enlarge(1.1),
   "-": () => enlarge(1 / 1.1),
-  d: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
+  d: () => change(() => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark")),
   f: fullscreen,
   "?": help,
 };
@@ -266,7 +321,7 @@ addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || byId<HTMLDialogElement>("keys").open) return;
   const at = event.target as Element;
   if (at.closest("select") || (at.closest("button, a") && event.key === " ")) return;
-  const chosen = parts.find((part) => part.id === `0${event.key}`);
+  const chosen = parts.find((part) => part.id === (event.key === "0" ? "10" : `0${event.key}`));
   const act = chosen ? () => go(chosen, 0) : Object.hasOwn(keys, event.key) && keys[event.key];
   if (!act) return;
   event.preventDefault();
@@ -302,6 +357,23 @@ byId("stage").addEventListener("change", (event) => {
   const select = event.target as HTMLSelectElement;
   select.blur();
   go(parts.find((part) => part.id === select.value) ?? parts[0], 0);
+});
+byId("jump").addEventListener("change", (event) => {
+  const select = event.target as HTMLSelectElement;
+  select.blur();
+  go(part, Number(select.value));
+});
+byId("plan").addEventListener("change", (event) => {
+  const select = event.target as HTMLSelectElement;
+  select.blur();
+  change(() => {
+    plan = select.value;
+  });
+  try {
+    localStorage.setItem(PLAN, plan);
+  } catch {
+    // Then it is chosen again the next time.
+  }
 });
 byId("next").addEventListener("click", next);
 byId("back").addEventListener("click", back);

@@ -1,4 +1,4 @@
-// npm run build made this from cf74467d
+// npm run build made this from ef1540e8
 "use strict";
 (() => {
   // data.ts
@@ -51,16 +51,16 @@
     const seconds = Math.round(Math.abs(time2) / 1e3);
     return `${time2 < 0 ? "\u2212" : ""}${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
   }
-  function slotOf(plan, name) {
-    return plan.slots.find((slot2) => slot2.name === name);
+  function slotOf(plan3, name) {
+    return plan3.slots.find((slot2) => slot2.name === name);
   }
   function behind(slot2, elapsed) {
     if (elapsed < slot2.at) return elapsed - slot2.at;
     return Math.max(elapsed - (slot2.at + slot2.minutes), 0);
   }
-  function standing(plan, name, elapsed) {
-    const slot2 = slotOf(plan, name);
-    if (!slot2) return `Not in the plan of ${plan.minutes} minutes. Skip it, or keep it for pairs who are done.`;
+  function standing(plan3, name, elapsed) {
+    const slot2 = slotOf(plan3, name);
+    if (!slot2) return `Not in the plan of ${plan3.minutes} minutes. Skip it, or keep it for pairs who are done.`;
     const late = Math.round(behind(slot2, elapsed));
     const when = `planned from ${slot2.at} to ${slot2.at + slot2.minutes} min`;
     if (late > 0) return `${late} min behind; ${when}`;
@@ -68,11 +68,9 @@
     return `on time; ${when}`;
   }
   function listPlans() {
-    byId("plan").append(element("option", ""));
-    for (const plan of data.plans) {
-      const option = element("option", "", `${plan.minutes} minutes`);
-      option.value = String(plan.minutes);
-      byId("plan").append(option);
+    byId("plan").append(new Option("no plan: everything", ""));
+    for (const plan3 of data.plans) {
+      byId("plan").append(new Option(`${plan3.minutes} minutes`, String(plan3.minutes)));
     }
   }
 
@@ -86,10 +84,10 @@
         return step2.of ? `${step2.item}, ${step2.of}` : step2.item;
       case "picture":
         return step2.title;
-      case "questions":
-        return step2.title;
       case "text":
         return step2.title;
+      case "question":
+        return step2.right === void 0 ? step2.title : `${step2.title}: the answer`;
       case "case":
         return `The verifier clinic: ${step2.title}`;
       case "exercise":
@@ -116,26 +114,26 @@
     const has = (kind) => lines.some(([other2]) => other2 === kind);
     const whole = all2 || lines.length <= LONG || lines.every(([kind]) => kind === "same");
     const near = (nth) => lines.slice(Math.max(nth - CONTEXT, 0), nth + CONTEXT + 1).some(([kind]) => kind !== "same");
-    const shown = element("div", "code");
+    const shown2 = element("div", "code");
     for (let nth = 0; nth < lines.length; nth++) {
       let end = nth;
       while (!whole && end < lines.length && !near(end)) end++;
       if (end > nth + 1) {
         const fold = `${end - nth}${has("mark") ? " more lines" : " lines as before"}`;
-        shown.append(element("div", "fold", fold));
+        shown2.append(element("div", "fold", fold));
         nth = end - 1;
         continue;
       }
       const [kind, pieces] = lines[nth];
-      const mixed = pieces.some(([changed2]) => !changed2);
-      const words = pieces.map(([changed2, text2]) => element("span", changed2 && mixed ? "word" : "", text2));
+      const mixed = pieces.some(([changed3]) => !changed3);
+      const words = pieces.map(([changed3, text2]) => element("span", changed3 && mixed ? "word" : "", text2));
       const line = element("div", kind, ...words);
       line.dataset.sign = { same: "", mark: "\u2192", new: "+", gone: "\u2212" }[kind];
       if (!pieces.length) line.append("\u200B");
-      shown.append(line);
+      shown2.append(line);
     }
     const heading = element("h2", step2.part, element("code", "item", step2.item), element("span", "file", place(step2)));
-    return [heading, shown];
+    return [heading, shown2];
   }
   var named = (svg, names) => names.map((name) => svg.querySelector(`#${name}`)).filter((group) => group !== null);
   function picture(step2) {
@@ -152,9 +150,17 @@
     }
     return [element("h2", "", step2.title), frame, element("p", "caption", step2.caption)];
   }
-  function questions(step2) {
-    const asked = step2.ask.map(({ question }) => element("p", "question", question));
-    return [element("h2", "", step2.title), ...asked];
+  function question(step2) {
+    const asked = element("div", "asked");
+    asked.innerHTML = step2.text;
+    const options = step2.options.map((option, nth) => {
+      const item = element("li", step2.right === void 0 ? "" : nth === step2.right ? "right" : "wrong");
+      item.innerHTML = option;
+      return item;
+    });
+    const proof = (step2.proof ?? []).map((line) => element("div", "mark", line));
+    asked.append(element("ol", "options", ...options), ...proof.length ? [element("div", "proof", ...proof)] : []);
+    return [element("h2", "", step2.title), asked];
   }
   function clinicCase(step2) {
     const text2 = element("div", "text");
@@ -173,20 +179,28 @@
 
   // presenter.ts
   var isPresenter = window.name === "presenter";
+  var isThumbnail = window.name === "thumbnail";
+  var shown;
   var clock = new Clock();
   var CLOCK = "present-clock";
-  var PLAN = "present-plan";
   var slot = "";
-  function presenter(part2, step2, parts2, from) {
+  var plan = "";
+  function presenter(part2, step2, chosen, following) {
     const at = part2.steps[step2 - 1];
     if (at?.kind === "exercise" || at?.kind === "text") slot = at.id;
     else if (at?.kind !== "case" && !part2.id.startsWith("case-")) slot = part2.id;
-    const following = part2.steps[step2];
-    const after = from || parts2[parts2.indexOf(part2) + 1];
-    const inPart = following?.kind === "picture" ? following.caption : following && nameOf(following);
-    const next2 = inPart ?? (after ? `${after.name} ${after.title}` : "the end");
+    plan = chosen;
+    const [other2, nth] = following ?? [];
+    const after = other2?.steps[(nth ?? 0) - 1];
+    const inPart = after?.kind === "picture" ? after.caption : after && nameOf(after);
+    const next2 = inPart ?? (other2 ? `${other2.name} ${other2.title}` : "the end");
+    const look = { theme: document.documentElement.dataset.theme };
+    const thumbnail = byId("next-view");
+    thumbnail.hidden = !other2;
+    shown = other2 ? { deck: `#${other2.id}/${nth}`, moved: 0, look } : void 0;
+    thumbnail.contentWindow?.postMessage(shown, "*");
     const asked = (at?.ask ?? []).map(
-      ({ question, answer }) => element("div", "ask", element("p", "question", question), element("p", "answer", answer))
+      ({ question: question2, answer }) => element("div", "ask", element("p", "question", question2), element("p", "answer", answer))
     );
     const stuck = at?.kind === "exercise" ? hints(at) : [];
     const solution = at && "solution" in at && at.solution || [];
@@ -195,7 +209,7 @@
     byId("notes-say").textContent = at ? at.say : part2.before || part2.idea;
     byId("notes-ask").replaceChildren(...asked);
     byId("notes-stuck").replaceChildren(...under("If they are stuck", stuck));
-    const changes = solution.flatMap((change) => code(change, false));
+    const changes = solution.flatMap((change2) => code(change2, false));
     byId("notes-solution").replaceChildren(...under("From the starting point to the solution", changes));
     tick();
   }
@@ -205,9 +219,11 @@
     return exercise.hints.map((hint, nth) => element("p", "hint", element("b", "", `After ${minute(nth)} min: `), hint));
   }
   function tick() {
-    const plan = data.plans.find((plan2) => String(plan2.minutes) === byId("plan").value);
+    const frame = byId("next-frame");
+    byId("next-view").style.scale = String(Math.min(frame.clientWidth / 1280, frame.clientHeight / 720));
+    const followed = data.plans.find(({ minutes: minutes2 }) => String(minutes2) === plan);
     byId("clock").textContent = minutes(clock.elapsed);
-    byId("standing").textContent = plan ? standing(plan, slot, clock.elapsed / 6e4) : "Choose your plan.";
+    byId("standing").textContent = followed ? standing(followed, slot, clock.elapsed / 6e4) : "Choose your plan.";
     byId("start").textContent = clock.runs ? "pause" : "start";
   }
   function changed() {
@@ -219,10 +235,16 @@
   }
   if (isPresenter) {
     document.body.classList.add("presenter");
-    listPlans();
+    const thumbnail = element("iframe");
+    thumbnail.id = "next-view";
+    thumbnail.name = "thumbnail";
+    thumbnail.title = "The next step";
+    thumbnail.tabIndex = -1;
+    thumbnail.src = location.href;
+    thumbnail.addEventListener("load", () => thumbnail.contentWindow?.postMessage(shown, "*"));
+    byId("next-frame").append(thumbnail);
     try {
       clock.restore(sessionStorage.getItem(CLOCK));
-      byId("plan").value = localStorage.getItem(PLAN) ?? "";
     } catch {
     }
     byId("start").addEventListener("click", () => {
@@ -233,14 +255,42 @@
       clock.reset();
       changed();
     });
-    byId("plan").addEventListener("change", () => {
-      try {
-        localStorage.setItem(PLAN, byId("plan").value);
-      } catch {
-      }
-      tick();
-    });
     setInterval(tick, 500);
+  }
+
+  // route.ts
+  var first = (part2) => part2.steps.length === 1 ? 1 : 0;
+  var END = "end";
+  function route(parts2, plan3) {
+    const all2 = (part2) => {
+      const steps = Array.from({ length: part2.steps.length + 1 }, (_, step2) => [part2, step2]);
+      return steps.slice(first(part2));
+    };
+    if (!plan3) return parts2.slice(0, parts2.findIndex((part2) => part2.id === END) + 1).flatMap(all2);
+    const isTold = ([part2, step2]) => {
+      const shown2 = part2.steps[step2 - 1];
+      if (!shown2) return true;
+      return "id" in shown2 ? shown2.id === part2.id : !("extra" in shown2);
+    };
+    return plan3.slots.flatMap(({ name }) => {
+      const part2 = parts2.find((part3) => part3.id === name);
+      if (part2) return all2(part2).filter(isTold);
+      const steps = parts2.flatMap(all2);
+      return steps.filter(([part3, step2]) => {
+        const shown2 = part3.steps[step2 - 1];
+        return shown2 && shown2.kind !== "case" && "id" in shown2 && shown2.id === name;
+      });
+    });
+  }
+  function neighbor(parts2, stops, [part2, step2], by) {
+    const at = stops.findIndex(([other3, nth]) => other3 === part2 && nth === step2);
+    if (at >= 0) return stops[at + by];
+    if (step2 + by >= first(part2) && step2 + by <= part2.steps.length) return [part2, step2 + by];
+    const isHere = stops.map(([other3]) => other3 === part2);
+    const edge = by > 0 ? isHere.lastIndexOf(true) : isHere.indexOf(true);
+    if (edge >= 0) return stops[edge + by];
+    const other2 = parts2[parts2.indexOf(part2) + by];
+    return other2 && [other2, by > 0 ? first(other2) : other2.steps.length];
   }
 
   // deck.ts
@@ -249,6 +299,7 @@
   var step = 0;
   var all = false;
   var zoom = 1;
+  var plan2 = "";
   var address = (part2, step2) => `#${part2.id}/${step2}`;
   var now = () => part.steps[step - 1];
   function named2(address2) {
@@ -272,26 +323,52 @@
     show();
   }
   function go(to, nth) {
-    moved = performance.timeOrigin + performance.now();
+    moved = time();
     arrive(to, nth);
     tell();
   }
-  var first = (part2) => part2.steps.length === 1 ? 1 : 0;
+  function beside(by) {
+    const isInside = step + by >= first(part) && step + by <= part.steps.length;
+    if (left && !isInside) return named2(left);
+    const stops = route(
+      parts,
+      data.plans.find(({ minutes: minutes2 }) => String(minutes2) === plan2)
+    );
+    return neighbor(parts, stops, [part, step], by);
+  }
   function move(by) {
-    const other2 = parts[parts.indexOf(part) + by];
-    if (step + by >= first(part) && step + by <= part.steps.length) go(part, step + by);
-    else if (left) go(...named2(left));
-    else if (other2) go(other2, by > 0 ? first(other2) : other2.steps.length);
+    const to = beside(by);
+    if (to) go(...to);
   }
   var other = isPresenter ? window.opener : null;
   var moved = 0;
+  var changed2 = 0;
+  var time = () => performance.timeOrigin + performance.now();
   function tell() {
     const { clock: clock2, toggled } = timed();
-    other?.postMessage({ deck: address(part, step), moved, left, toggled, clock: clock2.save() }, "*");
+    const look = { plan: plan2, all, zoom, theme: document.documentElement.dataset.theme, changed: changed2 };
+    other?.postMessage({ deck: address(part, step), moved, left, toggled, clock: clock2.save(), look }, "*");
+  }
+  function change(what) {
+    what();
+    changed2 = time();
+    show();
+    tell();
   }
   addEventListener("message", ({ data: said, source }) => {
     if (typeof said?.deck !== "string" || typeof said.moved !== "number") return;
+    if (isThumbnail) {
+      theme(said.look.theme);
+      arrive(...named2(said.deck), void 0);
+      return;
+    }
     other = source;
+    const { look } = said;
+    if (look && look.changed > changed2) {
+      [plan2, zoom, all, changed2] = [look.plan, look.zoom, look.all, look.changed];
+      theme(look.theme);
+      show();
+    }
     if (said.moved > moved) {
       moved = said.moved;
       arrive(...named2(said.deck), said.left);
@@ -319,20 +396,20 @@
     timers.set(now(), found);
     return found;
   }
-  function time(change) {
-    change(timed().clock);
-    timed().toggled = performance.timeOrigin + performance.now();
+  function clocks(change2) {
+    change2(timed().clock);
+    timed().toggled = time();
     tell();
     tick2();
   }
   function tick2() {
     const at = now();
-    const shown = document.getElementById("timer");
-    if (!shown || !at || !("minutes" in at)) return;
+    const shown2 = document.getElementById("timer");
+    if (!shown2 || !at || !("minutes" in at)) return;
     const left2 = at.minutes * 6e4 - timed().clock.elapsed;
-    shown.textContent = minutes(left2);
-    shown.classList.toggle("runs", timed().clock.runs);
-    shown.classList.toggle("over", left2 < 0);
+    shown2.textContent = minutes(left2);
+    shown2.classList.toggle("runs", timed().clock.runs);
+    shown2.classList.toggle("over", left2 < 0);
   }
   setInterval(tick2, 250);
   function view() {
@@ -342,8 +419,8 @@
         return code(at, all);
       case "picture":
         return picture(at);
-      case "questions":
-        return questions(at);
+      case "question":
+        return question(at);
       case "exercise":
       case "text":
         return text(at);
@@ -360,34 +437,46 @@
     byId("about").replaceChildren(element("b", "", part.title), " ", element("span", "", part.adds ?? ""));
     byId("about").style.visibility = step ? "visible" : "hidden";
     byId("count").textContent = `${step} / ${part.steps.length}`;
+    byId("plan").value = plan2;
+    listSteps();
     byId("page").href = at?.kind === "picture" || at?.kind === "text" ? at.page ?? part.page : part.page;
     byId("view").replaceChildren(...view());
     byId("view").className = `at-${at?.kind ?? "title"}`;
     tick2();
     fit();
-    if (isPresenter) presenter(part, step, parts, left && named2(left)[0]);
+    if (isPresenter) presenter(part, step, plan2, beside(1));
     const first2 = document.querySelector("main :is(.mark, .new, .gone)");
     window.scrollTo(0, 0);
     if (first2 && first2.getBoundingClientRect().bottom > innerHeight) first2.scrollIntoView({ block: "center" });
   }
+  var listed;
+  function listSteps() {
+    const list = byId("jump");
+    if (listed !== part) {
+      const option = (name, nth) => new Option(`${nth}  ${name}`, String(nth));
+      list.replaceChildren(...["title", ...part.steps.map(nameOf)].map(option));
+      listed = part;
+    }
+    list.value = String(step);
+  }
   function fit() {
     const least = Math.max(innerWidth * 0.0141, 12);
-    const text2 = document.querySelector("main > .text, main > ul");
+    const text2 = document.querySelector("main > .text, main > .asked, main > ul");
     if (text2) fitText(text2, least);
     const drawn = document.querySelector(".frame svg");
     if (drawn) drawn.style.width = drawn.style.height = `${100 * zoom}%`;
-    const shown = document.querySelector("main .code");
-    if (!shown) return;
+    const shown2 = document.querySelector("main .code");
+    if (!shown2) return;
     const bar = document.querySelector("nav");
     const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
-    const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
+    const height = innerHeight - shown2.getBoundingClientRect().top - scrollY - nav - 16;
     let size = 0;
-    for (const part2 of [0.028, 0.0215, 0.0165]) {
+    for (const part2 of [0.03, 0.026, 0.0225, 0.0195, 0.0165]) {
       size = Math.max(innerWidth * part2, 12);
-      shown.style.fontSize = `${size}px`;
-      if (shown.offsetHeight <= height) break;
+      shown2.style.fontSize = `${size}px`;
+      if (shown2.offsetHeight <= height) break;
     }
-    shown.style.fontSize = `${size * zoom}px`;
+    shown2.style.fontSize = `${size * zoom}px`;
   }
   function fitText(text2, least) {
     text2.style.fontSize = "";
@@ -413,13 +502,19 @@
   } catch {
   }
   document.documentElement.dataset.theme = remembered ?? system();
+  var PLAN = "present-plan";
+  try {
+    plan2 = localStorage.getItem(PLAN) ?? "";
+  } catch {
+  }
+  listPlans();
+  if (isThumbnail) document.body.classList.add("thumbnail");
   dark.addEventListener("change", () => {
     document.documentElement.dataset.theme = system();
   });
-  function enlarge(by) {
+  var enlarge = (by) => change(() => {
     zoom *= by;
-    fit();
-  }
+  });
   function fullscreen() {
     const done = document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen();
     done.catch(() => {
@@ -436,18 +531,17 @@
     PageUp: back,
     Home: () => go(part, 0),
     End: () => go(part, part.steps.length),
-    a: () => {
+    a: () => change(() => {
       all = !all;
-      show();
-    },
-    t: () => time((clock2) => clock2.toggle()),
-    r: () => time((clock2) => clock2.reset()),
+    }),
+    t: () => clocks((clock2) => clock2.toggle()),
+    r: () => clocks((clock2) => clock2.reset()),
     c: visitCase,
     p: open,
     "+": () => enlarge(1.1),
     "=": () => enlarge(1.1),
     "-": () => enlarge(1 / 1.1),
-    d: () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
+    d: () => change(() => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark")),
     f: fullscreen,
     "?": help
   };
@@ -455,7 +549,7 @@
     if (event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
     const at = event.target;
     if (at.closest("select") || at.closest("button, a") && event.key === " ") return;
-    const chosen = parts.find((part2) => part2.id === `0${event.key}`);
+    const chosen = parts.find((part2) => part2.id === (event.key === "0" ? "10" : `0${event.key}`));
     const act = chosen ? () => go(chosen, 0) : Object.hasOwn(keys, event.key) && keys[event.key];
     if (!act) return;
     event.preventDefault();
@@ -489,6 +583,22 @@
     const select = event.target;
     select.blur();
     go(parts.find((part2) => part2.id === select.value) ?? parts[0], 0);
+  });
+  byId("jump").addEventListener("change", (event) => {
+    const select = event.target;
+    select.blur();
+    go(part, Number(select.value));
+  });
+  byId("plan").addEventListener("change", (event) => {
+    const select = event.target;
+    select.blur();
+    change(() => {
+      plan2 = select.value;
+    });
+    try {
+      localStorage.setItem(PLAN, plan2);
+    } catch {
+    }
   });
   byId("next").addEventListener("click", next);
   byId("back").addEventListener("click", back);

@@ -1,27 +1,38 @@
 // What only the instructor sees: where we are and what comes next, what to say and to ask, and the plan's clock.
 
-import { Clock, listPlans, minutes, standing } from "./clock";
+import { Clock, minutes, standing } from "./clock";
 import { byId, data, type Exercise, element, type Part, type Step } from "./data";
+import type { Stop } from "./route";
 import { code, nameOf } from "./view";
 
 /** Whether this is the instructor's window. A window keeps its name when it is reloaded. */
 export const isPresenter = window.name === "presenter";
+/** Whether this is the picture of the next step in it. */
+export const isThumbnail = window.name === "thumbnail";
 
+// What the picture of the next step shows.
+let shown: object | undefined;
 const clock = new Clock();
 const CLOCK = "present-clock";
-const PLAN = "present-plan";
 let slot = "";
+let plan = "";
 
-/** Shows the notes of a step. A case that a stage led to ends in that stage. */
-export function presenter(part: Part, step: number, parts: Part[], from?: Part | ""): void {
+/** Shows the notes of a step, and the step that comes next. */
+export function presenter(part: Part, step: number, chosen: string, following?: Stop): void {
   const at: Step | undefined = part.steps[step - 1];
   // A case takes a minute of the stage that leads to it.
   if (at?.kind === "exercise" || at?.kind === "text") slot = at.id;
   else if (at?.kind !== "case" && !part.id.startsWith("case-")) slot = part.id;
-  const following = part.steps[step];
-  const after = from || parts[parts.indexOf(part) + 1];
-  const inPart = following?.kind === "picture" ? following.caption : following && nameOf(following);
-  const next = inPart ?? (after ? `${after.name} ${after.title}` : "the end");
+  plan = chosen;
+  const [other, nth] = following ?? [];
+  const after = other?.steps[(nth ?? 0) - 1];
+  const inPart = after?.kind === "picture" ? after.caption : after && nameOf(after);
+  const next = inPart ?? (other ? `${other.name} ${other.title}` : "the end");
+  const look = { theme: document.documentElement.dataset.theme };
+  const thumbnail = byId<HTMLIFrameElement>("next-view");
+  thumbnail.hidden = !other;
+  shown = other ? { deck: `#${other.id}/${nth}`, moved: 0, look } : undefined;
+  thumbnail.contentWindow?.postMessage(shown, "*");
   const asked = (at?.ask ?? []).map(({ question, answer }) =>
     element("div", "ask", element("p", "question", question), element("p", "answer", answer)),
   );
@@ -47,9 +58,11 @@ function hints(exercise: Exercise): HTMLElement[] {
 }
 
 function tick(): void {
-  const plan = data.plans.find((plan) => String(plan.minutes) === byId<HTMLSelectElement>("plan").value);
+  const frame = byId("next-frame");
+  byId("next-view").style.scale = String(Math.min(frame.clientWidth / 1280, frame.clientHeight / 720));
+  const followed = data.plans.find(({ minutes }) => String(minutes) === plan);
   byId("clock").textContent = minutes(clock.elapsed);
-  byId("standing").textContent = plan ? standing(plan, slot, clock.elapsed / 60_000) : "Choose your plan.";
+  byId("standing").textContent = followed ? standing(followed, slot, clock.elapsed / 60_000) : "Choose your plan.";
   byId("start").textContent = clock.runs ? "pause" : "start";
 }
 
@@ -64,10 +77,16 @@ function changed(): void {
 
 if (isPresenter) {
   document.body.classList.add("presenter");
-  listPlans();
+  const thumbnail = element("iframe") as HTMLIFrameElement;
+  thumbnail.id = "next-view";
+  thumbnail.name = "thumbnail";
+  thumbnail.title = "The next step";
+  thumbnail.tabIndex = -1;
+  thumbnail.src = location.href;
+  thumbnail.addEventListener("load", () => thumbnail.contentWindow?.postMessage(shown, "*"));
+  byId("next-frame").append(thumbnail);
   try {
     clock.restore(sessionStorage.getItem(CLOCK));
-    byId<HTMLSelectElement>("plan").value = localStorage.getItem(PLAN) ?? "";
   } catch {
     // As above.
   }
@@ -78,14 +97,6 @@ if (isPresenter) {
   byId("reset").addEventListener("click", () => {
     clock.reset();
     changed();
-  });
-  byId("plan").addEventListener("change", () => {
-    try {
-      localStorage.setItem(PLAN, byId<HTMLSelectElement>("plan").value);
-    } catch {
-      // Then it is chosen again the next time.
-    }
-    tick();
   });
   setInterval(tick, 500);
 }

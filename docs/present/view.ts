@@ -9,7 +9,7 @@ import {
   link,
   type Part,
   type Picture,
-  type Questions,
+  type Question,
   type Step,
   type Text,
 } from "./data";
@@ -28,10 +28,10 @@ export function nameOf(step: Step): string {
       return step.of ? `${step.item}, ${step.of}` : step.item;
     case "picture":
       return step.title;
-    case "questions":
-      return step.title;
     case "text":
       return step.title;
+    case "question":
+      return step.right === undefined ? step.title : `${step.title}: the answer`;
     case "case":
       return `The verifier clinic: ${step.title}`;
     case "exercise":
@@ -106,9 +106,18 @@ export function picture(step: Picture): HTMLElement[] {
   return [element("h2", "", step.title), frame, element("p", "caption", step.caption)];
 }
 
-export function questions(step: Questions): HTMLElement[] {
-  const asked = step.ask.map(({ question }) => element("p", "question", question));
-  return [element("h2", "", step.title), ...asked];
+/** A question, with its options for hands or fingers; later the right one, and what proves it. */
+export function question(step: Question): HTMLElement[] {
+  const asked = element("div", "asked");
+  asked.innerHTML = step.text;
+  const options = step.options.map((option, nth) => {
+    const item = element("li", step.right === undefined ? "" : nth === step.right ? "right" : "wrong");
+    item.innerHTML = option;
+    return item;
+  });
+  const proof = (step.proof ?? []).map((line) => element("div", "mark", line));
+  asked.append(element("ol", "options", ...options), ...(proof.length ? [element("div", "proof", ...proof)] : []));
+  return [element("h2", "", step.title), asked];
 }
 
 /** A case, and the way to it. */

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use lab::clinic;
 use machine::workbook::diff::{self, Item, Kind, Reading};
-use machine::workbook::{Stage, Workbook};
+use machine::workbook::{Program, Stage, Workbook};
+use questions::{Asked, Form};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -329,20 +330,9 @@ fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
         }
         change
     };
-    let changed = items.iter().filter(|item| item.is_changed_code());
-    // What a stage needs and does not teach is one step, the last one.
-    let is_needed = |item: &&Item| ["#include", "LICENSE", "use", "bpf"].contains(&&*item.name);
-    let (needed, taught): (Vec<_>, Vec<_>) = changed.partition(is_needed);
-    let mut all: Vec<_> = taught.into_iter().map(change).collect();
-    if !needed.is_empty() {
-        let mut last = Change { item: "what it needs".to_owned(), ..Change::default() };
-        for one in needed.into_iter().map(change) {
-            last.lines.extend(one.lines);
-            last.words.extend(one.words);
-        }
-        all.push(last);
-    }
-    all
+    // What a stage needs and does not teach is on its page only.
+    let is_needed = |item: &Item| ["#include", "LICENSE", "use", "bpf"].contains(&&*item.name);
+    items.iter().filter(|item| item.is_changed_code() && !is_needed(item)).map(change).collect()
 }
 
 /// Waits until the view shows a step of a stage; step 0 is its title.
@@ -645,6 +635,83 @@ fn every_step_can_be_read_from_the_last_row() {
     }
 }
 
+/// With a plan, the keys lead through its slots in its order, and stop at the last slide.
+#[test]
+fn the_keys_follow_the_plan() {
+    let (book, mut browser) = (Book::build(), Reader::start());
+    browser.open(&book.page("present.html"), "#lab/0");
+    let plans = class::plan::all(&Workbook::read().unwrap()).unwrap();
+    for plan in &plans {
+        browser.eval(&format!(
+            "{{ const plan = document.getElementById('plan'); plan.value = '{}'; plan.dispatchEvent(new Event('change'));
+                location.hash = '#lab/0'; }}",
+            plan.minutes
+        ));
+        browser.until(
+            "location.hash === '#lab/0' && document.getElementById('count').textContent.startsWith('0 /')",
+        );
+        // The address changes with the key, so this needs no wait.
+        let walked = format!(
+            "(() => {{
+                const slots = [], press = (key) => document.body.dispatchEvent(new KeyboardEvent('keydown', {{ key, bubbles: true }}));
+                for (let last = ''; location.hash !== last; press('ArrowRight')) {{
+                    last = location.hash;
+                    const [id, nth] = last.slice(1).split('/');
+                    const step = {PARTS}.find((part) => part.id === id).steps[nth - 1];
+                    const slot = step?.id ?? id;
+                    if (slots.at(-1) !== slot) slots.push(slot);
+                }}
+                return slots;
+            }})()"
+        );
+        let walked: Vec<String> = Vec::deserialize(browser.eval(&walked)).unwrap();
+        let mut breaks = 0;
+        let slots = plan.slots.iter().map(|slot| match &slot.passed {
+            Some(exercise) => format!("passed-{exercise}"),
+            None if slot.name == "break" => {
+                breaks += 1;
+                format!("break-{breaks}")
+            }
+            None => slot.name.clone(),
+        });
+        assert_eq!(walked, slots.collect::<Vec<_>>(), "{} minutes", plan.minutes);
+    }
+    // Whoever leaves the plan comes back to it at the end of the part.
+    let plan = "{ const plan = document.getElementById('plan'); plan.value = '90'; plan.dispatchEvent(new Event('change')); }";
+    browser.eval(plan);
+    browser.eval("location.hash = '#07/0'");
+    browser.until("location.hash === '#07/0' && document.title.startsWith('07 ')");
+    browser.press("ArrowRight");
+    shows(&mut browser, 7, 1);
+    assert_eq!(browser.wrong(), [""; 0]);
+}
+
+/// A question is asked, and the next key shows its answer and the line that proves it.
+#[test]
+fn a_question_has_its_answer_on_the_next_step() {
+    let (book, mut browser) = (Book::build(), Reader::start());
+    let workbook = Workbook::read().unwrap();
+    browser.open(&book.page("present.html"), "#01/0");
+    for stage in &workbook.catalog.stages {
+        let asked = questions::of(stage.folder()).unwrap();
+        let prediction = asked.iter().find(|question| question.asked == Asked::Before).unwrap();
+        visit(&mut browser, stage.number, 2);
+        let right = "[...document.querySelectorAll('.options li')].map((option) => option.className)";
+        let options: Vec<String> = Vec::deserialize(browser.eval(right)).unwrap();
+        assert!(options.len() >= 3 && options.iter().all(String::is_empty), "{options:?}");
+        browser.press("ArrowRight");
+        shows(&mut browser, stage.number, 3);
+        let options: Vec<String> = Vec::deserialize(browser.eval(right)).unwrap();
+        let at = options.iter().position(|option| option == "right").unwrap();
+        let text = browser.eval(&format!("document.querySelectorAll('.options li')[{at}].textContent"));
+        match &prediction.form {
+            Form::Choice { right, .. } => assert_eq!(at, *right, "{}", prediction.id),
+            _ => assert_eq!(text.as_str().unwrap().replace(',', ""), prediction.solution()),
+        }
+    }
+    assert_eq!(browser.wrong(), [""; 0]);
+}
+
 #[test]
 fn the_presenters_window_stays_in_step() {
     let (book, mut browser) = (Book::build(), Reader::start());
@@ -662,7 +729,7 @@ fn the_presenters_window_stays_in_step() {
     browser.in_other_window(|other| {
         other.until("location.hash === '#03/3'");
         other.loading(|other| _ = other.call("Page.reload", json!({})));
-        other.until("document.getElementById('notes-say').textContent.includes('address')");
+        other.until("document.getElementById('notes-say').textContent.includes('direct write')");
         // The last step is a case of the clinic, and an exercise comes before it. Two presses at once are two steps.
         other.eval(
             "for (const key of ['End', 'PageUp'])
@@ -730,7 +797,7 @@ fn the_presenters_window_stays_in_step() {
         let last = other.eval(&last).as_u64().unwrap() as usize;
         visit(other, 3, last);
         other.until("document.getElementById('notes-ask').children.length > 0");
-        other.press("ArrowRight");
+        other.press("PageDown");
         other.until("document.getElementById('notes-ask').children.length === 0");
         // 03 is planned from 0:56 to 1:06.
         visit(other, 3, 1);
