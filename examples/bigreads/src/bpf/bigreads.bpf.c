@@ -37,7 +37,7 @@ int BPF_PROG(vfs_read_exit, struct file *file, char *buf, size_t count, loff_t *
 		return 0;
 	bpf_get_current_comm(event.comm, sizeof(event.comm));
 	if (bpf_perf_event_output(ctx, &perf_buffer, BPF_F_CURRENT_CPU, &event, sizeof(event)))
-		__sync_fetch_and_add(&not_sent, 1); /* other CPUs count, too */
+		__sync_fetch_and_add(&not_sent, 1); /* atomic: all CPUs count */
 	return 0;
 }
 

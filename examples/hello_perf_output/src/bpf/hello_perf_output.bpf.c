@@ -47,7 +47,7 @@ int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct 
 		err = bpf_perf_event_output(ctx, &perf_buffer, BPF_F_CURRENT_CPU, &event,
 					    sizeof(event));
 	if (err)
-		__sync_fetch_and_add(&not_sent, 1); /* other CPUs count, too */
+		__sync_fetch_and_add(&not_sent, 1); /* atomic: all CPUs count */
 	return 0;
 }
 

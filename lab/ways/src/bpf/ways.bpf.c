@@ -27,7 +27,7 @@ u64 unmatched; /* ends whose start we did not see */
 
 static __always_inline int took(u64 time)
 {
-	__sync_fetch_and_add(&bios, 1); /* other CPUs count, too */
+	__sync_fetch_and_add(&bios, 1); /* atomic: all CPUs count */
 	__sync_fetch_and_add(&ns, time);
 	return 0;
 }

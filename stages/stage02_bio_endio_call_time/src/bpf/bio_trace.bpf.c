@@ -14,7 +14,7 @@ int BPF_KPROBE(submit_bio_entry)
 
 /*
  * bio_endio() runs in interrupts. When one comes while submit_bio_entry is at work, the kernel
- * skips a kprobe's program, but not this one.
+ * would skip a kprobe here, but runs this one.
  */
 SEC("fentry/bio_endio")
 int BPF_PROG(bio_endio_entry)

@@ -61,13 +61,13 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	info.stack_id = bpf_get_stackid(ctx, &stack_map, 0);
 
 	if (bpf_map_update_elem(&start_map, &key, &info, FIRST_START))
-		__sync_fetch_and_add(&not_measured, 1); /* other CPUs count, too */
+		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	return 0;
 }
 
 /*
  * bio_endio() runs in interrupts. When one comes while submit_bio_entry is at work, the kernel
- * skips a kprobe's program, but not this one.
+ * would skip a kprobe here, but runs this one.
  */
 SEC("fentry/bio_endio")
 int BPF_PROG(bio_endio_entry, struct bio *bio)
@@ -91,7 +91,7 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 	if (slowest && info->end - info->start > slowest->end - slowest->start)
 		*slowest = *info;
 	bpf_map_delete_elem(&start_map, &key);
-	if (bio->__bi_remaining.counter > 1) /* it still waits for others */
+	if (bio->__bi_remaining.counter > 1) /* other pieces are on their way */
 		__sync_fetch_and_add(&not_measured, 1);
 	return 0;
 }

@@ -45,7 +45,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 		bpf_printk("blk_mq_start_request() -> block_rq_complete() time duration: %llu ns",
 			   end_time - *start_time);
 	else if (nr_bytes)
-		__sync_fetch_and_add(&not_measured, 1); /* other CPUs count, too */
+		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	/* Without bytes it is a flush, or a command without data: its start must go, too. */
 	bpf_map_delete_elem(&start_map, &key);
 	return 0;

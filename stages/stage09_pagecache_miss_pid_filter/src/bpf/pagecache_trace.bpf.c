@@ -36,14 +36,14 @@ static __always_inline int add(u32 key, u64 pages)
 	u64 *count = bpf_map_lookup_elem(&count_map, &key);
 
 	if (count)
-		__sync_fetch_and_add(count, pages); /* other CPUs count, too */
+		__sync_fetch_and_add(count, pages); /* atomic: all CPUs count */
 	return 0;
 }
 
 /* A read returns. It touched each page from its first byte to its last. */
 static __always_inline int add_read(struct kiocb *iocb, long bytes)
 {
-	u64 end = iocb->ki_pos; /* the position is behind the last byte now */
+	u64 end = iocb->ki_pos; /* now just past the last byte */
 
 	if (is_filtered_out())
 		return 0;
