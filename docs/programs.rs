@@ -42,7 +42,7 @@ impl Programs {
         };
         let path = page_of(program);
         let text = presented(&path, &readme::page(&self.workbook, &path, program)?);
-        let text = questions::with_cards(&name, &text, &::questions::of(program.folder())?)?;
+        let text = questions::in_program(&name, &text, &::questions::of(program.folder())?)?;
         Ok(below(parent, nth, &title, path, text))
     }
 
@@ -60,7 +60,10 @@ impl Programs {
         let Some(path) = chapter.path.clone() else { return Ok(()) };
         let folder = Path::new("docs/src");
         let text = links::rewrite(&self.workbook, folder, &path, &chapter.content)?;
-        chapter.content = with_pictures(&self.workbook.root.join(folder), &text)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let text = with_pictures(&self.workbook.root.join(folder), &text)?;
+        let asked = ::questions::of_chapter(&self.workbook.root, &name)?;
+        chapter.content = questions::in_chapter(&name, &text, &asked)?;
         let pages: common::Result<Vec<_>> = if let Some(folder) =
             FOLDERS.iter().find(|folder| path == Path::new(folder).with_extension("md"))
         {

@@ -1,5 +1,6 @@
-//! The questions of a stage as cards in its page: the prediction above the output, the others above the exercises, and the
-//! answers at the page's end, where a reader without a script finds them, and one with paper.
+//! The questions as cards in the pages, and the answers at the page's end, where a reader without a script finds them, and one
+//! with paper. In a program's page, the prediction is above the output, and the others above the exercises. In a chapter, the
+//! prediction is above the first section, and the others are at the end.
 //!
 //! `docs/present/questions.ts` makes the cards work.
 
@@ -8,43 +9,76 @@ use common::{Error, Result};
 use mdbook_markdown::pulldown_cmark::html;
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 
-/// What a stage prints: the prediction comes before it.
+/// What a program prints: the prediction comes before it.
 const OUTPUT: &str = "<!-- output:begin";
-const EXERCISES: &str = "\n## Exercises\n";
+/// The heading below which the other questions come; a page has one of these.
+const EXERCISES: [&str; 3] = ["\n## Exercises\n", "\n## Exercise\n", "\n## Things to try\n"];
+/// A chapter's first section, and its last paragraph.
+const SECTION: &str = "\n## ";
+const NEXT: &str = "\n**Next**";
 
-/// A stage's page with its questions.
+/// A program's page with its questions.
 ///
 /// # Errors
 /// If the page has no place for them.
-pub fn with_cards(name: &str, page: &str, questions: &[Question]) -> Result<String> {
+pub fn in_program(name: &str, page: &str, questions: &[Question]) -> Result<String> {
     if questions.is_empty() {
         return Ok(page.to_owned());
     }
-    let cards = |asked: Asked| -> String {
-        let numbered = questions.iter().enumerate().filter(|(_, question)| question.asked == asked);
-        numbered.map(|(nth, question)| card(name, nth + 1, questions.len(), question)).collect()
-    };
-    let lacks = |what: &str| {
-        Error::new(format!("the page of {name} has no place for its questions"))
-            .evidence(format!("there is no {:?} in it", what.trim()))
-    };
-    let (start, rest) = page.split_once(OUTPUT).ok_or_else(|| lacks(OUTPUT))?;
-    let (middle, end) = rest.split_once(EXERCISES).ok_or_else(|| lacks(EXERCISES))?;
-    let (before, after) = (cards(Asked::Before), cards(Asked::After));
-    let answers: String = questions.iter().map(answer).collect();
+    let exercises = EXERCISES.into_iter().find(|heading| page.contains(heading)).unwrap_or(EXERCISES[0]);
+    let (start, rest) = page.split_once(OUTPUT).ok_or_else(|| lacks(name, OUTPUT))?;
+    let (middle, end) = rest.split_once(exercises).ok_or_else(|| lacks(name, exercises))?;
+    let before = cards(name, questions, Asked::Before, "Before you run it", " data-before");
+    let after = cards(name, questions, Asked::After, "", "");
+    Ok(format!("{start}{before}{OUTPUT}{middle}{exercises}\n{after}{end}{}", answers(questions)))
+}
+
+/// A chapter with its questions.
+///
+/// # Errors
+/// If it has no place for them.
+pub fn in_chapter(name: &str, page: &str, questions: &[Question]) -> Result<String> {
+    if questions.is_empty() {
+        return Ok(page.to_owned());
+    }
+    let (start, rest) = page.split_once(SECTION).ok_or_else(|| lacks(name, SECTION))?;
+    let (middle, end) = rest.rsplit_once(NEXT).ok_or_else(|| lacks(name, NEXT))?;
+    let before = cards(name, questions, Asked::Before, "Before you read on", "");
+    let after = cards(name, questions, Asked::After, "", "");
     Ok(format!(
-        "{start}{before}{OUTPUT}{middle}{EXERCISES}\n{after}{end}\n<section class=\"answers\">\n<h2>Answers to the questions</h2>\n<ol>\n\
-         {answers}</ol>\n</section>\n"
+        "{start}\n{before}{SECTION}{middle}\n## What do you know now?\n\n{after}{NEXT}{end}{}",
+        answers(questions)
     ))
 }
 
+fn lacks(name: &str, what: &str) -> Error {
+    Error::new(format!("the page of {name} has no place for its questions"))
+        .evidence(format!("there is no {:?} in it", what.trim()))
+}
+
+/// The cards of the questions that are asked then.
+fn cards(name: &str, questions: &[Question], asked: Asked, when: &str, attribute: &str) -> String {
+    let numbered = questions.iter().enumerate().filter(|(_, question)| question.asked == asked);
+    let when = if when.is_empty() { String::new() } else { format!(" · {when}") };
+    numbered
+        .map(|(nth, question)| {
+            let which = format!("Question {} of {}{when}", nth + 1, questions.len());
+            card(name, &which, attribute, question)
+        })
+        .collect()
+}
+
+/// The answers, for the end of the page.
+fn answers(questions: &[Question]) -> String {
+    let answers: String = questions.iter().map(answer).collect();
+    format!(
+        "\n<section class=\"answers\">\n<h2>Answers to the questions</h2>\n<ol>\n{answers}</ol>\n</section>\n"
+    )
+}
+
 /// A question. Markdown ends a block of HTML at an empty line, so there is none.
-fn card(name: &str, nth: usize, all: usize, question: &Question) -> String {
+fn card(name: &str, which: &str, attribute: &str, question: &Question) -> String {
     let id = format!("question-{name}-{}", question.id);
-    let (when, before) = match question.asked {
-        Asked::Before => (" · Before you run it", " data-before"),
-        Asked::After => ("", ""),
-    };
     let solution = question.solution();
     let mut said = String::new();
     let note = |class: &str, of: &str, text: &str| {
@@ -88,14 +122,14 @@ fn card(name: &str, nth: usize, all: usize, question: &Question) -> String {
     said += &note("hint", "", &question.hint);
     said += &note("explanation", "", &question.explanation);
     format!(
-        "\n<form class=\"question\" id=\"{id}\" data-name=\"{name}/{}\" data-right=\"{solution}\" data-within=\"{within}\"{before}>\n\
-         <p class=\"which\">Question {nth} of {all}{when}</p>\n{}\n{body}{said}</form>\n\n",
+        "\n<form class=\"question\" id=\"{id}\" data-name=\"{name}/{}\" data-right=\"{solution}\" data-within=\"{within}\"{attribute}>\n\
+         <p class=\"which\">{which}</p>\n{}\n{body}{said}</form>\n\n",
         question.id,
         paragraphs(&question.text)
     )
 }
 
-/// The answer to a question, for the end of the page.
+/// The answer to a question.
 fn answer(question: &Question) -> String {
     let right = match &question.form {
         Form::Choice { .. } | Form::Number { .. } => question.solution(),

@@ -8,11 +8,24 @@ use machine::workbook::Workbook;
 
 use crate::workshop;
 
-/// Builds the program that asks the questions of a stage, or those that are due for review, and becomes it. Returns only if it can't.
+/// Checks that there is something of this name: a chapter that has questions, a stage or an example.
+///
+/// # Errors
+/// If there is none.
+pub fn check(workbook: &Workbook, subject: &str) -> Result<()> {
+    let of_chapter = workbook.root.join("docs/questions").join(subject).with_extension("toml");
+    if !of_chapter.exists() {
+        workbook.catalog.program(subject)?;
+    }
+    Ok(())
+}
+
+/// Builds the program that asks the questions about a subject, or those that are due for review, and becomes it. Returns only
+/// if it can't.
 ///
 /// # Errors
 /// If it can't be built or started.
-pub fn become_it(workbook: &Workbook, stage: Option<&str>, again: bool) -> Result<()> {
+pub fn become_it(workbook: &Workbook, subject: Option<&str>, again: bool) -> Result<()> {
     if workbook.recorded.is_some() {
         return Err(Error::new("the workshop can't ask questions on a terminal")
             .evidence("its guest has no program for them")
@@ -22,6 +35,6 @@ pub fn become_it(workbook: &Workbook, stage: Option<&str>, again: bool) -> Resul
     build.args(["--quiet", "--package", "ask"]);
     workshop::run(&mut build, "the program that asks questions does not compile")?;
     let mut program = Command::new(workbook.binaries().join("ask"));
-    program.args(stage).args(again.then_some("--again"));
+    program.args(subject).args(again.then_some("--again"));
     Err(program.exec()).or_cause("cannot start the program that asks questions")
 }

@@ -97,13 +97,14 @@ enum Command {
         #[command(subcommand)]
         command: Exercise,
     },
-    /// Answer questions about a stage: what its run will show, and why
+    /// Answer questions about a stage, an example or a chapter: what a run will show, and why
     Ask {
-        /// The stage, such as 03 [default: what is due for review of earlier stages]
-        #[arg(value_name = "STAGE")]
-        program: Option<String>,
+        /// The stage, such as 03, the example, such as bitehist, or the chapter, such as load [default: what is due for
+        /// review of earlier stages]
+        #[arg(value_name = "SUBJECT")]
+        subject: Option<String>,
         /// Ask again what you have answered
-        #[arg(long, requires = "program")]
+        #[arg(long, requires = "subject")]
         again: bool,
     },
     /// Cure programs that the kernel refuses: list, show, start, check, hint, solution
@@ -337,11 +338,11 @@ fn run(command: Command) -> Result<ExitCode> {
             print(&text)
         }
         Command::Exercise { command } => work_on(command),
-        Command::Ask { program, again } => {
+        Command::Ask { subject, again } => {
             let workbook = Workbook::read()?;
             // Its errors are better before something is compiled.
-            program.as_deref().map(|name| workbook.catalog.program(name)).transpose()?;
-            ask::become_it(&workbook, program.as_deref(), again)?;
+            subject.as_deref().map(|name| ask::check(&workbook, name)).transpose()?;
+            ask::become_it(&workbook, subject.as_deref(), again)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Clinic { command } => cure(command),

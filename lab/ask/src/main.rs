@@ -1,4 +1,5 @@
-//! `cargo lab ask 03`: asks the questions of a stage, one at a time, and remembers which ones were answered.
+//! `cargo lab ask 03`: asks the questions of a stage, an example or a chapter, one at a time, and remembers which ones were
+//! answered.
 //!
 //! It is a program apart from `cargo lab`, which builds it when somebody asks for questions: the library that reads them
 //! would make everybody's first build longer.
@@ -9,11 +10,12 @@
 mod answers;
 mod session;
 
+use std::fs;
 use std::io::{IsTerminal, stdin, stdout};
 use std::process::ExitCode;
 
 use clap::Parser;
-use common::{Error, Result};
+use common::{OrCause, Result};
 use machine::terminal;
 use machine::workbook::{Program, Workbook};
 use questions::truth::WRITE;
@@ -25,23 +27,61 @@ use crate::session::{Agenda, Session};
 /// How many questions a review has at most.
 const REVIEWED: usize = 3;
 
-/// Ask about a stage: first what its run will show, then why
+/// Ask about a stage, an example or a chapter: first what its run will show, then why
 #[derive(Parser)]
 #[command(name = "cargo lab ask", bin_name = "cargo lab ask", version)]
 struct Ask {
-    /// The stage, such as 03 [default: what is due for review of earlier stages]
-    #[arg(value_name = "STAGE")]
-    program: Option<String>,
+    /// The stage, such as 03, the example, such as bitehist, or the chapter, such as load [default: what is due for review of
+    /// earlier stages]
+    #[arg(value_name = "SUBJECT")]
+    subject: Option<String>,
     /// Ask again what you have answered
-    #[arg(long, requires = "program")]
+    #[arg(long, requires = "subject")]
     again: bool,
+}
+
+/// What the questions are about.
+struct Subject {
+    name: String,
+    title: String,
+    questions: Vec<Question>,
+    /// When to answer the first of them.
+    before: &'static str,
+    /// What to do between those and the others.
+    then: String,
+}
+
+impl Subject {
+    fn find(workbook: &Workbook, name: &str) -> Result<Self> {
+        if questions::chapters(&workbook.root)?.iter().any(|chapter| chapter == name) {
+            let page = format!("docs/src/{name}.md");
+            let text =
+                fs::read_to_string(workbook.root.join(&page)).or_cause(format!("cannot read {page}"))?;
+            return Ok(Self {
+                name: name.to_owned(),
+                title: text.lines().next().unwrap_or_default().trim_start_matches("# ").to_owned(),
+                questions: questions::of_chapter(&workbook.root, name)?,
+                before: "before you read on",
+                then: format!("Now read the chapter: {page}"),
+            });
+        }
+        let program = workbook.catalog.program(name)?;
+        let questions = questions::of(program.folder())?;
+        Ok(Self {
+            name: program.name(),
+            title: program.title().to_owned(),
+            before: "before you run it",
+            then: format!("Now run it, in another terminal: {}", command(program, &questions)),
+            questions,
+        })
+    }
 }
 
 fn main() -> Result<ExitCode> {
     let ask = Ask::parse();
     let workbook = Workbook::read()?;
-    match &ask.program {
-        Some(name) => about(&workbook, workbook.catalog.program(name)?, ask.again),
+    match &ask.subject {
+        Some(name) => about(&workbook, &Subject::find(&workbook, name)?, ask.again),
         None => review(&workbook),
     }
 }
@@ -55,19 +95,13 @@ fn session<T>(act: impl FnOnce(&mut Session<'_>) -> Result<T>) -> Result<T> {
     })
 }
 
-/// Asks about a program.
-fn about(workbook: &Workbook, program: &dyn Program, again: bool) -> Result<ExitCode> {
-    let name = program.name();
-    let all = questions::of(program.folder())?;
-    if all.is_empty() {
-        return Err(Error::new(format!("{name} has no questions yet"))
-            .evidence(format!("these have: {}", with_questions(workbook)?.join(", ")))
-            .fix("name one of them: cargo lab ask 01"));
-    }
+/// Asks about something.
+fn about(workbook: &Workbook, subject: &Subject, again: bool) -> Result<ExitCode> {
+    let Subject { name, title, questions: all, before, then } = subject;
     let answers = Answers::read(workbook)?;
     let id = |question: &Question| format!("{name}/{}", question.id);
     let when = |question: &Question| match question.asked {
-        Asked::Before => "before you run it".to_owned(),
+        Asked::Before => (*before).to_owned(),
         Asked::After => String::new(),
     };
     let left: Vec<_> = all
@@ -82,10 +116,10 @@ fn about(workbook: &Workbook, program: &dyn Program, again: bool) -> Result<Exit
         ));
     }
     let agenda = Agenda {
-        title: format!("{name}: {}", program.title()),
+        title: format!("{name}: {title}"),
         questions: &left,
         command: format!("cargo lab ask {name}"),
-        run: Some(command(program, &all)),
+        then: Some(then.clone()),
     };
     session(|session| {
         session.ask(&agenda, |nth, tries| answers::remember(workbook, &id(&left[nth].0), tries, false))
@@ -126,7 +160,7 @@ fn review(workbook: &Workbook) -> Result<ExitCode> {
         title: "What do you remember?".to_owned(),
         questions: &left,
         command: "cargo lab ask".to_owned(),
-        run: None,
+        then: None,
     };
     session(|session| {
         session.ask(&agenda, |nth, tries| answers::remember(workbook, &ids[nth], tries, tries == 1))
@@ -147,17 +181,6 @@ fn due(workbook: &Workbook) -> Result<Vec<(String, String, Question)>> {
     let due = answers.due(all.iter().map(|(stage, id, _)| (*stage, id.as_str())));
     let found = due.into_iter().take(REVIEWED).filter_map(|id| all.iter().find(|(_, of, _)| of == id));
     Ok(found.map(|(stage, id, question)| (id.clone(), format!("{stage:02}"), question.clone())).collect())
-}
-
-/// The stages and examples that have questions.
-fn with_questions(workbook: &Workbook) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for program in workbook.catalog.programs() {
-        if !questions::of(program.folder())?.is_empty() {
-            names.push(program.name());
-        }
-    }
-    Ok(names)
 }
 
 #[cfg(test)]

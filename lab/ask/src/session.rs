@@ -26,8 +26,8 @@ pub struct Agenda<'a> {
     pub questions: &'a [(Question, String)],
     /// What to type to go on another time.
     pub command: String,
-    /// What to type for the run between the predictions and the other questions, if there is one.
-    pub run: Option<String>,
+    /// What to do between the predictions and the other questions, if there is something.
+    pub then: Option<String>,
 }
 
 impl Session<'_> {
@@ -41,14 +41,14 @@ impl Session<'_> {
         agenda: &Agenda<'_>,
         mut remember: impl FnMut(usize, u32) -> Result<()>,
     ) -> Result<()> {
-        let Agenda { title, questions, command, run } = agenda;
+        let Agenda { title, questions, command, then } = agenda;
         self.say(&format!("{title}\nType ? for a hint. Press Enter to skip a question.\n"))?;
         let (mut done, mut at_once) = (0, 0);
         for (nth, (question, about)) in questions.iter().enumerate() {
             let before = nth.checked_sub(1).map(|before| &questions[before].0);
-            if let (Some(run), Some(before)) = (run, before)
+            if let (Some(then), Some(before)) = (then, before)
                 && (before.asked, question.asked) == (Asked::Before, Asked::After)
-                && !self.wait_for_run(run)?
+                && !self.wait(then)?
             {
                 break;
             }
@@ -69,9 +69,9 @@ impl Session<'_> {
         self.say(&format!("\n{done} of {} answered, {at_once} at the first try.{rest}\n", questions.len()))
     }
 
-    /// Lets the learner run the program. Returns whether to go on.
-    fn wait_for_run(&mut self, command: &str) -> Result<bool> {
-        self.say(&format!("\nNow run it, in another terminal: {command}\n"))?;
+    /// Lets the learner do something. Returns whether to go on.
+    fn wait(&mut self, then: &str) -> Result<bool> {
+        self.say(&format!("\n{then}\n"))?;
         if !self.is_terminal {
             return Ok(true);
         }

@@ -1,4 +1,5 @@
-//! Questions: one to answer before a stage runs, others after it. They are in `questions.toml`, beside the stage.
+//! Questions: one to answer before a stage runs, others after it. They are in `questions.toml`, beside the stage or the
+//! example; those about a chapter are in `docs/questions`, and their paths begin at the top folder.
 //!
 //! | key | holds |
 //! |---|---|
@@ -12,8 +13,8 @@
 //! | `truth` | how a run decides, see [`truth`]; not for `order`, which the file decides |
 //!
 //! An option has a `value`, which is what the truth is if the option is right. The others also have a `why`: why somebody
-//! believes them. A test runs the stage on every kernel and fails if the truth is not the value of the option without a
-//! `why`.
+//! believes them. A test runs the stage on every kernel, or reads what was recorded, and fails if the truth is not the value
+//! of the option without a `why`.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
@@ -31,6 +32,9 @@ pub use crate::truth::{Run, Truth};
 
 /// The file's name.
 pub const FILE: &str = "questions.toml";
+
+/// The folder of the questions about chapters, from the top folder.
+pub const CHAPTERS: &str = "docs/questions";
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,12 +169,42 @@ struct WrittenOrder {
 /// # Errors
 /// If the file can't be read, or is wrong in itself or about the sources that it quotes.
 pub fn of(folder: &Path) -> Result<Vec<Question>> {
-    let path = folder.join(FILE);
+    read(&folder.join(FILE), folder)
+}
+
+/// The questions about a chapter of the book, such as `load`; none if it has none. `root` is the top folder.
+///
+/// # Errors
+/// Those of [`of`].
+pub fn of_chapter(root: &Path, chapter: &str) -> Result<Vec<Question>> {
+    read(&root.join(CHAPTERS).join(chapter).with_extension("toml"), root)
+}
+
+/// The chapters that have questions.
+///
+/// # Errors
+/// If their folder can't be read.
+pub fn chapters(root: &Path) -> Result<Vec<String>> {
+    let folder = root.join(CHAPTERS);
+    let unreadable = || format!("cannot read {}", folder.display());
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&folder).or_cause(unreadable())? {
+        let path = entry.or_cause(unreadable())?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The questions of a file, which quotes files below a folder.
+fn read(path: &Path, folder: &Path) -> Result<Vec<Question>> {
     let read = |path: &Path| fs::read_to_string(path).or_cause(format!("cannot read {}", path.display()));
     if !path.exists() {
         return Ok(Vec::new());
     }
-    parse(&path, &read(&path)?, |name| read(&folder.join(name)))
+    parse(path, &read(path)?, |name| read(&folder.join(name)))
 }
 
 /// The questions in a file's text. `source` reads the files that it quotes.

@@ -1,3 +1,6 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use super::*;
 
 const SOURCE: &str = "one();\n\ttwo();\nthree();\n";
@@ -86,6 +89,10 @@ fn a_run_shows_what_it_is_asked_for() {
         r#"{ magnitude = "nothing" }"#,
         r#"{ in-stack = ["kthread", "sys_pwrite64"] }"#,
         r#"{ in-stack = ["kthread"] }"#,
+        r#"{ first = ["Min", "Max", "=>"] }"#,
+        r#"{ first = ["Min"] }"#,
+        r#"{ count = "=>" }"#,
+        r#"{ half = "Max" }"#,
         r#""loaded""#,
         r#""refused-at""#,
     ];
@@ -93,6 +100,21 @@ fn a_run_shows_what_it_is_asked_for() {
         .iter()
         .map(|what| format!("{what}: {} / {}\n", shows(what, &run(LINES)), shows(what, &refused)))
         .collect();
+    let cells = "kernel\tway\tcost\n6.1\tslow\t95\n6.1\tfast\t3\n7.2\tslow\t4\n7.2\tfast\t3\n5.10\tslow\t-\n5.10\tfast\t9\n";
+    let of_table = [
+        r#"{ cells = { row = ["fast"], columns = ["cost"] } }"#,
+        r#"{ cells = { row = ["6.1", "slow"], columns = ["way", "cost"] } }"#,
+        r#"{ cells = { row = ["6.1", "other"], columns = ["cost"] } }"#,
+        r#"{ cells = { row = ["6.1"], columns = ["other"] } }"#,
+        r#"{ times = { rows = ["slow", "fast"], column = "cost" } }"#,
+        r#"{ times = { rows = ["fast", "slow"], column = "cost" } }"#,
+    ];
+    let of_table: String =
+        of_table.iter().map(|what| format!("{what}: {}\n", shows(what, &run(cells)))).collect();
+    let halves = "a  | b\nboth | both\n";
+    let of_halves =
+        ["a", "b", "both", "c"].map(|text| shows(&format!("{{ half = \"{text}\" }}"), &run(halves)));
+    let table = format!("{table}{of_table}halves: {of_halves:?}\n");
     insta::assert_snapshot!(table);
 }
 
@@ -143,37 +165,82 @@ fn answers_are_judged() {
     ]);
 }
 
-/// The questions of all stages that have some.
-fn all() -> Vec<(String, Question)> {
-    let stages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../stages");
-    let mut folders: Vec<_> = fs::read_dir(stages).unwrap().map(|entry| entry.unwrap().path()).collect();
-    folders.sort();
-    let name = |folder: &Path| folder.file_name().unwrap().to_string_lossy()[..7].to_owned();
-    let all = folders.iter().map(|folder| (name(folder), of(folder).unwrap()));
-    all.flat_map(|(name, questions)| questions.into_iter().map(move |question| (name.clone(), question)))
-        .collect()
+/// The top folder.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Each stage with questions has a prediction, two others, and cards; the prediction first, and the cards last.
-#[test]
-fn a_stage_asks_before_and_after_its_run() {
-    let all = all();
-    let stages: BTreeSet<_> = all.iter().map(|(stage, _)| stage).collect();
-    assert!(!stages.is_empty());
-    for stage in stages {
-        let of_stage: Vec<_> =
-            all.iter().filter(|(of, _)| of == stage).map(|(_, question)| question).collect();
-        let is_before: Vec<_> = of_stage.iter().map(|question| question.asked == Asked::Before).collect();
-        assert_eq!(is_before, [true, false, false, false], "{stage}");
-        assert!(matches!(of_stage[3].form, Form::Order { .. }), "{stage}");
+/// All questions, each with its folder of programs or `chapters`, and with what it is about.
+fn all() -> Vec<(&'static str, String, Question)> {
+    let mut all = Vec::new();
+    for of_programs in ["stages", "examples"] {
+        let mut folders: Vec<_> =
+            fs::read_dir(root().join(of_programs)).unwrap().map(|entry| entry.unwrap().path()).collect();
+        folders.sort();
+        for folder in folders.into_iter().filter(|folder| folder.join("Cargo.toml").exists()) {
+            let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+            let questions = of(&folder).unwrap();
+            assert!(!questions.is_empty(), "{name} has no questions");
+            all.extend(questions.into_iter().map(|question| (of_programs, name.clone(), question)));
+        }
     }
+    for chapter in chapters(&root()).unwrap() {
+        let questions = of_chapter(&root(), &chapter).unwrap();
+        all.extend(questions.into_iter().map(|question| ("chapters", chapter.clone(), question)));
+    }
+    all
+}
+
+/// Each stage has a prediction, two other questions, and cards; the prediction first, and the cards last. Each example and
+/// chapter has two questions or more.
+#[test]
+fn there_are_questions_about_everything() {
+    let all = all();
+    assert!(all.len() >= 90, "{} questions", all.len());
+    let mut by_name: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (kind, name, question) in &all {
+        by_name.entry((*kind, name)).or_default().push(question);
+    }
+    for ((kind, name), questions) in by_name {
+        let is_before: Vec<_> = questions.iter().map(|question| question.asked == Asked::Before).collect();
+        if kind == "stages" {
+            assert_eq!(is_before, [true, false, false, false], "{name}");
+            assert!(matches!(questions[3].form, Form::Order { .. }), "{name}");
+        } else {
+            assert!(questions.len() >= 2 && is_before.is_sorted_by(|one, other| one >= other), "{name}");
+        }
+    }
+}
+
+/// The answers that were recorded. The others are proven by `lab/tests/kernel/questions.rs`.
+#[test]
+fn the_answers_are_what_was_recorded() {
+    let mut wrong = Vec::new();
+    let mut proven = 0;
+    for (_, name, question) in all() {
+        let Some(recorded) = question.truth.as_ref().and_then(|truth| truth.recorded.as_ref()) else {
+            continue;
+        };
+        let path = root().join(recorded);
+        let files = match path.is_dir() {
+            true => fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect(),
+            false => vec![path],
+        };
+        for file in files.into_iter().filter(|file| file.is_file()) {
+            let stdout = fs::read_to_string(&file).unwrap();
+            let proof = question.prove(&run(&stdout));
+            wrong.extend(proof.err().map(|error| format!("{name}, {}: {error}", file.display())));
+            proven += 1;
+        }
+    }
+    assert!(proven > 0 && wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
 /// Someone who knows nothing must not find the right option by its place or its length.
 #[test]
 fn the_right_option_does_not_stick_out() {
     let (mut places, mut longest, mut shortest, mut all_choices) = ([0; 6], 0, 0, 0);
-    for (_, question) in all() {
+    for (.., question) in all() {
         let Form::Choice { options, right, is_code } = question.form else { continue };
         places[right] += 1;
         all_choices += 1;

@@ -11,7 +11,15 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Truth {
-    /// The I/O beside the stage, as for `cargo lab run --io`.
+    /// What was printed earlier, in place of a run: a file below the top folder, or a folder all of whose files show the
+    /// same.
+    pub recorded: Option<String>,
+    /// The binary to run, such as `stage01`; by default that of the folder. A chapter has none.
+    pub program: Option<String>,
+    /// Its arguments.
+    #[serde(default)]
+    pub arguments: String,
+    /// The I/O beside it, as for `cargo lab run --io`. With `none`, the program ends by itself.
     #[serde(default = "write")]
     pub io: String,
     /// What to replace in the stage's sources first.
@@ -72,6 +80,27 @@ pub enum Shows {
     Loaded,
     /// The line of C at which the verifier stopped, or `loaded`.
     RefusedAt,
+    /// The first of these texts that was printed, or `none`.
+    First(Vec<String>),
+    /// How many lines contain this text.
+    Count(String),
+    /// In which half of a table in two halves this text is: `first`, `second`, `both`, or `none`.
+    Half(String),
+    /// The cells of a table with tabs that are in its rows with all of these cells, and in these columns. Each is named once.
+    Cells {
+        /// Cells of the rows.
+        row: Vec<String>,
+        /// Names of the columns.
+        columns: Vec<String>,
+    },
+    /// In a table with a row for each kernel and subject: the power of ten of how many times the number of one subject is
+    /// that of the other, such as 1 for 1 to 9; 0 if it is smaller.
+    Times {
+        /// The two subjects.
+        rows: [String; 2],
+        /// The name of the column.
+        column: String,
+    },
 }
 
 /// A run of a stage beside some I/O.
@@ -107,12 +136,44 @@ impl Run<'_> {
         rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     }
 
+    /// The rows of a table with tabs, and the places of these columns.
+    fn table(&self, columns: &[String]) -> Result<(Vec<Vec<&str>>, Vec<usize>)> {
+        let mut rows = self.stdout.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+        let names = rows.next().unwrap_or_default();
+        let place = |column: &String| {
+            let place = names.iter().position(|name| name == column);
+            place.ok_or_else(|| Error::new(format!("the table has no column {column:?}")))
+        };
+        let places: Result<Vec<_>> = columns.iter().map(place).collect();
+        Ok((rows.collect(), places?))
+    }
+
+    /// The cells of the rows that have all of these cells, in these columns.
+    fn cells(&self, row: &[String], columns: &[String]) -> Result<Vec<&str>> {
+        let (rows, places) = self.table(columns)?;
+        let rows = rows.into_iter().filter(|cells| row.iter().all(|cell| cells.contains(&cell.as_str())));
+        let cells: Vec<_> = rows
+            .flat_map(|cells| {
+                places.iter().filter_map(move |place| cells.get(*place).copied()).collect::<Vec<_>>()
+            })
+            .collect();
+        if cells.is_empty() {
+            return Err(Error::new(format!("the table has no row {row:?}")).evidence(self.stdout));
+        }
+        Ok(cells)
+    }
+
     /// The line at which the verifier stopped.
     fn refused_at(&self) -> Option<&str> {
         let mut lines = self.stderr.lines().map(str::trim);
         lines.find(|line| line.starts_with("evidence: in ") && line.contains(".bpf.c line "))?;
         lines.next()
     }
+}
+
+/// The power of ten of a quotient; 0 if it is less than 1.
+fn power(number: u64, of: u64) -> u64 {
+    (number / of.max(1)).checked_ilog10().map_or(0, |power| 10_u64.pow(power))
 }
 
 /// Whether a line was written in a hard or a soft interrupt, or in both: the third flag.
@@ -171,10 +232,7 @@ impl Truth {
                 _ => "more",
             }
             .to_owned(),
-            Shows::Magnitude(event) => {
-                let lines = run.lines(event).count() as u64 / run.ios.max(1);
-                lines.checked_ilog10().map_or(0, |power| 10_u64.pow(power)).to_string()
-            }
+            Shows::Magnitude(event) => power(run.lines(event).count() as u64, run.ios).to_string(),
             Shows::InStack(names) => {
                 let stack: Vec<_> = run.stdout.lines().filter_map(|line| line.strip_prefix("=> ")).collect();
                 let found =
@@ -195,6 +253,42 @@ impl Truth {
                     most = most.max(bios.len());
                 }
                 most.to_string()
+            }
+            Shows::First(texts) => {
+                let found = texts.iter().find(|text| run.stdout.contains(text.as_str()));
+                found.map_or("none", String::as_str).to_owned()
+            }
+            Shows::Count(text) => {
+                run.stdout.lines().filter(|line| line.contains(text.as_str())).count().to_string()
+            }
+            Shows::Half(text) => {
+                let halves: Vec<_> = run.stdout.lines().filter_map(|line| line.split_once(" | ")).collect();
+                if halves.is_empty() {
+                    return Err(Error::new("there is no table in halves").evidence(run.stdout));
+                }
+                let first = halves.iter().any(|(half, _)| half.contains(text.as_str()));
+                let second = halves.iter().any(|(_, half)| half.contains(text.as_str()));
+                match (first, second) {
+                    (true, true) => "both",
+                    (true, false) => "first",
+                    (false, true) => "second",
+                    (false, false) => "none",
+                }
+                .to_owned()
+            }
+            Shows::Cells { row, columns } => {
+                let cells: BTreeSet<_> = run.cells(row, columns)?.into_iter().collect();
+                cells.into_iter().collect::<Vec<_>>().join(", ")
+            }
+            Shows::Times { rows, column } => {
+                let column = std::slice::from_ref(column);
+                let [first, second] = rows.each_ref().map(|row| run.cells(std::slice::from_ref(row), column));
+                // A kernel that lacks one of them has no number.
+                let numbers = first?.into_iter().zip(second?).filter_map(|(first, second)| {
+                    Some((first.parse::<u64>().ok()?, second.parse::<u64>().ok()?))
+                });
+                let powers: BTreeSet<_> = numbers.map(|(first, second)| power(first, second)).collect();
+                powers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
             }
             Shows::Number(before) => {
                 run.number(before).map_or("none".to_owned(), |number| number.to_string())

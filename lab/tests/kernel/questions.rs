@@ -28,15 +28,19 @@ macro_rules! asked {
         (
             $binary,
             include_str!(concat!("../../../stages/", $folder, "/questions.toml")),
-            [
+            &[
                 ("src/main.rs", include_str!(concat!("../../../stages/", $folder, "/src/main.rs"))),
                 ($bpf, include_str!(concat!("../../../stages/", $folder, "/", $bpf))),
             ],
         )
     };
+    // An example or a chapter, whose questions quote nothing.
+    ($name:literal, $file:literal) => {
+        ($name, include_str!(concat!("../../../", $file)), &[])
+    };
 }
 
-type Asked = (&'static str, &'static str, [(&'static str, &'static str); 2]);
+type Asked = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const ASKED: &[Asked] = &[
     asked!("stage01", "stage01_submit_bio_call_time", "src/bpf/bio_trace.bpf.c"),
@@ -49,6 +53,20 @@ const ASKED: &[Asked] = &[
     asked!("stage08", "stage08_pagecache_miss_counts", "src/bpf/pagecache_trace.bpf.c"),
     asked!("stage09", "stage09_pagecache_miss_pid_filter", "src/bpf/pagecache_trace.bpf.c"),
     asked!("stage10", "stage10_every_bio_function", "src/bpf/bio_trace.bpf.c"),
+    asked!("bigreads", "examples/bigreads/questions.toml"),
+    asked!("biolatency", "examples/biolatency/questions.toml"),
+    asked!("bitehist", "examples/bitehist/questions.toml"),
+    asked!("bitesize", "examples/bitesize/questions.toml"),
+    asked!("ctracer", "examples/ctracer/questions.toml"),
+    asked!("hello_clone", "examples/hello_clone/questions.toml"),
+    asked!("hello_perf_output", "examples/hello_perf_output/questions.toml"),
+    asked!("page_cache_scenario", "examples/page_cache_scenario/questions.toml"),
+    asked!("tracex3", "examples/tracex3/questions.toml"),
+    // The chapters with a question that a run answers.
+    asked!("histograms", "docs/questions/histograms.toml"),
+    asked!("load", "docs/questions/load.toml"),
+    asked!("slow-disk", "docs/questions/slow-disk.toml"),
+    asked!("storage-stack", "docs/questions/storage-stack.toml"),
 ];
 
 /// The stage that starts what it watches.
@@ -57,32 +75,47 @@ const STARTS_IO: &str = "stage09";
 /// How often to look for what happens only sometimes.
 const TRIES: usize = 30;
 
-/// The binary of a stage that is changed for a question.
+/// The binary of a program that is changed for a question.
 fn variant(stage: &str, question: &Question) -> String {
     format!("{stage}-asked-{}", question.id)
 }
 
-/// The stages that are changed for questions.
+/// The programs that are changed for questions.
 pub fn variants(workbook: &Workbook) -> impl Iterator<Item = Result<(String, Files)>> {
-    let with_questions: Vec<_> =
-        workbook.catalog.stages.iter().filter(|stage| stage.folder.join(questions::FILE).exists()).collect();
-    let of_stage = |stage: &dyn Program| -> Result<Vec<(String, Files)>> {
-        let binary = stage.binary();
-        assert!(ASKED.iter().any(|(asked, ..)| *asked == binary), "nothing proves the questions of {binary}");
+    let is_asked = |name: &str| {
+        assert!(ASKED.iter().any(|(asked, ..)| *asked == name), "nothing proves the questions of {name}");
+    };
+    let of_program = |program: &dyn Program| -> Result<Vec<(String, Files)>> {
+        let binary = program.binary();
+        let questions = questions::of(program.folder())?;
+        if !questions.is_empty() {
+            is_asked(&binary);
+        }
         let changed = |question: Question| {
             let truth = question.truth.as_ref().filter(|truth| !truth.change.is_empty())?;
             let name = variant(&binary, &question);
-            let files = copies::files(stage).and_then(|mut files| {
-                copies::rename(&mut files, stage, &name);
+            let files = copies::files(program).and_then(|mut files| {
+                copies::rename(&mut files, program, &name);
                 edit(&mut files, &name, truth.change.iter().map(|change| (&*change.from, &*change.to)))?;
                 Ok((name.clone(), files))
             });
             Some(files)
         };
-        questions::of(stage.folder())?.into_iter().filter_map(changed).collect()
+        questions.into_iter().filter_map(changed).collect()
     };
-    let all: Result<Vec<_>> = with_questions.into_iter().map(|stage| of_stage(stage)).collect();
-    match all {
+    let of_chapters = || -> Result<()> {
+        for chapter in questions::chapters(&workbook.root)? {
+            let questions = questions::of_chapter(&workbook.root, &chapter)?;
+            let is_run =
+                |question: &Question| question.truth.as_ref().is_some_and(|truth| truth.recorded.is_none());
+            if questions.iter().any(is_run) {
+                is_asked(&chapter);
+            }
+        }
+        Ok(())
+    };
+    let all: Result<Vec<_>> = workbook.catalog.programs().map(of_program).collect();
+    match of_chapters().and(all) {
         Ok(all) => all.into_iter().flatten().map(Ok).collect::<Vec<_>>(),
         Err(error) => vec![Err(error)],
     }
@@ -91,13 +124,17 @@ pub fn variants(workbook: &Workbook) -> impl Iterator<Item = Result<(String, Fil
 
 fn the_answers_to_the_questions_are_what_runs_show() {
     let mut wrong = Vec::new();
-    for &(stage, text, sources) in ASKED {
+    for &(asked, text, sources) in ASKED {
         let source = |name: &str| Ok(sources.iter().find(|(of, _)| *of == name).unwrap().1.to_owned());
         let mut runs = BTreeMap::new();
-        for question in questions::parse(stage.as_ref(), text, source).unwrap() {
-            let Some(truth) = &question.truth else { continue };
-            let binary = if truth.change.is_empty() { stage.to_owned() } else { variant(stage, &question) };
-            let key = (binary.clone(), truth.io.clone());
+        for question in questions::parse(asked.as_ref(), text, source).unwrap() {
+            let Some(truth) = question.truth.as_ref().filter(|truth| truth.recorded.is_none()) else {
+                continue;
+            };
+            let program = truth.program.as_deref().unwrap_or(asked);
+            let binary =
+                if truth.change.is_empty() { program.to_owned() } else { variant(program, &question) };
+            let key = (binary.clone(), truth.io.clone(), truth.arguments.clone());
             let mut prove = || {
                 let (seen, pid, ios) = runs.entry(key.clone()).or_insert_with(|| run(&binary, truth));
                 let run = Run { stdout: &seen.stdout, stderr: &seen.stderr, pid: *pid, ios: *ios };
@@ -107,15 +144,22 @@ fn the_answers_to_the_questions_are_what_runs_show() {
             for _ in 1..if truth.sometimes { TRIES } else { 1 } {
                 proof = proof.or_else(|_| prove());
             }
-            wrong.extend(proof.err().map(|error| format!("{stage}: {error}")));
+            wrong.extend(proof.err().map(|error| format!("{asked}: {error}")));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// What a stage printed beside its I/O, with the process id of `io` and the number of its I/Os.
+/// What a program printed beside its I/O, with the process id of `io` and the number of its I/Os.
 fn run(binary: &str, truth: &Truth) -> (Observation, u32, u64) {
-    let Ok(Workload::Io(arguments)) = truth.io.parse() else { panic!("{:?} is no I/O", truth.io) };
+    let argv: Vec<_> = [binary].into_iter().chain(truth.arguments.split_whitespace()).collect();
+    let arguments = match truth.io.parse().unwrap() {
+        Workload::Io(arguments) => arguments,
+        Workload::None => {
+            with_ext4();
+            return (run_to_its_end(&argv), 0, 0);
+        }
+    };
     let arguments = arguments.join(" ");
     match arguments.contains(FS_MOUNT) {
         true => with_ext4(),
@@ -131,11 +175,11 @@ fn run(binary: &str, truth: &Truth) -> (Observation, u32, u64) {
         let done: Done = done.parse().unwrap();
         return (seen, done.pid, done.count);
     }
-    let Ok(stage) = Running::start(&[binary]) else {
-        let output = Command::new(binary).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(stderr.contains("the kernel's verifier refused a BPF program"), "{binary}: {stderr}");
-        return (Observation { stdout: String::new(), stderr, status: output.status }, 0, 0);
+    let Ok(stage) = Running::start(&argv) else {
+        let seen = run_to_its_end(&argv);
+        let refused = "the kernel's verifier refused a BPF program";
+        assert!(seen.stderr.contains(refused), "{binary}: {}", seen.stderr);
+        return (seen, 0, 0);
     };
     let done = io(&arguments);
     if done.kind == "write-cached" {
@@ -151,6 +195,13 @@ fn run(binary: &str, truth: &Truth) -> (Observation, u32, u64) {
         panic_any(Missed);
     }
     (seen, done.pid, done.count)
+}
+
+/// A program that ends by itself.
+fn run_to_its_end(argv: &[&str]) -> Observation {
+    let output = Command::new(argv[0]).args(&argv[1..]).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Observation { stdout: text(output.stdout), stderr: text(output.stderr), status: output.status }
 }
 
 /// The tracer doesn't know the name of a task that has not been switched away from since; the kernel does.

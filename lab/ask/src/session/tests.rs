@@ -51,7 +51,7 @@ fn dialog(typed: &str, is_terminal: bool) -> (String, Vec<(String, u32)>) {
         title: "03: How long?".to_owned(),
         questions: &questions,
         command: "cargo lab ask 03".to_owned(),
-        run: Some("cargo lab run 03".to_owned()),
+        then: Some("Now run it, in another terminal: cargo lab run 03".to_owned()),
     };
     session.ask(&agenda, remember).unwrap();
     (String::from_utf8(output).unwrap(), answers)
