@@ -27,7 +27,7 @@ use machine::host::tools::output;
 use machine::kernels::MATRIX;
 use machine::terminal;
 use machine::vm::{Machine, Vm};
-use machine::workbook::Workbook;
+use machine::workbook::{Recorded, Workbook};
 use serde::Serialize;
 use verifier::{Object, Refusal};
 use wire::text::wrap;
@@ -278,7 +278,8 @@ fn comment(source: &str) -> String {
 /// Compiles programs.
 #[derive(Debug)]
 pub struct Compiler {
-    program: PathBuf,
+    /// The program, if it is not that of the workshop's guest.
+    program: Option<PathBuf>,
     /// Where the objects are.
     folder: PathBuf,
 }
@@ -289,9 +290,17 @@ impl Compiler {
     /// # Errors
     /// If it does not compile itself.
     pub fn new(workbook: &Workbook) -> Result<Self> {
-        let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-        output(cargo.current_dir(&workbook.root).args(["build", "--quiet", "--package", "clinic"]))?;
-        Ok(Self { program: workbook.binaries().join("clinic"), folder: workbook.state_dir().join("clinic") })
+        if workbook.recorded.is_none() {
+            let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+            output(cargo.current_dir(&workbook.root).args(["build", "--quiet", "--package", "clinic"]))?;
+        }
+        Ok(Self::built(workbook, &workbook.state_dir().join("clinic")))
+    }
+
+    /// The program that compiles, which the workshop has, for objects in this folder.
+    pub fn built(workbook: &Workbook, folder: &Path) -> Self {
+        let program = workbook.recorded.is_none().then(|| workbook.binaries().join("clinic"));
+        Self { program, folder: folder.to_owned() }
     }
 
     /// Compiles a program, and returns the file of its object, which is called `NAME.bpf.o`.
@@ -305,13 +314,14 @@ impl Compiler {
     }
 
     /// The same for a program that is in a file.
-    fn compile_file(&self, name: &str, source: &Path) -> Result<PathBuf> {
+    pub(crate) fn compile_file(&self, name: &str, source: &Path) -> Result<PathBuf> {
         let file = source.file_name().unwrap_or_default();
         let cannot = || format!("cannot compile {}", file.display());
         fs::create_dir_all(&self.folder).or_cause(cannot())?;
         let folder = tempfile::tempdir_in(&self.folder).or_cause(cannot())?;
         let folder = folder.path();
-        let done = Command::new(&self.program).arg(source).arg(folder).output().or_cause(cannot())?;
+        let mut command = self.program.as_ref().map_or_else(Recorded::bpf_compiler, Command::new);
+        let done = command.arg(source).arg(folder).output().or_cause(cannot())?;
         if !done.status.success() {
             return Err(Error::new(format!("{} does not compile", file.display()))
                 .evidence(String::from_utf8_lossy(&done.stderr)));

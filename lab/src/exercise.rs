@@ -30,6 +30,8 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use wire::text::wrap;
 use wire::verdict::Verdict;
 
+use crate::clinic::Compiler;
+
 /// How long a check may take in the guest: usually ten seconds, but longer on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -321,6 +323,17 @@ pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
         ))
     })?;
     Ok(workbook.binaries().join(name))
+}
+
+/// Compiles only the BPF program of the learner's working copy, and keeps nothing.
+///
+/// # Errors
+/// If it does not compile; with the compiler's message.
+pub fn compile(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<()> {
+    let copy = exercise.started(workbook)?;
+    let Some(source) = copies::bpf_source(&copy) else { return Ok(()) };
+    let folder = tempfile::tempdir().or_cause("cannot make a folder for the object")?;
+    Compiler::built(workbook, folder.path()).compile_file(&exercise.binary(), &source).map(drop)
 }
 
 /// Checks the learner's program in a guest that has it, and remembers a success.

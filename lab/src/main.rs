@@ -204,6 +204,12 @@ enum Exercise {
         #[command(flatten)]
         boot: Boot,
     },
+    /// Compile only the BPF program of your working copy
+    #[command(hide = true)]
+    Compile {
+        /// The exercise
+        exercise: String,
+    },
     /// Show a hint: a question first, then a pointer, then almost the answer
     Hint {
         /// The exercise
@@ -512,6 +518,10 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             }
             let mut guest = boot.boot_with(&workbook, workbook.build_tools()?)?;
             exercise::watch(&workbook, &exercise, &mut guest)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Exercise::Compile { exercise } => {
+            exercise::compile(&workbook, &find(&exercise)?)?;
             Ok(ExitCode::SUCCESS)
         }
         Exercise::Hint { exercise } => {

@@ -16,7 +16,7 @@ use machine::workbook::Workbook;
 pub fn here(workbook: &Workbook, driver: &Path, port: u16, no_browser: bool) -> Result<()> {
     eprintln!("Building the book and the workshop. The first time, this takes about a minute ...");
     let mut build = workbook.cargo_build();
-    build.args(["--quiet", "--package", "book", "--package", "workshop"]);
+    build.args(["--quiet", "--package", "book", "--package", "clinic", "--package", "workshop"]);
     run(&mut build, "the workshop does not compile")?;
     let book = workbook.target.join("book");
     let mut write = Command::new(workbook.binaries().join("book"));

@@ -22,6 +22,8 @@ export type Diagnostic = {
   severity: "error" | "warning";
   message: string;
 };
+/** What the compiler says about a BPF program. */
+export type Compiled = { compiles: boolean; diagnostics: Diagnostic[] };
 export type Action = {
   what: "run" | "check";
   name: string;
@@ -135,6 +137,9 @@ export const api = {
     get<Difference>(`/api/works/${at(id)}/solution?peek=${peek}&mine=${mine}`),
   start: (id: string, again: boolean) => request<{ text: string }>("POST", `/api/works/${at(id)}/start?again=${again}`),
   hint: (id: string) => request<{ shown: string[] }>("POST", `/api/works/${at(id)}/hint`),
+  /** Nothing, if something newer has ended it. */
+  compile: async (id: string) =>
+    (await request<{ compiled: Compiled | null }>("POST", `/api/works/${at(id)}/compile`)).compiled,
   check: (name: string) => request<Action>("POST", "/api/check", json({ name })),
   run: (name: string, mine: boolean, args: string) =>
     request<Action>("POST", "/api/run", json({ name, mine, arguments: args })),

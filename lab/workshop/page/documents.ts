@@ -89,6 +89,9 @@ export class Documents {
   /** Something changed in what the page shows around the texts. */
   onChange: () => void = () => {};
   onFailure: (doc: Doc, failure: Problem) => void = () => {};
+  /** The learner changed a text, and later: the server has it. */
+  onEdited: (doc: Doc) => void = () => {};
+  onSaved: (doc: Doc) => void = () => {};
 
   of(name: string): Doc[] {
     return this.open.get(name) ?? [];
@@ -144,6 +147,7 @@ export class Documents {
   private updated(doc: Doc, byHand: boolean): void {
     if (!byHand || doc.version === undefined) return;
     if (doc.diagnostics.length) queueMicrotask(() => this.diagnose(doc, []));
+    this.onEdited(doc);
     this.draft(doc);
     clearTimeout(doc.timer);
     doc.timer = setTimeout(() => this.save(doc), 300);
@@ -180,6 +184,7 @@ export class Documents {
   }
 
   private async put(doc: Doc, closing: boolean): Promise<void> {
+    const { dirty } = doc;
     while (doc.dirty && !doc.conflict) {
       const text = doc.text;
       doc.unsure = [...doc.unsure.slice(-4), text];
@@ -200,6 +205,7 @@ export class Documents {
       }
     }
     doc.failure = undefined;
+    if (dirty && !doc.dirty) this.onSaved(doc);
   }
 
   /** The server has this text. */

@@ -3,6 +3,7 @@
 import { Actions } from "./actions";
 import { type Action, api, events, type Link, Problem, problem, type State } from "./api";
 import type { Command } from "./commands";
+import { Compiling } from "./compile";
 import { Documents } from "./documents";
 import { byId, h, inFolder, keep, plural, rich, setFolder } from "./dom";
 import { Editor } from "./editor";
@@ -18,6 +19,9 @@ const editor = new Editor();
 const terminals = new Terminals((id) => tried(api.closeTerminal(id)));
 const actions = new Actions(editor, terminals, (id) => tried(api.interrupt(id)));
 actions.after = after;
+const compiling = new Compiling(editor.documents);
+compiling.onChange = drawSaved;
+compiling.check = (name) => name === editor.name && tried(check(name));
 const panes = new Panes((pane) => ({ lesson, editor, terminals })[pane].focus());
 let state: State | undefined;
 
@@ -290,7 +294,7 @@ function draw(): void {
 
   const exercise = open();
   const program = programOf(editor.name);
-  for (const id of ["check", "hint", "solution", "reset"]) byId(id).hidden = !exercise;
+  for (const id of ["check", "on-save", "hint", "solution", "reset"]) byId(id).hidden = !exercise;
   for (const id of ["run", "check", "hint", "diff", "solution", "reset"]) {
     byId<HTMLButtonElement>(id).disabled = !editor.name || exercise?.state === "new";
   }
@@ -329,6 +333,21 @@ function drawStarts(): void {
   );
 }
 
+const savedAs = {
+  saved: "Saved",
+  compiling: "Saved, compiling…",
+  waiting: "Saved. It compiles when nothing runs.",
+  compiles: "Saved, compiles",
+  fails: "Saved, does not compile",
+};
+
+/** What is known of the open text. The guest does not compile while a program runs in it. */
+function said(): keyof typeof savedAs {
+  const said = compiling.of(editor.name) ?? "saved";
+  const waits = said === "compiling" && state?.guest && state.actions.some(({ phase }) => phase !== "ended");
+  return waits ? "waiting" : said;
+}
+
 function drawSaved(): void {
   const saved = byId("saved");
   const docs = editor.documents.all;
@@ -338,7 +357,7 @@ function drawSaved(): void {
   if (failed) text = `Not saved: ${failed.failure?.cause}`;
   else if (conflict) text = `Not saved: ${conflict.path} was changed by another tab or editor`;
   else if (docs.some(({ dirty }) => dirty)) text = "Saving…";
-  else if (editor.docs.length) text = open() ? "Saved" : "Read only";
+  else if (editor.docs.length) text = open() ? savedAs[said()] : "Read only";
   const isUnkept = docs.some(({ unkept }) => unkept);
   if (isUnkept) {
     const unkept = "The browser's storage is full, so it has no backup of this. Keep this tab open.";
@@ -452,6 +471,12 @@ const click = (id: string, act: () => void) => byId(id).addEventListener("click"
 click("run", runOpen);
 click("check", checkOpen);
 click("hint", () => hint(editor.name));
+const onSave = byId<HTMLInputElement>("check-on-save");
+onSave.checked = compiling.checksOnSave;
+onSave.addEventListener("change", () => {
+  compiling.checksOnSave = onSave.checked;
+  if (onSave.checked) checkOpen();
+});
 click("diff", () => tried(diff()));
 click("solution", () => tried(solution(editor.name)));
 click("reset", () => {

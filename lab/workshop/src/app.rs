@@ -61,6 +61,11 @@ impl App {
         Self { words: Words::new(&workbook), workbook, turn: Mutex::default() }
     }
 
+    /// Whether programs run right here, in the workshop's guest.
+    pub fn is_in_guest(&self) -> bool {
+        self.workbook.recorded.is_some()
+    }
+
     /// The top folder of the workbook.
     pub fn root(&self) -> &Path {
         &self.workbook.root

@@ -29,6 +29,7 @@ mod app;
 mod archive;
 mod auth;
 mod backup;
+mod compile;
 mod diagnostics;
 mod instance;
 mod pages;

@@ -26,6 +26,7 @@ use crate::app::App;
 use crate::archive::{self, LARGEST_ARCHIVE};
 use crate::auth::{self, Auth};
 use crate::backup::WorkBackup;
+use crate::compile::Background;
 use crate::pages;
 use crate::response::{JsonResponse, Refusal, WithStatus};
 use crate::terminals::{Command, Terminals};
@@ -46,6 +47,7 @@ pub struct Workshop {
     /// What runs.
     pub terminals: Terminals,
     actions: Actions,
+    background: Background,
     changed: watch::Sender<u64>,
     saved: broadcast::Sender<Value>,
 }
@@ -62,8 +64,10 @@ impl Workshop {
         backup: Option<Arc<WorkBackup>>,
     ) -> Self {
         let changed = watch::channel(0).0;
+        let waits_for = app.is_in_guest().then(|| driver.clone());
         Self {
             app,
+            background: Background::new(waits_for),
             driver,
             book,
             auth: Arc::new(auth),
@@ -130,6 +134,7 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .route("/api/works/{name}/solution", get(solution))
         .route("/api/works/{name}/start", post(start))
         .route("/api/works/{name}/hint", post(hint))
+        .route("/api/works/{name}/compile", post(compile))
         .route("/api/run", post(run))
         .route("/api/check", post(check))
         .route("/api/terminals", post(shell))
@@ -260,6 +265,14 @@ async fn hint(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse
     Ok(Json(hint))
 }
 
+async fn compile(State(workshop): Shared, Path(name): Path<String>) -> JsonResponse {
+    workshop.app.files(&name)?;
+    let command = workshop.command(["exercise", "compile", &name].map(str::to_owned).to_vec())?;
+    // Nothing, if something newer has ended it.
+    let compiled = workshop.background.compile(command).await.transpose()?;
+    Ok(Json(json!({ "compiled": compiled })))
+}
+
 #[derive(Deserialize)]
 struct Where {
     path: String,
@@ -325,6 +338,7 @@ async fn run(
     let mine_flag = mine.then(|| "--mine".to_owned());
     let command = ["run".to_owned()].into_iter().chain(mine_flag).chain([name.clone()]).chain(words);
     let command = workshop.command(command.collect())?;
+    workshop.background.cancel();
     Ok(Json(workshop.actions.start(&workshop.terminals, What::Run, &name, mine, command).await?))
 }
 
@@ -336,6 +350,7 @@ struct Check {
 async fn check(State(workshop): Shared, Json(Check { name }): Json<Check>) -> Result<Json<Action>, Refusal> {
     workshop.app.files(&name)?;
     let command = workshop.command(["exercise", "check", &name].map(str::to_owned).to_vec())?;
+    workshop.background.cancel();
     Ok(Json(workshop.actions.start(&workshop.terminals, What::Check, &name, true, command).await?))
 }
 

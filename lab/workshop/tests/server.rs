@@ -370,6 +370,40 @@ fn a_check_writes_its_verdict() {
 }
 
 #[test]
+fn a_newer_compilation_or_a_check_ends_the_one_before() {
+    let (server, _folder) = server(
+        "[ \"$2\" = compile ] || exit 0; echo $$ > started; [ -e quick ] || exec sleep 1000
+         echo 'Error: it does not compile' >&2
+         echo '  evidence: /w/03.2/src/bpf/a.bpf.c:7:2: error: no such thing' >&2; exit 1",
+    );
+    server.post("/api/works/03.2/start");
+    let started = server.mine().join("started");
+    nix::unistd::mkfifo(&started, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let compile = || {
+        let (port, head) = (server.port(), server.page_head("POST", "/api/works/03.2/compile"));
+        let answer = std::thread::spawn(move || common::send(port, &head, b"").json());
+        let pid = fs::read_to_string(&started).unwrap();
+        (answer, Path::new("/proc").join(pid.trim()))
+    };
+    let (first, process) = compile();
+    fs::write(server.mine().join("quick"), "").unwrap();
+    let (second, _) = compile();
+    assert_eq!(first.join().unwrap(), json!({ "compiled": null }));
+    assert_eq!(
+        second.join().unwrap()["compiled"],
+        json!({ "compiles": false, "diagnostics": [
+            { "path": "src/bpf/a.bpf.c", "line": 7, "column": 2, "severity": "error", "message": "no such thing" },
+        ] })
+    );
+    while process.exists() {}
+    fs::remove_file(server.mine().join("quick")).unwrap();
+    let (third, process) = compile();
+    act(&server, "/api/check", &json!({ "name": "03.2" }));
+    assert_eq!(third.join().unwrap(), json!({ "compiled": null }));
+    while process.exists() {}
+}
+
+#[test]
 fn an_action_runs_as_soon_as_its_kernel_is_named() {
     let (server, _folder) = server("shift 2; echo \"$@\"; echo shown; exec sleep 1000");
     for (line, phase) in [

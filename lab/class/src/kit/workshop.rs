@@ -24,8 +24,8 @@ use wire::kit::{NETWORK, ROOT, WORKBOOK};
 use crate::kit::compilers;
 
 /// The programs of the workshop's server and of the lab that the guest has, by their packages.
-const TOOLS: [(&str, &[&str]); 3] =
-    [("guest", &["guest", "io"]), ("lab", &["lab"]), ("workshop", &["skeleton", "workshop"])];
+const TOOLS: [(&str, &[&str]); 4] =
+    [("clinic", &["clinic"]), ("guest", &["guest", "io"]), ("lab", &["lab"]), ("workshop", &["workshop"])];
 
 /// The folder of the compiled libraries in the guest.
 const LIBRARIES: &str = "workbook/lib";

@@ -56,6 +56,11 @@ pub(super) fn listed(folder: &Path, end: &str) -> impl Iterator<Item = PathBuf> 
     entries.filter(move |path| path.to_string_lossy().ends_with(end))
 }
 
+/// The BPF program of a copy.
+pub fn bpf_source(copy: &Path) -> Option<PathBuf> {
+    listed(&copy.join("src/bpf"), ".bpf.c").next()
+}
+
 /// Gives a copy its own name, for the package and the binary. It is not a stage or an example any more.
 pub fn rename(files: &mut Files, program: &dyn Program, name: &str) {
     for (path, text) in files {

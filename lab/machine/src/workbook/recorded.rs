@@ -22,6 +22,13 @@ pub(super) fn workbook() -> Result<Option<Workbook>> {
 }
 
 impl Recorded {
+    /// The program that compiles BPF programs; see its own first comment.
+    pub fn bpf_compiler() -> Command {
+        let mut command = Command::new("clinic");
+        command.env("CLANG", "clang-22");
+        command
+    }
+
     /// Builds the copy whose package has this name, if it has changed since the last time. Returns its binary. The
     /// compilers print to stderr what Cargo would print.
     ///
@@ -45,9 +52,8 @@ impl Recorded {
         let bpf = copy.join("src/bpf");
         if bpf.is_dir() && newest(&bpf, "") >= newest(&out, ".skel.rs") {
             let start = now(&out)?;
-            let mut generate = Command::new("skeleton");
+            let mut generate = Self::bpf_compiler();
             generate.current_dir(&copy).env("CARGO_MANIFEST_DIR", &copy).env("OUT_DIR", &out);
-            generate.env("CLANG", "clang-22");
             let said =
                 generate.stderr(Stdio::inherit()).output().or_cause("cannot start the BPF compiler")?;
             let lines = String::from_utf8_lossy(&said.stdout).into_owned();

@@ -228,6 +228,41 @@ fn the_editor_knows_the_kernel() {
 }
 
 #[test]
+fn errors_are_marked_while_you_type() {
+    let server = Server::start();
+    let mut browser = start(&server, "03.2");
+    let text = server.file("03.2", "src/bpf/bio_trace.bpf.c");
+    replace(&mut browser, &format!("{text}\nint broken(void)\n{{\n\treturn nothing;\n}}\n"));
+    browser.until(&shows("saved", "does not compile"));
+    browser.until(&shows("tab", "bio_trace.bpf.c1"));
+    browser.until("document.querySelector('.cm-lintRange-error')?.textContent === 'nothing'");
+    // A newer text ends the compilation of the one before, and keys don't wait for either.
+    browser.eval(
+        "window.took = []; addEventListener('keydown', () => {
+            const start = performance.now();
+            requestAnimationFrame(() => setTimeout(() => took.push(performance.now() - start)));
+        }, { capture: true })",
+    );
+    replace(&mut browser, &text);
+    browser.until(&shows("saved", "compiling"));
+    for key in "// while it compiles".chars() {
+        browser.press(&key.to_string());
+    }
+    let took = browser.eval("took.map(Math.round)");
+    println!("ms per key: {took}");
+    browser.until(&shows("saved", "Saved, compiles"));
+    browser.until("!document.querySelector('.cm-lintRange-error')");
+    // What compiles is checked, if the learner wants that.
+    click(&mut browser, "check-on-save");
+    browser.until(&shows("status", "Check of 03.2"));
+    click(&mut browser, "stop");
+    browser.until(&shows("status", "was stopped"));
+    write(&mut browser, &format!("{text}\n"));
+    browser.until(&shows("status", "Check of 03.2: "));
+    assert_eq!(wrong(&mut browser), [""; 0]);
+}
+
+#[test]
 fn typing_goes_on_while_a_terminal_is_flooded() {
     let server = Server::start();
     let mut browser = start(&server, "03.2");
