@@ -30,6 +30,7 @@ pub mod job;
 mod parts;
 mod pieces;
 mod reads;
+mod saves;
 pub mod scene;
 pub mod story;
 mod waits;

@@ -18,8 +18,8 @@ use crate::workbook::Cross;
 /// Modules of the kernel's package that a guest can load, with all their dependencies: disks whose timing we control,
 /// disks backed by a file or by other disks, an I/O scheduler; and the guest's disks and their file system. What a kernel
 /// has built in is not a module.
-pub const MODULES: [&str; 7] =
-    ["null_blk", "mq-deadline", "loop", "dm-mod", "nvme", "crc32c_generic", "ext4"];
+pub const MODULES: [&str; 8] =
+    ["null_blk", "nbd", "mq-deadline", "loop", "dm-mod", "nvme", "crc32c_generic", "ext4"];
 
 /// What our tests load besides: disks whose errors we control, a disk that makes no requests, file systems for zoned
 /// disks, and a file system whose functions are in a module.

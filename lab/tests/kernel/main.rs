@@ -187,6 +187,7 @@ const ONCE: &[&str] = &[
     "mystery_02_small_pieces",
     "mystery_03_slow_reads",
     "mystery_04_long_waits",
+    "mystery_05_slow_saves",
 ];
 
 fn is_preview() -> bool {

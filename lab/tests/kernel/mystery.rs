@@ -18,8 +18,10 @@ pub const CASES: &[Case] = cases![
     mystery_02_small_pieces,
     mystery_03_slow_reads,
     mystery_04_long_waits,
+    mystery_05_slow_saves,
 ];
-pub const SOAK: &[Case] = cases![soak_mystery_01, soak_mystery_02, soak_mystery_03, soak_mystery_04];
+pub const SOAK: &[Case] =
+    cases![soak_mystery_01, soak_mystery_02, soak_mystery_03, soak_mystery_04, soak_mystery_05];
 
 fn mystery_01_half_of_the_volume() {
     play("01", 1..=1);
@@ -37,6 +39,10 @@ fn mystery_04_long_waits() {
     play("04", 1..=1);
 }
 
+fn mystery_05_slow_saves() {
+    play("05", 1..=1);
+}
+
 fn soak_mystery_01() {
     play("01", 2..=4);
 }
@@ -51,6 +57,10 @@ fn soak_mystery_03() {
 
 fn soak_mystery_04() {
     play("04", 2..=4);
+}
+
+fn soak_mystery_05() {
+    play("05", 2..=4);
 }
 
 /// Plays a case: only its own answer is right, the complaint is real, and the fix ends it.
@@ -176,7 +186,7 @@ fn work(pid: u32) -> Work {
     let (before, disks_before) = (process(), stats());
     thread::sleep(Duration::from_secs(4));
     let (after, disks_after) = (process(), stats());
-    let disks = disks_after.into_iter().filter(|(name, _)| name.starts_with("vd"));
+    let disks = disks_after.into_iter().filter(|(name, _)| name.starts_with("vd") || name.starts_with("nbd"));
     let since = |(name, after): (String, Vec<f64>)| -> Vec<f64> {
         after.iter().zip(&disks_before[&name]).map(|(after, before)| after - before).collect()
     };
@@ -185,6 +195,15 @@ fn work(pid: u32) -> Work {
         process: after.into_iter().map(|(key, n)| (key.clone(), n - before[&key])).collect(),
         disk: disk.unwrap(),
     }
+}
+
+/// How many blocks a transaction of the case's journal has.
+fn logged_blocks() -> f64 {
+    let mut journals = fs::read_dir("/proc/fs/jbd2").unwrap().map(|journal| journal.unwrap());
+    let journal = journals.find(|journal| journal.file_name().to_string_lossy().starts_with("nbd")).unwrap();
+    let info = fs::read_to_string(journal.path().join("info")).unwrap();
+    let line = info.lines().find(|line| line.ends_with(" logged blocks per transaction")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
 /// What the kernel counts that must be among the numbers that prove the cause; `None` if it counts nothing for it.
@@ -206,6 +225,8 @@ fn counted(scene: &Scene) -> Option<f64> {
             disk[4] / (written / 1024.0 / save.trim_end_matches(" KiB").parse::<f64>().unwrap())
         }
         "no-read-ahead" => disk[2] / 2.0 / disk[0],
+        "journal" => 4.0 * logged_blocks(),
+        "slow-flush" => disk[16] / disk[15],
         "small-cache" => 100.0 * process["read_bytes"] / 4096.0 / process["syscr"],
         _ => return None,
     })

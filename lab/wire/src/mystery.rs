@@ -35,11 +35,12 @@ pub struct Case {
 }
 
 /// The cases.
-pub const CASES: [Case; 4] = [
+pub const CASES: [Case; 5] = [
     Case { number: "01", title: "Half of the volume is slow" },
     Case { number: "02", title: "The disk gets many small I/Os" },
     Case { number: "03", title: "Reads became slow on the new machine" },
     Case { number: "04", title: "Saves take long, and the disk is quick" },
+    Case { number: "05", title: "A small fsync takes long" },
 ];
 
 /// The case of this number.

@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use common::report::print_text;
 use common::{Error, OrCause, Result};
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// What one thread of a job does, again and again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stream {
-    /// A device.
+    /// A device or a file; for [`Access::Touch`], a folder.
     pub target: PathBuf,
     /// What it does there.
     pub access: Access,
@@ -47,6 +47,10 @@ pub enum Access {
     Write,
     /// It reads through the page cache.
     Read,
+    /// It writes through the page cache, and waits until that is on the disk.
+    Save,
+    /// It changes the times of files, which are named `0`, `1` and so on. It is no I/O until somebody else waits for it.
+    Touch,
 }
 
 /// How long to wait for a round. It only exists so that a round that never ends gets reported.
@@ -243,11 +247,20 @@ pub fn run(name: &str) -> Result<ExitCode> {
 fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Result<()> {
     let Stream { target, access, size, from, blocks, random, round, pause } = stream;
     let flags = if *access == Access::Write { OFlag::O_DIRECT } else { OFlag::empty() };
-    let file = OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open(target);
-    let file = file.or_cause(format!("cannot open {}", target.display()))?;
+    let open = |target: &Path| {
+        let file = OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open(target);
+        file.or_cause(format!("cannot open {}", target.display()))
+    };
+    let files: Vec<_> = match access {
+        Access::Touch => {
+            (0..*blocks).map(|nth| open(&target.join(nth.to_string()))).collect::<Result<_>>()?
+        }
+        _ => vec![open(target)?],
+    };
+    let file = &files[0];
     if *random {
         // Otherwise the kernel may read ahead around a page that it finds in its cache.
-        posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM)
+        posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM)
             .or_cause("cannot advise the kernel")?;
     }
     let mut buffer = vec![0; *size as usize + ALIGNMENT];
@@ -264,6 +277,8 @@ fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Res
             match access {
                 Access::Write => file.write_all_at(buffer, at),
                 Access::Read => file.read_exact_at(buffer, at),
+                Access::Save => file.write_all_at(buffer, at).and_then(|()| file.sync_all()),
+                Access::Touch => files[block as usize].set_modified(SystemTime::now()),
             }
             .or_cause("an I/O failed")?;
         }

@@ -12,6 +12,7 @@ use wire::command::output;
 use wire::mystery::cause_of;
 
 use crate::device_mapper;
+use crate::journaled::unmount;
 use crate::mystery::answer::Truth;
 use crate::mystery::job::{Job, Stream};
 use crate::null_blk::{NullBlk, show_settings};
@@ -21,6 +22,8 @@ use crate::system::queue;
 const CGROUPS: &str = "/sys/fs/cgroup";
 /// The name of the volume that is made of disks.
 pub const VOLUME: &str = "data";
+/// Where the file system of a case is mounted.
+pub const FOLDER: &str = "/data";
 /// Names for disks.
 pub const DISKS: [&str; 8] = ["vda", "vdb", "vdc", "vdd", "vde", "vdf", "vdg", "vdh"];
 /// Names for processes.
@@ -59,6 +62,7 @@ pub fn shuffled<T, const N: usize>(seed: &mut Rng, mut all: [T; N]) -> [T; N] {
 /// If the settings of disks can't be shown.
 pub fn clear() -> Result<()> {
     show_settings()?;
+    unmount(Path::new(FOLDER));
     device_mapper::remove(VOLUME);
     for disk in DISKS.map(|name| Path::new("/sys/kernel/config/nullb").join(name)) {
         let _ = fs::write(disk.join("power"), "0");
