@@ -27,6 +27,7 @@ use crate::mystery::story::Story;
 pub mod answer;
 mod halves;
 pub mod job;
+mod late;
 mod parts;
 mod pieces;
 mod reads;

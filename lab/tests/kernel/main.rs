@@ -188,6 +188,7 @@ const ONCE: &[&str] = &[
     "mystery_03_slow_reads",
     "mystery_04_long_waits",
     "mystery_05_slow_saves",
+    "mystery_06_late_writes",
 ];
 
 fn is_preview() -> bool {

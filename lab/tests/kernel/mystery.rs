@@ -19,9 +19,16 @@ pub const CASES: &[Case] = cases![
     mystery_03_slow_reads,
     mystery_04_long_waits,
     mystery_05_slow_saves,
+    mystery_06_late_writes,
 ];
-pub const SOAK: &[Case] =
-    cases![soak_mystery_01, soak_mystery_02, soak_mystery_03, soak_mystery_04, soak_mystery_05];
+pub const SOAK: &[Case] = cases![
+    soak_mystery_01,
+    soak_mystery_02,
+    soak_mystery_03,
+    soak_mystery_04,
+    soak_mystery_05,
+    soak_mystery_06
+];
 
 fn mystery_01_half_of_the_volume() {
     play("01", 1..=1);
@@ -43,6 +50,10 @@ fn mystery_05_slow_saves() {
     play("05", 1..=1);
 }
 
+fn mystery_06_late_writes() {
+    play("06", 1..=1);
+}
+
 fn soak_mystery_01() {
     play("01", 2..=4);
 }
@@ -61,6 +72,10 @@ fn soak_mystery_04() {
 
 fn soak_mystery_05() {
     play("05", 2..=4);
+}
+
+fn soak_mystery_06() {
+    play("06", 2..=4);
 }
 
 /// Plays a case: only its own answer is right, the complaint is real, and the fix ends it.
@@ -197,6 +212,18 @@ fn work(pid: u32) -> Work {
     }
 }
 
+/// Which share of one CPU's time a process takes.
+fn computed(pid: u32) -> f64 {
+    let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // In user space and in the kernel, in ticks of 10 ms.
+    let ticks = |text: String| -> f64 {
+        text.split_whitespace().skip(13).take(2).map(|ticks| ticks.parse::<f64>().unwrap()).sum()
+    };
+    let (before, start) = (ticks(stat()), Instant::now());
+    thread::sleep(Duration::from_secs(4));
+    (ticks(stat()) - before) / 100.0 / start.elapsed().as_secs_f64()
+}
+
 /// How many blocks a transaction of the case's journal has.
 fn logged_blocks() -> f64 {
     let mut journals = fs::read_dir("/proc/fs/jbd2").unwrap().map(|journal| journal.unwrap());
@@ -216,8 +243,11 @@ fn counted(scene: &Scene) -> Option<f64> {
     let written = process["write_bytes"];
     Some(match cause {
         "busy-neighbor" => 100.0 * written / (512.0 * disk[6]),
-        // The rest of the time between two I/Os: the disk takes a part of it, and the process rests as long.
-        "throttled" => (seconds * 4096.0 / written - 2.0 * story.usual.as_secs_f64()) * 1000.0,
+        // The rest of the time between two I/Os of a thread: the disk takes a part of it, and the thread may rest as long.
+        "throttled" => {
+            let threads = fs::read_dir(format!("/proc/{}/task", scene.patient().pid())).unwrap().count() - 1;
+            (threads as f64 * seconds * 4096.0 / written - 2.0 * story.usual.as_secs_f64()) * 1000.0
+        }
         "small-io" => written / 1024.0 / disk[4],
         // The story says how many KiB a save has.
         "split-io" => {
@@ -226,6 +256,7 @@ fn counted(scene: &Scene) -> Option<f64> {
         }
         "no-read-ahead" => disk[2] / 2.0 / disk[0],
         "journal" => 4.0 * logged_blocks(),
+        "busy-cpu" => 100.0 * computed(scene.jobs[1].pid()),
         "slow-flush" => disk[16] / disk[15],
         "small-cache" => 100.0 * process["read_bytes"] / 4096.0 / process["syscr"],
         _ => return None,

@@ -35,12 +35,13 @@ pub struct Case {
 }
 
 /// The cases.
-pub const CASES: [Case; 5] = [
+pub const CASES: [Case; 6] = [
     Case { number: "01", title: "Half of the volume is slow" },
     Case { number: "02", title: "The disk gets many small I/Os" },
     Case { number: "03", title: "Reads became slow on the new machine" },
     Case { number: "04", title: "Saves take long, and the disk is quick" },
     Case { number: "05", title: "A small fsync takes long" },
+    Case { number: "06", title: "Writes take long, and the disk is idle" },
 ];
 
 /// The case of this number.
@@ -123,7 +124,7 @@ pub const CAUSES: [Cause; 15] = [
         "busy-cpu",
         "a process keeps the CPU from those that wait for I/O",
         "that process",
-        "% of the CPU's time that it takes",
+        "% of one CPU's time that it takes",
     ),
     cause(
         "swap",

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// What one thread of a job does, again and again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stream {
-    /// A device or a file; for [`Access::Touch`], a folder.
+    /// A device or a file; for [`Access::Touch`], a folder; for [`Access::Compute`], any.
     pub target: PathBuf,
     /// What it does there.
     pub access: Access,
@@ -51,6 +51,8 @@ pub enum Access {
     Save,
     /// It changes the times of files, which are named `0`, `1` and so on. It is no I/O until somebody else waits for it.
     Touch,
+    /// It computes for this long.
+    Compute(Duration),
 }
 
 /// How long to wait for a round. It only exists so that a round that never ends gets reported.
@@ -279,6 +281,10 @@ fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Res
                 Access::Read => file.read_exact_at(buffer, at),
                 Access::Save => file.write_all_at(buffer, at).and_then(|()| file.sync_all()),
                 Access::Touch => files[block as usize].set_modified(SystemTime::now()),
+                Access::Compute(time) => {
+                    while begin.elapsed() < *time {}
+                    Ok(())
+                }
             }
             .or_cause("an I/O failed")?;
         }

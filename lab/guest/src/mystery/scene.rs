@@ -8,7 +8,7 @@ use wire::text::wrap;
 
 use crate::mystery::job::Job;
 use crate::mystery::story::{Fix, Kept, Parts, Step, Story, Twin};
-use crate::mystery::{halves, parts, pieces, reads, saves, waits};
+use crate::mystery::{halves, late, parts, pieces, reads, saves, waits};
 use crate::null_blk::{hide_settings, show_settings};
 
 /// A case that happens. Dropping this ends it.
@@ -60,6 +60,7 @@ impl Scene {
             "03" => reads::make(numbers, twin)?,
             "04" => waits::make(numbers, twin)?,
             "05" => saves::make(numbers, twin)?,
+            "06" => late::make(numbers, twin)?,
             _ => return Err(Error::new(format!("nobody wrote case {case}"))),
         };
         let Parts { story, jobs, stream, fix, world } = parts;
