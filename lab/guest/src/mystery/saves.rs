@@ -65,7 +65,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         pause,
         ..save.clone()
     };
-    let busy = touch(files, Duration::from_millis(5));
+    let busy = touch(files, Duration::from_millis(150));
     let calm = touch(2, Duration::from_millis(500));
     let burst = Stream {
         target: of(writer),
@@ -73,8 +73,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         size: files * BLOCK as u64,
         blocks: 4,
         random: false,
-        // One burst in the time in which the other case has a transaction.
-        pause: pause + time * 3,
+        // One burst in the time in which the other case has a transaction, with its other writes and the rest before it.
+        pause: pause + time * 8,
         ..save.clone()
     };
     let rare = Stream { size: BLOCK as u64, pause: Duration::from_millis(500), ..burst.clone() };
