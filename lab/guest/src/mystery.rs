@@ -46,6 +46,8 @@ const SOCKET: &str = "/tmp/.mystery";
 const SEEDS: u64 = 10_000;
 /// How long a player has. Nothing ends with it.
 const TIME: Duration = Duration::from_secs(600);
+/// What a wrong answer costs. Otherwise, trying all of them would be quicker than measuring.
+const COST: Duration = Duration::from_secs(60);
 
 /// Find out why something is slow
 #[derive(Debug, Parser)]
@@ -68,7 +70,7 @@ enum Play {
 /// What a player can do while a case happens.
 #[derive(Clone, Debug, Subcommand, Serialize, Deserialize)]
 enum Move {
-    /// Show the complaint, and how slow it is right now
+    /// Show how slow it is right now
     Look,
     /// Write down what you have seen
     Note {
@@ -95,7 +97,7 @@ enum Move {
     },
     /// Cure it, once your answer is right or you have seen the solution
     Fix,
-    /// Show the time, your notes and your answers
+    /// Show the complaint, the time, your notes and your answers
     Status,
 }
 
@@ -237,28 +239,28 @@ impl Game {
 
     fn introduction(&self) -> String {
         format!(
-            "\n{}\n\n\
-             You have ten minutes. All stages and examples are in your PATH, and you are root.\n\n\
-             \x20 look                       the complaint, and how slow it is right now\n\
+            "\n{}\n{}\n\n\
+             You have ten minutes, and a wrong answer costs one. All stages and examples are in your PATH, and you are \
+             root.\n\n\
+             \x20 look                       how slow it is right now\n\
              \x20 note WORDS                 write down what you have seen\n\
              \x20 answer                     list the causes; then: answer CAUSE PLACE NUMBER\n\
-             \x20 hint, solution, status     get help, see an expert's way, see your time and notes\n\
+             \x20 hint, solution, status     get help, see an expert's way, see the complaint and your notes\n\
              \x20 exit                       end the case\n",
+            self.complaint(),
             self.look()
         )
     }
 
+    fn complaint(&self) -> String {
+        let Scene { number, seed, story, .. } = &self.scene;
+        format!("Case {number}, seed {seed}. {}\n\n{}", self.clock(), wrapped(&story.complaint))
+    }
+
     fn look(&self) -> String {
-        let Scene { number, seed, stream, story, .. } = &self.scene;
-        let Story { complaint, what, usual, .. } = story;
+        let Scene { stream, story: Story { what, usual, .. }, .. } = &self.scene;
         let now = self.scene.patient().lately(*stream);
-        format!(
-            "Case {number}, seed {seed}. {}\n\n{}\n{what}: {}; normal: {}.",
-            self.clock(),
-            wrapped(complaint),
-            ms(now),
-            ms(*usual)
-        )
+        format!("{what}: {}; normal: {} or less.", ms(now), ms(*usual))
     }
 
     fn clock(&self) -> String {
@@ -266,8 +268,13 @@ impl Game {
         match self.solved {
             Some((after, 1)) => format!("Solved after {}, with the first answer.", clock(after)),
             Some((after, answers)) => format!("Solved after {}, with answer {answers}.", clock(after)),
-            None => format!("{} of {}.", clock(self.begin.elapsed()), clock(TIME)),
+            None => format!("{} of {}.", clock(self.time()), clock(TIME)),
         }
+    }
+
+    /// How long the player has taken, with what the answers cost.
+    fn time(&self) -> Duration {
+        self.begin.elapsed() + COST * self.answers.len() as u32
     }
 
     fn serve(&mut self, stream: UnixStream) -> Result<()> {
@@ -297,7 +304,7 @@ impl Game {
                 self.notes.push(note);
             }
             Move::Status => {
-                say(&format!("Case {}, seed {}. {}", self.scene.number, self.scene.seed, self.clock()))?;
+                say(&self.complaint())?;
                 for (what, lines) in [("Notes", &self.notes), ("Answers", &self.answers)] {
                     if !lines.is_empty() {
                         say(&format!("{what}:\n  {}", lines.join("\n  ")))?;
@@ -364,12 +371,16 @@ impl Game {
         ))?;
         let said = [Some(&answer.cause), answer.place.as_ref(), answer.number.as_ref()];
         let said: Vec<_> = said.into_iter().flatten().map(String::as_str).collect();
+        let time = self.time();
         let marks = [verdict.cause, verdict.place, verdict.number].iter().filter(|right| **right).count();
         self.answers.push(format!("{} {}: {marks} of 3", self.clock(), said.join(" ")));
         if !verdict.is_right() {
+            if self.solved.is_none() {
+                say(&format!("A wrong answer costs a minute: {}", self.clock()))?;
+            }
             return Ok(1);
         }
-        self.solved.get_or_insert((self.begin.elapsed(), self.answers.len()));
+        self.solved.get_or_insert((time, self.answers.len()));
         say(&format!("{} Compare with an expert's way: solution. Then cure it: fix", self.clock()))?;
         Ok(0)
     }

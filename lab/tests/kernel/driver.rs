@@ -253,6 +253,7 @@ fn a_mystery_is_played_in_a_shell() {
         "\ntoo early\r\n",
         "1 of 3: Where does a slow write",
         "cause   wrong\r\nplace   wrong. For slow-disk, this is the disk.\r\nnumber  not compared",
+        "A wrong answer costs a minute: ",
         "\nhalf\r\n",
         "cause   right\r\nplace   right. For busy-neighbor, this is that process.\r\nnumber  right. For",
         "; before the fix: ",
@@ -264,6 +265,9 @@ fn a_mystery_is_played_in_a_shell() {
     ] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
+    assert!(!text.contains("Solved after 0:"), "{text}");
+    let complaints = text.matches("Tuesday").count();
+    assert_eq!(complaints, 2, "at the start and in `status`, but not in `look`: {text}");
 }
 
 /// Types into a shell in the lab, which must end on its own, and returns its exit status, stdout and stderr.
