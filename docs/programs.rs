@@ -9,6 +9,8 @@ use machine::workbook::{Program, Workbook};
 use mdbook_preprocessor::book::{Book, BookItem, Chapter, SectionNumber};
 use mdbook_preprocessor::errors::Result;
 use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
+use serde::Serialize;
+use serde_json::json;
 use upkeep::publish;
 
 use crate::{links, questions, readme};
@@ -49,7 +51,7 @@ impl Programs {
     fn case(&self, case: &Case, nth: u32, parent: &Chapter) -> common::Result<Chapter> {
         let (number, title) = (case.number(), format!("{} {}", case.number(), case.title));
         let path = PathBuf::from(format!("clinic/{number}.md"));
-        let text = publish::clinic::page(case)?;
+        let text = with_steps(case, &publish::clinic::page(case)?)?;
         let text = links::rewrite(&self.workbook, &Path::new("lab/clinic").join(&case.name), &path, &text)?;
         let present = format!("[Present this case](../present.html#case-{number})");
         Ok(below(parent, nth, &title, path, format!("{text}\n{present}\n")))
@@ -129,15 +131,35 @@ fn presented(path: &Path, text: &str) -> String {
 fn with_look_up(text: &str) -> common::Result<String> {
     let (before, after) =
         text.split_once("\n## ").ok_or_else(|| Error::new("the clinic's chapter has no second heading"))?;
-    // In a script, nothing may look like its end. Markdown ends a block of HTML at a blank line, and there is none in it.
-    let known = serde_json::to_string(&verifier::known()).or_cause("cannot write the mistakes as JSON")?;
-    let known = known.replace('<', "\\u003c");
+    let known = script(&verifier::known())?;
     Ok(format!(
         "{before}\n## Paste your error\n\n<div class=\"look-up\" hidden>\n\
          <textarea rows=\"4\" spellcheck=\"false\" aria-label=\"Your error\" \
          placeholder=\"R1 invalid mem access 'scalar'\"></textarea>\n\
-         <output></output>\n<script type=\"application/json\">{known}</script>\n</div>\n\n## {after}"
+         <output></output>\n{known}\n</div>\n\n## {after}"
     ))
+}
+
+/// Adds the view that steps through a case's logs, before it says how to read them. `docs/present/log.ts` fills it.
+fn with_steps(case: &Case, text: &str) -> common::Result<String> {
+    let kernels = case.refused_by().into_iter().rev();
+    let told: Vec<_> = kernels
+        .filter_map(|kernel| {
+            Some(json!({ "kernel": kernel, "walk": verifier::walk(&case.log(kernel)?, &[])? }))
+        })
+        .collect();
+    let Some((before, after)) = text.split_once("\n## ").filter(|_| !told.is_empty()) else {
+        return Ok(text.to_owned());
+    };
+    let told = script(&told)?;
+    Ok(format!("{before}\n## Step by step\n\n<div class=\"log-view\" hidden>\n{told}\n</div>\n\n## {after}"))
+}
+
+/// Data for the page's script.
+fn script(data: &impl Serialize) -> common::Result<String> {
+    // In a script, nothing may look like its end. Markdown ends a block of HTML at a blank line, and there is none in it.
+    let data = serde_json::to_string(data).or_cause("cannot write a page's data as JSON")?;
+    Ok(format!("<script type=\"application/json\">{}</script>", data.replace('<', "\\u003c")))
 }
 
 /// Puts a picture that has links into the page, because a browser opens only those.

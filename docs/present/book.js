@@ -1,4 +1,4 @@
-// npm run build made this from ef1540e8
+// npm run build made this from 7c9b270d
 "use strict";
 (() => {
   // questions.ts
@@ -168,6 +168,148 @@
   }
   for (const card of document.querySelectorAll("form.question")) enliven(card);
   document.documentElement.classList.add("with-questions");
+
+  // log.ts
+  var svgNames = "http://www.w3.org/2000/svg";
+  function origins(steps, at) {
+    const arrows = [];
+    const left = [at];
+    const seen = new Set(left);
+    for (let step = left.pop(); step !== void 0; step = left.pop()) {
+      for (const [, from] of steps[step].reads) {
+        if (from === null) continue;
+        arrows.push([from, step]);
+        if (!seen.has(from)) left.push(from);
+        seen.add(from);
+      }
+    }
+    return arrows;
+  }
+  var LogView = class {
+    constructor(box, all) {
+      this.all = all;
+      this.told = all[0];
+      this.list.tabIndex = 0;
+      this.list.setAttribute("role", "listbox");
+      this.list.setAttribute("aria-label", "Instructions");
+      this.list.addEventListener("keydown", (event) => this.key(event));
+      this.state.setAttribute("aria-live", "polite");
+      this.arrows.setAttribute("aria-hidden", "true");
+      box.append(this.kernels, this.list, this.state);
+      box.hidden = false;
+      this.open(this.told);
+      addEventListener("resize", () => this.draw());
+    }
+    told;
+    at = 0;
+    rows = [];
+    kernels = element("div", "kernels");
+    list = element("div", "steps");
+    state = element("div", "state");
+    arrows = document.createElementNS(svgNames, "svg");
+    open(told) {
+      this.told = told;
+      const { steps, is_cut } = told.walk;
+      this.kernels.replaceChildren(
+        ...this.all.map((other) => {
+          const choice = button(`Linux ${other.kernel}`, "", () => this.open(other));
+          choice.setAttribute("aria-pressed", `${other === told}`);
+          return choice;
+        })
+      );
+      this.list.replaceChildren(this.arrows);
+      if (is_cut) this.list.append(element("div", "source", "The middle of this log is left out."));
+      this.rows = steps.map(({ instruction, text, source, location }, nth) => {
+        if (source) {
+          const place = element("span", "place", location?.line ? `${location.line}` : "");
+          this.list.append(element("div", "source", place, source));
+        }
+        const row = element("div", "step", element("span", "place", `${instruction}`), text);
+        row.id = `step-${nth}`;
+        row.setAttribute("role", "option");
+        row.addEventListener("click", () => this.go(nth));
+        this.list.append(row);
+        return row;
+      });
+      this.go(steps.length - 1);
+    }
+    go(at) {
+      this.at = Math.min(Math.max(at, 0), this.rows.length - 1);
+      const row = this.rows[this.at];
+      const margin = this.list.clientHeight / 3;
+      const { scrollTop, clientHeight } = this.list;
+      if (row.offsetTop < scrollTop + 30 || row.offsetTop + row.offsetHeight > scrollTop + clientHeight) {
+        this.list.scrollTop = row.offsetTop - 2 * margin;
+      }
+      this.draw();
+    }
+    key(event) {
+      const [, from] = this.told.walk.steps[this.at].reads.find(([, from2]) => from2 !== null) ?? [];
+      const to = {
+        ArrowUp: this.at - 1,
+        ArrowDown: this.at + 1,
+        ArrowLeft: from ?? this.at,
+        Home: 0,
+        End: this.rows.length - 1
+      }[event.key];
+      if (to === void 0 || event.altKey || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      this.go(to);
+    }
+    draw() {
+      const { steps } = this.told.walk;
+      const arrows = origins(steps, this.at);
+      const found = new Set(arrows.map(([from]) => from));
+      this.rows.forEach((row, nth) => {
+        row.classList.toggle("origin", found.has(nth));
+        row.classList.toggle("refused", nth === steps.length - 1);
+        row.setAttribute("aria-selected", `${nth === this.at}`);
+      });
+      this.list.setAttribute("aria-activedescendant", this.rows[this.at].id);
+      const middle = (nth) => this.rows[nth].offsetTop + this.rows[nth].offsetHeight / 2;
+      this.arrows.setAttribute("height", `${this.list.scrollHeight}`);
+      this.arrows.replaceChildren(
+        ...arrows.map(([from, to]) => {
+          const path = document.createElementNS(svgNames, "path");
+          const [start, end] = [middle(to), middle(from)];
+          const bend = Math.max(2, 22 - (start - end) / 8);
+          path.setAttribute("d", `M26 ${start}C${bend} ${start} ${bend} ${end} 26 ${end}m-5 -3.5l5 3.5l-5 3.5`);
+          path.setAttribute("class", to === this.at ? "direct" : "");
+          return path;
+        })
+      );
+      this.drawState(steps[this.at]);
+    }
+    drawState({ text, reads }) {
+      const { steps, start, words } = this.told.walk;
+      const before = steps[this.at - 1]?.after ?? start;
+      const isLast = this.at === steps.length - 1;
+      const entry = (name, from) => {
+        const value = element("dd", "", element("code", "", before[name] ?? "not shown in this log"));
+        const isSet = from !== void 0 && from !== null;
+        if (isSet) value.append(button(`set at ${steps[from].instruction}`, "", () => this.go(from)));
+        return [element("dt", "", name), value];
+      };
+      const isRead = (name) => reads.some(([read]) => read === name);
+      const others = Object.keys(before).filter((name) => !isRead(name) && name !== "r10");
+      this.state.replaceChildren(
+        element(
+          "div",
+          "moves",
+          button("\u2190 Back", "", () => this.go(this.at - 1)),
+          button("Forward \u2192", "", () => this.go(this.at + 1))
+        ),
+        ...isLast ? words.map((line) => element("p", "words", line)) : [],
+        element("p", "", "Before ", element("code", "", text), ", as far as the log shows it:"),
+        element("dl", "read", ...reads.flatMap(([name, from]) => entry(name, from))),
+        element("dl", "", ...others.flatMap((name) => entry(name)))
+      );
+    }
+  };
+  for (const box of document.querySelectorAll(".log-view")) {
+    const data = box.querySelector("script")?.textContent;
+    if (data) new LogView(box, JSON.parse(data));
+  }
 
   // book.ts
   function match(pattern, text) {

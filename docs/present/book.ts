@@ -1,6 +1,7 @@
-// What the book's pages do: they ask questions, look up an error in the clinic, and show a table as cards in a narrow
-// window.
+// What the book's pages do: they ask questions, look up an error in the clinic, step through a verifier's log, and show a
+// table as cards in a narrow window.
 
+import "./log";
 import "./questions";
 
 /** A mistake, as `verifier::known()` describes it. */

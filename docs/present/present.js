@@ -1,4 +1,4 @@
-// npm run build made this from ef1540e8
+// npm run build made this from 7c9b270d
 "use strict";
 (() => {
   // data.ts

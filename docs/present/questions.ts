@@ -25,7 +25,7 @@ function keep(change: (all: Answers) => void) {
   }
 }
 
-function element<K extends keyof HTMLElementTagNameMap>(
+export function element<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   className: string,
   ...children: (Node | string)[]
@@ -36,7 +36,7 @@ function element<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-function button(text: string, className: string, act: () => void): HTMLButtonElement {
+export function button(text: string, className: string, act: () => void): HTMLButtonElement {
   const made = element("button", className, text);
   made.type = "button";
   made.addEventListener("click", act);

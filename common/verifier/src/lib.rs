@@ -6,6 +6,7 @@ mod kinds;
 mod log;
 mod object;
 mod pattern;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,6 +18,7 @@ pub use crate::log::{LEFT_OUT, REPORT};
 use crate::log::{Log, Origin, Source, called};
 pub use crate::object::{Access, Location, Object};
 use crate::pattern::{Values, fill, matches, names};
+pub use crate::walk::{Registers, Step, Walk, walk};
 
 /// Why a program was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

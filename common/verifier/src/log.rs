@@ -25,14 +25,24 @@ pub struct Source {
 
 /// An instruction on the path.
 #[derive(Debug)]
-struct Step<'a> {
-    instruction: u64,
+pub(crate) struct Step<'a> {
+    pub instruction: u64,
     /// The rest of its line: the instruction itself, and what the verifier knows about the registers then.
     text: &'a str,
     /// The number of its source line in the log.
-    source: Option<usize>,
+    pub source: Option<usize>,
     /// It is a branch, and the verifier has come back to it for the other side.
     is_done: bool,
+    /// What the log shows about registers on lines of its own, between this instruction and the next.
+    pub state: State<'a>,
+}
+
+/// What a log shows about registers, in the order in which it shows it.
+#[derive(Debug, Default)]
+pub(crate) struct State<'a> {
+    /// Whether this is all that is known, and what was known before is not.
+    pub is_whole: bool,
+    pub lines: Vec<&'a str>,
 }
 
 /// Where a value comes from, as far as the path shows it.
@@ -59,9 +69,11 @@ pub struct Log<'a> {
     /// All its lines.
     lines: Vec<&'a str>,
     /// Its source lines, in the order in which they appear.
-    sources: Vec<Source>,
+    pub(crate) sources: Vec<Source>,
     /// The path that the verifier refused.
-    path: Vec<Step<'a>>,
+    pub(crate) path: Vec<Step<'a>>,
+    /// What it knows about registers at the beginning.
+    pub(crate) start: State<'a>,
     /// Its last lines: what it refused.
     pub words: Vec<&'a str>,
     /// The explanation of Linux 7.3 and newer, line by line.
@@ -80,6 +92,7 @@ impl<'a> Log<'a> {
             lines: log.lines().filter(|line| !line.trim().is_empty()).collect(),
             sources: Vec::new(),
             path: Vec::new(),
+            start: State::default(),
             words: Vec::new(),
             report: Vec::new(),
         };
@@ -108,17 +121,22 @@ impl<'a> Log<'a> {
             if let Some(last) = self.sources.last_mut() {
                 last.instruction.get_or_insert(instruction);
             }
-            self.path.push(Step { instruction, text, source, is_done: false });
-        } else if let Some((from, _)) = line.strip_prefix("from ").and_then(|line| line.split_once(" to ")) {
+            self.path.push(Step { instruction, text, source, is_done: false, state: State::default() });
+        } else if let Some((from, to)) = line.strip_prefix("from ").and_then(|line| line.split_once(" to ")) {
             self.words.clear();
             // The verifier follows one side of a branch to its end, and comes back to the last branch for the other.
             let is_branch = |step: &Step<'_>| step.instruction.to_string() == from && !step.is_done;
             if let Some(at) = self.path.iter().rposition(is_branch) {
                 self.path.truncate(at + 1);
                 self.path[at].is_done = true;
+                self.path[at].state = State {
+                    is_whole: true,
+                    lines: to.split_once(": ").map(|(_, state)| state).into_iter().collect(),
+                };
             }
         } else if is_state(line) {
             self.words.clear();
+            self.path.last_mut().map_or(&mut self.start, |step| &mut step.state).lines.push(line);
         } else if !(is_noise(line) || self.path.is_empty() && line.starts_with("arg#")) {
             // Before the first instruction, the lines about arguments are no refusal.
             self.words.push(line.trim());
@@ -337,8 +355,13 @@ impl<'a> Log<'a> {
 }
 
 impl<'a> Step<'a> {
+    /// What the log shows about registers beside the instruction.
+    pub fn shown(&self) -> &'a str {
+        self.text.split_once("; ").map_or("", |(_, state)| state)
+    }
+
     /// The instruction itself.
-    fn operation(&self) -> &'a str {
+    pub fn operation(&self) -> &'a str {
         self.text.split(';').next().unwrap_or_default().trim()
     }
 }

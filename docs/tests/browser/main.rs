@@ -136,6 +136,35 @@ fn a_pasted_refusal_leads_to_its_case() {
 }
 
 #[test]
+fn a_log_leads_backwards_to_where_a_value_came_from() {
+    let (book, mut browser) = (Book::build(), Reader::start());
+    browser.size(1280, 800);
+    browser.open(&book.page("clinic/01.html"), "");
+    let selected = "document.querySelector('.log-view .step[aria-selected=\"true\"]').textContent";
+    let state = "document.querySelector('.log-view .state').textContent";
+    let click = |what: &str| format!("document.querySelector('.log-view {what}').click()");
+    for kernel in ["Linux 7.2", "Linux 5.10"] {
+        let choice = format!(
+            "[...document.querySelectorAll('.log-view .kernels button')].find((b) => b.textContent === '{kernel}').click()"
+        );
+        browser.eval(&choice);
+        assert_eq!(browser.eval(selected), "10r1 = *(u64 *)(r7 +0)");
+        let told = browser.eval(state);
+        assert!(told.as_str().unwrap().contains("R7 invalid mem access 'map_value_or_null'"), "{told}");
+        for step in ["8r7 = r0", "7call bpf_map_lookup_elem#1"] {
+            browser.eval(&click("dd button"));
+            assert_eq!(browser.eval(selected), step, "{kernel}");
+        }
+    }
+    // With keys, too.
+    browser.eval("document.querySelector('.log-view .steps').focus()");
+    browser.press("End");
+    browser.press("ArrowUp");
+    assert_eq!(browser.eval(selected), "9call bpf_ktime_get_ns#5");
+    assert_eq!(browser.wrong(), [""; 0]);
+}
+
+#[test]
 fn searching_finds_a_function() {
     let (book, mut browser) = (Book::build(), Reader::start());
     browser.open(&book.page("stages/01.html"), "");
