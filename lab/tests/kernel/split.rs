@@ -81,17 +81,23 @@ fn a_bio_that_a_worker_submits_again_is_one() {
         mount -t btrfs -o compress-force=zlib,commit=600 /dev/scratch /tmp/btrfs; mount -t cgroup2 cgroup2 /tmp/cgroup; \
         echo +io +memory > /tmp/cgroup/cgroup.subtree_control; mkdir /tmp/cgroup/writer",
     );
-    let _end = AtEnd("umount /tmp/btrfs; rmdir /tmp/cgroup/writer; umount /tmp/cgroup; rm /tmp/btrfs.xz");
+    let _end = AtEnd(
+        "fsfreeze --unfreeze /tmp/btrfs; umount /tmp/btrfs; rmdir /tmp/cgroup/writer; umount /tmp/cgroup; rm /tmp/btrfs.xz",
+    );
     let is_twice = is_in("5.4..6.4");
     for number in [3, 6] {
+        // As long as only one of the two stages is attached, the file system may write nothing.
+        sh("fsfreeze --freeze /tmp/btrfs");
         let calls = Running::start(&["stage01"]).unwrap();
         let (seen, _) = watch_while(&format!("stage{number:02}"), || {
             sh(&format!(
-                "(echo 0 > /tmp/cgroup/writer/cgroup.procs; \
-                  exec dd if=/dev/zero of=/tmp/btrfs/{number} bs={EXTENT} count={EXTENTS}); sync"
+                "fsfreeze --unfreeze /tmp/btrfs; (echo 0 > /tmp/cgroup/writer/cgroup.procs; \
+                  exec dd if=/dev/zero of=/tmp/btrfs/{number} bs={EXTENT} count={EXTENTS}); sync; \
+                  fsfreeze --freeze /tmp/btrfs"
             ))
         });
         let calls = calls.end(Signal::SIGINT).unwrap();
+        sh("fsfreeze --unfreeze /tmp/btrfs");
         let calls = calls.stdout.lines().filter(|line| line.contains(": submit_bio() called: ")).count();
         let events = truth::events(&seen).unwrap();
         let starts = events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count();
