@@ -51,7 +51,8 @@ pub enum Access {
     Save,
     /// It changes the times of files, which are named `0`, `1` and so on. It is no I/O until somebody else waits for it.
     Touch,
-    /// It computes for this long.
+    /// It computes for this long, and longer if its last rest was longer than its pause, so its share of the time is the
+    /// same on a busy machine.
     Compute(Duration),
 }
 
@@ -270,6 +271,7 @@ fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Res
     let buffer = &mut buffer[start..start + *size as usize];
     let mut seed = Rng::with_seed(nth as u64);
     let mut next = 0;
+    let mut rested = *pause;
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
         for _ in 0..*round {
@@ -282,14 +284,17 @@ fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Res
                 Access::Save => file.write_all_at(buffer, at).and_then(|()| file.sync_all()),
                 Access::Touch => files[block as usize].set_modified(SystemTime::now()),
                 Access::Compute(time) => {
-                    while begin.elapsed() < *time {}
+                    let time = time.as_nanos() * rested.as_nanos() / pause.as_nanos().max(1);
+                    while begin.elapsed().as_nanos() < time {}
                     Ok(())
                 }
             }
             .or_cause("an I/O failed")?;
         }
         print_text(format_args!("[{order},{nth},{}]", begin.elapsed().as_nanos()))?;
+        let rest = Instant::now();
         thread::sleep(*pause);
+        rested = rest.elapsed();
     }
     Ok(())
 }
