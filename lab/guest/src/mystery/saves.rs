@@ -74,7 +74,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         blocks: 4,
         random: false,
         // One burst in the time in which the other case has a transaction, with its other writes and the rest before it.
-        pause: pause + time * 8,
+        pause: pause + time * 16,
         ..save.clone()
     };
     let rare = Stream { size: BLOCK as u64, pause: Duration::from_millis(500), ..burst.clone() };
@@ -177,7 +177,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let times = disk.times.clone();
     let fix = move |jobs: &mut [Job]| -> Result<Kept> {
         match twin {
-            Twin::One => jobs[1].order(&[calm])?,
+            Twin::One => {
+                jobs[1].order(&[calm])?;
+                // It first ends the round in which it is.
+                jobs[1].first(0)?;
+            }
             Twin::Other => times.set(time, time),
         }
         Ok(Box::new(()))
