@@ -89,7 +89,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             // The disk gets some more, because what is in the journal is later written to its place.
             truth("journal", &places, kib as f64 * 0.6..=kib as f64 * 1.8)?
         }
-        Twin::Other => truth("slow-flush", &[name.clone()], ms as f64 * 0.7..=ms as f64 * 1.9)?,
+        Twin::Other => truth("slow-flush", std::slice::from_ref(&name), ms as f64 * 0.7..=ms as f64 * 1.9)?,
     };
     let story = Story {
         complaint: format!(
