@@ -20,12 +20,11 @@ pub fn check(workbook: &Workbook, subject: &str) -> Result<()> {
     Ok(())
 }
 
-/// Builds the program that asks the questions about a subject, or those that are due for review, and becomes it. Returns only
-/// if it can't.
+/// Builds the program that asks questions, and becomes it, with these arguments. Returns only if it can't.
 ///
 /// # Errors
 /// If it can't be built or started.
-pub fn become_it(workbook: &Workbook, subject: Option<&str>, again: bool) -> Result<()> {
+pub fn become_it(workbook: &Workbook, arguments: impl Iterator<Item = String>) -> Result<()> {
     if workbook.recorded.is_some() {
         return Err(Error::new("the workshop can't ask questions on a terminal")
             .evidence("its guest has no program for them")
@@ -35,6 +34,6 @@ pub fn become_it(workbook: &Workbook, subject: Option<&str>, again: bool) -> Res
     build.args(["--quiet", "--package", "ask"]);
     workshop::run(&mut build, "the program that asks questions does not compile")?;
     let mut program = Command::new(workbook.binaries().join("ask"));
-    program.args(subject).args(again.then_some("--again"));
+    program.args(arguments);
     Err(program.exec()).or_cause("cannot start the program that asks questions")
 }

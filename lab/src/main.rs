@@ -106,6 +106,10 @@ enum Command {
         /// Ask again what you have answered
         #[arg(long, requires = "subject")]
         again: bool,
+        /// Take the concept test instead, before or after the course: 15 questions, in about as many minutes
+        #[arg(long, value_name = "WHEN", value_parser = ["before", "after"], hide_possible_values = true,
+              conflicts_with_all = ["subject", "again"])]
+        test: Option<String>,
     },
     /// Cure programs that the kernel refuses: list, show, start, check, hint, solution
     Clinic {
@@ -344,11 +348,13 @@ fn run(command: Command) -> Result<ExitCode> {
             print(&text)
         }
         Command::Exercise { command } => work_on(command),
-        Command::Ask { subject, again } => {
+        Command::Ask { subject, again, test } => {
             let workbook = Workbook::read()?;
             // Its errors are better before something is compiled.
             subject.as_deref().map(|name| ask::check(&workbook, name)).transpose()?;
-            ask::become_it(&workbook, subject.as_deref(), again)?;
+            let test = test.map(|when| format!("--test={when}"));
+            let again = again.then(|| "--again".to_owned());
+            ask::become_it(&workbook, [subject, again, test].into_iter().flatten())?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Clinic { command } => cure(command),

@@ -8,6 +8,7 @@
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 mod answers;
+mod concept;
 mod session;
 
 use std::fs;
@@ -18,6 +19,7 @@ use clap::Parser;
 use common::{OrCause, Result};
 use machine::terminal;
 use machine::workbook::{Program, Workbook};
+use questions::concept::When;
 use questions::truth::WRITE;
 use questions::{Asked, Question};
 
@@ -38,6 +40,9 @@ struct Ask {
     /// Ask again what you have answered
     #[arg(long, requires = "subject")]
     again: bool,
+    /// Take the concept test instead, before or after the course: 15 questions, in about as many minutes
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["subject", "again"])]
+    test: Option<When>,
 }
 
 /// What the questions are about.
@@ -80,6 +85,9 @@ impl Subject {
 fn main() -> Result<ExitCode> {
     let ask = Ask::parse();
     let workbook = Workbook::read()?;
+    if let Some(when) = ask.test {
+        return session(|session| concept::take(&workbook, when, session));
+    }
     match &ask.subject {
         Some(name) => about(&workbook, &Subject::find(&workbook, name)?, ask.again),
         None => review(&workbook),

@@ -1,8 +1,10 @@
 //! The dialog.
 
 use std::io::{BufRead, ErrorKind, Write};
+use std::time::Instant;
 
 use common::{Error, OrCause, Result};
+use questions::concept::When;
 use questions::{Asked, Form, Judgment, Question, letter};
 use wire::text::wrap;
 
@@ -69,6 +71,37 @@ impl Session<'_> {
         self.say(&format!("\n{done} of {} answered, {at_once} at the first try.{rest}\n", questions.len()))
     }
 
+    /// Asks the questions of a test, without a word about the answers. Returns the letter of each, or `-` if it was skipped, and
+    /// the seconds that it took; nothing if the input ends before.
+    ///
+    /// # Errors
+    /// If the terminal can't be used.
+    pub fn test(&mut self, when: When, questions: &[Question]) -> Result<Option<Vec<(char, u64)>>> {
+        self.say(&format!(
+            "The concept test, {when} the course\n\
+             Nobody sees your name, and nothing is sent. If you don't know, guess, or press Enter.\n"
+        ))?;
+        let mut answers = Vec::new();
+        for (nth, question) in questions.iter().enumerate() {
+            let start = Instant::now();
+            self.say(&format!("\nQuestion {} of {}\n", nth + 1, questions.len()))?;
+            self.say(&format!("\n{}{}", wrap(&question.text, self.columns), shown(question, self.columns)))?;
+            let answer = loop {
+                self.say(&format!("\n{}: ", question.expects()))?;
+                let Some(answer) = self.read()? else { return Ok(None) };
+                if answer.trim().is_empty() {
+                    break '-';
+                }
+                match question.judge(&answer) {
+                    Judgment::Unclear(text) => self.say(&wrap(&text, self.columns))?,
+                    _ => break answer.trim().chars().next().unwrap_or('-').to_ascii_uppercase(),
+                }
+            };
+            answers.push((answer, start.elapsed().as_secs()));
+        }
+        Ok(Some(answers))
+    }
+
     /// Lets the learner do something. Returns whether to go on.
     fn wait(&mut self, then: &str) -> Result<bool> {
         self.say(&format!("\n{then}\n"))?;
@@ -111,7 +144,11 @@ impl Session<'_> {
         }
     }
 
-    fn say(&mut self, text: &str) -> Result<()> {
+    /// Prints.
+    ///
+    /// # Errors
+    /// If the terminal can't be used.
+    pub fn say(&mut self, text: &str) -> Result<()> {
         let said = self.output.write_all(text.as_bytes()).and_then(|()| self.output.flush());
         match said {
             // The reader has gone away, as `head -3` does.

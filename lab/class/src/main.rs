@@ -8,13 +8,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use class::kit::bundle::{self, KitOptions};
-use class::{plan, rehearse};
+use class::{concept, plan, rehearse};
 use common::Result;
 use machine::workbook::Workbook;
-use machine::{fetch, signals};
+use machine::{fetch, signals, terminal};
 use wire::arch::Arch;
 
-/// Prepare a class: the room kit, and the plans
+/// Prepare a class: the room kit, the plans, and the concept test
 #[derive(Parser)]
 #[command(name = "cargo class", bin_name = "cargo class", version, disable_help_subcommand = true)]
 struct Class {
@@ -58,6 +58,12 @@ enum Command {
         #[arg(long)]
         record: bool,
     },
+    /// Show what a class answered in the concept test: how hard each question was, and what was learned
+    Test {
+        /// A folder with the learners' files
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
 }
 
 fn main() -> Result<ExitCode> {
@@ -87,5 +93,6 @@ fn run(command: Command) -> Result<ExitCode> {
             signals::install_handlers()?;
             rehearse::run(&workbook, &plans, record)
         }
+        Command::Test { folder } => terminal::print(&concept::statistics(&Workbook::read()?, &folder)?),
     }
 }

@@ -12,6 +12,9 @@
 //! | `order` | lines of the file `from`, in the order in which they are there; the reader gets them mixed |
 //! | `truth` | how a run decides, see [`truth`]; not for `order`, which the file decides |
 //!
+//! A file with `test = true` is a form of the [concept test](concept). Its questions have no `asked`, `hint` and
+//! `explanation`.
+//!
 //! An option has a `value`, which is what the truth is if the option is right. The others also have a `why`: why somebody
 //! believes them. A test runs the stage on every kernel, or reads what was recorded, and fails if the truth is not the value
 //! of the option without a `why`.
@@ -26,6 +29,7 @@ use std::path::Path;
 use common::{Error, OrCause, Result};
 use serde::Deserialize;
 
+pub mod concept;
 pub mod truth;
 
 pub use crate::truth::{Run, Truth};
@@ -121,6 +125,8 @@ pub struct Wrong {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenFile {
+    #[serde(default)]
+    test: bool,
     question: Vec<Written>,
 }
 
@@ -129,9 +135,11 @@ struct WrittenFile {
 #[serde(deny_unknown_fields)]
 struct Written {
     id: String,
-    asked: Asked,
+    asked: Option<Asked>,
     text: String,
+    #[serde(default)]
     hint: String,
+    #[serde(default)]
     explanation: String,
     truth: Option<Truth>,
     choice: Option<Vec<Answer>>,
@@ -220,7 +228,8 @@ pub fn parse(path: &Path, text: &str, source: impl Fn(&str) -> Result<String>) -
     let check = |written: Written| {
         let id = written.id.clone();
         let is_new = ids.insert(id.clone());
-        let checked = if is_new { question(written, &source) } else { Err(wrong("its id is there twice")) };
+        let checked =
+            if is_new { question(written, file.test, &source) } else { Err(wrong("its id is there twice")) };
         checked.map_err(|Mistake { what, fix }| {
             let at = path.display();
             Error::new(format!("the question {id:?} in {at} can't be asked")).evidence(what).fix(fix)
@@ -248,14 +257,28 @@ impl From<Error> for Mistake {
     }
 }
 
-fn question(written: Written, source: &impl Fn(&str) -> Result<String>) -> Result<Question, Mistake> {
+fn question(
+    written: Written,
+    is_test: bool,
+    source: &impl Fn(&str) -> Result<String>,
+) -> Result<Question, Mistake> {
     let Written { id, asked, text, hint, explanation, truth, choice, line, number, order } = written;
     if id.is_empty() || !id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
         return Err(wrong("its id has other letters than a to z, digits and hyphens"));
     }
-    for (name, text) in [("text", &text), ("hint", &hint), ("explanation", &explanation)] {
-        if text.trim().is_empty() {
-            return Err(wrong(format!("its {name} is empty")));
+    if text.trim().is_empty() {
+        return Err(wrong("its text is empty"));
+    }
+    // A test gives no hint, and explains nothing.
+    for (name, is_there) in [
+        ("asked", asked.is_some()),
+        ("hint", !hint.trim().is_empty()),
+        ("explanation", !explanation.trim().is_empty()),
+    ] {
+        match (is_test, is_there) {
+            (true, true) => return Err(wrong(format!("a test has no {name}"))),
+            (false, false) => return Err(wrong(format!("its {name} is empty"))),
+            _ => {}
         }
     }
     let form = match (choice, line, number, order) {
@@ -284,6 +307,7 @@ fn question(written: Written, source: &impl Fn(&str) -> Result<String>) -> Resul
         }));
     }
     let [text, hint, explanation] = [text, hint, explanation].map(|text| in_paragraphs(&text));
+    let asked = asked.unwrap_or(Asked::After);
     Ok(Question { id, asked, text, form, hint, explanation, truth })
 }
 

@@ -137,6 +137,8 @@ fn what_can_not_be_asked_is_an_error_for_people() {
         order("\"one();\", \"two();\""),
         order("\"one();\", \"three();\", \"two();\""),
         order("\"one();\", \"two();\", \"four();\""),
+        asked(CHOICE).replace("asked = \"after\"\n", ""),
+        format!("test = true\n{}", asked(CHOICE)),
     ];
     let errors: Vec<_> = broken.iter().map(|text| read(text).unwrap_err().to_string()).collect();
     insta::assert_snapshot!(errors.join("\n"));
@@ -217,7 +219,11 @@ fn there_are_questions_about_everything() {
 fn the_answers_are_what_was_recorded() {
     let mut wrong = Vec::new();
     let mut proven = 0;
-    for (_, name, question) in all() {
+    let of_forms = concept::FORMS.into_iter().flat_map(|form| {
+        let questions = concept::form(&root(), form).unwrap();
+        questions.into_iter().map(move |question| ("test", format!("form {form}"), question))
+    });
+    for (_, name, question) in all().into_iter().chain(of_forms) {
         let Some(recorded) = question.truth.as_ref().and_then(|truth| truth.recorded.as_ref()) else {
             continue;
         };
@@ -255,4 +261,51 @@ fn the_right_option_does_not_stick_out() {
         longest * 2 <= all_choices && shortest * 2 <= all_choices,
         "{longest} and {shortest} of {all_choices}"
     );
+}
+
+/// Both forms ask about the same ideas, and guessing gives no more than chance.
+#[test]
+fn the_forms_of_the_test_are_parallel() {
+    let forms = concept::FORMS.map(|form| concept::form(&root(), form).unwrap());
+    let ids =
+        forms.each_ref().map(|form| form.iter().map(|question| question.id.as_str()).collect::<Vec<_>>());
+    assert_eq!(ids[0], ids[1]);
+    assert_eq!(ids[0].len(), 15);
+    for form in &forms {
+        let (mut places, mut longest, mut shortest) = ([0; 4], 0, 0);
+        for Question { id, form, text, .. } in form {
+            let Form::Choice { options, right, is_code: false } = form else { panic!("{id} is no choice") };
+            assert_eq!(options.len(), 4, "{id}");
+            assert!(
+                !forms.iter().all(|form| form.iter().any(|other| other.text == *text)),
+                "{id} is there twice"
+            );
+            places[*right] += 1;
+            let lengths = || options.iter().map(|option| option.text.len());
+            longest += usize::from(lengths().max() == Some(options[*right].text.len()));
+            shortest += usize::from(lengths().min() == Some(options[*right].text.len()));
+        }
+        assert!(places.iter().all(|place| (3..=5).contains(place)), "{places:?}");
+        assert!(longest <= 5 && shortest <= 5, "{longest} longest, {shortest} shortest");
+    }
+}
+
+#[test]
+fn answers_are_read_as_they_were_written() {
+    use concept::{Answered, When};
+    let answered =
+        |when, answer| Answered { when, form: 'b', question: "direct".to_owned(), answer, seconds: 12 };
+    let answers = [answered(When::Before, '-'), answered(When::After, 'C')];
+    let text = concept::export(&answers);
+    insta::assert_snapshot!(text, @r"
+    when	form	question	answer	seconds
+    before	b	direct	-	12
+    after	b	direct	C	12
+    ");
+    assert_eq!(concept::import(&text).unwrap(), answers);
+    for broken in
+        [text.replace("\tC\t", "\tCD\t"), text.replace("after", "later"), text.replace("when", "who")]
+    {
+        assert!(concept::import(&broken).is_err(), "{broken}");
+    }
 }

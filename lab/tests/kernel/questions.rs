@@ -67,6 +67,9 @@ const ASKED: &[Asked] = &[
     asked!("load", "docs/questions/load.toml"),
     asked!("slow-disk", "docs/questions/slow-disk.toml"),
     asked!("storage-stack", "docs/questions/storage-stack.toml"),
+    // The concept test.
+    asked!("form a", "docs/questions/concept/a.toml"),
+    asked!("form b", "docs/questions/concept/b.toml"),
 ];
 
 /// The stage that starts what it watches.
@@ -123,10 +126,9 @@ pub fn variants(workbook: &Workbook) -> impl Iterator<Item = Result<(String, Fil
 }
 
 fn the_answers_to_the_questions_are_what_runs_show() {
-    let mut wrong = Vec::new();
+    let (mut wrong, mut runs) = (Vec::new(), BTreeMap::new());
     for &(asked, text, sources) in ASKED {
         let source = |name: &str| Ok(sources.iter().find(|(of, _)| *of == name).unwrap().1.to_owned());
-        let mut runs = BTreeMap::new();
         for question in questions::parse(asked.as_ref(), text, source).unwrap() {
             let Some(truth) = question.truth.as_ref().filter(|truth| truth.recorded.is_none()) else {
                 continue;
