@@ -21,6 +21,7 @@ mod print;
 mod programs;
 mod questions;
 mod readme;
+mod sheets;
 mod slides;
 
 use std::fs;

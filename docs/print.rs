@@ -5,6 +5,8 @@
 //! | `seat-card.pdf` | what people type, and what a line says: one page, for each seat |
 //! | `glossary.pdf` | the technical words: one page |
 //! | `exercises.pdf` | the exercises, each stage on pages of its own |
+//! | `questions.pdf` | the stages' questions for pairs, cards to cut out, and the answers at the end |
+//! | `concept-test.pdf` | the two forms of the concept test, and their key |
 //! | `plans.pdf` | the instructor's plans, each on pages of its own |
 //! | `book.pdf` | the whole book |
 //!
@@ -21,7 +23,7 @@ use machine::workbook::{Stage, Workbook};
 use mdbook_markdown::pulldown_cmark::{Event, Tag, TagEnd, html};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 
-use crate::readme;
+use crate::{readme, sheets};
 
 /// The sizes of paper, by their names in CSS. Each has its own folder.
 const SIZES: [&str; 2] = ["A4", "Letter"];
@@ -35,6 +37,8 @@ pub fn all(workbook: &Workbook, book: &Path, folder: &Path) -> Result<()> {
         ("seat-card", chapter(workbook, "seat-card.md")?),
         ("glossary", glossary(workbook)?),
         ("exercises", exercises(workbook)?),
+        ("questions", sheets::questions(workbook)?),
+        ("concept-test", sheets::concept_test(workbook)?),
         ("plans", plans(workbook)?),
     ];
     let whole = book.join("print.html");

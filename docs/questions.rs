@@ -140,7 +140,8 @@ fn answer(question: &Question) -> String {
     format!("<li><p><strong>{right}</strong></p>{}</li>\n", paragraphs(&question.explanation))
 }
 
-fn code(line: &str) -> String {
+/// A line of code as HTML.
+pub fn code(line: &str) -> String {
     let line = line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     format!("<code>{line}</code>")
 }

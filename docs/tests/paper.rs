@@ -17,8 +17,15 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
 const SIZES: [(&str, f64, f64); 2] = [("a4", 595.0, 842.0), ("letter", 612.0, 792.0)];
 
 /// The PDFs, with the margin that their style sheet names, in millimeters.
-const FILES: [(&str, f64); 5] =
-    [("seat-card", 14.0), ("glossary", 14.0), ("exercises", 14.0), ("plans", 14.0), ("book", 16.0)];
+const FILES: [(&str, f64); 7] = [
+    ("seat-card", 14.0),
+    ("glossary", 14.0),
+    ("exercises", 14.0),
+    ("questions", 14.0),
+    ("concept-test", 14.0),
+    ("plans", 14.0),
+    ("book", 16.0),
+];
 
 /// How far a word's box may stand out above and below, since it is higher than the word. In points.
 const SLACK: f64 = 9.0;
@@ -58,11 +65,23 @@ fn each_sheet_begins_on_a_page_of_its_own() {
             let pages = pages(size, name);
             pages.iter().map(|page| page.trim_start().lines().next().unwrap_or_default().to_owned()).collect()
         };
-        let exercises = firsts("exercises");
-        for stage in &workbook.catalog.stages {
+        let (exercises, questions) = (firsts("exercises"), firsts("questions"));
+        for (nth, stage) in workbook.catalog.stages.iter().enumerate() {
             let heading = format!("Stage {:02}: ", stage.number);
             assert_eq!(exercises.iter().filter(|first| first.starts_with(&heading)).count(), 1, "{heading}");
+            assert!(questions[nth].starts_with(&heading), "{heading}: {questions:?}");
         }
+        // Nobody sees an answer on the page of its question.
+        let explained = "Open, load, attach, read, detach, drain.";
+        let pages_with = |text: &str| -> Vec<usize> {
+            let pages = pages(size, "questions");
+            (0..pages.len()).filter(|nth| pages[*nth].contains(text)).collect()
+        };
+        let (cards, answers) = (pages_with("Cards to cut out"), pages_with(explained));
+        assert!(answers.len() == 1 && cards.len() == 1 && cards[0] < answers[0], "{cards:?}, {answers:?}");
+        let test = firsts("concept-test");
+        let is_first = |text: &str| test.iter().filter(|first| first.contains(text)).count() == 1;
+        assert!(["Form A", "Form B", "Key"].into_iter().all(is_first), "{test:?}");
         let plans: Vec<_> =
             firsts("plans").into_iter().filter(|first| first.starts_with("A class of ")).collect();
         assert_eq!(plans, ["A class of 90 minutes", "A class of 180 minutes", "A class of 240 minutes"]);
