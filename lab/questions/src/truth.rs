@@ -262,7 +262,7 @@ impl Truth {
                 run.stdout.lines().filter(|line| line.contains(text.as_str())).count().to_string()
             }
             Shows::Half(text) => {
-                let halves: Vec<_> = run.stdout.lines().filter_map(|line| line.split_once(" | ")).collect();
+                let halves: Vec<_> = run.stdout.lines().filter_map(|line| line.split_once('|')).collect();
                 if halves.is_empty() {
                     return Err(Error::new("there is no table in halves").evidence(run.stdout));
                 }
