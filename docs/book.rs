@@ -15,6 +15,7 @@
 mod hands;
 mod life;
 mod links;
+mod mysteries;
 mod pages;
 mod present;
 mod print;

@@ -24,6 +24,7 @@ use upkeep::publish::{record, schedule};
 
 use crate::hands;
 use crate::life::{self, Read};
+use crate::mysteries;
 use crate::pages;
 use crate::readme;
 use crate::slides::{self, Slide};
@@ -67,6 +68,7 @@ pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
     let longest = plans.iter().max_by_key(|plan| plan.minutes).map_or(&[][..], |plan| &plan.slots);
     let theory = |id: &str| slides.iter().find(|part| part.id == id && !part.title.is_empty());
     let (mut parts, mut breaks) = (Vec::new(), 0);
+    let mut cases = mysteries::all(&workbook.root)?;
     let mut stages = workbook.catalog.stages.iter().peekable();
     // In the order of the longest plan, so that an instructor only goes on. It leaves out some stages.
     for slot in longest {
@@ -75,6 +77,7 @@ pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
             parts.push(of_stage(workbook, &slides, &plans, stage)?);
         }
         parts.extend(theory(&slot.name).map(|part| of_theory(part, &slot.commands)));
+        parts.extend(cases.extract_if(.., |case| case["id"] == *slot.name));
         if slot.kind == plan::Kind::Break {
             breaks += 1;
             parts.push(of_break(slot, breaks));
@@ -86,6 +89,7 @@ pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
     let is_planned = |part: &&slides::Part| longest.iter().any(|slot| slot.name == part.id);
     let unplanned = slides.iter().filter(|part| !part.title.is_empty() && !is_planned(part));
     parts.extend(unplanned.map(|part| of_theory(part, &[])));
+    parts.extend(cases);
     for case in clinic::cases(workbook)? {
         parts.push(of_case(&case)?);
     }
@@ -438,8 +442,9 @@ fn mentions(text: &str, name: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {
         let (before, after) = (text[..at].chars().next_back(), text[at + name.len()..].chars().next());
-        !(name.starts_with(is_name) && before.is_some_and(is_name))
-            && !(name.ends_with(is_name) && after.is_some_and(is_name))
+        let goes_on_before = name.starts_with(is_name) && before.is_some_and(is_name);
+        let goes_on_after = name.ends_with(is_name) && after.is_some_and(is_name);
+        !goes_on_before && !goes_on_after
     })
 }
 

@@ -1,4 +1,4 @@
-// npm run build made this from 7c9b270d
+// npm run build made this from b884058e
 "use strict";
 (() => {
   // questions.ts

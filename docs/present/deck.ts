@@ -229,11 +229,14 @@ function fit(): void {
   const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
   const height = innerHeight - shown.getBoundingClientRect().top - scrollY - nav - 16;
   // Few sizes, so that letters don't jump from step to step.
+  const lines = [...shown.querySelectorAll("div")];
   let size = 0;
   for (const part of [0.03, 0.026, 0.0225, 0.0195, 0.0165]) {
     size = Math.max(innerWidth * part, 12);
     shown.style.fontSize = `${size}px`;
-    if (shown.offsetHeight <= height) break;
+    // The rows of a table stay whole.
+    const isWhole = !document.querySelector("h2.table") || lines.every((line) => line.offsetHeight < 2 * size);
+    if (shown.offsetHeight <= height && isWhole) break;
   }
   shown.style.fontSize = `${size * zoom}px`;
 }

@@ -1,4 +1,4 @@
-// npm run build made this from 7c9b270d
+// npm run build made this from b884058e
 "use strict";
 (() => {
   // data.ts
@@ -77,7 +77,11 @@
   // view.ts
   var LONG = 22;
   var CONTEXT = 3;
-  var place = (step2) => [step2.file, ...["lesson", "run"].includes(step2.part) ? [] : [step2.part], ...step2.of ? [step2.of] : []].join(", ");
+  var place = (step2) => [
+    step2.file,
+    ...["lesson", "run", "table"].includes(step2.part) ? [] : [step2.part],
+    ...step2.of ? [step2.of] : []
+  ].join(", ");
   function nameOf(step2) {
     switch (step2.kind) {
       case "code":
@@ -470,11 +474,13 @@
     const bar = document.querySelector("nav");
     const nav = bar && getComputedStyle(bar).position !== "fixed" ? bar.offsetHeight : 0;
     const height = innerHeight - shown2.getBoundingClientRect().top - scrollY - nav - 16;
+    const lines = [...shown2.querySelectorAll("div")];
     let size = 0;
     for (const part2 of [0.03, 0.026, 0.0225, 0.0195, 0.0165]) {
       size = Math.max(innerWidth * part2, 12);
       shown2.style.fontSize = `${size}px`;
-      if (shown2.offsetHeight <= height) break;
+      const isWhole = !document.querySelector("h2.table") || lines.every((line) => line.offsetHeight < 2 * size);
+      if (shown2.offsetHeight <= height && isWhole) break;
     }
     shown2.style.fontSize = `${size * zoom}px`;
   }

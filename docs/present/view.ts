@@ -19,7 +19,11 @@ const LONG = 22;
 const CONTEXT = 3;
 
 const place = (step: Code) =>
-  [step.file, ...(["lesson", "run"].includes(step.part) ? [] : [step.part]), ...(step.of ? [step.of] : [])].join(", ");
+  [
+    step.file,
+    ...(["lesson", "run", "table"].includes(step.part) ? [] : [step.part]),
+    ...(step.of ? [step.of] : []),
+  ].join(", ");
 
 /** What a step is called in a list. */
 export function nameOf(step: Step): string {

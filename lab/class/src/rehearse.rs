@@ -18,7 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use wire::command::{ATTACHED, lines};
 
-use crate::plan::{self, Kind, Plan, Slot};
+use crate::plan::{self, Plan, Slot};
 
 /// How long a class watches a program that doesn't end by itself.
 const WATCHED: Duration = Duration::from_secs(10);
@@ -89,7 +89,7 @@ fn clock(seconds: f64) -> String {
 /// Runs the commands of a slot, and returns how many seconds they took. Those of an earlier slot are not run again.
 fn rehearse(workbook: &Workbook, slot: &Slot, times: &mut Times) -> Result<f64> {
     if slot.commands.iter().any(|command| !times.contains_key(command)) {
-        if slot.kind == Kind::Exercise {
+        if slot.is_of_stage() {
             solve(workbook, &exercise::find(workbook, &slot.name)?, times)?;
         } else {
             for command in &slot.commands {
@@ -191,6 +191,7 @@ fn folder(path: &Path) -> Result<&Path> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Kind;
 
     fn slot(kind: Kind, minutes: u32, words: usize) -> Slot {
         Slot {

@@ -17,8 +17,9 @@ use upkeep::kernels;
 use upkeep::measure::ways::Which;
 use upkeep::measure::{bench, vmlinux};
 use upkeep::publish::patch::{self, Patch};
-use upkeep::publish::{clinic, ctracer, record, support, sync};
+use upkeep::publish::{clinic, ctracer, mysteries, record, support, sync};
 use wire::arch::Arch;
+use wire::mystery;
 
 /// Maintain the workbook: record, measure, and write what the pages show
 #[derive(Parser)]
@@ -64,6 +65,13 @@ enum Command {
     Clinic {
         /// The case, such as 03, or the variant [default: all of them]
         case: Option<String>,
+    },
+    /// Play the mysteries with both of their causes, and record how an expert finds them, for the deck
+    Mysteries {
+        /// The case, such as 01 [default: all of them]
+        case: Option<String>,
+        #[command(flatten)]
+        boot: Boot,
     },
     /// Make a patch of an exercise from your working copy: from the stage to the starting point, or from there to the solution
     Patch {
@@ -156,6 +164,15 @@ fn run(command: Command) -> Result<ExitCode> {
             let workbook = Workbook::read()?;
             clinic::record(&workbook, case.as_deref())?;
             print(&sync::write(&workbook, false)?)
+        }
+        Command::Mysteries { case, boot } => {
+            signals::install_handlers()?;
+            let workbook = Workbook::read()?;
+            let case = case.map(|number| mystery::find(&number)).transpose()?;
+            for case in case.map_or(mystery::CASES.to_vec(), |case| vec![case]) {
+                mysteries::record(&workbook.root, &case, || boot.boot(&workbook))?;
+            }
+            Ok(ExitCode::SUCCESS)
         }
         Command::Patch { exercise: name, patch } => {
             let workbook = Workbook::read()?;

@@ -9,6 +9,7 @@ pub mod drift;
 pub mod included;
 pub mod launchers;
 pub mod learner;
+pub mod mysteries;
 pub mod patch;
 pub mod record;
 pub mod schedule;

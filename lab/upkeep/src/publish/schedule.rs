@@ -79,7 +79,13 @@ fn what(workbook: &Workbook, plan: &Plan, slot: &Slot) -> String {
             let page = in_repository(workbook, &format!("stages/{}.md", slot.name));
             format!("**[{}]({page})** {}", slot.name, slot.title)
         }
-        Kind::Theory | Kind::Run => {
+        Kind::Exercise if slot.is_of_stage() => {
+            let page =
+                slot.text.first().map(|section| in_repository(workbook, &section.link)).unwrap_or_default();
+            let next = slot.next.as_ref().map(|next| format!("; when done: {next}")).unwrap_or_default();
+            format!("**[{}]({page})** {}{next}", slot.name, slot.title)
+        }
+        Kind::Theory | Kind::Run | Kind::Exercise => {
             // The title leads to the page, if the plan names more than sections of it.
             let (title, sections) = match slot.text.split_first() {
                 Some((page, rest)) if !page.link.contains('#') => {
@@ -90,12 +96,6 @@ fn what(workbook: &Workbook, plan: &Plan, slot: &Slot) -> String {
             let sections: Vec<_> = sections.iter().map(link).collect();
             let colon = if sections.is_empty() { "" } else { ": " };
             format!("**{title}**{colon}{}", sections.join("; "))
-        }
-        Kind::Exercise => {
-            let page =
-                slot.text.first().map(|section| in_repository(workbook, &section.link)).unwrap_or_default();
-            let next = slot.next.as_ref().map(|next| format!("; when done: {next}")).unwrap_or_default();
-            format!("**[{}]({page})** {}{next}", slot.name, slot.title)
         }
         Kind::Checkpoint => {
             format!(

@@ -1,0 +1,267 @@
+//! The mysteries as slides: the complaint, a bet, the clock, and an expert's way with what decided, for both twins. The
+//! words and numbers are those of the game, which `cargo upkeep mysteries` records; a case without a recording has no
+//! slides yet.
+
+use std::fs;
+use std::path::Path;
+
+use common::{Error, OrCause, Result};
+use serde_json::{Value, json};
+use upkeep::publish::mysteries::{self, LINES};
+use wire::mystery::{CASES, CAUSES, Case, Cause, cause_of};
+
+use crate::pages;
+use crate::present::{html_of, plain};
+
+/// How long a class has for a case, as the game says.
+const MINUTES: u32 = 10;
+/// How many causes people bet on.
+const OPTIONS: usize = 4;
+const ORDINALS: [&str; 7] = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh"];
+
+/// A case with one of its two causes, as somebody saw it.
+#[derive(Debug, PartialEq)]
+struct Played {
+    seed: String,
+    complaint: String,
+    slow: String,
+    way: Vec<Typed>,
+    cause: &'static Cause,
+    /// What decided, what would have been otherwise, and what helps.
+    told: Vec<String>,
+}
+
+/// A command of the expert: why, what to type, and what it printed.
+#[derive(Debug, PartialEq)]
+struct Typed {
+    why: String,
+    command: String,
+    output: Vec<String>,
+}
+
+/// What the slot of a case is called in the plans, and its part in the deck.
+pub fn id(case: &Case) -> String {
+    format!("mystery-{}", case.number)
+}
+
+/// The parts of all cases that were recorded, in order.
+///
+/// # Errors
+/// If a recording can't be read.
+pub fn all(root: &Path) -> Result<Vec<Value>> {
+    let mut parts = Vec::new();
+    for case in &CASES {
+        let files = mysteries::files(root, case)?;
+        let played = files.iter().map(|file| {
+            let text = fs::read_to_string(file).or_cause(format!("cannot read {}", file.display()))?;
+            parse(&text).ok_or_else(|| {
+                Error::new(format!("{} is no recording of a case", file.display()))
+                    .fix(format!("record it again: cargo upkeep mysteries {}", case.number))
+            })
+        });
+        let played: Vec<_> = played.collect::<Result<_>>()?;
+        if let [one, other] = &played[..] {
+            parts.push(part(case, [one, other]));
+        }
+    }
+    Ok(parts)
+}
+
+fn part(case: &Case, twins: [&Played; 2]) -> Value {
+    let id = id(case);
+    let [one, other] = twins;
+    let start = |played: &Played| format!("`cargo lab mystery start {} --seed {}`", case.number, played.seed);
+    let options = options(case, twins);
+    let bet = |title: &str, text: &str, say: &str, right: Option<usize>| {
+        let shown: Vec<_> =
+            options.iter().map(|cause| format!("<code>{}</code>: {}", cause.word, cause.what)).collect();
+        let mut step = json!({ "kind": "question", "id": id, "title": title, "text": html_of(text), "options": shown,
+            "say": say, "ask": [] });
+        if let Some(right) = right {
+            step["right"] = right.into();
+        }
+        step
+    };
+    let text = |title: &str, markdown: &str, minutes: u32, say: &str| {
+        json!({ "kind": "text", "id": id, "title": title, "text": html_of(markdown), "minutes": minutes, "say": say,
+            "ask": [], "page": "slow-disk.html" })
+    };
+    let mut steps = vec![
+        text(
+            "The complaint",
+            &format!("{}\n\n{}", one.complaint, one.slow),
+            0,
+            "Read it aloud, as if you were the one who suffers. Say nothing about the cause.",
+        ),
+        bet(
+            "Bet before you measure",
+            "What is wrong?",
+            "Hands or fingers for A to D, and write the numbers down. Two of these are the causes of the twins: with the same \
+             complaint, one half of the room has one, and the other half another. Don't say so yet.",
+            None,
+        ),
+        text(
+            "Ten minutes",
+            &format!("Left half: {}  \nRight half: {}", start(one), start(other)),
+            MINUTES,
+            "Press t. From a kit: ./lab shell, and then the words from mystery on. An answer has a cause, a place and a number: \
+             half right is said to be half right. After five minutes, point to the questions of “How to find a slow disk”. \
+             When the clock is at 0, let one from each half tell the other what they saw.",
+        ),
+        bet(
+            "Now you have measured",
+            "What is wrong?",
+            "Again hands or fingers, each half on its own. They differ, and both are right: the twins have the same \
+             complaint.",
+            None,
+        ),
+        way(&id, one),
+    ];
+    for played in twins {
+        let right = options.iter().position(|cause| cause.word == played.cause.word);
+        let [decided, rest @ ..] = &played.told[..] else { continue };
+        let title = format!("Seed {}: {}", played.seed, played.cause.word);
+        for typed in deciding(decided, &played.way) {
+            steps.extend(output(&id, typed, &format!("With seed {}. {decided}", played.seed)));
+        }
+        steps.push(bet(&title, decided, &rest.join("\n"), right));
+    }
+    json!({
+        "id": id, "name": format!("Mystery {}", case.number), "title": case.title, "page": "slow-disk.html",
+        "idea": "Find the cause, the place, and a number that proves it.",
+        "before": "A patient with a complaint. Everything that the day was about is needed for it.",
+        "steps": steps,
+    })
+}
+
+/// The causes of both twins, and others, in the order of the list.
+fn options(case: &Case, twins: [&Played; 2]) -> Vec<&'static Cause> {
+    let is_twins = |cause: &Cause| twins.iter().any(|played| played.cause.word == cause.word);
+    let from = case.number.parse::<usize>().unwrap_or_default() * 3;
+    let others = CAUSES.iter().cycle().skip(from).take(CAUSES.len()).filter(|cause| !is_twins(cause));
+    let others: Vec<_> = others.take(OPTIONS - twins.len()).map(|cause| cause.word).collect();
+    CAUSES.iter().filter(|cause| is_twins(cause) || others.contains(&cause.word)).collect()
+}
+
+/// All commands of an expert, without what they print.
+fn way(id: &str, played: &Played) -> Value {
+    let lines = played.way.iter().flat_map(|typed| {
+        [json!(["same", [[false, format!("# {}", typed.why)]]]), json!(["mark", [[false, typed.command]]])]
+    });
+    json!({ "kind": "code", "id": id, "file": format!("with seed {}", played.seed), "item": "an expert's way", "part": "run",
+        "lines": lines.collect::<Vec<_>>(), "ask": [],
+        "say": "Each command answers one question, and rules out about half of what is left. Where would you have looked next?" })
+}
+
+/// The commands by whose output the case was decided.
+fn deciding<'a>(decided: &str, way: &'a [Typed]) -> Vec<&'a Typed> {
+    let Some((named, _)) = decided.split_once(" command") else { return Vec::new() };
+    let named: Vec<_> = named.split_whitespace().collect();
+    way.iter().zip(ORDINALS).filter(|(_, ordinal)| named.contains(ordinal)).map(|(typed, _)| typed).collect()
+}
+
+fn output(id: &str, typed: &Typed, say: &str) -> Vec<Value> {
+    let lines: Vec<_> = typed.output.iter().map(|line| json!(["same", [[false, line]]])).collect();
+    pages::of(
+        json!({ "kind": "code", "id": id, "file": typed.why, "item": typed.command, "part": "table", "lines": lines,
+        "say": say, "ask": [] }),
+    )
+}
+
+/// What a player saw who asked for the solution.
+fn parse(text: &str) -> Option<Played> {
+    let (head, way) = text.split_once(LINES)?;
+    let mut head = head.trim().split("\n\n");
+    let seed = head.next()?.split_once("seed ")?.1.split_once('.')?.0.to_owned();
+    let [complaint, slow] = [head.next()?, head.next()?];
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, way) = way.split_once('\n')?;
+    let (mut typed, mut lines) = (Vec::<Typed>::new(), way.trim().lines().peekable());
+    let mut told = Vec::new();
+    while let Some(line) = lines.next() {
+        if let Some(command) = lines.peek().and_then(|next| next.strip_prefix("# ")) {
+            typed.push(Typed { why: line.to_owned(), command: command.to_owned(), output: Vec::new() });
+            lines.next();
+        } else if line.split_once(": ").is_some_and(|(word, _)| cause_of(word).is_some()) && !typed.is_empty()
+        {
+            told.push(line.to_owned());
+            told.extend(lines.by_ref().map(str::to_owned));
+        } else {
+            typed.last_mut()?.output.push(line.to_owned());
+        }
+    }
+    for typed in &mut typed {
+        while typed.output.last().is_some_and(String::is_empty) {
+            typed.output.pop();
+        }
+    }
+    let told = told.join("\n");
+    let mut told = told.split("\n\n").map(one_line);
+    let cause = cause_of(told.next()?.split_once(": ")?.0)?;
+    // The last sentence is for the player's terminal.
+    let told: Vec<_> = told.filter(|text| !text.contains("`fix`")).collect();
+    Some(Played {
+        seed,
+        complaint: one_line(complaint),
+        slow: plain(&one_line(slow)),
+        way: typed,
+        cause,
+        told,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORDED: &str = "Case 01, seed 7. 0:05 of 10:00.\n\n\"Half of `a` is slow, and\nthe disks are idle.\"\n\nFour writes: 30 ms; normal: 3.0 ms.\n\n\
+        You have ten minutes.\n\n look\n exit   end the case\n\nWhich disks?\n# ls /sys\nvda\n\nvdb\n\nHow long?\n# biolatency\n\
+        row: 7\n\nslow-disk: the disk itself takes long. Place: vda. Number: ms.\n\nThe second command decided: it takes\n7 ms.\n\n\
+        Tempting.\n\nReplace it.\n\nTo see the complaint end: `fix`\n";
+
+    #[test]
+    fn a_recording_is_taken_apart() {
+        let played = parse(RECORDED).unwrap();
+        assert_eq!((played.seed.as_str(), played.cause.word), ("7", "slow-disk"));
+        assert_eq!(played.complaint, "\"Half of `a` is slow, and the disks are idle.\"");
+        assert_eq!(played.slow, "Four writes: 30 ms; normal: 3.0 ms.");
+        assert_eq!(played.way[0].output, ["vda", "", "vdb"]);
+        assert_eq!(played.told, ["The second command decided: it takes 7 ms.", "Tempting.", "Replace it."]);
+        let decided = deciding(&played.told[0], &played.way);
+        assert_eq!(decided.iter().map(|typed| &*typed.command).collect::<Vec<_>>(), ["biolatency"]);
+        assert_eq!(parse("nothing"), None);
+    }
+
+    #[test]
+    fn people_bet_on_both_twins_and_on_others() {
+        let one = parse(RECORDED).unwrap();
+        let other = Played { cause: &CAUSES[1], ..parse(RECORDED).unwrap() };
+        for case in &CASES {
+            let words: Vec<_> = options(case, [&one, &other]).iter().map(|cause| cause.word).collect();
+            assert_eq!(words.len(), OPTIONS);
+            assert!(words.contains(&one.cause.word) && words.contains(&other.cause.word), "{words:?}");
+        }
+    }
+
+    /// Every recording names the commands that decided, and these have printed something.
+    #[test]
+    fn each_recorded_case_shows_what_decided() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let parts = all(root).unwrap();
+        assert!(!parts.is_empty());
+        for case in &CASES {
+            let files = mysteries::files(root, case).unwrap();
+            assert!(files.is_empty() || files.len() == 2, "{files:?}");
+            let played: Vec<_> =
+                files.iter().map(|file| parse(&fs::read_to_string(file).unwrap()).unwrap()).collect();
+            for played in &played {
+                let decided = deciding(&played.told[0], &played.way);
+                assert!(
+                    !decided.is_empty() && decided.iter().all(|typed| !typed.output.is_empty()),
+                    "{played:?}"
+                );
+            }
+            assert!(played.windows(2).all(|twins| twins[0].cause.word != twins[1].cause.word));
+        }
+    }
+}
