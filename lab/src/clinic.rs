@@ -17,25 +17,30 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::slice;
 use std::time::Duration;
 
 use common::report::print_text;
 use common::{Error, OrCause, Result};
+use machine::executor::{Executor, LocalGuest};
 use machine::host::tools::output;
-use machine::kernels::MATRIX;
+use machine::kernels::{DEFAULT, MATRIX};
 use machine::terminal;
 use machine::vm::{Machine, Vm};
 use machine::workbook::{Recorded, Workbook};
 use serde::Serialize;
 use verifier::{Object, Refusal};
 use wire::text::wrap;
+use wire::verdict::Verdict;
 
 use crate::exercise::{self, shown};
 
 /// How long it may take to load programs. The kernel looks at a million instructions before it gives up.
 const LIMIT: Duration = Duration::from_secs(600);
+
+/// How the names of cases begin in `mine`.
+pub const ID: &str = "clinic-";
 
 /// What we write instead of a kernel's words if it accepts a program.
 pub const ACCEPTED: &str = "accepts it";
@@ -237,12 +242,18 @@ impl Case {
     }
 
     /// What `mine` calls it.
-    fn id(&self) -> String {
-        format!("clinic-{}", self.number())
+    pub fn id(&self) -> String {
+        format!("{ID}{}", self.number())
+    }
+
+    /// What to show a learner who is stuck and has seen the explanation: the sections of its page.
+    pub fn hints(&self) -> Vec<String> {
+        let sections = self.text.split("## ").skip(1).filter_map(|section| section.split_once('\n'));
+        sections.map(|(_, text)| text.trim().to_owned()).collect()
     }
 
     /// The learner's working copy.
-    fn copy(&self, workbook: &Workbook) -> PathBuf {
+    pub fn copy(&self, workbook: &Workbook) -> PathBuf {
         workbook.mine.join(self.id()).join(&self.file)
     }
 
@@ -351,7 +362,12 @@ pub fn logs(guest: &mut Vm, objects: &[PathBuf]) -> Result<Vec<Option<String>>> 
 /// # Errors
 /// If not; with the explanation.
 pub fn verdict(guest: &mut Vm, object: &Path) -> Result<String> {
-    let said = guest.output(&["guest", "cured", &in_guest(object)], LIMIT)?;
+    judge(guest, &in_guest(object))
+}
+
+/// The same for an object that is there.
+fn judge(guest: &mut dyn Executor, object: &str) -> Result<String> {
+    let said = guest.output(&["guest", "cured", object], LIMIT)?;
     serde_json::from_slice(&said.stdout)
         .map_err(|_| Error::new("the check did not finish").evidence(&said.stderr))?
 }
@@ -425,23 +441,26 @@ pub fn show(
     for (kernel, words) in case.words() {
         let _ = writeln!(text, "Linux {kernel}: {}", words.replace('\n', "; "));
     }
-    if can_check(workbook, case).is_ok() {
+    if can_check(case, kernel_here(workbook)).is_ok() {
         let _ = write!(text, "\nTo cure it yourself: cargo lab clinic start {number}\n");
     }
     Ok(text)
 }
 
-/// Refuses what needs other kernels than the one that the workshop's guest has.
-fn can_check(workbook: &Workbook, case: &Case) -> Result<()> {
-    if workbook.recorded.is_none() {
-        return Ok(());
-    }
-    Err(Error::new("the clinic's programs can't be cured in the workshop")
-        .evidence(format!("each is loaded on {} kernels, and the workshop's guest has one", MATRIX.len()))
-        .fix(format!(
-            "read the case: cargo lab clinic show {}; or cure it in a clone of the workbook",
-            case.number()
-        )))
+/// Refuses to judge a program in the workshop's guest if its kernel has nothing against it.
+fn can_check(case: &Case, here: Option<&str>) -> Result<()> {
+    let Some(here) = here.filter(|here| case.log(here).is_none()) else { return Ok(()) };
+    let number = case.number();
+    Err(Error::new(format!("case {number} can't be cured here, because Linux {here} accepts the program"))
+        .evidence(format!("these kernels refuse it: {}", case.refused_by().join(", ")))
+        .fix(format!("read the case: cargo lab clinic show {number}; or cure it in a clone of the workbook")))
+}
+
+/// The kernel of the workshop's guest, if this is in it, and the clinic has logs of that kernel.
+fn kernel_here(workbook: &Workbook) -> Option<&'static str> {
+    let release = common::preflight::release();
+    let here = MATRIX.into_iter().find(|series| series.is(&release)).filter(|_| workbook.recorded.is_some());
+    here.map(|series| series.name)
 }
 
 /// Makes the learner's working copy.
@@ -449,7 +468,7 @@ fn can_check(workbook: &Workbook, case: &Case) -> Result<()> {
 /// # Errors
 /// If there is one already and `again` is not set, or it can't be written.
 pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
-    can_check(workbook, case)?;
+    can_check(case, kernel_here(workbook))?;
     let (copy, number) = (case.copy(workbook), case.number());
     let shown = shown(workbook, &copy);
     if copy.exists() && !again {
@@ -474,23 +493,35 @@ pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
     ))
 }
 
-/// Loads the learner's program on each kernel of the matrix, checks what it counts, and remembers a success. Prints
-/// what each kernel says.
+/// Loads the learner's program on each kernel of the matrix, or in the workshop's guest on its own, checks what it counts,
+/// and remembers a success. Prints what each kernel says.
 ///
 /// # Errors
 /// If a kernel refuses the program, or if it counts something else. The explanation is that of the oldest such kernel.
-pub fn check(workbook: &Workbook, case: &Case) -> Result<()> {
-    can_check(workbook, case)?;
+pub fn check(workbook: &Workbook, case: &Case) -> Result<Verdict> {
+    can_check(case, kernel_here(workbook))?;
     // Another check may run at the same time, of another text.
     let folder = tempfile::tempdir().or_cause("cannot make a folder for the object")?;
     let object = case.compiled(workbook, folder.path())?;
-    let mut wrong = None;
+    if let Some(mut here) = LocalGuest::find(workbook, DEFAULT, DEFAULT)? {
+        here.announce();
+        let seen = judge(&mut here, &object.display().to_string())?;
+        exercise::remember(workbook, &case.id())?;
+        return Ok(Verdict::Right(format!(
+            "this kernel accepts it, and it counts {seen}. {}",
+            at_home(kernel_here(workbook))
+        )));
+    }
+    let (mut wrong, mut counted) = (None, String::new());
     for series in MATRIX {
         eprintln!("Booting Linux {} ...", series.name);
         let mut machine = Machine::with(workbook, series.name, workbook.build_tools()?)?;
         machine.binaries.push(object.clone());
         match verdict(&mut machine.boot()?, &object) {
-            Ok(seen) => print_text(format_args!("Linux {}: right, it counts {seen}", series.name))?,
+            Ok(seen) => {
+                print_text(format_args!("Linux {}: right, it counts {seen}", series.name))?;
+                counted = seen;
+            }
             Err(error) => {
                 print_text(format_args!("Linux {}: {}", series.name, error.cause()))?;
                 wrong.get_or_insert_with(|| {
@@ -504,7 +535,40 @@ pub fn check(workbook: &Workbook, case: &Case) -> Result<()> {
         return Err(error);
     }
     exercise::remember(workbook, &case.id())?;
-    print_text(format_args!("To compare with ours: cargo lab clinic solution {}", case.number()))
+    Ok(Verdict::Right(format!("each kernel accepts it, and it counts {counted}")))
+}
+
+/// Compiles only the learner's working copy, and keeps nothing.
+///
+/// # Errors
+/// If it does not compile; with the compiler's message.
+pub fn compile(workbook: &Workbook, case: &Case) -> Result<()> {
+    let folder = tempfile::tempdir().or_cause("cannot make a folder for the object")?;
+    Compiler::built(workbook, folder.path()).compile_file(&case.id(), &case.copy(workbook)).map(drop)
+}
+
+/// Prints the verdict about a case, and also writes it into `file` as JSON, if there is one.
+///
+/// # Errors
+/// If it can't be printed or written.
+pub fn deliver(case: &Case, verdict: &Verdict, file: Option<&Path>) -> Result<ExitCode> {
+    exercise::write_verdict(verdict, file)?;
+    let number = case.number();
+    if let Verdict::Right(seen) = verdict {
+        print_text(format_args!(
+            "Case {number} is cured: {seen}.\nTo compare with ours: cargo lab clinic solution {number}"
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Which kernels the workshop's guest has not tried.
+fn at_home(here: Option<&str>) -> String {
+    let others = MATRIX.iter().map(|series| series.name).filter(|name| Some(*name) != here);
+    format!(
+        "In a clone of the workbook, the check also tries Linux {}",
+        others.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// What a kernel makes of a program.
@@ -522,7 +586,10 @@ struct Checked<'a> {
 /// The same as [`check`], but prints a line of JSON for each kernel, and remembers nothing. Returns whether the program is
 /// right on all of them.
 pub fn check_as_json(workbook: &Workbook, case: &Case) -> Result<bool> {
-    can_check(workbook, case)?;
+    if workbook.recorded.is_some() {
+        return Err(Error::new("the workshop's guest can't boot other kernels")
+            .fix(format!("leave out --json: cargo lab clinic check {}", case.number())));
+    }
     // Another check may run at the same time, of another text.
     let folder = tempfile::tempdir().or_cause("cannot make a folder for the object")?;
     let object = case.compiled(workbook, folder.path())?;
@@ -547,16 +614,13 @@ pub fn check_as_json(workbook: &Workbook, case: &Case) -> Result<bool> {
     Ok(is_right)
 }
 
-/// The next hint. The learner has seen the explanation, so these are the sections of the case's page: how to read the
-/// log, the rule, and the cures.
+/// The next hint.
 ///
 /// # Errors
 /// Those of [`exercise::next_of`].
 pub fn hint(workbook: &Workbook, case: &Case, columns: usize) -> Result<String> {
-    let sections = case.text.split("## ").skip(1).filter_map(|section| section.split_once('\n'));
-    let hints: Vec<_> = sections.map(|(_, text)| text.trim().to_owned()).collect();
     let solution = format!("cargo lab clinic solution {} --peek", case.number());
-    exercise::next_of(workbook, &case.id(), &hints, &solution, columns)
+    exercise::next_of(workbook, &case.id(), &case.hints(), &solution, columns)
 }
 
 /// Our cure, for learners who have passed the check or want to peek.
@@ -573,4 +637,23 @@ pub fn solution(workbook: &Workbook, case: &Case, peek: bool) -> Result<String> 
         .fix(format!(
             "get a hint: cargo lab clinic hint {number}; or see it anyway: cargo lab clinic solution {number} --peek"
         )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workshop_cures_what_its_kernel_refuses() {
+        let workbook = Workbook::read().unwrap();
+        let helper = find(&workbook, "20").unwrap();
+        assert_eq!(helper.refused_by(), ["5.10"]);
+        assert!(can_check(&helper, Some("5.10")).is_ok() && can_check(&helper, None).is_ok());
+        let error = can_check(&helper, Some("6.12")).unwrap_err();
+        assert_eq!(error.cause(), "case 20 can't be cured here, because Linux 6.12 accepts the program");
+        assert_eq!(
+            at_home(Some("6.12")),
+            "In a clone of the workbook, the check also tries Linux 5.10, 6.1, 7.2"
+        );
+    }
 }

@@ -353,16 +353,20 @@ pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Execu
 /// # Errors
 /// If it can't be printed or written.
 pub fn deliver(exercise: &Exercise<'_>, verdict: &Verdict, file: Option<&Path>) -> Result<ExitCode> {
-    if let Some(file) = file {
-        let cannot = || format!("cannot write {}", file.display());
-        fs::write(file, serde_json::to_vec(verdict).or_cause(cannot())?).or_cause(cannot())?;
-    }
+    write_verdict(verdict, file)?;
     let text = text(&exercise.id(), verdict, terminal::columns());
     if let Verdict::Right(_) = verdict {
         return terminal::print(&text);
     }
     anstream::stderr().write_all(text.as_bytes()).or_cause("cannot print the verdict")?;
     Ok(ExitCode::FAILURE)
+}
+
+/// Writes a verdict into a file as JSON, if there is one.
+pub(crate) fn write_verdict(verdict: &Verdict, file: Option<&Path>) -> Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let cannot = || format!("cannot write {}", file.display());
+    fs::write(file, serde_json::to_vec(verdict).or_cause(cannot())?).or_cause(cannot())
 }
 
 /// A verdict for a terminal of this width: first what shows it, then what was expected and seen.

@@ -264,6 +264,9 @@ enum Clinic {
     Check {
         /// The case, such as 03
         case: String,
+        /// Write the verdict into this file, too, as JSON
+        #[arg(long, value_name = "FILE", conflicts_with = "json")]
+        verdict: Option<PathBuf>,
         /// Print a line of JSON for each kernel, with the explanation if it refuses the program
         #[arg(long)]
         json: bool,
@@ -527,7 +530,10 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Exercise::Compile { exercise } => {
-            exercise::compile(&workbook, &find(&exercise)?)?;
+            match exercise.strip_prefix(clinic::ID) {
+                Some(case) => clinic::compile(&workbook, &clinic::find(&workbook, case)?)?,
+                None => exercise::compile(&workbook, &find(&exercise)?)?,
+            }
             Ok(ExitCode::SUCCESS)
         }
         Exercise::Hint { exercise } => {
@@ -545,30 +551,25 @@ fn cure(command: Clinic) -> Result<ExitCode> {
     let workbook = Workbook::read()?;
     let find = |number: &str| clinic::find(&workbook, number);
     match command {
-        Clinic::List => return print(&clinic::list(&workbook)?),
+        Clinic::List => print(&clinic::list(&workbook)?),
         Clinic::Show { case, kernel, log } => {
-            return print(&clinic::show(
-                &workbook,
-                &find(&case)?,
-                kernel.as_deref(),
-                log,
-                terminal::columns(),
-            )?);
+            print(&clinic::show(&workbook, &find(&case)?, kernel.as_deref(), log, terminal::columns())?)
         }
-        Clinic::Start { case, again } => return print(&clinic::start(&workbook, &find(&case)?, again)?),
-        Clinic::Hint { case } => return print(&clinic::hint(&workbook, &find(&case)?, terminal::columns())?),
-        Clinic::Solution { case, peek } => return print(&clinic::solution(&workbook, &find(&case)?, peek)?),
-        Clinic::Check { case, json: false } => {
+        Clinic::Start { case, again } => print(&clinic::start(&workbook, &find(&case)?, again)?),
+        Clinic::Hint { case } => print(&clinic::hint(&workbook, &find(&case)?, terminal::columns())?),
+        Clinic::Solution { case, peek } => print(&clinic::solution(&workbook, &find(&case)?, peek)?),
+        Clinic::Check { case, verdict, json: false } => {
             signals::install_handlers()?;
-            clinic::check(&workbook, &find(&case)?)?;
+            let case = find(&case)?;
+            let found = clinic::check(&workbook, &case)?;
+            clinic::deliver(&case, &found, verdict.as_deref())
         }
-        Clinic::Check { case, json: true } => {
+        Clinic::Check { case, json: true, .. } => {
             signals::install_handlers()?;
             let is_right = clinic::check_as_json(&workbook, &find(&case)?)?;
-            return Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn fetch_kernels(arch: Arch, names: &[String], mirror: Option<&str>) -> Result<ExitCode> {

@@ -23,6 +23,8 @@ export function parse(line: string, known: Set<string>, guest: boolean): Command
   const text = bare(line).replace(/\s+/g, " ");
   const exercise = /^cargo lab exercise (start|check) (\S+)$/.exec(text);
   if (exercise) return known.has(exercise[2]) ? { kind: exercise[1] as "start" | "check", id: exercise[2] } : undefined;
+  const cure = /^cargo lab clinic (start|check) (\d+)$/.exec(text);
+  if (cure && known.has(`clinic-${cure[2]}`)) return { kind: cure[1] as "start" | "check", id: `clinic-${cure[2]}` };
   const run = /^cargo lab run (.+)$/.exec(text)?.[1];
   if (!run || (guest && /(^| )--(kernel|arch)\b/.test(run))) return undefined;
   // Options may come before the name. A name within quotes or after -- is not the program's.

@@ -8,6 +8,7 @@ import { Documents } from "./documents";
 import { byId, h, inFolder, keep, plural, rich, setFolder } from "./dom";
 import { Editor } from "./editor";
 import { Lesson } from "./lesson";
+import { isCase, showMap } from "./map";
 import { type Button, explain, hidePanel, hideSilence, leavePanel, showPanel, showProblem } from "./panel";
 import { type Pane, Panes } from "./panes";
 import { Terminals } from "./terminals";
@@ -67,7 +68,8 @@ function showLesson(name: string): void {
   // Without the server, the lesson would only be gone.
   if (name !== editor.name || !byId("banner").hidden) return;
   const exercise = exerciseOf(name);
-  const page = programOf(exercise?.program ?? name)?.page;
+  const isOfClinic = exercise && isCase(exercise);
+  const page = isOfClinic ? `clinic/${name.replace(/^.*-/, "")}.html` : programOf(exercise?.program ?? name)?.page;
   if (page) lesson.show(page, exercise?.id);
 }
 
@@ -133,7 +135,8 @@ function after({ name, status, diagnostics }: Action): Button[] {
     const line = { label: "Show the line", act: there(() => editor.toFirstError(true)) };
     return diagnostics.some(({ severity }) => severity === "error") ? [line, ...buttons] : buttons;
   }
-  const all = state?.exercises ?? [];
+  const checked = exerciseOf(name);
+  const all = state?.exercises.filter((other) => checked && isCase(other) === isCase(checked)) ?? [];
   const next = all[all.findIndex(({ id }) => id === name) + 1];
   const compare = { label: "Compare with our solution", act: there(() => tried(solution(name, false, true))) };
   const go = () => tried(openName(next.id, true).then(() => showLesson(next.id)));
@@ -142,8 +145,11 @@ function after({ name, status, diagnostics }: Action): Button[] {
 
 function runOpen(): void {
   const { name } = editor;
-  if (!name || open()?.state === "new") return;
-  tried(run(name, Boolean(open()), byId<HTMLInputElement>("arguments").value.trim()));
+  const exercise = open();
+  if (!name || exercise?.state === "new") return;
+  // A case is a BPF program alone.
+  if (exercise && isCase(exercise)) checkOpen();
+  else tried(run(name, Boolean(open()), byId<HTMLInputElement>("arguments").value.trim()));
 }
 
 function checkOpen(): void {
@@ -268,10 +274,15 @@ function drawChoice(): void {
     (state?.programs ?? [])
       .filter(({ name }) => /^\d/.test(name) === stages)
       .map(({ name, title }) => [name, `${name} ${title} (read only)`]);
+  const exercises = (cases: boolean) =>
+    (state?.exercises ?? [])
+      .filter((exercise) => isCase(exercise) === cases)
+      .map(({ id, title, state }) => [id, `${id} ${title} (${states[state]})`]);
   const groups = [
-    ["Exercises", state.exercises.map(({ id, title, state }) => [id, `${id} ${title} (${states[state]})`])],
+    ["Exercises", exercises(false)],
     ["Stages", programs(true)],
     ["Examples", programs(false)],
+    ["Clinic", exercises(true)],
   ] as [string, [string, string][]][];
   const now = JSON.stringify(groups);
   if (select.dataset.now !== now) {
@@ -285,8 +296,9 @@ function drawChoice(): void {
 function draw(): void {
   if (!state) return;
   drawChoice();
-  const done = state.exercises.filter(({ done }) => done).length;
-  const all = state.exercises.length;
+  const exercises = state.exercises.filter((exercise) => !isCase(exercise));
+  const done = exercises.filter(({ done }) => done).length;
+  const all = exercises.length;
   byId("progress").textContent = `${done} of ${plural(all, "exercise")} done`;
   const bar = byId<HTMLProgressElement>("progress-bar");
   bar.max = all || 1;
@@ -295,6 +307,7 @@ function draw(): void {
   const exercise = open();
   const program = programOf(editor.name);
   for (const id of ["check", "on-save", "hint", "solution", "reset"]) byId(id).hidden = !exercise;
+  for (const id of ["run", "arguments"]) byId(id).hidden = exercise !== undefined && isCase(exercise);
   for (const id of ["run", "check", "hint", "diff", "solution", "reset"]) {
     byId<HTMLButtonElement>(id).disabled = !editor.name || exercise?.state === "new";
   }
@@ -487,6 +500,7 @@ click("reset-yes", () => {
   byId<HTMLDialogElement>("reset-dialog").close();
   tried(reset(editor.name));
 });
+click("done", () => state && showMap(state, (name) => tried(openName(name, true).then(() => showLesson(name)))));
 click("download", () => tried(download()));
 click("upload", () => byId("upload-file").click());
 click("theme", toggleTheme);

@@ -9,6 +9,7 @@ use std::time::UNIX_EPOCH;
 
 use axum::http::StatusCode;
 use common::{Error, OrCause, Result};
+use lab::clinic::{self, Case};
 use lab::exercise::{self, Exercise};
 use machine::workbook::copies::{self, Change, Files};
 use machine::workbook::{Program, Workbook, diff};
@@ -16,12 +17,16 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::cases;
 use crate::response::{Refusal, WithStatus};
 use crate::terminals::lock;
 use crate::words::Words;
 
 /// The size of the largest file that somebody may save.
 pub const LARGEST: usize = 1 << 20;
+
+/// What the page has for the clinic where an exercise has its program.
+const CLINIC: &str = "clinic";
 
 /// How wide the page shows a hint.
 const COLUMNS: usize = 100;
@@ -49,6 +54,8 @@ pub struct Work {
 #[derive(Debug)]
 pub struct App {
     workbook: Workbook,
+    /// The clinic's.
+    cases: Vec<Case>,
     /// What the editor completes with.
     pub words: Words,
     /// Who may write into the working copies.
@@ -58,7 +65,14 @@ pub struct App {
 impl App {
     /// The course of this workbook.
     pub fn new(workbook: Workbook) -> Self {
-        Self { words: Words::new(&workbook), workbook, turn: Mutex::default() }
+        // Without its folder, there is no clinic.
+        let cases = clinic::cases(&workbook).unwrap_or_default();
+        Self { words: Words::new(&workbook), cases, workbook, turn: Mutex::default() }
+    }
+
+    /// The clinic's case that the page calls so, such as `clinic-01`.
+    pub fn case(&self, id: &str) -> Option<&Case> {
+        self.cases.iter().find(|case| case.id() == id)
     }
 
     /// Whether programs run right here, in the workshop's guest.
@@ -98,7 +112,7 @@ impl App {
             })
             .collect();
         let exercises = self.exercises()?;
-        let exercises: Vec<_> = exercises
+        let mut exercises: Vec<_> = exercises
             .iter()
             .map(|exercise| {
                 let id = exercise.id();
@@ -117,11 +131,30 @@ impl App {
                     "hints": exercise.hints.len(),
                     "stamp": stamp(&exercise.copy(&self.workbook)),
                     // Their texts.
-                    "shown": hints(exercise, &shown),
+                    "shown": hints(&id, &exercise.hints, &shown),
                     "id": id,
                 })
             })
             .collect();
+        exercises.extend(self.cases.iter().map(|case| {
+            let (id, copy) = (case.id(), case.copy(&self.workbook));
+            let (is_done, hints) = (done.contains(&id), case.hints());
+            let state = match (copy.exists(), is_done) {
+                (false, _) => "new",
+                (true, false) => "started",
+                (true, true) => "done",
+            };
+            json!({
+                "program": CLINIC,
+                "title": case.title,
+                "state": state,
+                "done": is_done,
+                "hints": hints.len(),
+                "stamp": modified(&copy).map(|time| time.to_string()),
+                "shown": self::hints(&id, &hints, &shown),
+                "id": id,
+            })
+        }));
         Ok((json!(programs), json!(exercises)))
     }
 
@@ -159,6 +192,9 @@ impl App {
 
     /// The files of a working copy.
     pub fn files(&self, name: &str) -> Result<Vec<Text>, Refusal> {
+        if let Some(case) = self.case(name) {
+            return Ok(texts(cases::working_copy(&self.workbook, case)?));
+        }
         Ok(texts(
             exercise::working_copy(&self.workbook, &self.exercise(name)?).status(StatusCode::NOT_FOUND)?,
         ))
@@ -174,6 +210,11 @@ impl App {
 
     /// What the learner changed since the start.
     pub fn change(&self, name: &str) -> Result<(String, Vec<Change>), Refusal> {
+        if let Some(case) = self.case(name) {
+            let mine = cases::working_copy(&self.workbook, case)?;
+            let head = format!("From the refused program of {name} to yours");
+            return Ok((head, cases::changes(&cases::start(case), &mine)));
+        }
         let exercise = self.exercise(name)?;
         exercise::changes(&self.workbook, &exercise).status(StatusCode::NOT_FOUND)
     }
@@ -185,6 +226,9 @@ impl App {
         peek: bool,
         from_mine: bool,
     ) -> Result<(String, Vec<Change>), Refusal> {
+        if let Some(case) = self.case(name) {
+            return cases::cure(&self.workbook, case, peek, from_mine);
+        }
         let exercise = self.exercise(name)?;
         let is_open = peek || exercise::done(&self.workbook)?.contains(&exercise.id());
         let solution = exercise::our_solution(&self.workbook, &exercise, peek, "exercise solution");
@@ -203,19 +247,35 @@ impl App {
     /// Makes the working copy, or with `again` discards it and makes a new one.
     pub fn start(&self, name: &str, again: bool) -> Result<String, Refusal> {
         let _turn = lock(&self.turn);
+        let status = |is_there| match is_there && !again {
+            true => StatusCode::CONFLICT,
+            false => StatusCode::INSUFFICIENT_STORAGE,
+        };
+        if let Some(case) = self.case(name) {
+            let is_there = case.copy(&self.workbook).exists();
+            return clinic::start(&self.workbook, case, again).status(status(is_there));
+        }
         let exercise = self.exercise(name)?;
-        let is_there = exercise.copy(&self.workbook).is_dir() && !again;
-        let status = if is_there { StatusCode::CONFLICT } else { StatusCode::INSUFFICIENT_STORAGE };
+        let status = status(exercise.copy(&self.workbook).is_dir());
         exercise::start(&self.workbook, &exercise, again).status(status)
     }
 
     /// The next hint, with those before it.
     pub fn hint(&self, name: &str) -> Result<Value, Refusal> {
         let _turn = lock(&self.turn);
-        let exercise = self.exercise(name)?;
-        exercise::next_hint(&self.workbook, &exercise, COLUMNS)?;
+        let (id, all) = match self.case(name) {
+            Some(case) => {
+                clinic::hint(&self.workbook, case, COLUMNS)?;
+                (case.id(), case.hints())
+            }
+            None => {
+                let exercise = self.exercise(name)?;
+                exercise::next_hint(&self.workbook, &exercise, COLUMNS)?;
+                (exercise.id(), exercise.hints)
+            }
+        };
         // The page has its own title, and a button for the next one.
-        Ok(json!({ "shown": hints(&exercise, &exercise::shown_hints(&self.workbook)?) }))
+        Ok(json!({ "shown": hints(&id, &all, &exercise::shown_hints(&self.workbook)?) }))
     }
 
     /// Saves a file of a working copy, unless somebody else has changed it since this version. Returns the new version,
@@ -231,8 +291,10 @@ impl App {
             return Err(Refusal(StatusCode::PAYLOAD_TOO_LARGE, too_large(path)));
         }
         let _turn = lock(&self.turn);
-        let copy = self.exercise(name)?.started(&self.workbook).status(StatusCode::NOT_FOUND)?;
-        let file = copy.join(path);
+        let file = match self.case(name) {
+            Some(case) => case.copy(&self.workbook),
+            None => self.exercise(name)?.started(&self.workbook).status(StatusCode::NOT_FOUND)?.join(path),
+        };
         let write = || replace(&file, text).map_err(|error| Refusal(StatusCode::INSUFFICIENT_STORAGE, error));
         // Somebody removed it while the learner typed.
         if is_source(Path::new(path)) && !file.exists() {
@@ -262,20 +324,29 @@ impl App {
             Ok(Work { id: exercise.id(), start, files: exercise::working_copy(&self.workbook, exercise)? })
         };
         let started = exercises.iter().filter(|exercise| exercise.copy(&self.workbook).is_dir());
-        Ok(started.map(|exercise| work(exercise).map_err(|error| (exercise.id(), error))).collect())
+        let started = started.map(|exercise| work(exercise).map_err(|error| (exercise.id(), error)));
+        let cases = self.cases.iter().filter(|case| case.copy(&self.workbook).exists());
+        let cases = cases.map(|case| match cases::working_copy(&self.workbook, case) {
+            Ok(files) => Ok(Work { id: case.id(), start: cases::start(case), files }),
+            Err(Refusal(_, error)) => Err((case.id(), error)),
+        });
+        Ok(started.chain(cases).collect())
     }
 
     /// Whether an exercise has this name.
     pub fn has(&self, id: &str) -> bool {
-        self.exercise(id).is_ok_and(|exercise| exercise.id() == id)
+        self.case(id).is_some() || self.exercise(id).is_ok_and(|exercise| exercise.id() == id)
     }
 
     /// Whether this would change a working copy that is there.
     pub fn would_lose(&self, id: &str, files: &Files) -> bool {
-        let now = self
-            .exercise(id)
-            .ok()
-            .and_then(|exercise| exercise::working_copy(&self.workbook, &exercise).ok());
+        let now = match self.case(id) {
+            Some(case) => cases::working_copy(&self.workbook, case).ok(),
+            None => {
+                let exercise = self.exercise(id).ok();
+                exercise.and_then(|exercise| exercise::working_copy(&self.workbook, &exercise).ok())
+            }
+        };
         let differs = |(path, text): &(PathBuf, String)| {
             files.iter().any(|(restored, new)| restored == path && new != text)
         };
@@ -285,6 +356,12 @@ impl App {
     /// Writes these sources into a working copy, which is made first if there is none.
     pub fn restore(&self, id: &str, files: &Files) -> Result<(), Refusal> {
         let _turn = lock(&self.turn);
+        if let Some(case) = self.case(id) {
+            let mut its = files.iter().filter(|(path, _)| *path == Path::new(&case.file));
+            return its.try_for_each(|(_, text)| {
+                replace(&case.copy(&self.workbook), text).status(StatusCode::INSUFFICIENT_STORAGE)
+            });
+        }
         let exercise = self.exercise(id)?;
         let copy = exercise.copy(&self.workbook);
         if !copy.is_dir() {
@@ -315,11 +392,14 @@ fn is_source(path: &Path) -> bool {
 /// Changes whenever a source in this working copy does.
 fn stamp(copy: &Path) -> Option<String> {
     let entries = |folder: &str| fs::read_dir(copy.join(folder)).into_iter().flatten().flatten();
-    let times = entries("src").chain(entries("src/bpf")).filter_map(|entry| {
-        let time = entry.metadata().ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-        Some(time.as_nanos())
-    });
+    let times = entries("src").chain(entries("src/bpf")).filter_map(|entry| modified(&entry.path()));
     copy.is_dir().then(|| times.fold(0, u128::wrapping_add).to_string())
+}
+
+/// When a file was changed, in nanoseconds.
+fn modified(path: &Path) -> Option<u128> {
+    let time = fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(time.as_nanos())
 }
 
 /// The error for a file that is too large.
@@ -345,11 +425,10 @@ fn replace(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The texts of the hints that were shown for this exercise.
-fn hints<'a>(exercise: &'a Exercise<'_>, shown: &[String]) -> &'a [String] {
-    let id = exercise.id();
-    let count = shown.iter().filter(|of| **of == id).count();
-    &exercise.hints[..count.min(exercise.hints.len())]
+/// Of these hints of an exercise, those that were shown.
+fn hints<'a>(id: &str, all: &'a [String], shown: &[String]) -> &'a [String] {
+    let count = shown.iter().filter(|of| *of == id).count();
+    &all[..count.min(all.len())]
 }
 
 fn texts(files: Files) -> Vec<Text> {

@@ -145,8 +145,11 @@ fn indent(line: &str) -> usize {
 
 /// The path within a working copy. What is elsewhere, such as a header of the kernel's types, is not in the editor.
 fn source(path: &str) -> Option<String> {
-    let at = path.rfind("/src/").map(|at| at + 1).or_else(|| path.starts_with("src/").then_some(0))?;
-    Some(path[at..].to_owned())
+    // A case of the clinic is one file: `mine/clinic-01/latency.bpf.c`.
+    let in_case =
+        || Some(path.rsplit_once("/clinic-")?.1.split_once('/')?.1).filter(|file| !file.contains('/'));
+    let at = path.rfind("/src/").map(|at| at + 1).or_else(|| path.starts_with("src/").then_some(0));
+    at.map(|at| &path[at..]).or_else(in_case).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -169,6 +172,7 @@ mod tests {
              error: my03-1@0.1.0:         u64 key = (u64)bioo;
              error: my03-1@0.1.0: 1 error generated.
              /w/mine/03.1/src/bpf/bio_trace.bpf.c:40:2: warning: unused variable 'key' [-Wunused-variable]
+             /w/mine/clinic-01/latency.bpf.c:7:2: error: a case of the clinic
              /w/common/build/vmlinux.h:9:1: error: not one of our files"
         ));
     }

@@ -29,6 +29,7 @@ mod app;
 mod archive;
 mod auth;
 mod backup;
+mod cases;
 mod compile;
 mod diagnostics;
 mod instance;

@@ -349,7 +349,11 @@ struct Check {
 
 async fn check(State(workshop): Shared, Json(Check { name }): Json<Check>) -> Result<Json<Action>, Refusal> {
     workshop.app.files(&name)?;
-    let command = workshop.command(["exercise", "check", &name].map(str::to_owned).to_vec())?;
+    let (part, exercise) = match workshop.app.case(&name) {
+        Some(case) => ("clinic", case.number()),
+        None => ("exercise", &*name),
+    };
+    let command = workshop.command([part, "check", exercise].map(str::to_owned).to_vec())?;
     workshop.background.cancel();
     Ok(Json(workshop.actions.start(&workshop.terminals, What::Check, &name, true, command).await?))
 }

@@ -146,12 +146,16 @@ fn a_learner_does_an_exercise_and_runs_a_stage() {
     let mut workload = shell(&server);
     type_in(&mut workload, "io write /dev/scratch --count 8 && echo written-$((1+1))\n");
     until(&mut workload, "written-2");
-    // It has one kernel.
-    type_in(&mut workload, "cargo lab clinic check 02\n");
-    until(&mut workload, "the workshop's guest has one");
     type_in(&mut stage, "\u{3}");
     let seen = until(&mut stage, "Durations missing or too short: ");
     assert_eq!(seen.matches("time duration: ").count(), 8, "{seen}");
+
+    // The guest's kernel judges a case of the clinic.
+    type_in(&mut workload, "cargo lab clinic start 02 && cargo lab clinic check 02\n");
+    until(&mut workload, "the kernel's verifier refused a BPF program");
+    let cure = "cargo lab clinic solution 02 --peek | patch mine/clinic-02/bytes.bpf.c";
+    type_in(&mut workload, &format!("{cure} && cargo lab clinic check 02\n"));
+    until(&mut workload, "Case 02 is cured");
 
     // ctracer's page.
     click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");

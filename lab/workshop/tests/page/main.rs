@@ -263,6 +263,27 @@ fn errors_are_marked_while_you_type() {
 }
 
 #[test]
+fn the_map_leads_to_what_is_next_and_to_the_clinic() {
+    let server = Server::start();
+    let mut browser = start(&server, "03.2");
+    click(&mut browser, "map");
+    browser.until(&shows("map-03.2", "◐"));
+    browser.until(&shows("map-next", "Go on: 03.2"));
+    click(&mut browser, "map-clinic-01");
+    click(&mut browser, "start");
+    edits(&mut browser, "latency.bpf.c");
+    browser.until("document.querySelector('#book').contentDocument.querySelector('.log-view .step.refused')");
+    browser.until("!document.querySelector('#run').checkVisibility()");
+    write(&mut browser, "int broken;\nint x = nothing;\n");
+    browser.until("document.querySelector('.cm-lintRange-error')?.textContent === 'nothing'");
+    assert_eq!(
+        fs::read_to_string(server.mine().join("clinic-01/latency.bpf.c")).unwrap(),
+        "int broken;\nint x = nothing;\n"
+    );
+    assert_eq!(wrong(&mut browser), [""; 0]);
+}
+
+#[test]
 fn typing_goes_on_while_a_terminal_is_flooded() {
     let server = Server::start();
     let mut browser = start(&server, "03.2");

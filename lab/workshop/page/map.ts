@@ -1,0 +1,69 @@
+// The map of the course: what is done of each stage, of the examples and of the clinic, and where to go on.
+
+import type { Exercise, State } from "./api";
+import { byId, h, plural } from "./dom";
+
+const states = {
+  new: { sign: "", text: "not started" },
+  started: { sign: "◐", text: "started" },
+  done: { sign: "✓", text: "done" },
+};
+const stateOf = ({ done, state }: Exercise) => (done ? "done" : state === "new" ? "new" : "started");
+export const isCase = ({ program }: Exercise) => program === "clinic";
+const isStage = (name: string) => /^\d/.test(name);
+
+/** What the learner has begun, or else what follows on the last thing that is done. */
+function next(exercises: Exercise[]): Exercise | undefined {
+  const begun = exercises.find((one) => stateOf(one) === "started");
+  const last = exercises.map(stateOf).lastIndexOf("done");
+  const isOpen = (one: Exercise) => stateOf(one) !== "done";
+  return begun ?? exercises.slice(last + 1).find(isOpen) ?? exercises.find(isOpen);
+}
+
+/** Opens the map. `go` opens an exercise, a case or a stage. */
+export function showMap({ programs, exercises }: State, go: (name: string) => void): void {
+  const dialog = byId<HTMLDialogElement>("map");
+  const to = (name: string) => () => {
+    dialog.close();
+    go(name);
+  };
+  const chip = (exercise: Exercise) => {
+    const { sign, text } = states[stateOf(exercise)];
+    const { id, title, program } = exercise;
+    // An example has one exercise.
+    const name = isStage(program) || isCase(exercise) ? id.replace(/^.*[.-]/, "") : program;
+    const label = `${id} ${title.replaceAll("`", "")}: ${text}`;
+    const attributes = { type: "button", class: stateOf(exercise), title: label, "aria-label": label, click: to(id) };
+    return h("button", { ...attributes, "data-test": `map-${id}` }, `${name} ${sign}`.trim());
+  };
+  const row = (head: Node | string, all: Exercise[]) =>
+    h("tr", {}, h("th", { scope: "row" }, head), h("td", {}, ...all.map(chip)));
+  const open = (name: string, title: string) => h("button", { type: "button", class: "link", click: to(name) }, title);
+  const stages = programs
+    .filter(({ name }) => isStage(name))
+    .map(({ name, title }) =>
+      row(
+        open(name, `${name} ${title.split("?")[0]}?`),
+        exercises.filter(({ program }) => program === name),
+      ),
+    );
+  const examples = exercises.filter((one) => !isCase(one) && !isStage(one.program));
+  const cases = exercises.filter(isCase);
+  const goOn = next(exercises.filter((one) => !isCase(one))) ?? next(cases);
+  const done = exercises.filter((one) => stateOf(one) === "done").length;
+  byId("map-text").replaceChildren(
+    h(
+      "p",
+      {},
+      `${done} of ${plural(exercises.length, "exercise")} and cases done. `,
+      goOn &&
+        h(
+          "button",
+          { type: "button", class: "main", "data-test": "map-next", click: to(goOn.id) },
+          `Go on: ${goOn.id}`,
+        ),
+    ),
+    h("table", {}, h("tbody", {}, ...stages, row("Examples", examples), row("The clinic", cases))),
+  );
+  dialog.showModal();
+}
