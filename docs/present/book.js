@@ -1,4 +1,4 @@
-// npm run build made this from b884058e
+// npm run build made this from e7bb4029
 "use strict";
 (() => {
   // questions.ts
@@ -35,6 +35,10 @@
     if (cards.length > 0) return cards.map((item) => item.dataset.letter).join("");
     const field = card.querySelector(".number input");
     return field ? field.value.trim() : card.querySelector("input:checked")?.value ?? "";
+  }
+  function missing(card, answer) {
+    if (card.querySelector(".number")) return /^[0-9]+$/.test(answer) ? "" : "Type a number, such as 3.";
+    return answer === "" ? "Choose one first." : "";
   }
   function isRight(card, answer) {
     const { right = "", within = "0" } = card.dataset;
@@ -148,11 +152,8 @@
     card.addEventListener("submit", (event) => {
       event.preventDefault();
       const answer = given(card);
-      const isNumber = card.querySelector(".number") !== null;
-      if (answer === "" || isNumber && !/^[0-9]+$/.test(answer)) {
-        const what = isNumber ? "Type a number, such as 3." : "Choose one first.";
-        return say("hint", "", [element("p", "", what)]);
-      }
+      const what = missing(card, answer);
+      if (what) return say("hint", "", [element("p", "", what)]);
       tries += 1;
       if (!isRight(card, answer)) return say("wrong", "No.", why(card, answer));
       keep((all) => {
@@ -163,11 +164,16 @@
     });
     card.addEventListener("change", quiet);
     card.addEventListener("keydown", (event) => event.stopPropagation());
-    if (answers()[name]) settle();
-    else open();
+    const show = () => answers()[name] ? settle() : open();
+    addEventListener("storage", ({ key }) => {
+      if (key === STORAGE && Boolean(answers()[name]) !== card.classList.contains("answered")) show();
+    });
+    show();
   }
-  for (const card of document.querySelectorAll("form.question")) enliven(card);
-  document.documentElement.classList.add("with-questions");
+  function enlivenAll() {
+    for (const card of document.querySelectorAll("form.question")) enliven(card);
+    document.documentElement.classList.add("with-questions");
+  }
 
   // log.ts
   var svgNames = "http://www.w3.org/2000/svg";
@@ -312,6 +318,7 @@
   }
 
   // book.ts
+  enlivenAll();
   function match(pattern, text) {
     const [first = "", ...rest] = pattern.split("{");
     if (!text.startsWith(first)) return void 0;

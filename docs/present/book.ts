@@ -2,7 +2,9 @@
 // table as cards in a narrow window.
 
 import "./log";
-import "./questions";
+import { enlivenAll } from "./questions";
+
+enlivenAll();
 
 /** A mistake, as `verifier::known()` describes it. */
 interface Known {

@@ -1,4 +1,4 @@
-// npm run build made this from b884058e
+// npm run build made this from e7bb4029
 "use strict";
 (() => {
   // data.ts

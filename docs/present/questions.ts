@@ -1,12 +1,12 @@
 // Makes the cards with questions work. Without this script, a card is a question on paper, and its answer is at the
-// page's end. What was answered stays in the browser's storage.
+// page's end. What was answered stays in the browser's storage, where the workshop finds it, too.
 
 /** At which try each question was answered. */
-type Answers = Record<string, number>;
+export type Answers = Record<string, number>;
 
-const STORAGE = "workbook-answers";
+export const STORAGE = "workbook-answers";
 
-function answers(): Answers {
+export function answers(): Answers {
   try {
     return JSON.parse(localStorage.getItem(STORAGE) ?? "{}");
   } catch {
@@ -15,7 +15,7 @@ function answers(): Answers {
   }
 }
 
-function keep(change: (all: Answers) => void) {
+export function keep(change: (all: Answers) => void) {
   const all = answers();
   change(all);
   try {
@@ -44,11 +44,17 @@ export function button(text: string, className: string, act: () => void): HTMLBu
 }
 
 /** What a reader has answered: a letter, a number, or the letters of all cards in order. */
-function given(card: HTMLFormElement): string {
+export function given(card: HTMLFormElement): string {
   const cards = [...card.querySelectorAll<HTMLElement>(".cards li")];
   if (cards.length > 0) return cards.map((item) => item.dataset.letter).join("");
   const field = card.querySelector<HTMLInputElement>(".number input");
   return field ? field.value.trim() : (card.querySelector<HTMLInputElement>("input:checked")?.value ?? "");
+}
+
+/** What to do first, if this is no answer. */
+export function missing(card: HTMLFormElement, answer: string): string {
+  if (card.querySelector(".number")) return /^[0-9]+$/.test(answer) ? "" : "Type a number, such as 3.";
+  return answer === "" ? "Choose one first." : "";
 }
 
 function isRight(card: HTMLFormElement, answer: string): boolean {
@@ -177,11 +183,8 @@ function enliven(card: HTMLFormElement) {
   card.addEventListener("submit", (event) => {
     event.preventDefault();
     const answer = given(card);
-    const isNumber = card.querySelector(".number") !== null;
-    if (answer === "" || (isNumber && !/^[0-9]+$/.test(answer))) {
-      const what = isNumber ? "Type a number, such as 3." : "Choose one first.";
-      return say("hint", "", [element("p", "", what)]);
-    }
+    const what = missing(card, answer);
+    if (what) return say("hint", "", [element("p", "", what)]);
     tries += 1;
     if (!isRight(card, answer)) return say("wrong", "No.", why(card, answer));
     keep((all) => {
@@ -194,9 +197,16 @@ function enliven(card: HTMLFormElement) {
   // The book goes to another page with the arrow keys.
   card.addEventListener("keydown", (event) => event.stopPropagation());
 
-  if (answers()[name]) settle();
-  else open();
+  const show = () => (answers()[name] ? settle() : open());
+  // It was answered in another tab, or in the workshop.
+  addEventListener("storage", ({ key }) => {
+    if (key === STORAGE && Boolean(answers()[name]) !== card.classList.contains("answered")) show();
+  });
+  show();
 }
 
-for (const card of document.querySelectorAll<HTMLFormElement>("form.question")) enliven(card);
-document.documentElement.classList.add("with-questions");
+/** Makes the page's cards work. */
+export function enlivenAll(): void {
+  for (const card of document.querySelectorAll<HTMLFormElement>("form.question")) enliven(card);
+  document.documentElement.classList.add("with-questions");
+}

@@ -1,5 +1,5 @@
 //! What the learner has answered: a file in `mine`, beside the progress of the exercises. A line is a question's name, such as
-//! `03/order`, at which try it was answered, and whether it has come back since.
+//! `03/order`, at which try it was answered, and whether it has come back since; or that the learner has skipped it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,8 +10,9 @@ use machine::workbook::Workbook;
 
 const FILE: &str = "answers.txt";
 const REVIEWED: &str = "reviewed";
+const SKIPPED: &str = "skipped";
 
-/// What is known about each answered question: the tries, and whether it was reviewed.
+/// What is known about each answered question: the tries, and whether it was reviewed. No tries: it was skipped.
 #[derive(Debug, Default)]
 pub struct Answers(BTreeMap<String, (u32, bool)>);
 
@@ -28,7 +29,8 @@ impl Answers {
     fn of<'a>(lines: impl Iterator<Item = &'a str>) -> Self {
         let answer = |line: &str| {
             let mut words = line.split(' ');
-            let (id, tries) = (words.next()?, words.next()?.parse().ok()?);
+            let (id, tries) = (words.next()?, words.next()?);
+            let tries = if tries == SKIPPED { 0 } else { tries.parse().ok()? };
             Some((id.to_owned(), (tries, words.next() == Some(REVIEWED))))
         };
         Self(lines.filter_map(answer).collect())
@@ -36,7 +38,12 @@ impl Answers {
 
     /// Whether a question was answered.
     pub fn has(&self, id: &str) -> bool {
-        self.0.contains_key(id)
+        self.tries(id).is_some_and(|tries| tries > 0)
+    }
+
+    /// At which try a question was answered; 0 if it was skipped.
+    pub fn tries(&self, id: &str) -> Option<u32> {
+        self.0.get(id).map(|(tries, _)| *tries)
     }
 
     /// Those of these questions that are due, each with the number of its stage: it was answered, it has not come back, and
@@ -56,12 +63,25 @@ impl Answers {
 /// # Errors
 /// If the file can't be written.
 pub fn remember(workbook: &Workbook, id: &str, tries: u32, is_reviewed: bool) -> Result<()> {
+    let reviewed = if is_reviewed { format!(" {REVIEWED}") } else { String::new() };
+    replace(workbook, id, &format!("{tries}{reviewed}"))
+}
+
+/// Remembers that a question was skipped.
+///
+/// # Errors
+/// If the file can't be read or written.
+pub fn skip(workbook: &Workbook, id: &str) -> Result<()> {
+    if Answers::read(workbook)?.has(id) {
+        return Ok(());
+    }
+    replace(workbook, id, SKIPPED)
+}
+
+fn replace(workbook: &Workbook, id: &str, rest: &str) -> Result<()> {
     change_list(workbook, FILE, |lines| {
         lines.retain(|line| line.split(' ').next() != Some(id));
-        lines.push(format!(
-            "{id} {tries}{}",
-            if is_reviewed { format!(" {REVIEWED}") } else { String::new() }
-        ));
+        lines.push(format!("{id} {rest}"));
         lines.sort();
     })
 }
@@ -89,5 +109,17 @@ mod tests {
         remember(&workbook, "01/a", 1, true).unwrap();
         let answers = Answers::read(&workbook).unwrap();
         assert_eq!(format!("{answers:?}"), r#"Answers({"01/a": (1, true), "01/b": (1, false)})"#);
+    }
+
+    #[test]
+    fn what_was_skipped_is_not_answered() {
+        let mine = tempfile::tempdir().unwrap();
+        let workbook = Workbook { mine: mine.path().to_owned(), ..Workbook::read().unwrap() };
+        let answers = || Answers::read(&workbook).unwrap();
+        skip(&workbook, "01/a").unwrap();
+        assert_eq!((answers().has("01/a"), answers().tries("01/a")), (false, Some(0)));
+        remember(&workbook, "01/a", 2, false).unwrap();
+        skip(&workbook, "01/a").unwrap();
+        assert_eq!((answers().has("01/a"), answers().tries("01/a")), (true, Some(2)));
     }
 }

@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
-mod answers;
 mod concept;
 mod session;
 
@@ -15,15 +14,15 @@ use std::fs;
 use std::io::{IsTerminal, stdin, stdout};
 use std::process::ExitCode;
 
+use ask::answers::{self, Answers};
+use ask::arguments;
 use clap::Parser;
 use common::{OrCause, Result};
 use machine::terminal;
 use machine::workbook::{Program, Workbook};
 use questions::concept::When;
-use questions::truth::WRITE;
 use questions::{Asked, Question};
 
-use crate::answers::Answers;
 use crate::session::{Agenda, Session};
 
 /// How many questions a review has at most.
@@ -76,7 +75,10 @@ impl Subject {
             name: program.name(),
             title: program.title().to_owned(),
             before: "before you run it",
-            then: format!("Now run it, in another terminal: {}", command(program, &questions)),
+            then: format!(
+                "Now run it, in another terminal: cargo lab run {name}{}",
+                arguments(program, &questions)
+            ),
             questions,
         })
     }
@@ -140,20 +142,6 @@ fn about(workbook: &Workbook, subject: &Subject, again: bool) -> Result<ExitCode
     }
 }
 
-/// The run that the predictions are about.
-fn command(program: &dyn Program, all: &[Question]) -> String {
-    let is_prediction = |question: &&Question| question.asked == Asked::Before;
-    let truths = all.iter().filter(is_prediction).filter_map(|question| question.truth.as_ref());
-    let io = truths.map(|truth| truth.io.as_str()).find(|io| *io != WRITE);
-    let run = format!("cargo lab run {}", program.name());
-    match (io, program.beside()) {
-        (None, _) => run,
-        // It starts what it looks at.
-        (Some(io), (_, Some(_))) => format!("{run} -- -- io {io}"),
-        (Some(io), _) => format!("{run} --io \"{io}\""),
-    }
-}
-
 /// Asks what is due.
 fn review(workbook: &Workbook) -> Result<ExitCode> {
     let due = due(workbook)?;
@@ -189,21 +177,4 @@ fn due(workbook: &Workbook) -> Result<Vec<(String, String, Question)>> {
     let due = answers.due(all.iter().map(|(stage, id, _)| (*stage, id.as_str())));
     let found = due.into_iter().take(REVIEWED).filter_map(|id| all.iter().find(|(_, of, _)| of == id));
     Ok(found.map(|(stage, id, question)| (id.clone(), format!("{stage:02}"), question.clone())).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Each stage's page begins with this command.
-    #[test]
-    fn the_run_is_that_of_the_page() {
-        let workbook = Workbook::read().unwrap();
-        for stage in &workbook.catalog.stages {
-            let all = questions::of(&stage.folder).unwrap();
-            let page = std::fs::read_to_string(stage.folder.join("README.md")).unwrap();
-            let run = page.split("```sh\n").nth(1).unwrap().lines().next().unwrap();
-            assert!(all.is_empty() || run.starts_with(&command(stage, &all)), "{run}");
-        }
-    }
 }

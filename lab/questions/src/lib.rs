@@ -31,8 +31,10 @@ use serde::Deserialize;
 
 pub mod concept;
 pub mod truth;
+mod watched;
 
 pub use crate::truth::{Run, Truth};
+pub use crate::watched::{Seen, Watched};
 
 /// The file's name.
 pub const FILE: &str = "questions.toml";
@@ -434,6 +436,28 @@ impl Question {
                     }
                 }
             }
+        }
+    }
+
+    /// The words for what a run shows: the option that has this value, or the value itself.
+    pub fn words<'a>(&'a self, value: &'a str) -> &'a str {
+        match &self.form {
+            Form::Choice { options, .. } => {
+                let option = options.iter().find(|option| option.value == value);
+                option.map_or(value, |option| &option.text)
+            }
+            Form::Number { .. } | Form::Order { .. } => value,
+        }
+    }
+
+    /// The value of an answer, as a run would show it.
+    pub fn value_of<'a>(&'a self, answer: &'a str) -> &'a str {
+        match &self.form {
+            Form::Choice { options, .. } => {
+                let option = (0..options.len()).find(|nth| is_letter(answer, *nth));
+                option.map_or(answer, |nth| &options[nth].value)
+            }
+            Form::Number { .. } | Form::Order { .. } => answer,
         }
     }
 

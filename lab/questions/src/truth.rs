@@ -64,7 +64,7 @@ pub enum Shows {
     Context(String),
     /// Which of two events has more lines: `first`, `second`, or `equal`.
     More([String; 2]),
-    /// The number after this text in the report, or `none`.
+    /// The number after this text in the report, or `none`. In the text, `#` is any number.
     Number(String),
     /// Whether that number is `zero`, or `more`.
     Zero(String),
@@ -132,8 +132,12 @@ impl Run<'_> {
     }
 
     fn number(&self, before: &str) -> Option<u64> {
-        let rest = self.stdout.lines().find_map(|line| line.strip_prefix(before))?;
-        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+        self.stdout.lines().find_map(|line| number(line, before))
+    }
+
+    /// Whether `io` or an interrupt wrote a line.
+    pub(crate) fn is_ios(&self, line: &Line<'_>) -> bool {
+        line.pid == self.pid || is_in_interrupt(line)
     }
 
     /// The rows of a table with tabs, and the places of these columns.
@@ -176,6 +180,16 @@ fn power(number: u64, of: u64) -> u64 {
     (number / of.max(1)).checked_ilog10().map_or(0, |power| 10_u64.pow(power))
 }
 
+/// The number in a line after this text, in which `#` is any number.
+pub(crate) fn number(line: &str, before: &str) -> Option<u64> {
+    let mut rest = line;
+    for (nth, part) in before.split('#').enumerate() {
+        let number = if nth > 0 { rest.find(|c: char| !c.is_ascii_digit())? } else { 0 };
+        rest = rest[number..].strip_prefix(part)?;
+    }
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
 /// Whether a line was written in a hard or a soft interrupt, or in both: the third flag.
 fn is_in_interrupt(line: &Line<'_>) -> bool {
     matches!(line.flags.as_bytes().get(2), Some(b'h' | b'H' | b's'))
@@ -192,10 +206,7 @@ impl Truth {
             Shows::RefusedAt => run.refused_at().unwrap_or("loaded").to_owned(),
             _ if is_refused => "refused".to_owned(),
             Shows::Loaded => "loaded".to_owned(),
-            Shows::Lines(event) => {
-                let is_ios = |line: &Line<'_>| line.pid == run.pid || is_in_interrupt(line);
-                run.lines(event).filter(is_ios).count().to_string()
-            }
+            Shows::Lines(event) => run.lines(event).filter(|line| run.is_ios(line)).count().to_string(),
             Shows::LinesOfReport(begin) => {
                 run.stdout.lines().filter(|line| line.starts_with(begin)).count().to_string()
             }

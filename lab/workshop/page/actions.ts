@@ -1,9 +1,10 @@
 // What runs: the line that reports it, its terminal, and what its compiler found.
 
-import { type Action, api, type Diagnostic } from "./api";
+import { type Action, api, type Diagnostic, type Prediction } from "./api";
 import { byId, h, plural } from "./dom";
 import type { Editor } from "./editor";
 import type { Button } from "./panel";
+import { showOutcome } from "./questions";
 import type { Terminals } from "./terminals";
 import { hideVerdict, showVerdict } from "./verdict";
 
@@ -35,10 +36,10 @@ export class Actions {
   }
 
   /** What is on the screen is saved first. */
-  async start(what: "run" | "check", name: string, mine: boolean, args = ""): Promise<void> {
+  async start(what: "run" | "check", name: string, mine: boolean, args = "", prediction?: Prediction): Promise<void> {
     await this.editor.documents.flush(name);
     const round = this.known.get(`${what} ${name}`)?.round;
-    const action = await (what === "check" ? api.check(name) : api.run(name, mine, args));
+    const action = await (what === "check" ? api.check(name) : api.run(name, mine, args, prediction));
     // The events may have been faster than this answer.
     if (this.known.get(keyOf(action))?.round === round) {
       const others = [...this.known.values()].map(({ action }) => action);
@@ -114,22 +115,28 @@ export class Actions {
     return cause?.startsWith(`${name} `) ? cause : `${of} failed: ${cause ?? "see the terminal"}`;
   }
 
-  /** The verdict of the check whose terminal is shown. */
+  /** The verdict of the check whose terminal is shown, or what has become of the prediction made before the run. */
   drawVerdict(): void {
     const known = [...this.known.values()].find(
-      ({ action, closed }) => action.what === "check" && this.terminals.shows(action.terminal) && !closed,
+      ({ action, closed }) => this.terminals.shows(action.terminal) && !closed,
     );
-    const isOver = known?.action.phase === "ended" && known.action.status !== null && known.action.status !== 130;
-    const now = known && isOver ? JSON.stringify([known.action, known.round]) : "";
+    const { outcome = null, phase, status, what } = known?.action ?? {};
+    const isOver = phase === "ended" && status !== null && status !== 130;
+    const content = what === "check" ? isOver && known?.action : (outcome?.seen || phase === "ended") && outcome;
+    const now = known && content ? JSON.stringify([content, known.action.terminal, known.round]) : "";
     if (now === this.verdict) return;
     this.verdict = now;
-    if (!known || !isOver) hideVerdict();
-    else
-      showVerdict(known.action, this.after(known.action), () => {
-        known.closed = true;
-        this.drawVerdict();
-        this.terminals.focus();
-      });
+    const close = () => {
+      if (known) known.closed = true;
+      this.drawVerdict();
+      this.terminals.focus();
+    };
+    if (!known || !content) hideVerdict();
+    else if (outcome) {
+      const { terminal } = known.action;
+      showOutcome(outcome, () => this.terminals.toLight(terminal), close);
+      this.terminals.light(terminal, outcome.seen?.lines ?? []);
+    } else showVerdict(known.action, this.after(known.action), close);
   }
 
   private draw(): void {

@@ -36,7 +36,32 @@ export type Action = {
   cause: string | null;
   /** What a check that could judge the program found. */
   verdict: { right: string } | { wrong: Fault } | null;
+  /** What has become of the prediction made before the run. */
+  outcome: Outcome | null;
   diagnostics: Diagnostic[];
+};
+/** A question about a program. */
+export type Question = {
+  /** Such as `03/order`. */
+  id: string;
+  program: string;
+  /** Those of the run that it is about, if it is a prediction. */
+  arguments: string | null;
+  /** At which try it was answered; 0: it was skipped. */
+  tries: number | null;
+};
+/** What the learner expects of a run. */
+export type Prediction = { id: string; answer: string };
+/** The same, and the truth, in words. */
+export type Outcome = {
+  id: string;
+  predicted: string;
+  /** What the run has shown, and in which lines; null as long as it has not. */
+  seen: { value: string; lines: string[] } | null;
+  is_right: boolean;
+  right: string;
+  why: string | null;
+  explanation: string;
 };
 /** Where a program differs from what it should do. */
 export type Fault = {
@@ -55,6 +80,7 @@ export type State = {
   guest: boolean;
   programs: Program[];
   exercises: Exercise[];
+  questions: Question[];
   terminals: Terminal[];
   actions: Action[];
   results: string[];
@@ -141,8 +167,9 @@ export const api = {
   compile: async (id: string) =>
     (await request<{ compiled: Compiled | null }>("POST", `/api/works/${at(id)}/compile`)).compiled,
   check: (name: string) => request<Action>("POST", "/api/check", json({ name })),
-  run: (name: string, mine: boolean, args: string) =>
-    request<Action>("POST", "/api/run", json({ name, mine, arguments: args })),
+  run: (name: string, mine: boolean, args: string, prediction?: Prediction) =>
+    request<Action>("POST", "/api/run", json({ name, mine, arguments: args, prediction })),
+  answered: (id: string, tries: number) => request<unknown>("PUT", `/api/answers/${id}`, json({ tries })),
   newShell: () => request<Terminal>("POST", "/api/terminals"),
   closeTerminal: (id: number) => request<unknown>("DELETE", `/api/terminals/${id}`),
   interrupt: (id: number) => request<unknown>("POST", `/api/terminals/${id}/interrupt`),

@@ -9,7 +9,7 @@ import { build } from "esbuild";
 const built = ["workshop.js", "workshop.css"];
 const sources = readdirSync(".")
   .filter((name) => /\.(ts|css)$/.test(name) && !built.includes(name))
-  .concat("package-lock.json")
+  .concat("package-lock.json", "../../../docs/present/questions.ts")
   .sort();
 const hash = createHash("sha256");
 for (const name of sources) hash.update(readFileSync(name));

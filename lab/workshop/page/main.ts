@@ -11,6 +11,7 @@ import { Lesson } from "./lesson";
 import { isCase, showMap } from "./map";
 import { type Button, explain, hidePanel, hideSilence, leavePanel, showPanel, showProblem } from "./panel";
 import { type Pane, Panes } from "./panes";
+import { Questions } from "./questions";
 import { Terminals } from "./terminals";
 import { applyTheme, isDark, onTheme, toggleTheme } from "./theme";
 
@@ -23,6 +24,7 @@ actions.after = after;
 const compiling = new Compiling(editor.documents);
 compiling.onChange = drawSaved;
 compiling.check = (name) => name === editor.name && tried(check(name));
+const questions = new Questions(tried);
 const panes = new Panes((pane) => ({ lesson, editor, terminals })[pane].focus());
 let state: State | undefined;
 
@@ -115,7 +117,12 @@ async function reset(name: string): Promise<void> {
 
 async function run(name: string, mine: boolean, args: string): Promise<void> {
   hidePanel();
-  await actions.start("run", name, mine, args);
+  const what = mine ? { args } : await questions.ask(name, args);
+  if (what.args !== args) {
+    keep.set(inFolder(`arguments:${name}`), what.args);
+    drawOpen();
+  }
+  await actions.start("run", name, mine, what.args, what.prediction);
 }
 
 async function check(name: string): Promise<void> {
@@ -299,7 +306,9 @@ function draw(): void {
   const exercises = state.exercises.filter((exercise) => !isCase(exercise));
   const done = exercises.filter(({ done }) => done).length;
   const all = exercises.length;
-  byId("progress").textContent = `${done} of ${plural(all, "exercise")} done`;
+  const [answered, asked] = questions.progress;
+  byId("progress").textContent =
+    `${done} of ${plural(all, "exercise")} done, ${answered} of ${plural(asked, "question")} answered`;
   const bar = byId<HTMLProgressElement>("progress-bar");
   bar.max = all || 1;
   bar.value = done;
@@ -436,6 +445,7 @@ events.onState = (now) => {
   terminals.update(now.terminals);
   actions.update(now.actions);
   lesson.update(now);
+  questions.update(now);
   if (!before) tried(begin());
   else {
     if (cameBack) tried(resume());

@@ -1,7 +1,7 @@
 // The terminals below the editor. Each has its own socket, which comes back by itself.
 
 import { FitAddon } from "@xterm/addon-fit";
-import { Terminal as Xterm } from "@xterm/xterm";
+import { type IDecoration, Terminal as Xterm } from "@xterm/xterm";
 import { events, socketAddress, type Terminal } from "./api";
 import { byId, h, keep, type Tab, Tabs } from "./dom";
 import { isDark, onTheme } from "./theme";
@@ -65,6 +65,8 @@ class Screen {
     fontSize: 12,
     fontFamily: '"DejaVu Sans Mono", Menlo, Consolas, "Liberation Mono", monospace',
     scrollback: 10000,
+    // For decorations.
+    allowProposedApi: true,
     minimumContrastRatio: 4.5,
     theme: isDark() ? dark : light,
   });
@@ -77,6 +79,12 @@ class Screen {
   private due = false;
   private replaying = false;
   private waiting: Uint8Array<ArrayBuffer>[] = [];
+  /** Lines to light, and those of them that are still to come. */
+  private lit: string[] = [];
+  private unlit = new Set<string>();
+  /** Until when we look for them. */
+  private patience = 0;
+  private lights: IDecoration[] = [];
 
   constructor(
     public terminal: Terminal,
@@ -107,11 +115,16 @@ class Screen {
     };
     socket.onmessage = ({ data }) => {
       if (typeof data === "string") {
-        if (JSON.parse(data).reset) this.reset();
+        // Another program begins.
+        if (JSON.parse(data).reset) {
+          this.lit = [];
+          this.reset();
+        }
         return;
       }
       this.xterm.write(new Uint8Array(data), () => {
         this.replaying = false;
+        this.lightUp();
       });
     };
     socket.onclose = () => {
@@ -128,6 +141,50 @@ class Screen {
   private reset(): void {
     this.xterm.reset();
     this.replaying = true;
+    this.light(this.lit);
+  }
+
+  /** Lights these lines, also if they are still to come. */
+  light(lines: string[]): void {
+    for (const light of this.lights.splice(0)) light.dispose();
+    this.lit = lines;
+    this.unlit = new Set(lines);
+    this.patience = performance.now() + 10000;
+    this.lightUp();
+  }
+
+  /** In the colors of now. */
+  relight(): void {
+    this.light(this.lit);
+  }
+
+  /** Shows the first line that is lit. */
+  toLight(): void {
+    const line = this.lights[0]?.marker.line ?? -1;
+    if (line >= 0) this.xterm.scrollToLine(line);
+  }
+
+  private lightUp(): void {
+    if (!this.unlit.size || performance.now() > this.patience) return;
+    const { buffer, cols } = this.xterm;
+    const { baseY, cursorY } = buffer.normal;
+    const backgroundColor = getComputedStyle(document.documentElement).getPropertyValue("--match").trim();
+    for (const { text, at, height } of this.lines()) {
+      if (!this.unlit.delete(text)) continue;
+      const marker = this.xterm.registerMarker(at - baseY - cursorY);
+      const light = this.xterm.registerDecoration({ marker, width: cols, height, backgroundColor });
+      if (light) this.lights.push(light);
+    }
+  }
+
+  /** The lines of the buffer, each with the row at which it begins, and how many rows it has. */
+  private *lines(): Generator<{ text: string; at: number; height: number }> {
+    const buffer = this.xterm.buffer.normal;
+    for (let at = 0, height = 1; at < buffer.length; at += height, height = 1) {
+      while (buffer.getLine(at + height)?.isWrapped) height += 1;
+      const row = (nth: number) => buffer.getLine(at + nth)?.translateToString(nth + 1 === height) ?? "";
+      yield { text: Array.from({ length: height }, (_, nth) => row(nth)).join(""), at, height };
+    }
   }
 
   send(keys: Uint8Array<ArrayBuffer>): void {
@@ -156,15 +213,10 @@ class Screen {
   }
 
   get text(): string {
-    const buffer = this.xterm.buffer.active;
-    let text = "";
-    for (let at = 0; at < buffer.length; at += 1) {
-      const line = buffer.getLine(at);
-      const next = buffer.getLine(at + 1);
-      text += line?.translateToString(!next?.isWrapped) ?? "";
-      if (!next?.isWrapped) text += "\n";
-    }
-    return text.trimEnd();
+    return [...this.lines()]
+      .map(({ text }) => text)
+      .join("\n")
+      .trimEnd();
   }
 }
 
@@ -184,7 +236,10 @@ export class Terminals {
     );
     new ResizeObserver(() => this.fit()).observe(this.box);
     onTheme(() => {
-      for (const { xterm } of this.screens.values()) xterm.options.theme = isDark() ? dark : light;
+      for (const screen of this.screens.values()) {
+        screen.xterm.options.theme = isDark() ? dark : light;
+        screen.relight();
+      }
     });
   }
 
@@ -210,6 +265,15 @@ export class Terminals {
   /** Whether this one is on the screen. */
   shows(id: number): boolean {
     return id === this.selected;
+  }
+
+  /** Lights these lines of a terminal. */
+  light(id: number, lines: string[]): void {
+    this.screens.get(id)?.light(lines);
+  }
+
+  toLight(id: number): void {
+    this.screens.get(id)?.toLight();
   }
 
   /** Selects a terminal, now or as soon as we hear of it. */

@@ -1,4 +1,4 @@
-// The card above a check's terminal: whether the exercise is right, and if not, what was expected and what was seen.
+// The card above a terminal. After a check: whether the exercise is right, and if not, what was expected and what was seen.
 
 import type { Action, Fault } from "./api";
 import { byId, h, rich } from "./dom";
@@ -18,21 +18,28 @@ export function showVerdict(action: Action, buttons: Button[], close: () => void
   const title = isRight(action)
     ? `${name} is right`
     : `${name} ${isJudged(action) ? "is not right yet" : "could not be checked"}`;
-  const cross = { "aria-label": "Close the verdict", title: "Close", click: close };
-  const card = byId("verdict");
-  card.className = isRight(action) ? "good" : "bad";
-  card.setAttribute("aria-label", title);
-  card.replaceChildren(
-    h("h3", {}, title),
-    h("button", { type: "button", class: "close", "data-test": "verdict-close", ...cross }, "×"),
+  card(isRight(action) ? "good" : "bad", title, close, [
     ...(verdict && "wrong" in verdict ? fault(verdict.wrong) : [h("p", {}, ...rich(reason(action)))]),
     h(
       "div",
       { class: "buttons" },
       ...buttons.map(({ label, test, act }) => h("button", { type: "button", "data-test": test, click: act }, label)),
     ),
+  ]);
+}
+
+/** Shows a card above the terminal. */
+export function card(kind: "good" | "bad", title: string, close: () => void, content: Node[]): void {
+  const cross = { "aria-label": "Close the verdict", title: "Close", click: close };
+  const box = byId("verdict");
+  box.className = kind;
+  box.setAttribute("aria-label", title);
+  box.replaceChildren(
+    h("h3", {}, title),
+    h("button", { type: "button", class: "close", "data-test": "verdict-close", ...cross }, "×"),
+    ...content,
   );
-  card.hidden = false;
+  box.hidden = false;
 }
 
 export function hideVerdict(): void {

@@ -10,6 +10,7 @@ use tempfile::TempPath;
 use tokio::sync::watch;
 use wire::verdict::Verdict;
 
+use crate::asking::{Outcome, Prediction};
 use crate::diagnostics::{Diagnostic, Reader};
 use crate::pages::plain;
 use crate::response::Refusal;
@@ -49,6 +50,8 @@ pub struct Action {
     cause: Option<String>,
     /// What a check that could judge the program found.
     verdict: Option<Verdict>,
+    /// What has become of the prediction made before the run.
+    outcome: Option<Outcome>,
     diagnostics: Vec<Diagnostic>,
     #[serde(skip)]
     since: Instant,
@@ -82,6 +85,7 @@ impl Actions {
         name: &str,
         mine: bool,
         mut command: Command,
+        prediction: Option<Prediction>,
     ) -> Result<Action, Refusal> {
         let kind = if what == What::Run { "Run" } else { "Check" };
         // The turn ends with this function: a second click waits until the first has started.
@@ -106,6 +110,7 @@ impl Actions {
             status: None,
             cause: None,
             verdict: None,
+            outcome: prediction.as_ref().map(|prediction| prediction.outcome.clone()),
             diagnostics: Vec::new(),
             since: Instant::now(),
         };
@@ -121,6 +126,7 @@ impl Actions {
             reader: Reader::default(),
             rest: Vec::new(),
             verdict,
+            prediction,
         };
         if let Err(refusal) = terminals.start(&terminal, command, watcher) {
             lock(&self.all).retain(|other| other.terminal != action.terminal);
@@ -148,6 +154,8 @@ struct Progress {
     rest: Vec<u8>,
     /// The file into which a check writes its verdict.
     verdict: Option<TempPath>,
+    /// Until the run has decided.
+    prediction: Option<Prediction>,
 }
 
 impl Progress {
@@ -156,6 +164,15 @@ impl Progress {
             change(action);
         }
         self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Lets the prediction see what has happened.
+    fn decide(&mut self, see: impl FnOnce(&mut Prediction) -> bool) {
+        if self.prediction.as_mut().is_some_and(see)
+            && let Some(Prediction { outcome, .. }) = self.prediction.take()
+        {
+            self.update(|action| action.outcome = Some(outcome));
+        }
     }
 
     fn line(&mut self, line: &str) {
@@ -172,6 +189,7 @@ impl Progress {
         if let Some(cause) = line.strip_prefix("Error: ") {
             self.update(|action| action.cause = Some(cause.to_owned()));
         }
+        self.decide(|prediction| prediction.line(line));
         if self.reader.read(line) {
             let found = self.reader.found.clone();
             self.update(|action| action.diagnostics = found);
@@ -196,6 +214,7 @@ impl Watcher for Progress {
     }
 
     fn end(&mut self, status: i32) {
+        self.decide(Prediction::end);
         // It is empty if the check could not judge the program.
         let verdict = self.verdict.take().and_then(|file| std::fs::read(file).ok());
         let verdict = verdict.and_then(|json| serde_json::from_slice(&json).ok());

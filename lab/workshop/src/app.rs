@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::asking::Asking;
 use crate::cases;
 use crate::response::{Refusal, WithStatus};
 use crate::terminals::lock;
@@ -58,16 +59,22 @@ pub struct App {
     cases: Vec<Case>,
     /// What the editor completes with.
     pub words: Words,
+    /// The questions.
+    pub asking: Asking,
     /// Who may write into the working copies.
     turn: Mutex<()>,
 }
 
 impl App {
     /// The course of this workbook.
-    pub fn new(workbook: Workbook) -> Self {
+    ///
+    /// # Errors
+    /// If its questions can't be read.
+    pub fn new(workbook: Workbook) -> Result<Self> {
         // Without its folder, there is no clinic.
         let cases = clinic::cases(&workbook).unwrap_or_default();
-        Self { words: Words::new(&workbook), cases, workbook, turn: Mutex::default() }
+        let (words, asking) = (Words::new(&workbook), Asking::new(&workbook)?);
+        Ok(Self { words, asking, cases, workbook, turn: Mutex::default() })
     }
 
     /// The clinic's case that the page calls so, such as `clinic-01`.

@@ -27,6 +27,7 @@
 mod actions;
 mod app;
 mod archive;
+mod asking;
 mod auth;
 mod backup;
 mod cases;
@@ -110,7 +111,7 @@ async fn main() -> Result<ExitCode> {
     };
     let (listener, auth) = listen(args.listen, args.port, instance.before.as_ref()).await?;
     instance.announce(&auth)?;
-    let app = App::new(workbook.clone());
+    let app = App::new(workbook.clone())?;
     if let Some(backup) = &backup {
         // A failure is in the state, and the next request tries again.
         let _ = backup.store();

@@ -24,6 +24,7 @@ use tokio::time::MissedTickBehavior;
 use crate::actions::{Action, Actions, What};
 use crate::app::App;
 use crate::archive::{self, LARGEST_ARCHIVE};
+use crate::asking::Given;
 use crate::auth::{self, Auth};
 use crate::backup::WorkBackup;
 use crate::compile::Background;
@@ -84,6 +85,7 @@ impl Workshop {
         Ok(json!({
             "programs": programs,
             "exercises": exercises,
+            "questions": self.app.asking.state()?,
             "terminals": self.terminals.list(),
             "actions": self.actions.list(&self.terminals),
             "folder": self.auth.folder,
@@ -135,6 +137,7 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .route("/api/works/{name}/start", post(start))
         .route("/api/works/{name}/hint", post(hint))
         .route("/api/works/{name}/compile", post(compile))
+        .route("/api/answers/{program}/{question}", put(answered))
         .route("/api/run", post(run))
         .route("/api/check", post(check))
         .route("/api/terminals", post(shell))
@@ -274,6 +277,22 @@ async fn compile(State(workshop): Shared, Path(name): Path<String>) -> JsonRespo
 }
 
 #[derive(Deserialize)]
+struct Tries {
+    tries: u32,
+}
+
+async fn answered(
+    State(workshop): Shared,
+    Path((program, question)): Path<(String, String)>,
+    Json(Tries { tries }): Json<Tries>,
+) -> JsonResponse {
+    let id = format!("{program}/{question}");
+    changing(&workshop, move |shared| shared.app.asking.remember(&id, tries)).await?;
+    workshop.change();
+    Ok(Json(json!({})))
+}
+
+#[derive(Deserialize)]
 struct Where {
     path: String,
 }
@@ -315,11 +334,13 @@ struct Run {
     mine: bool,
     #[serde(default)]
     arguments: String,
+    /// What the learner expects.
+    prediction: Option<Given>,
 }
 
 async fn run(
     State(workshop): Shared,
-    Json(Run { name, mine, arguments }): Json<Run>,
+    Json(Run { name, mine, arguments, prediction }): Json<Run>,
 ) -> Result<Json<Action>, Refusal> {
     if mine {
         workshop.app.files(&name)?;
@@ -339,7 +360,16 @@ async fn run(
     let command = ["run".to_owned()].into_iter().chain(mine_flag).chain([name.clone()]).chain(words);
     let command = workshop.command(command.collect())?;
     workshop.background.cancel();
-    Ok(Json(workshop.actions.start(&workshop.terminals, What::Run, &name, mine, command).await?))
+    let prediction = prediction.map(|given| workshop.app.asking.predict(&given)).transpose()?;
+    let predicted = prediction.as_ref().map(|prediction| prediction.outcome.clone());
+    let action = workshop.actions.start(&workshop.terminals, What::Run, &name, mine, command, prediction);
+    let action = action.await?;
+    if let Some(outcome) = predicted {
+        // If it can't be stored, the learner is asked again another time.
+        let _ = changing(&workshop, move |shared| shared.app.asking.predicted(&outcome)).await;
+        workshop.change();
+    }
+    Ok(Json(action))
 }
 
 #[derive(Deserialize)]
@@ -355,7 +385,7 @@ async fn check(State(workshop): Shared, Json(Check { name }): Json<Check>) -> Re
     };
     let command = workshop.command([part, "check", exercise].map(str::to_owned).to_vec())?;
     workshop.background.cancel();
-    Ok(Json(workshop.actions.start(&workshop.terminals, What::Check, &name, true, command).await?))
+    Ok(Json(workshop.actions.start(&workshop.terminals, What::Check, &name, true, command, None).await?))
 }
 
 async fn shell(State(workshop): Shared) -> JsonResponse {

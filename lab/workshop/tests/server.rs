@@ -404,6 +404,54 @@ fn a_newer_compilation_or_a_check_ends_the_one_before() {
 }
 
 #[test]
+fn a_run_answers_the_prediction_made_before_it() {
+    // Three rounds of `io`: the first one also makes its file, and the third one shows that the second is over.
+    let line = |pid: u32| format!("io-{pid} [000] ...21 2.310423: submit_bio() called: {pid}");
+    let lines: Vec<_> =
+        [(7, 9), (8, 8), (9, 1)].iter().flat_map(|(pid, all)| vec![line(*pid); *all]).collect();
+    let (server, _folder) = server(&format!("printf '{}\\n'; exec sleep 1000", lines.join("\\n")));
+    let question = |id: &str| {
+        let state = server.get("/api/state").json();
+        let all = state["questions"].as_array().unwrap();
+        all.iter().find(|question| question["id"] == id).unwrap_or_else(|| panic!("{all:?}")).clone()
+    };
+    let open = json!({ "id": "01/lines", "program": "01", "arguments": "", "tries": null });
+    assert_eq!(question("01/lines"), open);
+    assert_eq!(question("05/sector")["arguments"], "--io \"write --count 1 --seek 100 /dev/scratch\"");
+    assert_eq!(question("01/order")["arguments"], Value::Null);
+    let put = |id: &str, tries: u32| {
+        server
+            .page("PUT", &format!("/api/answers/{id}"), "", json!({ "tries": tries }).to_string().as_bytes())
+            .status
+    };
+    assert_eq!([put("01/lines", 0), put("01/order", 3), put("01/nothing", 1)], [200, 200, 404]);
+    assert_eq!([&question("01/lines")["tries"], &question("01/order")["tries"]], [0, 3]);
+
+    let run = |answer: &str| {
+        let prediction = json!({ "id": "01/lines", "answer": answer });
+        act(&server, "/api/run", &json!({ "name": "01", "prediction": prediction }))
+    };
+    assert_eq!(run("many").status, 422);
+    let first = run("16").json();
+    assert_eq!(first["outcome"]["seen"], Value::Null);
+    let mut terminal = socket(&server, &format!("/api/terminals/{}", first["terminal"]));
+    until(&mut terminal, &line(9));
+    // The run goes on, and its answer is there.
+    let outcome = server.get("/api/state").json()["actions"][0]["outcome"].clone();
+    let seen = json!({ "value": "8", "lines": vec![line(8); 8] });
+    assert_eq!(
+        [&outcome["predicted"], &outcome["seen"], &outcome["is_right"], &outcome["right"]],
+        [&json!("16"), &seen, &json!(false), &json!("8")]
+    );
+    assert!(outcome["why"].as_str().unwrap().starts_with("That is a line for each start"), "{outcome}");
+    assert_eq!(question("01/lines")["tries"], 2);
+    run("8");
+    assert_eq!(question("01/lines")["tries"], 1);
+    let answers = fs::read_to_string(server.mine().join("answers.txt")).unwrap();
+    assert_eq!(answers, "01/lines 1\n01/order 3\n");
+}
+
+#[test]
 fn an_action_runs_as_soon_as_its_kernel_is_named() {
     let (server, _folder) = server("shift 2; echo \"$@\"; echo shown; exec sleep 1000");
     for (line, phase) in [
@@ -564,6 +612,7 @@ fn the_pages_scripts_are_built() {
     let names = folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let sources: BTreeSet<_> = names
         .filter(|name| name.ends_with(".ts") || name == "page.css" || name == "package-lock.json")
+        .chain(["../../../docs/present/questions.ts".to_owned()])
         .collect();
     let hash = sources
         .iter()

@@ -32,7 +32,9 @@ use tungstenite::{Message, WebSocket};
 
 use crate::common::{Response, Server};
 use crate::faults::FAULTS;
-use crate::learner::{click, click_in_lesson, does_exercise_03_1, open, replace, shows, start, write, wrong};
+use crate::learner::{
+    click, click_in_lesson, does_exercise_03_1, open, predict, replace, shows, start, write, wrong,
+};
 use crate::socket::{socket, until, until_it};
 
 /// Mounts the kit in the empty Debian, and starts it there.
@@ -159,6 +161,7 @@ fn a_learner_does_an_exercise_and_runs_a_stage() {
 
     // ctracer's page.
     click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");
+    predict(&mut browser, "1", &["You expected the right thing"]);
     browser.until("workshop.terminalText().includes('submit_bio() -> bio_endio() time duration: ')");
     browser.until(&shows("status", "running"));
     click(&mut browser, "stop");

@@ -16,8 +16,8 @@ use serde_json::json;
 use crate::common::Server;
 use crate::firefox::Firefox;
 use crate::learner::{
-    ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, edits, open, replace, shows, start, write,
-    wrong,
+    ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, edits, open, predict, replace, shows, start,
+    write, wrong,
 };
 
 #[test]
@@ -48,10 +48,27 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
         ));
     }
     click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");
+    predict(&mut browser, "8", &["You expected something else", "predicted8", "you got1", "its own end"]);
+    assert!(fs::read_to_string(server.mine().join("answers.txt")).unwrap().starts_with("03/in-flight 2"));
+    browser.until(&shows("progress", "done, 1 of "));
+    // The card in the lesson has its answer, too, and one that is answered there counts here.
+    let cards = "[...document.querySelector('#book').contentDocument.querySelectorAll('form.question')]";
+    browser.until(&format!("{cards}[0].matches('.answered') && !{cards}[1].matches('.answered')"));
+    browser.eval(&format!(
+        "(card => {{ card.querySelector(`[value='${{card.dataset.right}}']`).click(); card.requestSubmit() }})({cards}[1])"
+    ));
+    browser.until(&shows("progress", "done, 2 of "));
     browser.until(&shows("status", "running"));
     browser.until("workshop.terminalText().includes('submit_bio() -> bio_endio() time duration: ')");
     click(&mut browser, "stop");
     browser.until("workshop.terminalText().includes('Durations missing or too short: ')");
+    // Nobody is asked twice.
+    browser.until("!document.querySelector('[data-test=\"stop\"]')");
+    click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");
+    browser
+        .until("document.querySelector('[data-test=\"stop\"]') && document.querySelector('#panel').hidden");
+    click(&mut browser, "stop");
+    browser.until("!document.querySelector('[data-test=\"stop\"]')");
     browser.until(&shows("status", "Run of 03"));
 
     // A shell of the learner's own, beside it.
