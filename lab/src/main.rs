@@ -440,6 +440,9 @@ fn run(command: Command) -> Result<ExitCode> {
 fn in_terminal(boot: &Boot, argv: &[&str]) -> Result<ExitCode> {
     signals::install_handlers()?;
     let workbook = boot.workbook()?;
+    if let Some(here) = LocalGuest::find(&workbook, &boot.kernel, DEFAULT)? {
+        here.become_program(argv)?;
+    }
     let bpftool = BPFTOOL.find().ok().filter(|_| boot.arch == Arch::HERE);
     let binaries = workbook.build()?.into_iter().chain(bpftool).collect();
     let mut guest = boot.boot_with(&workbook, binaries)?;

@@ -190,7 +190,7 @@ pub fn of_chapter(root: &Path, chapter: &str) -> Result<Vec<Question>> {
     read(&root.join(CHAPTERS).join(chapter).with_extension("toml"), root)
 }
 
-/// The chapters that have questions.
+/// The chapters that have questions; none in the guest of a room kit, which has no chapters.
 ///
 /// # Errors
 /// If their folder can't be read.
@@ -198,6 +198,9 @@ pub fn chapters(root: &Path) -> Result<Vec<String>> {
     let folder = root.join(CHAPTERS);
     let unreadable = || format!("cannot read {}", folder.display());
     let mut names = Vec::new();
+    if !folder.exists() {
+        return Ok(names);
+    }
     for entry in fs::read_dir(&folder).or_cause(unreadable())? {
         let path = entry.or_cause(unreadable())?.path();
         if path.extension().is_some_and(|extension| extension == "toml") {

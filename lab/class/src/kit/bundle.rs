@@ -26,7 +26,7 @@ use machine::host::folders::{files, size};
 use machine::host::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
 use machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use machine::qemu::FS_BYTES;
-use machine::workbook::{Program, Workbook};
+use machine::workbook::Workbook;
 use machine::{cross, image};
 use wire::arch::Arch;
 use wire::disks::FS_OPTIONS;
@@ -289,7 +289,7 @@ impl Kit {
     }
 
     fn roots(&mut self) -> Result<()> {
-        let files = self.guest_files()?;
+        let (files, copies) = (self.guest_files()?, self.questions()?);
         let bare = self.folder.join("bare");
         for Guest { arch, kernels, workbook } in &self.guests {
             let content = image::Content {
@@ -299,7 +299,7 @@ impl Kit {
                 cross: workbook.cross.as_ref(),
                 profile: include_str!("../../kit/profile"),
                 files: files.clone(),
-                ..image::Content::default()
+                copies: copies.clone(),
             };
             image::write(&bare, &content)?;
             compress("-19", &bare, &self.folder.join(arch.name()).join(INITRAMFS))?;
@@ -311,13 +311,24 @@ impl Kit {
         Ok(())
     }
 
+    /// The questions, and the sources that they quote, with their places in the guest.
+    fn questions(&self) -> Result<Vec<(PathBuf, PathBuf)>> {
+        let root = &self.workbook.root;
+        let mut copies = Vec::new();
+        for program in self.workbook.catalog.programs() {
+            let folder = program.folder();
+            if folder.join(questions::FILE).exists() {
+                let sources = files(&folder.join("src"), "")?;
+                copies.extend(sources.into_iter().chain([folder.join(questions::FILE)]));
+            }
+        }
+        let place = |file: &Path| Path::new("workbook").join(file.strip_prefix(root).unwrap_or(file));
+        Ok(copies.into_iter().map(|file| (file.clone(), place(&file))).collect())
+    }
+
     /// The files that a guest of any architecture has.
     fn guest_files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
-        // In the guest, only the names of the folders matter.
-        let mut known = self.workbook.catalog.clone();
-        let stages = known.stages.iter_mut();
-        stages.for_each(|stage| stage.folder = stage.package().into());
-        known.examples.iter_mut().for_each(|example| example.folder = example.package().into());
+        let known = Workbook { cross: None, ..workshop::in_guest(&self.workbook) };
         Ok(vec![
             ("etc/motd", self.programs().into_bytes()),
             (kit::FILE_SYSTEM, file_system()?),

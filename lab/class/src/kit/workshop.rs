@@ -24,8 +24,13 @@ use wire::kit::{NETWORK, ROOT, WORKBOOK};
 use crate::kit::compilers;
 
 /// The programs of the workshop's server and of the lab that the guest has, by their packages.
-const TOOLS: [(&str, &[&str]); 4] =
-    [("clinic", &["clinic"]), ("guest", &["guest", "io"]), ("lab", &["lab"]), ("workshop", &["workshop"])];
+const TOOLS: [(&str, &[&str]); 5] = [
+    ("ask", &["ask"]),
+    ("clinic", &["clinic"]),
+    ("guest", &["guest", "io"]),
+    ("lab", &["lab"]),
+    ("workshop", &["workshop"]),
+];
 
 /// The folder of the compiled libraries in the guest.
 const LIBRARIES: &str = "workbook/lib";
@@ -107,8 +112,8 @@ fn network(modules: &Path) -> Result<Vec<PathBuf>> {
         .fix(format!("remove it, and the lab fetches it again: rm -r {folder}")))
 }
 
-/// The workbook, with its folders as they are in the guest.
-fn in_guest(workbook: &Workbook) -> Workbook {
+/// The workbook, with its folders as they are in a guest.
+pub fn in_guest(workbook: &Workbook) -> Workbook {
     let mut known = workbook.clone();
     let place = |folder: &Path| Path::new(ROOT).join(folder.strip_prefix(&workbook.root).unwrap_or(folder));
     let Catalog { stages, examples } = &mut known.catalog;

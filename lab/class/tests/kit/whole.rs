@@ -27,6 +27,7 @@ pub const LONG: &[(&str, fn())] = tests![
     no_program_of_a_kit_names_a_folder_of_its_maker,
     a_kit_runs_in_an_empty_debian_without_a_network,
     a_stage_runs_in_one_console_and_the_workload_in_the_other,
+    the_shell_asks_questions_and_a_mystery_is_played_there,
     the_build_kit_builds_without_a_network,
 ];
 
@@ -191,8 +192,8 @@ impl Window {
         Self { child, terminal, seen: String::new() }
     }
 
-    /// Reads until this text comes.
-    fn wait_for(&mut self, text: &str) {
+    /// Reads until this text comes, and returns what came before it.
+    fn wait_for(&mut self, text: &str) -> String {
         // The limit in milliseconds is for silence; there is none for the whole.
         const PATIENCE: u16 = u16::MAX;
         let mut chunk = [0; 4096];
@@ -203,7 +204,10 @@ impl Window {
             assert!(read > 0, "no {text:?} in {}", self.seen);
             self.seen += &String::from_utf8_lossy(&chunk[..read]);
         }
-        self.seen = self.seen.split_once(text).unwrap().1.to_owned();
+        let (before, after) = self.seen.split_once(text).unwrap();
+        let (before, after) = (before.to_owned(), after.to_owned());
+        self.seen = after;
+        before
     }
 
     fn resize(&self, rows: u16, columns: u16) {
@@ -302,6 +306,52 @@ fn a_stage_runs_in_one_console_and_the_workload_in_the_other() {
         "no other one: {rest}"
     );
     assert_eq!(first.end(), 137);
+}
+
+fn the_shell_asks_questions_and_a_mystery_is_played_there() {
+    let _turn = TURN.lock();
+    LazyLock::force(&KIT);
+    let mut window = Window::open(&[]);
+    window.wait_for("lab:~# ");
+    // As the book has it.
+    window.type_in("cargo lab ask 01\r");
+    window.wait_for("A number: ");
+    window.type_in("8\r");
+    window.wait_for("Right. ");
+    window.wait_for("Then press Enter. ");
+    window.type_in("\x04");
+    window.wait_for("1 of 4 answered, 1 at the first try.");
+    window.wait_for("lab:~# ");
+
+    const CASE: &str = "case 01:~# ";
+    window.type_in("mystery start 01 --seed 7\r");
+    window.wait_for("You have ten minutes");
+    window.wait_for(CASE);
+    window.type_in("answer slow-disk nowhere 1\r");
+    window.wait_for("place   wrong.");
+    window.wait_for(CASE);
+    window.type_in("fix\r");
+    window.wait_for("you don't know yet what to fix");
+    window.wait_for(CASE);
+    // An expert's way ends in `CAUSE: WHAT. Place: PLACE or PLACE. Number: WHICH, from LOW to HIGH.`
+    window.type_in("solution --peek\r");
+    let cause = window.wait_for(". Place: ");
+    let cause = cause.rsplit_once("\n\r\n").unwrap().1.split(':').next().unwrap().to_owned();
+    let place = window.wait_for(". Number: ");
+    let place = place.split_whitespace().next().unwrap();
+    window.wait_for("from");
+    let [low, high] = ["to", ".\r\n"].map(|end| window.wait_for(end).trim().parse::<u32>().unwrap());
+    window.wait_for(CASE);
+    window.type_in(&format!("answer {cause} {place} {}\r", low.midpoint(high)));
+    window.wait_for("Solved after ");
+    window.wait_for(CASE);
+    window.type_in("fix\r");
+    window.wait_for("; before the fix: ");
+    window.wait_for(CASE);
+    window.type_in("exit\r");
+    window.wait_for("lab:~# ");
+    window.type_in("exit\r");
+    assert_eq!(window.end(), 0);
 }
 
 fn the_build_kit_builds_without_a_network() {

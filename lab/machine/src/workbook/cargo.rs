@@ -14,8 +14,11 @@ use crate::workbook::{Workbook, recorded};
 /// Cargo's profile for the room kit.
 const SMALL: &str = "kit";
 
+/// The program that asks questions: its package, and its binary.
+const ASK: &str = "ask";
+
 impl Workbook {
-    /// Asks Cargo for the workbook. In the workshop's guest, a file has it.
+    /// Asks Cargo for the workbook. In a room kit's guest, a file has it.
     ///
     /// # Errors
     /// If Cargo fails, or a stage's metadata is malformed.
@@ -120,6 +123,9 @@ impl Workbook {
             names.push(program.binary());
         }
         if profile == SMALL {
+            // In the guest of a kit, nobody can build it when it is wanted.
+            command.args(["--package", ASK, "--bin", ASK]);
+            names.push(ASK.to_owned());
             command.env("CARGO_ENCODED_RUSTFLAGS", self.remap_paths());
         }
         let status = command.status().or_cause("cannot start cargo")?;

@@ -14,11 +14,10 @@ use crate::host::interrupt;
 use crate::workbook::copies;
 use crate::workbook::{Recorded, Workbook};
 
-/// The workbook of the workshop's guest, if this is one.
+/// The workbook of a room kit's guest, if this is one.
 pub(super) fn workbook() -> Result<Option<Workbook>> {
     let Ok(text) = fs::read(Path::new("/").join(WORKBOOK)) else { return Ok(None) };
-    let workbook: Workbook = serde_json::from_slice(&text).or_cause(format!("{WORKBOOK} is damaged"))?;
-    Ok(Some(workbook).filter(|workbook| workbook.recorded.is_some()))
+    serde_json::from_slice(&text).or_cause(format!("{WORKBOOK} is damaged")).map(Some)
 }
 
 impl Recorded {
