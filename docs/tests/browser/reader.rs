@@ -33,8 +33,9 @@ impl Reader {
             let mut pages = targets["targetInfos"].as_array().unwrap().iter();
             let is_other = |target: &&Value| {
                 let url = target["url"].as_str().unwrap_or_default();
-                let is_browsers = ["about:", "chrome:"].iter().any(|own| url.starts_with(own));
-                target["type"] == "page" && !is_browsers && target["targetId"] != ours
+                // The browser has pages of its own, which have no address at first.
+                let is_a_sites = ["file:", "http:"].iter().any(|site| url.starts_with(site));
+                target["type"] == "page" && is_a_sites && target["targetId"] != ours
             };
             if let Some(target) = pages.find(is_other) {
                 break target["targetId"].clone();
