@@ -17,6 +17,9 @@ type Known = { action: Action; at: number; shown: string; round: number; closed:
 const keyOf = (action: Action) => `${action.what} ${action.name}`;
 const isError = ({ severity }: Diagnostic) => severity === "error";
 
+/** Whether the learner ended it: with Ctrl-C, which the lab reports as an error of its own, or as the shell does. */
+const wasStopped = ({ status, cause }: Action) => status === null || status === 130 || cause === "interrupted";
+
 export class Actions {
   private known = new Map<string, Known>();
   private last?: Action;
@@ -110,7 +113,7 @@ export class Actions {
       const message = first.message.split("\n")[0];
       return `${of} failed at ${first.path.split("/").pop()}:${first.line}: ${message}${more}`;
     }
-    if (status === null || status === 130) return `${of} was stopped after ${seconds}`;
+    if (wasStopped(action)) return `${of} was stopped after ${seconds}`;
     // A check's verdict names the exercise itself.
     return cause?.startsWith(`${name} `) ? cause : `${of} failed: ${cause ?? "see the terminal"}`;
   }
@@ -120,8 +123,8 @@ export class Actions {
     const known = [...this.known.values()].find(
       ({ action, closed }) => this.terminals.shows(action.terminal) && !closed,
     );
-    const { outcome = null, phase, status, what } = known?.action ?? {};
-    const isOver = phase === "ended" && status !== null && status !== 130;
+    const { outcome = null, phase, what } = known?.action ?? {};
+    const isOver = known && phase === "ended" && !wasStopped(known.action);
     const content = what === "check" ? isOver && known?.action : (outcome?.seen || phase === "ended") && outcome;
     const now = known && content ? JSON.stringify([content, known.action.terminal, known.round]) : "";
     if (now === this.verdict) return;
