@@ -34,7 +34,7 @@ use common::{Error, OrCause, Result};
 use ctracer::recording::Recording;
 use ctracer::tree::Tree;
 use ctracer::view;
-use machine::workbook::Workbook;
+use machine::workbook::{Workbook, copies};
 use mdbook_driver::MDBook;
 use mdbook_driver::config::Config;
 
@@ -62,6 +62,10 @@ fn main() -> Result<()> {
         build(&workbook, book.path(), true)?;
         return print::all(&workbook, book.path(), &folder);
     }
+    // Two workshops that start at the same moment both write the book.
+    let beside = folder.parent().unwrap_or(&folder);
+    fs::create_dir_all(beside).or_cause(format!("cannot make {}", beside.display()))?;
+    let _alone = copies::lock(beside)?;
     check_replaceable(&folder)?;
     build(&workbook, &folder, false)?;
     print_text(folder.join("index.html").display())?;

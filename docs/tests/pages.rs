@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer};
@@ -355,6 +356,19 @@ fn a_folder_with_something_else_in_it_is_left_alone() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("is not empty, and it is not a book"), "{said}");
     assert!(temp.path().join("thesis.txt").exists());
+}
+
+#[test]
+fn several_may_write_the_book_at_the_same_moment() {
+    let temp = tempfile::tempdir().unwrap();
+    let write = || Command::new(env!("CARGO_BIN_EXE_book")).arg(temp.path().join("book")).output().unwrap();
+    let all: Vec<_> = thread::scope(|scope| {
+        let writers: Vec<_> = (0..4).map(|_| scope.spawn(write)).collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    for output in all {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 /// Words that the pages also use in their everyday sense.

@@ -102,9 +102,12 @@ pub fn packages(folder: &Path) -> BTreeMap<String, PathBuf> {
     found.into_iter().map(|(_, name, path)| (name, path)).collect()
 }
 
-/// Waits until nobody else builds a copy in this folder, or changes its workspace. The kernel releases the lock however
-/// its holder ends.
-fn lock(folder: &Path) -> Result<Flock<fs::File>> {
+/// Waits until nobody else builds in this folder, or changes its workspace. The kernel releases the lock however its
+/// holder ends.
+///
+/// # Errors
+/// If there is no such folder, or we are to end.
+pub fn lock(folder: &Path) -> Result<Flock<fs::File>> {
     let cannot = || format!("cannot lock {}", folder.display());
     let mut file = fs::File::open(folder).or_cause(cannot())?;
     loop {
