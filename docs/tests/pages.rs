@@ -10,7 +10,7 @@ use std::thread;
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer};
 use lab::clinic;
-use machine::workbook::Workbook;
+use machine::workbook::{Workbook, copies};
 use mdbook_markdown::pulldown_cmark::{Event, Tag, TagEnd};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use sha2::{Digest, Sha256};
@@ -358,17 +358,22 @@ fn a_folder_with_something_else_in_it_is_left_alone() {
     assert!(temp.path().join("thesis.txt").exists());
 }
 
+/// Two workshops that start at the same moment both write the book, and each first removes the one that is there.
 #[test]
-fn several_may_write_the_book_at_the_same_moment() {
+fn the_book_is_written_once_at_a_time() {
     let temp = tempfile::tempdir().unwrap();
-    let write = || Command::new(env!("CARGO_BIN_EXE_book")).arg(temp.path().join("book")).output().unwrap();
-    let all: Vec<_> = thread::scope(|scope| {
-        let writers: Vec<_> = (0..4).map(|_| scope.spawn(write)).collect();
-        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
-    });
-    for output in all {
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let book = temp.path().join("book");
+    let other = copies::lock(temp.path()).unwrap();
+    let mut writer = Command::new(env!("CARGO_BIN_EXE_book")).arg(&book).spawn().unwrap();
+    // It sleeps only to wait for the other.
+    let waits_in = format!("/proc/{}/wchan", writer.id());
+    while !fs::read_to_string(&waits_in).unwrap().contains("nanosleep") {
+        assert!(writer.try_wait().unwrap().is_none(), "it did not wait");
+        thread::yield_now();
     }
+    assert!(!book.exists());
+    drop(other);
+    assert!(writer.wait().unwrap().success() && book.join("index.html").exists());
 }
 
 /// Words that the pages also use in their everyday sense.

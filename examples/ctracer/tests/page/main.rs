@@ -35,7 +35,9 @@ impl Page {
         let path = folder.path().join("page.html");
         fs::write(&path, page::html(&view.0.to_string(), None)).unwrap();
         browser.open(&path, "");
-        Self { browser, _folder: folder }
+        let mut page = Self { browser, _folder: folder };
+        page.drawn();
+        page
     }
 
     fn eval(&mut self, expression: &str) -> Value {
