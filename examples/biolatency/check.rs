@@ -8,15 +8,17 @@ use common::{Error, OrCause};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use wire::disks::RAW_DEVICE;
 
-use crate::check::{Check, of_all_disks, watch_all};
+use crate::check::{Check, Program, of_all_disks, watch_all};
 use crate::running::io;
 use crate::system::WithoutFs;
 use crate::truth;
 use crate::verdict::{Checked, expect};
 
 /// See [`Check`].
-pub const CHECK: Check =
-    Check { program: Some(of_all_disks), exercises: &[("biolatency.1", only_what_somebody_waits_for)] };
+pub const CHECK: Check = Check {
+    program: Some(Program::Own(of_all_disks)),
+    exercises: &[("biolatency.1", only_what_somebody_waits_for)],
+};
 
 fn only_what_somebody_waits_for(binary: &str) -> Checked<String> {
     const ALONE: u64 = 3;

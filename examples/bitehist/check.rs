@@ -2,14 +2,15 @@
 
 use wire::disks::RAW_DEVICE;
 
-use crate::check::{Check, of_all_disks, watch_all};
+use crate::check::{Check, Program, of_all_disks, watch_all};
 use crate::running::io;
 use crate::system::WithoutFs;
 use crate::truth;
 use crate::verdict::{Checked, expect, expect_line};
 
 /// See [`Check`].
-pub const CHECK: Check = Check { program: Some(of_all_disks), exercises: &[("bitehist.1", all_data)] };
+pub const CHECK: Check =
+    Check { program: Some(Program::Own(of_all_disks)), exercises: &[("bitehist.1", all_data)] };
 
 fn all_data(binary: &str) -> Checked<String> {
     const KIB: u64 = 14;

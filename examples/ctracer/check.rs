@@ -3,11 +3,11 @@
 use common::Error;
 use nix::unistd::sync;
 
-use crate::check::{Check, Judged, watch};
+use crate::check::{Check, Judged, Program, watch};
 use crate::verdict::Checked;
 
 /// See [`Check`].
-pub const CHECK: Check = Check { program: Some(program), exercises: &[] };
+pub const CHECK: Check = Check { program: Some(Program::Own(program)), exercises: &[] };
 
 fn program(binary: &str) -> Checked<Judged> {
     sync();

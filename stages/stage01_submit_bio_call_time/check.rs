@@ -11,18 +11,16 @@ use wire::command::output;
 use wire::disks::{FS_MOUNT, RAW_DEVICE};
 use wire::workload::Done;
 
-use crate::check::{Check, Judged, beside, count_of, judge, watch, watch_while};
+use crate::check::{Check, Program, count_of, watch, watch_while};
 use crate::running::{Observation, io};
 use crate::truth::Writes;
 use crate::verdict::{Checked, expect, wrong};
 
 /// See [`Check`].
-pub const CHECK: Check =
-    Check { program: Some(program), exercises: &[("01.1", only_io), ("01.2", two_doors)] };
-
-fn program(binary: &str) -> Checked<Judged> {
-    judge(beside(binary, "write")?, right)
-}
+pub const CHECK: Check = Check {
+    program: Some(Program::Beside("write", right)),
+    exercises: &[("01.1", only_io), ("01.2", two_doors)],
+};
 
 /// Each write of `io` has a line.
 pub fn right(seen: &Observation, done: &Done) -> Checked<String> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use wire::disks::RAW_DEVICE;
 use wire::workload::Done;
 
-use crate::check::{Check, Judged, beside, count_of, expect_pair, judge, pair, watch};
-use crate::checks::stage01;
+use super::stage01;
+use crate::check::{Check, Program, count_of, expect_pair, pair, watch};
 use crate::null_blk::NullBlk;
 use crate::running::Observation;
 use crate::truth::{Event, Writes, events};
@@ -15,13 +15,9 @@ use crate::verdict::{Checked, expect};
 
 /// See [`Check`].
 pub const CHECK: Check = Check {
-    program: Some(program),
+    program: Some(Program::Beside("write", right)),
     exercises: &[("02.1", both_counts), ("02.2", the_right_end), ("02.3", kprobe_misses)],
 };
-
-fn program(binary: &str) -> Checked<Judged> {
-    judge(beside(binary, "write")?, right)
-}
 
 /// What stage 01 shows, and an end for each write, before the next one is submitted.
 pub fn right(seen: &Observation, done: &Done) -> Checked<String> {

@@ -7,8 +7,8 @@ use common::trace_pipe::Line;
 use wire::disks::RAW_DEVICE;
 use wire::workload::Done;
 
-use crate::check::{Check, Judged, beside, count_of, expect_none_missing, judge, watch, watch_while};
-use crate::checks::stage02;
+use super::stage02;
+use crate::check::{Check, Program, count_of, expect_none_missing, watch, watch_while};
 use crate::device_mapper::{PIECES, with_split};
 use crate::null_blk::NullBlk;
 use crate::running::{Observation, io};
@@ -17,13 +17,9 @@ use crate::verdict::{Checked, expect, expect_line};
 
 /// See [`Check`].
 pub const CHECK: Check = Check {
-    program: Some(program),
+    program: Some(Program::Beside("write", right)),
     exercises: &[("03.1", nothing_stays), ("03.2", who_waited), ("03.3", whole_bios)],
 };
-
-fn program(binary: &str) -> Checked<Judged> {
-    judge(beside(binary, "write")?, right)
-}
 
 /// What stage 02 shows, and a duration for each end, which is its time minus that of the start.
 pub fn right(seen: &Observation, done: &Done) -> Checked<String> {

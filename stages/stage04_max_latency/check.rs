@@ -8,20 +8,18 @@ use wire::command::output;
 use wire::disks::RAW_DEVICE;
 use wire::workload::Done;
 
-use crate::check::{Check, Judged, beside, count_of, judge, number, watch, watch_while};
-use crate::checks::stage03;
+use super::stage03;
+use crate::check::{Check, Program, count_of, number, watch, watch_while};
 use crate::null_blk::NullBlk;
 use crate::running::Observation;
 use crate::truth::{self, durations, events};
 use crate::verdict::{Checked, expect, expect_line, wrong};
 
 /// See [`Check`].
-pub const CHECK: Check =
-    Check { program: Some(program), exercises: &[("04.1", average_of_all_cpus), ("04.2", fastest)] };
-
-fn program(binary: &str) -> Checked<Judged> {
-    judge(beside(binary, "write")?, right)
-}
+pub const CHECK: Check = Check {
+    program: Some(Program::Beside("write", right)),
+    exercises: &[("04.1", average_of_all_cpus), ("04.2", fastest)],
+};
 
 /// What stage 03 shows, and the longest duration as the maximum.
 pub fn right(seen: &Observation, done: &Done) -> Checked<String> {

@@ -6,8 +6,8 @@ use common::OrCause;
 use wire::disks::{FS_MOUNT, RAW_DEVICE};
 use wire::workload::Done;
 
-use crate::check::{Check, Judged, beside, judge, number, watch, watch_while};
-use crate::checks::stage04;
+use super::stage04;
+use crate::check::{Check, Program, number, watch, watch_while};
 use crate::running::{Observation, io};
 use crate::system::WithoutFs;
 use crate::truth::{self, Event, events};
@@ -15,13 +15,9 @@ use crate::verdict::{Checked, expect, expect_line};
 
 /// See [`Check`].
 pub const CHECK: Check = Check {
-    program: Some(program),
+    program: Some(Program::Beside("write", right)),
     exercises: &[("05", sectors_too), ("05.1", only_real_sectors), ("05.2", size)],
 };
-
-fn program(binary: &str) -> Checked<Judged> {
-    judge(beside(binary, "write")?, right)
-}
 
 /// What stage 04 shows. Whether the sector is right, no write of a file can tell: see [`sectors`].
 pub fn right(seen: &Observation, done: &Done) -> Checked<String> {
@@ -30,7 +26,7 @@ pub fn right(seen: &Observation, done: &Done) -> Checked<String> {
 
 /// The stage itself: the sectors, too.
 fn sectors_too(binary: &str) -> Checked<String> {
-    let (_, shown) = program(binary)?;
+    let (_, shown) = Program::Beside("write", right).judge(binary)?;
     sectors(binary)?;
     Ok(format!("{shown}; and the sectors are those that were written"))
 }

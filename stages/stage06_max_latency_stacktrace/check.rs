@@ -13,11 +13,10 @@ use wire::command::output;
 use wire::disks::{FS_MOUNT, RAW_DEVICE};
 use wire::workload::Done;
 
+use super::stage05;
 use crate::check::{
-    Check, Judged, beside, count_of, expect_none_missing, expect_pair, judge, pair, succeeded, watch,
-    watch_while,
+    Check, Program, count_of, expect_none_missing, expect_pair, pair, succeeded, watch, watch_while,
 };
-use crate::checks::stage05;
 use crate::null_blk::{NullBlk, long_enough};
 use crate::running::{Observation, Running, io};
 use crate::system::WithoutFs;
@@ -26,13 +25,9 @@ use crate::verdict::{Checked, expect, expect_line};
 
 /// See [`Check`].
 pub const CHECK: Check = Check {
-    program: Some(program),
+    program: Some(Program::Beside("write", right)),
     exercises: &[("06.1", who_submitted), ("06.2", code_paths), ("06.3", records)],
 };
-
-fn program(binary: &str) -> Checked<Judged> {
-    judge(beside(binary, "write")?, right)
-}
 
 /// What stage 05 shows, and a stack that ends in submit_bio().
 pub fn right(seen: &Observation, done: &Done) -> Checked<String> {

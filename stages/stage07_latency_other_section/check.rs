@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::{Error, OrCause};
 use wire::disks::{FS_MOUNT, RAW_DEVICE};
 
-use crate::check::{Check, FILE, Judged, expect_none_missing, expect_pair, settle, watch_while};
+use crate::check::{Check, FILE, Judged, Program, expect_none_missing, expect_pair, settle, watch_while};
 use crate::null_blk::{NullBlk, long_enough};
 use crate::running::{Observation, io};
 use crate::system::WithoutFs;
@@ -15,8 +15,10 @@ use crate::truth::{self, Event, durations, events};
 use crate::verdict::{Checked, expect, expect_line};
 
 /// See [`Check`].
-pub const CHECK: Check =
-    Check { program: Some(program), exercises: &[("07.1", in_flight), ("07.2", reads_and_writes)] };
+pub const CHECK: Check = Check {
+    program: Some(Program::Own(program)),
+    exercises: &[("07.1", in_flight), ("07.2", reads_and_writes)],
+};
 
 fn program(binary: &str) -> Checked<Judged> {
     let work = [&["write"], &FILE[..]].concat();

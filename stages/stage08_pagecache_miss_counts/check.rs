@@ -5,18 +5,16 @@ use std::fs;
 use common::OrCause;
 use wire::disks::FS_MOUNT;
 
-use crate::check::{Check, Judged, as_many, beside, expect_number, judge, watch, watch_while};
+use crate::check::{Check, Program, as_many, expect_number, watch, watch_while};
 use crate::running::io;
 use crate::truth;
 use crate::verdict::{Checked, expect, expect_line};
 
 /// See [`Check`].
-pub const CHECK: Check =
-    Check { program: Some(program), exercises: &[("08.1", different_pages), ("08.2", bytes_read)] };
-
-fn program(binary: &str) -> Checked<Judged> {
-    judge(beside(binary, "read-cold")?, truth::of_reads)
-}
+pub const CHECK: Check = Check {
+    program: Some(Program::Beside("read-cold", truth::of_reads)),
+    exercises: &[("08.1", different_pages), ("08.2", bytes_read)],
+};
 
 fn different_pages(binary: &str) -> Checked<String> {
     let files = ["one", "two"].map(|name| format!("{FS_MOUNT}/{binary}-{name}"));

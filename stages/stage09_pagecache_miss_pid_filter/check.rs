@@ -14,7 +14,7 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use nix::sys::stat::{major, minor};
 use wire::disks::FS_MOUNT;
 
-use crate::check::{Check, FILE, Judged, as_many, expect_number, judge, settle, succeeded, watch_while};
+use crate::check::{Check, FILE, Judged, Program, as_many, expect_number, settle, succeeded, watch_while};
 use crate::running::{Observation, Running, io};
 use crate::system::{SecondFs, evict};
 use crate::truth;
@@ -22,7 +22,7 @@ use crate::verdict::{Checked, expect, expect_line};
 
 /// See [`Check`].
 pub const CHECK: Check = Check {
-    program: Some(program),
+    program: Some(Program::Own(program)),
     exercises: &[("09.1", to_the_last_thread), ("09.2", children), ("09.3", worst_files)],
 };
 
@@ -32,7 +32,8 @@ fn program(binary: &str) -> Checked<Judged> {
     // The stage starts the work itself, and ends with it.
     let seen = Running::start(&[&[binary, "--", "io"][..], &work].concat())?.wait()?;
     let done = seen.stdout.lines().find(|line| line.starts_with("io ")).unwrap_or_default().parse()?;
-    judge((seen, done), truth::of_reads)
+    let shown = truth::of_reads(&seen, &done)?;
+    Ok((seen, shown))
 }
 
 /// Whether this line has the sum of the pages.

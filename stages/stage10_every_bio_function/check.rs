@@ -7,19 +7,17 @@ use common::trace_pipe::Line;
 use wire::disks::RAW_DEVICE;
 use wire::workload::Done;
 
-use crate::check::{Check, Judged, beside, count_of, judge, watch};
+use crate::check::{Check, Program, count_of, watch};
 use crate::null_blk::NullBlk;
 use crate::running::Observation;
 use crate::truth;
 use crate::verdict::{Checked, expect};
 
 /// See [`Check`].
-pub const CHECK: Check =
-    Check { program: Some(program), exercises: &[("10.1", only_bios), ("10.2", one_bio)] };
-
-fn program(binary: &str) -> Checked<Judged> {
-    judge(beside(binary, "write")?, right)
-}
+pub const CHECK: Check = Check {
+    program: Some(Program::Beside("write", right)),
+    exercises: &[("10.1", only_bios), ("10.2", one_bio)],
+};
 
 /// The writes of `io`, and the functions that their bios passed through.
 pub fn right(seen: &Observation, done: &Done) -> Checked<String> {

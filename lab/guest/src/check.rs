@@ -1,84 +1,65 @@
 //! In the guest: whether a stage, an example or an exercise is right. What that means stands beside each of them, in
-//! `check.rs`, and [`crate::checks`] lists these files. Here is what several of them need.
+//! `check.rs`, and `checks.rs` lists these files. Here is what several of them need.
 
 use common::{Error, Result};
 use nix::sys::signal::Signal;
 use nix::unistd::sync;
 use wire::disks::RAW_DEVICE;
-use wire::verdict::Verdict;
 use wire::workload::Done;
 
-use crate::checks;
 use crate::running::{Observation, Running, io};
 use crate::truth;
-use crate::verdict::{Checked, Failure, expect, expect_line, wrong};
+use crate::verdict::{Checked, expect, expect_line, wrong};
 
 /// What a program printed, and what was right about it.
 pub type Judged = (Observation, String);
 
 /// What is right for a stage or an example, and for its exercises.
 pub struct Check {
-    /// Runs the program beside a few I/Os. `None` if only its exercises are judged.
-    pub program: Option<fn(&str) -> Checked<Judged>>,
+    /// How to judge the program. `None` if only its exercises are judged.
+    pub program: Option<Program>,
     /// By the exercise's id. With the stage's own number, in place of `program` for what a learner writes as the stage.
     pub exercises: &'static [(&'static str, Exercise)],
+}
+
+/// How to judge a program beside I/O of which we know everything.
+pub enum Program {
+    /// Beside four I/Os of this kind to a file, by what it printed and what `io` did.
+    Beside(&'static str, fn(&Observation, &Done) -> Checked<String>),
+    /// In its own way.
+    Own(fn(&str) -> Checked<Judged>),
+}
+
+impl Program {
+    /// Runs it, and fails if what it prints is not right.
+    pub fn judge(&self, binary: &str) -> Checked<Judged> {
+        match self {
+            Self::Beside(kind, right) => {
+                let work = [&[*kind], &FILE[..]].concat();
+                settle(&work)?;
+                let (seen, done) = watch_while(&[binary], || io(&work))?;
+                let shown = right(&seen, &done)?;
+                Ok((seen, shown))
+            }
+            Self::Own(judge) => judge(binary),
+        }
+    }
 }
 
 /// Runs a program and returns what it did right.
 type Exercise = fn(&str) -> Checked<String>;
 
-/// The file that [`beside`] writes and reads, and how often.
+/// The file that [`Program::Beside`] writes and reads, and how often.
 pub const FILE: [&str; 3] = ["/mnt/demo", "--count", "4"];
 
 /// How often to repeat a check in which the kernel did not show some calls, as a preemptible kernel sometimes does.
 const TRIES: usize = 30;
-
-/// Checks a program.
-///
-/// # Errors
-/// If it can't be judged, because it does not run or the guest lacks something.
-pub fn run(exercise: &str, binary: &str) -> Result<Verdict> {
-    match check(exercise, binary) {
-        Ok(seen) => Ok(Verdict::Right(seen)),
-        Err(Failure::Wrong(fault)) => Ok(Verdict::Wrong(fault)),
-        Err(Failure::Error(error)) => Err(error),
-    }
-}
-
-fn check(exercise: &str, binary: &str) -> Checked<String> {
-    // Write everything that is pending, so that its I/O doesn't count as the program's.
-    sync();
-    let unknown = || Error::new(format!("{exercise} has no check"));
-    let name = exercise.split('.').next().unwrap_or_default();
-    let check = checks::of(name).ok_or_else(unknown)?;
-    if let Some((_, right)) = check.exercises.iter().find(|(id, _)| *id == exercise) {
-        return right(binary);
-    }
-    let program = check.program.filter(|_| name == exercise).ok_or_else(unknown)?;
-    program(binary).map(|(_, shown)| shown)
-}
 
 /// Does the work once unobserved. That creates the file, and leaves nothing to be written later.
 pub fn settle(work: &[&str]) -> Result<()> {
     io(work)?;
     sync();
     Ok(())
-}
-
-/// What a program printed beside four I/Os of this kind to a file, and what `io` did.
-pub fn beside(binary: &str, kind: &str) -> Result<(Observation, Done)> {
-    let work = [&[kind], &FILE[..]].concat();
-    settle(&work)?;
-    watch_while(&[binary], || io(&work))
-}
-
-/// What a program printed, with the verdict.
-pub fn judge(
-    (seen, done): (Observation, Done),
-    right: fn(&Observation, &Done) -> Checked<String>,
-) -> Checked<Judged> {
-    let shown = right(&seen, &done)?;
-    Ok((seen, shown))
 }
 
 /// What an example printed that counts the I/Os of all disks in a histogram, and the verdict.

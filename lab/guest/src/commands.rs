@@ -16,7 +16,7 @@ use serde::Serialize;
 use wire::protocol::NOT_HERE;
 use wire::workload::Workload;
 
-use crate::{bench, check, clinic, demo, drift, kit, peers, running, toolbox, ways};
+use crate::{bench, checks, clinic, demo, drift, kit, peers, running, toolbox, ways};
 
 /// What the lab starts in the guest besides the stages themselves.
 #[derive(Parser)]
@@ -175,7 +175,7 @@ impl GuestCommand {
                     .or_cause(format!("cannot start {}", argv[0]))
             }
             Self::Workshop { port } => kit::workshop(port).map(|()| ExitCode::SUCCESS),
-            Self::Check { exercise, binary } => print_json(&check::run(&exercise, &binary)),
+            Self::Check { exercise, binary } => print_json(&checks::run(&exercise, &binary)),
             Self::Refused { objects } => print_json(&clinic::logs(&objects)?),
             Self::Cured { object } => print_json(&clinic::check(&object)),
         }
