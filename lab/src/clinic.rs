@@ -17,23 +17,23 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::slice;
 use std::time::Duration;
 
 use common::report::print_text;
 use common::{Error, OrCause, Result};
 use machine::executor::{Executor, LocalGuest};
-use machine::host::tools::output;
 use machine::kernels::{DEFAULT, MATRIX};
 use machine::terminal;
 use machine::vm::{Machine, Vm};
-use machine::workbook::{Recorded, Workbook};
+use machine::workbook::Workbook;
 use serde::Serialize;
 use verifier::{Object, Refusal};
 use wire::text::wrap;
 use wire::verdict::Verdict;
 
+use crate::compiler::Compiler;
 use crate::exercise::{self, shown};
 
 /// How long it may take to load programs. The kernel looks at a million instructions before it gives up.
@@ -265,7 +265,7 @@ impl Case {
                 .evidence(format!("there is no {}", shown(workbook, &copy)))
                 .fix(format!("make one: cargo lab clinic start {}", self.number())));
         }
-        Compiler { folder: folder.to_owned(), ..Compiler::new(workbook)? }.compile_file(&self.id(), &copy)
+        Compiler::new(workbook, folder)?.compile_file(&self.id(), &copy)
     }
 
     /// The file of [`Case::log`].
@@ -284,63 +284,6 @@ fn comment(source: &str) -> String {
         .join(" ")
         .trim()
         .to_owned()
-}
-
-/// Compiles programs.
-#[derive(Debug)]
-pub struct Compiler {
-    /// The program, if it is not that of the workshop's guest.
-    program: Option<PathBuf>,
-    /// Where the objects are.
-    folder: PathBuf,
-}
-
-impl Compiler {
-    /// Builds the program that compiles.
-    ///
-    /// # Errors
-    /// If it does not compile itself.
-    pub fn new(workbook: &Workbook) -> Result<Self> {
-        if workbook.recorded.is_none() {
-            let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-            output(cargo.current_dir(&workbook.root).args(["build", "--quiet", "--package", "clinic"]))?;
-        }
-        Ok(Self::built(workbook, &workbook.state_dir().join("clinic")))
-    }
-
-    /// The program that compiles, which the workshop has, for objects in this folder.
-    pub fn built(workbook: &Workbook, folder: &Path) -> Self {
-        let program = workbook.recorded.is_none().then(|| workbook.binaries().join("clinic"));
-        Self { program, folder: folder.to_owned() }
-    }
-
-    /// Compiles a program, and returns the file of its object, which is called `NAME.bpf.o`.
-    ///
-    /// # Errors
-    /// If it doesn't compile; with the compiler's message.
-    pub fn compile(&self, name: &str, file: &str, source: &str) -> Result<PathBuf> {
-        let folder = tempfile::tempdir().or_cause("cannot make a folder for a program")?;
-        fs::write(folder.path().join(file), source).or_cause(format!("cannot write {file}"))?;
-        self.compile_file(name, &folder.path().join(file))
-    }
-
-    /// The same for a program that is in a file.
-    pub(crate) fn compile_file(&self, name: &str, source: &Path) -> Result<PathBuf> {
-        let file = source.file_name().unwrap_or_default();
-        let cannot = || format!("cannot compile {}", file.display());
-        fs::create_dir_all(&self.folder).or_cause(cannot())?;
-        let folder = tempfile::tempdir_in(&self.folder).or_cause(cannot())?;
-        let folder = folder.path();
-        let mut command = self.program.as_ref().map_or_else(Recorded::bpf_compiler, Command::new);
-        let done = command.arg(source).arg(folder).output().or_cause(cannot())?;
-        if !done.status.success() {
-            return Err(Error::new(format!("{} does not compile", file.display()))
-                .evidence(String::from_utf8_lossy(&done.stderr)));
-        }
-        let object = self.folder.join(format!("{name}.bpf.o"));
-        fs::rename(folder.join(file).with_extension("o"), &object).or_cause(cannot())?;
-        Ok(object)
-    }
 }
 
 /// What a guest's kernel says about each of these objects, which the guest has; `None` if it accepts the object.

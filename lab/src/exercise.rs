@@ -30,7 +30,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use wire::text::wrap;
 use wire::verdict::Verdict;
 
-use crate::clinic::Compiler;
+use crate::compiler::Compiler;
 
 /// How long a check may take in the guest: usually ten seconds, but longer on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);

@@ -5,6 +5,7 @@
 
 pub mod ask;
 pub mod clinic;
+pub mod compiler;
 pub mod demo;
 pub mod dictionary;
 pub mod doctor;

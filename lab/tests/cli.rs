@@ -532,7 +532,7 @@ fn the_pages_agree_about_a_class() {
 #[test]
 fn programs_of_the_clinic_are_compiled_at_the_same_moment() {
     let workbook = Workbook::read().unwrap();
-    let compiler = lab::clinic::Compiler::new(&workbook).unwrap();
+    let compiler = lab::compiler::Compiler::new(&workbook, &workbook.state_dir().join("clinic")).unwrap();
     let cases = lab::clinic::cases(&workbook).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {

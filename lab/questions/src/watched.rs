@@ -97,26 +97,16 @@ impl Watched {
 impl Shows {
     /// Whether the lines of events decide, and not the report.
     fn is_in_trace(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Lines(_)
-            | Self::Tasks(_)
-            | Self::Context(_)
-            | Self::More(_)
-            | Self::PerIo(_)
-            | Self::Magnitude(_)
-            | Self::InFlight => true,
-            Self::LinesOfReport(_)
-            | Self::Number(_)
-            | Self::Zero(_)
-            | Self::InStack(_)
-            | Self::First(_)
-            | Self::Count(_)
-            | Self::Half(_)
-            | Self::Cells { .. }
-            | Self::Times { .. }
-            | Self::Loaded
-            | Self::RefusedAt => false,
-        }
+                | Self::Tasks(_)
+                | Self::Context(_)
+                | Self::More(_)
+                | Self::PerIo(_)
+                | Self::Magnitude(_)
+                | Self::InFlight
+        )
     }
 
     /// The lines of a run from which this truth is.
@@ -136,15 +126,7 @@ impl Shows {
             Self::InStack(_) => {
                 lines.filter(|line| line.starts_with("=> ") && line.contains(value)).collect()
             }
-            Self::Magnitude(_)
-            | Self::InFlight
-            | Self::First(_)
-            | Self::Count(_)
-            | Self::Half(_)
-            | Self::Cells { .. }
-            | Self::Times { .. }
-            | Self::Loaded
-            | Self::RefusedAt => Vec::new(),
+            _ => Vec::new(),
         }
     }
 }

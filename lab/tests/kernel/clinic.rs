@@ -7,7 +7,8 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use common::{Error, OrCause, Result};
-use lab::clinic::{self, Case, Compiler};
+use lab::clinic::{self, Case};
+use lab::compiler::Compiler;
 use libtest_mimic::Trial;
 use machine::kernels::MATRIX;
 use machine::vm::{Machine, Vm};
@@ -29,7 +30,7 @@ static CASES: LazyLock<Result<Vec<Compiled>>> = LazyLock::new(compiled);
 
 fn compiled() -> Result<Vec<Compiled>> {
     let workbook = Workbook::read()?;
-    let compiler = Compiler::new(&workbook)?;
+    let compiler = Compiler::new(&workbook, &workbook.state_dir().join("clinic"))?;
     let cases = [clinic::cases(&workbook)?, clinic::variants(&workbook)?].concat();
     // The guests of all kernels wait for this, so it uses every processor.
     let threads = thread::available_parallelism().map_or(1, usize::from);

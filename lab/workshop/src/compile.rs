@@ -117,6 +117,8 @@ async fn compile(Command { argv, folder, .. }: Command) -> Result<Compiled> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use super::*;
 
     #[tokio::test]
@@ -127,15 +129,17 @@ mod tests {
         assert!(copied.success());
         // A child of another thread may still have the new file open for writing.
         let mut running =
-            std::process::Command::new("sh").arg("-c").arg("exec \"$0\" 2").arg(&driver).spawn().unwrap();
+            std::process::Command::new("sh").arg("-c").arg("exec \"$0\" 1000").arg(&driver).spawn().unwrap();
         while !runs(&driver) {}
         let argv = ["sh".to_owned(), "-c".to_owned(), format!("! kill -0 {}", running.id())];
         let argv = argv.into_iter().map(Into::into).collect();
         let command = Command { argv, folder: folder.path().to_owned(), shown: None };
         let background = Background::new(Some(driver.clone()));
-        let ended = tokio::task::spawn_blocking(move || running.wait());
-        assert!(background.compile(command).await.unwrap().unwrap().compiles);
-        assert!(ended.await.unwrap().unwrap().success());
-        assert!(!runs(&driver));
+        let mut compiled = pin!(background.compile(command));
+        // It looks again and again whether the driver runs, and it does.
+        assert!(tokio::time::timeout(PAUSE * 3, &mut compiled).await.is_err(), "it did not wait");
+        running.kill().unwrap();
+        running.wait().unwrap();
+        assert!(compiled.await.unwrap().unwrap().compiles);
     }
 }

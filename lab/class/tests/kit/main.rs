@@ -75,6 +75,15 @@ const QUICK: &[(&str, fn())] = tests![
 ];
 
 /// An old QEMU's best processor does not boot all kernels, so the launcher chooses another one.
+/// A text in which each number is `#`, because this machine's numbers have any number of digits.
+fn numbers(text: &str) -> String {
+    let mut text = text.replace(|c: char| c.is_ascii_digit(), "#");
+    while text.contains("##") {
+        text = text.replace("##", "#");
+    }
+    text
+}
+
 fn an_old_emulator_gets_a_plain_processor() {
     for (version, cpu) in [("5.2.0", "qemu64"), ("6.2.0", "qemu64"), ("7.2.22", "max"), ("10.0.2", "max")] {
         let fake = Fake::new(GUEST);
@@ -626,7 +635,7 @@ fn a_broken_kvm_is_reported_and_not_tried_again() {
     let text = fake.run(&["run", "01"]);
     assert!(!text.contains("kvm") && text.ends_with("--- status 3"), "{text}");
     assert_eq!(fake.calls().matches("-accel\nkvm").count(), 1, "it is remembered");
-    let text = fake.run(&["check"]).replace(|c: char| c.is_ascii_digit(), "N");
+    let text = numbers(&fake.run(&["check"]));
     insta::assert_snapshot!("check_kvm_hangs", text);
     assert_eq!(fake.calls().matches("-accel\nkvm").count(), 2, "a check tries it again");
     // After a repair, it is used again.
@@ -683,10 +692,10 @@ fn a_file_that_is_not_as_it_was_made_is_refused() {
 
 fn what_a_machine_lacks_is_reported() {
     let fake = Fake::new(GUEST);
-    insta::assert_snapshot!("check", fake.run(&["check"]).replace(|c: char| c.is_ascii_digit(), "N"));
+    insta::assert_snapshot!("check", numbers(&fake.run(&["check"])));
     fs::remove_file(fake.at("bin/qemu-system-x86_64")).unwrap();
     insta::assert_snapshot!("no_qemu", fake.run(&["run", "01"]));
-    insta::assert_snapshot!("check_no_qemu", fake.run(&["check"]).replace(|c: char| c.is_ascii_digit(), "N"));
+    insta::assert_snapshot!("check_no_qemu", numbers(&fake.run(&["check"])));
     fake.program("qemu-system-x86_64", "echo 'QEMU emulator version 4.2.1 (Debian 1:4.2)'");
     let text = fake.run(&["run", "01"]);
     assert!(text.contains("this QEMU is too old") && text.contains("is 4.2; the kit needs 5.2"), "{text}");

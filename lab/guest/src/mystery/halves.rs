@@ -12,7 +12,7 @@ use common::Result;
 use fastrand::Rng;
 
 use crate::device_mapper::Linear;
-use crate::mystery::job::{Access, Job, Stream};
+use crate::mystery::job::{Job, Stream};
 use crate::mystery::parts::{DISKS, JOBS, VOLUME, disk, job, shuffled, truth, write};
 use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
 use crate::null_blk::NullBlk;
@@ -53,14 +53,10 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let volume = Arc::new(Linear::new(VOLUME, &parts)?);
 
     let [healthy, busy] = [1 - bad, bad].map(|half| Stream {
-        target: volume.device.clone(),
-        access: Access::Write,
-        size: 4096,
         from: half as u64 * HALF * 512,
         blocks: HALF * 512 / 4096,
-        random: true,
         round: 4,
-        pause: Duration::ZERO,
+        ..Stream::writes(&volume.device)
     });
     let rare = |stream: &Stream| Stream { round: 1, pause: Duration::from_millis(200), ..stream.clone() };
     let crowded = vec![busy.clone(); crowd as usize];

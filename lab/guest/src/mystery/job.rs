@@ -40,6 +40,22 @@ pub struct Stream {
     pub pause: Duration,
 }
 
+impl Stream {
+    /// Writes of 4 KiB past the page cache, to random places in the first 32 MiB. Each is a round.
+    pub fn writes(target: &Path) -> Self {
+        Self {
+            target: target.to_owned(),
+            access: Access::Write,
+            size: 4096,
+            from: 0,
+            blocks: 8192,
+            random: true,
+            round: 1,
+            pause: Duration::ZERO,
+        }
+    }
+}
+
 /// What a stream does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {

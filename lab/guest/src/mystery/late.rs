@@ -43,16 +43,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let reached = rate.to_string();
     groups[0].set("io.max", &limit(if twin == Twin::One { "1000" } else { &reached }))?;
 
-    let write = Stream {
-        target: disk.device.clone(),
-        access: Access::Write,
-        size: 4096,
-        from: 0,
-        blocks: 8192,
-        random: true,
-        round: 1,
-        pause: Duration::ZERO,
-    };
+    let write = Stream::writes(&disk.device);
     let compute = |time| Stream { access: Access::Compute(time), pause: rest, ..write.clone() };
     let mut jobs =
         vec![Job::start(patient, Some(&groups[0].folder))?, Job::start(busy, Some(&groups[1].folder))?];

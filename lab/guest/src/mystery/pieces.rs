@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::Result;
 use fastrand::Rng;
 
-use crate::mystery::job::{Access, Job, Stream};
+use crate::mystery::job::{Job, Stream};
 use crate::mystery::parts::{DISKS, JOBS, disk, job, shuffled, truth, write};
 use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
 use crate::system::queue;
@@ -31,16 +31,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     };
     let disks = [make(0)?, make(1)?];
 
-    let large = Stream {
-        target: disks[0].device.clone(),
-        access: Access::Write,
-        size: save * 1024,
-        from: 0,
-        blocks: 64,
-        random: false,
-        round: 1,
-        pause: Duration::ZERO,
-    };
+    let large = Stream { size: save * 1024, blocks: 64, random: false, ..Stream::writes(&disks[0].device) };
     let small = Stream { size: piece * 1024, blocks: 64 * pieces, round: pieces, ..large.clone() };
     let rare = Stream {
         target: disks[1].device.clone(),

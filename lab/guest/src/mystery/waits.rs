@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{OrCause, Result};
 use fastrand::Rng;
 
-use crate::mystery::job::{Access, Job, Stream};
+use crate::mystery::job::{Job, Stream};
 use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, shuffled, truth};
 use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
 
@@ -40,16 +40,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         Twin::Other => other_group.set("io.max", &high)?,
     }
 
-    let write = Stream {
-        target: disk.device.clone(),
-        access: Access::Write,
-        size: 4096,
-        from: 0,
-        blocks: 8192,
-        random: true,
-        round: 1,
-        pause: Duration::ZERO,
-    };
+    let write = Stream::writes(&disk.device);
     // Without a rest, the thread whose write has just ended would be the next again, before those that wait.
     let crowded = Stream { pause: Duration::from_millis(5), ..write.clone() };
     let streams = if twin == Twin::One { 1 } else { crowd as usize };

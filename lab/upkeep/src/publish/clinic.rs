@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::fs;
 
 use common::{Error, OrCause, Result};
-use lab::clinic::{ACCEPTED, Case, Compiler, cases, logs, variants};
+use lab::clinic::{ACCEPTED, Case, cases, logs, variants};
+use lab::compiler::Compiler;
 use machine::kernels::{MATRIX, Series};
 use machine::vm::Machine;
 use machine::workbook::Workbook;
@@ -189,7 +190,7 @@ pub fn record(workbook: &Workbook, number: Option<&str>) -> Result<()> {
     let mut cases = cases(workbook)?;
     cases.extend(variants(workbook)?);
     cases.retain(|case| number.is_none_or(|number| case.number() == number || case.name == number));
-    let compiler = Compiler::new(workbook)?;
+    let compiler = Compiler::new(workbook, &workbook.state_dir().join("clinic"))?;
     let compile = |case: &Case| compiler.compile(&case.name, &case.file, &case.source);
     let compiled = cases.iter().map(|case| Ok((case, compile(case)?))).collect::<Result<Vec<_>>>()?;
     for series in MATRIX.into_iter().chain(Series::previews()) {

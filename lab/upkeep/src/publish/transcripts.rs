@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{Error, OrCause, Result};
-use lab::clinic::Compiler;
+use lab::compiler::Compiler;
 use machine::kernels::DEFAULT;
 use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
@@ -173,7 +173,7 @@ pub fn run(workbook: &Workbook) -> Result<Vec<(Transcript, String)>> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
     let mut machine = Machine::new(workbook, DEFAULT)?;
     machine.binaries.extend(tools(folder.path())?);
-    let compiler = Compiler::new(workbook)?;
+    let compiler = Compiler::new(workbook, &workbook.state_dir().join("clinic"))?;
     let mut object = |name: &str, file: &str, edit: fn(&str) -> String| {
         let source = workbook.root.join("lab/theory").join(file);
         let source = fs::read_to_string(&source).or_cause(format!("cannot read {}", source.display()))?;
