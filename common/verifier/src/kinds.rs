@@ -929,8 +929,17 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "configuration-missing",
-        says: &["failed to open system Kconfig", "extern (kcfg) '{_}': {_}"],
-        cause: "the configuration of this kernel can't be read, or has not what the program wants",
+        says: &["failed to open system Kconfig"],
+        cause: "the configuration of this kernel is in no file",
+        why: "A variable that is declared __kconfig gets its value from /proc/config.gz or /boot/config-VERSION.",
+        cure: "put the kernel's configuration there; or let user space set the value before it loads the program: const \
+               volatile u32 VARIABLE",
+        ..KIND
+    },
+    Kind {
+        name: "configuration-missing",
+        says: &["extern (kcfg) '{_}': {_}"],
+        cause: "the configuration of this kernel has not what the program wants",
         why: "A variable that is declared __kconfig gets its value from /proc/config.gz or /boot/config-VERSION.",
         cure: "declare it __weak: then it is 0 if there is none; or ask for what depends on it: bpf_core_field_exists()",
         ..KIND

@@ -119,6 +119,11 @@ pub fn kinds_with(words: &str) -> Vec<&'static str> {
     names
 }
 
+/// The names of all kinds. A kind with several forms comes several times.
+pub fn kinds() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().map(|kind| kind.name)
+}
+
 /// What we know about a kind of mistake without a log, for a page that looks up words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Known {
