@@ -8,7 +8,7 @@
  * by a bio whose end was not seen, and the new one takes its place. */
 enum req_flag_bits___twice { __REQ_CGROUP_PUNT___twice };
 
-#define FIRST_START                                                                                \
+#define ON_RESUBMIT                                                                                \
 	(bpf_core_enum_value_exists(enum req_flag_bits___twice, __REQ_CGROUP_PUNT___twice)         \
 	     ? BPF_NOEXIST                                                                         \
 	     : BPF_ANY)

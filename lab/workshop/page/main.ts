@@ -1,14 +1,15 @@
 // The workshop's page: a lesson on the left, an editor on the right, terminals below it. This file connects the parts.
 
 import { Actions } from "./actions";
-import { type Action, api, events, type Link, Problem, problem, type State } from "./api";
+import { type Action, api, events, type Link, type Open, Problem, problem, type State } from "./api";
 import type { Command } from "./commands";
 import { Compiling } from "./compile";
 import { Documents } from "./documents";
 import { byId, h, inFolder, keep, plural, rich, setFolder } from "./dom";
 import { Editor } from "./editor";
 import { Lesson } from "./lesson";
-import { isCase, showMap } from "./map";
+import { isCase, showMap, stateOf } from "./map";
+import { Mysteries } from "./mystery";
 import { type Button, explain, hidePanel, hideSilence, leavePanel, showPanel, showProblem } from "./panel";
 import { type Pane, Panes } from "./panes";
 import { Questions } from "./questions";
@@ -19,12 +20,13 @@ applyTheme();
 const lesson = new Lesson();
 const editor = new Editor();
 const terminals = new Terminals((id) => tried(api.closeTerminal(id)));
-const actions = new Actions(editor, terminals, (id) => tried(api.interrupt(id)));
+const actions = new Actions(editor, terminals, stop);
 actions.after = after;
 const compiling = new Compiling(editor.documents);
 compiling.onChange = drawSaved;
 compiling.check = (name) => name === editor.name && tried(check(name));
 const questions = new Questions(tried);
+const mysteries = new Mysteries(tried, startMystery, (id) => tried(openName(id)), afterAnswer);
 const panes = new Panes((pane) => ({ lesson, editor, terminals })[pane].focus());
 let state: State | undefined;
 
@@ -46,7 +48,9 @@ const open = () => exerciseOf(editor.name);
 async function openName(name: string, focus = false): Promise<void> {
   hidePanel();
   const exercise = exerciseOf(name);
-  if (exercise?.state === "new") editor.openNothing(name, ...invitation(name, exercise.title));
+  mysteries.hide();
+  if (mysteries.of(name)) editor.openNothing(name, await mysteries.show(name));
+  else if (exercise?.state === "new") editor.openNothing(name, ...invitation(name, exercise.title));
   else await editor.open(name, Boolean(exercise));
   actions.opened();
   drawOpen();
@@ -71,7 +75,8 @@ function showLesson(name: string): void {
   if (name !== editor.name || !byId("banner").hidden) return;
   const exercise = exerciseOf(name);
   const isOfClinic = exercise && isCase(exercise);
-  const page = isOfClinic ? `clinic/${name.replace(/^.*-/, "")}.html` : programOf(exercise?.program ?? name)?.page;
+  const ofCourse = isOfClinic ? `clinic/${name.replace(/^.*-/, "")}.html` : programOf(exercise?.program ?? name)?.page;
+  const page = mysteries.of(name) ? "slow-disk.html" : ofCourse;
   if (page) lesson.show(page, exercise?.id);
 }
 
@@ -153,7 +158,7 @@ function after({ name, status, diagnostics }: Action): Button[] {
 function runOpen(): void {
   const { name } = editor;
   const exercise = open();
-  if (!name || exercise?.state === "new") return;
+  if (!name || mysteries.of(name) || exercise?.state === "new") return;
   // A case is a BPF program alone.
   if (exercise && isCase(exercise)) checkOpen();
   else tried(run(name, Boolean(open()), byId<HTMLInputElement>("arguments").value.trim()));
@@ -192,7 +197,7 @@ async function solution(name: string, peek = false, mine = false): Promise<void>
 }
 
 function showHint(name: string, shown: string[], at: number): void {
-  const all = exerciseOf(name)?.hints ?? shown.length;
+  const all = exerciseOf(name)?.hints ?? mysteries.open(name)?.played.all_hints ?? shown.length;
   const buttons = [];
   if (at > 0) buttons.push({ label: "Previous hint", act: () => showHint(name, shown, at - 1) });
   if (at + 1 < shown.length) {
@@ -202,6 +207,11 @@ function showHint(name: string, shown: string[], at: number): void {
 }
 
 async function nextHint(name: string): Promise<void> {
+  if (mysteries.of(name)) {
+    const shown = (await api.play("hint")).mystery?.played.hints ?? [];
+    showHint(name, shown, shown.length - 1);
+    return;
+  }
   const { shown } = await api.hint(name);
   const exercise = exerciseOf(name);
   if (exercise) exercise.shown = shown;
@@ -209,9 +219,44 @@ async function nextHint(name: string): Promise<void> {
 }
 
 function hint(name: string): void {
-  const shown = exerciseOf(name)?.shown ?? [];
+  const shown = exerciseOf(name)?.shown ?? mysteries.open(name)?.played.hints ?? [];
   if (shown.length) showHint(name, shown, shown.length - 1);
   else tried(nextHint(name));
+}
+
+async function startMystery(id: string, seed: number | null): Promise<void> {
+  hidePanel();
+  await actions.begin("play", id, () => api.startMystery(id.replace(/^.*-/, ""), seed));
+}
+
+/** What a player may want to do after an answer. */
+function afterAnswer(isRight: boolean): Button[] {
+  if (!isRight) return [{ label: "Hint", test: "verdict-hint", act: () => hint(editor.name) }];
+  return [
+    { label: "An expert's way", test: "verdict-way", act: () => expertsWay() },
+    { label: "Fix", test: "verdict-fix", act: () => tried(api.play("fix")) },
+  ];
+}
+
+/** Lets an expert look for the cause in the case that is open. */
+function expertsWay(peek = false): void {
+  const open = mysteries.open(editor.name);
+  if (!open) return;
+  if (!open.played.is_open && !peek) {
+    const shows = { label: "Show the solution", test: "peek", act: () => expertsWay(true) };
+    const hints = { label: "Show a hint", act: () => hint(editor.name) };
+    const text = "No answer was right yet. A hint may be enough.";
+    showPanel("hint", `Show the solution of ${editor.name}?`, [h("p", {}, text)], [shows, hints]);
+    return;
+  }
+  hidePanel();
+  if (!open.way.length) tried(api.play({ solution: { peek } }));
+  mysteries.toWay();
+}
+
+/** Ctrl-C ends what runs. A mystery ends like its shell, because its disks must go, too. */
+function stop({ what, name, terminal }: Action): void {
+  tried(what === "play" && mysteries.open(name) ? api.play("end") : api.interrupt(terminal));
 }
 
 async function download(): Promise<void> {
@@ -258,6 +303,7 @@ function askToReplace(problem: Problem, file: File): void {
 // What the lesson's buttons do.
 lesson.onCommand = (command: Command) => {
   if (command.kind === "start") return tried(start(command.id));
+  if (command.kind === "play") return tried(openName(command.id).then(() => mysteries.choose(command.seed)));
   if (command.kind === "check") return tried(openName(command.id).then(() => check(command.id)));
   return runCommand(command);
 };
@@ -290,6 +336,7 @@ function drawChoice(): void {
     ["Stages", programs(true)],
     ["Examples", programs(false)],
     ["Clinic", exercises(true)],
+    ["Mysteries", state.mysteries.map((one) => [one.id, `${one.id} ${one.title} (${states[stateOf(one)]})`])],
   ] as [string, [string, string][]][];
   const now = JSON.stringify(groups);
   if (select.dataset.now !== now) {
@@ -315,11 +362,17 @@ function draw(): void {
 
   const exercise = open();
   const program = programOf(editor.name);
-  for (const id of ["check", "on-save", "hint", "solution", "reset"]) byId(id).hidden = !exercise;
-  for (const id of ["run", "arguments"]) byId(id).hidden = exercise !== undefined && isCase(exercise);
+  const mystery = mysteries.of(editor.name);
+  for (const id of ["check", "on-save", "reset"]) byId(id).hidden = !exercise;
+  for (const id of ["hint", "solution"]) byId(id).hidden = !exercise && !mystery;
+  for (const id of ["fix", "end"]) byId(id).hidden = !mystery;
+  for (const id of ["run", "arguments"]) {
+    byId(id).hidden = (exercise !== undefined && isCase(exercise)) || mystery !== undefined;
+  }
   for (const id of ["run", "check", "hint", "diff", "solution", "reset"]) {
     byId<HTMLButtonElement>(id).disabled = !editor.name || exercise?.state === "new";
   }
+  if (mystery) drawMoves(mysteries.open(editor.name));
   byId("diff").hidden = !exercise && !program?.parent;
   byId("diff").title = program?.parent ? `What is new in ${program.name} since ${program.parent}` : "What you changed";
   drawStarts();
@@ -334,6 +387,13 @@ function draw(): void {
   if (box.dataset.now === now) return;
   box.dataset.now = now;
   box.replaceChildren(...(results.length ? ["Results: ", ...results.flatMap((link) => [link, " "])] : []));
+}
+
+/** What a player can do now. */
+function drawMoves(open: Open | undefined): void {
+  const { is_open: isOpen, is_cured: isCured } = open?.played ?? {};
+  const can = { hint: true, solution: !open?.moving, fix: isOpen && !isCured && !open?.moving, end: !open?.moving };
+  for (const [id, now] of Object.entries(can)) byId<HTMLButtonElement>(id).disabled = !open || !now;
 }
 
 /** A program that is read only leads to its exercises. */
@@ -443,6 +503,7 @@ events.onState = (now) => {
   state = now;
   setFolder(now.folder);
   terminals.update(now.terminals);
+  mysteries.update(now);
   actions.update(now.actions);
   lesson.update(now);
   questions.update(now);
@@ -461,7 +522,7 @@ events.onState = (now) => {
 };
 
 async function begin(): Promise<void> {
-  const known = (name: string | null) => name && (programOf(name) || exerciseOf(name));
+  const known = (name: string | null) => name && (programOf(name) || exerciseOf(name) || mysteries.of(name));
   const last = keep.get<string>("open");
   const first = known(last) ? last : state?.programs[0]?.name;
   if (first) await openName(first);
@@ -485,7 +546,7 @@ async function resume(): Promise<void> {
   cameBack = false;
   editor.documents.saveAll();
   for (const name of new Set(editor.documents.all.map(({ name }) => name))) await editor.documents.refresh(name);
-  if (!editor.docs.length) await begin();
+  if (!editor.docs.length && !mysteries.of(editor.name)) await begin();
 }
 
 // Buttons and keys.
@@ -501,7 +562,9 @@ onSave.addEventListener("change", () => {
   if (onSave.checked) checkOpen();
 });
 click("diff", () => tried(diff()));
-click("solution", () => tried(solution(editor.name)));
+click("solution", () => (mysteries.of(editor.name) ? expertsWay() : tried(solution(editor.name))));
+click("fix", () => tried(api.play("fix")));
+click("end", () => tried(api.play("end")));
 click("reset", () => {
   byId("reset-title").textContent = `Reset ${editor.name}?`;
   byId<HTMLDialogElement>("reset-dialog").showModal();

@@ -8,7 +8,7 @@ const states = {
   started: { sign: "◐", text: "started" },
   done: { sign: "✓", text: "done" },
 };
-const stateOf = ({ done, state }: Exercise) => (done ? "done" : state === "new" ? "new" : "started");
+export const stateOf = ({ done, state }: Exercise) => (done ? "done" : state === "new" ? "new" : "started");
 export const isCase = ({ program }: Exercise) => program === "clinic";
 const isStage = (name: string) => /^\d/.test(name);
 

@@ -43,7 +43,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	/* Here and not in bio_endio(): until then the block layer may have moved it (5.10 does). */
 	info.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
 
-	if (bpf_map_update_elem(&start_map, &key, &info, FIRST_START))
+	if (bpf_map_update_elem(&start_map, &key, &info, ON_RESUBMIT))
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	return 0;
 }

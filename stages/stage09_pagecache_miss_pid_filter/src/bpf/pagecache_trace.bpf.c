@@ -53,19 +53,19 @@ static __always_inline int add_read(struct kiocb *iocb, long bytes)
 	return add(READ, (end - 1) / page_size - (end - bytes) / page_size + 1);
 }
 
-/* The ? means: user space loads the first of the two that counts every call on this kernel. */
-SEC("?kprobe.session/filemap_read")
-int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long before)
-{
-	iocb = AT_RETURN(ctx, iocb); /* NULL at the entry */
-	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : before != 0;
-}
-
 /* On Linux 5.10, user space attaches it to the older name, generic_file_buffered_read(). */
 SEC("?fexit/filemap_read")
 int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long before, long retval)
 {
 	return add_read(iocb, retval - before);
+}
+
+/* From Linux 7.0 on, this is loaded instead: the kernel switches no tasks while it runs. */
+SEC("?kprobe.session/filemap_read")
+int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long before)
+{
+	iocb = AT_RETURN(ctx, iocb); /* NULL at the entry */
+	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : before != 0;
 }
 
 SEC("tracepoint/filemap/mm_filemap_add_to_page_cache")
