@@ -36,6 +36,9 @@ const LONGER: [(&str, u32); 2] = [("half an hour", 30), ("an hour", 60)];
 const NEEDED: [&str; 4] = ["#include", "LICENSE", "use", "bpf"];
 /// The picture of all stages, with a group such as `stage-03` for each.
 const MAP: &str = "stage-map.svg";
+/// How the last paragraph of a stage's lesson begins, and how many words of it a slide shows at most.
+const SO: &str = "So now you ";
+const SO_WORDS: usize = 15;
 /// How a line of code begins in a note.
 const CODE: &str = "    ";
 /// How the lines begin that libbpf and the verifier write around a log.
@@ -371,6 +374,7 @@ fn of_stage(
     // A class answers one of them.
     why.iter_mut().skip(2).for_each(|step| step["extra"] = true.into());
     all.extend(why);
+    all.push(so(stage, &number)?);
     all.extend(exercises);
     all.extend(cases_of(workbook, stage)?);
     Ok(json!({
@@ -383,6 +387,28 @@ fn of_stage(
         "adds": format!("adds {}", stage.adds),
         "steps": all,
     }))
+}
+
+/// What the class knows now. What it can't see yet is for the presenter.
+fn so(stage: &Stage, number: &str) -> Result<Value> {
+    let page = readme::text_of(stage)?;
+    let (now, not_yet) =
+        closing(&page).map_err(|error| error.with_cause(format!("stage {number} has no closing slide")))?;
+    Ok(text(number, "So …", &format!("# {now}"), 0, &not_yet))
+}
+
+/// The paragraph of a lesson that says what we know now, as plain text: its first sentence, and the others.
+fn closing(page: &str) -> Result<(String, String)> {
+    let closing = page.split("\n\n").find(|paragraph| paragraph.starts_with(SO)).map(plain);
+    let closing =
+        closing.ok_or_else(|| Error::new(format!("no paragraph of the page begins with {SO:?}")))?;
+    let (now, not_yet) = closing
+        .split_once(". ")
+        .ok_or_else(|| Error::new("the page does not say what one can't see yet").evidence(&closing))?;
+    if now.split(' ').count() > SO_WORDS {
+        return Err(Error::new(format!("the page sums up in more than {SO_WORDS} words")).evidence(now));
+    }
+    Ok((format!("N{}.", now.trim_start_matches("So n")), not_yet.to_owned()))
 }
 
 /// The cases of the clinic to which the stage's page links.
@@ -658,6 +684,19 @@ fn case_in(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lesson_ends_in_what_we_know() {
+        let page =
+            "# 03\n\nSo it runs.\n\nSo now you know `one`\nthing. You can't see\nyet.\n\n## Exercises\n";
+        assert_eq!(
+            closing(page).unwrap(),
+            ("Now you know one thing.".to_owned(), "You can’t see yet.".to_owned())
+        );
+        closing("So it runs.\n\n").unwrap_err();
+        closing("So now you know. \n").unwrap_err();
+        closing(&page.replace("one", &"one ".repeat(12))).unwrap_err();
+    }
 
     #[test]
     fn a_picture_that_is_high_has_small_letters() {
