@@ -34,6 +34,8 @@ const MINUTES: u32 = 15;
 const LONGER: [(&str, u32); 2] = [("half an hour", 30), ("an hour", 60)];
 /// The items of a stage that teach nothing, and are on its page only.
 const NEEDED: [&str; 4] = ["#include", "LICENSE", "use", "bpf"];
+/// The colors of all pictures. Each has them, too, because in the book it is alone.
+const PALETTE: &str = include_str!("palette.css");
 /// The picture of all stages, with a group such as `stage-03` for each.
 const MAP: &str = "stage-map.svg";
 /// How the last paragraph of a stage's lesson begins, and how many words of it a slide shows at most.
@@ -58,6 +60,11 @@ fn letters(svg: &str) -> Option<f64> {
     let sizes = svg.split("font-size=\"").skip(1).map(|rest| rest.split('"').next()?.parse::<f64>().ok());
     let least = sizes.collect::<Option<Vec<_>>>()?.into_iter().min_by(f64::total_cmp)?;
     Some(least * scale)
+}
+
+/// In the book, a picture follows the system. Here it follows the key.
+fn in_page(style: &str) -> String {
+    style.replace("@media (prefers-color-scheme: dark)", ":root[data-theme=\"dark\"]")
 }
 
 /// The page.
@@ -112,9 +119,8 @@ pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
                 .evidence(format!("its smallest letters would have {letters:.1} px of {LEAST}"))
                 .fix("draw it lower, leave something out, or make two pictures of it"));
         }
-        // In the book, a picture follows the system. Here it follows the key.
-        let svg = svg.replace("@media (prefers-color-scheme: dark)", ":root[data-theme=\"dark\"]");
-        Ok(((*file).to_owned(), Value::from(svg)))
+        // The page has the palette, once for all pictures.
+        Ok(((*file).to_owned(), Value::from(in_page(&svg.replacen(PALETTE, "", 1)))))
     };
     let pictures = files.iter().map(picture).collect::<Result<serde_json::Map<_, _>>>()?;
     for slide in slides {
@@ -132,6 +138,7 @@ pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
     let data = data.to_string().replace('<', "\\u003c");
     Ok(include_str!("present/present.html")
         .replace("{{css}}", include_str!("present/present.css").trim_end())
+        .replace("{{palette}}", in_page(PALETTE).trim_end())
         .replace("{{js}}", include_str!("present/present.js").trim_end())
         .replace("{{data}}", &data))
 }
