@@ -120,7 +120,9 @@ pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
                 .fix("draw it lower, leave something out, or make two pictures of it"));
         }
         // The page has the palette, once for all pictures.
-        Ok(((*file).to_owned(), Value::from(in_page(&svg.replacen(PALETTE, "", 1)))))
+        let svg = in_page(&svg.replacen(PALETTE, "", 1));
+        let lines: Vec<_> = svg.lines().map(str::trim_start).collect();
+        Ok(((*file).to_owned(), lines.join("\n").into()))
     };
     let pictures = files.iter().map(picture).collect::<Result<serde_json::Map<_, _>>>()?;
     for slide in slides {
@@ -134,8 +136,8 @@ pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
         }
     }
     let data = json!({ "parts": parts, "pictures": pictures, "plans": plans.iter().map(of_plan).collect::<Vec<_>>() });
-    // The end tag of a script in our data would end our own script.
-    let data = data.to_string().replace('<', "\\u003c");
+    // In a script, nothing may look like its end, or like a comment.
+    let data = data.to_string().replace("</", "<\\/").replace("<!--", "\\u003c!--");
     Ok(include_str!("present/present.html")
         .replace("{{css}}", include_str!("present/present.css").trim_end())
         .replace("{{palette}}", in_page(PALETTE).trim_end())
