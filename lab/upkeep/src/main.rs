@@ -17,7 +17,7 @@ use upkeep::kernels;
 use upkeep::measure::ways::Which;
 use upkeep::measure::{bench, vmlinux};
 use upkeep::publish::patch::{self, Patch};
-use upkeep::publish::{clinic, ctracer, mysteries, record, support, sync};
+use upkeep::publish::{clinic, ctracer, heatmap, mysteries, record, support, sync};
 use wire::arch::Arch;
 use wire::mystery;
 
@@ -41,7 +41,7 @@ enum Command {
         force: bool,
     },
     /// Run stages and examples as their READMEs show, and record what they print; all of them if you name none. For
-    /// ctracer, also record the book's page of ctracer, and take a picture of it
+    /// ctracer, also record the book's page of ctracer, and take a picture of it; for tracex3, also the book's heat map
     Record {
         /// The stages, such as 03, and examples, such as bitehist
         #[arg(value_name = "STAGE or EXAMPLE")]
@@ -151,6 +151,9 @@ fn run(command: Command) -> Result<ExitCode> {
                 record::record(&mut boot.boot(&workbook)?, program)?;
                 if program.name() == ctracer::NAME {
                     ctracer::save(&mut boot.boot(&workbook)?, &workbook)?;
+                }
+                if program.name() == heatmap::NAME {
+                    heatmap::save(&mut boot.boot(&workbook)?, &workbook.root)?;
                 }
             }
             print(&sync::write(&workbook, false)?)

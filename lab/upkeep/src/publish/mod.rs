@@ -6,6 +6,7 @@ mod chart;
 pub mod clinic;
 pub mod ctracer;
 pub mod drift;
+pub mod heatmap;
 pub mod included;
 pub mod launchers;
 pub mod learner;

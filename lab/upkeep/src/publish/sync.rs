@@ -17,7 +17,7 @@ use wire::arch::Arch;
 use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::tables::markdown;
 use crate::publish::ways::Ways;
-use crate::publish::{channels, clinic, drift, included, record, schedule, types};
+use crate::publish::{channels, clinic, drift, heatmap, included, record, schedule, types};
 use crate::publish::{launchers, learner, support};
 
 /// Our programs whose READMEs have a table.
@@ -92,6 +92,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         add(docs.join("nine-ways.md"), name, table);
     }
     add(docs.join("ways.svg"), "chart", ways.chart());
+    add(docs.join("heatmap.svg"), "heat", heatmap::picture(&workbook.root)?);
     let recorded = types::recorded(&workbook.root)?;
     for (block, name) in [
         ("bio", "struct bio"),
