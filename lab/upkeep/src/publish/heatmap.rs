@@ -168,7 +168,7 @@ fn svg(seconds: &[BTreeMap<u64, u64>]) -> Option<String> {
         r#"  <g id="bands">
     <text class="ink" x="{LEFT}" y="26" font-size="18" font-weight="bold">a heat map: a histogram a second</text>
     <path class="line" d="M{LEFT} {}V{BOTTOM}H{right}"/>
-    <text class="dim" x="{LEFT}" y="{}">the darker, the more requests</text>
+    <text class="dim" x="{LEFT}" y="{}">the stronger the color, the more requests</text>
 "#,
         top - 4,
         BOTTOM + 44
