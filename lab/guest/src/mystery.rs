@@ -4,7 +4,7 @@
 //! program under other names. They talk over a socket to the process that made the case, which alone knows the truth.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write, stdout};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, ExitCode};
@@ -16,9 +16,10 @@ use clap::{Parser, Subcommand};
 use common::report::{self, print_text};
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
-use serde::{Deserialize, Serialize};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use wire::mystery::{Cause, NewCase, cause_of, causes, list};
-use wire::text::wrap;
+use wire::play::{Move, Part, Played, RULES, SOCKET, Said, none_is_open};
 
 use crate::mystery::answer::{Answer, Grade};
 use crate::mystery::scene::Scene;
@@ -40,8 +41,6 @@ mod waits;
 const START: &str = "mystery";
 /// The commands of the shell in which a case is played.
 const MOVES: [&str; 7] = ["look", "note", "answer", "hint", "solution", "fix", "status"];
-/// Where the process that made the case listens.
-const SOCKET: &str = "/tmp/.mystery";
 /// A seed is a short number, because people tell it to each other.
 const SEEDS: u64 = 10_000;
 /// How long a player has. Nothing ends with it.
@@ -65,40 +64,6 @@ enum Play {
     Start(NewCase),
     #[command(flatten)]
     Move(Move),
-}
-
-/// What a player can do while a case happens.
-#[derive(Clone, Debug, Subcommand, Serialize, Deserialize)]
-enum Move {
-    /// Show how slow it is right now
-    Look,
-    /// Write down what you have seen
-    Note {
-        /// Your words
-        #[arg(required = true)]
-        words: Vec<String>,
-    },
-    /// Say what is wrong, where, and which number proves it; without arguments, list the causes
-    Answer {
-        /// The cause, such as slow-disk
-        cause: Option<String>,
-        /// The disk, process or cgroup
-        place: Option<String>,
-        /// The number that proves it, with or without its unit
-        number: Vec<String>,
-    },
-    /// Show the next hint
-    Hint,
-    /// Show how an expert finds it, once your answer is right
-    Solution {
-        /// Show it even if no answer was right
-        #[arg(long)]
-        peek: bool,
-    },
-    /// Cure it, once your answer is right or you have seen the solution
-    Fix,
-    /// Show the complaint, the time, your notes and your answers
-    Status,
 }
 
 /// Runs one of the commands if this program was called by its name, or the job of a case; `None` if it was not.
@@ -168,7 +133,11 @@ fn start(number: &str, seed: u64) -> Result<ExitCode> {
         }
     });
     let mut shell = Command::new("sh");
-    let ended = shell.env_remove("ENV").env("PS1", format!("case {number}:\\w# ")).status();
+    let shell = shell.env_remove("ENV").env("PS1", format!("case {number}:\\w# ")).spawn();
+    let ended = shell.and_then(|mut shell| {
+        play.lock().unwrap_or_else(PoisonError::into_inner).shell = Some(Pid::from_raw(shell.id() as i32));
+        shell.wait()
+    });
     let _ = fs::remove_file(SOCKET);
     // The case ends with the shell: first its processes, then its disks.
     let mut play = play.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,38 +147,41 @@ fn start(number: &str, seed: u64) -> Result<ExitCode> {
 
 /// Lets the process that made the case do something, and prints what it says.
 fn ask(step: &Move) -> Result<ExitCode> {
-    let none =
-        || Error::new("no case is open here").fix("start one: mystery start 01; list them: mystery list");
-    let mut stream = UnixStream::connect(SOCKET).map_err(|_| none())?;
+    let mut stream = UnixStream::connect(SOCKET).map_err(|_| none_is_open())?;
     let line = serde_json::to_string(step).or_cause("cannot write JSON")?;
     writeln!(stream, "{line}").or_cause("cannot reach the case")?;
-    let mut chunk = [0; 4096];
-    let mut last = None;
-    loop {
-        let read = stream.read(&mut chunk).or_cause("cannot read the reply")?;
-        if read == 0 {
-            return Ok(ExitCode::from(last.unwrap_or(1)));
+    let (mut is_silent, mut has_failed) = (true, false);
+    for line in BufReader::new(stream).lines() {
+        let line = line.or_cause("cannot read the reply")?;
+        let said: Said = serde_json::from_str(&line).or_cause("cannot parse the reply")?;
+        if let Said::Error(error) = said {
+            return Err(error);
         }
-        // The status is a byte that no text has.
-        let text = &chunk[..read];
-        let end = text.iter().position(|byte| *byte < 2).unwrap_or(read);
-        last = text.get(end).copied().or(last);
-        stdout()
-            .write_all(&text[..end])
-            .and_then(|()| stdout().flush())
-            .or_cause("cannot print the reply")?;
+        print_text(said.text(report::columns()))?;
+        is_silent = false;
+        has_failed |= said.is_failure();
     }
+    Ok(if is_silent || has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Passes on the line with a player's move, and what the case answers as it comes.
+///
+/// # Errors
+/// If no case is open.
+pub fn pass_on(line: &str, mut say: impl FnMut(&[u8])) -> std::io::Result<()> {
+    let mut stream = UnixStream::connect(SOCKET)?;
+    stream.write_all(line.as_bytes())?;
+    let mut chunk = [0; 4096];
+    while let read @ 1.. = stream.read(&mut chunk)? {
+        say(&chunk[..read]);
+    }
+    Ok(())
 }
 
 /// A time for people.
 fn ms(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1000.0;
     if ms < 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
-}
-
-/// A text as wide as the player's terminal, which is also the terminal of the process that made the case.
-fn wrapped(text: &str) -> String {
-    wrap(text, report::columns())
 }
 
 /// A case that is played.
@@ -222,6 +194,9 @@ struct Game {
     /// When an answer was right, and how many there were by then.
     solved: Option<(Duration, usize)>,
     is_open: bool,
+    is_cured: bool,
+    /// The shell, with which the case ends.
+    shell: Option<Pid>,
 }
 
 impl Game {
@@ -234,27 +209,42 @@ impl Game {
             hints: 0,
             solved: None,
             is_open: false,
+            is_cured: false,
+            shell: None,
         }
     }
 
     fn introduction(&self) -> String {
         format!(
-            "\n{}\n{}\n\n\
-             You have ten minutes, and a wrong answer costs one. All stages and examples are in your PATH, and you are \
-             root.\n\n\
+            "\n{}\n{}\n\n{RULES}\n\n\
              \x20 look                       how slow it is right now\n\
              \x20 note WORDS                 write down what you have seen\n\
              \x20 answer                     list the causes; then: answer CAUSE PLACE NUMBER\n\
              \x20 hint, solution, status     get help, see an expert's way, see the complaint and your notes\n\
              \x20 exit                       end the case\n",
-            self.complaint(),
+            self.played().head(report::columns()),
             self.look()
         )
     }
 
-    fn complaint(&self) -> String {
+    /// How far the player is.
+    fn played(&self) -> Played {
         let Scene { number, seed, story, .. } = &self.scene;
-        format!("Case {number}, seed {seed}. {}\n\n{}", self.clock(), wrapped(&story.complaint))
+        Played {
+            number: (*number).to_owned(),
+            seed: *seed,
+            complaint: story.complaint.clone(),
+            seconds: self.time().as_secs(),
+            limit: TIME.as_secs(),
+            clock: self.clock(),
+            notes: self.notes.clone(),
+            answers: self.answers.clone(),
+            hints: story.hints.iter().take(self.hints).cloned().collect(),
+            all_hints: story.hints.len(),
+            is_solved: self.solved.is_some(),
+            is_open: self.is_open || self.solved.is_some(),
+            is_cured: self.is_cured,
+        }
     }
 
     fn look(&self) -> String {
@@ -272,9 +262,10 @@ impl Game {
         }
     }
 
-    /// How long the player has taken, with what the answers cost.
+    /// How long the player has taken, with what the answers cost, until one was right.
     fn time(&self) -> Duration {
-        self.begin.elapsed() + COST * self.answers.len() as u32
+        let until_now = || self.begin.elapsed() + COST * self.answers.len() as u32;
+        self.solved.map_or_else(until_now, |(time, _)| time)
     }
 
     fn serve(&mut self, stream: UnixStream) -> Result<()> {
@@ -283,51 +274,40 @@ impl Game {
         reader.read_line(&mut line).or_cause("cannot read a command")?;
         let step: Move = serde_json::from_str(&line).or_cause("cannot parse a command")?;
         let mut out = stream;
-        let status = match self.play(&step, &mut out) {
-            Ok(status) => status,
-            Err(error) => {
-                writeln!(out, "Error: {error}").or_cause("cannot reply")?;
-                1
-            }
+        let mut say = |said: Said| {
+            let line = serde_json::to_string(&said).or_cause("cannot write JSON")?;
+            writeln!(out, "{line}").or_cause("cannot reply")
         };
-        out.write_all(&[status]).or_cause("cannot reply")
+        self.play(&step, &mut say).or_else(|error| say(Said::Error(error)))
     }
 
-    /// Does what the player asks for. Returns the command's exit status.
-    fn play(&mut self, step: &Move, out: &mut impl Write) -> Result<u8> {
-        let mut say = |text: &str| writeln!(out, "{text}").or_cause("cannot reply");
+    /// Does what the player asks for.
+    fn play(&mut self, step: &Move, say: &mut impl FnMut(Said) -> Result<()>) -> Result<()> {
         match step {
-            Move::Look => say(&self.look())?,
+            Move::Look => say(Said::Text(self.look())),
             Move::Note { words } => {
                 let note = format!("{} {}", self.clock(), words.join(" "));
-                say(&note)?;
-                self.notes.push(note);
+                self.notes.push(note.clone());
+                say(Said::Lines(note))
             }
-            Move::Status => {
-                say(&self.complaint())?;
-                for (what, lines) in [("Notes", &self.notes), ("Answers", &self.answers)] {
-                    if !lines.is_empty() {
-                        say(&format!("{what}:\n  {}", lines.join("\n  ")))?;
-                    }
-                }
-                say(&format!("Hints: {} of {}", self.hints, self.scene.story.hints.len()))?;
-            }
-            Move::Answer { cause: None, .. } => {
-                say(&format!("{}\nanswer CAUSE PLACE NUMBER, such as: answer slow-disk vdz 7ms", causes()))?;
-            }
+            Move::Status => say(Said::Played(Box::new(self.played()))),
+            Move::Answer { cause: None, .. } => say(Said::Lines(format!(
+                "{}\nanswer CAUSE PLACE NUMBER, such as: answer slow-disk vdz 7ms",
+                causes()
+            ))),
             Move::Answer { cause: Some(cause), place, number } => {
                 let number = (!number.is_empty()).then(|| number.join(" "));
-                let answer = Answer { cause: cause.clone(), place: place.clone(), number };
-                return self.graded(&answer, say);
+                self.grade(&Answer { cause: cause.clone(), place: place.clone(), number }, say)
             }
             Move::Hint => {
                 let hints = &self.scene.story.hints;
                 let Some(hint) = hints.get(self.hints) else {
-                    say("That was the last hint. See an expert's way: solution --peek")?;
-                    return Ok(1);
+                    return Err(
+                        Error::new("that was the last hint").fix("see an expert's way: solution --peek")
+                    );
                 };
                 self.hints += 1;
-                say(wrapped(&format!("{} of {}: {hint}", self.hints, hints.len())).trim_end())?;
+                say(Said::Text(format!("{} of {}: {hint}", self.hints, hints.len())))
             }
             Move::Solution { peek } => {
                 if !peek && self.solved.is_none() {
@@ -335,7 +315,7 @@ impl Game {
                         .fix("get a hint: hint; or see the solution anyway: solution --peek"));
                 }
                 self.is_open = true;
-                self.scene.show_way(&mut say)?;
+                self.scene.show_way(say)
             }
             Move::Fix => {
                 if self.solved.is_none() && !self.is_open {
@@ -343,45 +323,57 @@ impl Game {
                         .fix("find it, or see the solution: solution --peek"));
                 }
                 let before = self.scene.patient().lately(self.scene.stream);
-                say(&format!("{} ...", self.scene.fix()?))?;
+                let fixed = self.scene.fix()?;
+                self.is_cured = true;
+                say(Said::Text(format!("{fixed} ...")))?;
                 let after = self.scene.patient().median(self.scene.stream)?;
                 let [before, after] = [before, after].map(ms);
-                say(&format!("{}: {after}; before the fix: {before}.", self.scene.story.what))?;
+                say(Said::Text(format!("{}: {after}; before the fix: {before}.", self.scene.story.what)))
+            }
+            Move::End => {
+                say(Said::Text("The case ends.".to_owned()))?;
+                self.shell
+                    .map_or(Ok(()), |shell| kill(shell, Signal::SIGHUP))
+                    .or_cause("cannot end the shell")
             }
         }
-        Ok(0)
     }
 
-    fn graded(&mut self, answer: &Answer, mut say: impl FnMut(&str) -> Result<()>) -> Result<u8> {
+    fn grade(&mut self, answer: &Answer, say: &mut impl FnMut(Said) -> Result<()>) -> Result<()> {
         let Some(cause) = cause_of(&answer.cause) else {
             return Err(Error::new(format!("there is no cause {}", answer.cause)).fix("list them: answer"));
         };
-        let verdict = self.scene.story.truth.grade(answer);
+        let grade = self.scene.story.truth.grade(answer);
         let word = |is_right| if is_right { "right" } else { "wrong" };
-        let number = match (&answer.number, verdict) {
+        let number = match (&answer.number, grade) {
             (None, _) => "missing, so this is a guess",
             (_, Grade { cause: false, .. }) => "not compared, because it can only prove the right cause",
-            (_, verdict) => word(verdict.number),
+            (_, grade) => word(grade.number),
         };
-        let place = answer.place.as_ref().map_or("missing", |_| word(verdict.place));
+        let place = answer.place.as_ref().map_or("missing", |_| word(grade.place));
         let Cause { word: cause, place: a_place, number: a_number, .. } = cause;
-        say(&format!(
-            "cause   {}\nplace   {place}. For {cause}, this is {a_place}.\nnumber  {number}. For {cause}, this is: {a_number}.",
-            word(verdict.cause),
-        ))?;
+        let part = |name: &str, is_right, verdict| Part { name: name.to_owned(), is_right, verdict };
+        let parts = vec![
+            part("cause", grade.cause, word(grade.cause).to_owned()),
+            part("place", grade.place, format!("{place}. For {cause}, this is {a_place}.")),
+            part("number", grade.number, format!("{number}. For {cause}, this is: {a_number}.")),
+        ];
+        let marks = parts.iter().filter(|part| part.is_right).count();
+        say(Said::Graded(parts))?;
         let said = [Some(&answer.cause), answer.place.as_ref(), answer.number.as_ref()];
         let said: Vec<_> = said.into_iter().flatten().map(String::as_str).collect();
         let time = self.time();
-        let marks = [verdict.cause, verdict.place, verdict.number].iter().filter(|right| **right).count();
         self.answers.push(format!("{} {}: {marks} of 3", self.clock(), said.join(" ")));
-        if !verdict.is_right() {
-            if self.solved.is_none() {
-                say(&format!("A wrong answer costs a minute: {}", self.clock()))?;
-            }
-            return Ok(1);
+        if grade.is_right() {
+            self.solved.get_or_insert((time, self.answers.len()));
+            return say(Said::Text(format!(
+                "{} Compare with an expert's way: solution. Then cure it: fix",
+                self.clock()
+            )));
         }
-        self.solved.get_or_insert((time, self.answers.len()));
-        say(&format!("{} Compare with an expert's way: solution. Then cure it: fix", self.clock()))?;
-        Ok(0)
+        if self.solved.is_some() {
+            return Ok(());
+        }
+        say(Said::Text(format!("A wrong answer costs a minute: {}", self.clock())))
     }
 }

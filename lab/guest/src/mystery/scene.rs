@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use common::{Error, OrCause, Result, preflight, report};
+use common::{Error, OrCause, Result, preflight};
 use fastrand::Rng;
-use wire::text::wrap;
+use wire::play::Said;
 
 use crate::mystery::job::Job;
 use crate::mystery::story::{Fix, Kept, Parts, Step, Story, Twin};
@@ -104,18 +104,18 @@ impl Scene {
     ///
     /// # Errors
     /// If nobody listens any more.
-    pub fn show_way(&self, say: &mut impl FnMut(&str) -> Result<()>) -> Result<()> {
+    pub fn show_way(&self, say: &mut impl FnMut(Said) -> Result<()>) -> Result<()> {
         /// How many lines of a command's output to show.
         const LINES: usize = 24;
         for Step { why, command } in &self.story.way {
-            say(&format!("{why}\n# {command}"))?;
+            say(Said::Step { why: (*why).to_owned(), command: command.clone() })?;
             let output =
                 Command::new("sh").args(["-c", command]).output().or_cause("cannot start a shell")?;
             // What a tool says about itself is of interest only if it says nothing else.
             let said = if output.stdout.is_empty() { &output.stderr } else { &output.stdout };
             let text = String::from_utf8_lossy(said);
             let lines: Vec<_> = text.lines().take(LINES).collect();
-            say(&format!("{}\n", lines.join("\n")))?;
+            say(Said::Lines(format!("{}\n", lines.join("\n"))))?;
         }
         let Story { truth, decided, tempting, cure, .. } = &self.story;
         let (low, high) = (truth.numbers.start(), truth.numbers.end());
@@ -127,7 +127,7 @@ impl Scene {
             truth.places.join(" or "),
             truth.cause.number,
         );
-        say(wrap(&text, report::columns()).trim_end())
+        say(Said::Text(text))
     }
 }
 
