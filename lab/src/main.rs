@@ -294,6 +294,9 @@ enum Mystery {
     Start {
         #[command(flatten)]
         start: mystery::NewCase,
+        /// A socket to make, through which another program plays, too
+        #[arg(long, value_name = "FILE", hide = true)]
+        door: Option<PathBuf>,
         #[command(flatten)]
         boot: Boot,
     },
@@ -409,11 +412,11 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Mystery { command: Mystery::List } => print(&mystery::list()),
-        Command::Mystery { command: Mystery::Start { start, boot } } => {
+        Command::Mystery { command: Mystery::Start { start, door, boot } } => {
             let argv = start.argv()?;
-            in_terminal(&boot, &argv.iter().map(String::as_str).collect::<Vec<_>>())
+            in_terminal(&boot, &argv.iter().map(String::as_str).collect::<Vec<_>>(), door.as_deref())
         }
-        Command::Shell { boot } => in_terminal(&boot, &["sh"]),
+        Command::Shell { boot } => in_terminal(&boot, &["sh"], None),
         Command::Demo { boot, no_run } => {
             signals::install_handlers()?;
             let workbook = boot.workbook()?;
@@ -436,8 +439,8 @@ fn run(command: Command) -> Result<ExitCode> {
     }
 }
 
-/// Boots a guest with all programs, and runs one of them in this terminal.
-fn in_terminal(boot: &Boot, argv: &[&str]) -> Result<ExitCode> {
+/// Boots a guest with all programs, and runs one of them in this terminal. With a door, others reach its mystery.
+fn in_terminal(boot: &Boot, argv: &[&str], door: Option<&Path>) -> Result<ExitCode> {
     signals::install_handlers()?;
     let workbook = boot.workbook()?;
     if let Some(here) = LocalGuest::find(&workbook, &boot.kernel, DEFAULT)? {
@@ -446,6 +449,9 @@ fn in_terminal(boot: &Boot, argv: &[&str]) -> Result<ExitCode> {
     let bpftool = BPFTOOL.find().ok().filter(|_| boot.arch == Arch::HERE);
     let binaries = workbook.build()?.into_iter().chain(bpftool).collect();
     let mut guest = boot.boot_with(&workbook, binaries)?;
+    if let Some(door) = door {
+        guest.open_door(door)?;
+    }
     let raw = terminal::Raw::new()?;
     guest.start(argv, Some(terminal::for_guest()))?;
     terminal::pass_keys(guest.line());

@@ -169,6 +169,18 @@ fn serve(complaint: Option<String>) -> Result<()> {
                 files::pack(&names, |file| report(&line, &file)).map(|()| report(&line, &FromGuest::Fetched))
             }
             ToGuest::Resize(size) => program.as_ref().map_or(Ok(()), |program| program.resize(size)),
+            ToGuest::Move { player, line: asked } => {
+                let line = line.clone();
+                // An expert's way takes half a minute.
+                thread::spawn(move || {
+                    let say =
+                        |bytes: &[u8]| report(&line, &FromGuest::Said { player, bytes: bytes.to_vec() });
+                    // If nobody answers, no case is open.
+                    let _ = mystery::pass_on(&asked, say);
+                    say(b"");
+                });
+                Ok(())
+            }
         };
         if let Err(error) = done {
             report(&line, &FromGuest::Failed(error.to_string()));

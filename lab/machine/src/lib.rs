@@ -8,6 +8,7 @@ pub mod apt;
 pub mod boot;
 pub mod btf;
 pub mod cross;
+mod door;
 pub mod executor;
 pub mod fetch;
 pub mod host;

@@ -24,6 +24,7 @@ use wire::disks::{FS_OPTIONS, PART_DISK, RAW_DEVICE, partition_table};
 use wire::files;
 use wire::protocol::{FromGuest, Terminal, ToGuest, receive};
 
+use crate::door::Door;
 use crate::host::interrupt;
 use crate::host::tools::{MKE2FS, SETPRIV, emulator, output};
 use crate::image;
@@ -110,6 +111,8 @@ pub struct Vm {
     pub boot_time: Duration,
     line: Line,
     events: Receiver<FromGuest>,
+    /// Through which players on this machine reach a mystery in the guest.
+    door: Option<Door>,
     emulator: Emulator,
 }
 
@@ -290,7 +293,7 @@ impl Machine {
         });
         let line = Line::new(input);
         let (release, boot_time) = (String::new(), Duration::ZERO);
-        let mut guest = Vm { release, accel, boot_time, line, events, emulator };
+        let mut guest = Vm { release, accel, boot_time, line, events, door: None, emulator };
         let first = loop {
             let first = guest.next(LOOK_UP);
             if !matches!(first, Ok(None)) || is_decided.load(Ordering::Relaxed) || start.elapsed() > limit {
@@ -344,6 +347,15 @@ impl Vm {
         clock.now().ok().map(Duration::from)
     }
 
+    /// Lets players on this machine reach the mystery in the guest through a socket with this name.
+    ///
+    /// # Errors
+    /// If it can't be made.
+    pub fn open_door(&mut self, socket: &Path) -> Result<()> {
+        self.door = Some(Door::open(socket, self.line())?);
+        Ok(())
+    }
+
     /// Starts a program. What we send over [`Vm::line`] from here on is for this program.
     ///
     /// # Errors
@@ -372,6 +384,11 @@ impl Vm {
                 Some(FromGuest::Stderr(bytes)) => print(Stream::Stderr, &bytes)?,
                 Some(FromGuest::Exit(status)) => return Ok(status),
                 Some(FromGuest::Failed(why)) => return Err(Error::new(why)),
+                Some(FromGuest::Said { player, bytes }) => {
+                    if let Some(door) = &self.door {
+                        door.say(player, &bytes);
+                    }
+                }
                 Some(_) => {}
                 None => return Err(self.emulator.hang_error(SILENCE)),
             }

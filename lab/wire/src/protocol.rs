@@ -44,6 +44,13 @@ pub enum ToGuest {
     Resize(Size),
     /// Send these files of the folder in which programs run, if they exist; see [`crate::files`].
     Fetch(Vec<String>),
+    /// Pass this line on to the mystery that is open, from a player on this side; see [`crate::play`].
+    Move {
+        /// Who asks.
+        player: u32,
+        /// What.
+        line: String,
+    },
 }
 
 /// An answer of the guest.
@@ -75,6 +82,13 @@ pub enum FromGuest {
     Fetched,
     /// The request failed.
     Failed(String),
+    /// What the mystery answers to a player's move. Nothing: that was all, or no mystery is open.
+    Said {
+        /// Who asked.
+        player: u32,
+        /// The next bytes.
+        bytes: Vec<u8>,
+    },
 }
 
 /// The exit status of a demo whose program can't run on this kernel.

@@ -1,4 +1,4 @@
-//! Run and Check: the driver's commands, each in a terminal, and what is known of them while they run.
+//! Run, Check and the start of a mystery: the driver's commands, each in a terminal, and what is known of them while they run.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -34,6 +34,8 @@ pub enum What {
     Run,
     /// Checks an exercise.
     Check,
+    /// Plays a mystery, until somebody ends it.
+    Play,
 }
 
 /// An action as the page gets it.
@@ -77,6 +79,14 @@ impl Actions {
         all.iter().map(Action::now).collect()
     }
 
+    /// Whether a mystery is played in this terminal, or in any.
+    pub fn plays(&self, terminals: &Terminals, terminal: Option<u32>) -> bool {
+        self.list(terminals).iter().any(|action| {
+            let is_it = terminal.is_none_or(|terminal| terminal == action.terminal);
+            is_it && action.what == What::Play && action.phase != Phase::Ended
+        })
+    }
+
     /// Does this in the terminal of this kind of action with this program. An earlier one that still runs ends first.
     pub async fn start(
         &self,
@@ -87,12 +97,16 @@ impl Actions {
         mut command: Command,
         prediction: Option<Prediction>,
     ) -> Result<Action, Refusal> {
-        let kind = if what == What::Run { "Run" } else { "Check" };
+        let title = match what {
+            What::Run => format!("Run {name}"),
+            What::Check => format!("Check {name}"),
+            What::Play => name.to_owned(),
+        };
         // The turn ends with this function: a second click waits until the first has started.
-        let (terminal, _turn) = terminals.take(&format!("{kind} {name}")).await?;
+        let (terminal, _turn) = terminals.take(&title).await?;
         terminal.end(Signal::SIGINT).await;
         let verdict = match what {
-            What::Run => None,
+            What::Run | What::Play => None,
             What::Check => {
                 let file = tempfile::NamedTempFile::new().or_cause("cannot make a file for the verdict")?;
                 let file = file.into_temp_path();

@@ -87,6 +87,11 @@ impl App {
         self.workbook.recorded.is_some()
     }
 
+    /// The workbook itself.
+    pub fn workbook(&self) -> &Workbook {
+        &self.workbook
+    }
+
     /// The top folder of the workbook.
     pub fn root(&self) -> &Path {
         &self.workbook.root

@@ -34,6 +34,7 @@ mod cases;
 mod compile;
 mod diagnostics;
 mod instance;
+mod mysteries;
 mod pages;
 mod response;
 mod server;

@@ -20,6 +20,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 use tokio::time::MissedTickBehavior;
+use wire::mystery;
+use wire::play::Move;
 
 use crate::actions::{Action, Actions, What};
 use crate::app::App;
@@ -28,6 +30,7 @@ use crate::asking::Given;
 use crate::auth::{self, Auth};
 use crate::backup::WorkBackup;
 use crate::compile::Background;
+use crate::mysteries::{self, Mysteries};
 use crate::pages;
 use crate::response::{JsonResponse, Refusal, WithStatus};
 use crate::terminals::{Command, Terminals};
@@ -49,6 +52,7 @@ pub struct Workshop {
     pub terminals: Terminals,
     actions: Actions,
     background: Background,
+    mysteries: Mysteries,
     changed: watch::Sender<u64>,
     saved: broadcast::Sender<Value>,
 }
@@ -67,6 +71,7 @@ impl Workshop {
         let changed = watch::channel(0).0;
         let waits_for = app.is_in_guest().then(|| driver.clone());
         Self {
+            mysteries: Mysteries::new(app.workbook().clone(), changed.clone()),
             app,
             background: Background::new(waits_for),
             driver,
@@ -82,9 +87,12 @@ impl Workshop {
 
     fn state(&self) -> Result<Value, Refusal> {
         let (programs, exercises) = self.app.state()?;
+        let (mysteries, mystery) = self.mysteries.state()?;
         Ok(json!({
             "programs": programs,
             "exercises": exercises,
+            "mysteries": mysteries,
+            "mystery": mystery,
             "questions": self.app.asking.state()?,
             "terminals": self.terminals.list(),
             "actions": self.actions.list(&self.terminals),
@@ -140,6 +148,9 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .route("/api/answers/{program}/{question}", put(answered))
         .route("/api/run", post(run))
         .route("/api/check", post(check))
+        .route("/api/mysteries", get(async || Json(Mysteries::about())))
+        .route("/api/mysteries/{number}/start", post(start_mystery))
+        .route("/api/mystery", post(play))
         .route("/api/terminals", post(shell))
         .route("/api/terminals/{id}", delete(close).merge(any(terminal)))
         .route("/api/terminals/{id}/interrupt", post(interrupt))
@@ -392,7 +403,44 @@ async fn shell(State(workshop): Shared) -> JsonResponse {
     Ok(Json(workshop.terminals.shell(workshop.app.root().to_owned()).await?))
 }
 
+#[derive(Deserialize)]
+struct Seed {
+    seed: Option<u64>,
+}
+
+async fn start_mystery(
+    State(workshop): Shared,
+    Path(number): Path<String>,
+    Json(Seed { seed }): Json<Seed>,
+) -> Result<Json<Action>, Refusal> {
+    let case = mystery::find(&number).status(StatusCode::NOT_FOUND)?;
+    let is_starting = workshop.actions.plays(&workshop.terminals, None);
+    let shared = workshop.clone();
+    let (words, door) = blocking(move || shared.mysteries.command(&case, seed, is_starting)).await?;
+    let mut command = workshop.command(words)?;
+    command.argv.extend(door);
+    workshop.background.cancel();
+    let id = mysteries::id(case.number);
+    Ok(Json(workshop.actions.start(&workshop.terminals, What::Play, &id, false, command, None).await?))
+}
+
+async fn play(State(workshop): Shared, Json(step): Json<Move>) -> JsonResponse {
+    let shared = workshop.clone();
+    let said = blocking(move || shared.mysteries.play(&step)).await?;
+    // Its notes, and whether it is solved, are written with the state.
+    changing(&workshop, |shared| Ok(shared.mysteries.state()?)).await?;
+    workshop.change();
+    Ok(Json(json!({ "said": said })))
+}
+
 async fn close(State(workshop): Shared, Path(id): Path<u32>) -> JsonResponse {
+    if workshop.actions.plays(&workshop.terminals, Some(id)) {
+        // Its disks and settings shall not outlive it.
+        let shared = workshop.clone();
+        if blocking(move || shared.mysteries.end()).await.is_ok() {
+            workshop.terminals.get(id)?.wait().await;
+        }
+    }
     workshop.terminals.remove(id).await?;
     Ok(Json(json!({})))
 }
@@ -458,11 +506,14 @@ fn problem(error: &Error) -> Value {
     event
 }
 
-/// The event without the seconds that actions have run, which always change.
+/// The event without the seconds that actions have run and a mystery is open, which always change.
 fn without_clock(event: &Value) -> Value {
     let mut event = event.clone();
     for action in event["state"]["actions"].as_array_mut().into_iter().flatten() {
         action["seconds"] = Value::Null;
+    }
+    if let Some(played) = event["state"]["mystery"]["played"].as_object_mut() {
+        played.retain(|key, _| key != "seconds" && key != "clock");
     }
     event
 }

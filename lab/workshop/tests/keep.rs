@@ -1,8 +1,12 @@
 //! A workshop in a guest, whose work the host keeps. The host here is `common/host.rs`.
 
+#[path = "common/case.rs"]
+mod case;
 mod common;
 #[path = "common/host.rs"]
 mod host;
+#[path = "common/socket.rs"]
+mod socket;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::{Response, Server};
 use crate::host::{Host, has};
@@ -26,7 +30,7 @@ fn server_with(arguments: &[&str], stderr: Option<PathBuf>) -> Server {
     let arguments: Vec<_> = arguments.iter().map(|&argument| argument.to_owned()).collect();
     Server::with(move || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_workshop"));
-        command.args(["--driver", "/bin/false", "--book", "/"]).args(&arguments);
+        command.args(["--driver", "/bin/echo", "--book", "/"]).args(&arguments);
         if let Some(path) = &stderr {
             command.stderr(fs::File::create(path).unwrap());
         }
@@ -102,6 +106,28 @@ fn work_outlasts_a_killed_server() {
     assert_eq!(server.page("POST", "/api/work?replace=true", "", &zip).status, 200);
     next_guest(&host, &mut server);
     assert_eq!(main_rs(&server), "two\n");
+}
+
+#[test]
+fn solved_mysteries_and_notes_outlast_the_guest_and_the_patient_does_not() {
+    let host = Host::new();
+    let mut server = kept(&host);
+    let note = |server: &Server, words: &str| {
+        assert_eq!(case::make(server, &json!({ "note": { "words": [words] } })).status, 200);
+    };
+    case::play(&server, 7);
+    note(&server, "one\nline");
+    note(&server, "80 ms");
+    case::make(&server, &json!({ "answer": { "cause": "slow-disk", "place": "a", "number": ["80"] } }));
+    next_guest(&host, &mut server);
+    let mine = ["Seed 7. 1:01 of 10:00. one line", "Seed 7. 1:01 of 10:00. 80 ms"];
+    let listed = case::listed(&server);
+    assert_eq!([&listed["done"], &listed["notes"]], [&json!(true), &json!(mine)]);
+    assert_eq!(server.get("/api/state").json()["mystery"], Value::Null);
+    // The notes of another game come after them.
+    case::play(&server, 8);
+    note(&server, "80 ms");
+    assert_eq!(case::listed(&server)["notes"].as_array().unwrap()[2], "Seed 8. 1:01 of 10:00. 80 ms");
 }
 
 #[test]

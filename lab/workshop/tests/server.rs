@@ -1,5 +1,7 @@
 //! What the server answers, and whom it refuses. No browser, no guest: the driver here is a script.
 
+#[path = "common/case.rs"]
+mod case;
 mod common;
 #[path = "common/socket.rs"]
 mod socket;
@@ -449,6 +451,65 @@ fn a_run_answers_the_prediction_made_before_it() {
     assert_eq!(question("01/lines")["tries"], 1);
     let answers = fs::read_to_string(server.mine().join("answers.txt")).unwrap();
     assert_eq!(answers, "01/lines 1\n01/order 3\n");
+}
+
+#[test]
+fn a_mystery_is_played_by_its_guest() {
+    // The driver ends with its case.
+    let (server, _folder) = server(
+        "echo \"$@\"; door=${6#*=}; until [ -e $door ]; do sleep 0.1; done; while [ -e $door ]; do sleep 0.1; done",
+    );
+    assert_eq!(case::make(&server, &json!("look")).status, 404);
+    assert_eq!(act(&server, "/api/mysteries/99/start", &json!({})).status, 404);
+    let about = server.get("/api/mysteries").json();
+    assert_eq!(about["causes"].as_array().unwrap().len(), 15);
+    assert_eq!(about["causes"][0]["word"], "slow-disk");
+    let new = json!({ "id": "mystery-01", "title": "Half of the volume is slow", "state": "new", "done": false, "notes": [] });
+    assert_eq!(case::listed(&server), new);
+
+    let mut events = socket(&server, "/api/events");
+    case::play(&server, 7);
+    // A page hears of it, and later that only time has passed.
+    let mut heard = Vec::new();
+    while heard.iter().filter(|event: &&Value| event["kind"] == "alive").count() < 4 {
+        let Message::Text(text) = events.read().unwrap() else { continue };
+        heard.push(serde_json::from_str(&text).unwrap());
+    }
+    let of_the_case: Vec<_> = heard
+        .iter()
+        .map(|event| &event["state"]["mystery"]["played"])
+        .filter(|played| played.is_object())
+        .collect();
+    assert!(matches!(of_the_case[..], [played] if played["complaint"] == "It is slow."), "{heard:?}");
+    assert_eq!(case::listed(&server)["state"], "started");
+    for number in ["01", "02"] {
+        let again = act(&server, &format!("/api/mysteries/{number}/start"), &json!({}));
+        assert_eq!((again.status, again.json()["cause"].clone()), (409, json!("a case is open already")));
+    }
+
+    let look = case::make(&server, &json!("look"));
+    assert_eq!(look.json()["said"], json!([{ "text": "80 ms" }]));
+    assert_eq!(server.get("/api/state").json()["mystery"]["now"], json!([{ "text": "80 ms" }]));
+    let refused = case::make(&server, &json!({ "solution": { "peek": false } }));
+    assert_eq!((refused.status, refused.json()["cause"].clone()), (422, json!("no answer was right yet")));
+    let way = case::make(&server, &json!({ "solution": { "peek": true } }));
+    assert_eq!(way.json()["said"], server.get("/api/state").json()["mystery"]["way"]);
+    assert_eq!(case::make(&server, &json!({ "note": { "words": ["x".repeat(4000)] } })).status, 422);
+    assert_eq!(case::make(&server, &json!("win")).status, 422);
+
+    let wrong = json!({ "answer": { "cause": "swap", "place": "a", "number": [] } });
+    assert_eq!(case::make(&server, &wrong).json()["said"][0]["graded"][0]["is_right"], false);
+    assert_eq!(case::listed(&server)["done"], false);
+    let right = json!({ "answer": { "cause": "slow-disk", "place": "a", "number": ["80"] } });
+    assert_eq!(case::make(&server, &right).json()["said"][0]["graded"][0]["is_right"], true);
+    assert_eq!(case::listed(&server)["done"], true);
+
+    // Whoever closes its terminal ends it.
+    let id = server.get("/api/state").json()["actions"][0]["terminal"].clone();
+    assert_eq!(server.page("DELETE", &format!("/api/terminals/{id}"), "", b"").status, 200);
+    let state = server.get("/api/state").json();
+    assert_eq!([&state["mystery"], &state["mysteries"][0]["done"]], [&Value::Null, &json!(true)]);
+    assert_eq!(case::make(&server, &json!("look")).status, 404);
 }
 
 #[test]
