@@ -142,7 +142,8 @@ fn start(number: &str, seed: u64) -> Result<ExitCode> {
     // The case ends with the shell: first its processes, then its disks.
     let mut play = play.lock().unwrap_or_else(PoisonError::into_inner);
     play.scene.end();
-    Ok(exit_code(ended.or_cause("cannot start a shell")?).into())
+    let status = ended.or_cause("cannot start a shell")?;
+    Ok(if play.shell.is_none() { ExitCode::SUCCESS } else { exit_code(status).into() })
 }
 
 /// Lets the process that made the case do something, and prints what it says.
@@ -195,7 +196,7 @@ struct Game {
     solved: Option<(Duration, usize)>,
     is_open: bool,
     is_cured: bool,
-    /// The shell, with which the case ends.
+    /// The shell, with which the case ends, unless the player has ended it.
     shell: Option<Pid>,
 }
 
@@ -333,6 +334,7 @@ impl Game {
             Move::End => {
                 say(Said::Text("The case ends.".to_owned()))?;
                 self.shell
+                    .take()
                     .map_or(Ok(()), |shell| kill(shell, Signal::SIGHUP))
                     .or_cause("cannot end the shell")
             }

@@ -9,7 +9,7 @@ import type { Terminals } from "./terminals";
 import { hideVerdict, showVerdict } from "./verdict";
 
 const phases = { compiling: "compiling", booting: "booting the guest", running: "running", ended: "ended" };
-const whats = { run: "Run", check: "Check" };
+const whats = { run: "Run of ", check: "Check of ", play: "" };
 
 /** An action, when we heard of it, which of its diagnostics are on the screen, how often it was started, and whether the
  * learner has closed its verdict. */
@@ -32,7 +32,7 @@ export class Actions {
   constructor(
     readonly editor: Editor,
     readonly terminals: Terminals,
-    readonly stop: (terminal: number) => void,
+    readonly stop: (action: Action) => void,
   ) {
     setInterval(() => this.draw(), 250);
     terminals.onSelect = () => this.drawVerdict();
@@ -41,8 +41,13 @@ export class Actions {
   /** What is on the screen is saved first. */
   async start(what: "run" | "check", name: string, mine: boolean, args = "", prediction?: Prediction): Promise<void> {
     await this.editor.documents.flush(name);
+    await this.begin(what, name, () => (what === "check" ? api.check(name) : api.run(name, mine, args, prediction)));
+  }
+
+  /** Lets the server start it, and shows its terminal. */
+  async begin(what: Action["what"], name: string, ask: () => Promise<Action>): Promise<void> {
     const round = this.known.get(`${what} ${name}`)?.round;
-    const action = await (what === "check" ? api.check(name) : api.run(name, mine, args, prediction));
+    const action = await ask();
     // The events may have been faster than this answer.
     if (this.known.get(keyOf(action))?.round === round) {
       const others = [...this.known.values()].map(({ action }) => action);
@@ -99,7 +104,9 @@ export class Actions {
 
   private text({ action, at }: Known): string {
     const { what, name, phase, status, cause, diagnostics } = action;
-    const of = `${whats[what]} of ${name}`;
+    const of = `${whats[what]}${name}`;
+    // It has a clock of its own.
+    if (what === "play" && phase === "running") return `${name} is open`;
     if (phase !== "ended") {
       return `${of}: ${phases[phase]}, ${Math.floor(action.seconds + (performance.now() - at) / 1000)} s`;
     }
@@ -175,8 +182,9 @@ export class Actions {
   private line({ action }: Known): HTMLElement {
     if (action.phase === "ended") return h("span", {}, h("span"));
     const stop = h("button", { type: "button", "data-test": "stop" }, "Stop");
-    stop.setAttribute("aria-label", `Stop the ${action.what} of ${action.name}`);
-    stop.addEventListener("click", () => this.stop(action.terminal));
+    const doing = action.what === "play" ? "" : `the ${action.what} of `;
+    stop.setAttribute("aria-label", `Stop ${doing}${action.name}`);
+    stop.addEventListener("click", () => this.stop(action));
     return h("span", {}, h("span"), " ", stop);
   }
 }

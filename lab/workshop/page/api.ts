@@ -14,6 +14,58 @@ export type Exercise = {
   /** Changes whenever a file of the working copy changes. */
   stamp: string | null;
 };
+/** A mystery, as the map lists it. */
+export type Mystery = {
+  id: string;
+  title: string;
+  state: "new" | "started";
+  /** Whether it was solved once. */
+  done: boolean;
+  notes: string[];
+};
+/** What is the same for all mysteries. */
+export type About = { rules: string; causes: { word: string; what: string; place: string; number: string }[] };
+/** What a case says, in parts. */
+export type Said =
+  | { text: string }
+  | { lines: string }
+  | { step: { why: string; command: string } }
+  | { graded: { name: string; is_right: boolean; verdict: string }[] };
+/** The mystery that happens now. */
+export type Open = {
+  played: {
+    number: string;
+    seed: number;
+    complaint: string;
+    seconds: number;
+    limit: number;
+    /** The time in words. */
+    clock: string;
+    answers: string[];
+    /** Those that were shown, and how many there are. */
+    hints: string[];
+    all_hints: number;
+    is_solved: boolean;
+    /** Whether it can be cured. */
+    is_open: boolean;
+    is_cured: boolean;
+  };
+  /** The move that takes its time. */
+  moving: "look" | "fix" | "solution" | null;
+  /** What it said to the last look or the cure. */
+  now: Said[];
+  /** An expert's way. */
+  way: Said[];
+};
+/** What a player does. */
+export type Move =
+  | "look"
+  | "hint"
+  | "fix"
+  | "end"
+  | { note: { words: string[] } }
+  | { answer: { cause: string; place: string | null; number: string[] } }
+  | { solution: { peek: boolean } };
 export type Terminal = { id: number; title: string; running: boolean; status: number | null };
 export type Diagnostic = {
   path: string;
@@ -25,7 +77,7 @@ export type Diagnostic = {
 /** What the compiler says about a BPF program. */
 export type Compiled = { compiles: boolean; diagnostics: Diagnostic[] };
 export type Action = {
-  what: "run" | "check";
+  what: "run" | "check" | "play";
   name: string;
   mine: boolean;
   terminal: number;
@@ -80,6 +132,8 @@ export type State = {
   guest: boolean;
   programs: Program[];
   exercises: Exercise[];
+  mysteries: Mystery[];
+  mystery: Open | null;
   questions: Question[];
   terminals: Terminal[];
   actions: Action[];
@@ -169,6 +223,10 @@ export const api = {
   check: (name: string) => request<Action>("POST", "/api/check", json({ name })),
   run: (name: string, mine: boolean, args: string, prediction?: Prediction) =>
     request<Action>("POST", "/api/run", json({ name, mine, arguments: args, prediction })),
+  mysteries: () => get<About>("/api/mysteries"),
+  startMystery: (number: string, seed: number | null) =>
+    request<Action>("POST", `/api/mysteries/${at(number)}/start`, json({ seed })),
+  play: (move: Move) => request<{ said: Said[]; mystery: Open | null }>("POST", "/api/mystery", json(move)),
   answered: (id: string, tries: number) => request<unknown>("PUT", `/api/answers/${id}`, json({ tries })),
   newShell: () => request<Terminal>("POST", "/api/terminals"),
   closeTerminal: (id: number) => request<unknown>("DELETE", `/api/terminals/${id}`),

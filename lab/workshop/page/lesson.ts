@@ -162,7 +162,8 @@ export class Lesson {
 
   private addButtons(page: Document, state: State): void {
     for (const old of page.querySelectorAll(".workshop-button, .workshop-bar")) old.remove();
-    const known = new Set([...state.programs.map(({ name }) => name), ...state.exercises.map(({ id }) => id)]);
+    const ids = [...state.exercises, ...state.mysteries].map(({ id }) => id);
+    const known = new Set([...state.programs.map(({ name }) => name), ...ids]);
     const main = page.querySelector("main") ?? page.body;
 
     for (const code of main.querySelectorAll("code")) {
@@ -219,10 +220,11 @@ export class Lesson {
       if (command.kind === "start") {
         text = { new: "Start", started: "Continue", done: "Open" }[exercise?.state ?? "new"];
       }
-      text = `${text} ${id}`;
+      if (command.kind === "play") text = "Play";
+      text = `${text} ${id}${command.kind === "play" && command.seed ? `, seed ${command.seed}` : ""}`;
       const needsCopy = command.kind === "check" || (command.kind === "run" && command.mine);
       const disabled = needsCopy && exercise?.state === "new";
-      const label = line ? `Run ${line}` : text;
+      const label = line && command.kind === "run" ? `Run ${line}` : text;
       let title = label;
       if (command.kind === "run") {
         const { name, mine, args } = command;

@@ -227,6 +227,7 @@ function hint(name: string): void {
 async function startMystery(id: string, seed: number | null): Promise<void> {
   hidePanel();
   await actions.begin("play", id, () => api.startMystery(id.replace(/^.*-/, ""), seed));
+  terminals.focus();
 }
 
 /** What a player may want to do after an answer. */
@@ -234,7 +235,7 @@ function afterAnswer(isRight: boolean): Button[] {
   if (!isRight) return [{ label: "Hint", test: "verdict-hint", act: () => hint(editor.name) }];
   return [
     { label: "An expert's way", test: "verdict-way", act: () => expertsWay() },
-    { label: "Fix", test: "verdict-fix", act: () => tried(api.play("fix")) },
+    { label: "Fix", test: "verdict-fix", act: cure },
   ];
 }
 
@@ -250,8 +251,13 @@ function expertsWay(peek = false): void {
     return;
   }
   hidePanel();
-  if (!open.way.length) tried(api.play({ solution: { peek } }));
-  mysteries.toWay();
+  if (open.way.length) mysteries.toWay();
+  else tried(api.play({ solution: { peek } }));
+}
+
+function cure(): void {
+  tried(api.play("fix"));
+  mysteries.toNow();
 }
 
 /** Ctrl-C ends what runs. A mystery ends like its shell, because its disks must go, too. */
@@ -563,7 +569,7 @@ onSave.addEventListener("change", () => {
 });
 click("diff", () => tried(diff()));
 click("solution", () => (mysteries.of(editor.name) ? expertsWay() : tried(solution(editor.name))));
-click("fix", () => tried(api.play("fix")));
+click("fix", cure);
 click("end", () => tried(api.play("end")));
 click("reset", () => {
   byId("reset-title").textContent = `Reset ${editor.name}?`;

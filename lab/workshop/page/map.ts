@@ -1,4 +1,5 @@
-// The map of the course: what is done of each stage, of the examples and of the clinic, and where to go on.
+// The map of the course: what is done of each stage, of the examples, of the clinic and of the mysteries, and where to go
+// on.
 
 import type { Exercise, State } from "./api";
 import { byId, h, plural } from "./dom";
@@ -8,35 +9,36 @@ const states = {
   started: { sign: "◐", text: "started" },
   done: { sign: "✓", text: "done" },
 };
-export const stateOf = ({ done, state }: Exercise) => (done ? "done" : state === "new" ? "new" : "started");
+type Listed = Pick<Exercise, "id" | "title" | "state" | "done">;
+export const stateOf = ({ done, state }: Listed) => (done ? "done" : state === "new" ? "new" : "started");
 export const isCase = ({ program }: Exercise) => program === "clinic";
 const isStage = (name: string) => /^\d/.test(name);
 
 /** What the learner has begun, or else what follows on the last thing that is done. */
-function next(exercises: Exercise[]): Exercise | undefined {
+function next<T extends Listed>(exercises: T[]): T | undefined {
   const begun = exercises.find((one) => stateOf(one) === "started");
   const last = exercises.map(stateOf).lastIndexOf("done");
-  const isOpen = (one: Exercise) => stateOf(one) !== "done";
+  const isOpen = (one: T) => stateOf(one) !== "done";
   return begun ?? exercises.slice(last + 1).find(isOpen) ?? exercises.find(isOpen);
 }
 
 /** Opens the map. `go` opens an exercise, a case or a stage. */
-export function showMap({ programs, exercises }: State, go: (name: string) => void): void {
+export function showMap({ programs, exercises, mysteries }: State, go: (name: string) => void): void {
   const dialog = byId<HTMLDialogElement>("map");
   const to = (name: string) => () => {
     dialog.close();
     go(name);
   };
-  const chip = (exercise: Exercise) => {
-    const { sign, text } = states[stateOf(exercise)];
-    const { id, title, program } = exercise;
+  const chip = (one: Listed & { program?: string }) => {
+    const { sign, text } = states[stateOf(one)];
+    const { id, title, program = "" } = one;
     // An example has one exercise.
-    const name = isStage(program) || isCase(exercise) ? id.replace(/^.*[.-]/, "") : program;
+    const name = isStage(program) || /^(clinic|mystery)-/.test(id) ? id.replace(/^.*[.-]/, "") : program;
     const label = `${id} ${title.replaceAll("`", "")}: ${text}`;
-    const attributes = { type: "button", class: stateOf(exercise), title: label, "aria-label": label, click: to(id) };
+    const attributes = { type: "button", class: stateOf(one), title: label, "aria-label": label, click: to(id) };
     return h("button", { ...attributes, "data-test": `map-${id}` }, `${name} ${sign}`.trim());
   };
-  const row = (head: Node | string, all: Exercise[]) =>
+  const row = (head: Node | string, all: Listed[]) =>
     h("tr", {}, h("th", { scope: "row" }, head), h("td", {}, ...all.map(chip)));
   const open = (name: string, title: string) => h("button", { type: "button", class: "link", click: to(name) }, title);
   const stages = programs
@@ -49,13 +51,14 @@ export function showMap({ programs, exercises }: State, go: (name: string) => vo
     );
   const examples = exercises.filter((one) => !isCase(one) && !isStage(one.program));
   const cases = exercises.filter(isCase);
-  const goOn = next(exercises.filter((one) => !isCase(one))) ?? next(cases);
-  const done = exercises.filter((one) => stateOf(one) === "done").length;
+  const goOn = next<Listed>(exercises.filter((one) => !isCase(one))) ?? next<Listed>(cases) ?? next<Listed>(mysteries);
+  const all = [...exercises, ...mysteries];
+  const done = all.filter((one) => stateOf(one) === "done").length;
   byId("map-text").replaceChildren(
     h(
       "p",
       {},
-      `${done} of ${plural(exercises.length, "exercise")} and cases done. `,
+      `${done} of ${plural(all.length, "exercise")} and cases done. `,
       goOn &&
         h(
           "button",
@@ -63,7 +66,11 @@ export function showMap({ programs, exercises }: State, go: (name: string) => vo
           `Go on: ${goOn.id}`,
         ),
     ),
-    h("table", {}, h("tbody", {}, ...stages, row("Examples", examples), row("The clinic", cases))),
+    h(
+      "table",
+      {},
+      h("tbody", {}, ...stages, row("Examples", examples), row("The clinic", cases), row("Mysteries", mysteries)),
+    ),
   );
   dialog.showModal();
 }

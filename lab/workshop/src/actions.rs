@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 use serde::Serialize;
 use tempfile::TempPath;
 use tokio::sync::watch;
+use wire::play::RULES;
 use wire::verdict::Verdict;
 
 use crate::asking::{Outcome, Prediction};
@@ -137,6 +138,7 @@ impl Actions {
             all: self.all.clone(),
             changed: self.changed.clone(),
             terminal: terminal.id(),
+            is_open: false,
             reader: Reader::default(),
             rest: Vec::new(),
             verdict,
@@ -163,6 +165,8 @@ struct Progress {
     all: Arc<Mutex<Vec<Action>>>,
     changed: watch::Sender<u64>,
     terminal: u32,
+    /// Whether it has begun to play a mystery. What is printed after that is the player's.
+    is_open: bool,
     reader: Reader,
     /// The line that has not ended yet.
     rest: Vec<u8>,
@@ -190,6 +194,10 @@ impl Progress {
     }
 
     fn line(&mut self, line: &str) {
+        self.is_open |= line == RULES;
+        if self.is_open {
+            return;
+        }
         // What the lab prints before and after it boots a kernel, and in the workshop's guest, which boots none.
         let is_up = |line: &str| line.contains(", up after ") || line.ends_with(", this guest's own");
         let phase = match line {
@@ -232,11 +240,12 @@ impl Watcher for Progress {
         // It is empty if the check could not judge the program.
         let verdict = self.verdict.take().and_then(|file| std::fs::read(file).ok());
         let verdict = verdict.and_then(|json| serde_json::from_slice(&json).ok());
+        let is_open = self.is_open;
         self.update(|action| {
             action.verdict = verdict;
             action.seconds = action.since.elapsed().as_secs_f64();
             action.phase = Phase::Ended;
-            action.status = Some(status);
+            action.status = Some(if is_open { 0 } else { status });
         });
     }
 }

@@ -428,9 +428,9 @@ async fn play(State(workshop): Shared, Json(step): Json<Move>) -> JsonResponse {
     let shared = workshop.clone();
     let said = blocking(move || shared.mysteries.play(&step)).await?;
     // Its notes, and whether it is solved, are written with the state.
-    changing(&workshop, |shared| Ok(shared.mysteries.state()?)).await?;
+    let (_, mystery) = changing(&workshop, |shared| Ok(shared.mysteries.state()?)).await?;
     workshop.change();
-    Ok(Json(json!({ "said": said })))
+    Ok(Json(json!({ "said": said, "mystery": mystery })))
 }
 
 async fn close(State(workshop): Shared, Path(id): Path<u32>) -> JsonResponse {

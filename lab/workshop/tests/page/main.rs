@@ -12,13 +12,15 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 use serde_json::json;
+use wire::mystery::CAUSES;
 
 use crate::common::Server;
 use crate::firefox::Firefox;
 use crate::learner::{
-    ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, edits, open, predict, replace, shows, start,
-    write, wrong,
+    ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, edits, open, picture, predict, replace, shows,
+    start, write, wrong,
 };
+use crate::reader::Reader;
 
 #[test]
 fn a_learner_does_exercise_03_1() {
@@ -387,4 +389,91 @@ fn firefox_shows_the_lesson_edits_and_has_terminals() {
     browser.press("echo $((40+2)) from the shell");
     browser.press(ENTER);
     browser.until("workshop.terminalText().includes('42 from the shell')");
+}
+
+#[test]
+fn a_mystery_is_solved() {
+    let server = Server::start();
+    let mut browser = open(&server);
+    click(&mut browser, "map");
+    click(&mut browser, "map-mystery-01");
+    browser.until("document.querySelector('#lesson-title').textContent === 'How to find a slow disk'");
+    fill(&mut browser, "seed", "1");
+    click(&mut browser, "start");
+    browser.until(&shows("complaint", "Since Tuesday"));
+    click(&mut browser, "look");
+    browser.until(&shows("now", "; normal: "));
+    fill(&mut browser, "note", "as long as it is");
+    click(&mut browser, "add-note");
+    browser.until(&shows("notes", "as long as it is"));
+
+    // Nobody sees the solution by accident.
+    click(&mut browser, "solution");
+    browser.until(&shows("panel", "No answer was right yet"));
+    click(&mut browser, "peek");
+    // It ends in `CAUSE: WHAT. Place: PLACE or PLACE. Number: WHICH, from LOW to HIGH.`
+    browser.until(&shows("way", ". Place: "));
+    let way = browser.eval("document.querySelector('[data-test=\"way\"]').textContent");
+    let (cause, rest) = way.as_str().unwrap().rsplit_once(". Place: ").unwrap();
+    let cause = CAUSES.iter().find(|one| cause.ends_with(&format!("{}: {}", one.word, one.what))).unwrap();
+    let place = rest.split([' ', '.']).next().unwrap();
+    let (_, numbers) = rest.split_once(", from ").unwrap();
+    let (low, high) = numbers.split_once(".").unwrap().0.split_once(" to ").unwrap();
+    let number = low.parse::<u32>().unwrap().midpoint(high.parse().unwrap());
+
+    // The guest has the clock, so a page that comes back continues.
+    let time = |browser: &mut Reader| {
+        browser.until(&shows("clock", " of 10:00"));
+        let now = "(([m, s]) => 60 * m + +s)(document.querySelector('[data-test=\"clock\"]').textContent.split(/[: ]/))";
+        browser.eval(now).as_u64().unwrap()
+    };
+    let before = time(&mut browser);
+    browser.loading(|browser| {
+        browser.call("Page.reload", json!({}));
+    });
+    browser.until(&shows("notes", "as long as it is"));
+    browser.until(&shows("way", ". Place: "));
+    let after = time(&mut browser);
+    assert!(0 < before && before <= after, "{before}, {after}");
+
+    // The form asks what the cause asks, and the card says what is wrong.
+    assert_eq!(browser.eval("document.querySelector('[data-test=\"place\"]').checkVisibility()"), false);
+    fill(&mut browser, "cause", cause.word);
+    browser.until(&shows("answer-form", cause.number));
+    fill(&mut browser, "place", "nowhere");
+    fill(&mut browser, "number", &number.to_string());
+    click(&mut browser, "answer");
+    for words in
+        ["2 of 3 are right", "✓ cause", "✗ placewrong. ", "✓ number", "A wrong answer costs a minute"]
+    {
+        browser.until(&shows("verdict", words));
+    }
+    browser.until(&shows("answers", ": 2 of 3"));
+    picture(&mut browser, "mystery.webp");
+    fill(&mut browser, "place", place);
+    click(&mut browser, "answer");
+    browser.until(&shows("verdict", "mystery-01 is solved"));
+    browser.until(&shows("clock", "Solved after "));
+    click(&mut browser, "verdict-fix");
+    browser.until(&shows("now", "; before the fix: "));
+
+    // The learner measures in the guest of the case.
+    browser.until("workshop.terminalText().includes('case 01:')");
+    click(&mut browser, "end");
+    browser.until(&shows("solved", "solved"));
+    browser.until(&shows("status", "mystery-01 ended"));
+    assert!(fs::read_to_string(server.mine().join("mystery-01.txt")).unwrap().starts_with("Seed 1. "));
+    click(&mut browser, "map");
+    browser.until(&shows("map-mystery-01", "01 ✓"));
+    assert_eq!(wrong(&mut browser), [""; 0]);
+}
+
+/// Fills in a field, or chooses from a list.
+fn fill(browser: &mut Reader, hook: &str, value: &str) {
+    let field = format!("document.querySelector('[data-test=\"{hook}\"]')");
+    browser.until(&format!("{field}?.checkVisibility()"));
+    browser.eval(&format!(
+        "(f => {{ f.value = {}; f.dispatchEvent(new Event('change')) }})({field})",
+        json!(value)
+    ));
 }
