@@ -1,4 +1,4 @@
-// npm run build made this from e7bb4029
+// npm run build made this from e191c598
 "use strict";
 (() => {
   // questions.ts

@@ -323,6 +323,8 @@ const keys: Record<string, () => void> = {
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || byId<HTMLDialogElement>("keys").open) return;
   const at = event.target as Element;
+  // In a field, only a clicker turns pages.
+  if (at.closest("input") && !event.key.startsWith("Page")) return;
   if (at.closest("select") || (at.closest("button, a") && event.key === " ")) return;
   const chosen = parts.find((part) => part.id === (event.key === "0" ? "10" : `0${event.key}`));
   const act = chosen ? () => go(chosen, 0) : Object.hasOwn(keys, event.key) && keys[event.key];

@@ -1,4 +1,4 @@
-// npm run build made this from e7bb4029
+// npm run build made this from e191c598
 "use strict";
 (() => {
   // data.ts
@@ -74,6 +74,93 @@
     }
   }
 
+  // passed.ts
+  var ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+  var [NUMBERS, MINUTES, SEATS] = [2 ** 3, 2 ** 11, 2 ** 17];
+  var STORED = "present-passed";
+  function decode(typed) {
+    const code2 = typed.toUpperCase().replace(/[\s-]/g, "").replaceAll("O", "0").replace(/[IL]/g, "1");
+    const digits = [...code2].map((letter) => ALPHABET.indexOf(letter));
+    if (digits.length !== 8) return `A code has 8 characters, and this one has ${digits.length}. Ask for it again.`;
+    const double = (digit) => digit < 16 ? digit << 1 : digit << 1 ^ 37;
+    if (digits.includes(-1) || digits.reduce((sum, digit) => double(sum) ^ digit, 0) !== 0) {
+      return "A character is wrong. Ask for the code again, letter by letter.";
+    }
+    let value = digits.slice(0, -1).reduce((sum, digit) => sum * 32 + digit, 0);
+    const next2 = (values) => {
+      const part2 = value % values;
+      value = (value - part2) / values;
+      return part2;
+    };
+    const [seat, minute, number] = [next2(SEATS), next2(MINUTES), next2(NUMBERS)];
+    const exercise = `${String(value).padStart(2, "0")}.${number}`;
+    const isKnown = data.parts.some(
+      ({ steps }) => steps.some((step2) => step2.kind === "exercise" && step2.id === exercise)
+    );
+    if (!isKnown) return `This is a code of ${exercise}, which this deck doesn't have. Give everybody the same version.`;
+    return { exercise, minute, seat };
+  }
+  function clock(minute) {
+    const at = /* @__PURE__ */ new Date();
+    at.setUTCHours(0, minute, 0, 0);
+    return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  }
+  var counted = { pairs: null, passed: [] };
+  function count(code2) {
+    const passed = decode(code2);
+    if (typeof passed === "string") return [false, passed];
+    const { exercise, minute, seat } = passed;
+    const seats = counted.passed.find(([id]) => id === exercise)?.[1] ?? [];
+    if (seats.some(([other2]) => other2 === seat)) return [true, `This pair was counted for ${exercise} before.`];
+    const others = counted.passed.filter(([id]) => id !== exercise);
+    counted.passed = [...others, [exercise, [...seats, [seat, minute]]]];
+    return [true, `Counted: ${exercise}, at ${clock(minute)}.`];
+  }
+  function row([exercise, seats]) {
+    const [first2, last] = [Math.min, Math.max].map((of2) => clock(of2(...seats.map(([, minute]) => minute))));
+    const of = counted.pairs ? `${seats.length} of ${counted.pairs}` : `${seats.length}`;
+    const said = `${of} ${seats.length === 1 && !counted.pairs ? "pair has" : "pairs have"} passed ${exercise}`;
+    return element("li", "", element("b", "", said), first2 === last ? `, at ${first2}` : `, from ${first2} to ${last}`);
+  }
+  function draw() {
+    byId("pairs").value = String(counted.pairs ?? "");
+    byId("passed").replaceChildren(...[...counted.passed].reverse().map(row));
+  }
+  function changed() {
+    draw();
+    try {
+      localStorage.setItem(STORED, JSON.stringify(counted));
+    } catch {
+    }
+  }
+  function collect() {
+    try {
+      counted = JSON.parse(localStorage.getItem(STORED) ?? "null") ?? counted;
+    } catch {
+    }
+    const field = byId("code");
+    byId("codes").addEventListener("submit", (event) => {
+      event.preventDefault();
+      const [isCounted, said] = count(field.value);
+      byId("code-said").textContent = said;
+      byId("code-said").classList.toggle("wrong", !isCounted);
+      if (isCounted) field.value = "";
+      else field.select();
+      changed();
+    });
+    byId("pairs").addEventListener("change", () => {
+      counted.pairs = Number(byId("pairs").value) || null;
+      changed();
+    });
+    byId("forget").addEventListener("click", () => {
+      if (!confirm("Forget all that was counted?")) return;
+      counted = { pairs: null, passed: [] };
+      byId("code-said").textContent = "";
+      changed();
+    });
+    draw();
+  }
+
   // view.ts
   var LONG = 22;
   var CONTEXT = 3;
@@ -129,8 +216,8 @@
         continue;
       }
       const [kind, pieces] = lines[nth];
-      const mixed = pieces.some(([changed3]) => !changed3);
-      const words = pieces.map(([changed3, text2]) => element("span", changed3 && mixed ? "word" : "", text2));
+      const mixed = pieces.some(([changed4]) => !changed4);
+      const words = pieces.map(([changed4, text2]) => element("span", changed4 && mixed ? "word" : "", text2));
       const line = element("div", kind, ...words);
       line.dataset.sign = { same: "", mark: "\u2192", new: "+", gone: "\u2212" }[kind];
       if (!pieces.length) line.append("\u200B");
@@ -175,17 +262,17 @@
   function text(step2) {
     const text2 = element("div", "text");
     text2.innerHTML = step2.text;
-    const clock2 = element("p", "timer");
-    clock2.id = "timer";
+    const clock3 = element("p", "timer");
+    clock3.id = "timer";
     const heading = step2.kind === "exercise" ? `Exercise ${step2.id}: ${step2.title}` : step2.title;
-    return [element("h2", "", heading), text2, ...step2.minutes ? [clock2] : []];
+    return [element("h2", "", heading), text2, ...step2.minutes ? [clock3] : []];
   }
 
   // presenter.ts
   var isPresenter = window.name === "presenter";
   var isThumbnail = window.name === "thumbnail";
   var shown;
-  var clock = new Clock();
+  var clock2 = new Clock();
   var CLOCK = "present-clock";
   var slot = "";
   var plan = "";
@@ -226,13 +313,13 @@
     const frame = byId("next-frame");
     byId("next-view").style.scale = String(Math.min(frame.clientWidth / 1280, frame.clientHeight / 720));
     const followed = data.plans.find(({ minutes: minutes2 }) => String(minutes2) === plan);
-    byId("clock").textContent = minutes(clock.elapsed);
-    byId("standing").textContent = followed ? standing(followed, slot, clock.elapsed / 6e4) : "Choose your plan.";
-    byId("start").textContent = clock.runs ? "pause" : "start";
+    byId("clock").textContent = minutes(clock2.elapsed);
+    byId("standing").textContent = followed ? standing(followed, slot, clock2.elapsed / 6e4) : "Choose your plan.";
+    byId("start").textContent = clock2.runs ? "pause" : "start";
   }
-  function changed() {
+  function changed2() {
     try {
-      sessionStorage.setItem(CLOCK, clock.save());
+      sessionStorage.setItem(CLOCK, clock2.save());
     } catch {
     }
     tick();
@@ -248,17 +335,18 @@
     thumbnail.addEventListener("load", () => thumbnail.contentWindow?.postMessage(shown, "*"));
     byId("next-frame").append(thumbnail);
     try {
-      clock.restore(sessionStorage.getItem(CLOCK));
+      clock2.restore(sessionStorage.getItem(CLOCK));
     } catch {
     }
     byId("start").addEventListener("click", () => {
-      clock.toggle();
-      changed();
+      clock2.toggle();
+      changed2();
     });
     byId("reset").addEventListener("click", () => {
-      clock.reset();
-      changed();
+      clock2.reset();
+      changed2();
     });
+    collect();
     setInterval(tick, 500);
   }
 
@@ -346,16 +434,16 @@
   }
   var other = isPresenter ? window.opener : null;
   var moved = 0;
-  var changed2 = 0;
+  var changed3 = 0;
   var time = () => performance.timeOrigin + performance.now();
   function tell() {
-    const { clock: clock2, toggled } = timed();
-    const look = { plan: plan2, all, zoom, theme: document.documentElement.dataset.theme, changed: changed2 };
-    other?.postMessage({ deck: address(part, step), moved, left, toggled, clock: clock2.save(), look }, "*");
+    const { clock: clock3, toggled } = timed();
+    const look = { plan: plan2, all, zoom, theme: document.documentElement.dataset.theme, changed: changed3 };
+    other?.postMessage({ deck: address(part, step), moved, left, toggled, clock: clock3.save(), look }, "*");
   }
   function change(what) {
     what();
-    changed2 = time();
+    changed3 = time();
     show();
     tell();
   }
@@ -368,8 +456,8 @@
     }
     other = source;
     const { look } = said;
-    if (look && look.changed > changed2) {
-      [plan2, zoom, all, changed2] = [look.plan, look.zoom, look.all, look.changed];
+    if (look && look.changed > changed3) {
+      [plan2, zoom, all, changed3] = [look.plan, look.zoom, look.all, look.changed];
       theme(look.theme);
       show();
     }
@@ -540,8 +628,8 @@
     a: () => change(() => {
       all = !all;
     }),
-    t: () => clocks((clock2) => clock2.toggle()),
-    r: () => clocks((clock2) => clock2.reset()),
+    t: () => clocks((clock3) => clock3.toggle()),
+    r: () => clocks((clock3) => clock3.reset()),
     c: visitCase,
     p: open,
     "+": () => enlarge(1.1),
@@ -554,6 +642,7 @@
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
     const at = event.target;
+    if (at.closest("input") && !event.key.startsWith("Page")) return;
     if (at.closest("select") || at.closest("button, a") && event.key === " ") return;
     const chosen = parts.find((part2) => part2.id === (event.key === "0" ? "10" : `0${event.key}`));
     const act = chosen ? () => go(chosen, 0) : Object.hasOwn(keys, event.key) && keys[event.key];

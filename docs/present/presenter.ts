@@ -2,6 +2,7 @@
 
 import { Clock, minutes, standing } from "./clock";
 import { byId, data, type Exercise, element, type Part, type Step } from "./data";
+import { collect } from "./passed";
 import type { Stop } from "./route";
 import { code, nameOf } from "./view";
 
@@ -98,5 +99,6 @@ if (isPresenter) {
     clock.reset();
     changed();
   });
+  collect();
   setInterval(tick, 500);
 }

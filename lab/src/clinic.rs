@@ -31,7 +31,7 @@ use machine::workbook::Workbook;
 use serde::Serialize;
 use verifier::{Object, Refusal};
 use wire::text::wrap;
-use wire::verdict::Verdict;
+use wire::verdict::{Delivered, Verdict};
 
 use crate::compiler::Compiler;
 use crate::exercise::{self, shown};
@@ -495,7 +495,7 @@ pub fn compile(workbook: &Workbook, case: &Case) -> Result<()> {
 /// # Errors
 /// If it can't be printed or written.
 pub fn deliver(case: &Case, verdict: &Verdict, file: Option<&Path>) -> Result<ExitCode> {
-    exercise::write_verdict(verdict, file)?;
+    exercise::write_verdict(&Delivered { verdict: verdict.clone(), code: None }, file)?;
     let number = case.number();
     if let Verdict::Right(seen) = verdict {
         print_text(format_args!(

@@ -518,12 +518,12 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             if let Some(mut here) = LocalGuest::find(&workbook, &boot.kernel, DEFAULT)? {
                 here.announce();
                 let found = exercise::check(&workbook, &exercise, &mut here)?;
-                return exercise::deliver(&exercise, &found, verdict.as_deref());
+                return exercise::deliver(&workbook, &exercise, found, verdict.as_deref());
             }
             let binaries = workbook.build_tools()?.into_iter().chain([binary]).collect();
             let mut guest = boot.boot_with(&workbook, binaries)?;
             let found = exercise::check(&workbook, &exercise, &mut guest)?;
-            exercise::deliver(&exercise, &found, verdict.as_deref())
+            exercise::deliver(&workbook, &exercise, found, verdict.as_deref())
         }
         Exercise::Watch { exercise, boot } => {
             let exercise = find(&exercise)?;

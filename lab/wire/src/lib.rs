@@ -11,6 +11,7 @@ pub mod files;
 pub mod kit;
 pub mod measure;
 pub mod mystery;
+pub mod passed;
 pub mod play;
 pub mod protocol;
 pub mod text;

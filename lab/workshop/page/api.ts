@@ -86,8 +86,8 @@ export type Action = {
   status: number | null;
   /** What the driver said when it failed. */
   cause: string | null;
-  /** What a check that could judge the program found. */
-  verdict: { right: string } | { wrong: Fault } | null;
+  /** What a check that could judge the program found, and the code by which a class's instructor counts who has passed. */
+  verdict: (({ right: string } | { wrong: Fault }) & { code: string | null }) | null;
   /** What has become of the prediction made before the run. */
   outcome: Outcome | null;
   diagnostics: Diagnostic[];

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tempfile::TempPath;
 use tokio::sync::watch;
 use wire::play::RULES;
-use wire::verdict::Verdict;
+use wire::verdict::Delivered;
 
 use crate::asking::{Outcome, Prediction};
 use crate::diagnostics::{Diagnostic, Reader};
@@ -52,7 +52,7 @@ pub struct Action {
     /// What the driver said when it failed.
     cause: Option<String>,
     /// What a check that could judge the program found.
-    verdict: Option<Verdict>,
+    verdict: Option<Delivered>,
     /// What has become of the prediction made before the run.
     outcome: Option<Outcome>,
     diagnostics: Vec<Diagnostic>,

@@ -158,6 +158,7 @@ pub fn does_exercise_03_1(server: &Server, browser: &mut Reader) {
     browser.until(&shows("progress", "1 of"));
     browser.until(&shows("verdict", "03.1 is right"));
     browser.until(&shows("verdict", "Next: 03.2"));
+    browser.until(&shows("verdict", "In a class, your code is 6"));
     click(browser, "solution");
     browser.until("document.querySelector('.cm-deletedChunk, .cm-changedLine, .cm-insertedLine')");
     click(browser, "toggle");
