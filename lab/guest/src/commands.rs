@@ -92,6 +92,9 @@ pub enum GuestCommand {
         /// The port.
         #[arg(long)]
         port: u16,
+        /// More options of the server, if the launcher can boot another kernel.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
     },
     /// Run the check of an exercise, and print its verdict as JSON
     Check {
@@ -174,7 +177,7 @@ impl GuestCommand {
                 Err(Command::new(&argv[0]).args(&argv[1..]).exec())
                     .or_cause(format!("cannot start {}", argv[0]))
             }
-            Self::Workshop { port } => kit::workshop(port).map(|()| ExitCode::SUCCESS),
+            Self::Workshop { port, options } => kit::workshop(port, &options).map(|()| ExitCode::SUCCESS),
             Self::Check { exercise, binary } => print_json(&checks::run(&exercise, &binary)),
             Self::Refused { objects } => print_json(&clinic::logs(&objects)?),
             Self::Cured { object } => print_json(&clinic::check(&object)),

@@ -302,8 +302,8 @@ fn catalog() -> Result<Catalog> {
 ///
 /// # Errors
 /// Those of [`workshop::serve`].
-pub fn workshop(port: u16) -> Result<()> {
-    workshop::serve(port, SECOND, STATUS)
+pub fn workshop(port: u16, options: &[String]) -> Result<()> {
+    workshop::serve(port, SECOND, STATUS, options)
 }
 
 /// The command that runs a stage or an example, with I/O for it to see.

@@ -19,11 +19,11 @@ const ADDRESS: [&str; 2] = ["10.0.2.15", "255.255.255.0"];
 const COMPILERS: &str = "/usr/bin:/usr/lib/llvm-22/bin";
 
 /// Starts the network and becomes the server, which listens on this port. Returns only if it can't. `work` is the serial
-/// port to the file with the learner's work, `status` the one to the launcher.
+/// port to the file with the learner's work, `status` the one to the launcher, which may have more options for the server.
 ///
 /// # Errors
 /// If this guest is not the workshop's, or has no network card.
-pub fn serve(port: u16, work: &str, status: &str) -> Result<()> {
+pub fn serve(port: u16, work: &str, status: &str, options: &[String]) -> Result<()> {
     if !Path::new(ROOT).exists() {
         return Err(
             Error::new("this guest has no workshop").fix("start it on your own system: ./lab workshop")
@@ -40,7 +40,7 @@ pub fn serve(port: u16, work: &str, status: &str) -> Result<()> {
     server.env("PATH", format!("{}:{COMPILERS}", ENVIRONMENT[0].1));
     server.args(["--driver", "/bin/lab", "--book"]).arg(Path::new(ROOT).join("book"));
     server.args(["--listen", ADDRESS[0], "--port", &port.to_string(), "--no-browser"]);
-    server.args(["--keep", work, "--announce", status]);
+    server.args(["--keep", work, "--announce", status]).args(options);
     // The launcher prints the address.
     server.stdout(Stdio::null());
     Err(server.exec()).or_cause("cannot start the workshop's server")

@@ -68,8 +68,8 @@ impl LocalGuest {
             return Err(Error::new(format!("the workshop can't boot Linux {kernel}"))
                 .evidence(format!("it runs in a guest itself, with Linux {release}"))
                 .fix(format!(
-                    "leave out --kernel; or, if the kit has that kernel, end the workshop, and start it with: \
-                     ./lab --kernel {kernel} workshop"
+                    "leave out --kernel; or, if the kit has that kernel, choose it at the top of the page, or start \
+                     the workshop with it: ./lab --kernel {kernel} workshop"
                 )));
         }
         Ok(Some(Self { binaries: workbook.binaries() }))

@@ -128,8 +128,11 @@ export type Fault = {
 export type State = {
   /** Names the folder of the working copies. */
   folder: string;
-  /** Whether the workshop is in a guest, which can't boot another kernel. */
+  /** Whether the workshop is in a guest, whose programs run with its own kernel. */
   guest: boolean;
+  /** The guest's kernel, and those that its launcher can boot instead; null and none if it can't. */
+  kernel: string | null;
+  kernels: string[];
   programs: Program[];
   exercises: Exercise[];
   mysteries: Mystery[];
@@ -228,6 +231,7 @@ export const api = {
     request<Action>("POST", `/api/mysteries/${at(number)}/start`, json({ seed })),
   play: (move: Move) => request<{ said: Said[]; mystery: Open | null }>("POST", "/api/mystery", json(move)),
   answered: (id: string, tries: number) => request<unknown>("PUT", `/api/answers/${id}`, json({ tries })),
+  boot: (kernel: string) => request<unknown>("POST", "/api/kernel", json({ kernel })),
   newShell: () => request<Terminal>("POST", "/api/terminals"),
   closeTerminal: (id: number) => request<unknown>("DELETE", `/api/terminals/${id}`),
   interrupt: (id: number) => request<unknown>("POST", `/api/terminals/${id}/interrupt`),

@@ -3,9 +3,16 @@
 
 import { api, type KernelFunction, type Layout } from "./api";
 
+const all: Map<string, unknown>[] = [];
+/** Forgets what another kernel has answered. */
+export const forget = () => {
+  for (const known of all) known.clear();
+};
+
 /** Asks once for each key. What failed may be asked again. */
 function once<T>(ask: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const known = new Map<string, Promise<T>>();
+  all.push(known);
   return (key) => {
     const old = known.get(key);
     if (old) return old;

@@ -7,6 +7,8 @@ import { Compiling } from "./compile";
 import { Documents } from "./documents";
 import { byId, h, inFolder, keep, plural, rich, setFolder } from "./dom";
 import { Editor } from "./editor";
+import { boot, boots, drawKernels } from "./kernels";
+import { forget } from "./knowledge";
 import { Lesson } from "./lesson";
 import { isCase, showMap, stateOf } from "./map";
 import { Mysteries } from "./mystery";
@@ -265,13 +267,18 @@ function stop({ what, name, terminal }: Action): void {
   tried(what === "play" && mysteries.open(name) ? api.play("end") : api.interrupt(terminal));
 }
 
-async function download(): Promise<void> {
+async function saveAll(): Promise<void> {
   let failure: unknown;
   for (const name of new Set(editor.documents.all.map(({ name }) => name))) {
     await editor.documents.flush(name).catch((thrown) => {
       failure = thrown;
     });
   }
+  if (failure) throw failure;
+}
+
+async function download(): Promise<void> {
+  const failure = await saveAll().catch((thrown) => thrown);
   const href = URL.createObjectURL(await api.download());
   h("a", { href, download: "my-work.zip" }).click();
   // The browser reads it after this.
@@ -478,8 +485,9 @@ function drawLink(link: Link): void {
   banner.hidden = link === "up";
   if (link === "down") {
     banner.replaceChildren(
-      "The workshop does not answer. Keep this tab open: it has everything that you typed. " +
-        "Start the workshop again as you did before, and continue here.",
+      boots() ||
+        "The workshop does not answer. Keep this tab open: it has everything that you typed. " +
+          "Start the workshop again as you did before, and continue here.",
     );
   } else if (link === "refused") {
     banner.replaceChildren(
@@ -513,6 +521,8 @@ events.onState = (now) => {
   actions.update(now.actions);
   lesson.update(now);
   questions.update(now);
+  drawKernels(now, cameBack);
+  if (before && before.kernel !== now.kernel) forget();
   if (!before) tried(begin());
   else {
     if (cameBack) tried(resume());
@@ -582,6 +592,7 @@ click("reset-yes", () => {
 click("done", () => state && showMap(state, (name) => tried(openName(name, true).then(() => showLesson(name)))));
 click("download", () => tried(download()));
 click("upload", () => byId("upload-file").click());
+byId("kernel").addEventListener("change", () => tried(boot(saveAll)).then(() => state && drawKernels(state, false)));
 click("theme", toggleTheme);
 click("smaller", () => terminals.zoom(-1));
 click("larger", () => terminals.zoom(1));

@@ -34,6 +34,7 @@ mod cases;
 mod compile;
 mod diagnostics;
 mod instance;
+mod kernels;
 mod mysteries;
 mod pages;
 mod response;
@@ -62,6 +63,7 @@ use crate::app::App;
 use crate::auth::Auth;
 use crate::backup::WorkBackup;
 use crate::instance::{Claim, Instance};
+use crate::kernels::Kernels;
 use crate::server::Workshop;
 use crate::tftp::Tftp;
 
@@ -87,6 +89,12 @@ struct Args {
     /// A file or a serial port that gets the line `url URL` as soon as the workshop answers
     #[arg(long, value_name = "FILE")]
     announce: Option<PathBuf>,
+    /// The kernel that runs, as the launcher calls it
+    #[arg(long, value_name = "KERNEL", requires = "announce")]
+    kernel: Option<String>,
+    /// The kernels that the launcher can boot into the same page
+    #[arg(long, value_name = "KERNELS", value_delimiter = ',', requires = "kernel")]
+    kernels: Vec<String>,
     /// The serial port through which the host keeps your work
     #[arg(long, value_name = "PORT")]
     keep: Option<PathBuf>,
@@ -118,7 +126,8 @@ async fn main() -> Result<ExitCode> {
         let _ = backup.store();
         backup.watch();
     }
-    let workshop = Workshop::new(app, args.driver, args.book, auth.clone(), backup.clone());
+    let kernels = Kernels::new(args.kernel, args.kernels, args.announce.clone());
+    let workshop = Workshop::new(app, args.driver, args.book, auth.clone(), backup.clone(), kernels);
     let workshop = Arc::new(workshop);
     let handle = |kind| signal(kind).or_cause("cannot handle signals");
     let mut interrupt = handle(SignalKind::interrupt())?;
@@ -131,7 +140,7 @@ async fn main() -> Result<ExitCode> {
     };
     print_text(format_args!("The workshop: {}\nCtrl-C ends it.{kept}", auth.url()))?;
     if let Some(file) = &args.announce {
-        announce(file, &auth)?;
+        report(file, &format!("url {}", auth.url()))?;
     }
     show(&auth, &workbook.mine, args.no_browser);
     let app = server::router(workshop.clone());
@@ -140,6 +149,7 @@ async fn main() -> Result<ExitCode> {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
         _ = hangup.recv() => {}
+        () = workshop.kernels.left() => {}
     }
     tokio::select! {
         () = workshop.terminals.end_all() => {}
@@ -154,12 +164,12 @@ async fn main() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reports the address to whoever started us.
-fn announce(file: &Path, auth: &Auth) -> Result<()> {
+/// Reports something to whoever started us.
+fn report(file: &Path, line: &str) -> Result<()> {
     let cannot = || format!("cannot write {}", file.display());
     let flags = OFlag::O_NOCTTY.bits();
     let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(file);
-    file.and_then(|mut file| file.write_all(format!("url {}\n", auth.url()).as_bytes())).or_cause(cannot())
+    file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())).or_cause(cannot())
 }
 
 /// Listens on this port, or if it is 0, on the one of the workshop before, or if that is not free, on any.

@@ -30,6 +30,7 @@ use crate::asking::Given;
 use crate::auth::{self, Auth};
 use crate::backup::WorkBackup;
 use crate::compile::Background;
+use crate::kernels::Kernels;
 use crate::mysteries::{self, Mysteries};
 use crate::pages;
 use crate::response::{JsonResponse, Refusal, WithStatus};
@@ -48,6 +49,8 @@ pub struct Workshop {
     book: PathBuf,
     auth: Arc<Auth>,
     backup: Option<Arc<WorkBackup>>,
+    /// What else can be booted.
+    pub kernels: Kernels,
     /// What runs.
     pub terminals: Terminals,
     actions: Actions,
@@ -67,6 +70,7 @@ impl Workshop {
         book: PathBuf,
         auth: Auth,
         backup: Option<Arc<WorkBackup>>,
+        kernels: Kernels,
     ) -> Self {
         let changed = watch::channel(0).0;
         let waits_for = app.is_in_guest().then(|| driver.clone());
@@ -78,6 +82,7 @@ impl Workshop {
             book,
             auth: Arc::new(auth),
             backup,
+            kernels,
             terminals: Terminals::new(changed.clone()),
             actions: Actions::new(changed.clone()),
             changed,
@@ -98,6 +103,8 @@ impl Workshop {
             "actions": self.actions.list(&self.terminals),
             "folder": self.auth.folder,
             "guest": self.backup.is_some(),
+            "kernel": self.kernels.here,
+            "kernels": self.kernels.all,
             "results": self.app.results(),
             // Why the host does not keep the work, if it should.
             "unkept": self.backup.as_ref().and_then(|backup| backup.problem()),
@@ -151,6 +158,7 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .route("/api/mysteries", get(async || Json(Mysteries::about())))
         .route("/api/mysteries/{number}/start", post(start_mystery))
         .route("/api/mystery", post(play))
+        .route("/api/kernel", post(boot))
         .route("/api/terminals", post(shell))
         .route("/api/terminals/{id}", delete(close).merge(any(terminal)))
         .route("/api/terminals/{id}/interrupt", post(interrupt))
@@ -397,6 +405,19 @@ async fn check(State(workshop): Shared, Json(Check { name }): Json<Check>) -> Re
     let command = workshop.command([part, "check", exercise].map(str::to_owned).to_vec())?;
     workshop.background.cancel();
     Ok(Json(workshop.actions.start(&workshop.terminals, What::Check, &name, true, command, None).await?))
+}
+
+#[derive(Deserialize)]
+struct Boot {
+    kernel: String,
+}
+
+/// The server ends, so the page may not get the answer.
+async fn boot(State(workshop): Shared, Json(Boot { kernel }): Json<Boot>) -> JsonResponse {
+    workshop.kernels.find(&kernel)?;
+    changing(&workshop, |_| Ok(())).await?;
+    workshop.kernels.boot(&kernel)?;
+    Ok(Json(json!({})))
 }
 
 async fn shell(State(workshop): Shared) -> JsonResponse {

@@ -18,7 +18,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tungstenite::Message;
 
-use crate::common::{Response, Server};
+use crate::common::{Response, Server, connect};
 use crate::socket::{socket, until, until_it};
 
 /// A server with a book of one page, and with this instead of the driver.
@@ -629,6 +629,39 @@ fn it_announces_its_address() {
     server.end(Signal::SIGTERM);
     let url = &server.url;
     assert_eq!(fs::read_to_string(&status).unwrap(), format!("ready 6.12\nurl {url}\n"));
+}
+
+#[test]
+fn it_ends_for_another_kernel() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let status = folder.path().join("status");
+    let mut server = Server::with_kernels(&status);
+    let boot = |server: &Server, kernel: &str| {
+        server.page("POST", "/api/kernel", "", json!({ "kernel": kernel }).to_string().as_bytes())
+    };
+    let refused = boot(&server, "5.10");
+    assert_eq!(
+        (refused.status, &refused.json()["evidence"]),
+        (404, &json!("the kernels to choose from: 6.12, 7.2"))
+    );
+    let kernel = |server: &Server| server.get("/api/state").json()["kernel"].clone();
+    assert_eq!(kernel(&server), "6.12");
+    let url = server.url.clone();
+    // The server may end before its answer arrives.
+    let body = json!({ "kernel": "7.2" }).to_string();
+    let head = format!(
+        "{}\nConnection: close\nContent-Length: {}\n\n",
+        server.page_head("POST", "/api/kernel"),
+        body.len()
+    );
+    connect(server.port()).write_all(format!("{}{body}", head.replace('\n', "\r\n")).as_bytes()).unwrap();
+    assert!(server.wait().success());
+    assert!(fs::read_to_string(&status).unwrap().ends_with("\nnext 7.2\n"));
+    // The page has the same address.
+    server.again();
+    assert_eq!((kernel(&server), &server.url), (json!("7.2"), &url));
+    let (plain, _folder) = idle();
+    assert_eq!((boot(&plain, "7.2").status, kernel(&plain)), (404, Value::Null));
 }
 
 #[test]

@@ -75,7 +75,22 @@ open_work() {
 	fi
 	choose_port
 	shared=$(printf '%s' "$kept" | sed 's/,/,,/g')
-	argv=workshop,--port,$port
+	for_guest
+}
+
+# What the guest starts: the server, which offers the kit's kernels.
+for_guest() { argv=workshop,--port,$port,--kernel,$kernel,--kernels,$(encode "$(kernels | tr -d ' ')"); }
+
+# Whether the learner has chosen another kernel in the page. It is then the one to boot, with the work as it is now.
+next_kernel() {
+	next=$(sed -n 's/^next //p' "$tmp/status")
+	case "$status$asked:$next" in 0: | 0:*[!A-Za-z0-9._-]*) return 1 ;; 0:*) ;; *) return 1 ;; esac
+	is_complete "$kept/work.new" || return 1
+	mv -f "$kept/work.new" "$kept/work" || exit 1
+	# The page is open already.
+	kernel=$next no_browser=yes
+	look_for_kernel
+	for_guest
 }
 
 # Whether a tar has the entry `.workshop-complete`, which comes after everything that the session began with. A zero

@@ -18,6 +18,7 @@ pub const QUICK: &[(&str, fn())] = tests![
     the_workshop_gets_a_network_and_a_file_for_the_work,
     the_address_is_shown_and_only_ctrl_c_reaches_the_guest,
     only_a_complete_session_replaces_the_one_before,
+    another_kernel_continues_with_the_work,
     a_fresh_start_discards_the_work,
     a_port_that_is_taken_is_left_to_who_has_it,
     a_second_start_finds_the_first,
@@ -190,6 +191,54 @@ fn only_a_complete_session_replaces_the_one_before() {
     }
 }
 
+fn another_kernel_continues_with_the_work() {
+    // The first guest asks for the next kernel, as the page does, and the second one waits for a key.
+    let guest = |next: &str, work: &str, status: u8| {
+        SERVER
+            .replace(
+                "echo 'ready",
+                &format!(
+                    "first=; [ -e \"$KEY.first\" ] || {{ first=yes; : >\"$KEY.first\"; printf '{}' >\"$(echo \"$file\" | sed 's/,,/,/g')\"; }}\necho 'ready",
+                    work.replace('\0', "\\0")
+                ),
+            )
+            .replace("head -c 1", &format!("[ -z \"$first\" ] || {{ printf '{next}\\nexit {status}\\n' >>status; exit; }}; head -c 1"))
+    };
+    let fake = Fake::with_workshop(&guest("next 7.2", COMPLETE, 0));
+    let child = fake.started(&mut fake.workshop(&[]));
+    within("the second guest", || fake.calls().contains("vmlinuz-7.2\n") && fake.kept("work").exists());
+    within("its address", || {
+        let folder = fs::read_dir(fake.at("tmp")).unwrap().flatten().next();
+        folder.is_some_and(|folder| folder.path().join("ready").exists())
+    });
+    let text = fake.end(child);
+    assert!(text.ends_with("--- status 0"), "{text}");
+    assert!(
+        text.contains("Booting Linux 6.12 for x86_64 ...\n") && text.contains("Booting Linux 7.2 for"),
+        "{text}"
+    );
+    assert_eq!(text.matches("The workshop: http://127.0.0.1:8017/?token=secret\n").count(), 2, "{text}");
+    assert_eq!(fs::read_to_string(fake.kept("work")).unwrap(), COMPLETE);
+    assert_eq!(fs::read_to_string(fake.at("opened")).unwrap().lines().count(), 1, "the page is open already");
+    let called = fake.calls();
+    for kernel in ["6.12", "7.2"] {
+        let argv = format!("lab.argv=workshop,--port,8017,--kernel,{kernel},--kernels,6.12%2C7.2 ");
+        assert!(called.contains(&argv), "{called}");
+    }
+    // It did not ask for one, the work is not whole, the server has failed, or there is no such kernel.
+    for (next, work, status, end) in [
+        ("", COMPLETE, 0, "--- status 0"),
+        ("next ../7.2", COMPLETE, 0, "--- status 0"),
+        ("next 7.2", "half", 0, "--- status 0"),
+        ("next 7.2", COMPLETE, 1, "--- status 1"),
+        ("next 5.4", COMPLETE, 0, "--- status 1"),
+    ] {
+        let fake = Fake::with_workshop(&guest(next, work, status));
+        let text = fake.finish(&mut fake.workshop(&["--no-browser"]));
+        assert!(text.ends_with(end) && !fake.calls().contains("vmlinuz-7.2"), "{next} {text}");
+    }
+}
+
 fn a_fresh_start_discards_the_work() {
     let fake = Fake::with_workshop(SERVER);
     fake.keep("work", "older");
@@ -207,7 +256,7 @@ fn a_port_that_is_taken_is_left_to_who_has_it() {
     let child = fake.started(fake.workshop(&[]).env("TAKEN", "8017 8018"));
     let text = fake.end(child);
     assert!(text.contains("The workshop: http://127.0.0.1:8019/"), "{text}");
-    assert!(fake.calls().contains(" lab.argv=workshop,--port,8019 "), "{}", fake.calls());
+    assert!(fake.calls().contains(" lab.argv=workshop,--port,8019,"), "{}", fake.calls());
     // The last one is used again.
     let text = fake.finish(fake.workshop(&["--port=9000"]).env("TAKEN", "9000"));
     insta::assert_snapshot!("workshop_port", text.split_once("--- stderr\n").unwrap().1);
@@ -258,7 +307,7 @@ fn a_second_start_finds_the_first() {
     // Its second port is no console.
     let text = String::from_utf8(fake.command(&["attach"]).output().unwrap().stderr).unwrap();
     assert!(text.contains("there is no running machine to attach to"), "{text}");
-    assert!(fake.calls().matches("-kernel").count() == 1 && fake.kept("running").exists());
+    assert!(fake.calls().matches("\n-kernel\n").count() == 1 && fake.kept("running").exists());
     fake.end(first);
 
     // One that boots yet.

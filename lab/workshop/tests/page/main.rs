@@ -477,3 +477,39 @@ fn fill(browser: &mut Reader, hook: &str, value: &str) {
         json!(value)
     ));
 }
+
+#[test]
+fn another_kernel_boots_into_the_same_page() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut server = Server::with_kernels(&folder.path().join("status"));
+    server.post("/api/works/03.1/start");
+    let mut browser = reader::Reader::start();
+    browser.size(1280, 800);
+    browser.visit(&server.url);
+    let choose = |id: &str, name: &str| {
+        format!(
+            "(l => {{ l.value = '{name}'; l.dispatchEvent(new Event('change')) }})(document.querySelector('#{id}'))"
+        )
+    };
+    browser.until("document.querySelector('#kernel').value === '6.12'");
+    browser.eval(&choose("open", "03.1"));
+    browser.until("workshop.text().includes('SEC(')");
+    replace(&mut browser, "/* before */\n");
+    // All that is on the screen is saved first.
+    browser.eval(&choose("kernel", "7.2"));
+    assert!(server.wait().success());
+    let file = server.mine().join("03.1/src/bpf/bio_trace.bpf.c");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "/* before */\n");
+    browser.until(&shows("banner", "Linux 7.2 is booting"));
+    picture(&mut browser, "booting.webp");
+    browser.until("document.querySelector('#kernel').disabled");
+    replace(&mut browser, "/* meanwhile */\n");
+    server.again();
+    browser.until("document.querySelector('#banner').hidden");
+    browser.until("(k => k.value === '7.2' && !k.disabled)(document.querySelector('#kernel'))");
+    browser.until(&shows("saved", "Saved"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "/* meanwhile */\n");
+    // One that ends for another reason is started again by the learner.
+    server.kill();
+    browser.until(&shows("banner", "Start the workshop again"));
+}

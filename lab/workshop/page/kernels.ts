@@ -1,0 +1,42 @@
+// Another kernel without leaving: the kit's launcher boots it in the place of this one, and this page waits for it.
+
+import { api, problem, type State } from "./api";
+import { byId, h } from "./dom";
+
+/** The one that boots. */
+let next = "";
+
+/** What to say while the workshop does not answer, if a kernel boots. */
+export const boots = () =>
+  next &&
+  `Linux ${next} is booting, which takes about 20 seconds. Your work is kept, and this page then goes on by itself. ` +
+    "If it does not, look at the window in which you started the workshop.";
+
+/** Shows which kernel runs, if the launcher can boot others. `isBack`: the workshop did not answer before. */
+export function drawKernels({ kernel, kernels }: State, isBack: boolean): void {
+  const select = byId<HTMLSelectElement>("kernel");
+  if (isBack) next = "";
+  if (next) return;
+  if (select.options.length !== kernels.length) {
+    select.replaceChildren(...kernels.map((name) => h("option", { value: name }, `Linux ${name}`)));
+  }
+  select.hidden = kernels.length < 2;
+  select.disabled = false;
+  if (kernel) select.value = kernel;
+}
+
+/** Boots the kernel that was chosen, after everything on the screen was saved. */
+export async function boot(save: () => Promise<void>): Promise<void> {
+  const select = byId<HTMLSelectElement>("kernel");
+  next = select.value;
+  select.disabled = true;
+  try {
+    await save();
+    await api.boot(next);
+  } catch (thrown) {
+    // The server may have ended before its answer arrived.
+    if (problem(thrown).status === 0) return;
+    next = "";
+    throw thrown;
+  }
+}
