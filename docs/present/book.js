@@ -1,4 +1,4 @@
-// npm run build made this from e191c598
+// npm run build made this from ce060ac0
 "use strict";
 (() => {
   // questions.ts

@@ -94,12 +94,12 @@ export function collect(): void {
   } catch {
     // As above.
   }
-  const field = byId<HTMLInputElement>("code");
-  byId("codes").addEventListener("submit", (event) => {
+  const field = byId<HTMLInputElement>("pair-code");
+  byId("pair-codes").addEventListener("submit", (event) => {
     event.preventDefault();
     const [isCounted, said] = count(field.value);
-    byId("code-said").textContent = said;
-    byId("code-said").classList.toggle("wrong", !isCounted);
+    byId("pair-code-said").textContent = said;
+    byId("pair-code-said").classList.toggle("wrong", !isCounted);
     if (isCounted) field.value = "";
     else field.select();
     changed();
@@ -111,7 +111,7 @@ export function collect(): void {
   byId("forget").addEventListener("click", () => {
     if (!confirm("Forget all that was counted?")) return;
     counted = { pairs: null, passed: [] };
-    byId("code-said").textContent = "";
+    byId("pair-code-said").textContent = "";
     changed();
   });
   draw();

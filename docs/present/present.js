@@ -1,4 +1,4 @@
-// npm run build made this from e191c598
+// npm run build made this from ce060ac0
 "use strict";
 (() => {
   // data.ts
@@ -138,12 +138,12 @@
       counted = JSON.parse(localStorage.getItem(STORED) ?? "null") ?? counted;
     } catch {
     }
-    const field = byId("code");
-    byId("codes").addEventListener("submit", (event) => {
+    const field = byId("pair-code");
+    byId("pair-codes").addEventListener("submit", (event) => {
       event.preventDefault();
       const [isCounted, said] = count(field.value);
-      byId("code-said").textContent = said;
-      byId("code-said").classList.toggle("wrong", !isCounted);
+      byId("pair-code-said").textContent = said;
+      byId("pair-code-said").classList.toggle("wrong", !isCounted);
       if (isCounted) field.value = "";
       else field.select();
       changed();
@@ -155,7 +155,7 @@
     byId("forget").addEventListener("click", () => {
       if (!confirm("Forget all that was counted?")) return;
       counted = { pairs: null, passed: [] };
-      byId("code-said").textContent = "";
+      byId("pair-code-said").textContent = "";
       changed();
     });
     draw();
@@ -315,7 +315,7 @@
     const followed = data.plans.find(({ minutes: minutes2 }) => String(minutes2) === plan);
     byId("clock").textContent = minutes(clock2.elapsed);
     byId("standing").textContent = followed ? standing(followed, slot, clock2.elapsed / 6e4) : "Choose your plan.";
-    byId("start").textContent = clock2.runs ? "pause" : "start";
+    byId("start-clock").textContent = clock2.runs ? "pause" : "start";
   }
   function changed2() {
     try {
@@ -338,7 +338,7 @@
       clock2.restore(sessionStorage.getItem(CLOCK));
     } catch {
     }
-    byId("start").addEventListener("click", () => {
+    byId("start-clock").addEventListener("click", () => {
       clock2.toggle();
       changed2();
     });

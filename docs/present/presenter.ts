@@ -64,7 +64,7 @@ function tick(): void {
   const followed = data.plans.find(({ minutes }) => String(minutes) === plan);
   byId("clock").textContent = minutes(clock.elapsed);
   byId("standing").textContent = followed ? standing(followed, slot, clock.elapsed / 60_000) : "Choose your plan.";
-  byId("start").textContent = clock.runs ? "pause" : "start";
+  byId("start-clock").textContent = clock.runs ? "pause" : "start";
 }
 
 function changed(): void {
@@ -91,7 +91,7 @@ if (isPresenter) {
   } catch {
     // As above.
   }
-  byId("start").addEventListener("click", () => {
+  byId("start-clock").addEventListener("click", () => {
     clock.toggle();
     changed();
   });

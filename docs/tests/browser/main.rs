@@ -634,6 +634,8 @@ fn every_step_can_be_read_from_the_last_row() {
                         const isLater = text.compareDocumentPosition(over) & Node.DOCUMENT_POSITION_FOLLOWING;
                         if (svg.contains(over) && isLater && !text.contains(over)) wrong.push(at_text + ' is covered');
                     }}
+                    for (const {{ id }} of svg.querySelectorAll('[id]'))
+                        if (document.querySelectorAll('#' + id).length > 1) wrong.push(at + ': the page has another #' + id);
                     const lit = [...svg.querySelectorAll(':scope > g')].filter((group) => getComputedStyle(group).opacity === '1');
                     if (step.here && lit.map((group) => group.id).join() !== 'stage-' + part.id) wrong.push(at + ' is not the place');
                     const isLast = part.steps[nth]?.title !== step.title;

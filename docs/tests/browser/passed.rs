@@ -10,10 +10,10 @@ const CODES: &str = include_str!("../../../lab/wire/src/passed.tsv");
 
 /// Types a code and Enter, as a scanner does, and returns what the window says.
 fn typed(browser: &mut Reader, code: &str) -> String {
-    browser.eval("{ document.getElementById('code').select(); document.getElementById('code-said').textContent = ''; }");
+    browser.eval("{ document.getElementById('pair-code').select(); document.getElementById('pair-code-said').textContent = ''; }");
     browser.call("Input.insertText", json!({ "text": code }));
     browser.chord("Enter", 13, 0);
-    let said = "document.getElementById('code-said').textContent";
+    let said = "document.getElementById('pair-code-said').textContent";
     browser.until(said);
     browser.eval(said).as_str().unwrap().to_owned()
 }
@@ -64,7 +64,7 @@ fn codes_of_passed_exercises_are_counted() {
         window.until("document.getElementById('passed').textContent.includes('3 of 14 pairs have passed 03.1, from ')");
         assert_eq!(window.eval("document.querySelectorAll('#passed li').length"), 5);
         // A clicker works in the field, too.
-        window.eval("document.getElementById('code').focus()");
+        window.eval("document.getElementById('pair-code').focus()");
         window.press("PageDown");
         window.until("location.hash === '#03/2'");
         window.eval("{ window.confirm = () => true; document.getElementById('forget').click(); }");
