@@ -9,8 +9,8 @@ let next = "";
 /** What to say while the workshop does not answer, if a kernel boots. */
 export const boots = () =>
   next &&
-  `Linux ${next} is booting, which takes about 20 seconds. Your work is kept, and this page then goes on by itself. ` +
-    "If it does not, look at the window in which you started the workshop.";
+  `Linux ${next} is booting. Your work is kept, and this page then goes on by itself. If it does not, look at the window ` +
+    "in which you started the workshop.";
 
 /** Shows which kernel runs, if the launcher can boot others. `isBack`: the workshop did not answer before. */
 export function drawKernels({ kernel, kernels }: State, isBack: boolean): void {

@@ -483,6 +483,7 @@ function drawUnkept(): void {
 function drawLink(link: Link): void {
   const banner = byId("banner");
   banner.hidden = link === "up";
+  banner.classList.toggle("calm", link === "down" && boots() !== "");
   if (link === "down") {
     banner.replaceChildren(
       boots() ||
