@@ -92,6 +92,8 @@ export type Action = {
   outcome: Outcome | null;
   diagnostics: Diagnostic[];
 };
+/** A question of the concept test, in words. */
+export type TestQuestion = { id: string; text: string; options: string[] };
 /** A question about a program. */
 export type Question = {
   /** Such as `03/order`. */
@@ -138,6 +140,8 @@ export type State = {
   mysteries: Mystery[];
   mystery: Open | null;
   questions: Question[];
+  /** The halves of the concept test that the learner has taken. */
+  tests: ("before" | "after")[];
   terminals: Terminal[];
   actions: Action[];
   results: string[];
@@ -231,6 +235,9 @@ export const api = {
     request<Action>("POST", `/api/mysteries/${at(number)}/start`, json({ seed })),
   play: (move: Move) => request<{ said: Said[]; mystery: Open | null }>("POST", "/api/mystery", json(move)),
   answered: (id: string, tries: number) => request<unknown>("PUT", `/api/answers/${id}`, json({ tries })),
+  test: (when: string) => get<{ form: string; questions: TestQuestion[] }>(`/api/test/${when}`),
+  tested: (when: string, form: string, answers: unknown[]) =>
+    request<{ said: string }>("PUT", `/api/test/${when}`, json({ form, answers })),
   boot: (kernel: string) => request<unknown>("POST", "/api/kernel", json({ kernel })),
   newShell: () => request<Terminal>("POST", "/api/terminals"),
   closeTerminal: (id: number) => request<unknown>("DELETE", `/api/terminals/${id}`),

@@ -16,6 +16,7 @@ import { type Button, explain, hidePanel, hideSilence, leavePanel, showPanel, sh
 import { type Pane, Panes } from "./panes";
 import { Questions } from "./questions";
 import { Terminals } from "./terminals";
+import { drawTests } from "./test";
 import { applyTheme, isDark, onTheme, toggleTheme } from "./theme";
 
 applyTheme();
@@ -523,6 +524,7 @@ events.onState = (now) => {
   lesson.update(now);
   questions.update(now);
   drawKernels(now, cameBack);
+  drawTests(now, tried);
   if (before && before.kernel !== now.kernel) forget();
   if (!before) tried(begin());
   else {

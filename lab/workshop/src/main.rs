@@ -40,6 +40,7 @@ mod pages;
 mod response;
 mod server;
 mod terminals;
+mod testing;
 mod tftp;
 mod words;
 

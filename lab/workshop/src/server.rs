@@ -35,6 +35,7 @@ use crate::mysteries::{self, Mysteries};
 use crate::pages;
 use crate::response::{JsonResponse, Refusal, WithStatus};
 use crate::terminals::{Command, Terminals};
+use crate::testing::{self, Taken};
 
 /// How often a page hears that the server is alive.
 const BEAT: Duration = Duration::from_secs(2);
@@ -99,6 +100,7 @@ impl Workshop {
             "mysteries": mysteries,
             "mystery": mystery,
             "questions": self.app.asking.state()?,
+            "tests": testing::state(self.app.workbook()),
             "terminals": self.terminals.list(),
             "actions": self.actions.list(&self.terminals),
             "folder": self.auth.folder,
@@ -153,6 +155,8 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .route("/api/works/{name}/hint", post(hint))
         .route("/api/works/{name}/compile", post(compile))
         .route("/api/answers/{program}/{question}", put(answered))
+        .route("/api/test/{when}", get(test_questions).put(test_taken))
+        .route("/api/test.tsv", get(test_export))
         .route("/api/run", post(run))
         .route("/api/check", post(check))
         .route("/api/mysteries", get(async || Json(Mysteries::about())))
@@ -309,6 +313,28 @@ async fn answered(
     changing(&workshop, move |shared| shared.app.asking.remember(&id, tries)).await?;
     workshop.change();
     Ok(Json(json!({})))
+}
+
+async fn test_questions(State(workshop): Shared, Path(when): Path<String>) -> JsonResponse {
+    Ok(Json(testing::questions(workshop.app.workbook(), &when)?))
+}
+
+async fn test_taken(
+    State(workshop): Shared,
+    Path(when): Path<String>,
+    Json(taken): Json<Taken>,
+) -> JsonResponse {
+    let keep = move |shared: &Workshop| testing::keep(shared.app.workbook(), &when, &taken);
+    let said = changing(&workshop, keep).await?;
+    workshop.change();
+    Ok(Json(json!({ "said": said })))
+}
+
+async fn test_export(State(workshop): Shared) -> Result<Response, Refusal> {
+    let (name, text) = testing::export(workshop.app.workbook())?;
+    let attachment = format!("attachment; filename=\"{name}\"");
+    Ok(([(CONTENT_TYPE, "text/tab-separated-values".to_owned()), (CONTENT_DISPOSITION, attachment)], text)
+        .into_response())
 }
 
 #[derive(Deserialize)]

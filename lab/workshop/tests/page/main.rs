@@ -513,3 +513,44 @@ fn another_kernel_boots_into_the_same_page() {
     server.kill();
     browser.until(&shows("banner", "Start the workshop again"));
 }
+
+#[test]
+fn the_concept_test_asks_and_shows_no_answer() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let server = Server::with_kernels(&folder.path().join("status"));
+    let mut browser = reader::Reader::start();
+    browser.size(1280, 800);
+    browser.visit(&server.url);
+    browser.until(&shows("progress", "exercises done"));
+    click(&mut browser, "map");
+    click(&mut browser, "test-before");
+    // What is closed in its middle is not kept.
+    click(&mut browser, "test-next");
+    browser.until(&shows("test-dialog", "Question 2 of 15"));
+    browser.press("Escape");
+    browser.until("!document.querySelector('#test').open");
+    click(&mut browser, "map");
+    click(&mut browser, "test-before");
+    for nth in 1..=15 {
+        browser.until(&shows("test-dialog", &format!("Question {nth} of 15")));
+        if nth == 1 {
+            picture(&mut browser, "test.webp");
+            // Without a mouse.
+            browser.eval("document.querySelector('#test input').checked = true");
+            browser.chord("Enter", 13, 0);
+        } else {
+            click(&mut browser, "test-next");
+        }
+    }
+    browser.until(&shows("test-said", "Thank you. Your answers and their times are in "));
+    let names = || fs::read_dir(server.mine()).unwrap().map(|entry| entry.unwrap().path());
+    let kept = names().find(|path| path.extension().is_some_and(|extension| extension == "tsv")).unwrap();
+    let answers = questions::concept::import(&fs::read_to_string(kept).unwrap()).unwrap();
+    let letters: String = answers.iter().map(|answered| answered.answer).collect();
+    assert_eq!(letters, format!("A{}", "-".repeat(14)));
+    browser.press("Escape");
+    click(&mut browser, "map");
+    browser.until("document.querySelector('[data-test=\"test-export\"]')?.checkVisibility()");
+    assert_eq!(browser.eval("document.querySelectorAll('[data-test=\"test-before\"]').length"), 0);
+    picture(&mut browser, "map.webp");
+}

@@ -1,0 +1,124 @@
+//! A half of the concept test: before the course, or after it. Its answers stay in a file in `mine`.
+
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
+
+use common::{Error, OrCause, Result};
+use machine::workbook::Workbook;
+use questions::concept::{self, Answered, EXPORT, FORMS, When};
+use questions::{Judgment, Question};
+
+/// A half that a learner takes.
+#[derive(Debug)]
+pub struct Half<'a> {
+    workbook: &'a Workbook,
+    when: When,
+    /// The form that it asks.
+    pub form: char,
+    /// The form's questions.
+    pub questions: Vec<Question>,
+    path: PathBuf,
+    answers: Vec<Answered>,
+}
+
+impl<'a> Half<'a> {
+    /// Begins it. After the first half comes the other form; before it, `form` decides, or chance.
+    ///
+    /// # Errors
+    /// If the learner has taken this half of the test, or a file can't be read.
+    pub fn begin(workbook: &'a Workbook, when: When, form: Option<char>) -> Result<Self> {
+        let (path, answers) = kept(&workbook.mine)?;
+        if answers.iter().any(|answered| answered.when == when) {
+            return Err(Error::new(format!("you have taken the test {when} the course already"))
+                .evidence(format!("{} has your answers", path.display()))
+                .fix("give this file to your instructor; to start over, delete it"));
+        }
+        let form = match (answers.first(), form) {
+            (Some(first), _) => concept::other(first.form),
+            (None, Some(form)) if FORMS.contains(&form) => form,
+            (None, _) => FORMS[usize::from(random() & 1 == 1)],
+        };
+        let questions = concept::form(&workbook.root, form)?;
+        Ok(Self { workbook, when, form, questions, path, answers })
+    }
+
+    /// Keeps a letter, or `-`, and the seconds for each question. Returns what to tell the learner.
+    ///
+    /// # Errors
+    /// If the file can't be written.
+    pub fn keep(mut self, given: impl IntoIterator<Item = (char, u64)>) -> Result<String> {
+        self.answers.extend(self.questions.iter().zip(given).map(|(question, (answer, seconds))| Answered {
+            when: self.when,
+            form: self.form,
+            question: question.id.clone(),
+            answer,
+            seconds,
+        }));
+        fs::create_dir_all(&self.workbook.mine)
+            .and_then(|()| fs::write(&self.path, concept::export(&self.answers)))
+            .or_cause(format!("cannot write {}", self.path.display()))?;
+        let scores = match self.when {
+            When::Before => String::new(),
+            When::After => scores(self.workbook, &self.answers)?,
+        };
+        let shown = self.path.strip_prefix(&self.workbook.root).unwrap_or(&self.path).display();
+        Ok(format!("Thank you. {scores}Your answers and their times are in {shown}, and nowhere else."))
+    }
+}
+
+/// Which halves the learner has taken.
+///
+/// # Errors
+/// If the file can't be read.
+pub fn taken(workbook: &Workbook) -> Result<Vec<When>> {
+    let answers = kept(&workbook.mine)?.1;
+    let has = |when: &When| answers.iter().any(|answered| answered.when == *when);
+    Ok([When::Before, When::After].into_iter().filter(has).collect())
+}
+
+/// The learner's file, which need not exist yet, and the answers in it.
+///
+/// # Errors
+/// If it can't be read.
+pub fn kept(mine: &Path) -> Result<(PathBuf, Vec<Answered>)> {
+    let names = fs::read_dir(mine).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_export = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(EXPORT) && name.ends_with(".tsv")
+    };
+    let Some(path) = names.into_iter().find(is_export) else {
+        return Ok((mine.join(format!("{EXPORT}{:016x}.tsv", random())), Vec::new()));
+    };
+    let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
+    let answers = concept::import(&text).map_err(|error| {
+        error
+            .with_cause(format!("{} is damaged", path.display()))
+            .fix("move it away, and take the test again")
+    })?;
+    Ok((path, answers))
+}
+
+/// How many answers are right, of those before and of those after.
+fn scores(workbook: &Workbook, answers: &[Answered]) -> Result<String> {
+    let score = |when: When| -> Result<Option<String>> {
+        let given: Vec<_> = answers.iter().filter(|answered| answered.when == when).collect();
+        let Some(first) = given.first() else { return Ok(None) };
+        let questions = concept::form(&workbook.root, first.form)?;
+        let is_right = |answered: &Answered| {
+            let is_it = |question: &&Question| question.id == answered.question;
+            let question = questions.iter().find(is_it);
+            question.is_some_and(|question| question.judge(&answered.answer.to_string()) == Judgment::Right)
+        };
+        let right = given.iter().filter(|answered| is_right(answered)).count();
+        Ok(Some(format!("{right} of {} {when} the course", given.len())))
+    };
+    let scores: Vec<_> = [score(When::Before)?, score(When::After)?].into_iter().flatten().collect();
+    Ok(format!("Right: {}. ", scores.join(", ")))
+}
+
+/// A number that nobody has chosen.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,81 @@
+// The concept test, before and after the course. It shows no answers and gives no hints, as in a terminal.
+
+import { api, type State, type TestQuestion } from "./api";
+import { byId, h, rich } from "./dom";
+
+type When = State["tests"][number];
+
+/** Below the map: the halves that can be taken, and the learner's answers. */
+export function drawTests({ tests }: State, tried: (doing: Promise<unknown>) => void): void {
+  const box = byId("tests");
+  if (box.dataset.now === tests.join()) return;
+  box.dataset.now = tests.join();
+  const half = (when: When) => {
+    const click = () => tried(take(when));
+    return h("button", { type: "button", "data-test": `test-${when}`, click }, `${when} the course`);
+  };
+  const left = (["before", "after"] as const).filter((when) => !tests.includes(when));
+  const file = h(
+    "a",
+    { href: "/api/test.tsv", download: "", "data-test": "test-export" },
+    "your answers, for your instructor",
+  );
+  box.replaceChildren("Concept test, 15 minutes: ", ...left.map(half), ...(tests.length ? [file] : []));
+}
+
+async function take(when: When): Promise<void> {
+  const { form, questions } = await api.test(when);
+  byId<HTMLDialogElement>("map").close();
+  const dialog = byId<HTMLDialogElement>("test");
+  byId("test-title").textContent = `The concept test, ${when} the course`;
+  byId("test-stop").hidden = false;
+  dialog.showModal();
+  const answers: { question: string; answer: string; seconds: number }[] = [];
+  for (const [nth, question] of questions.entries()) {
+    const start = performance.now();
+    const answer = await ask(dialog, question, `Question ${nth + 1} of ${questions.length}`);
+    // What is not finished is not kept.
+    if (answer === undefined) return;
+    answers.push({ question: question.id, answer, seconds: Math.floor((performance.now() - start) / 1000) });
+  }
+  try {
+    const { said } = await api.tested(when, form, answers);
+    byId("test-stop").hidden = true;
+    byId("test-text").replaceChildren(
+      h("p", { "data-test": "test-said" }, said),
+      h("button", { type: "button", class: "main", click: () => dialog.close() }, "Close"),
+    );
+    byId("test-text").querySelector("button")?.focus();
+  } catch (thrown) {
+    dialog.close();
+    throw thrown;
+  }
+}
+
+/** The letter that is chosen, or `-`; nothing if the learner closes the test. */
+function ask(dialog: HTMLDialogElement, { text, options }: TestQuestion, title: string): Promise<string | undefined> {
+  return new Promise((done) => {
+    const option = (text: string, nth: number) => {
+      const input = h("input", { type: "radio", name: "answer", value: String.fromCharCode(65 + nth) });
+      return h("li", {}, h("label", {}, input, h("span", {}, ...rich(text))));
+    };
+    const form = h(
+      "form",
+      { class: "question" },
+      h("h3", {}, title),
+      ...text.split("\n\n").map((paragraph) => h("p", {}, ...rich(paragraph))),
+      h("ol", {}, ...options.map(option)),
+      h("button", { class: "main", "data-test": "test-next" }, "Next"),
+      h("p", {}, "Nobody sees your name, and nothing is sent. If you don't know, guess, or choose nothing."),
+    );
+    const closed = () => done(undefined);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      dialog.removeEventListener("close", closed);
+      done(form.querySelector<HTMLInputElement>("input:checked")?.value ?? "-");
+    });
+    dialog.addEventListener("close", closed, { once: true });
+    byId("test-text").replaceChildren(form);
+    form.querySelector("input")?.focus();
+  });
+}
