@@ -1,6 +1,8 @@
 //! The questions of a stage as slides: options for hands or fingers, and then the right one, with the lines of the run
 //! that prove it. The sentences about the wrong ones are for the presenter.
 
+use std::collections::BTreeSet;
+
 use ::questions::truth::{Shows, Truth, WRITE};
 use ::questions::{Answer, Form, Question, letter};
 use serde_json::{Value, json};
@@ -36,9 +38,15 @@ pub fn of(question: &Question, title: &str, output: &str) -> Vec<Value> {
     told["proof"] = json!(
         question.truth.as_ref().map(|truth| proof(truth, &options[right].value, output)).unwrap_or_default()
     );
+    told["because"] = json!(html_of(first_sentence(&question.explanation)));
     told["say"] = json!(say(&answer));
     told["ask"] = json!([]);
     vec![asked, told]
+}
+
+fn first_sentence(text: &str) -> &str {
+    let ends = [". ", ".\n"].into_iter().filter_map(|end| text.find(end));
+    ends.min().map_or(text, |end| &text[..=end])
 }
 
 /// The options; numbers from small to large.
@@ -67,8 +75,14 @@ fn proof(truth: &Truth, answer: &str, output: &str) -> Vec<String> {
         Shows::Lines(_) if answer == "0" => vec!["(no line)".to_owned()],
         Shows::Number(_) if answer == "none" => vec!["(no such line)".to_owned()],
         Shows::Lines(event) => vec![format!("{answer} x  {}", line(event.trim()).trim_start())],
-        Shows::LinesOfReport(text) | Shows::Context(text) => vec![line(text)],
-        Shows::Number(text) => vec![format!("{text}{answer} ...")],
+        Shows::LinesOfReport(text) => vec![line(text)],
+        // A line of each task.
+        Shows::Context(text) => {
+            let mut tasks = BTreeSet::new();
+            let lines = output.lines().filter(|line| is_recorded && line.contains(text));
+            lines.filter(|line| tasks.insert(line.split(' ').next())).map(str::to_owned).collect()
+        }
+        Shows::Number(text) => vec![format!("{}{answer} ...", text.replace('#', "…"))],
         Shows::InStack(_) => vec![format!("=> ...{answer}()")],
         Shows::InFlight => ["submit_bio(bio=", "bio_endio(bio="]
             .into_iter()

@@ -1,4 +1,4 @@
-// npm run build made this from ce060ac0
+// npm run build made this from c41ef857
 "use strict";
 (() => {
   // questions.ts

@@ -50,6 +50,8 @@ export interface Question extends Shown {
   options: string[];
   /** Which of them is right, once that is shown. */
   right?: number;
+  /** A sentence of HTML that says why. */
+  because?: string;
   /** The lines of the run that prove it. */
   proof?: string[];
   /** Whether no plan has time for it. */

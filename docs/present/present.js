@@ -1,4 +1,4 @@
-// npm run build made this from ce060ac0
+// npm run build made this from c41ef857
 "use strict";
 (() => {
   // data.ts
@@ -249,19 +249,38 @@
       item.innerHTML = option;
       return item;
     });
-    const proof = (step2.proof ?? []).map((line) => element("div", "mark", line));
-    asked.append(element("ol", "options", ...options), ...proof.length ? [element("div", "proof", ...proof)] : []);
+    const because = element("div", "because");
+    because.innerHTML = step2.because ?? "";
+    const proof = element("div", "proof", ...(step2.proof ?? []).map((line) => element("div", "mark", line)));
+    asked.append(element("ol", "options", ...options), ...[because, proof].filter((part2) => part2.hasChildNodes()));
+    keepWhole(asked);
     return [element("h2", "", step2.title), asked];
+  }
+  function keepWhole(text2) {
+    for (const code2 of text2.querySelectorAll("code")) {
+      const words = code2.textContent.split(" ").map((word) => element("span", "whole", word));
+      code2.replaceChildren(...words.flatMap((word, nth) => nth ? [" ", word] : [word]));
+    }
   }
   function clinicCase(step2) {
     const text2 = element("div", "text");
     text2.innerHTML = step2.text;
-    const way = element("p", "question", link(`#${step2.id}/1`, "the program"), " ", element("span", "file", "key c"));
+    keepWhole(text2);
+    const command = element("code", "", `cargo lab clinic show ${step2.id.replace("case-", "")}`);
+    const way = element(
+      "p",
+      "question",
+      command,
+      " or ",
+      link(`#${step2.id}/1`, "here"),
+      ": which line is refused, and why?"
+    );
     return [element("h2", "", nameOf(step2)), text2, way];
   }
   function text(step2) {
     const text2 = element("div", "text");
     text2.innerHTML = step2.text;
+    keepWhole(text2);
     const clock3 = element("p", "timer");
     clock3.id = "timer";
     const heading = step2.kind === "exercise" ? `Exercise ${step2.id}: ${step2.title}` : step2.title;

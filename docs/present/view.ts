@@ -119,16 +119,36 @@ export function question(step: Question): HTMLElement[] {
     item.innerHTML = option;
     return item;
   });
-  const proof = (step.proof ?? []).map((line) => element("div", "mark", line));
-  asked.append(element("ol", "options", ...options), ...(proof.length ? [element("div", "proof", ...proof)] : []));
+  const because = element("div", "because");
+  because.innerHTML = step.because ?? "";
+  const proof = element("div", "proof", ...(step.proof ?? []).map((line) => element("div", "mark", line)));
+  asked.append(element("ol", "options", ...options), ...[because, proof].filter((part) => part.hasChildNodes()));
+  keepWhole(asked);
   return [element("h2", "", step.title), asked];
+}
+
+/** Code breaks only at its blanks, and not at a hyphen: people type what they see. */
+function keepWhole(text: HTMLElement): void {
+  for (const code of text.querySelectorAll("code")) {
+    const words = code.textContent.split(" ").map((word) => element("span", "whole", word));
+    code.replaceChildren(...words.flatMap((word, nth) => (nth ? [" ", word] : [word])));
+  }
 }
 
 /** A case, and the way to it. */
 export function clinicCase(step: Case): HTMLElement[] {
   const text = element("div", "text");
   text.innerHTML = step.text;
-  const way = element("p", "question", link(`#${step.id}/1`, "the program"), " ", element("span", "file", "key c"));
+  keepWhole(text);
+  const command = element("code", "", `cargo lab clinic show ${step.id.replace("case-", "")}`);
+  const way = element(
+    "p",
+    "question",
+    command,
+    " or ",
+    link(`#${step.id}/1`, "here"),
+    ": which line is refused, and why?",
+  );
   return [element("h2", "", nameOf(step)), text, way];
 }
 
@@ -136,6 +156,7 @@ export function clinicCase(step: Case): HTMLElement[] {
 export function text(step: Exercise | Text): HTMLElement[] {
   const text = element("div", "text");
   text.innerHTML = step.text;
+  keepWhole(text);
   const clock = element("p", "timer");
   clock.id = "timer";
   const heading = step.kind === "exercise" ? `Exercise ${step.id}: ${step.title}` : step.title;
