@@ -85,27 +85,34 @@ function showLesson(name: string): void {
 
 const howTo = "The lesson explains the task. Change the program, then press Check. The workshop saves while you type.";
 
+/** Whether a working copy is being made, which is opened then. */
+let making = false;
+
 async function start(name: string): Promise<void> {
   const isNew = exerciseOf(name)?.state === "new";
-  if (isNew) {
-    try {
-      await api.start(name, false);
-    } catch (thrown) {
-      // Another tab was faster: it is started, and that is what we want.
-      if (problem(thrown).status !== 409) throw thrown;
+  making = true;
+  try {
+    if (isNew) {
+      try {
+        await api.start(name, false);
+      } catch (thrown) {
+        // Another tab was faster: it is started, and that is what we want.
+        if (problem(thrown).status !== 409) throw thrown;
+      }
+      const exercise = exerciseOf(name);
+      if (exercise?.state === "new") exercise.state = "started";
     }
-    const exercise = exerciseOf(name);
-    if (exercise?.state === "new") exercise.state = "started";
+    await openName(name, true);
+  } finally {
+    making = false;
   }
-  await openName(name, true);
   showLesson(name);
   if (isNew) showPanel("news", `You have started ${name}`, rich(`This is your copy. ${howTo}`));
   draw();
 }
 
-let resetting = false;
 async function reset(name: string): Promise<void> {
-  resetting = true;
+  making = true;
   try {
     await editor.discard();
     await api.start(name, true);
@@ -117,7 +124,7 @@ async function reset(name: string): Promise<void> {
     await openName(name);
     throw thrown;
   } finally {
-    resetting = false;
+    making = false;
   }
 }
 
@@ -530,7 +537,7 @@ events.onState = (now) => {
   else {
     if (cameBack) tried(resume());
     // Somebody else started what we only announce.
-    if (!resetting && !editor.docs.length && open() && open()?.state !== "new") tried(openName(editor.name));
+    if (!making && !editor.docs.length && open() && open()?.state !== "new") tried(openName(editor.name));
     // Another editor or a command in a terminal may have changed files.
     for (const { id, stamp } of now.exercises) {
       const old = before.exercises.find((exercise) => exercise.id === id)?.stamp;
