@@ -59,6 +59,13 @@ impl Page {
         self.eval("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))");
     }
 
+    /// Goes to another address. The page hears of it later.
+    fn go(&mut self, address: &str) {
+        let heard = "addEventListener('hashchange', () => done(true), { once: true })";
+        self.eval(&format!("new Promise((done) => {{ {heard}; location.hash = '{address}'; }})"));
+        self.drawn();
+    }
+
     fn mouse(&mut self, kind: &str, x: f64, y: f64, modifiers: u32) {
         let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1, "modifiers": modifiers });
         self.browser.call("Input.dispatchMouseEvent", event);
@@ -831,7 +838,7 @@ fn tracks_have_each_call_below_its_caller_and_an_arrow_to_the_end() {
         let spent = view.spent(life);
         let (from, to) = (spent.to - spent.whole, spent.to);
         let (first, last) = (view.life(life)[0], *view.life(life).last().unwrap());
-        page.eval(&format!("location.hash = '#call={first}&from={from}&to={to}&lanes={lanes}'"));
+        page.go(&format!("#call={first}&from={from}&to={to}&lanes={lanes}"));
         page.browser
             .until(&format!("document.querySelector('h2.call') && document.getElementById('call-{first}')"));
         page.drawn();
@@ -1072,10 +1079,7 @@ fn an_address_shows_the_same_again() {
     assert_eq!(page.eval(now), before);
     assert_eq!(page.shown(), shown);
     // An address of something else does no harm.
-    page.eval(
-        "location.hash = '#call=99999&from=7&to=3&lanes=x&sort=-x&no-cpu=77+x&no-nothing=1&search=%3Cb%3E'",
-    );
-    page.drawn();
+    page.go("#call=99999&from=7&to=3&lanes=x&sort=-x&no-cpu=77+x&no-nothing=1&search=%3Cb%3E");
     page.press("Escape");
     assert_eq!(page.shown(), view.tree(|_| true));
     assert_eq!(page.cursor(), None);
