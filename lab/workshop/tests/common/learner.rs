@@ -56,8 +56,9 @@ pub fn click_in_lesson(browser: &mut Reader, page: &str, hook: &str, end: &str) 
             .find((b) => !b.disabled && b.ariaLabel.endsWith({}))",
         json!(end)
     );
-    browser.poll(&format!("{inner}?.location.pathname === '/book/{page}' && {button}"));
-    browser.eval(&format!("{button}.click()"));
+    // Look and click at once: between the two, the page may be replaced.
+    let click = format!("(button => button && (button.click(), true))({button})");
+    browser.poll(&format!("{inner}?.location.pathname === '/book/{page}' && {click}"));
 }
 
 /// Answers what the page asks before a stage's first run, and waits for the card that compares it with the run.
