@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Seek, Write as _};
+use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -25,13 +25,12 @@ use machine::workbook::copies::{self, Change, Files};
 use machine::workbook::diff::{self, Extent};
 use machine::workbook::{Program, Stage, Workbook};
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use wire::text::wrap;
 use wire::verdict::{Delivered, Verdict};
 
 use crate::compiler::Compiler;
-use crate::passed;
+use crate::{mine, passed};
 
 /// How long a check may take in the guest: usually ten seconds, but longer on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -371,7 +370,7 @@ pub fn deliver(
 
 fn delivered(workbook: &Workbook, exercise: &Exercise<'_>, verdict: Verdict) -> Result<Delivered> {
     let code = match verdict {
-        Verdict::Right(_) => passed::code(workbook, exercise)?,
+        Verdict::Right(_) => passed::code(workbook, &exercise.program.name(), exercise.number)?,
         Verdict::Wrong(_) => None,
     };
     Ok(Delivered { verdict, code })
@@ -474,7 +473,7 @@ fn is_saved(saved: &Inotify, sources: &Path) -> nix::Result<bool> {
 
 /// Remembers that the check of an exercise, or of a case of the clinic, has passed.
 pub fn remember(workbook: &Workbook, id: &str) -> Result<()> {
-    change_list(workbook, DONE, |lines| {
+    mine::change_lines(workbook, DONE, |lines| {
         lines.extend(["# The exercises whose check has passed.".to_owned(), id.to_owned()]);
         lines.sort();
         lines.dedup();
@@ -486,52 +485,7 @@ pub fn remember(workbook: &Workbook, id: &str) -> Result<()> {
 /// # Errors
 /// Those of [`remember`].
 pub fn forget(workbook: &Workbook, id: &str) -> Result<()> {
-    change_list(workbook, DONE, |lines| lines.retain(|line| line != id))
-}
-
-/// Changes the lines of a file in `mine`. Others that change or read it at the same time wait.
-///
-/// # Errors
-/// If it can't be written.
-pub fn change_list<T>(
-    workbook: &Workbook,
-    name: &str,
-    change: impl FnOnce(&mut Vec<String>) -> T,
-) -> Result<T> {
-    let path = workbook.mine.join(name);
-    let changed = || -> std::io::Result<T> {
-        fs::create_dir_all(&workbook.mine)?;
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
-        let mut file = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
-        let mut text = String::new();
-        file.read_to_string(&mut text)?;
-        let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
-        let result = change(&mut lines);
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        file.set_len(0)?;
-        file.rewind()?;
-        file.write_all(text.as_bytes())?;
-        Ok(result)
-    };
-    changed().or_cause(format!("cannot write {}", path.display()))
-}
-
-/// The lines of a file in `mine`; none if it does not exist.
-///
-/// # Errors
-/// If it can't be read.
-pub fn read_list(workbook: &Workbook, name: &str) -> Result<Vec<String>> {
-    let path = workbook.mine.join(name);
-    let read = || -> std::io::Result<String> {
-        let mut file = Flock::lock(File::open(&path)?, FlockArg::LockShared).map_err(|(_, error)| error)?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).map(|_| text)
-    };
-    match read() {
-        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error).or_cause(format!("cannot read {}", path.display())),
-    }
+    mine::change_lines(workbook, DONE, |lines| lines.retain(|line| line != id))
 }
 
 /// Runs the check of an exercise on a program in a guest.
@@ -572,7 +526,7 @@ pub fn next_of(
         let title = format!("Hint {} of {}", nth + 1, hints.len());
         format!("{title}\n\n{}", wrap(&hints[nth], columns))
     };
-    let before = change_list(workbook, HINTS, |shown| {
+    let before = mine::change_lines(workbook, HINTS, |shown| {
         let before = shown.iter().filter(|line| **line == id).count();
         shown.extend((before < hints.len()).then(|| id.to_owned()));
         before
@@ -587,12 +541,12 @@ pub fn next_of(
 
 /// The exercise or the case of each hint that was shown, one entry for each hint.
 pub fn shown_hints(workbook: &Workbook) -> Result<Vec<String>> {
-    read_list(workbook, HINTS)
+    mine::read_lines(workbook, HINTS)
 }
 
 /// The exercises whose check has passed.
 pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
-    let lines = read_list(workbook, DONE)?;
+    let lines = mine::read_lines(workbook, DONE)?;
     Ok(lines.into_iter().filter(|line| !line.starts_with('#')).collect())
 }
 

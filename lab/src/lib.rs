@@ -11,6 +11,7 @@ pub mod dictionary;
 pub mod doctor;
 pub mod exercise;
 pub mod list;
+pub mod mine;
 mod passed;
 pub mod support;
 pub mod types;

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use common::Result;
-use lab::exercise::{change_list, read_list};
+use lab::mine;
 use machine::workbook::Workbook;
 
 const FILE: &str = "answers.txt";
@@ -22,7 +22,7 @@ impl Answers {
     /// # Errors
     /// If the file can't be read.
     pub fn read(workbook: &Workbook) -> Result<Self> {
-        Ok(Self::of(read_list(workbook, FILE)?.iter().map(String::as_str)))
+        Ok(Self::of(mine::read_lines(workbook, FILE)?.iter().map(String::as_str)))
     }
 
     /// A line that isn't ours counts for nothing: the file is the learner's.
@@ -79,7 +79,7 @@ pub fn skip(workbook: &Workbook, id: &str) -> Result<()> {
 }
 
 fn replace(workbook: &Workbook, id: &str, rest: &str) -> Result<()> {
-    change_list(workbook, FILE, |lines| {
+    mine::change_lines(workbook, FILE, |lines| {
         lines.retain(|line| line.split(' ').next() != Some(id));
         lines.push(format!("{id} {rest}"));
         lines.sort();

@@ -1,8 +1,6 @@
 //! A half of the concept test: before the course, or after it. Its answers stay in a file in `mine`.
 
-use std::collections::hash_map::RandomState;
 use std::fs;
-use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
@@ -38,7 +36,7 @@ impl<'a> Half<'a> {
         let form = match (answers.first(), form) {
             (Some(first), _) => concept::other(first.form),
             (None, Some(form)) if FORMS.contains(&form) => form,
-            (None, _) => FORMS[usize::from(random() & 1 == 1)],
+            (None, _) => FORMS[usize::from(random()? & 1 == 1)],
         };
         let questions = concept::form(&workbook.root, form)?;
         Ok(Self { workbook, when, form, questions, path, answers })
@@ -89,7 +87,7 @@ pub fn kept(mine: &Path) -> Result<(PathBuf, Vec<Answered>)> {
         name.starts_with(EXPORT) && name.ends_with(".tsv")
     };
     let Some(path) = names.into_iter().find(is_export) else {
-        return Ok((mine.join(format!("{EXPORT}{:016x}.tsv", random())), Vec::new()));
+        return Ok((mine.join(format!("{EXPORT}{:016x}.tsv", random()?)), Vec::new()));
     };
     let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
     let answers = concept::import(&text).map_err(|error| {
@@ -118,7 +116,6 @@ fn scores(workbook: &Workbook, answers: &[Answered]) -> Result<String> {
     Ok(format!("Right: {}. ", scores.join(", ")))
 }
 
-/// A number that nobody has chosen.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
+fn random() -> Result<u64> {
+    getrandom::u64().or_cause("the kernel has no random numbers")
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use common::{Error, OrCause, Result};
-use lab::exercise;
+use lab::{exercise, mine};
 use machine::workbook::Workbook;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -222,7 +222,7 @@ impl Mysteries {
         let cases = CASES.iter().map(|case| {
             let id = id(case.number);
             let open = played.as_ref().filter(|played| played.number == case.number);
-            let notes = exercise::read_list(&self.workbook, &notes(case.number))?;
+            let notes = mine::read_lines(&self.workbook, &notes(case.number))?;
             Ok(json!({
                 "title": case.title,
                 "state": if open.is_some() || !notes.is_empty() { "started" } else { "new" },
@@ -244,12 +244,12 @@ impl Mysteries {
             exercise::remember(&self.workbook, &id)?;
         }
         let file = notes(&played.number);
-        let kept = exercise::read_list(&self.workbook, &file)?;
+        let kept = mine::read_lines(&self.workbook, &file)?;
         let line = |note: &String| format!("Seed {}. {}", played.seed, note.replace(['\n', '\r'], " "));
         let new: Vec<_> = played.notes.iter().map(line).filter(|note| !kept.contains(note)).collect();
         match new.is_empty() {
             true => Ok(()),
-            false => exercise::change_list(&self.workbook, &file, |lines| lines.extend(new)),
+            false => mine::change_lines(&self.workbook, &file, |lines| lines.extend(new)),
         }
     }
 }
