@@ -10,7 +10,7 @@ use machine::host::folders::files;
 use machine::host::tools::output;
 use machine::workbook::{Program, Workbook};
 
-use crate::publish::tables::{markdown, thousands};
+use crate::publish::tables::{markdown, rounded};
 
 /// The table, with lines rounded to hundreds, so that it shows growth and not each change.
 ///
@@ -38,11 +38,11 @@ pub fn table(workbook: &Workbook) -> Result<String> {
             lines += checks(workbook)?;
         }
         sum += lines;
-        rows.push(vec![format!("`{folder}`"), hundreds(lines)]);
+        rows.push(vec![format!("`{folder}`"), rounded(lines)]);
     }
     rows.sort();
     rows.insert(0, vec!["crate".to_owned(), "lines of Rust".to_owned()]);
-    rows.push(vec!["together".to_owned(), hundreds(sum)]);
+    rows.push(vec!["together".to_owned(), rounded(sum)]);
     rows.push(vec!["libraries of others".to_owned(), others.len().to_string()]);
     Ok(markdown(rows))
 }
@@ -60,8 +60,4 @@ fn checks(workbook: &Workbook) -> Result<u64> {
 fn lines_of(file: &Path) -> Result<u64> {
     let text = fs::read_to_string(file).or_cause(format!("cannot read {}", file.display()))?;
     Ok(text.lines().count() as u64)
-}
-
-fn hundreds(lines: u64) -> String {
-    thousands((lines + 50) / 100 * 100)
 }
