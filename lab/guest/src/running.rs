@@ -10,13 +10,16 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use wire::command::{ATTACHED, lines};
 use wire::ways::Attached;
-use wire::workload::{Done, Workload};
+use wire::workload::{Done, Io, Workload};
+
+use crate::workload::prepare;
 
 /// How many writes [`cost_of_writes`] makes: enough for each tracer to read its buffer several times, and few enough for
 /// the buffer to hold all events if it falls behind.
@@ -211,9 +214,17 @@ fn done(io: &mut Command) -> Result<Done> {
 }
 
 /// Runs a program whose output goes straight on. From the moment it is attached until it ends, repeats a workload
-/// beside it, with pauses. Ctrl-C goes to the program.
+/// beside it, with pauses. The workload's file is there before, so the program doesn't see how it was made. Ctrl-C goes
+/// to the program.
+///
+/// # Errors
+/// If the file can't be made, or the program can't be started.
 pub fn beside(argv: &[String], workload: &Workload) -> Result<ExitStatus> {
     let [name, args @ ..] = argv else { return Err(Error::new("no program was named")) };
+    if let Workload::Io(args) = workload {
+        let io = Io::try_parse_from(["io"].into_iter().chain(args.iter().map(String::as_str)));
+        prepare(io.or_cause("this is not a workload")?.kind.parts().1)?;
+    }
     let mut child = Command::new(name)
         .args(args)
         .stderr(Stdio::piped())

@@ -109,7 +109,10 @@ fn read_bytes() -> Result<u64> {
 
 /// Makes a file as long as the workload needs, with its data on disk. A direct write then changes only data and takes
 /// one bio, without the file system's journal.
-fn prepare(what: &What) -> Result<()> {
+///
+/// # Errors
+/// If the file can't be made or written.
+pub fn prepare(what: &What) -> Result<()> {
     let cannot = || format!("cannot prepare {}", what.target.display());
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&what.target);
     let file = file.or_cause(cannot())?;

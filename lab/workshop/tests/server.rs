@@ -421,7 +421,7 @@ fn a_run_answers_the_prediction_made_before_it() {
     };
     let open = json!({ "id": "01/lines", "program": "01", "arguments": "", "tries": null });
     assert_eq!(question("01/lines"), open);
-    assert_eq!(question("05/sector")["arguments"], "--io \"write --count 1 --seek 100 /dev/scratch\"");
+    assert_eq!(question("05/sector")["arguments"], "--io \"write --count 1 --seek 100 /dev/part\"");
     assert_eq!(question("01/order")["arguments"], Value::Null);
     let put = |id: &str, tries: u32| {
         server

@@ -40,7 +40,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
 
-	/* Here and not in bio_endio(): until then the block layer may have moved it (5.10 does). */
+	/* Here and not in bio_endio(): until then the block layer changes it. */
 	info.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
 
 	if (bpf_map_update_elem(&start_map, &key, &info, ON_RESUBMIT))

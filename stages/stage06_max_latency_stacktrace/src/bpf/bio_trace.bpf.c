@@ -54,7 +54,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
 
-	/* Here and not in bio_endio(): until then the block layer may have moved it (5.10 does). */
+	/* Here and not in bio_endio(): until then the block layer changes it. */
 	info.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
 
 	info.caller = RETURN_REGISTER(ctx);
