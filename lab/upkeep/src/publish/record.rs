@@ -158,8 +158,8 @@ fn is_enough(text: &str) -> bool {
     kept.lines().count() > if is_first_round { 10 * KEPT } else { KEPT }
 }
 
-/// The text from the second round of a workload on, if there is one. In the first round, the file system has to make the
-/// file.
+/// The text from the second round of a workload on, if there is one. In the first round, each step is a first one, and
+/// takes long.
 fn repeated(text: &str) -> &str {
     let (mut at, mut last) = (0, None);
     for line in text.split_inclusive('\n') {
