@@ -539,18 +539,18 @@ fn here(stage: &Stage, number: &str) -> Value {
     })
 }
 
-/// The recorded run. Marked are the lines with a word that its parent does not print.
+/// The recorded run. Marked is the first line with a word that its parent does not print.
 fn run(workbook: &Workbook, stage: &Stage, notes: &str) -> Result<Vec<Value>> {
     let output = record::of(stage)?;
     let before =
         workbook.catalog.parent(stage).map_or_else(|_| Ok(output.clone()), |parent| record::of(parent))?;
-    let known: BTreeSet<_> = words(&before).collect();
-    let line = |line: &str| {
-        let is_new = words(line).any(|word| !known.contains(word));
-        json!([if is_new { "mark" } else { "same" }, [[false, line]]])
+    let mut known: BTreeSet<_> = words(&before).collect();
+    let line = |line| {
+        let new = words(line).filter(|word| known.insert(word)).count();
+        json!([if new > 0 { "mark" } else { "same" }, [[false, line]]])
     };
     Ok(pages::of(json!({
-        "kind": "code", "file": format!("cargo lab run {}", stage.name()), "item": "what it prints", "part": "run",
+        "kind": "code", "file": record::typed_command(stage)?, "item": "what it prints", "part": "run",
         "lines": output.trim_matches('\n').lines().map(line).collect::<Vec<_>>(), "say": notes, "ask": [],
     })))
 }

@@ -1,4 +1,4 @@
-// npm run build made this from c41ef857
+// npm run build made this from 721179a8
 "use strict";
 (() => {
   // questions.ts

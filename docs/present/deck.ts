@@ -234,8 +234,8 @@ function fit(): void {
   for (const part of [0.03, 0.026, 0.0225, 0.0195, 0.0165]) {
     size = Math.max(innerWidth * part, 12);
     shown.style.fontSize = `${size}px`;
-    // The rows of a table stay whole.
-    const isWhole = !document.querySelector("h2.table") || lines.every((line) => line.offsetHeight < 2 * size);
+    // The rows of a table and the lines of a run stay whole.
+    const isWhole = !document.querySelector("h2.table, h2.run") || lines.every((line) => line.offsetHeight < 2 * size);
     if (shown.offsetHeight <= height && isWhole) break;
   }
   shown.style.fontSize = `${size * zoom}px`;

@@ -1,4 +1,4 @@
-// npm run build made this from c41ef857
+// npm run build made this from 721179a8
 "use strict";
 (() => {
   // data.ts
@@ -586,7 +586,7 @@
     for (const part2 of [0.03, 0.026, 0.0225, 0.0195, 0.0165]) {
       size = Math.max(innerWidth * part2, 12);
       shown2.style.fontSize = `${size}px`;
-      const isWhole = !document.querySelector("h2.table") || lines.every((line) => line.offsetHeight < 2 * size);
+      const isWhole = !document.querySelector("h2.table, h2.run") || lines.every((line) => line.offsetHeight < 2 * size);
       if (shown2.offsetHeight <= height && isWhole) break;
     }
     shown2.style.fontSize = `${size * zoom}px`;

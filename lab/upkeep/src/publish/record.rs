@@ -21,6 +21,9 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// How many trace lines we keep of a longer stretch. A program that does not end on its own gets a Ctrl-C after more.
 const KEPT: usize = 6;
 
+/// How a command begins.
+const RUN: &str = "cargo lab run ";
+
 /// A workload that repeats pauses for longer than this, in seconds.
 const PAUSE: f64 = 0.4;
 
@@ -89,9 +92,7 @@ pub(crate) fn beside(
 /// # Errors
 /// If it is no such command, or the program fails.
 pub fn typed(guest: &mut Vm, workbook: &Workbook, line: &str) -> Result<String> {
-    let none = || Error::new(format!("{line:?} is not cargo lab run"));
-    let words = shlex::split(line.strip_prefix("cargo lab run ").ok_or_else(none)?).ok_or_else(none)?;
-    let run = Run::try_parse_from(words).or_cause(line.to_owned())?;
+    let run = parsed(line)?;
     let program = workbook.catalog.program(&run.program)?;
     beside(guest, program, run.io.as_ref(), &run.arguments, run.is_endless(program))
 }
@@ -108,15 +109,27 @@ fn lengthen(arguments: &mut [String], times: u32) {
     }
 }
 
-/// The command in the code block before the recorded output.
-fn command(program: &dyn Program) -> Result<Run> {
+/// The command in the code block before the recorded output, as it is typed.
+///
+/// # Errors
+/// If the README can't be read, or shows none.
+pub fn typed_command(program: &dyn Program) -> Result<String> {
     let readme = program.folder().join("README.md");
     let text = fs::read_to_string(&readme).or_cause(format!("cannot read {}", readme.display()))?;
     let none = || Error::new(format!("{} shows no command before its output", readme.display()));
     let (before, _) = text.split_once("<!-- output:begin").ok_or_else(none)?;
-    let line = before.lines().rev().find_map(|line| line.strip_prefix("cargo lab run ")).ok_or_else(none)?;
-    let words = shlex::split(line).ok_or_else(none)?;
-    Run::try_parse_from(words).or_cause(format!("{}: cargo lab run {line}", readme.display()))
+    let line = before.lines().rev().find(|line| line.starts_with(RUN)).ok_or_else(none)?;
+    Ok(line.to_owned())
+}
+
+fn command(program: &dyn Program) -> Result<Run> {
+    parsed(&typed_command(program)?)
+}
+
+fn parsed(line: &str) -> Result<Run> {
+    let words = line.strip_prefix(RUN).and_then(shlex::split);
+    let words = words.ok_or_else(|| Error::new(format!("{line:?} is not {RUN}...")))?;
+    Run::try_parse_from(words).or_cause(line.to_owned())
 }
 
 /// Runs a program and saves what it prints.
