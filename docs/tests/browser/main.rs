@@ -228,7 +228,7 @@ fn questions_are_answered_with_the_keyboard() {
     browser.eval("document.activeElement.select()");
     browser.call("Input.insertText", json!({ "text": "800" }));
     keys(&mut browser, &[ENTER]);
-    shows(&mut browser, 0, "right", "byte 409,600");
+    shows(&mut browser, 0, "right", "sector 800 of the partition");
     assert_eq!(browser.eval(&of_output), true, "the output comes after the answer");
 
     // Options: the first is chosen by its own, and the arrows choose another.
@@ -273,7 +273,7 @@ fn questions_are_answered_with_the_keyboard() {
 
     // The answers stay, at the tries that they took.
     browser.open(&page, "");
-    shows(&mut browser, 0, "right", "byte 409,600");
+    shows(&mut browser, 0, "right", "sector 800 of the partition");
     assert_eq!(browser.eval(&of_output), true);
     assert_eq!(
         browser.eval("JSON.parse(localStorage.getItem('workbook-answers'))"),
