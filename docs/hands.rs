@@ -84,11 +84,6 @@ fn proof(truth: &Truth, answer: &str, output: &str) -> Vec<String> {
         }
         Shows::Number(text) => vec![format!("{}{answer} ...", text.replace('#', "…"))],
         Shows::InStack(_) => vec![format!("=> ...{answer}()")],
-        Shows::InFlight => ["submit_bio(bio=", "bio_endio(bio="]
-            .into_iter()
-            .filter_map(recorded)
-            .map(str::to_owned)
-            .collect(),
         _ => Vec::new(),
     }
 }

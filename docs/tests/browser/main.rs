@@ -761,7 +761,7 @@ fn the_presenters_window_stays_in_step() {
     browser.in_other_window(|other| {
         other.until("location.hash === '#03/3'");
         other.loading(|other| _ = other.call("Page.reload", json!({})));
-        other.until("document.getElementById('notes-say').textContent.includes('direct write')");
+        other.until("document.getElementById('notes-say').textContent.includes('deletes its entry')");
         // The last step is a case of the clinic, and an exercise comes before it. Two presses at once are two steps.
         other.eval(
             "for (const key of ['End', 'PageUp'])

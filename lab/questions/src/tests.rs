@@ -81,7 +81,6 @@ fn a_run_shows_what_it_is_asked_for() {
         r#"{ number = "Min latency " }"#,
         r#"{ zero = "Max latency " }"#,
         r#"{ zero = "Min latency " }"#,
-        r#""in-flight""#,
         r#"{ per-io = "submit_bio(bio=" }"#,
         r#"{ per-io = "bio_endio(bio=" }"#,
         r#"{ per-io = "" }"#,

@@ -74,8 +74,6 @@ pub enum Shows {
     Magnitude(String),
     /// The first of these texts that is in the name of a function in the report's stack, or `none`.
     InStack(Vec<String>),
-    /// The most bios of `io` that are on their way at the same time, by the addresses in the lines.
-    InFlight,
     /// Nothing: the truth is `loaded`, unless it is `refused`.
     Loaded,
     /// The line of C at which the verifier stopped, or `loaded`.
@@ -249,21 +247,6 @@ impl Truth {
                 let found =
                     names.iter().find(|name| stack.iter().any(|function| function.contains(name.as_str())));
                 found.map_or("none", String::as_str).to_owned()
-            }
-            Shows::InFlight => {
-                run.some_lines("submit_bio(bio=")?;
-                let (mut bios, mut most) = (BTreeSet::new(), 0);
-                for line in run.lines("") {
-                    let Some((function, rest)) = line.message.split_once("(bio=") else { continue };
-                    let address = rest.split(')').next().unwrap_or_default();
-                    match function {
-                        "submit_bio" if line.pid == run.pid => bios.insert(address),
-                        "submit_bio" => false,
-                        _ => bios.remove(address),
-                    };
-                    most = most.max(bios.len());
-                }
-                most.to_string()
             }
             Shows::First(texts) => {
                 let found = texts.iter().find(|text| run.stdout.contains(text.as_str()));

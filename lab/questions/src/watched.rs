@@ -105,7 +105,6 @@ impl Shows {
                 | Self::More(_)
                 | Self::PerIo(_)
                 | Self::Magnitude(_)
-                | Self::InFlight
         )
     }
 

@@ -50,8 +50,16 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
         ));
     }
     click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");
-    predict(&mut browser, "8", &["You expected something else", "predicted8", "you got1", "its own end"]);
-    assert!(fs::read_to_string(server.mine().join("answers.txt")).unwrap().starts_with("03/in-flight 2"));
+    predict(&mut browser, "8", &[]);
+    browser.until(&shows("status", "running"));
+    browser.until("workshop.terminalText().includes('submit_bio() -> bio_endio() time duration: ')");
+    click(&mut browser, "stop");
+    browser.until("workshop.terminalText().includes('Durations missing or too short: ')");
+    // The report decides.
+    for words in ["You expected something else", "predicted8", "you got0", "its own bio"] {
+        browser.until(&shows("verdict", words));
+    }
+    assert!(fs::read_to_string(server.mine().join("answers.txt")).unwrap().starts_with("03/left 2"));
     browser.until(&shows("progress", "done, 1 of "));
     // The card in the lesson has its answer, too, and one that is answered there counts here.
     let cards = "[...document.querySelector('#book').contentDocument.querySelectorAll('form.question')]";
@@ -60,10 +68,6 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
         "(card => {{ card.querySelector(`[value='${{card.dataset.right}}']`).click(); card.requestSubmit() }})({cards}[1])"
     ));
     browser.until(&shows("progress", "done, 2 of "));
-    browser.until(&shows("status", "running"));
-    browser.until("workshop.terminalText().includes('submit_bio() -> bio_endio() time duration: ')");
-    click(&mut browser, "stop");
-    browser.until("workshop.terminalText().includes('Durations missing or too short: ')");
     // Nobody is asked twice.
     browser.until("!document.querySelector('[data-test=\"stop\"]')");
     click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");
