@@ -1,18 +1,19 @@
 //! What a kernel offers to BPF programs: helpers, members of its types, functions. The workshop's editor completes with it.
 //!
 //! All of it is computed: types and functions come from the kernel's BTF, and the helpers' text from libbpf's header,
-//! without those that the kernel's `enum bpf_func_id` lacks.
+//! without those that the kernel's `enum bpf_func_id` lacks. What other kernels lack is recorded: see [`Offers`].
 
 use std::collections::BTreeMap;
 
-use common::{OrCause, Result};
+use common::{OrCause, Result, preflight};
 use libbpf_rs::btf::types::{Enum, FuncProto};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, TypeId};
 use libbpf_rs::libbpf_sys::API_HEADERS;
 use machine::btf;
-use machine::kernels::Kernel;
+use machine::kernels::{Kernel, MATRIX};
 use serde::Serialize;
 
+use crate::offers::{HELPER, Offers};
 use crate::types::{in_c, kind, members, text};
 
 /// How many functions to name at most; `complete.ts` knows this number, too. If there are more, another letter finds them.
@@ -25,6 +26,7 @@ pub struct Dictionary {
     types: BTreeMap<String, TypeId>,
     functions: BTreeMap<String, TypeId>,
     helpers: Vec<Helper>,
+    offers: Offers,
 }
 
 /// A helper function, as libbpf's header describes it.
@@ -38,6 +40,10 @@ pub struct Helper {
     pub does: String,
     /// What it returns.
     pub returns: String,
+    /// The kernels of the matrix that lack it.
+    pub lacking: Vec<&'static str>,
+    /// The programs that may call it on this kernel; `None` if all may that the workbook's readers write.
+    pub callers: Option<Vec<&'static str>>,
 }
 
 /// A struct, union or enum.
@@ -59,6 +65,8 @@ pub struct Place {
     pub ty: String,
     /// At which byte it begins, or an enum's number. A bit field has its first bit after a colon.
     pub at: String,
+    /// The kernels of the matrix that lack it, as far as we have recorded it.
+    pub lacking: Vec<&'static str>,
 }
 
 /// A function of the kernel.
@@ -78,7 +86,7 @@ impl Dictionary {
     /// # Errors
     /// If the image can't be unpacked, or has no types.
     pub fn of(kernel: &Kernel) -> Result<Self> {
-        Ok(Self::new(btf::of(kernel)?))
+        Ok(Self::new(btf::of(kernel)?, Some(&kernel.name)))
     }
 
     /// What the kernel of this machine offers.
@@ -86,10 +94,13 @@ impl Dictionary {
     /// # Errors
     /// If it has no types.
     pub fn here() -> Result<Self> {
-        Btf::from_vmlinux().map(Self::new).or_cause("cannot read the types of this kernel")
+        let btf = Btf::from_vmlinux().or_cause("cannot read the types of this kernel")?;
+        let release = preflight::release();
+        let series = MATRIX.iter().find(|series| series.is(&release));
+        Ok(Self::new(btf, series.map(|series| series.name)))
     }
 
-    fn new(btf: Btf<'static>) -> Self {
+    fn new(btf: Btf<'static>, kernel: Option<&str>) -> Self {
         let (mut types, mut functions, mut known) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for ty in btf.type_by_kind::<BtfType<'_>>() {
             let Some(name) = ty.name().and_then(|name| name.to_str()) else { continue };
@@ -107,7 +118,12 @@ impl Dictionary {
         }
         let mut helpers = helpers();
         helpers.retain(|helper| known.contains(&helper.name));
-        Self { btf, types, functions, helpers }
+        let offers = Offers::recorded();
+        for helper in &mut helpers {
+            helper.lacking = offers.lacking(HELPER, &helper.name);
+            helper.callers = offers.callers(&helper.name, kernel);
+        }
+        Self { btf, types, functions, helpers, offers }
     }
 
     /// The helpers that this kernel has.
@@ -118,9 +134,13 @@ impl Dictionary {
     /// The struct, union or enum of this name.
     pub fn layout(&self, name: &str) -> Option<Layout> {
         let ty = self.btf.type_by_id::<BtfType<'_>>(*self.types.get(name)?)?;
-        let place = |[name, ty, at]: [String; 3]| Place { name, ty, at };
-        let all = members(&self.btf, ty).into_iter().map(place).collect();
-        Some(Layout { name: format!("{} {name}", kind(&ty)), members: all })
+        let of = format!("{} {name}", kind(&ty));
+        let place = |[name, ty, at]: [String; 3]| {
+            let lacking = self.offers.lacking(&of, &name);
+            Place { name, ty, at, lacking }
+        };
+        let members = members(&self.btf, ty).into_iter().map(place).collect();
+        Some(Layout { name: of, members })
     }
 
     /// The functions whose names begin like this: the first ones by name.
@@ -196,5 +216,6 @@ fn helper(line: &str, comment: &[&str]) -> Option<Helper> {
         does: paragraph(&mut comment[..returned].iter().skip(1)),
         returns: paragraph(&mut comment[returned..].iter().skip(1)),
         name: name.to_owned(),
+        ..Helper::default()
     })
 }

@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod exercise;
 pub mod list;
 pub mod mine;
+pub mod offers;
 mod passed;
 pub mod support;
 pub mod types;

@@ -11,11 +11,12 @@ use machine::btf;
 use machine::kernels;
 use machine::workbook::Workbook;
 use verifier::{Access, Object};
+use wire::arch::Arch;
 
 use crate::list::aligned;
 
 /// What a kernel without the member has in its column.
-const NONE: &str = "-";
+pub(crate) const NONE: &str = "-";
 /// The row with the size of a struct or a union.
 const SIZE: &str = "sizeof";
 
@@ -60,9 +61,24 @@ impl Types {
     /// If no kernel has a type of one of the names, a kernel is not here, or the workbook does not compile.
     pub fn look(workbook: &Workbook, kernels: &[String], names: &[String]) -> Result<Self> {
         let readers = readers(workbook)?;
+        let mut found = Self::of(workbook.arch(), kernels, names)?;
+        for (ty, name) in found.types.iter_mut().zip(names) {
+            for member in &mut ty.members {
+                let found = readers.get(&(name.clone(), member.name.clone()));
+                member.readers = found.into_iter().flatten().cloned().collect();
+            }
+        }
+        Ok(found)
+    }
+
+    /// Does the same, but doesn't look for readers.
+    ///
+    /// # Errors
+    /// If no kernel has a type of one of the names, or a kernel is not here.
+    pub fn of(arch: Arch, kernels: &[String], names: &[String]) -> Result<Self> {
         let mut types: Vec<_> = names.iter().map(|_| Type::default()).collect();
         for (nth, kernel) in kernels.iter().enumerate() {
-            let btf = btf::of(&kernels::get(workbook.arch(), kernel)?)?;
+            let btf = btf::of(&kernels::get(arch, kernel)?)?;
             for (ty, name) in types.iter_mut().zip(names) {
                 if let Some(found) = find(&btf, name) {
                     ty.name = format!("{} {name}", kind(&found));
@@ -78,8 +94,6 @@ impl Types {
             }
             for member in &mut ty.members {
                 member.cells.resize(kernels.len(), NONE.to_owned());
-                let found = readers.get(&(name.clone(), member.name.clone()));
-                member.readers = found.into_iter().flatten().cloned().collect();
             }
         }
         Ok(Self { kernels: kernels.to_vec(), types })

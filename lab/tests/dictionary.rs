@@ -1,8 +1,9 @@
 //! Checks what the workshop's editor completes with against what `cargo lab types` recorded. Needs the kernels' images,
 //! but boots none.
 
-use lab::dictionary::Dictionary;
-use machine::kernels;
+use lab::dictionary::{Dictionary, Layout};
+use lab::offers;
+use machine::kernels::{self, MATRIX};
 use machine::workbook::Workbook;
 use upkeep::publish::types;
 
@@ -51,7 +52,43 @@ fn only_helpers_of_the_kernel_are_offered() {
     }
     let dictionary = of("7.2");
     let of = |name: &str| dictionary.helpers().iter().find(|helper| helper.name == name).unwrap();
-    insta::assert_debug_snapshot!([of("bpf_map_lookup_elem"), of("bpf_ktime_get_ns"), of("bpf_get_stackid")]);
+    let names = ["bpf_map_lookup_elem", "bpf_ktime_get_ns", "bpf_get_stackid", "bpf_get_func_arg"];
+    insta::assert_debug_snapshot!(names.map(of));
+}
+
+/// What the editor says of other kernels was recorded, so each kernel's types must agree.
+#[test]
+fn what_another_kernel_lacks_is_marked() {
+    let all: Vec<_> = MATRIX.iter().map(|series| (series.name, of(series.name))).collect();
+    let mut marks = [0, 0];
+    for (here, kernel) in &all {
+        for helper in kernel.helpers() {
+            let has = |kernel: &Dictionary| kernel.helpers().iter().any(|other| other.name == helper.name);
+            let lacking: Vec<_> =
+                all.iter().filter(|(_, kernel)| !has(kernel)).map(|(name, _)| *name).collect();
+            assert_eq!(helper.lacking, lacking, "{} on {here}; cargo upkeep offers", helper.name);
+            marks[0] += lacking.len();
+        }
+    }
+    for ty in offers::TYPES {
+        let layouts: Vec<_> = all.iter().map(|(name, kernel)| (*name, kernel.layout(ty))).collect();
+        for (here, layout) in &layouts {
+            for place in layout.iter().flat_map(|layout| &layout.members) {
+                let has = |layout: &Layout| layout.members.iter().any(|other| other.name == place.name);
+                let lacking = layouts.iter().filter(|(_, layout)| !layout.as_ref().is_some_and(has));
+                let lacking: Vec<_> = lacking.map(|(name, _)| *name).collect();
+                assert_eq!(place.lacking, lacking, "{ty}.{} on {here}; cargo upkeep offers", place.name);
+                marks[1] += lacking.len();
+            }
+        }
+    }
+    // Many are marked, so we have compared something: bpf_loop() and bi_bdev, for example.
+    assert!(marks[0] > 100 && marks[1] > 500, "{marks:?}");
+    let kernel = &all.last().unwrap().1;
+    let helper = kernel.helpers().iter().find(|helper| helper.name == "bpf_loop").unwrap();
+    let bio = kernel.layout("bio").unwrap();
+    let member = bio.members.iter().find(|place| place.name == "bi_bdev").unwrap();
+    assert_eq!((&*helper.lacking, &*member.lacking), (&["5.10"][..], &["5.10"][..]));
 }
 
 #[test]

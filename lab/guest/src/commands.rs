@@ -16,7 +16,7 @@ use serde::Serialize;
 use wire::protocol::NOT_HERE;
 use wire::workload::Workload;
 
-use crate::{bench, checks, clinic, demo, drift, kit, peers, running, toolbox, ways};
+use crate::{bench, checks, clinic, demo, drift, helpers, kit, peers, running, toolbox, ways};
 
 /// What the lab starts in the guest besides the stages themselves.
 #[derive(Parser)]
@@ -57,6 +57,8 @@ pub enum GuestCommand {
     },
     /// Print what this kernel has of the tutorial's probe points
     Drift,
+    /// Print which programs may call each of this kernel's helpers
+    Helpers,
     /// Write the processor's instructions that the kernel made of a loaded BPF program
     Jited {
         /// The program's name, which the kernel cuts after 15 characters.
@@ -149,6 +151,11 @@ impl GuestCommand {
             }
             Self::Drift => {
                 let rows = drift::measure()?.into_iter().map(|row| row.join("\t"));
+                print_text(rows.collect::<Vec<_>>().join("\n"))?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Self::Helpers => {
+                let rows = helpers::measure()?.into_iter().map(|row| row.join("\t"));
                 print_text(rows.collect::<Vec<_>>().join("\n"))?;
                 Ok(ExitCode::SUCCESS)
             }

@@ -11,6 +11,7 @@ pub mod commands;
 pub mod demo;
 pub mod device_mapper;
 pub mod drift;
+pub mod helpers;
 pub mod init;
 pub mod journaled;
 pub mod kit;

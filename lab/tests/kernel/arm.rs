@@ -52,9 +52,10 @@ pub fn demo() -> Vec<Trial> {
     vec![demo]
 }
 
-/// Cases that compare a kernel with the book's pictures and stories, which are those of x86_64, and cases with a SCSI disk
-/// whose errors we control, which Debian's cloud kernels for arm64 don't have.
-pub const OF_X86_64: [&str; 6] = [
+/// Cases that compare a kernel with the book's pictures and stories or the editor's data, which are those of x86_64, and
+/// cases with a SCSI disk whose errors we control, which Debian's cloud kernels for arm64 don't have.
+pub const OF_X86_64: [&str; 7] = [
+    "helpers_may_be_called_where_the_editor_offers_them",
     "the_functions_between_a_probe_and_its_program_exist",
     "a_kprobe_at_a_functions_entry_is_an_ftrace_call",
     "stage07_counts_a_request_that_fails_in_part_once",

@@ -35,6 +35,7 @@ mod faults;
 mod functions;
 mod guest;
 mod hello;
+mod helpers;
 mod latency;
 mod multipath;
 mod mutants;
@@ -90,6 +91,7 @@ const CASES: &[&[Case]] = &[
     examples::CASES,
     latency::CASES,
     hello::CASES,
+    helpers::CASES,
     functions::CASES,
     ctracer::CASES,
     scenario::CASES,

@@ -85,6 +85,9 @@ enum Command {
     Arm64,
     /// Record the types that our programs read, on all released kernels
     Types,
+    /// Boot each kernel, and record for the workshop's editor which helpers and members not all of them have, and which
+    /// programs may call a helper
+    Offers,
     /// Find out what moved in a kernel: where the tutorial's probe points are, and how often they are called
     Drift {
         #[arg(long = "kernel", value_name = "VERSION or PATH",
@@ -191,6 +194,11 @@ fn run(command: Command) -> Result<ExitCode> {
             let workbook = Workbook::read()?;
             upkeep::publish::types::record(&workbook)?;
             print(&sync::write(&workbook, false)?)
+        }
+        Command::Offers => {
+            signals::install_handlers()?;
+            upkeep::measure::offers::record(&Workbook::read()?)?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Drift { kernels, arch } => {
             signals::install_handlers()?;

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod channels;
 pub mod drift;
+pub mod offers;
 pub mod peers;
 pub mod toolbox;
 pub mod vmlinux;

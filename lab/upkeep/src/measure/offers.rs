@@ -1,0 +1,45 @@
+//! `cargo upkeep offers`: what the kernels of the matrix don't all offer to BPF programs, for the workshop's editor.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use common::{Error, OrCause, Result};
+use lab::offers::{self, HELPER, LACKS};
+use lab::types::Types;
+use machine::kernels::MATRIX;
+use machine::vm::Machine;
+use machine::workbook::Workbook;
+
+/// Boots the kernels, asks each about its helpers, and looks for members in their types.
+///
+/// # Errors
+/// If a kernel is not here or doesn't answer, or the file can't be written.
+pub fn record(workbook: &Workbook) -> Result<()> {
+    let kernels = MATRIX.map(|series| series.name);
+    let mut rows = BTreeMap::new();
+    for (nth, kernel) in kernels.into_iter().enumerate() {
+        eprintln!("Booting Linux {kernel} ...");
+        let mut guest = Machine::new(workbook, kernel)?.boot()?;
+        let seen = guest.output(&["guest", "helpers"], Duration::from_secs(120))?;
+        if seen.status != 0 {
+            return Err(Error::new(format!("{kernel} can't be measured")).evidence(seen.stderr));
+        }
+        let text = String::from_utf8_lossy(&seen.stdout).into_owned();
+        for (helper, callers) in text.lines().filter_map(|line| line.split_once('\t')) {
+            let cells = rows.entry((HELPER.to_owned(), helper.to_owned()));
+            let cells: &mut Vec<_> = cells.or_insert_with(|| vec![LACKS.to_owned(); kernels.len()]);
+            cells[nth] = callers.to_owned();
+        }
+    }
+    let names = offers::TYPES.map(str::to_owned);
+    let types = Types::of(workbook.arch(), &kernels.map(str::to_owned), &names)?;
+    for ty in types.types {
+        for member in ty.members {
+            let has = |cell: String| if cell == LACKS { cell } else { offers::HAS.to_owned() };
+            rows.insert((ty.name.clone(), member.name), member.cells.into_iter().map(has).collect());
+        }
+    }
+    let path = workbook.root.join(offers::FILE);
+    fs::write(&path, offers::text(&kernels, &rows)).or_cause(format!("cannot write {}", path.display()))
+}
