@@ -149,9 +149,20 @@ export type State = {
   unkept: { cause: string; evidence: string | null; fix: string | null } | null;
 };
 /** A helper function of the kernel, as libbpf's header describes it. */
-export type Helper = { name: string; declaration: string; does: string; returns: string };
-/** A struct or a union: for each member its type in C, and at which byte it begins. */
-export type Layout = { name: string; members: { name: string; type: string; at: string }[] };
+export type Helper = {
+  name: string;
+  declaration: string;
+  does: string;
+  returns: string;
+  /** The kernels that lack it. */
+  lacking: string[];
+  /** The kinds of programs that may call it; nothing if all may that the server knows. */
+  callers: string[] | null;
+};
+/** A member: its type in C, at which byte it begins, and the kernels that lack it. */
+export type Member = { name: string; type: string; at: string; lacking: string[] };
+/** A struct or a union. */
+export type Layout = { name: string; members: Member[] };
 /** A function of the kernel, with C types. */
 export type KernelFunction = { name: string; returns: string; parameters: string[] };
 export type Source = { path: string; text: string; version?: string };

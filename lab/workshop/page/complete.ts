@@ -10,15 +10,26 @@ import {
 } from "@codemirror/autocomplete";
 import type { Extension } from "@codemirror/state";
 import { type EditorView, hoverTooltip, keymap, type Tooltip } from "@codemirror/view";
-import type { Helper, KernelFunction } from "./api";
+import type { Helper, KernelFunction, Member } from "./api";
 import { h, rich } from "./dom";
 import * as know from "./knowledge";
 
 const about = (code: string, ...text: string[]) =>
   h("div", { class: "known" }, h("pre", {}, code), ...text.filter(Boolean).map((one) => h("p", {}, ...rich(one))));
 
-const ofHelper = ({ declaration, does, returns }: Helper) =>
-  about(declaration, does, returns && `Returns: ${returns.charAt(0).toLowerCase()}${returns.slice(1)}`);
+const all = (names: string[]) => new Intl.ListFormat("en").format(names);
+const notOn = (lacking: string[]) => (lacking.length ? `Not on ${all(lacking)}.` : "");
+
+function ofHelper({ declaration, does, returns, lacking, callers }: Helper): HTMLElement {
+  const result = returns && `Returns: ${returns.charAt(0).toLowerCase()}${returns.slice(1)}`;
+  const kinds = callers?.length
+    ? `Only in ${all(callers.map((one) => `\`${one}\``))} programs.`
+    : "Not in tracing programs.";
+  return about(declaration, does, result, callers ? kinds : "", notOn(lacking));
+}
+
+const ofMember = ({ name, type, at, lacking }: Member, of: string) =>
+  about(know.declare(type, name), at && `At byte ${at} of \`${of}\`.`, notOn(lacking));
 
 /** Writes the name and closes the section. If no program follows, writes that, too, with the function's parameters. */
 function writeProgram(probe: know.Probe, found: KernelFunction) {
@@ -66,11 +77,11 @@ async function complete(context: CompletionContext): Promise<CompletionResult | 
       from: context.pos - member.begin.length,
       options: of.members
         .filter(({ name }) => name !== "sizeof")
-        .map(({ name, type, at }) => ({
-          label: name,
+        .map((one) => ({
+          label: one.name,
           type: "property",
-          detail: type,
-          info: at ? () => about(know.declare(type, name), `At byte ${at} of \`${of.name}\``) : undefined,
+          detail: one.type,
+          info: one.at ? () => ofMember(one, of.name) : undefined,
         })),
       validFor: /^\w*$/,
     };
@@ -86,7 +97,10 @@ async function complete(context: CompletionContext): Promise<CompletionResult | 
       boost: 1,
     }),
   );
-  const helpers = (await know.helpers()).map(
+  const program = know.programAt(before);
+  const isAllowed = ({ callers }: Helper) => !program || !callers || callers.includes(program);
+  const allowed = (await know.helpers()).filter(isAllowed);
+  const helpers = allowed.map(
     (helper): Completion => ({ label: helper.name, type: "function", detail: "helper", info: () => ofHelper(helper) }),
   );
   return { from: word.from, options: [...own, ...helpers], validFor: /^\w*$/ };
@@ -111,7 +125,7 @@ async function known(text: string, from: number, word: string): Promise<HTMLElem
   if (member) {
     const of = await know.membersOf(text, before, member.path);
     const found = of?.members.find(({ name }) => name === word);
-    return found && about(know.declare(found.type, word), found.at && `At byte ${found.at} of \`${of?.name}\``);
+    return of && found && ofMember(found, of.name);
   }
   const own = know.declared(text).find(({ name }) => name === word);
   if (own) return about(own.text);

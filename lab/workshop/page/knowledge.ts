@@ -58,6 +58,7 @@ function ownLayout(text: string, name: string): Layout | undefined {
     name: member,
     type: type.trim() + (array ?? ""),
     at: "",
+    lacking: [],
   }));
   return { name: own.text.split(" {")[0], members };
 }
@@ -101,6 +102,25 @@ export type Probe = keyof typeof macros;
 export function sectionAt(before: string): { probe: Probe; begin: string } | undefined {
   const section = /SEC\("(fentry|fexit|kprobe|kretprobe)\/(\w*)$/.exec(before);
   return section ? { probe: section[1] as Probe, begin: section[2] } : undefined;
+}
+
+/** The kinds of programs that a helper can be limited to, and how their sections begin. */
+const sections = {
+  kprobe: "k(ret)?(probe|syscall)|u(ret)?probe|usdt",
+  fentry: "fentry",
+  fexit: "fexit",
+  tp_btf: "tp_btf",
+  tracepoint: "tracepoint|tp",
+  raw_tracepoint: "raw_tracepoint|raw_tp",
+  perf_event: "perf_event",
+};
+
+/** The kind of the program in which this text ends; nothing if it ends outside of one, or we don't know its section. */
+export function programAt(before: string): string | undefined {
+  const section = [...before.matchAll(/^SEC\("([^"]*)"\)/gm)].at(-1);
+  if (!section || /^\}/m.test(before.slice(section.index))) return undefined;
+  const kinds = Object.entries(sections);
+  return kinds.find(([, begin]) => new RegExp(`^(${begin})(\\.multi|\\.session)?(/|$)`).test(section[1]))?.[0];
 }
 
 /** A name as C declares it with this type. */

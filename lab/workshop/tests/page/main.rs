@@ -221,14 +221,22 @@ fn the_editor_knows_the_kernel() {
     let mut browser = start(&server, "03.2");
     let names = "[...document.querySelectorAll('.cm-tooltip-autocomplete .cm-completionLabel')].map((o) => o.textContent)";
     let own = "struct {\n\t__uint(type, BPF_MAP_TYPE_HASH);\n} my_starts SEC(\".maps\");\n\nu64 my_count;\n\nstruct bio *bio;\n";
-    // A member may be behind others, and behind a macro. Nothing is offered that this kernel lacks.
-    for (typed, offered) in [
-        ("bpf_map_look", &["bpf_map_lookup_elem"][..]),
-        ("my_", &["my_count", "my_starts"]),
-        ("bio->bi_vcn", &["bi_vcnt"]),
-        ("bio->bi_iter.bi_", &["bi_bvec_done", "bi_idx", "bi_sector", "bi_size"]),
-        ("BPF_CORE_READ(bio, bi_bdev, bd_dis", &["bd_disk"]),
-        ("SEC(\"fentry/submit_bio_w", &["submit_bio_wait"]),
+    // A member may be behind others, and behind a macro. Nothing is offered that this kernel lacks, or that this kind of
+    // program may not call.
+    for (typed, offered, about) in [
+        ("bpf_map_look", &["bpf_map_lookup_elem"][..], ""),
+        ("my_", &["my_count", "my_starts"], ""),
+        ("bio->bi_vcn", &["bi_vcnt"], ""),
+        ("bio->bi_cook", &["bi_cookie"], "Not on 5.10."),
+        ("bio->bi_iter.bi_", &["bi_bvec_done", "bi_idx", "bi_sector", "bi_size"], ""),
+        ("BPF_CORE_READ(bio, bi_bdev, bd_dis", &["bd_disk"], ""),
+        ("SEC(\"kprobe/a\")\nint a(void *ctx)\n{\nbpf_get_func_", &["bpf_get_func_ip"], "Not on 5.10."),
+        (
+            "SEC(\"fentry/a\")\nint a(void *ctx)\n{\nbpf_get_func_",
+            &["bpf_get_func_arg", "bpf_get_func_arg_cnt"],
+            "Only in fentry and fexit programs.Not on 5.10.",
+        ),
+        ("SEC(\"fentry/submit_bio_w", &["submit_bio_wait"], ""),
     ] {
         replace(&mut browser, own);
         let (all, last) = typed.split_at(typed.len() - 1);
@@ -239,6 +247,10 @@ fn the_editor_knows_the_kernel() {
             "JSON.stringify({names}.slice(0, {})) === '{}'",
             offered.len(),
             json!(offered)
+        ));
+        browser.until(&format!(
+            "document.querySelector('.cm-completionInfo')?.textContent.endsWith({})",
+            json!(about)
         ));
     }
     browser.until("document.querySelector('.cm-completionInfo')?.textContent === 'int submit_bio_wait(struct bio *bio)'");
