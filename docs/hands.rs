@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use ::questions::truth::{Shows, Truth, WRITE};
+use ::questions::truth::{Run, Shows, Truth, WRITE};
 use ::questions::{Answer, Form, Question, letter};
+use common::trace_pipe::Line;
 use serde_json::{Value, json};
 
 use crate::present::{html_of, plain};
@@ -42,6 +43,16 @@ pub fn of(question: &Question, title: &str, output: &str) -> Vec<Value> {
     told["say"] = json!(say(&answer));
     told["ask"] = json!([]);
     vec![asked, told]
+}
+
+/// The lines of a stage's recorded run that answer its prediction.
+pub fn deciding<'a>(question: &Question, output: &'a str) -> Vec<&'a str> {
+    let Some(truth) = &question.truth else { return Vec::new() };
+    let right = options(&question.form).and_then(|all| all.into_iter().find(|option| option.why.is_empty()));
+    let pid =
+        output.lines().filter_map(Line::parse).find(|line| line.task == "io").map_or(0, |line| line.pid);
+    let run = Run { stdout: output, stderr: "", pid, ios: 0 };
+    right.map_or_else(Vec::new, |right| truth.deciding(&run, &right.value))
 }
 
 fn first_sentence(text: &str) -> &str {

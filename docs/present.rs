@@ -351,10 +351,12 @@ fn of_stage(
                 .fix("docs/slides/README.md explains the format")
         })?;
         let solution = solution_of(&exercise)?;
+        let is_planned = plans.iter().flat_map(|plan| &plan.slots).any(|slot| slot.name == exercise.id());
+        let whom = if is_planned { "" } else { " For whoever is fast, or at home." };
         exercises.push(json!({
             "kind": "exercise", "id": exercise.id(), "title": exercise.title,
             "text": html_of(&format!(
-                "{task}\n\n`{}`  \n`{}`\n\nIn the workshop: *Start {}*, and *Check*.",
+                "{task}\n\n`{}`  \n`{}`\n\nIn the workshop: *Start {}*, and *Check*.{whom}",
                 start_of(&exercise.id()), check_of(&exercise.id()), exercise.id()
             )),
             "minutes": minutes_of(plans, &exercise),
@@ -376,7 +378,9 @@ fn of_stage(
     };
     let mut all = vec![here(stage, &number)];
     all.extend(hands(Asked::Before, "Before we run it"));
-    all.extend(run(workbook, stage, say.trim_start())?);
+    let prediction = quiz.iter().find(|question| question.asked == Asked::Before);
+    let lit = prediction.map(|question| hands::deciding(question, &output)).unwrap_or_default();
+    all.extend(run(workbook, stage, &lit, say.trim_start())?);
     all.extend(slides.iter().flat_map(|slide| of_slide(&number, slide)));
     all.extend(changes);
     let mut why = hands(Asked::After, "Did you see why?");
@@ -539,15 +543,22 @@ fn here(stage: &Stage, number: &str) -> Value {
     })
 }
 
-/// The recorded run. Marked is the first line with a word that its parent does not print.
-fn run(workbook: &Workbook, stage: &Stage, notes: &str) -> Result<Vec<Value>> {
+/// The recorded run. Marked are the lines that answer the prediction; if that is all of its events, the first line with a
+/// word that its parent does not print.
+fn run(workbook: &Workbook, stage: &Stage, lit: &[&str], notes: &str) -> Result<Vec<Value>> {
     let output = record::of(stage)?;
     let before =
         workbook.catalog.parent(stage).map_or_else(|_| Ok(output.clone()), |parent| record::of(parent))?;
     let mut known: BTreeSet<_> = words(&before).collect();
+    let events = output.lines().filter(|line| Line::parse(line).is_some()).count();
+    let tells_nothing = lit.is_empty() || lit.len() >= events;
     let line = |line| {
-        let new = words(line).filter(|word| known.insert(word)).count();
-        json!([if new > 0 { "mark" } else { "same" }, [[false, line]]])
+        let is_lit = if tells_nothing {
+            words(line).filter(|word| known.insert(word)).count() > 0
+        } else {
+            lit.contains(&line)
+        };
+        json!([if is_lit { "mark" } else { "same" }, [[false, line]]])
     };
     Ok(pages::of(json!({
         "kind": "code", "file": record::typed_command(stage)?, "item": "what it prints", "part": "run",

@@ -237,7 +237,7 @@ fn questions_are_answered_with_the_keyboard() {
     keys(&mut browser, &[DOWN, ENTER]);
     shows(&mut browser, 1, "wrong", "CO-RE");
     keys(&mut browser, &[DOWN, DOWN, ENTER]);
-    shows(&mut browser, 1, "right", "a number from a register");
+    shows(&mut browser, 1, "right", "only a number from a register");
 
     // Cards: from the top, each goes up until it is in its place.
     let focus = "[...document.querySelectorAll('form.question')][3].querySelector('.move').focus()";

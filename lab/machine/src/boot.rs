@@ -42,7 +42,11 @@ impl Boot {
         cross::for_arch(Workbook::read()?, self.arch, None)
     }
 
-    fn machine(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Machine> {
+    /// What it boots, with these programs.
+    ///
+    /// # Errors
+    /// If the kernel can't be had.
+    pub fn machine(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Machine> {
         let limit = Duration::from_secs(self.boot_limit);
         let machine = Machine::with(workbook, &self.kernel, binaries)?;
         Ok(Machine { accel: self.accel, append: self.append.clone(), limit, ..machine })

@@ -94,6 +94,13 @@ impl Watched {
     }
 }
 
+impl Truth {
+    /// The lines of a run that decide.
+    pub fn deciding<'a>(&self, run: &Run<'a>, value: &str) -> Vec<&'a str> {
+        self.shows.deciding(run, value)
+    }
+}
+
 impl Shows {
     /// Whether the lines of events decide, and not the report.
     fn is_in_trace(&self) -> bool {

@@ -265,6 +265,7 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     }
     let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "", &[])));
     let with_paths = Arc::new(Fleet::new(|kernel| boot(kernel, "", &multipath::DISK)));
+    let counting = Arc::new(Fleet::new(|kernel| boot_as(Machine::counting, kernel, "", &[])));
     let is_soak = std::env::var_os("LAB_SOAK").is_some();
     let soak: &[&[Case]] = if is_soak {
         &[stages::SOAK, pagecache::SOAK, ctracer::SOAK, side_by_side::SOAK, mystery::SOAK]
@@ -307,7 +308,8 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         kernels.filter(move |(nth, series)| (is_soak || is_here(*nth)) && !is_impossible(series))
     };
     let of_paths = multipath::CASES.iter().map(|case| (case, &with_paths));
-    for ((case, _), fleet) in cases().map(|case| (case, &fleet)).chain(of_paths) {
+    let fleet_of = |case| if mystery::is_of(case) { &counting } else { &fleet };
+    for ((case, _), fleet) in cases().map(|case| (case, fleet_of(case.0))).chain(of_paths) {
         for (nth, series) in kernels(case) {
             let fleet = fleet.clone();
             let name = format!("{}::{case}", series.name);
@@ -509,6 +511,15 @@ fn tool(workbook: &Workbook, tool: Tool) -> Result<PathBuf> {
 
 /// Boots a kernel of the matrix with everything that the cases need, and with these arguments for QEMU.
 fn boot(kernel: &str, append: &str, arguments: &[&str]) -> Result<Vm> {
+    boot_as(|machine| machine, kernel, append, arguments)
+}
+
+fn boot_as(
+    change: impl FnOnce(Machine) -> Machine,
+    kernel: &str,
+    append: &str,
+    arguments: &[&str],
+) -> Result<Vm> {
     let workbook = workbook()?;
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
     let mut machine = Machine {
@@ -531,5 +542,5 @@ fn boot(kernel: &str, append: &str, arguments: &[&str]) -> Result<Vm> {
     machine.binaries.push(upkeep::measure::channels::binary(&workbook)?);
     machine.binaries.push(upkeep::measure::ways::binary(&workbook)?);
     machine.binaries.extend(variants::binaries(&workbook)?);
-    machine.boot()
+    change(machine).boot()
 }

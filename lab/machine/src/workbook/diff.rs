@@ -214,12 +214,17 @@ pub fn of_texts(old: &str, new: &str) -> Vec<Item> {
     found
 }
 
-/// Matches items that have no namesake on the other side: two similar items are one item that was renamed.
+/// Matches items that have no namesake on the other side: two similar items are one item that was renamed, but a program is
+/// never a renamed function.
 fn renamed(olds: &[(String, String)], news: &[(String, String)]) -> Vec<Item> {
     let mut found = Vec::new();
     let mut rest = olds;
     for (name, new) in news {
-        let alike = rest.iter().position(|(_, old)| TextDiff::from_lines(old, new).ratio() >= ALIKE);
+        let is_program = |text: &str| text.contains("SEC(\"");
+        let is_alike = |(_, old): &(String, String)| {
+            is_program(old) == is_program(new) && TextDiff::from_lines(old, new).ratio() >= ALIKE
+        };
+        let alike = rest.iter().position(is_alike);
         let Some(nth) = alike else {
             found.push(item(name.clone(), "", new));
             continue;
@@ -468,5 +473,9 @@ mod tests {
         let new = OLD.replace("f_entry", "g_entry");
         let items = of_texts(OLD, &new);
         assert_eq!(items.last().unwrap().name, "f_entry -> g_entry");
+        let program = "SEC(\"kprobe/f\")\nint f(void)\n{\n\tcall(1);\n\treturn 0;\n}\n";
+        let function = "static int g(void)\n{\n\tcall(1);\n\treturn 0;\n}\n";
+        let items = of_texts(program, function);
+        assert_eq!(items.iter().map(|item| &*item.name).collect::<Vec<_>>(), ["g", "f"]);
     }
 }
