@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use common::{Error, OrCause, Result};
@@ -32,6 +32,8 @@ pub struct ServedDisk {
     /// How long it takes for what.
     pub times: Arc<Times>,
     control: File,
+    /// The thread in which the kernel runs the disk.
+    run: Option<JoinHandle<()>>,
 }
 
 /// How long a disk takes, in ns.
@@ -92,12 +94,12 @@ impl ServedDisk {
         let served = times.clone();
         // The kernel ends the connection when the disk goes away.
         thread::spawn(move || serve(ours, vec![0; mib << 20], &served));
-        let run = control.try_clone().or_cause("cannot share a disk")?;
-        thread::spawn(move || {
-            let _ = order(&run, Do::Run, 0);
+        let shared = control.try_clone().or_cause("cannot share a disk")?;
+        let run = thread::spawn(move || {
+            let _ = order(&shared, Do::Run, 0);
             drop(kernels);
         });
-        let disk = Self { device, times, control };
+        let disk = Self { device, times, control, run: Some(run) };
         let deadline = Instant::now() + LIMIT;
         while !disk.is_there() {
             if Instant::now() > deadline {
@@ -120,6 +122,8 @@ impl Drop for ServedDisk {
         // Whatever remains of it ends with the guest.
         let _ = order(&self.control, Do::Disconnect, 0);
         let _ = order(&self.control, Do::ClearSocket, 0);
+        // Until this has ended, the next disk of this name would look as if it were there already.
+        let _ = self.run.take().map(JoinHandle::join);
     }
 }
 

@@ -60,8 +60,11 @@ pub enum Trait {
     FprobeOnArm64,
     /// fentry and fexit programs can attach on arm64.
     FentryOnArm64,
+    /// It boots on two processors whose clock counts instructions. Older kernels wait for the second one and don't let it
+    /// run.
+    CountsOnTwo,
 }
-use Trait::{FentryOnArm64, Fprobe, FprobeOnArm64, LargeFolios, Preemptible};
+use Trait::{CountsOnTwo, FentryOnArm64, Fprobe, FprobeOnArm64, LargeFolios, Preemptible};
 
 /// All kernels of both architectures, oldest first. A new kernel is a new row.
 const TABLE: &[Series] = &[
@@ -90,7 +93,7 @@ const TABLE: &[Series] = &[
         suites: &["bookworm-security", "trixie-security", "trixie"],
         is_preview: false,
         large_pages: Some("6.12-16k"),
-        traits: &[Fprobe, FentryOnArm64],
+        traits: &[Fprobe, FentryOnArm64, CountsOnTwo],
         about: ["Debian 13, trixie, and the security updates of 12", "today: the default here"],
         colors: ["#1d4ed8", "#7fa6ff"],
         ctracer_goal: 1.2,
@@ -100,7 +103,7 @@ const TABLE: &[Series] = &[
         suites: &["sid", "forky"],
         is_preview: false,
         large_pages: Some("7.2-16k"),
-        traits: &[Preemptible, LargeFolios, Fprobe, FprobeOnArm64, FentryOnArm64],
+        traits: &[Preemptible, LargeFolios, Fprobe, FprobeOnArm64, FentryOnArm64, CountsOnTwo],
         about: ["Debian unstable, sid", "what comes: large folios on ext4, a preemptible kernel"],
         colors: ["#b45309", "#fbbf24"],
         ctracer_goal: 1.2,

@@ -165,7 +165,7 @@ impl Machine {
     }
 
     /// With two processors whose clock counts instructions. So however busy this machine is, a disk's delay is as long as in
-    /// any other run.
+    /// any other run. See [`kernels::Trait::CountsOnTwo`].
     #[must_use]
     pub fn counting(mut self) -> Self {
         self.accel = Accel::Icount;

@@ -69,7 +69,7 @@ use common::{OrCause, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
 use machine::cross;
 use machine::host::tools::{MKFS_BTRFS, SETPRIV, Tool, output};
-use machine::kernels::{DEFAULT, MATRIX, Series};
+use machine::kernels::{DEFAULT, MATRIX, Series, Trait};
 use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
 use wire::arch::Arch;
@@ -308,10 +308,10 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         kernels.filter(move |(nth, series)| (is_soak || is_here(*nth)) && !is_impossible(series))
     };
     let of_paths = multipath::CASES.iter().map(|case| (case, &with_paths));
-    let fleet_of = |case| if mystery::is_of(case) { &counting } else { &fleet };
-    for ((case, _), fleet) in cases().map(|case| (case, fleet_of(case.0))).chain(of_paths) {
+    for ((case, _), fleet) in cases().map(|case| (case, &fleet)).chain(of_paths) {
         for (nth, series) in kernels(case) {
-            let fleet = fleet.clone();
+            let counts = mystery::is_of(case) && series.has(Trait::CountsOnTwo);
+            let fleet = if counts { counting.clone() } else { fleet.clone() };
             let name = format!("{}::{case}", series.name);
             trials.push(Trial::test(name.clone(), move || fleet.run(nth, &name, case)));
         }

@@ -241,7 +241,8 @@ fn renamed(olds: &[(String, String)], news: &[(String, String)]) -> Vec<Item> {
 fn item(name: String, old: &str, new: &str) -> Item {
     let diff = TextDiff::from_lines(old, new);
     let line = |op: &DiffOp| -> Vec<Line> {
-        diff.iter_inline_changes(op)
+        // By default, half a second ends the search, and a busy machine would get another diff.
+        diff.iter_inline_changes_deadline(op, None)
             .map(|change| Line {
                 kind: match change.tag() {
                     ChangeTag::Equal => Kind::Same,
