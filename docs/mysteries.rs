@@ -88,7 +88,7 @@ fn part(case: &Case, twins: [&Played; 2]) -> Value {
     };
     let mut steps = vec![
         text(
-            "The complaint",
+            &format!("The complaint, with seed {}", one.seed),
             &format!("{}\n\n{}", one.complaint, one.slow),
             0,
             "Read it aloud, as if you were the one who suffers. Say nothing about the cause.",
@@ -156,7 +156,7 @@ fn way(id: &str, played: &Played) -> Value {
 /// The commands by whose output the case was decided.
 fn deciding<'a>(decided: &str, way: &'a [Typed]) -> Vec<&'a Typed> {
     let Some((named, _)) = decided.split_once(" command") else { return Vec::new() };
-    let named: Vec<_> = named.split_whitespace().collect();
+    let named: Vec<_> = named.split([' ', ',']).collect();
     way.iter().zip(ORDINALS).filter(|(_, ordinal)| named.contains(ordinal)).map(|(typed, _)| typed).collect()
 }
 

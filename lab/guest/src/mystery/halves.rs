@@ -117,11 +117,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The third command decided: {bad_disk} itself takes {slow_ms} ms, and -Q adds nothing to it, \
+                "The third and the fourth command decided: {bad_disk} itself takes {slow_ms} ms, and -Q adds nothing to it, \
                  so nothing waits."
             ),
             Twin::Other => format!(
-                "The third and the fourth command decided: {bad_disk} takes {ms} ms for a request, as {good_disk} does, but \
+                "The third, the fourth and the fifth command decided: {bad_disk} takes {ms} ms for a request, as {good_disk} does, but \
                  with the wait before (-Q) it is {slow_ms} ms. `{neighbor}` always has {crowd} I/Os in its queue, \
                  {share:.0} % of all that the disk does."
             ),
