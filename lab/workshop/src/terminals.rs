@@ -5,8 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,9 +18,11 @@ use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket};
 use axum::http::StatusCode;
 use common::{Error, OrCause};
+use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use pty_process::{OwnedReadPty, OwnedWritePty, Size};
+use nix::sys::termios::{FlushArg, LocalFlags, SetArg, tcflush, tcgetattr, tcsetattr};
+use nix::unistd::{Pid, ttyname};
+use pty_process::{OwnedReadPty, OwnedWritePty, Pts, Size};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -203,6 +208,7 @@ impl Terminals {
         let cannot = || format!("cannot start {}", name.display());
         let (pty, pts) = pty_process::open().or_cause(cannot())?;
         pty.resize(*lock(&terminal.size)).or_cause(cannot())?;
+        let path = keep_output(&pts).or_cause(cannot())?;
         let child = pty_process::Command::new(name)
             .args(args)
             .current_dir(&command.folder)
@@ -218,7 +224,7 @@ impl Terminals {
         *lock(&terminal.program) = Program { pid, status: None, keys: Some(keys) };
         terminal.runs.send_replace(true);
         self.change();
-        tokio::spawn(write(writer, input));
+        tokio::spawn(write(writer, path, input));
         tokio::spawn(read(reader, child, terminal.clone(), watcher, self.changed.clone()));
         Ok(())
     }
@@ -368,11 +374,41 @@ impl Terminal {
     }
 }
 
-/// Passes keys on to the program.
-async fn write(mut pty: OwnedWritePty, mut input: mpsc::Receiver<Input>) {
+/// Makes a pseudo-terminal keep its output at Ctrl-C, and returns its path.
+///
+/// The kernel would discard what a program has printed and nobody has read yet, such as the last lines of a stage. It
+/// would discard what was typed, too: `write` still does that.
+fn keep_output(pts: &Pts) -> nix::Result<PathBuf> {
+    let mut settings = tcgetattr(pts)?;
+    settings.local_flags.insert(LocalFlags::NOFLSH);
+    tcsetattr(pts, SetArg::TCSANOW, &settings)?;
+    ttyname(pts)
+}
+
+/// Discards what the program has not read yet, if Ctrl-C ends programs there: a shell shall not run what was typed
+/// before it.
+fn discard_typed(path: &Path) -> io::Result<()> {
+    // Not for longer: as long as somebody has it open, the reader sees no end.
+    let pts = OpenOptions::new().read(true).custom_flags(OFlag::O_NOCTTY.bits()).open(path)?;
+    if tcgetattr(&pts)?.local_flags.contains(LocalFlags::ISIG) {
+        tcflush(&pts, FlushArg::TCIFLUSH)?;
+    }
+    Ok(())
+}
+
+/// Passes keys on to the program, which has the pseudo-terminal at this path.
+async fn write(mut pty: OwnedWritePty, path: PathBuf, mut input: mpsc::Receiver<Input>) {
+    // Ctrl-C, Ctrl-\ and Ctrl-Z.
+    const SIGNALS: [u8; 3] = [0x03, 0x1c, 0x1a];
     while let Some(input) = input.recv().await {
         let passed = match input {
-            Input::Keys(keys) => pty.write_all(&keys).await.is_ok(),
+            Input::Keys(keys) => {
+                if keys.iter().any(|key| SIGNALS.contains(key)) {
+                    // It fails if the program has just ended.
+                    let _ = discard_typed(&path);
+                }
+                pty.write_all(&keys).await.is_ok()
+            }
             Input::Resize(size) => pty.resize(size).is_ok(),
         };
         if !passed {

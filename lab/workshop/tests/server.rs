@@ -13,13 +13,15 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tungstenite::Message;
 
 use crate::common::{Response, Server, connect};
-use crate::socket::{socket, until, until_it};
+use crate::socket::{socket, type_in, until, until_it};
 
 /// A server with a book of one page, and with this instead of the driver.
 fn server(driver: &str) -> (Server, tempfile::TempDir) {
@@ -303,6 +305,33 @@ fn a_terminal_stays_when_the_page_goes() {
     until(&mut second, "more-4");
     assert_eq!(server.page("DELETE", &path, "", b"").status, 200);
     assert_eq!(server.get("/api/state").json()["terminals"], json!([]));
+}
+
+#[test]
+fn ctrl_c_discards_what_was_typed_but_nothing_that_was_printed() {
+    let (server, _folder) = idle();
+    let id = server.post("/api/terminals").json()["id"].clone();
+    let mut page = socket(&server, &format!("/api/terminals/{id}"));
+    type_in(&mut page, "sh -c 'echo start-$((0+1)); exec sleep 100'\n");
+    until(&mut page, "start-1");
+    type_in(&mut page, "exit\n");
+    until(&mut page, "exit\r\n");
+    type_in(&mut page, "unfinished");
+    until(&mut page, "unfinished");
+    type_in(&mut page, "\u{3}");
+    // No echo shall come between the numbers, and some of them have to wait for a server that is slow.
+    type_in(&mut page, "stty -echo; trap '' INT; seq 0 20000; echo over-$((1+1))\n");
+    let mut seen = until(&mut page, "\n1\r\n");
+    for _ in 0..5 {
+        server.signal(Signal::SIGSTOP);
+        thread::sleep(Duration::from_millis(20));
+        type_in(&mut page, "\u{3}");
+        server.signal(Signal::SIGCONT);
+    }
+    seen += &until(&mut page, "over-2");
+    let lines: BTreeSet<_> = seen.lines().collect();
+    let lost: Vec<_> = (1..=20000).filter(|number| !lines.contains(&*number.to_string())).collect();
+    assert!(lost.is_empty(), "{} lines are lost, the first of them {}", lost.len(), lost[0]);
 }
 
 #[test]

@@ -19,6 +19,11 @@ pub fn socket(server: &Server, path: &str) -> WebSocket<TcpStream> {
     tungstenite::client(request, stream).unwrap().0
 }
 
+/// Sends keys to a terminal.
+pub fn type_in(socket: &mut WebSocket<TcpStream>, keys: &str) {
+    socket.send(Message::Binary(keys.to_owned().into_bytes().into())).unwrap();
+}
+
 /// Reads from a terminal until this comes.
 pub fn until(socket: &mut WebSocket<TcpStream>, wanted: &str) -> String {
     until_it(socket, |seen| seen.contains(wanted))

@@ -28,14 +28,14 @@ use machine::workbook::Workbook;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use tungstenite::{Message, WebSocket};
+use tungstenite::WebSocket;
 
 use crate::common::{Response, Server};
 use crate::faults::FAULTS;
 use crate::learner::{
     click, click_in_lesson, does_exercise_03_1, open, predict, replace, shows, start, write, wrong,
 };
-use crate::socket::{socket, until, until_it};
+use crate::socket::{socket, type_in, until, until_it};
 
 /// Mounts the kit in the empty Debian, and starts it there.
 const INSIDE: &str = r#"
@@ -115,10 +115,6 @@ fn shell(server: &Server) -> WebSocket<TcpStream> {
     socket(server, &format!("/api/terminals/{id}"))
 }
 
-fn type_in(shell: &mut WebSocket<TcpStream>, text: &str) {
-    shell.send(Message::Binary(text.to_owned().into_bytes().into())).unwrap();
-}
-
 #[test]
 fn a_learner_does_an_exercise_and_runs_a_stage() {
     let start_time = Instant::now();
@@ -148,7 +144,6 @@ fn a_learner_does_an_exercise_and_runs_a_stage() {
     let mut workload = shell(&server);
     type_in(&mut workload, "io write /dev/scratch --count 8 && echo written-$((1+1))\n");
     until(&mut workload, "written-2");
-    // Ctrl-C discards what the terminal has not shown yet.
     until_it(&mut stage, |seen| seen.matches("time duration: ").count() == 8);
     type_in(&mut stage, "\u{3}");
     until(&mut stage, "Durations missing or too short: 0");
