@@ -27,8 +27,9 @@ const style = `
   .workshop-bar .workshop-line { font-family: var(--mono-font); font-weight: 400; font-size: 1.2rem; }
   .content :not(pre) > code { white-space: pre-wrap; overflow-wrap: anywhere; }
   .workshop-title { display: block; margin: 8px 0 0; font-size: 1.4rem; width: fit-content; }
+  .content .workshop-link { margin-left: 6px; text-decoration: none; opacity: .6; }
   #mdbook-theme-toggle, #mdbook-theme-list { display: none !important; }
-  @media print { .workshop-button, .workshop-bar { display: none !important; } }
+  @media print { .workshop-button, .workshop-bar, .workshop-link { display: none !important; } }
 `;
 
 export class Lesson {
@@ -36,9 +37,9 @@ export class Lesson {
   private state?: State;
   /** Nobody has been here before. */
   readonly isNew: boolean;
-  /** The page that is being loaded, and the exercise to show there. */
+  /** The page that is being loaded, and the exercise to show in a page. */
   private coming?: string;
-  private wanted?: string;
+  private wanted?: { path: string; exercise: string };
   /** Where the page was before a reload of ours, until the buttons have their places. */
   private top?: number;
   private isFirst = true;
@@ -60,7 +61,7 @@ export class Lesson {
   /** Shows this page of the book, or an exercise in it. */
   show(page: string, exercise?: string): void {
     const path = `/book/${page}`;
-    this.wanted = exercise;
+    this.wanted = exercise === undefined ? undefined : { path, exercise };
     if (path !== (this.coming ?? this.page?.location.pathname)) {
       this.coming = path;
       this.go(path);
@@ -68,11 +69,17 @@ export class Lesson {
   }
 
   private toWanted(): void {
-    if (!this.wanted) return;
-    const start = `${this.wanted} `;
+    const { page } = this;
+    const wanted = this.wanted;
+    // Another page, or one without its buttons, may still be there.
+    if (!wanted || page?.readyState !== "complete" || page.location.pathname !== wanted.path) return;
     this.wanted = undefined;
-    const headings = [...(this.page?.querySelectorAll("h3") ?? [])];
-    headings.find((h3) => h3.textContent?.startsWith(start))?.scrollIntoView();
+    this.headings(page).get(wanted.exercise)?.scrollIntoView();
+  }
+
+  /** The headings of exercises, by the names of these. */
+  private headings(page: Document): Map<string, HTMLElement> {
+    return new Map([...page.querySelectorAll("h3")].map((h3) => [h3.textContent?.split(" ")[0] ?? "", h3]));
   }
 
   private back(): void {
@@ -161,7 +168,7 @@ export class Lesson {
   }
 
   private addButtons(page: Document, state: State): void {
-    for (const old of page.querySelectorAll(".workshop-button, .workshop-bar")) old.remove();
+    for (const old of page.querySelectorAll(".workshop-button, .workshop-bar, .workshop-link")) old.remove();
     const ids = [...state.exercises, ...state.mysteries].map(({ id }) => id);
     const known = new Set([...state.programs.map(({ name }) => name), ...ids]);
     const main = page.querySelector("main") ?? page.body;
@@ -180,6 +187,13 @@ export class Lesson {
       for (const { command, line } of commands)
         bar.append(this.button(command, commands.length > 1 ? line : undefined));
       block.after(bar);
+    }
+
+    const headings = this.headings(page);
+    for (const { id } of state.exercises) {
+      const label = `Link to exercise ${id}`;
+      const link = { href: `/#${id}`, target: "_top", class: "workshop-link", "aria-label": label, title: label };
+      headings.get(id)?.append(h("a", link, "#"));
     }
 
     const path = page.location.pathname.replace(/^\/book\//, "");

@@ -476,6 +476,7 @@ function drawOpen(): void {
   field.value = keep.get<string>(inFolder(`arguments:${editor.name}`)) ?? "";
   field.title = field.value;
   document.title = editor.name ? `${editor.name}: the workshop` : "The workshop";
+  drawAddress();
   draw();
 }
 
@@ -547,12 +548,38 @@ events.onState = (now) => {
   draw();
 };
 
+const isKnown = (name: string | null) => Boolean(name && (programOf(name) || exerciseOf(name) || mysteries.of(name)));
+const linked = () => location.hash.slice(1);
+/** The address names what is open, so that it can be copied. */
+const drawAddress = () => editor.name && history.replaceState(null, "", `#${editor.name}`);
+
+/** Opens what the address names, and its lesson. */
+async function follow(): Promise<void> {
+  const name = linked();
+  if (name === editor.name) return;
+  if (!isKnown(name)) {
+    drawAddress();
+    throw unknown(name);
+  }
+  await openName(name);
+  showLesson(name);
+}
+
+function unknown(name: string): Problem {
+  const fix = "Choose an exercise in the list above. The address then links to it.";
+  return new Problem(404, `Nothing in this course is called \`${name}\`.`, null, fix);
+}
+
 async function begin(): Promise<void> {
-  const known = (name: string | null) => name && (programOf(name) || exerciseOf(name) || mysteries.of(name));
-  const last = keep.get<string>("open");
-  const first = known(last) ? last : state?.programs[0]?.name;
+  const name = linked();
+  const [arrived] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
+  // After a reload, the lesson is where it was.
+  const isLink = !editor.name && arrived?.type === "navigate" && isKnown(name);
+  const first = [name, keep.get<string>("open")].find(isKnown) ?? state?.programs[0]?.name;
   if (first) await openName(first);
-  if (lesson.isNew) welcome();
+  if (isLink) showLesson(name);
+  else if (name && !isKnown(name)) showProblem(unknown(name));
+  else if (lesson.isNew) welcome();
   for (const name of Documents.drafted()) {
     if (exerciseOf(name) && exerciseOf(name)?.state !== "new") await editor.documents.load(name, true);
   }
@@ -674,6 +701,8 @@ function onKey(event: KeyboardEvent, pane: Pane | undefined): void {
   event.stopPropagation();
   act();
 }
+
+addEventListener("hashchange", () => tried(follow()));
 
 // Before CodeMirror and xterm see a key.
 addEventListener(

@@ -484,6 +484,42 @@ fn a_mystery_is_solved() {
     assert_eq!(wrong(&mut browser), [""; 0]);
 }
 
+#[test]
+fn a_link_opens_an_exercise_and_its_lesson() {
+    let server = Server::start();
+    let mut browser = open(&server);
+    assert_eq!(browser.eval("location.href"), format!("{}/#01", server.origin()));
+    let at = |exercise: &str| {
+        format!(
+            "location.hash === '#{exercise}' && document.querySelector('#open').value === '{exercise}'
+                && [...document.querySelector('#book').contentDocument?.querySelectorAll('h3') ?? []]
+                    .some((h3) => h3.textContent.startsWith('{exercise} ') && Math.abs(h3.getBoundingClientRect().top) < 50)"
+        )
+    };
+    browser.eval("location.hash = '#04.1'");
+    browser.poll(&at("04.1"));
+    // The lesson has a link at each exercise.
+    browser.eval("document.querySelector('#book').contentDocument.querySelector('.workshop-link[href=\"/#04.2\"]').click()");
+    browser.poll(&at("04.2"));
+    browser.eval("history.back()");
+    browser.poll(&at("04.1"));
+    // A reload leaves the lesson where it is.
+    browser.eval("document.querySelector('#book').contentWindow.scrollTo(0, 300)");
+    browser.poll("JSON.parse(localStorage.getItem('workshop:lesson-top'))?.top === 300");
+    browser.loading(|browser| {
+        browser.call("Page.reload", json!({}));
+    });
+    browser.until(&shows("progress", "exercises done"));
+    browser.poll("document.querySelector('#book').contentWindow.scrollY === 300");
+    browser.eval("location.hash = '#99.9'");
+    browser.until(&shows("panel", "Nothing in this course is called 99.9."));
+    browser.until("location.hash === '#04.1'");
+    // In a new tab.
+    browser.call("Runtime.evaluate", json!({ "expression": "window.open('/#03.2')", "userGesture": true }));
+    browser.in_other_window(|other| other.poll(&at("03.2")));
+    assert_eq!(wrong(&mut browser), [""; 0]);
+}
+
 /// Fills in a field, or chooses from a list.
 fn fill(browser: &mut Reader, hook: &str, value: &str) {
     let field = format!("document.querySelector('[data-test=\"{hook}\"]')");
