@@ -1,6 +1,7 @@
 // The files that are open, and how they are saved: as you type, and never lost. Until the server has a text, the browser
 // keeps it as a draft, which survives a reload of the page and a restart of the server.
 
+import { isolateHistory } from "@codemirror/commands";
 import { Annotation, EditorState, type StateEffect, type TransactionSpec } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
 import { api, client, type Diagnostic, Problem, problem, type Saved, type Source } from "./api";
@@ -142,6 +143,15 @@ export class Documents {
     const view = this.viewOf(doc);
     if (view) view.dispatch(spec);
     else doc.state = doc.state.update(spec).state;
+  }
+
+  /** Replaces a text for the learner, who can undo that in one step. */
+  paste(doc: Doc, text: string): void {
+    this.change(doc, {
+      changes: change(doc.text, text.replace(/\r\n?/g, "\n")),
+      annotations: isolateHistory.of("full"),
+      userEvent: "input.drop",
+    });
   }
 
   private updated(doc: Doc, byHand: boolean): void {

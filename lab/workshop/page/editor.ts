@@ -7,6 +7,7 @@ import type { Diagnostic, Difference } from "./api";
 import { reading, readOnly } from "./codemirror";
 import { type Doc, Documents } from "./documents";
 import { byId, h, keep, plural, rich, type Tab, Tabs } from "./dom";
+import { replace } from "./drop";
 
 /** A comparison. Its button `toggle` shows another one in its place. */
 type Comparison = { key: string; label: string; difference: Difference; unchanged: string; toggle?: HTMLElement };
@@ -129,6 +130,12 @@ export class Editor {
   focus(): void {
     if (this.doc) this.view.focus();
     else (this.compared.querySelector<HTMLElement>(".cm-content") ?? byId("open")).focus();
+  }
+
+  /** Replaces the open file with one from the desktop. */
+  async drop(files: FileList): Promise<void> {
+    await replace(this.documents, this.doc, files);
+    this.focus();
   }
 
   saveNow(): void {

@@ -4,6 +4,7 @@
 import type { State } from "./api";
 import { bare, type Command, commandLines, parse } from "./commands";
 import { byId, h, keep } from "./dom";
+import { takeFiles } from "./drop";
 import { bookTheme, onTheme } from "./theme";
 
 const firstPage = "/book/stages/01.html";
@@ -137,6 +138,7 @@ export class Lesson {
       timer = setTimeout(() => keep.set("lesson-top", { path: where(), top: view.scrollY }), 200);
     });
     view.addEventListener("keydown", (event) => this.onKey(event), true);
+    takeFiles(view);
 
     byId("lesson-title").textContent = page.title.replace(/ - The BPF storage workbook$/, "");
     // Other sites, and the pages that want the whole window, do not fit into this frame.

@@ -6,6 +6,7 @@ import type { Command } from "./commands";
 import { Compiling } from "./compile";
 import { Documents } from "./documents";
 import { byId, h, inFolder, keep, plural, rich, setFolder } from "./dom";
+import { takeFiles } from "./drop";
 import { Editor } from "./editor";
 import { boot, boots, drawKernels } from "./kernels";
 import { forget } from "./knowledge";
@@ -702,6 +703,7 @@ function onKey(event: KeyboardEvent, pane: Pane | undefined): void {
   act();
 }
 
+takeFiles(window, byId("editor"), (files) => tried(editor.drop(files)));
 addEventListener("hashchange", () => tried(follow()));
 
 // Before CodeMirror and xterm see a key.

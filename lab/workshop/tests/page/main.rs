@@ -520,6 +520,59 @@ fn a_link_opens_an_exercise_and_its_lesson() {
     assert_eq!(wrong(&mut browser), [""; 0]);
 }
 
+#[test]
+fn a_file_from_the_desktop_replaces_the_open_one() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let server = Server::with_kernels(&folder.path().join("status"));
+    server.post("/api/works/03.1/start");
+    let mut browser = reader::Reader::start();
+    browser.size(1280, 800);
+    browser.visit(&server.url);
+    browser.until(&shows("progress", "exercises done"));
+    let drop_file = |browser: &mut Reader, place: &str, name: &str, bytes: &[u8]| {
+        let file = folder.path().join(name);
+        fs::write(&file, bytes).unwrap();
+        let side =
+            |side: &str| format!("document.querySelector('{place}').getBoundingClientRect().{side} + 60");
+        let (x, y) = (browser.eval(&side("left")), browser.eval(&side("top")));
+        for kind in ["dragEnter", "dragOver", "drop"] {
+            let data = json!({ "items": [], "files": [file], "dragOperationsMask": 1 });
+            browser.call("Input.dispatchDragEvent", json!({ "type": kind, "x": x, "y": y, "data": data }));
+        }
+    };
+    // A stage is read only.
+    drop_file(&mut browser, "#text", "mine.c", b"int mine;\n");
+    browser.until(&shows("panel", "Nothing that you can change is open."));
+    browser.eval("location.hash = '#03.1'");
+    browser.until("workshop.text().includes('SEC(')");
+    replace(&mut browser, "/* before */\n");
+    drop_file(&mut browser, "#text", "mine.c", b"int mine;\r\nint other;\r\n");
+    browser.until("workshop.text() === 'int mine;\\nint other;\\n'");
+    browser.until(&shows("panel", "now has the text of mine.c"));
+    browser.until(&shows("saved", "Saved"));
+    assert_eq!(server.file("03.1", "src/bpf/bio_trace.bpf.c"), "int mine;\nint other;\n");
+    browser.chord("z", 90, CONTROL);
+    browser.until("workshop.text() === '/* before */\\n'");
+    // What does not fit changes nothing.
+    for (name, bytes, cause) in [
+        ("main.rs", &b"fn main() {}"[..], "of another kind"),
+        ("mine.c", b"\xff\xfe\0", "is not text"),
+        ("large.c", &vec![b' '; (1 << 20) + 1], "is too large"),
+    ] {
+        drop_file(&mut browser, "#text", name, bytes);
+        browser.until(&shows("panel", cause));
+    }
+    // Anywhere else, nothing happens.
+    for place in ["#terminals", "#lesson .bar", "#book"] {
+        drop_file(&mut browser, place, "mine.c", b"int mine;\n");
+    }
+    browser.until("workshop.text() === '/* before */\\n' && location.hash === '#03.1'");
+    assert_eq!(
+        browser.call("Target.getTargets", json!({}))["targetInfos"].to_string().matches("file:").count(),
+        0
+    );
+}
+
 /// Fills in a field, or chooses from a list.
 fn fill(browser: &mut Reader, hook: &str, value: &str) {
     let field = format!("document.querySelector('[data-test=\"{hook}\"]')");
