@@ -19,6 +19,7 @@ import { Questions } from "./questions";
 import { Terminals } from "./terminals";
 import { drawTests } from "./test";
 import { applyTheme, isDark, onTheme, toggleTheme } from "./theme";
+import { explained, showLine } from "./trace";
 
 applyTheme();
 const lesson = new Lesson();
@@ -632,6 +633,8 @@ click("download", () => tried(download()));
 click("upload", () => byId("upload-file").click());
 byId("kernel").addEventListener("change", () => tried(boot(saveAll)).then(() => state && drawKernels(state, false)));
 click("theme", toggleTheme);
+const explainLine = () => tried(Promise.resolve().then(() => showLine((by) => terminals.explain(by))));
+click("explain", explainLine);
 click("smaller", () => terminals.zoom(-1));
 click("larger", () => terminals.zoom(1));
 click("keys-button", () => byId<HTMLDialogElement>("keys").showModal());
@@ -690,6 +693,7 @@ function onKey(event: KeyboardEvent, pane: Pane | undefined): void {
   let act: (() => void) | undefined;
   if (key === "F6" && !ctrl && !alt) act = () => panes.step(shift ? -1 : 1);
   else if (key === "F1" && !ctrl && !alt && !shift) act = () => byId<HTMLDialogElement>("keys").showModal();
+  else if (key === "F9" && !ctrl && !alt && !shift) act = explainLine;
   else if (digit && alt && !ctrl && !shift) {
     act = () => panes.focus((["lesson", "editor", "terminals"] as const)[Number(digit) - 1]);
   } else if (key === "Enter" && ctrl && !alt) act = shift ? checkOpen : runOpen;
@@ -731,6 +735,7 @@ Object.assign(window, {
   workshop: {
     text: () => editor.text,
     terminalText: () => terminals.text,
+    explained,
     terminalColumns: () => terminals.columns,
   },
 });

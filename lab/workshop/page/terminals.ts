@@ -2,9 +2,10 @@
 
 import { FitAddon } from "@xterm/addon-fit";
 import { type IDecoration, Terminal as Xterm } from "@xterm/xterm";
-import { events, socketAddress, type Terminal } from "./api";
+import { events, Problem, socketAddress, type Terminal } from "./api";
 import { byId, h, keep, type Tab, Tabs } from "./dom";
 import { isDark, onTheme } from "./theme";
+import { explained } from "./trace";
 
 const light = {
   background: "#ffffff",
@@ -187,6 +188,23 @@ class Screen {
     }
   }
 
+  /** What the selected line of the trace pipe means, or the last one's; or that of the one before or after it. It is
+   * selected then. */
+  explain(by: -1 | 0 | 1): string | undefined {
+    const all = [...this.lines()].map((line) => ({ ...line, means: explained(line.text) }));
+    const row = this.xterm.getSelectionPosition()?.start.y;
+    const isThere = ({ at, height }: { at: number; height: number }) =>
+      row !== undefined && at <= row && row < at + height;
+    const traced = all.filter((line) => line.means !== undefined);
+    const here = row === undefined ? traced.length - 1 : traced.findIndex(isThere);
+    const line = here < 0 ? undefined : (traced[here + by] ?? traced[here]);
+    if (!line) return undefined;
+    this.xterm.selectLines(line.at, line.at + line.height - 1);
+    const { viewportY } = this.xterm.buffer.active;
+    if (line.at < viewportY || line.at + line.height > viewportY + this.xterm.rows) this.xterm.scrollToLine(line.at);
+    return line.means;
+  }
+
   send(keys: Uint8Array<ArrayBuffer>): void {
     if (this.replaying && keys[0] === 0x1b) return;
     if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(keys);
@@ -299,6 +317,15 @@ export class Terminals {
     const screen = new Screen(terminal, this.box);
     this.screens.set(terminal.id, screen);
     return screen;
+  }
+
+  /** What a line of the trace pipe means. */
+  explain(by: -1 | 0 | 1): string {
+    const means = this.screens.get(this.selected ?? -1)?.explain(by);
+    if (means !== undefined) return means;
+    const fix =
+      "Run a stage such as 01. Then select a line that begins like `io-158 [000]`, or none, for the last one.";
+    throw new Problem(-1, "This is not a line of the trace pipe.", null, fix);
   }
 
   focus(): void {

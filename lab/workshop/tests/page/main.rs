@@ -528,7 +528,7 @@ fn a_file_from_the_desktop_replaces_the_open_one() {
     let mut browser = reader::Reader::start();
     browser.size(1280, 800);
     browser.visit(&server.url);
-    browser.until(&shows("progress", "exercises done"));
+    browser.until(&shows("panel", "Welcome"));
     let drop_file = |browser: &mut Reader, place: &str, name: &str, bytes: &[u8]| {
         let file = folder.path().join(name);
         fs::write(&file, bytes).unwrap();
@@ -544,7 +544,7 @@ fn a_file_from_the_desktop_replaces_the_open_one() {
     drop_file(&mut browser, "#text", "mine.c", b"int mine;\n");
     browser.until(&shows("panel", "Nothing that you can change is open."));
     browser.eval("location.hash = '#03.1'");
-    browser.until("workshop.text().includes('SEC(')");
+    browser.until("document.title.startsWith('03.1:')");
     replace(&mut browser, "/* before */\n");
     drop_file(&mut browser, "#text", "mine.c", b"int mine;\r\nint other;\r\n");
     browser.until("workshop.text() === 'int mine;\\nint other;\\n'");
@@ -571,6 +571,54 @@ fn a_file_from_the_desktop_replaces_the_open_one() {
         browser.call("Target.getTargets", json!({}))["targetInfos"].to_string().matches("file:").count(),
         0
     );
+}
+
+#[test]
+fn a_trace_line_is_explained() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let server = Server::with_kernels(&folder.path().join("status"));
+    let mut browser = reader::Reader::start();
+    browser.size(1280, 800);
+    browser.visit(&server.url);
+    browser.until(&shows("panel", "Welcome"));
+    let mut explain = |line: &str| browser.eval(&format!("workshop.explained({})", json!(line)));
+    let lines = [
+        "io-158       [000] ...21 5.265958: submit_bio() called: 5265923478",
+        "          <idle>-0       [001] dNh31     2.291205: bpf_trace_printk: bio_endio() called: 2278141468",
+        "   kworker/u4:1-9-8      [010] Dps.     2.293669: bpf_trace_printk: submit_bio(bio=0xff) called: 1",
+        " [0] task of mine-7      [000] ?lH.f     2.564785: bpf_trace_printk: ",
+    ];
+    insta::assert_snapshot!(lines.map(|line| explain(line).as_str().unwrap().to_owned()).join("\n\n\n"));
+    for line in ["", "CPU:0 [LOST 7 EVENTS]", "  io-1 [000] .....  1.0: sys_enter: NR 1"] {
+        assert!(explain(line).is_null(), "{line:?}");
+    }
+
+    // In a terminal, with keys alone.
+    click(&mut browser, "new-shell");
+    browser.until("document.activeElement.className === 'xterm-helper-textarea'");
+    browser.chord("F9", 120, 0);
+    browser.until(&shows("panel", "This is not a line of the trace pipe."));
+    let file = folder.path().join("lines");
+    fs::write(&file, format!("{}\nio-159       [001] d.h21 6.000001: bio_endio() called\nother\n", lines[0]))
+        .unwrap();
+    browser.call("Input.insertText", json!({ "text": format!("cat {}", file.display()) }));
+    browser.chord("Enter", 13, 0);
+    browser.until("workshop.terminalText().includes('\\nio-159 ')");
+    browser.call(
+        "Browser.grantPermissions",
+        json!({ "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] }),
+    );
+    browser.chord("F9", 120, 0);
+    browser.until(&shows("line-text", "in a hard interrupt"));
+    click(&mut browser, "line-before");
+    browser.until(&shows("line-text", "the task io, thread id 158"));
+    browser.chord("Enter", 13, 0);
+    browser.until(&shows("line-copy", "Copied"));
+    let copied = browser.eval("navigator.clipboard.readText()");
+    assert_eq!(copied, browser.eval(&format!("workshop.explained({})", json!(lines[0]))));
+    picture(&mut browser, "line.webp");
+    browser.press("Escape");
+    browser.poll("document.activeElement.className === 'xterm-helper-textarea'");
 }
 
 /// Fills in a field, or chooses from a list.
