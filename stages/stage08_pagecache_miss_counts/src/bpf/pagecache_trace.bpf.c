@@ -47,7 +47,7 @@ SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long before)
 {
 	iocb = AT_RETURN(ctx, iocb); /* NULL at the entry */
-	/* 1 at the entry: don't run at the return. Such a read goes on where another way began. */
+	/* 1: don't run at the return. A direct read left this rest, which isn't counted. */
 	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : before != 0;
 }
 
