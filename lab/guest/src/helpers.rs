@@ -11,10 +11,11 @@ use wire::measure::{EVERY_PROGRAM, NO_PROGRAM};
 
 /// What the verifiers of several kernels say if a program of this kind may not call a helper. Everything else that they
 /// say is about the call's arguments, which they look at afterwards.
-const REFUSED: [&str; 5] = [
+const REFUSED: [&str; 6] = [
     "unknown func ",
     "cannot use helper ",
     "sleepable helper ",
+    "helper call might sleep in a non-sleepable prog",
     " supported only for ",
     " not supported for program ",
 ];

@@ -224,6 +224,8 @@ pub fn beside(argv: &[String], workload: &Workload) -> Result<ExitStatus> {
     if let Workload::Io(args) = workload {
         let io = Io::try_parse_from(["io"].into_iter().chain(args.iter().map(String::as_str)));
         prepare(io.or_cause("this is not a workload")?.kind.parts().1)?;
+        // What the file system notes about the file, too.
+        nix::unistd::sync();
     }
     let mut child = Command::new(name)
         .args(args)

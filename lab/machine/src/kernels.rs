@@ -113,7 +113,7 @@ const TABLE: &[Series] = &[
         suites: &["sid", "experimental"],
         is_preview: true,
         large_pages: None,
-        traits: &[Preemptible, LargeFolios, Fprobe, FprobeOnArm64, FentryOnArm64],
+        traits: &[Preemptible, LargeFolios, Fprobe, FprobeOnArm64, FentryOnArm64, CountsOnTwo],
         about: ["Debian experimental", "a preview: not released yet"],
         colors: ["#be185d", "#f472b6"],
         ctracer_goal: 1.2,

@@ -59,7 +59,7 @@ pub enum Accel {
     Kvm,
     /// Emulation, which works everywhere
     Tcg,
-    /// Emulation of one CPU whose clock counts instructions, so measurements are the same on every machine
+    /// Emulation with a clock that counts instructions, so measurements are the same on every machine
     Icount,
 }
 

@@ -35,6 +35,8 @@ fn helpers_may_be_called_where_the_editor_offers_them() {
         ("bpf_xdp_adjust_head", NO_PROGRAM),
         ("bpf_perf_prog_read_value", "perf_event"),
         ("bpf_d_path", "fentry fexit tp_btf"),
+        // It may sleep, and these programs may not.
+        ("bpf_copy_from_user", NO_PROGRAM),
     ] {
         assert!(measured.contains(&[helper.to_owned(), callers.to_owned()]), "{helper}: {measured:?}");
     }

@@ -120,7 +120,7 @@ export function programAt(before: string): string | undefined {
   const section = [...before.matchAll(/^SEC\("([^"]*)"\)/gm)].at(-1);
   if (!section || /^\}/m.test(before.slice(section.index))) return undefined;
   const kinds = Object.entries(sections);
-  return kinds.find(([, begin]) => new RegExp(`^(${begin})(\\.multi|\\.session)?(/|$)`).test(section[1]))?.[0];
+  return kinds.find(([, begin]) => new RegExp(`^\\??(${begin})(\\.multi|\\.session)?(/|$)`).test(section[1]))?.[0];
 }
 
 /** A name as C declares it with this type. */

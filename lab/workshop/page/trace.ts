@@ -62,7 +62,7 @@ export function explained(text: string): string | undefined {
     id === "0"
       ? "the idle task: the CPU had nothing else to do"
       : task === "<...>"
-        ? `a task whose name the kernel no longer knew, thread id ${id}`
+        ? `a task whose name the tracer did not know, thread id ${id}`
         : `the task ${task}, thread id ${id}`;
   const rows: [string, string][] = [
     [`${task}-${id}`, who],

@@ -403,11 +403,14 @@ async fn write(mut pty: OwnedWritePty, path: PathBuf, mut input: mpsc::Receiver<
     while let Some(input) = input.recv().await {
         let passed = match input {
             Input::Keys(keys) => {
-                if keys.iter().any(|key| SIGNALS.contains(key)) {
+                let signal = keys.iter().position(|key| SIGNALS.contains(key)).unwrap_or(0);
+                let (before, keys) = keys.split_at(signal);
+                let passed = pty.write_all(before).await.is_ok();
+                if keys.first().is_some_and(|key| SIGNALS.contains(key)) {
                     // It fails if the program has just ended.
                     let _ = discard_typed(&path);
                 }
-                pty.write_all(&keys).await.is_ok()
+                passed && pty.write_all(keys).await.is_ok()
             }
             Input::Resize(size) => pty.resize(size).is_ok(),
         };
