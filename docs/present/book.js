@@ -1,4 +1,4 @@
-// npm run build made this from 721179a8
+// npm run build made this from dc5c024d
 "use strict";
 (() => {
   // questions.ts
@@ -125,9 +125,9 @@
       else rest.setAttribute("hidden", "until-found");
       skip.hidden = isShown;
     };
-    const settle = () => {
+    const settle = (head) => {
       card.classList.add("answered");
-      say("right", "Right.", note(card, ".explanation"));
+      say("right", head, note(card, ".explanation"));
       fill(card);
       lock(true);
       reveal();
@@ -159,12 +159,16 @@
       keep((all) => {
         all[name] = tries;
       });
-      settle();
+      settle("Right.");
       again.focus();
     });
     card.addEventListener("change", quiet);
     card.addEventListener("keydown", (event) => event.stopPropagation());
-    const show = () => answers()[name] ? settle() : open();
+    const show = () => {
+      const tries2 = answers()[name];
+      if (tries2) settle(tries2 > 1 ? "The answer:" : "Right.");
+      else open();
+    };
     addEventListener("storage", ({ key }) => {
       if (key === STORAGE && Boolean(answers()[name]) !== card.classList.contains("answered")) show();
     });

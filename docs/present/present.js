@@ -1,4 +1,4 @@
-// npm run build made this from 721179a8
+// npm run build made this from dc5c024d
 "use strict";
 (() => {
   // data.ts

@@ -155,9 +155,9 @@ function enliven(card: HTMLFormElement) {
     skip.hidden = isShown;
   };
 
-  const settle = () => {
+  const settle = (head: string) => {
     card.classList.add("answered");
-    say("right", "Right.", note(card, ".explanation"));
+    say("right", head, note(card, ".explanation"));
     fill(card);
     lock(true);
     reveal();
@@ -190,14 +190,19 @@ function enliven(card: HTMLFormElement) {
     keep((all) => {
       all[name] = tries;
     });
-    settle();
+    settle("Right.");
     again.focus();
   });
   card.addEventListener("change", quiet);
   // The book goes to another page with the arrow keys.
   card.addEventListener("keydown", (event) => event.stopPropagation());
 
-  const show = () => (answers()[name] ? settle() : open());
+  const show = () => {
+    const tries = answers()[name];
+    // A wrong prediction is answered, too, by the run.
+    if (tries) settle(tries > 1 ? "The answer:" : "Right.");
+    else open();
+  };
   // It was answered in another tab, or in the workshop.
   addEventListener("storage", ({ key }) => {
     if (key === STORAGE && Boolean(answers()[name]) !== card.classList.contains("answered")) show();
