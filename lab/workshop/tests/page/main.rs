@@ -644,7 +644,7 @@ fn another_kernel_boots_into_the_same_page() {
             "(l => {{ l.value = '{name}'; l.dispatchEvent(new Event('change')) }})(document.querySelector('#{id}'))"
         )
     };
-    browser.until("document.querySelector('#kernel').value === '6.12'");
+    browser.until("document.querySelector('#kernel')?.value === '6.12'");
     browser.eval(&choose("open", "03.1"));
     browser.until("workshop.text().includes('SEC(')");
     replace(&mut browser, "/* before */\n");
@@ -655,11 +655,11 @@ fn another_kernel_boots_into_the_same_page() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* before */\n");
     browser.until(&shows("banner", "Linux 7.2 is booting"));
     picture(&mut browser, "booting.webp");
-    browser.until("document.querySelector('#kernel').disabled");
+    browser.until("document.querySelector('#kernel')?.disabled");
     replace(&mut browser, "/* meanwhile */\n");
     server.again();
     browser.until("document.querySelector('#banner').hidden");
-    browser.until("(k => k.value === '7.2' && !k.disabled)(document.querySelector('#kernel'))");
+    browser.until("(k => k?.value === '7.2' && !k.disabled)(document.querySelector('#kernel'))");
     browser.until(&shows("saved", "Saved"));
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* meanwhile */\n");
     // One that ends for another reason is started again by the learner.
