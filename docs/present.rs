@@ -230,8 +230,7 @@ fn say_of(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<String> {
 }
 
 /// How long a class works on an exercise.
-fn minutes_of(plans: &[plan::Plan], exercise: &Exercise<'_>) -> u32 {
-    let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == exercise.id());
+fn minutes_of(slot: Option<&plan::Slot>, exercise: &Exercise<'_>) -> u32 {
     let said = || LONGER.iter().find(|(words, _)| exercise.goal.contains(words)).map(|(_, minutes)| *minutes);
     slot.map(|slot| slot.minutes).or_else(said).unwrap_or(MINUTES)
 }
@@ -351,15 +350,15 @@ fn of_stage(
                 .fix("docs/slides/README.md explains the format")
         })?;
         let solution = solution_of(&exercise)?;
-        let is_planned = plans.iter().flat_map(|plan| &plan.slots).any(|slot| slot.name == exercise.id());
-        let whom = if is_planned { "" } else { " For whoever is fast, or at home." };
+        let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == exercise.id());
+        let whom = if slot.is_some() { "" } else { " For whoever is fast, or at home." };
         exercises.push(json!({
             "kind": "exercise", "id": exercise.id(), "title": exercise.title,
             "text": html_of(&format!(
                 "{task}\n\n`{}`  \n`{}`\n\nIn the workshop: *Start {}*, and *Check*.{whom}",
                 start_of(&exercise.id()), check_of(&exercise.id()), exercise.id()
             )),
-            "minutes": minutes_of(plans, &exercise),
+            "minutes": minutes_of(slot, &exercise),
             "hints": exercise.hints.iter().map(|hint| plain(hint)).collect::<Vec<_>>(),
             "say": say_of(workbook, &exercise)?, "ask": [], "solution": solution,
         }));

@@ -13,8 +13,6 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -320,11 +318,17 @@ fn ctrl_c_discards_what_was_typed_but_nothing_that_was_printed() {
     until(&mut page, "unfinished");
     type_in(&mut page, "\u{3}");
     // No echo shall come between the numbers, and some of them have to wait for a server that is slow.
-    type_in(&mut page, "stty -echo; trap '' INT; seq 0 20000; echo over-$((1+1))\n");
+    type_in(
+        &mut page,
+        "stty -echo; trap '' INT; sh -c 'echo pid-$$; exec seq 0 20000'; echo over-$((1+1))\n",
+    );
     let mut seen = until(&mut page, "\n1\r\n");
+    let pid = seen.rsplit_once("pid-").unwrap().1.lines().next().unwrap();
+    let stat = format!("/proc/{pid}/stat");
     for _ in 0..5 {
         server.signal(Signal::SIGSTOP);
-        thread::sleep(Duration::from_millis(20));
+        // Until it has filled the terminal, or written all.
+        while fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") R ")) {}
         type_in(&mut page, "\u{3}");
         server.signal(Signal::SIGCONT);
     }

@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use common::report::print_text;
-use common::{Error, OrCause, Result};
+use common::{OrCause, Result};
 use machine::kernels::MATRIX;
-use machine::vm::Machine;
 use machine::workbook::Workbook;
+
+use super::ask_guest;
 
 use crate::publish::drift::{Drift, data};
 use crate::publish::sync;
@@ -27,13 +27,7 @@ pub fn run(workbook: &Workbook, names: &[String]) -> Result<ExitCode> {
     };
     let all = MATRIX.map(|series| series.name.to_owned());
     for name in if names.is_empty() { &all[..] } else { names } {
-        eprintln!("Booting Linux {name} ...");
-        let mut guest = Machine::new(workbook, name)?.boot()?;
-        let seen = guest.output(&["guest", "drift"], Duration::from_secs(120))?;
-        if seen.status != 0 {
-            return Err(Error::new(format!("{name} can't be measured")).evidence(seen.stderr));
-        }
-        let text = String::from_utf8_lossy(&seen.stdout).into_owned();
+        let (release, text) = ask_guest(workbook, name, "drift")?;
         let cells = |line: &str| {
             let cells: Vec<_> = line.split('\t').map(str::to_owned).collect();
             cells.try_into().ok()
@@ -45,7 +39,7 @@ pub fn run(workbook: &Workbook, names: &[String]) -> Result<ExitCode> {
             eprint!("{}", sync::write(workbook, false)?);
         } else {
             let mut both = drift.clone();
-            both.put(&guest.release, &column);
+            both.put(&release, &column);
             print_text(both.tables().trim_end())?;
         }
     }

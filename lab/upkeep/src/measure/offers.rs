@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Duration;
 
-use common::{Error, OrCause, Result};
+use common::{OrCause, Result};
 use lab::offers::{self, HELPER, LACKS};
 use lab::types::Types;
 use machine::kernels::MATRIX;
-use machine::vm::Machine;
 use machine::workbook::Workbook;
+
+use super::ask_guest;
 
 /// Boots the kernels, asks each about its helpers, and looks for members in their types.
 ///
@@ -19,13 +19,7 @@ pub fn record(workbook: &Workbook) -> Result<()> {
     let kernels = MATRIX.map(|series| series.name);
     let mut rows = BTreeMap::new();
     for (nth, kernel) in kernels.into_iter().enumerate() {
-        eprintln!("Booting Linux {kernel} ...");
-        let mut guest = Machine::new(workbook, kernel)?.boot()?;
-        let seen = guest.output(&["guest", "helpers"], Duration::from_secs(120))?;
-        if seen.status != 0 {
-            return Err(Error::new(format!("{kernel} can't be measured")).evidence(seen.stderr));
-        }
-        let text = String::from_utf8_lossy(&seen.stdout).into_owned();
+        let (_, text) = ask_guest(workbook, kernel, "helpers")?;
         for (helper, callers) in text.lines().filter_map(|line| line.split_once('\t')) {
             let cells = rows.entry((HELPER.to_owned(), helper.to_owned()));
             let cells: &mut Vec<_> = cells.or_insert_with(|| vec![LACKS.to_owned(); kernels.len()]);

@@ -17,11 +17,17 @@ pub const ALT: u32 = 1;
 pub const CONTROL: u32 = 2;
 pub const SHIFT: u32 = 8;
 
-/// A browser in which the workshop is open.
-pub fn open(server: &Server) -> Reader {
+/// A browser that visits the workshop.
+pub fn visit(server: &Server) -> Reader {
     let mut browser = Reader::start();
     browser.size(1280, 800);
     browser.visit(&server.url);
+    browser
+}
+
+/// A browser in which the workshop is open.
+pub fn open(server: &Server) -> Reader {
+    let mut browser = visit(server);
     browser.until(&format!(
         "{} && document.querySelector('#lesson-title').textContent !== 'Lesson'",
         shows("progress", "exercises done")

@@ -12,15 +12,23 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 use serde_json::json;
+use tempfile::TempDir;
 use wire::mystery::CAUSES;
 
 use crate::common::Server;
 use crate::firefox::Firefox;
 use crate::learner::{
     ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, edits, open, picture, predict, replace, shows,
-    start, write, wrong,
+    start, visit, write, wrong,
 };
 use crate::reader::Reader;
+
+/// A workshop without the book and the lab, with two kernels to choose from, and a folder.
+fn alone() -> (TempDir, Server) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let server = Server::with_kernels(&folder.path().join("status"));
+    (folder, server)
+}
 
 #[test]
 fn a_learner_does_exercise_03_1() {
@@ -522,12 +530,9 @@ fn a_link_opens_an_exercise_and_its_lesson() {
 
 #[test]
 fn a_file_from_the_desktop_replaces_the_open_one() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let server = Server::with_kernels(&folder.path().join("status"));
+    let (folder, server) = alone();
     server.post("/api/works/03.1/start");
-    let mut browser = reader::Reader::start();
-    browser.size(1280, 800);
-    browser.visit(&server.url);
+    let mut browser = visit(&server);
     browser.until(&shows("panel", "Welcome"));
     let drop_file = |browser: &mut Reader, place: &str, name: &str, bytes: &[u8]| {
         let file = folder.path().join(name);
@@ -575,11 +580,8 @@ fn a_file_from_the_desktop_replaces_the_open_one() {
 
 #[test]
 fn a_trace_line_is_explained() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let server = Server::with_kernels(&folder.path().join("status"));
-    let mut browser = reader::Reader::start();
-    browser.size(1280, 800);
-    browser.visit(&server.url);
+    let (folder, server) = alone();
+    let mut browser = visit(&server);
     browser.until(&shows("panel", "Welcome"));
     let mut explain = |line: &str| browser.eval(&format!("workshop.explained({})", json!(line)));
     let lines = [
@@ -633,12 +635,9 @@ fn fill(browser: &mut Reader, hook: &str, value: &str) {
 
 #[test]
 fn another_kernel_boots_into_the_same_page() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let mut server = Server::with_kernels(&folder.path().join("status"));
+    let (_folder, mut server) = alone();
     server.post("/api/works/03.1/start");
-    let mut browser = reader::Reader::start();
-    browser.size(1280, 800);
-    browser.visit(&server.url);
+    let mut browser = visit(&server);
     let choose = |id: &str, name: &str| {
         format!(
             "(l => {{ l.value = '{name}'; l.dispatchEvent(new Event('change')) }})(document.querySelector('#{id}'))"
@@ -669,11 +668,8 @@ fn another_kernel_boots_into_the_same_page() {
 
 #[test]
 fn the_concept_test_asks_and_shows_no_answer() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let server = Server::with_kernels(&folder.path().join("status"));
-    let mut browser = reader::Reader::start();
-    browser.size(1280, 800);
-    browser.visit(&server.url);
+    let (_folder, server) = alone();
+    let mut browser = visit(&server);
     browser.until(&shows("progress", "exercises done"));
     click(&mut browser, "map");
     click(&mut browser, "test-before");
