@@ -423,19 +423,37 @@ fn closing(page: &str) -> Result<(String, String)> {
     Ok((format!("N{}.", now.trim_start_matches("So n")), not_yet.to_owned()))
 }
 
-/// The cases of the clinic to which the stage's page links.
+/// The cases of the clinic to which the stage's page links, each as a question about its program.
 fn cases_of(workbook: &Workbook, stage: &Stage) -> Result<Vec<Value>> {
     let page = readme::text_of(stage)?;
     let numbers: BTreeSet<_> =
         page.split("/clinic/").skip(1).filter_map(|rest| rest.split('-').next()).collect();
     let case = |number: &&str| {
         let case = clinic::find(workbook, number)?;
+        let number = case.number();
         Ok(json!({
-            "kind": "case", "id": format!("case-{}", case.number()), "title": case.title,
-            "text": html_of(&case.mistake), "say": plain(&case.text), "ask": [],
+            "kind": "code", "file": case.file, "part": "lesson",
+            "item": format!("case {number}: what does the kernel say, and why?"), "lines": in_question(&case)?,
+            "say": plain(&case.text), "ask": [], "case": format!("case-{number}"), "extra": true,
         }))
     };
     numbers.iter().map(case).collect()
+}
+
+/// What a case's program has where it is refused, or else where the cure changes it.
+fn in_question(case: &Case) -> Result<Vec<Value>> {
+    let items = diff::of_texts(&case.source, &case.cured()?);
+    let refused = refused_line(case).and_then(|nth| case.source.lines().nth(nth - 1));
+    let has = |item: &&Item| item.lines.iter().any(|line| Some(line.text().as_str()) == refused);
+    let item = items.iter().find(has).or_else(|| items.iter().find(|item| item.is_changed()));
+    let lines = item.into_iter().flat_map(|item| &item.lines).filter(|line| line.kind != Kind::New);
+    Ok(lines.map(|line| json!(["same", [[false, line.text()]]])).collect())
+}
+
+/// The number of the line that the newest kernel refuses.
+fn refused_line(case: &Case) -> Option<usize> {
+    let refusal = case.refusal(case.kernel()?)?;
+    Some(refusal.place?.location?.line as usize)
 }
 
 /// A paragraph as plain text, and the code that it names.
@@ -633,8 +651,7 @@ pub fn html_of(markdown: &str) -> String {
 fn of_case(case: &Case) -> Result<Value> {
     let kernel = case.kernel().unwrap_or_default();
     let (log, refusal) = (case.log(kernel).unwrap_or_default(), case.refusal(kernel));
-    let refused = refusal.as_ref().and_then(|refusal| refusal.place.as_ref()?.location.as_ref());
-    let refused = refused.map(|location| location.line as usize);
+    let refused = refused_line(case);
     let words = refusal.as_ref().map_or(&[][..], |refusal| &refusal.words);
     let lines = |text: &str, is_marked: &dyn Fn(usize, &str) -> bool| -> Vec<Value> {
         let line = |(nth, line): (usize, &str)| {

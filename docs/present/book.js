@@ -1,4 +1,4 @@
-// npm run build made this from dc5c024d
+// npm run build made this from 46a6d037
 "use strict";
 (() => {
   // questions.ts

@@ -21,6 +21,8 @@ export interface Code extends Shown {
   /** Which page of the item, as "1 of 2", if it has several. */
   of?: string;
   lines: Line[];
+  /** Whether no plan has time for it. */
+  extra?: boolean;
 }
 
 /** A picture, as far as the presenter has come. */
@@ -87,17 +89,7 @@ export interface Text extends Shown {
   solution?: Code[];
 }
 
-/** A case of the clinic that fits the stage. */
-export interface Case extends Shown {
-  kind: "case";
-  /** The part that shows it. */
-  id: string;
-  title: string;
-  /** Paragraphs of HTML. */
-  text: string;
-}
-
-export type Step = Code | Picture | Question | Exercise | Text | Case;
+export type Step = Code | Picture | Question | Exercise | Text;
 
 /** A stage, a case of the clinic, or a part of the theory. */
 export interface Part {

@@ -5,7 +5,7 @@ import { Clock, listPlans, minutes } from "./clock";
 import { byId, data, element, type Part, type Step } from "./data";
 import { isPresenter, isThumbnail, presenter } from "./presenter";
 import { first, neighbor, route, type Stop } from "./route";
-import { clinicCase, code, nameOf, picture, question, text, title } from "./view";
+import { code, nameOf, picture, question, text, title } from "./view";
 
 const parts = data.parts;
 // Where we are: a part and a step of it. Step 0 is its title.
@@ -28,11 +28,10 @@ function named(address: string): Stop {
 
 // Where a stage's step led to the case that we see.
 let left: string | undefined;
-const caseOf = (step: Step) => (step.kind === "case" ? step.id : step.case);
 
 function wayBack(to: Part): string | undefined {
   const from = now();
-  if (from && caseOf(from) === to.id) return address(part, step);
+  if (from && from.case === to.id) return address(part, step);
   return to === part ? left : undefined;
 }
 
@@ -123,7 +122,7 @@ addEventListener("message", ({ data: said, source }) => {
 /** To the case that a step names, and back to the step. */
 function visitCase(): void {
   const at = now();
-  const id = at && caseOf(at);
+  const id = at?.case;
   if (id) go(...named(`#${id}/1`));
   else if (left) go(...named(left));
 }
@@ -175,8 +174,6 @@ function view(): HTMLElement[] {
     case "exercise":
     case "text":
       return text(at);
-    case "case":
-      return clinicCase(at);
     default:
       return title(part);
   }

@@ -1,4 +1,4 @@
-// npm run build made this from dc5c024d
+// npm run build made this from 46a6d037
 "use strict";
 (() => {
   // data.ts
@@ -164,6 +164,7 @@
   // view.ts
   var LONG = 22;
   var CONTEXT = 3;
+  var TAB = 4;
   var place = (step2) => [
     step2.file,
     ...["lesson", "run", "table"].includes(step2.part) ? [] : [step2.part],
@@ -179,8 +180,6 @@
         return step2.title;
       case "question":
         return step2.right === void 0 ? step2.title : `${step2.title}: the answer`;
-      case "case":
-        return `The verifier clinic: ${step2.title}`;
       case "exercise":
         return `${step2.id} ${step2.title}`;
     }
@@ -219,12 +218,15 @@
       const mixed = pieces.some(([changed4]) => !changed4);
       const words = pieces.map(([changed4, text2]) => element("span", changed4 && mixed ? "word" : "", text2));
       const line = element("div", kind, ...words);
+      const [blank] = /^\s*/.exec(line.textContent) ?? [""];
+      line.style.setProperty("--tabs", `${Math.floor(blank.replaceAll("	", "    ").length / TAB)}`);
       line.dataset.sign = { same: "", mark: "\u2192", new: "+", gone: "\u2212" }[kind];
       if (!pieces.length) line.append("\u200B");
       shown2.append(line);
     }
-    const heading = element("h2", step2.part, element("code", "item", step2.item), element("span", "file", place(step2)));
-    return [heading, shown2];
+    const way = step2.case ? [", ", link(`#${step2.case}/1`, step2.case.replace("-", " "))] : [];
+    const file = element("span", "file", place(step2), ...way);
+    return [element("h2", step2.part, element("code", "item", step2.item), file), shown2];
   }
   var named = (svg, names) => names.map((name) => svg.querySelector(`#${name}`)).filter((group) => group !== null);
   function picture(step2) {
@@ -262,21 +264,6 @@
       code2.replaceChildren(...words.flatMap((word, nth) => nth ? [" ", word] : [word]));
     }
   }
-  function clinicCase(step2) {
-    const text2 = element("div", "text");
-    text2.innerHTML = step2.text;
-    keepWhole(text2);
-    const command = element("code", "", `cargo lab clinic show ${step2.id.replace("case-", "")}`);
-    const way = element(
-      "p",
-      "question",
-      command,
-      " or ",
-      link(`#${step2.id}/1`, "here"),
-      ": which line is refused, and why?"
-    );
-    return [element("h2", "", nameOf(step2)), text2, way];
-  }
   function text(step2) {
     const text2 = element("div", "text");
     text2.innerHTML = step2.text;
@@ -298,7 +285,7 @@
   function presenter(part2, step2, chosen, following) {
     const at = part2.steps[step2 - 1];
     if (at?.kind === "exercise" || at?.kind === "text") slot = at.id;
-    else if (at?.kind !== "case" && !part2.id.startsWith("case-")) slot = part2.id;
+    else if (!part2.id.startsWith("case-")) slot = part2.id;
     plan = chosen;
     const [other2, nth] = following ?? [];
     const after = other2?.steps[(nth ?? 0) - 1];
@@ -389,7 +376,7 @@
       const steps = parts2.flatMap(all2);
       return steps.filter(([part3, step2]) => {
         const shown2 = part3.steps[step2 - 1];
-        return shown2 && shown2.kind !== "case" && "id" in shown2 && shown2.id === name;
+        return shown2 && "id" in shown2 && shown2.id === name;
       });
     });
   }
@@ -419,10 +406,9 @@
     return [part2, Math.min(Math.max(Number(nth) || 0, 0), part2.steps.length)];
   }
   var left;
-  var caseOf = (step2) => step2.kind === "case" ? step2.id : step2.case;
   function wayBack(to) {
     const from = now();
-    if (from && caseOf(from) === to.id) return address(part, step);
+    if (from && from.case === to.id) return address(part, step);
     return to === part ? left : void 0;
   }
   function arrive(at, nth, back2 = wayBack(at)) {
@@ -493,7 +479,7 @@
   });
   function visitCase() {
     const at = now();
-    const id = at && caseOf(at);
+    const id = at?.case;
     if (id) go(...named2(`#${id}/1`));
     else if (left) go(...named2(left));
   }
@@ -535,8 +521,6 @@
       case "exercise":
       case "text":
         return text(at);
-      case "case":
-        return clinicCase(at);
       default:
         return title(part);
     }

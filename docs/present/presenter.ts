@@ -21,9 +21,8 @@ let plan = "";
 /** Shows the notes of a step, and the step that comes next. */
 export function presenter(part: Part, step: number, chosen: string, following?: Stop): void {
   const at: Step | undefined = part.steps[step - 1];
-  // A case takes a minute of the stage that leads to it.
   if (at?.kind === "exercise" || at?.kind === "text") slot = at.id;
-  else if (at?.kind !== "case" && !part.id.startsWith("case-")) slot = part.id;
+  else if (!part.id.startsWith("case-")) slot = part.id;
   plan = chosen;
   const [other, nth] = following ?? [];
   const after = other?.steps[(nth ?? 0) - 1];

@@ -30,7 +30,7 @@ export function route(parts: Part[], plan?: Plan): Stop[] {
     const steps = parts.flatMap(all);
     return steps.filter(([part, step]) => {
       const shown = part.steps[step - 1];
-      return shown && shown.kind !== "case" && "id" in shown && shown.id === name;
+      return shown && "id" in shown && shown.id === name;
     });
   });
 }

@@ -1,7 +1,6 @@
 // How a step looks.
 
 import {
-  type Case,
   type Code,
   data,
   type Exercise,
@@ -17,6 +16,8 @@ import {
 // An item of more lines is folded: unchanged lines are shown only if they are so near a change.
 const LONG = 22;
 const CONTEXT = 3;
+// As in present.css.
+const TAB = 4;
 
 const place = (step: Code) =>
   [
@@ -36,8 +37,6 @@ export function nameOf(step: Step): string {
       return step.title;
     case "question":
       return step.right === undefined ? step.title : `${step.title}: the answer`;
-    case "case":
-      return `The verifier clinic: ${step.title}`;
     case "exercise":
       return `${step.id} ${step.title}`;
   }
@@ -83,12 +82,15 @@ export function code(step: Code, all: boolean): HTMLElement[] {
     const mixed = pieces.some(([changed]) => !changed);
     const words = pieces.map(([changed, text]) => element("span", changed && mixed ? "word" : "", text));
     const line = element("div", kind, ...words);
+    const [blank] = /^\s*/.exec(line.textContent) ?? [""];
+    line.style.setProperty("--tabs", `${Math.floor(blank.replaceAll("\t", "    ").length / TAB)}`);
     line.dataset.sign = { same: "", mark: "\u2192", new: "+", gone: "\u2212" }[kind];
     if (!pieces.length) line.append("\u200b");
     shown.append(line);
   }
-  const heading = element("h2", step.part, element("code", "item", step.item), element("span", "file", place(step)));
-  return [heading, shown];
+  const way = step.case ? [", ", link(`#${step.case}/1`, step.case.replace("-", " "))] : [];
+  const file = element("span", "file", place(step), ...way);
+  return [element("h2", step.part, element("code", "item", step.item), file), shown];
 }
 
 const named = (svg: SVGSVGElement, names: string[]) =>
@@ -133,23 +135,6 @@ function keepWhole(text: HTMLElement): void {
     const words = code.textContent.split(" ").map((word) => element("span", "whole", word));
     code.replaceChildren(...words.flatMap((word, nth) => (nth ? [" ", word] : [word])));
   }
-}
-
-/** A case, and the way to it. */
-export function clinicCase(step: Case): HTMLElement[] {
-  const text = element("div", "text");
-  text.innerHTML = step.text;
-  keepWhole(text);
-  const command = element("code", "", `cargo lab clinic show ${step.id.replace("case-", "")}`);
-  const way = element(
-    "p",
-    "question",
-    command,
-    " or ",
-    link(`#${step.id}/1`, "here"),
-    ": which line is refused, and why?",
-  );
-  return [element("h2", "", nameOf(step)), text, way];
 }
 
 /** An exercise or a text, with a clock if it has minutes. */
