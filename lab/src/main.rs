@@ -348,7 +348,7 @@ fn run(command: Command) -> Result<ExitCode> {
             if !bookkeeping.is_empty() {
                 let rest = diff::terminal(&bookkeeping, Extent::Folded);
                 text += &format!(
-                    "\nThe bookkeeping: the rest of the change, such as counters and options\n{rest}"
+                    "\nThe bookkeeping: the rest of the change\n{rest}"
                 );
             }
             print(&text)

@@ -200,7 +200,7 @@ fn change(workbook: &Workbook, stage: &Stage) -> Result<[String; 2]> {
         let Reading { lesson, bookkeeping } =
             Reading::of(&diff::between(parent, stage)?, &workbook.catalog.lesson(parent, stage));
         let folded = format!(
-            "<details>\n<summary>The bookkeeping: the rest of the change, such as counters and options</summary>\n\n{}\n</details>\n",
+            "<details>\n<summary>The bookkeeping: the rest of the change</summary>\n\n{}\n</details>\n",
             diff::markdown(&bookkeeping)
         );
         return Ok([diff::markdown(&lesson), folded]);
