@@ -103,12 +103,13 @@ export class Actions {
   }
 
   private text({ action, at }: Known): string {
-    const { what, name, phase, status, cause, diagnostics } = action;
+    const { what, name, phase, status, cause, diagnostics, outcome } = action;
     const of = `${whats[what]}${name}`;
     // It has a clock of its own.
     if (what === "play" && phase === "running") return `${name} is open`;
     if (phase !== "ended") {
-      return `${of}: ${phases[phase]}, ${Math.floor(action.seconds + (performance.now() - at) / 1000)} s`;
+      const waits = outcome && !outcome.seen && phase === "running" ? ", and your answer waits for its end" : "";
+      return `${of}: ${phases[phase]}, ${Math.floor(action.seconds + (performance.now() - at) / 1000)} s${waits}`;
     }
     const seconds = `${Math.round(action.seconds)} s`;
     if (action.verdict && "wrong" in action.verdict) return `${name} is not right yet`;
@@ -173,7 +174,7 @@ export class Actions {
     });
     // Who listens hears each phase once, not each second.
     const said = lines.map((known, nth) =>
-      known.action.phase === "ended" ? texts[nth] : texts[nth].replace(/, \d+ s$/, ""),
+      known.action.phase === "ended" ? texts[nth] : texts[nth].replace(/, \d+ s/, ""),
     );
     const live = byId("said");
     if (live.textContent !== said.join(". ")) live.textContent = said.join(". ");
