@@ -347,9 +347,7 @@ fn run(command: Command) -> Result<ExitCode> {
             let mut text = format!("{head}\n{}", diff::terminal(&lesson, Extent::Folded));
             if !bookkeeping.is_empty() {
                 let rest = diff::terminal(&bookkeeping, Extent::Folded);
-                text += &format!(
-                    "\nThe bookkeeping: the rest of the change\n{rest}"
-                );
+                text += &format!("\nThe bookkeeping: the rest of the change\n{rest}");
             }
             print(&text)
         }

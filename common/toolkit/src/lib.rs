@@ -1,13 +1,11 @@
-//! What the examples call beside `common`: histograms, heat maps, reports at intervals, names of disks and of a
+//! What several examples call beside `common`: histograms, reports at intervals, names of disks and of a
 //! request's flags, and the kernel's own tracer.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
-pub mod call_graph;
 pub mod disks;
 pub mod flags;
 pub mod ftrace;
-pub mod heatmap;
 pub mod histogram;
 pub mod interval;

@@ -1,5 +1,6 @@
 //! page_cache_scenario: what does the kernel do for a read, without and with the page cache?
 
+mod call_graph;
 mod calls;
 mod file;
 mod reader;
@@ -7,9 +8,9 @@ mod reader;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
+use crate::call_graph::{Pair, Run};
 use clap::Parser;
 use common::{args, preflight, report};
-use toolkit::call_graph::{Pair, Run};
 use toolkit::ftrace::{FUNCTION_GRAPH, FunctionGraph};
 
 use crate::calls::{MISS, NOTES};

@@ -1,5 +1,7 @@
 //! tracex3: how do latencies change over time?
 
+mod heatmap;
+
 use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -9,9 +11,10 @@ use clap::Parser;
 use common::args::seconds;
 use common::{Error, OrCause, preflight, record, report};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use toolkit::heatmap::{self, Form, Row, Scale};
 use toolkit::histogram::Histogram;
 use toolkit::interval::IntervalArgs;
+
+use crate::heatmap::{Form, Row, Scale};
 
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/tracex3.skel.rs"));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ftrace;
+use toolkit::ftrace;
 
 /// A function that was called, and what it called.
 ///
