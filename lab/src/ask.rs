@@ -25,7 +25,7 @@ pub fn check(workbook: &Workbook, subject: &str) -> Result<()> {
 /// # Errors
 /// If it can't be built or started.
 pub fn become_it(workbook: &Workbook, arguments: impl Iterator<Item = String>) -> Result<()> {
-    let mut program = if workbook.recorded.is_some() {
+    let mut program = if workbook.is_in_guest() {
         // The workshop's guest has it.
         Command::new("ask")
     } else {

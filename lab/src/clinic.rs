@@ -402,7 +402,7 @@ fn can_check(case: &Case, here: Option<&str>) -> Result<()> {
 /// The kernel of the workshop's guest, if this is in it, and the clinic has logs of that kernel.
 fn kernel_here(workbook: &Workbook) -> Option<&'static str> {
     let release = common::preflight::release();
-    let here = MATRIX.into_iter().find(|series| series.is(&release)).filter(|_| workbook.recorded.is_some());
+    let here = MATRIX.into_iter().find(|series| series.is(&release)).filter(|_| workbook.is_in_guest());
     here.map(|series| series.name)
 }
 
@@ -529,7 +529,7 @@ struct Checked<'a> {
 /// The same as [`check`], but prints a line of JSON for each kernel, and remembers nothing. Returns whether the program is
 /// right on all of them.
 pub fn check_as_json(workbook: &Workbook, case: &Case) -> Result<bool> {
-    if workbook.recorded.is_some() {
+    if workbook.is_in_guest() {
         return Err(Error::new("the workshop's guest can't boot other kernels")
             .fix(format!("leave out --json: cargo lab clinic check {}", case.number())));
     }

@@ -23,7 +23,7 @@ impl Compiler {
     /// # Errors
     /// If it does not compile itself.
     pub fn new(workbook: &Workbook, folder: &Path) -> Result<Self> {
-        if workbook.recorded.is_none() {
+        if !workbook.is_in_guest() {
             let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
             output(cargo.current_dir(&workbook.root).args(["build", "--quiet", "--package", "clinic"]))?;
         }
@@ -32,7 +32,7 @@ impl Compiler {
 
     /// The same, but it is there: the workshop has it.
     pub fn built(workbook: &Workbook, folder: &Path) -> Self {
-        let program = workbook.recorded.is_none().then(|| workbook.binaries().join("clinic"));
+        let program = (!workbook.is_in_guest()).then(|| workbook.binaries().join("clinic"));
         Self { program, folder: folder.to_owned() }
     }
 

@@ -17,7 +17,7 @@ use wire::arch::Arch;
 use crate::apt::Apt;
 use crate::host::folders::cache;
 use crate::host::tools::{CLANG, output};
-use crate::workbook::{Cross, Workbook};
+use crate::workbook::{Cross, Toolchain, Workbook};
 
 /// The suites of Debian 12. Newer systems can run its programs, too, and its security updates have a recent Rust,
 /// because browsers need one.
@@ -91,7 +91,7 @@ pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<
         environment.push(("RUSTC".to_owned(), at("rustc")));
     }
     let cross = Cross { arch, triple: Some(target(arch)), environment, root: folder };
-    let workbook = Workbook { cross: Some(cross), ..workbook };
+    let workbook = Workbook { toolchain: Toolchain::Cross(cross), ..workbook };
     if !workbook.binaries().exists() {
         eprintln!("Compiling the workbook for {arch}. The first time, this takes about two minutes ...");
     }

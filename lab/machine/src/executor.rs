@@ -59,7 +59,7 @@ impl LocalGuest {
     /// # Errors
     /// If another kernel than `default` is asked for, and this one is not it.
     pub fn find(workbook: &Workbook, kernel: &str, default: &str) -> Result<Option<Self>> {
-        if workbook.recorded.is_none() {
+        if !workbook.is_in_guest() {
             return Ok(None);
         }
         let release = common::preflight::release();

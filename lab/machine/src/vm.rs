@@ -159,7 +159,7 @@ impl Machine {
             memory: MEMORY,
             tools: None,
             arguments: Vec::new(),
-            cross: workbook.cross.clone(),
+            cross: workbook.cross().cloned(),
             verdicts: workbook.state_dir(),
         })
     }

@@ -488,7 +488,7 @@ fn workbook() -> Result<Workbook> {
 
 /// This test's program for the guest.
 fn ourselves(workbook: &Workbook) -> Result<PathBuf> {
-    if workbook.cross.is_none() {
+    if workbook.cross().is_none() {
         return std::env::current_exe().or_cause("cannot find ourselves");
     }
     let mut build = workbook.cargo_build();
@@ -506,7 +506,7 @@ fn ourselves(workbook: &Workbook) -> Result<PathBuf> {
 
 /// A program of this machine, or of the guest's architecture.
 fn tool(workbook: &Workbook, tool: Tool) -> Result<PathBuf> {
-    workbook.cross.as_ref().map_or_else(|| tool.find(), |cross| cross::program(cross, tool.name))
+    workbook.cross().map_or_else(|| tool.find(), |cross| cross::program(cross, tool.name))
 }
 
 /// Boots a kernel of the matrix with everything that the cases need, and with these arguments for QEMU.
@@ -532,7 +532,7 @@ fn boot_as(
     std::fs::copy(ourselves(&workbook)?, &name).or_cause("cannot copy ourselves")?;
     machine.binaries.extend([name, tool(&workbook, SETPRIV)?]);
     // Only one case needs it, and says so.
-    machine.binaries.extend(MKFS_BTRFS.find().ok().filter(|_| workbook.cross.is_none()));
+    machine.binaries.extend(MKFS_BTRFS.find().ok().filter(|_| workbook.cross().is_none()));
     for name in ["shout", "nested"] {
         let package = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bpf").join(name);
         machine.binaries.push(

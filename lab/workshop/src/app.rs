@@ -84,7 +84,7 @@ impl App {
 
     /// Whether programs run right here, in the workshop's guest.
     pub fn is_in_guest(&self) -> bool {
-        self.workbook.recorded.is_some()
+        self.workbook.is_in_guest()
     }
 
     /// The workbook itself.

@@ -79,7 +79,7 @@ impl Mysteries {
         *lock(&self.table) = Table::default();
         let mut words = vec!["mystery".to_owned(), "start".to_owned(), case.number.to_owned()];
         words.extend(seed.into_iter().flat_map(|seed| ["--seed".to_owned(), seed.to_string()]));
-        let is_here = self.workbook.recorded.is_some();
+        let is_here = self.workbook.is_in_guest();
         if !is_here {
             if self.folder.get().is_none() {
                 let folder =
@@ -102,7 +102,7 @@ impl Mysteries {
     }
 
     fn is_open(&self) -> bool {
-        let is_there = self.workbook.recorded.is_some() || self.folder.get().is_some();
+        let is_there = self.workbook.is_in_guest() || self.folder.get().is_some();
         is_there && self.update().is_some()
     }
 

@@ -25,7 +25,7 @@ impl Words {
     /// About the kernel of this workbook's guests; in the workshop's guest, about its own.
     pub fn new(workbook: &Workbook) -> Self {
         let (questions, asked) = mpsc::channel::<Question>();
-        let (is_here, arch) = (workbook.recorded.is_some(), workbook.arch());
+        let (is_here, arch) = (workbook.is_in_guest(), workbook.arch());
         thread::spawn(move || {
             let read = || match is_here {
                 true => Dictionary::here(),

@@ -26,7 +26,7 @@ use machine::host::folders::{files, size};
 use machine::host::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
 use machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use machine::qemu::FS_BYTES;
-use machine::workbook::Workbook;
+use machine::workbook::{Toolchain, Workbook};
 use machine::{cross, image};
 use wire::arch::Arch;
 use wire::disks::FS_OPTIONS;
@@ -296,7 +296,7 @@ impl Kit {
                 kernels: kernels.iter().collect(),
                 modules: image::MODULES.to_vec(),
                 binaries: workbook.build_small()?,
-                cross: workbook.cross.as_ref(),
+                cross: workbook.cross(),
                 profile: include_str!("../../kit/profile"),
                 files: files.clone(),
                 copies: copies.clone(),
@@ -328,7 +328,7 @@ impl Kit {
 
     /// The files that a guest of any architecture has.
     fn guest_files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
-        let known = Workbook { cross: None, ..workshop::in_guest(&self.workbook) };
+        let known = Workbook { toolchain: Toolchain::Cargo, ..workshop::in_guest(&self.workbook) };
         Ok(vec![
             ("etc/motd", self.programs().into_bytes()),
             (kit::FILE_SYSTEM, file_system()?),
@@ -417,9 +417,10 @@ impl Kit {
         let mut works = Vec::new();
         for Guest { arch, kernels, workbook } in &self.guests {
             let binaries = workbook.build_small()?;
-            let files = image::works_of_others(&binaries, workbook.cross.as_ref())?;
-            let cross = workbook.cross.as_ref();
-            let compilers = if self.has_workshop { compilers::workbook(workbook)?.cross } else { None };
+            let files = image::works_of_others(&binaries, workbook.cross())?;
+            let cross = workbook.cross();
+            let compilers =
+                if self.has_workshop { compilers::workbook(workbook)?.cross().cloned() } else { None };
             let compilers = compilers.map(|cross| cross.root);
             works.push(ThirdParty { arch: *arch, kernels, files, cross, compilers });
         }

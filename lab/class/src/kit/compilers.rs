@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use common::{Error, Result};
 use machine::cross::{self, Recipe};
 use machine::host::folders::{self, cache};
-use machine::workbook::{Cross, Workbook};
+use machine::workbook::{Cross, Toolchain, Workbook};
 use wire::arch::Arch;
 use wire::kit::ROOT;
 
@@ -80,7 +80,7 @@ pub fn workbook(workbook: &Workbook) -> Result<Workbook> {
             )));
     }
     let at = |name: &str| here.join(name).into_os_string();
-    let cross = if let Some(cross) = &workbook.cross {
+    let cross = if let Some(cross) = workbook.cross() {
         // Of two variables of the same name, the last one applies.
         let environment = [cross.environment.clone(), vec![("RUSTC".to_owned(), at(rustc(arch)))]].concat();
         Cross { environment, root, ..cross.clone() }
@@ -94,7 +94,7 @@ pub fn workbook(workbook: &Workbook) -> Result<Workbook> {
         ];
         Cross { arch, triple: None, environment, root }
     };
-    Ok(Workbook { cross: Some(cross), ..workbook.clone() })
+    Ok(Workbook { toolchain: Toolchain::Cross(cross), ..workbook.clone() })
 }
 
 /// The folder with the compilers that run on an architecture.

@@ -15,7 +15,7 @@ use common::{Error, OrCause, Result};
 use machine::host::folders::files as files_below;
 use machine::host::tools::{GIT, output};
 use machine::kernels::Kernel;
-use machine::workbook::{Recorded, Workbook};
+use machine::workbook::{Recorded, Toolchain, Workbook};
 use machine::{cross, image};
 use wire::arch::Arch;
 use wire::catalog::Catalog;
@@ -42,7 +42,7 @@ const LIBRARIES: &str = "workbook/lib";
 pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&str, Vec<u8>)]) -> Result<()> {
     let with_compilers = compilers::workbook(workbook)?;
     let built = Built::new(&with_compilers)?;
-    let root = with_compilers.cross.as_ref().map(|cross| &*cross.root).unwrap_or(Path::new("/"));
+    let root = with_compilers.cross().map(|cross| &*cross.root).unwrap_or(Path::new("/"));
 
     let mut copies = compilers::files(root)?;
     for library in &built.libraries {
@@ -70,7 +70,7 @@ pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&s
     }
 
     let recorded =
-        Workbook { recorded: Some(Recorded { rustc: built.rustc }), cross: None, ..in_guest(workbook) };
+        Workbook { toolchain: Toolchain::Recorded(Recorded { rustc: built.rustc }), ..in_guest(workbook) };
     let json = serde_json::to_vec(&recorded).or_cause("cannot describe the workbook")?;
     let mut files: Vec<_> = files.iter().filter(|(name, _)| *name != WORKBOOK).cloned().collect();
     files.push((WORKBOOK, json));
@@ -78,7 +78,7 @@ pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&s
         kernels: kernels.iter().collect(),
         modules: image::MODULES.to_vec(),
         binaries: built.programs,
-        cross: with_compilers.cross.as_ref(),
+        cross: with_compilers.cross(),
         profile: include_str!("../../../workshop/guest/profile"),
         files,
         copies,

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use wire::catalog::{Catalog, Example, Program, Stage};
 
 use crate::host::interrupt;
-use crate::workbook::{Workbook, recorded};
+use crate::workbook::{Toolchain, Workbook, recorded};
 
 /// Cargo's profile for the room kit.
 const SMALL: &str = "kit";
@@ -47,8 +47,7 @@ impl Workbook {
             mine: mine(metadata.workspace_root.as_std_path()),
             target: metadata.target_directory.into(),
             catalog: Catalog { stages, examples },
-            cross: None,
-            recorded: None,
+            toolchain: Toolchain::Cargo,
         })
     }
 
@@ -89,7 +88,7 @@ impl Workbook {
     pub fn cargo_build(&self) -> Command {
         let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
         command.current_dir(&self.root).arg("build").arg("--target-dir").arg(self.target_folder());
-        if let Some(cross) = &self.cross {
+        if let Some(cross) = self.cross() {
             if let Some(triple) = &cross.triple {
                 command.args(["--target", triple]);
             }
@@ -100,7 +99,7 @@ impl Workbook {
 
     /// Where Cargo puts what it builds. Another compiler makes it for another architecture, so it has another folder.
     fn target_folder(&self) -> PathBuf {
-        self.cross.as_ref().map_or_else(|| self.target.clone(), |cross| self.target.join(cross.arch.name()))
+        self.cross().map_or_else(|| self.target.clone(), |cross| self.target.join(cross.arch.name()))
     }
 
     fn build_programs<'a>(
@@ -109,7 +108,7 @@ impl Workbook {
         profile: &str,
     ) -> Result<Vec<PathBuf>> {
         const TOOLS: [&str; 2] = ["io", "guest"];
-        if self.recorded.is_some() {
+        if self.is_in_guest() {
             return Err(Error::new("the workshop can't boot a guest")
                 .evidence("it runs in a guest itself, which has no emulator")
                 .fix("type this command in a clone of the workbook, on your own system"));
@@ -161,7 +160,7 @@ impl Workbook {
 
     /// Where Cargo puts the binaries of a profile, by the name of its folder.
     fn folder_of(&self, profile: &str) -> PathBuf {
-        let triple = self.cross.as_ref().and_then(|cross| cross.triple.as_deref());
+        let triple = self.cross().and_then(|cross| cross.triple.as_deref());
         self.target_folder().join(triple.unwrap_or_default()).join(profile)
     }
 

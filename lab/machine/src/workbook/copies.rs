@@ -13,7 +13,7 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::Serialize;
 
 use crate::host::interrupt;
-use crate::workbook::{Program, Workbook};
+use crate::workbook::{Program, Toolchain, Workbook};
 
 /// The files of a stage or an example, by their paths in its folder.
 pub type Files = Vec<(PathBuf, String)>;
@@ -163,7 +163,7 @@ fn write_workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
 pub fn build(workbook: &Workbook, folder: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
     // Otherwise, Cargo could read what another build is writing. Two builds would wait for each other anyway.
     let _lock = lock(folder)?;
-    if let Some(recorded) = &workbook.recorded {
+    if let Toolchain::Recorded(recorded) = &workbook.toolchain {
         return names.iter().map(|name| recorded.build(workbook, folder, name)).collect();
     }
     write_workspace(workbook, folder)?;

@@ -27,12 +27,21 @@ pub struct Workbook {
     pub target: PathBuf,
     /// Where the learner's working copies are. Git ignores this folder.
     pub mine: PathBuf,
-    /// How to build it, if not for this machine's architecture.
+    /// What builds its programs.
+    pub toolchain: Toolchain,
+}
+
+/// What builds the programs of a workbook.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub enum Toolchain {
+    /// Cargo, for this machine.
+    #[default]
+    Cargo,
+    /// Cargo, for another system.
     #[serde(skip)]
-    pub cross: Option<Cross>,
-    /// How to build a copy without Cargo, in the workshop's guest, which has none.
-    #[serde(default)]
-    pub recorded: Option<Recorded>,
+    Cross(Cross),
+    /// The two compilers, without Cargo, in the workshop's guest.
+    Recorded(Recorded),
 }
 
 /// How the workshop's guest builds a program; see `recorded.rs`.
@@ -45,7 +54,17 @@ pub struct Recorded {
 impl Workbook {
     /// The architecture that it is built for.
     pub fn arch(&self) -> Arch {
-        self.cross.as_ref().map_or(Arch::HERE, |cross| cross.arch)
+        self.cross().map_or(Arch::HERE, |cross| cross.arch)
+    }
+
+    /// How Cargo builds it for another system, if it does.
+    pub fn cross(&self) -> Option<&Cross> {
+        if let Toolchain::Cross(cross) = &self.toolchain { Some(cross) } else { None }
+    }
+
+    /// Whether it is in the workshop's guest, which can't boot another one.
+    pub fn is_in_guest(&self) -> bool {
+        matches!(self.toolchain, Toolchain::Recorded(_))
     }
 }
 
@@ -57,7 +76,7 @@ mod tests {
     #[test]
     fn a_workbook_is_read_as_a_whole_and_as_its_catalog() {
         let mut workbook = Workbook::read().unwrap();
-        workbook.recorded = Some(Recorded { rustc: vec!["--edition=2024".to_owned()] });
+        workbook.toolchain = Toolchain::Recorded(Recorded { rustc: vec!["--edition=2024".to_owned()] });
         let json = serde_json::to_vec(&workbook).unwrap();
         let catalog: Catalog = serde_json::from_slice(&json).unwrap();
         assert_eq!(
@@ -65,7 +84,7 @@ mod tests {
             (&workbook.catalog.stages, &workbook.catalog.examples)
         );
         let again: Workbook = serde_json::from_slice(&json).unwrap();
-        assert_eq!((&again.root, again.catalog.stages), (&workbook.root, workbook.catalog.stages));
-        assert!(again.recorded.is_some());
+        assert_eq!((&again.root, &again.catalog.stages), (&workbook.root, &workbook.catalog.stages));
+        assert!(again.is_in_guest());
     }
 }
