@@ -46,6 +46,11 @@ impl Error {
         self
     }
 
+    /// Whether it says what to do about it.
+    pub fn has_fix(&self) -> bool {
+        self.fix.is_some()
+    }
+
     /// What went wrong.
     pub fn cause(&self) -> &str {
         &self.cause

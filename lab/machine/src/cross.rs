@@ -245,12 +245,8 @@ impl Recipe<'_> {
         let above = folder.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(above).or_cause(cannot())?;
         let unfetched = |error: Error| {
-            // Other errors say themselves what to do.
-            if !error.cause().starts_with("apt-get failed") && !error.cause().contains("mirror") {
-                return error;
-            }
             let (cause, fix) = self.unfetched;
-            Error::new(cause).evidence(error).fix(fix)
+            if error.has_fix() { error } else { Error::new(cause).evidence(error).fix(fix) }
         };
         let apt = Apt::new(self.archs, mirror).map_err(unfetched)?;
         // Another lab may have made it while we waited for apt.
