@@ -121,8 +121,13 @@ fn part(case: &Case, twins: [&Played; 2]) -> Value {
         let right = options.iter().position(|cause| cause.word == played.cause.word);
         let [decided, rest @ ..] = &played.told[..] else { continue };
         let title = format!("Seed {}: {}", played.seed, played.cause.word);
+        if played.seed != one.seed {
+            let complaint = format!("{}\n\n{}", played.complaint, played.slow);
+            let say = "The other half had the same complaint, with other names. This is what decided there.";
+            steps.push(text(&format!("The complaint, with seed {}", played.seed), &complaint, 0, say));
+        }
         for typed in deciding(decided, &played.way) {
-            steps.extend(output(&id, typed, &format!("With seed {}. {decided}", played.seed)));
+            steps.extend(output(&id, typed, played, decided));
         }
         steps.push(bet(&title, decided, &rest.join("\n"), right));
     }
@@ -160,11 +165,11 @@ fn deciding<'a>(decided: &str, way: &'a [Typed]) -> Vec<&'a Typed> {
     way.iter().zip(ORDINALS).filter(|(_, ordinal)| named.contains(ordinal)).map(|(typed, _)| typed).collect()
 }
 
-fn output(id: &str, typed: &Typed, say: &str) -> Vec<Value> {
+fn output(id: &str, typed: &Typed, played: &Played, decided: &str) -> Vec<Value> {
     let lines: Vec<_> = typed.output.iter().map(|line| json!(["same", [[false, line]]])).collect();
     pages::of(
-        json!({ "kind": "code", "id": id, "file": typed.why, "item": typed.command, "part": "table", "lines": lines,
-        "say": say, "ask": [] }),
+        json!({ "kind": "code", "id": id, "file": format!("with seed {}: {}", played.seed, typed.why), "item": typed.command,
+        "part": "table", "lines": lines, "say": format!("With seed {}. {decided}", played.seed), "ask": [] }),
     )
 }
 

@@ -440,14 +440,17 @@ fn cases_of(workbook: &Workbook, stage: &Stage) -> Result<Vec<Value>> {
     numbers.iter().map(case).collect()
 }
 
-/// What a case's program has where it is refused, or else where the cure changes it.
+/// The items of a case's program in which a line is refused, or which the cure changes.
 fn in_question(case: &Case) -> Result<Vec<Value>> {
     let items = diff::of_texts(&case.source, &case.cured()?);
     let refused = refused_line(case).and_then(|nth| case.source.lines().nth(nth - 1));
-    let has = |item: &&Item| item.lines.iter().any(|line| Some(line.text().as_str()) == refused);
-    let item = items.iter().find(has).or_else(|| items.iter().find(|item| item.is_changed()));
-    let lines = item.into_iter().flat_map(|item| &item.lines).filter(|line| line.kind != Kind::New);
-    Ok(lines.map(|line| json!(["same", [[false, line.text()]]])).collect())
+    let has = |item: &Item| item.lines.iter().any(|line| Some(line.text().as_str()) == refused);
+    let mut lines = Vec::new();
+    for item in items.iter().filter(|item| item.is_changed() || has(item)) {
+        let old = item.lines.iter().filter(|line| line.kind != Kind::New);
+        lines.extend((!lines.is_empty()).then(String::new).into_iter().chain(old.map(diff::Line::text)));
+    }
+    Ok(lines.into_iter().map(|line| json!(["same", [[false, line]]])).collect())
 }
 
 /// The number of the line that the newest kernel refuses.

@@ -122,8 +122,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             ),
             Twin::Other => format!(
                 "The third, the fourth and the fifth command decided: {bad_disk} takes {ms} ms for a request, as {good_disk} does, but \
-                 with the wait before (-Q) it is {slow_ms} ms. `{neighbor}` always has {crowd} I/Os in its queue, \
-                 {share:.0} % of all that the disk does."
+                 with the wait before (-Q) it is {slow_ms} ms. About {share:.0} % of its requests are those of `{neighbor}`: divide \
+                 bitesize's count by that of biolatency."
             ),
         },
         tempting: match twin {

@@ -20,6 +20,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// How many trace lines we keep of a longer stretch. A program that does not end on its own gets a Ctrl-C after more.
 const KEPT: usize = 6;
+/// Of a round of a workload that has no more lines, we keep all.
+const ROUND: usize = 8;
 
 /// How a command begins.
 const RUN: &str = "cargo lab run ";
@@ -138,13 +140,16 @@ fn parsed(line: &str) -> Result<Run> {
 /// Those of [`capture`], or if the output can't be saved.
 pub fn record(guest: &mut Vm, program: &dyn Program) -> Result<()> {
     let (run, text) = (command(program)?, capture(guest, program, 1)?);
-    // If somebody has to end the program, keep the beginning of its output; otherwise its beginning and its end. If it is
-    // to print so many lines, keep them all.
+    // If somebody has to end the program, keep the beginning of its output, a whole round if that is short; otherwise its
+    // beginning and its end. If it is to print so many lines, keep them all.
     let is_endless = run.is_endless(program);
-    let first = if is_endless { KEPT } else { KEPT / 2 };
     let kept = if is_endless { repeated(&text) } else { &text };
     let is_counted = run.arguments.iter().any(|argument| argument == "--lines");
-    let short = if is_counted { kept.to_owned() } else { shorten(kept, first) };
+    let short = match (is_counted, is_endless) {
+        (true, _) => kept.to_owned(),
+        (false, true) => shorten(kept, of_round(kept), 0),
+        (false, false) => shorten(kept, KEPT / 2, KEPT / 2),
+    };
     let begin = if kept.len() < text.len() { "...\n" } else { "" };
     let text = format!("{begin}{short}");
     let file = program.folder().join("output.txt");
@@ -168,7 +173,13 @@ pub fn of(program: &dyn Program) -> Result<String> {
 fn is_enough(text: &str) -> bool {
     let kept = repeated(text);
     let is_first_round = kept.len() == text.len() && text.lines().any(is_trace);
-    kept.lines().count() > if is_first_round { 10 * KEPT } else { KEPT }
+    kept.lines().count() > if is_first_round { 10 * KEPT } else { ROUND }
+}
+
+/// How many lines to keep of a text that begins with a round.
+fn of_round(text: &str) -> usize {
+    let round = text[..text.len() - repeated(text).len()].lines().count();
+    if (1..=ROUND).contains(&round) { round } else { KEPT }
 }
 
 /// The text from the second round of a workload on, if there is one. In the first round, each step is a first one, and
@@ -192,15 +203,15 @@ fn is_trace(line: &str) -> bool {
     Line::parse(line).is_some()
 }
 
-/// Shortens each long stretch of trace lines to [`KEPT`] lines: its first ones, as many as `first`, and its last ones.
-fn shorten(text: &str, first: usize) -> String {
+/// Shortens each long stretch of trace lines to its first and its last ones.
+fn shorten(text: &str, first: usize, last: usize) -> String {
     let lines: Vec<_> = text.lines().collect();
     let mut short = Vec::new();
     for stretch in lines.chunk_by(|one, other| is_trace(one) == is_trace(other)) {
-        if is_trace(stretch[0]) && stretch.len() > KEPT {
+        if is_trace(stretch[0]) && stretch.len() > first + last {
             short.extend_from_slice(&stretch[..first]);
             short.push("...");
-            short.extend_from_slice(&stretch[stretch.len() + first - KEPT..]);
+            short.extend_from_slice(&stretch[stretch.len() - last..]);
         } else {
             short.extend_from_slice(stretch);
         }
@@ -279,12 +290,12 @@ mod tests {
     fn of_many_lines_some_are_kept() {
         let line = |nth: u32| format!("io-1 [000] ..... {nth}.000000: f() called: {nth}\n");
         let text: String = (0..9).map(line).chain(["====\n".to_owned()]).collect();
-        let short = shorten(&text, 3);
+        let short = shorten(&text, 3, 3);
         let expected: String =
             [0, 1, 2].map(line).concat() + "...\n" + &[6, 7, 8].map(line).concat() + "====\n";
         assert_eq!(short, expected);
-        assert_eq!(shorten(&short, 3), short, "and shortening it again changes nothing");
-        assert_eq!(shorten(&text, 6), (0..6).map(line).collect::<String>() + "...\n====\n");
+        assert_eq!(shorten(&short, 3, 3), short, "and shortening it again changes nothing");
+        assert_eq!(shorten(&text, 6, 0), (0..6).map(line).collect::<String>() + "...\n====\n");
         assert_eq!(shape(&short), shape(&text));
     }
 
@@ -294,8 +305,12 @@ mod tests {
         let text: String = ["1.000000", "1.020000", "2.000000", "2.020000"].map(line).concat();
         assert_eq!(repeated(&text), ["2.000000", "2.020000"].map(line).concat());
         assert_eq!(repeated(&line("1.000000")), line("1.000000"));
+        assert_eq!(
+            (of_round(&text), of_round(&line("1.000000")), of_round(&line("1.0").repeat(9))),
+            (2, KEPT, KEPT)
+        );
         assert!(!is_enough(&text) && !is_enough(&line("1.000000").repeat(60)));
-        assert!(is_enough(&line("1.000000").repeat(61)) && is_enough(&(text + &line("2.030000").repeat(5))));
+        assert!(is_enough(&line("1.000000").repeat(61)) && is_enough(&(text + &line("2.030000").repeat(7))));
     }
 
     #[test]
