@@ -18,7 +18,7 @@ use crate::reader::Reader;
 const WIDE: (u32, u32) = (1280, 800);
 const PHONE: (u32, u32) = (390, 844);
 /// mdBook clips the page and lets its content scroll, so checking the page alone would always pass.
-const NO_SIDEWAYS: &str = "[document.scrollingElement, ...document.querySelectorAll('.content, main')]
+const NO_SIDEWAYS: &str = "[document.scrollingElement, ...document.querySelectorAll('.content, main, .question')]
     .every((part) => part.scrollWidth <= part.clientWidth)";
 
 /// A book that exists as long as this value.
