@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::reader::Reader;
 
 const WIDE: (u32, u32) = (1280, 800);
+const TABLET: (u32, u32) = (800, 1000);
 const PHONE: (u32, u32) = (390, 844);
 /// mdBook clips the page and lets its content scroll, so checking the page alone would always pass.
 const NO_SIDEWAYS: &str = "[document.scrollingElement, ...document.querySelectorAll('.content, main, .question')]
@@ -55,7 +56,7 @@ impl Book {
 fn every_page_loads_in_light_and_dark_and_fits_its_window() {
     let (book, mut browser) = (Book::build(), Reader::start());
     let mut wrong = Vec::new();
-    for ((width, height), scheme) in [(WIDE, "light"), (PHONE, "dark")] {
+    for ((width, height), scheme) in [(WIDE, "light"), (TABLET, "light"), (PHONE, "dark")] {
         browser.size(width, height);
         browser.scheme(scheme);
         for page in book.pages() {
