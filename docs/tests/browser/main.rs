@@ -19,7 +19,8 @@ const WIDE: (u32, u32) = (1280, 800);
 const TABLET: (u32, u32) = (800, 1000);
 const PHONE: (u32, u32) = (390, 844);
 /// mdBook clips the page and lets its content scroll, so checking the page alone would always pass.
-const NO_SIDEWAYS: &str = "[document.scrollingElement, ...document.querySelectorAll('.content, main, .question')]
+const NO_SIDEWAYS: &str =
+    "[document.scrollingElement, ...document.querySelectorAll('.content, main, .question')]
     .every((part) => part.scrollWidth <= part.clientWidth)";
 
 /// A book that exists as long as this value.

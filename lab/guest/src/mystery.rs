@@ -218,7 +218,7 @@ impl Game {
     fn introduction(&self) -> String {
         format!(
             "\n{}\n{}\n\n{RULES}\n\n\
-             \x20 look                       how slow it is right now\n\
+             \x20 look                       how slow it was in the last seconds\n\
              \x20 note WORDS                 write down what you have seen\n\
              \x20 answer                     list the causes; then: answer CAUSE PLACE NUMBER\n\
              \x20 hint, solution, status     get help, see an expert's way, see the complaint and your notes\n\
@@ -251,7 +251,7 @@ impl Game {
     fn look(&self) -> String {
         let Scene { stream, story: Story { what, usual, .. }, .. } = &self.scene;
         let now = self.scene.patient().lately(*stream);
-        format!("{what}: {}; normal: {} or less.", ms(now), ms(*usual))
+        format!("{what}: {}; normal: about {}.", ms(now), ms(*usual))
     }
 
     fn clock(&self) -> String {

@@ -79,8 +79,8 @@ impl ServedDisk {
     /// If the kernel has no nbd, or refuses.
     pub fn new(name: &str, mib: usize) -> Result<Self> {
         const BLOCK: usize = 4096;
-        /// The flags are there; the disk has a cache; it can write past the cache.
-        const FLAGS: usize = 1 | 1 << 2 | 1 << 3;
+        /// The flags are there; the disk has a cache. It can't write past the cache, so a commit needs a second flush.
+        const FLAGS: usize = 1 | 1 << 2;
         output(Command::new("modprobe").arg("nbd").arg(format!("nbds_max={DISKS}")))?;
         let device = Path::new("/dev").join(name);
         let control = File::options().read(true).write(true).open(&device);

@@ -248,11 +248,10 @@ fn counted(scene: &Scene) -> Option<f64> {
             let (_, save) = story.what.split_once(", ").unwrap();
             disk[4] / (written / 1024.0 / save.trim_end_matches(" KiB").parse::<f64>().unwrap())
         }
-        "no-read-ahead" => disk[2] / 2.0 / disk[0],
         "journal" => 4.0 * logged_blocks(),
         "busy-cpu" => 100.0 * computed(scene.jobs[1].pid()),
         "slow-flush" => disk[16] / disk[15],
-        "small-cache" => 100.0 * process["read_bytes"] / 4096.0 / process["syscr"],
+        "no-read-ahead" | "small-cache" => 100.0 * process["read_bytes"] / 4096.0 / process["syscr"],
         _ => return None,
     })
 }

@@ -99,7 +99,12 @@ pub const CAUSES: [Cause; 15] = [
         "requests that one bio becomes",
     ),
     cause("no-merges", "neighboring bios no longer share a request", "the disk", "KiB of a request"),
-    cause("no-read-ahead", "the kernel reads nothing ahead", "the disk", "KiB of a request"),
+    cause(
+        "no-read-ahead",
+        "the kernel reads nothing ahead",
+        "the disk",
+        "% of the pages read that are not in the cache",
+    ),
     cause(
         "small-cache",
         "pages leave the cache before they are read again",

@@ -171,7 +171,7 @@ export class Mysteries {
     const notes = h("div");
     const way = h("div", { "data-test": "way" });
     const complaint = h("blockquote", { "data-test": "complaint" });
-    const look = button("Look", "look", { title: "How slow it is right now" });
+    const look = button("Look", "look", { title: "How slow it was in the last seconds" });
     look.addEventListener("click", () => this.tried(api.play("look")));
     const view = h(
       "div",

@@ -63,7 +63,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let pid = format!("$(pidof {patient})");
     let story = Story {
         complaint: format!(
-            "\"`{patient}` writes to {name}, and each write takes about {all_ms} ms. iostat says await {ms} ms, and {name} is \
+            "\"`{patient}` writes to {name}, and each write takes many times as long as it should. iostat says await {ms} ms, and {name} is \
              idle most of the time. We gave {name} a faster controller, and nothing changed. And yes, `{patient}` does wait \
              for I/O: look at its stack.\""
         ),
@@ -123,7 +123,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             ),
             Twin::Other => format!(
                 "The second command decided: bios take about {all_ms} ms, but requests {ms} ms. So they are held back before there \
-                 is a request, because cgroup {group} may write {rate} times in a second."
+                 is a request, because cgroup {group} may write {rate} times in a second. (The kernel counts so small a limit in \
+                 slices of time, and only about two of three come through.)"
             ),
         },
         tempting: match twin {

@@ -92,6 +92,15 @@ pub fn job(name: &str, group: Option<&Cgroup>, streams: &[Stream]) -> Result<Job
     Ok(job)
 }
 
+/// A command that counts in which of these functions a job's threads wait. In any other state than D, a thread still shows
+/// the stack of its last sleep.
+pub fn in_state_d(job: &str, functions: &str) -> String {
+    format!(
+        "for i in $(seq 40); do for t in /proc/$(pidof {job})/task/*; do grep -q 'State:.D' $t/status && grep -oE \
+         '{functions}' $t/stack | head -n 1; done; sleep 0.05; done | sort | uniq -c"
+    )
+}
+
 /// A truth.
 ///
 /// # Errors

@@ -75,9 +75,10 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
 
     let name = names[0];
     let percent = missed as f64;
+    let first = 100.0 * size as f64 / 4096.0;
     let truth = match twin {
-        // A histogram has a row for 4 to 7 KiB. Once the kernel reads ahead, most requests are larger.
-        Twin::One => truth("no-read-ahead", &[name.to_owned()], 3.5..=7.0)?,
+        // Of the reads of a page, the first one misses it.
+        Twin::One => truth("no-read-ahead", &[name.to_owned()], first * 0.8..=first * 1.25)?,
         Twin::Other => truth("small-cache", &[group.to_owned()], percent - 12.0..=percent + 20.0)?,
     };
     let folder = groups[0].folder.display();
@@ -118,8 +119,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 ),
             },
             Step {
-                why: "How large are the requests? A row has the KiB from its first number to its last.",
-                command: "bitehist 4 1".to_owned(),
+                why: "Does it read one page after the other? A page is eight sectors.",
+                command: format!(
+                    "ctracer --duration 2 2> /dev/null | grep ' submit_bio(.*{name}' | grep -o 'read [0-9]* + .*{name}' | head \
+                     -n 5"
+                ),
             },
             Step {
                 why: "How much memory may it use, and how much does it?",

@@ -12,7 +12,7 @@ use fastrand::Rng;
 
 use crate::journaled::{BLOCK, Journaled};
 use crate::mystery::job::{Access, Job, Stream};
-use crate::mystery::parts::{FOLDER, JOBS, job, shuffled, truth, write};
+use crate::mystery::parts::{FOLDER, JOBS, in_state_d, job, shuffled, truth, write};
 use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
 use crate::served_disk::{ServedDisk, names};
 use crate::system::queue;
@@ -27,7 +27,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     // How many files a process changes all the time, each with a block of its own.
     let files = seed.u64(28..=40) * 8;
     let kib = files * BLOCK as u64 / 1024;
-    let long = Duration::from_millis(seed.u64(400..=500));
+    let long = Duration::from_millis(seed.u64(200..=250));
     let pause = Duration::from_millis(seed.u64(40..=60));
 
     let disk = ServedDisk::new(&name, 64)?;
@@ -89,7 +89,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             // The disk gets some more, because what is in the journal is later written to its place.
             truth("journal", &places, kib as f64 * 0.6..=kib as f64 * 1.8)?
         }
-        Twin::Other => truth("slow-flush", std::slice::from_ref(&name), ms as f64 * 0.7..=ms as f64 * 1.9)?,
+        Twin::Other => truth("slow-flush", std::slice::from_ref(&name), ms as f64 * 0.7..=ms as f64 * 1.5)?,
     };
     let story = Story {
         complaint: format!(
@@ -115,8 +115,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         way: vec![
             Step {
-                why: "For what does the process wait?",
-                command: format!("cat /proc/$(pidof {patient})/task/*/stack"),
+                why: "For what does it wait, each time that a thread is in state D?",
+                command: in_state_d(patient, "jbd2_log_wait_commit|io_schedule"),
             },
             Step {
                 why: "How many flushes were there, and how many ms did all of them take? Divide the differences.",

@@ -10,7 +10,7 @@ use common::{OrCause, Result};
 use fastrand::Rng;
 
 use crate::mystery::job::{Job, Stream};
-use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, shuffled, truth};
+use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, in_state_d, job, shuffled, truth};
 use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
 
 pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
@@ -88,8 +88,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: "stage03 --duration 4 | grep duration | sed 's/.*duration: //' | sort -n | tail -n 5".to_owned(),
             },
             Step {
-                why: "Where does the process wait?",
-                command: format!("cat /proc/$(pidof {patient})/task/*/stack"),
+                why: "Where does it wait, each time that a thread is in state D?",
+                command: in_state_d(patient, "blk_mq_get_tag|submit_bio_wait"),
             },
             Step { why: "Who makes how many I/Os?", command: "bitesize 4 1".to_owned() },
             Step {
