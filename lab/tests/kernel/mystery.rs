@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use guest::mystery::answer::{Answer, Truth};
 use guest::mystery::scene::Scene;
-use guest::mystery::story::Twin;
+use guest::mystery::story::{SAVE, Twin};
 
 use crate::guest::is_in;
 use crate::{Case, cases};
@@ -240,7 +240,7 @@ fn counted(scene: &Scene) -> Option<f64> {
         // The rest of the time between two I/Os of a thread: the disk takes a part of it, and the thread may rest as long.
         "throttled" => {
             let threads = fs::read_dir(format!("/proc/{}/task", scene.patient().pid())).unwrap().count() - 1;
-            (threads as f64 * seconds * 4096.0 / written - 2.0 * story.usual.as_secs_f64()) * 1000.0
+            (threads as f64 * seconds * 4096.0 / written - 2.0 * (story.usual / SAVE).as_secs_f64()) * 1000.0
         }
         "small-io" => written / 1024.0 / disk[4],
         // The story says how many KiB a save has.

@@ -14,7 +14,7 @@ use fastrand::Rng;
 use crate::device_mapper::Linear;
 use crate::mystery::job::{Job, Stream};
 use crate::mystery::parts::{DISKS, JOBS, VOLUME, disk, job, shuffled, truth, write};
-use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
+use crate::mystery::story::{Kept, Parts, SAVE, Step, Story, Twin};
 use crate::null_blk::NullBlk;
 use crate::system::queue;
 
@@ -55,7 +55,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let [healthy, busy] = [1 - bad, bad].map(|half| Stream {
         from: half as u64 * HALF * 512,
         blocks: HALF * 512 / 4096,
-        round: 4,
+        round: SAVE.into(),
         ..Stream::writes(&volume.device)
     });
     let rare = |stream: &Stream| Stream { round: 1, pause: Duration::from_millis(200), ..stream.clone() };
@@ -71,7 +71,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let share = 100.0 * crowd as f64 / (crowd + 1) as f64;
     let (ms, slow_ms) = (quick.as_millis(), slow.as_millis());
     let truth = match twin {
-        Twin::One => truth("slow-disk", &[bad_disk.to_owned()], slow_ms as f64 * 0.6..=slow_ms as f64 * 1.9)?,
+        Twin::One => truth("slow-disk", &[bad_disk.to_owned()], slow_ms as f64 * 0.8..=slow_ms as f64 * 1.4)?,
         Twin::Other => {
             let places = [neighbor.to_owned(), jobs[1].pid().to_string()];
             truth("busy-neighbor", &places, share - 8.0..=share + 8.0)?
@@ -79,13 +79,12 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     };
     let story = Story {
         complaint: format!(
-            "\"We keep the data of `{patient}` on the volume dm-0. Since Tuesday, every write to its {half} half takes \
-             {} times as long as one to its {other_half} half, and we have changed nothing. iostat shows {bad_disk} \
-             with an await to match, and it is always busy. Shall we order a new disk?\"",
-            crowd + 1
+            "\"We keep the data of `{patient}` on the volume dm-0. Since Tuesday, every save to its {half} half takes \
+             many times as long as one to its {other_half} half, and we have changed nothing. iostat shows {bad_disk} \
+             with an await to match, and it is always busy. Shall we order a new disk?\""
         ),
-        what: format!("Four writes of `{patient}` to the {half} half"),
-        usual: quick * 4,
+        what: format!("A save of `{patient}` to the {half} half"),
+        usual: quick * SAVE,
         truth,
         hints: [
             "Where does a slow write spend its time: on the disk, or before the disk gets it?".to_owned(),
@@ -114,6 +113,12 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 why: "Whose I/Os are these, and how many does the disk get in the same time?",
                 command: format!("bitesize 4 1 & biolatency -d {bad_disk} -e 4 1 | tail -n 1; wait"),
             },
+            Step {
+                why: "How long is the wait while the one that makes most of them stands still?",
+                command: format!(
+                    "kill -STOP $(pidof {neighbor}); biolatency -d {bad_disk} -Qe 4 1 | tail -n 1; kill -CONT $(pidof {neighbor})"
+                ),
+            },
         ],
         decided: match twin {
             Twin::One => format!(
@@ -129,11 +134,12 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         tempting: match twin {
             Twin::One => format!(
                 "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os there. If it were right, \
-                 {bad_disk} would be as fast as {good_disk} without -Q, and stopping `{neighbor}` (kill -STOP) would help. It does not."
+                 {bad_disk} would be as fast as {good_disk} without -Q, and stopping `{neighbor}` would help. The last command shows that it does not."
             ),
             Twin::Other => format!(
                 "The tempting answer is slow-disk, because iostat's await includes the wait. If it were right, {bad_disk} \
-                 would take {slow_ms} ms without -Q, too, and stopping `{neighbor}` (kill -STOP) would not help. It does."
+                 would take {slow_ms} ms without -Q, too, and stopping `{neighbor}` would not help. The last command shows that it \
+                 does."
             ),
         },
         cure: match twin {

@@ -15,7 +15,7 @@ use wire::command::output;
 
 use crate::mystery::job::{Access, Job, Stream};
 use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, shuffled, truth};
-use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
+use crate::mystery::story::{Kept, Parts, SAVE, Step, Story, Twin};
 
 /// How many threads write.
 const THREADS: u64 = 2;
@@ -51,24 +51,24 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     first_come(jobs[1].pid())?;
     pin(jobs[0].pid(), if twin == Twin::One { 1 } else { 0 })?;
     pin(jobs[1].pid(), 1)?;
-    jobs[0].order(&vec![write.clone(); THREADS as usize])?;
+    jobs[0].order(&vec![Stream { round: SAVE.into(), ..write.clone() }; THREADS as usize])?;
     jobs[1].order(&[compute(busy_for)])?;
 
-    let wait = (1000 * THREADS / rate) as f64 - time.as_millis() as f64;
+    let wait = (between - time).as_millis() as f64;
     let truth = match twin {
         Twin::One => truth("busy-cpu", &[busy.to_owned(), jobs[1].pid().to_string()], share - 15.0..=99.0)?,
-        Twin::Other => truth("throttled", &[group.to_owned()], wait * 0.7..=wait * 2.5)?,
+        Twin::Other => truth("throttled", &[group.to_owned()], wait * 0.7..=wait * 1.6)?,
     };
     let (ms, all_ms) = (time.as_millis(), between.as_millis());
     let pid = format!("$(pidof {patient})");
     let story = Story {
         complaint: format!(
-            "\"`{patient}` writes to {name}, and each write takes many times as long as it should. iostat says await {ms} ms, and {name} is \
+            "\"`{patient}` writes to {name}, and each save takes many times as long as it should. iostat says await {ms} ms, and {name} is \
              idle most of the time. We gave {name} a faster controller, and nothing changed. And yes, `{patient}` does wait \
              for I/O: look at its stack.\""
         ),
-        what: format!("A write of `{patient}`"),
-        usual: time,
+        what: format!("A save of `{patient}`"),
+        usual: time * SAVE,
         truth,
         hints: [
             "When does a write end for the disk, and when for the process? And when does it begin?".to_owned(),

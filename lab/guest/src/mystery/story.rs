@@ -9,6 +9,10 @@ use fastrand::Rng;
 use crate::mystery::answer::Truth;
 use crate::mystery::job::Job;
 
+/// How many writes a save of a patient has. Nobody says so: the time of a save is in sight, and that of a write is often
+/// the number that proves the cause.
+pub const SAVE: u32 = 3;
+
 /// Which of the two causes a case has. Both have the same complaint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twin {

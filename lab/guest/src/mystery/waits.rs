@@ -11,7 +11,7 @@ use fastrand::Rng;
 
 use crate::mystery::job::{Job, Stream};
 use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, in_state_d, job, shuffled, truth};
-use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
+use crate::mystery::story::{Kept, Parts, SAVE, Step, Story, Twin};
 
 pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let [name, ..] = shuffled(seed, DISKS);
@@ -45,7 +45,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let crowded = Stream { pause: Duration::from_millis(5), ..write.clone() };
     let streams = if twin == Twin::One { 1 } else { crowd as usize };
     let jobs = vec![
-        job(patient, Some(&group), &[Stream { pause, ..write.clone() }])?,
+        job(patient, Some(&group), &[Stream { round: SAVE.into(), pause, ..write.clone() }])?,
         job(neighbor, Some(&other_group), &vec![crowded; streams])?,
     ];
 
@@ -65,7 +65,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
              well. Who of us is right?\""
         ),
         what: format!("A save of `{patient}`"),
-        usual: time,
+        usual: time * SAVE,
         truth,
         hints: [
             "iostat's await begins when there is a request. What can an I/O wait for before that?".to_owned(),
@@ -93,6 +93,13 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             },
             Step { why: "Who makes how many I/Os?", command: "bitesize 4 1".to_owned() },
             Step {
+                why: "How long are the slowest bios while the one that makes most of them stands still?",
+                command: format!(
+                    "kill -STOP $(pidof {neighbor}); stage03 --duration 4 | grep duration | sed 's/.*duration: //' | sort -n | \
+                     tail -n 2; kill -CONT $(pidof {neighbor})"
+                ),
+            },
+            Step {
                 why: "How many I/Os have a place in the queue?",
                 command: format!("cat /sys/block/{name}/queue/nr_requests"),
             },
@@ -115,11 +122,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         tempting: match twin {
             Twin::One => format!(
                 "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os. If it were right, \
-                 stopping it (kill -STOP) would help. It does not."
+                 stopping it would help. The fifth command shows that it does not."
             ),
             Twin::Other => format!(
                 "The tempting answer is throttled, because a cgroup has an io.max. But that is the one of `{neighbor}`, and \
-                 it is far from its limit. Stopping `{neighbor}` (kill -STOP) helps."
+                 it is far from its limit. The fifth command shows that stopping `{neighbor}` helps."
             ),
         },
         cure: match twin {
