@@ -36,6 +36,8 @@ pub struct Stream {
     pub random: bool,
     /// How many I/Os make a round, whose time it reports.
     pub round: u64,
+    /// How long it rests between the I/Os of a round.
+    pub rest: Duration,
     /// How long it rests after a round.
     pub pause: Duration,
 }
@@ -51,6 +53,7 @@ impl Stream {
             blocks: 8192,
             random: true,
             round: 1,
+            rest: Duration::ZERO,
             pause: Duration::ZERO,
         }
     }
@@ -264,7 +267,7 @@ pub fn run(name: &str) -> Result<ExitCode> {
 }
 
 fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Result<()> {
-    let Stream { target, access, size, from, blocks, random, round, pause } = stream;
+    let Stream { target, access, size, from, blocks, random, round, rest, pause } = stream;
     let flags = if *access == Access::Write { OFlag::O_DIRECT } else { OFlag::empty() };
     let open = |target: &Path| {
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open(target);
@@ -290,7 +293,10 @@ fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Res
     let mut rested = *pause;
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
-        for _ in 0..*round {
+        for nth in 0..*round {
+            if nth > 0 {
+                thread::sleep(*rest);
+            }
             let block = if *random { seed.u64(..*blocks) } else { next % blocks };
             next += 1;
             let at = from + block * size;

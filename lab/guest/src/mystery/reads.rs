@@ -47,6 +47,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         blocks: (4 << 30) / size,
         random: false,
         round: 32,
+        rest: Duration::ZERO,
         pause: Duration::ZERO,
     };
     let again = Stream { blocks: DATA / size, random: true, ..all.clone() };

@@ -54,6 +54,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         blocks: 64,
         random: true,
         round: 1,
+        rest: Duration::ZERO,
         pause,
     };
     let touch = |files, pause| Stream {

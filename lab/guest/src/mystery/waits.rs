@@ -42,10 +42,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
 
     let write = Stream::writes(&disk.device);
     // Without a rest, the thread whose write has just ended would be the next again, before those that wait.
-    let crowded = Stream { pause: Duration::from_millis(5), ..write.clone() };
+    let rest = Duration::from_millis(5);
+    let crowded = Stream { pause: rest, ..write.clone() };
     let streams = if twin == Twin::One { 1 } else { crowd as usize };
     let jobs = vec![
-        job(patient, Some(&group), &[Stream { round: SAVE.into(), pause, ..write.clone() }])?,
+        job(patient, Some(&group), &[Stream { round: SAVE.into(), rest, pause, ..write.clone() }])?,
         job(neighbor, Some(&other_group), &vec![crowded; streams])?,
     ];
 

@@ -157,11 +157,12 @@ fn a_learner_does_an_exercise_and_runs_a_stage() {
 
     // ctracer's page.
     click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");
-    predict(&mut browser, "1", &["You expected the right thing"]);
+    predict(&mut browser, "0");
     browser.until("workshop.terminalText().includes('submit_bio() -> bio_endio() time duration: ')");
     browser.until(&shows("status", "running"));
     click(&mut browser, "stop");
     browser.until(&shows("status", "Run of 03"));
+    browser.until(&shows("verdict", "predicted"));
     act(&server, "/api/run", &json!({ "name": "ctracer", "arguments": "-- --duration 3 --html bio.html" }));
     browser.until("document.querySelector('[data-test=\"results\"] a[href$=\"bio.html\"]')");
     let link = browser.eval("document.querySelector('[data-test=\"results\"] a').href");

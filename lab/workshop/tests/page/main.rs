@@ -58,7 +58,7 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
         ));
     }
     click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");
-    predict(&mut browser, "8", &[]);
+    predict(&mut browser, "8");
     browser.until(&shows("status", "running"));
     browser.until("workshop.terminalText().includes('submit_bio() -> bio_endio() time duration: ')");
     click(&mut browser, "stop");
