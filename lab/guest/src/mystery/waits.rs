@@ -52,7 +52,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
 
     let share = 100.0 * (crowd + 1) as f64 / (crowd + 2) as f64;
     let truth = match twin {
-        Twin::One => truth("throttled", &[groups[0].to_owned()], waits.start() * 0.7..=waits.end() * 2.5)?,
+        Twin::One => truth("throttled", &[groups[0].to_owned()], waits.start() * 0.7..=waits.end() * 1.8)?,
         Twin::Other => {
             let places = [neighbor.to_owned(), jobs[1].pid().to_string()];
             truth("busy-neighbor", &places, share - 15.0..=99.0)?
