@@ -2,8 +2,9 @@
 
 use std::sync::LazyLock;
 
-use crate::call_graph::{self, Call, Note};
 use common::{Error, Result};
+
+use crate::call_graph::{self, Call, Note};
 
 /// The function at which the graphs begin, because every way to read a file goes through it.
 const ROOT: &str = "vfs_read";

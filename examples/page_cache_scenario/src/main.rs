@@ -8,11 +8,11 @@ mod reader;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use crate::call_graph::{Pair, Run};
 use clap::Parser;
 use common::{args, preflight, report};
 use toolkit::ftrace::{FUNCTION_GRAPH, FunctionGraph};
 
+use crate::call_graph::{Pair, Run};
 use crate::calls::{MISS, NOTES};
 use crate::file::Subject;
 use crate::reader::Reader;

@@ -326,14 +326,20 @@ fn the_workshop_does_not_trace_itself() {
             save(&server, "03.2", source, &format!("{text}/* {nth} */\n"));
         }
         save(&server, "03.2", source, &text.replacen("u64 key", "u65 key", 1));
-        let compile =
-            act(&server, "/api/run", &json!({ "name": "03.2", "mine": true, "arguments": "-- --help" }))
-                .json();
+        let compile = act(
+            &server,
+            "/api/run",
+            &json!({ "name": "03.2", "mine": true, "arguments": "--io none -- --help" }),
+        )
+        .json();
         assert_ne!(ended(&server, &compile["terminal"])["status"], 0, "it has an error");
         save(&server, "03.2", source, &text);
-        let compile =
-            act(&server, "/api/run", &json!({ "name": "03.2", "mine": true, "arguments": "-- --help" }))
-                .json();
+        let compile = act(
+            &server,
+            "/api/run",
+            &json!({ "name": "03.2", "mine": true, "arguments": "--io none -- --help" }),
+        )
+        .json();
         assert_eq!(ended(&server, &compile["terminal"])["status"], 0);
         // The workload, which must be the only thing that the stage has seen.
         let mut workload = shell(&server);
