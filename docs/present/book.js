@@ -1,4 +1,4 @@
-// npm run build made this from 46a6d037
+// npm run build made this from d53dc75c
 "use strict";
 (() => {
   // questions.ts

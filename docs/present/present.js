@@ -1,4 +1,4 @@
-// npm run build made this from 46a6d037
+// npm run build made this from d53dc75c
 "use strict";
 (() => {
   // data.ts
@@ -199,6 +199,7 @@
       ...slides.length > 1 ? [element("ul", "", ...slides)] : []
     ];
   }
+  var unbroken = (text2) => text2.split(/(->|::<)/).map((part2, nth) => nth % 2 ? element("span", "whole", part2) : part2);
   function code(step2, all2) {
     const lines = step2.lines;
     const has = (kind) => lines.some(([other2]) => other2 === kind);
@@ -216,7 +217,7 @@
       }
       const [kind, pieces] = lines[nth];
       const mixed = pieces.some(([changed4]) => !changed4);
-      const words = pieces.map(([changed4, text2]) => element("span", changed4 && mixed ? "word" : "", text2));
+      const words = pieces.map(([changed4, text2]) => element("span", changed4 && mixed ? "word" : "", ...unbroken(text2)));
       const line = element("div", kind, ...words);
       const [blank] = /^\s*/.exec(line.textContent) ?? [""];
       line.style.setProperty("--tabs", `${Math.floor(blank.replaceAll("	", "    ").length / TAB)}`);

@@ -61,6 +61,10 @@ export function title(part: Part): HTMLElement[] {
   ];
 }
 
+/** A line may wrap anywhere but within an operator. */
+const unbroken = (text: string) =>
+  text.split(/(->|::<)/).map((part, nth) => (nth % 2 ? element("span", "whole", part) : part));
+
 /** An item of a program; `all` shows the lines far from a change, too. */
 export function code(step: Code, all: boolean): HTMLElement[] {
   const lines = step.lines;
@@ -80,7 +84,7 @@ export function code(step: Code, all: boolean): HTMLElement[] {
     }
     const [kind, pieces] = lines[nth];
     const mixed = pieces.some(([changed]) => !changed);
-    const words = pieces.map(([changed, text]) => element("span", changed && mixed ? "word" : "", text));
+    const words = pieces.map(([changed, text]) => element("span", changed && mixed ? "word" : "", ...unbroken(text)));
     const line = element("div", kind, ...words);
     const [blank] = /^\s*/.exec(line.textContent) ?? [""];
     line.style.setProperty("--tabs", `${Math.floor(blank.replaceAll("\t", "    ").length / TAB)}`);

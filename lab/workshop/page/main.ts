@@ -478,8 +478,6 @@ function drawOpen(): void {
   field.value = keep.get<string>(inFolder(`arguments:${editor.name}`)) ?? "";
   field.title = field.value;
   document.title = editor.name ? `${editor.name}: the workshop` : "The workshop";
-  // The lesson may be another one's.
-  byId("run").textContent = ["Run", editor.name].filter(Boolean).join(" ");
   drawAddress();
   draw();
 }

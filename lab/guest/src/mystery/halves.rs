@@ -122,24 +122,24 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The third and the fourth command decided: {bad_disk} itself takes {slow_ms} ms, and -Q adds nothing to it, \
-                 so nothing waits."
+                "The third, the fourth and the sixth command decided: {bad_disk} itself takes {slow_ms} ms, and -Q adds nothing to \
+                 it, so nothing waits. Without `{neighbor}`, it takes as long."
             ),
             Twin::Other => format!(
-                "The third, the fourth and the fifth command decided: {bad_disk} takes {ms} ms for a request, as {good_disk} does, but \
-                 with the wait before (-Q) it is {slow_ms} ms. About {share:.0} % of its requests are those of `{neighbor}`: divide \
-                 bitesize's count by that of biolatency."
+                "The third, the fourth and the sixth command decided: {bad_disk} takes {ms} ms for a request, as {good_disk} does, but \
+                 with the wait before (-Q) it is {slow_ms} ms. Without `{neighbor}`, nothing waits. About \
+                 {share:.0} % of the requests are its own: divide its count, in the fifth command, by that of {bad_disk}. (`{patient}` \
+                 makes more, but most of them on {good_disk}.)"
             ),
         },
         tempting: match twin {
             Twin::One => format!(
                 "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os there. If it were right, \
-                 {bad_disk} would be as fast as {good_disk} without -Q, and stopping `{neighbor}` would help. The last command shows that it does not."
+                 {bad_disk} would be as fast as {good_disk} without -Q, and stopping `{neighbor}` would help. It does not."
             ),
             Twin::Other => format!(
                 "The tempting answer is slow-disk, because iostat's await includes the wait. If it were right, {bad_disk} \
-                 would take {slow_ms} ms without -Q, too, and stopping `{neighbor}` would not help. The last command shows that it \
-                 does."
+                 would take {slow_ms} ms without -Q, too, and stopping `{neighbor}` would not help. It does."
             ),
         },
         cure: match twin {
