@@ -1,7 +1,5 @@
 //! tracex3: how do latencies change over time?
 
-mod heatmap;
-
 use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -10,12 +8,12 @@ use std::time::Duration;
 use clap::Parser;
 use common::args::seconds;
 use common::{Error, OrCause, preflight, record, report};
+use heatmap::{Form, Row, Scale};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use toolkit::histogram::Histogram;
 use toolkit::interval::IntervalArgs;
 
-use crate::heatmap::{Form, Row, Scale};
-
+mod heatmap;
 mod bpf {
     include!(concat!(env!("OUT_DIR"), "/tracex3.skel.rs"));
 }
@@ -77,8 +75,7 @@ fn main() -> common::Result<()> {
         let now: Histogram = cpus.into_iter().map(|counts| Histogram::from(counts.slots)).sum();
         let counts = now.since(&before).counts().to_vec();
         before = now;
-        let time = report::time_stamp().split_off("2026-03-01 ".len());
-        let row = Row { time, counts };
+        let row = Row { time: report::time_stamp().split_off("2026-03-01 ".len()), counts };
         let text = if args.json {
             serde_json::to_string(&row.json(scale)).or_cause("cannot write JSON")?
         } else {
