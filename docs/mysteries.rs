@@ -102,7 +102,11 @@ fn part(case: &Case, twins: [&Played; 2]) -> Value {
         ),
         text(
             "Ten minutes",
-            &format!("Left half: {}  \nRight half: {}", start(one), start(other)),
+            &format!(
+                "Left half: {}  \nRight half: {}\n\nAll stages are there, and `biolatency`, `bitesize`, `bitehist` and `ctracer`.",
+                start(one),
+                start(other)
+            ),
             MINUTES,
             "Press t. From a kit: ./lab shell, and then the words from mystery on. An answer has a cause, a place and a number: \
              half right is said to be half right. After five minutes, point to the questions of “How to find a slow disk”. \
@@ -127,7 +131,7 @@ fn part(case: &Case, twins: [&Played; 2]) -> Value {
             steps.push(text(&format!("The complaint, with seed {}", played.seed), &complaint, 0, say));
         }
         for typed in deciding(decided, &played.way) {
-            steps.extend(output(&id, typed, played, decided));
+            steps.extend(output(&id, typed, played));
         }
         steps.push(bet(&title, decided, &rest.join("\n"), right));
     }
@@ -150,8 +154,9 @@ fn options(case: &Case, twins: [&Played; 2]) -> Vec<&'static Cause> {
 
 /// All commands of an expert, without what they print.
 fn way(id: &str, played: &Played) -> Value {
-    let lines = played.way.iter().flat_map(|typed| {
-        [json!(["same", [[false, format!("# {}", typed.why)]]]), json!(["mark", [[false, typed.command]]])]
+    let lines = played.way.iter().zip(ORDINALS).flat_map(|(typed, ordinal)| {
+        let why = format!("# {ordinal}: {}", typed.why);
+        [json!(["same", [[false, why]]]), json!(["mark", [[false, typed.command]]])]
     });
     json!({ "kind": "code", "id": id, "file": format!("with seed {}", played.seed), "item": "an expert's way", "part": "run",
         "lines": lines.collect::<Vec<_>>(), "ask": [],
@@ -159,17 +164,18 @@ fn way(id: &str, played: &Played) -> Value {
 }
 
 /// The commands by whose output the case was decided.
-fn deciding<'a>(decided: &str, way: &'a [Typed]) -> Vec<&'a Typed> {
+fn deciding<'a>(decided: &str, way: &'a [Typed]) -> Vec<(&'a Typed, &'static str)> {
     let Some((named, _)) = decided.split_once(" command") else { return Vec::new() };
     let named: Vec<_> = named.split([' ', ',']).collect();
-    way.iter().zip(ORDINALS).filter(|(_, ordinal)| named.contains(ordinal)).map(|(typed, _)| typed).collect()
+    way.iter().zip(ORDINALS).filter(|(_, ordinal)| named.contains(ordinal)).collect()
 }
 
-fn output(id: &str, typed: &Typed, played: &Played, decided: &str) -> Vec<Value> {
+fn output(id: &str, (typed, ordinal): (&Typed, &str), played: &Played) -> Vec<Value> {
+    let seed = &played.seed;
     let lines: Vec<_> = typed.output.iter().map(|line| json!(["same", [[false, line]]])).collect();
     pages::of(
-        json!({ "kind": "code", "id": id, "file": format!("with seed {}: {}", played.seed, typed.why), "item": typed.command,
-        "part": "table", "lines": lines, "say": format!("With seed {}. {decided}", played.seed), "ask": [] }),
+        json!({ "kind": "code", "id": id, "file": format!("with seed {seed}, the {ordinal}: {}", typed.why), "item": typed.command,
+        "part": "table", "lines": lines, "say": format!("With seed {seed}. {}", played.told[0]), "ask": [] }),
     )
 }
 
@@ -233,7 +239,7 @@ mod tests {
         assert_eq!(played.way[0].output, ["vda", "", "vdb"]);
         assert_eq!(played.told, ["The second command decided: it takes 7 ms.", "Tempting.", "Replace it."]);
         let decided = deciding(&played.told[0], &played.way);
-        assert_eq!(decided.iter().map(|typed| &*typed.command).collect::<Vec<_>>(), ["biolatency"]);
+        assert_eq!(decided.iter().map(|(typed, _)| &*typed.command).collect::<Vec<_>>(), ["biolatency"]);
         assert_eq!(parse("nothing"), None);
     }
 
@@ -262,7 +268,7 @@ mod tests {
             for played in &played {
                 let decided = deciding(&played.told[0], &played.way);
                 assert!(
-                    !decided.is_empty() && decided.iter().all(|typed| !typed.output.is_empty()),
+                    !decided.is_empty() && decided.iter().all(|(typed, _)| !typed.output.is_empty()),
                     "{played:?}"
                 );
             }

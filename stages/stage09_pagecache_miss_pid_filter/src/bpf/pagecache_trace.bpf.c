@@ -65,7 +65,7 @@ SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long before)
 {
 	iocb = AT_RETURN(ctx, iocb); /* NULL at the entry */
-	/* 1: no run at the return, whose result includes what the caller has read before. */
+	/* 1: no run at the return. The rest of a direct read isn't counted. */
 	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : before != 0;
 }
 
