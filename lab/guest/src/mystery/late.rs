@@ -63,8 +63,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let pid = format!("$(pidof {patient})");
     let story = Story {
         complaint: format!(
-            "\"`{patient}` writes to {name}, and each save takes many times as long as it should. iostat says await {ms} ms, and {name} is \
-             idle most of the time. We gave {name} a faster controller, and nothing changed. And yes, `{patient}` does wait \
+            "\"`{patient}` writes to {name}, and each save takes many times as long as it should. iostat says await {ms} ms, \
+             and {name} is idle most of the time. We gave {name} a faster controller, and nothing changed. And yes, `{patient}` does wait \
              for I/O: look at its stack.\""
         ),
         what: format!("A save of `{patient}`"),

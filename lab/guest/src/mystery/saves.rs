@@ -109,7 +109,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                  were and how many ms they took."
             ),
             format!(
-                "If a flush on {name} takes nearly as long as the fsync, the disk's cache is slow. If it is quick, look at the \
+                "An fsync needs two flushes. If they take most of its time, the cache of {name} is slow. If they are quick, look at the \
                  blocks per transaction: somebody else changes much. Stop one process after the other (kill -STOP), and see \
                  when `{patient}` gets quick."
             ),
@@ -146,7 +146,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                  KiB, and `{patient}` changes only a few. They are the inodes of the files of `{toucher}`."
             ),
             Twin::Other => format!(
-                "The second command decided: a flush takes {ms} ms. The third shows that the journal writes only a few blocks."
+                "The second command decided: a flush takes {ms} ms, and an fsync needs two. The third shows that the journal \
+                 writes only a few blocks."
             ),
         },
         tempting: match twin {

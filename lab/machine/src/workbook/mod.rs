@@ -32,10 +32,9 @@ pub struct Workbook {
 }
 
 /// What builds the programs of a workbook.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum Toolchain {
     /// Cargo, for this machine.
-    #[default]
     Cargo,
     /// Cargo, for another system.
     #[serde(skip)]
