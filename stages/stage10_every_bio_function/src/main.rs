@@ -34,19 +34,19 @@ fn main() -> common::Result<()> {
 
     // ATTACH: to each function that takes a bio, by the kernel's types. From here on the kernel runs it at every call.
     let programs = [&skel.progs.bio_is_first, &skel.progs.bio_is_second, &skel.progs.bio_is_third];
-    let (mut links, mut others) = (Vec::new(), 0);
-    for function in functions::taking("bio")? {
+    let all = functions::taking("bio")?;
+    let mut links = Vec::new();
+    for function in &all {
         for address in function.addresses() {
             skel.maps.name_map.update(&address.to_ne_bytes(), &function.text::<64>(), MapFlags::ANY)?;
         }
         let program = function.argument.and_then(|nth| programs.get(nth));
-        match program.map(|program| program.attach_kprobe(false, &function.name)) {
-            Some(Ok(link)) => links.push(link),
-            _ => others += 1,
+        if let Some(Ok(link)) = program.map(|program| program.attach_kprobe(false, &function.name)) {
+            links.push(link);
         }
     }
     libbpf_log::forget();
-    report::print(format_args!("Attached to {} functions, not to {others}", links.len()))?;
+    report::print(format_args!("Attached to {} of {} functions", links.len(), all.len()))?;
 
     // CALLBACK: print what it writes.
     pipe.follow()?;

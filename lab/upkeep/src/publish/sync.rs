@@ -176,17 +176,21 @@ fn exercises(program: &dyn Program) -> Result<String> {
 
 /// What a stage adds, what it probes, and how long a class takes for it.
 fn facts(stage: &Stage) -> Result<String> {
-    let probes = doctor::sections(stage)?.into_iter().map(|section| {
-        match section.trim_start_matches('?').split_once('/') {
-            Some(("tp_btf", name)) => format!("tracepoint `{name}`"),
-            Some((kind, name)) => format!("{kind} `{name}`"),
+    let mut probes: Vec<(String, String)> = Vec::new();
+    for section in doctor::sections(stage)? {
+        let (kind, name) = match section.trim_start_matches('?').split_once('/') {
+            Some((kind, name)) => (kind.replace("tp_btf", "tracepoint"), format!(" `{name}`")),
             // User space chooses the functions.
-            None => section,
+            None => (section.clone(), String::new()),
+        };
+        match probes.last_mut() {
+            Some((before, same)) if *same == name && *before == kind => {}
+            // User space loads one of the two.
+            Some((before, same)) if *same == name && section.starts_with('?') => *before += &format!(" or {kind}"),
+            _ => probes.push((kind, name)),
         }
-    });
-    let mut probes: Vec<_> = probes.collect();
-    probes.dedup();
-    let probes = probes.join(", ");
+    }
+    let probes = probes.iter().map(|(kind, name)| format!("{kind}{name}")).collect::<Vec<_>>().join(", ");
     Ok(format!(
         "| adds | probes | minutes |\n|---|---|---|\n| {} | {probes} | {} |\n",
         stage.adds, stage.minutes

@@ -60,12 +60,12 @@ int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long before, lon
 	return add_read(iocb, retval - before);
 }
 
-/* From Linux 7.0 on, this is loaded instead: the kernel switches no tasks while it runs. */
+/* From Linux 7.0 on, this is loaded instead: there, an fexit program may overlook reads. */
 SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long before)
 {
 	iocb = AT_RETURN(ctx, iocb); /* NULL at the entry */
-	/* 1: no run at the return. The rest of a direct read isn't counted. */
+	/* 1: no run at the return. So if a direct read leaves a rest, that is not counted. */
 	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : before != 0;
 }
 
