@@ -330,8 +330,9 @@ fn of_stage(
     let parts = [(&lesson, "lesson"), (&bookkeeping, rest)];
     let changed = parts.iter().flat_map(|(files, part)| files.iter().map(move |file| (file, *part)));
     let changed = changed.flat_map(|(file, part)| file.items.iter().map(move |item| (file, item, part)));
-    // Comments are not part of the lesson.
-    let is_shown = |item: &Item| item.is_changed_code() && !NEEDED.contains(&&*item.name);
+    // Comments are not part of the lesson, and what is gone is on the page.
+    let is_gone = |item: &Item| item.lines.iter().all(|line| line.kind == Kind::Gone);
+    let is_shown = |item: &Item| item.is_changed_code() && !is_gone(item) && !NEEDED.contains(&&*item.name);
     let changed: Vec<_> = changed.filter(|(_, item, _)| is_shown(item)).collect();
     let items: Vec<_> = changed.iter().map(|(_, item, _)| *item).collect();
     let said = about(&items, &explanation);
@@ -388,7 +389,6 @@ fn of_stage(
     all.extend(why);
     all.push(so(stage, &number)?);
     all.extend(exercises);
-    all.extend(cases_of(workbook, stage)?);
     Ok(json!({
         "id": number,
         "name": format!("Stage {number}"),
@@ -421,36 +421,6 @@ fn closing(page: &str) -> Result<(String, String)> {
         return Err(Error::new(format!("the page sums up in more than {SO_WORDS} words")).evidence(now));
     }
     Ok((format!("N{}.", now.trim_start_matches("So n")), not_yet.to_owned()))
-}
-
-/// The cases of the clinic to which the stage's page links, each as a question about its program.
-fn cases_of(workbook: &Workbook, stage: &Stage) -> Result<Vec<Value>> {
-    let page = readme::text_of(stage)?;
-    let numbers: BTreeSet<_> =
-        page.split("/clinic/").skip(1).filter_map(|rest| rest.split('-').next()).collect();
-    let case = |number: &&str| {
-        let case = clinic::find(workbook, number)?;
-        let number = case.number();
-        Ok(json!({
-            "kind": "code", "file": case.file, "part": "lesson",
-            "item": format!("case {number}: what does the kernel say, and why?"), "lines": in_question(&case)?,
-            "say": plain(&case.text), "ask": [], "case": format!("case-{number}"), "extra": true,
-        }))
-    };
-    numbers.iter().map(case).collect()
-}
-
-/// The items of a case's program in which a line is refused, or which the cure changes.
-fn in_question(case: &Case) -> Result<Vec<Value>> {
-    let items = diff::of_texts(&case.source, &case.cured()?);
-    let refused = refused_line(case).and_then(|nth| case.source.lines().nth(nth - 1));
-    let has = |item: &Item| item.lines.iter().any(|line| Some(line.text().as_str()) == refused);
-    let mut lines = Vec::new();
-    for item in items.iter().filter(|item| item.is_changed() || has(item)) {
-        let old = item.lines.iter().filter(|line| line.kind != Kind::New);
-        lines.extend((!lines.is_empty()).then(String::new).into_iter().chain(old.map(diff::Line::text)));
-    }
-    Ok(lines.into_iter().map(|line| json!(["same", [[false, line]]])).collect())
 }
 
 /// The number of the line that the newest kernel refuses.
@@ -539,9 +509,6 @@ fn about(items: &[&Item], explanation: &[Paragraph]) -> Vec<String> {
         let user = items.iter().find(|other| uses(other, item));
         match user {
             _ if !said.is_empty() => said.join("\n"),
-            _ if item.lines.iter().all(|line| line.kind == Kind::Gone) => {
-                "It is gone: this stage does not need it.".to_owned()
-            }
             _ if !used.is_empty() => format!("Nothing new here: it uses {}.", used.join(" and ")),
             Some(user) => format!("Go on: {} uses it, and there it is explained.", user.name),
             None => "Go on, unless somebody asks.".to_owned(),
@@ -571,6 +538,8 @@ fn run(workbook: &Workbook, stage: &Stage, lit: &[&str], notes: &str) -> Result<
         workbook.catalog.parent(stage).map_or_else(|_| Ok(output.clone()), |parent| record::of(parent))?;
     let mut known: BTreeSet<_> = words(&before).collect();
     let events = output.lines().filter(|line| Line::parse(line).is_some()).count();
+    let tasks = output.lines().filter_map(Line::parse).map(|line| task(&line).len());
+    let width = tasks.max().unwrap_or_default();
     let tells_nothing = lit.is_empty() || lit.len() >= events;
     let line = |line| {
         let is_lit = if tells_nothing {
@@ -578,12 +547,28 @@ fn run(workbook: &Workbook, stage: &Stage, lit: &[&str], notes: &str) -> Result<
         } else {
             lit.contains(&line)
         };
-        json!([if is_lit { "mark" } else { "same" }, [[false, line]]])
+        json!([if is_lit { "mark" } else { "same" }, [[false, narrow(line, width)]]])
     };
     Ok(pages::of(json!({
         "kind": "code", "file": record::typed_command(stage)?, "item": "what it prints", "part": "run",
         "lines": output.trim_matches('\n').lines().map(line).collect::<Vec<_>>(), "say": notes, "ask": [],
     })))
+}
+
+fn task(Line { task, pid, .. }: &Line<'_>) -> String {
+    format!("{task}-{pid}")
+}
+
+/// A line of a run for the last row: an event without its CPU and its flags, and with the ends of a long address.
+fn narrow(line: &str, width: usize) -> String {
+    let Some(event) = Line::parse(line) else { return line.to_owned() };
+    let (first, rest) = event.message.split_once("=0x").unwrap_or((event.message, ""));
+    let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
+    let message = match digits {
+        ..9 => event.message.to_owned(),
+        _ => format!("{first}=0x{}…{}", &rest[..2], &rest[digits - 4..]),
+    };
+    format!("{:width$} {}: {message}", task(&event), event.time)
 }
 
 /// The words that a program prints, without the task in front of them, without numbers, and without names such as that in
@@ -735,6 +720,15 @@ mod tests {
         closing("So it runs.\n\n").unwrap_err();
         closing("So now you know. \n").unwrap_err();
         closing(&page.replace("one", &"one ".repeat(12))).unwrap_err();
+    }
+
+    #[test]
+    fn a_line_of_a_run_is_narrow_on_a_slide() {
+        let line = "io-158       [001] d.h21 9.976277: bio_endio(bio=0xff47657ff97e0500) called: 9976248544";
+        assert_eq!(narrow(line, 8), "io-158   9.976277: bio_endio(bio=0xff…0500) called: 9976248544");
+        let [count, report] = ["<idle>-0     [001] ...21 7.200000: read (retval=0x40)", "Max latency 4 ns"];
+        assert_eq!(narrow(count, 8), "<idle>-0 7.200000: read (retval=0x40)");
+        assert_eq!(narrow(report, 8), report);
     }
 
     #[test]

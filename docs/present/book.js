@@ -1,4 +1,4 @@
-// npm run build made this from d53dc75c
+// npm run build made this from 0bc17bfe
 "use strict";
 (() => {
   // questions.ts

@@ -1,4 +1,4 @@
-// npm run build made this from d53dc75c
+// npm run build made this from 0bc17bfe
 "use strict";
 (() => {
   // data.ts
@@ -555,6 +555,7 @@
     }
     list.value = String(step);
   }
+  var LONGEST = 95;
   function fit() {
     const least = Math.max(innerWidth * 0.0141, 12);
     const text2 = document.querySelector("main > .text, main > .asked, main > ul");
@@ -571,7 +572,8 @@
     for (const part2 of [0.03, 0.026, 0.0225, 0.0195, 0.0165]) {
       size = Math.max(innerWidth * part2, 12);
       shown2.style.fontSize = `${size}px`;
-      const isWhole = !document.querySelector("h2.table, h2.run") || lines.every((line) => line.offsetHeight < 2 * size);
+      const isOne = (line) => line.offsetHeight < 2 * size || line.textContent.length > LONGEST;
+      const isWhole = !document.querySelector("h2.table, h2.run") || lines.every(isOne);
       if (shown2.offsetHeight <= height && isWhole) break;
     }
     shown2.style.fontSize = `${size * zoom}px`;
