@@ -362,9 +362,11 @@ fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
         }
         change
     };
-    // What a stage needs and does not teach is on its page only.
+    // What a stage needs and does not teach is on its page only, and so is what it removes.
     let is_needed = |item: &Item| ["#include", "LICENSE", "use", "bpf"].contains(&&*item.name);
-    items.iter().filter(|item| item.is_changed_code() && !is_needed(item)).map(change).collect()
+    let is_gone = |item: &Item| item.lines.iter().all(|line| line.kind == Kind::Gone);
+    let is_shown = |item: &Item| item.is_changed_code() && !is_needed(item) && !is_gone(item);
+    items.iter().filter(|item| is_shown(item)).map(change).collect()
 }
 
 /// Waits until the view shows a step of a stage; step 0 is its title.
@@ -764,17 +766,19 @@ fn the_presenters_window_stays_in_step() {
         other.until("location.hash === '#03/3'");
         other.loading(|other| _ = other.call("Page.reload", json!({})));
         other.until("document.getElementById('notes-say').textContent.includes('deletes its entry')");
-        // The last step is a case of the clinic, and an exercise comes before it. Two presses at once are two steps.
+        // The last step is an exercise. Three presses at once are three steps.
         other.eval(
-            "for (const key of ['End', 'PageUp'])
+            "for (const key of ['End', 'PageUp', 'PageDown'])
                 document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))",
         );
         other.until("document.getElementById('notes-stuck').textContent.includes('still waits')");
     });
     // Its text says half an hour.
     browser.until("document.querySelector('#timer')?.textContent === '30:00'");
-    // From the case that the last step names, and back to it, by a key in either window or with the case's last step.
-    browser.press("ArrowRight");
+    // To the case that a step names, and back to the step, by a key in either window or with the case's last step.
+    let of_case = format!("{PARTS}.find((part) => part.id === '03').steps.findIndex((step) => step.case) + 1");
+    let of_case = browser.eval(&of_case).as_u64().unwrap() as usize;
+    visit(&mut browser, 3, of_case);
     browser.press("c");
     browser.in_other_window(|other| {
         other.until("location.hash === '#case-01/1'");
