@@ -323,7 +323,7 @@ impl Game {
                     return Err(Error::new("you don't know yet what to fix")
                         .fix("find it, or see the solution: solution --peek"));
                 }
-                let before = self.scene.patient().lately(self.scene.stream);
+                let before = self.scene.patient().median(self.scene.stream)?;
                 let fixed = self.scene.fix()?;
                 self.is_cured = true;
                 say(Said::Text(format!("{fixed} ...")))?;

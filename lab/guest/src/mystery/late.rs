@@ -38,7 +38,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let number = fs::read_to_string(format!("/sys/block/{name}/dev")).or_cause("a disk has no number")?;
     let limit = |rate: &str| format!("{} wiops={rate}", number.trim());
     // In the one case, there is a limit, but it is never reached. In the other, the kernel keeps to a limit of a few I/Os
-    // so coarsely that about two of three come through.
+    // so coarsely that about half of them come through.
     let rate = rate * 3 / 2;
     let reached = rate.to_string();
     groups[0].set("io.max", &limit(if twin == Twin::One { "1000" } else { &reached }))?;
@@ -122,9 +122,9 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                  run yet still has the stack with which it went to sleep."
             ),
             Twin::Other => format!(
-                "The second command decided: bios take about {all_ms} ms, but requests {ms} ms. So they are held back before there \
+                "The second command decided: half of the bios take longer than that, about {all_ms} ms, but requests {ms} ms. So they are held back before there \
                  is a request, because cgroup {group} may write {rate} times in a second. (The kernel counts so small a limit in \
-                 slices of time, and only about two of three come through.)"
+                 slices of time, and fewer come through.)"
             ),
         },
         tempting: match twin {

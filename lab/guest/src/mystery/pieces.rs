@@ -80,14 +80,18 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: "bitesize 4 1 > /tmp/bios & bitehist 4 1; wait; cat /tmp/bios".to_owned(),
             },
             Step {
-                why: "What is the largest request that each disk takes, in KiB?",
-                command: "grep . /sys/block/vd*/queue/max_sectors_kb".to_owned(),
+                why: "How many KiB does a write have, on average?",
+                command: format!("awk '{{ print $7 / 2 / $5 }}' /sys/block/{name}/stat"),
+            },
+            Step {
+                why: "What is the largest request that each disk takes, in KiB, and may it merge bios (0)?",
+                command: "grep . /sys/block/vd*/queue/max_sectors_kb /sys/block/vd*/queue/nomerges".to_owned(),
             },
         ],
         decided: match twin {
             Twin::One => format!(
-                "The second command decided: the bios of `{patient}` are already in the row with {piece} KiB. The kernel cuts nothing, and \
-                 there are as many requests as bios."
+                "The second command decided: the bios of `{patient}` are as small as the requests, {piece} KiB, so the kernel cuts \
+                 nothing. And nothing keeps it from merging: `{patient}` only waits for each write before it makes the next one."
             ),
             Twin::Other => format!(
                 "The second command decided: the bios of `{patient}` are in the row with {save} KiB, and the requests in \

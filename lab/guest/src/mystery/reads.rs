@@ -16,7 +16,7 @@ use crate::system::queue;
 
 /// The data that is read again and again.
 const DATA: u64 = 12 << 20;
-/// One read of it that fills the cache quickly.
+/// One read of it that fills the cache quickly, and what the kernel reads ahead on a healthy disk.
 const CHUNK: u64 = 128 << 10;
 
 pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
@@ -32,7 +32,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let ahead = if twin == Twin::One { ["0", "128"] } else { ["128", "0"] };
     let make = |nth: usize| {
         let files = [("scheduler", "none"), ("read_ahead_kb", ahead[nth])];
-        disk(names[nth], time, &[("size", 8192)], &files)
+        disk(names[nth], time, &[("size", 8192), ("max_sectors", 2560)], &files)
     };
     let disks = [make(0)?, make(1)?];
     // When nobody has a disk open, the kernel drops the disk's pages.
@@ -46,7 +46,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         from: 0,
         blocks: (4 << 30) / size,
         random: false,
-        round: 32,
+        round: CHUNK / size,
         rest: Duration::ZERO,
         pause: Duration::ZERO,
     };
@@ -89,7 +89,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
              disk all day: thousands of reads of 4 KiB, says iostat, each as fast as ever. On the old machine with the \
              same data, there was hardly a read to see.\""
         ),
-        what: format!("32 reads of `{patient}`"),
+        what: format!("{} reads of `{patient}`", CHUNK / size),
         usual: time,
         truth,
         hints: [
@@ -138,7 +138,9 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         decided: match twin {
             Twin::One => format!(
                 "The third command decided: no page comes back, so `{patient}` reads new ones all the time, one after the \
-                 other, and the kernel could have read them ahead. On {name}, it reads nothing ahead."
+                 other, and the kernel could have read them ahead. On {name}, it reads nothing ahead. (A page has {} records, and \
+                 only the first read of it misses.)",
+                4096 / size
             ),
             Twin::Other => format!(
                 "The third command decided: pages come back that were in the cache before, because cgroup {group} has less \

@@ -99,7 +99,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
              Who makes it wait?\""
         ),
         what: format!("An fsync of `{patient}`"),
-        usual: time * 4,
+        usual: time * 6,
         truth,
         hints: [
             "An fsync waits for the journal. What does the journal write, and what does it wait for?".to_owned(),
@@ -142,8 +142,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The second and the third command decided: a flush is quick, but each transaction has {files} blocks, {kib} \
-                 KiB, and `{patient}` changes only a few. They are the inodes of the files of `{toucher}`."
+                "The second and the third command decided: a flush is quick, but a transaction has hundreds of blocks, and \
+                 `{patient}` changes only a few. They are the inodes of the {files} files of `{toucher}`."
             ),
             Twin::Other => format!(
                 "The second command decided: a flush takes {ms} ms, and an fsync needs two. The third shows that the journal \
