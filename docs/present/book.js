@@ -210,6 +210,7 @@
       this.open(this.told);
       addEventListener("resize", () => this.draw());
     }
+    all;
     told;
     at = 0;
     rows = [];

@@ -18,7 +18,6 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::slice;
 use std::time::Duration;
 
 use common::report::print_text;
@@ -28,8 +27,7 @@ use machine::kernels::{DEFAULT, MATRIX};
 use machine::terminal;
 use machine::vm::{Machine, Vm};
 use machine::workbook::Workbook;
-use serde::Serialize;
-use verifier::{Object, Refusal};
+use verifier::Refusal;
 use wire::text::wrap;
 use wire::verdict::{Delivered, Verdict};
 
@@ -512,49 +510,6 @@ fn at_home(here: Option<&str>) -> String {
         "In a clone of the workbook, the check also tries Linux {}",
         others.collect::<Vec<_>>().join(", ")
     )
-}
-
-/// What a kernel makes of a program.
-#[derive(Debug, Serialize)]
-struct Checked<'a> {
-    kernel: &'a str,
-    /// What it counted, such as `40 bios`, if that is right.
-    counted: Option<String>,
-    /// Why the kernel refuses the program.
-    refusal: Option<Refusal>,
-    /// What else is wrong.
-    error: Option<Error>,
-}
-
-/// The same as [`check`], but prints a line of JSON for each kernel, and remembers nothing. Returns whether the program is
-/// right on all of them.
-pub fn check_as_json(workbook: &Workbook, case: &Case) -> Result<bool> {
-    if workbook.is_in_guest() {
-        return Err(Error::new("the workshop's guest can't boot other kernels")
-            .fix(format!("leave out --json: cargo lab clinic check {}", case.number())));
-    }
-    // Another check may run at the same time, of another text.
-    let folder = tempfile::tempdir().or_cause("cannot make a folder for the object")?;
-    let object = case.compiled(workbook, folder.path())?;
-    let parsed: Vec<_> =
-        Object::parse(&fs::read(&object).or_cause("cannot read the object")?).into_iter().collect();
-    let mut is_right = true;
-    for series in MATRIX {
-        let mut machine = Machine::with(workbook, series.name, workbook.build_tools()?)?;
-        machine.binaries.push(object.clone());
-        let mut guest = machine.boot()?;
-        let log = logs(&mut guest, slice::from_ref(&object))?.pop().flatten();
-        let refusal = log.and_then(|log| verifier::explain(&log, &parsed));
-        let (counted, error) = match (&refusal, verdict(&mut guest, &object)) {
-            (None, Ok(counted)) => (Some(counted), None),
-            (None, Err(error)) => (None, Some(error)),
-            (Some(_), _) => (None, None),
-        };
-        is_right &= counted.is_some();
-        let checked = Checked { kernel: series.name, counted, refusal, error };
-        print_text(format_args!("{}", serde_json::to_string(&checked).or_cause("cannot write JSON")?))?;
-    }
-    Ok(is_right)
 }
 
 /// The next hint.

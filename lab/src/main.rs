@@ -265,11 +265,8 @@ enum Clinic {
         /// The case, such as 03
         case: String,
         /// Write the verdict into this file, too, as JSON
-        #[arg(long, value_name = "FILE", conflicts_with = "json")]
+        #[arg(long, value_name = "FILE")]
         verdict: Option<PathBuf>,
-        /// Print a line of JSON for each kernel, with the explanation if it refuses the program
-        #[arg(long)]
-        json: bool,
     },
     /// Show the next hint
     Hint {
@@ -565,16 +562,11 @@ fn cure(command: Clinic) -> Result<ExitCode> {
         Clinic::Start { case, again } => print(&clinic::start(&workbook, &find(&case)?, again)?),
         Clinic::Hint { case } => print(&clinic::hint(&workbook, &find(&case)?, terminal::columns())?),
         Clinic::Solution { case, peek } => print(&clinic::solution(&workbook, &find(&case)?, peek)?),
-        Clinic::Check { case, verdict, json: false } => {
+        Clinic::Check { case, verdict } => {
             signals::install_handlers()?;
             let case = find(&case)?;
             let found = clinic::check(&workbook, &case)?;
             clinic::deliver(&case, &found, verdict.as_deref())
-        }
-        Clinic::Check { case, json: true, .. } => {
-            signals::install_handlers()?;
-            let is_right = clinic::check_as_json(&workbook, &find(&case)?)?;
-            Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
 }

@@ -72,7 +72,7 @@ export class Actions {
         // Somebody may have closed its terminal.
         if (!this.first && this.terminals.has(action.terminal)) this.terminals.select(action.terminal);
       }
-      const ended = action.phase === "ended" && (!old || old.action.phase !== "ended" || this.isNew(old, action));
+      const ended = action.phase === "ended" && (old?.action.phase !== "ended" || this.isNew(old, action));
       if (ended) this.last = action;
       this.diagnose(known);
     }
