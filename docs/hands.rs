@@ -84,7 +84,7 @@ fn proof(truth: &Truth, answer: &str, output: &str) -> Vec<String> {
     let line = |text: &str| recorded(text).map_or_else(|| format!("... {text} ..."), str::to_owned);
     match &truth.shows {
         Shows::Lines(_) if answer == "0" => vec!["(no line)".to_owned()],
-        Shows::Number(_) if answer == "none" => vec!["(no such line)".to_owned()],
+        Shows::Number(text) if answer == "none" => vec![format!("(no line {})", text.replace('#', "…"))],
         Shows::Lines(event) => vec![format!("{answer} x  {}", line(event.trim()).trim_start())],
         Shows::LinesOfReport(text) => vec![line(text)],
         // A line of each task.
@@ -93,7 +93,11 @@ fn proof(truth: &Truth, answer: &str, output: &str) -> Vec<String> {
             let lines = output.lines().filter(|line| is_recorded && line.contains(text));
             lines.filter(|line| tasks.insert(line.split(' ').next())).map(str::to_owned).collect()
         }
-        Shows::Number(text) => vec![format!("{}{answer} ...", text.replace('#', "…"))],
+        Shows::Number(text) => {
+            let said = format!("{}{answer}", text.replace('#', "…"));
+            let is_all = output.lines().any(|line| line == said);
+            vec![if is_all { said } else { said + " ..." }]
+        }
         Shows::InStack(_) => vec![format!("=> ...{answer}()")],
         _ => Vec::new(),
     }

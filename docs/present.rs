@@ -333,7 +333,9 @@ fn of_stage(
     // Comments are not part of the lesson, and what is gone is on the page.
     let is_gone = |item: &Item| item.lines.iter().all(|line| line.kind == Kind::Gone);
     let is_shown = |item: &Item| item.is_changed_code() && !is_gone(item) && !NEEDED.contains(&&*item.name);
-    let changed: Vec<_> = changed.filter(|(_, item, _)| is_shown(item)).collect();
+    let mut changed: Vec<_> = changed.filter(|(_, item, _)| is_shown(item)).collect();
+    // What user space names has been seen.
+    changed.sort_by_key(|(file, _, _)| file.name.ends_with(".rs"));
     let items: Vec<_> = changed.iter().map(|(_, item, _)| *item).collect();
     let said = about(&items, &explanation);
     let changes =
@@ -356,7 +358,7 @@ fn of_stage(
         exercises.push(json!({
             "kind": "exercise", "id": exercise.id(), "title": exercise.title,
             "text": html_of(&format!(
-                "{task}\n\n`{}`  \n`{}`\n\nIn the workshop: *Start {}*, and *Check*.{whom}",
+                "{task}\n\n`{}`  \n`{}`\n\nIn the browser: *Start {}*, and *Check*.{whom}",
                 start_of(&exercise.id()), check_of(&exercise.id()), exercise.id()
             )),
             "minutes": minutes_of(slot, &exercise),
@@ -526,6 +528,7 @@ fn here(stage: &Stage, number: &str) -> Value {
     json!({
         "kind": "picture", "title": "You are here", "picture": MAP, "page": "stages.html", "here": true,
         "earlier": [], "now": [format!("stage-{number}")], "later": [], "ask": [],
+        "from": stage.parent.map(|parent| format!("stage-{parent:02}")),
         "caption": caption, "say": "Where we come from, and where the arrows lead.",
     })
 }

@@ -1,4 +1,4 @@
-// npm run build made this from 0bc17bfe
+// npm run build made this from 20e511df
 "use strict";
 (() => {
   // questions.ts

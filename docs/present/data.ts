@@ -32,6 +32,8 @@ export interface Picture extends Shown {
   /** The name of its file. */
   picture: string;
   /** The names of the groups that steps before have shown, that this one shows, and that come later. */
+  /** The stage that this one begins as a copy of. */
+  from?: string | null;
   earlier: string[];
   now: string[];
   later: string[];

@@ -212,8 +212,8 @@ function listSteps(): void {
   list.value = String(step);
 }
 
-// How many letters of the smallest size fit a line of code.
-const LONGEST = 95;
+// A longer line of code may wrap: whole, it would make all others small.
+const LONGEST = 80;
 
 // The largest letters in which the step fits the window, within what can be read and what looks well. Lines of code that
 // are still too long wrap, and the page scrolls down.
@@ -234,7 +234,7 @@ function fit(): void {
   for (const part of [0.03, 0.026, 0.0225, 0.0195, 0.0165]) {
     size = Math.max(innerWidth * part, 12);
     shown.style.fontSize = `${size}px`;
-    // The rows of a table and the lines of a run stay whole, but for those that no size fits.
+    // The rows of a table and the lines of a run stay whole, but for a few long ones.
     const isOne = (line: HTMLElement) => line.offsetHeight < 2 * size || line.textContent.length > LONGEST;
     const isWhole = !document.querySelector("h2.table, h2.run") || lines.every(isOne);
     if (shown.offsetHeight <= height && isWhole) break;

@@ -1,4 +1,4 @@
-// npm run build made this from 0bc17bfe
+// npm run build made this from 20e511df
 "use strict";
 (() => {
   // data.ts
@@ -163,6 +163,8 @@
 
   // view.ts
   var LONG = 22;
+  var SHORT = 24;
+  var LONG_QUOTE = 36;
   var CONTEXT = 3;
   var TAB = 4;
   var place = (step2) => [
@@ -240,6 +242,7 @@
       if (step2.here) {
         svg.classList.add("map");
         for (const group of named(svg, step2.now)) group.classList.add("here");
+        for (const group of named(svg, step2.from ? [step2.from] : [])) group.classList.add("from");
       }
     }
     return [element("h2", "", step2.title), frame, element("p", "caption", step2.caption)];
@@ -261,7 +264,10 @@
   }
   function keepWhole(text2) {
     for (const code2 of text2.querySelectorAll("code")) {
-      const words = code2.textContent.split(" ").map((word) => element("span", "whole", word));
+      const text3 = code2.textContent;
+      const parts2 = text3.length < SHORT ? [text3] : text3.split(/ (?=(?:[^"]*"[^"]*")*[^"]*$)/);
+      const short = parts2.flatMap((part2) => part2.length > LONG_QUOTE ? part2.split(" ") : [part2]);
+      const words = short.map((word) => element("span", "whole", word));
       code2.replaceChildren(...words.flatMap((word, nth) => nth ? [" ", word] : [word]));
     }
   }
@@ -555,7 +561,7 @@
     }
     list.value = String(step);
   }
-  var LONGEST = 95;
+  var LONGEST = 80;
   function fit() {
     const least = Math.max(innerWidth * 0.0141, 12);
     const text2 = document.querySelector("main > .text, main > .asked, main > ul");

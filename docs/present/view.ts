@@ -15,6 +15,9 @@ import {
 
 // An item of more lines is folded: unchanged lines are shown only if they are so near a change.
 const LONG = 22;
+/** A command of fewer letters is on one line, and a quoted part of no more than these is. */
+const SHORT = 24;
+const LONG_QUOTE = 36;
 const CONTEXT = 3;
 // As in present.css.
 const TAB = 4;
@@ -111,6 +114,7 @@ export function picture(step: Picture): HTMLElement[] {
     if (step.here) {
       svg.classList.add("map");
       for (const group of named(svg, step.now)) group.classList.add("here");
+      for (const group of named(svg, step.from ? [step.from] : [])) group.classList.add("from");
     }
   }
   return [element("h2", "", step.title), frame, element("p", "caption", step.caption)];
@@ -133,10 +137,13 @@ export function question(step: Question): HTMLElement[] {
   return [element("h2", "", step.title), asked];
 }
 
-/** Code breaks only at its blanks, and not at a hyphen: people type what they see. */
+/** Code breaks only at its blanks, and not at a hyphen or in quotes: people type what they see. */
 function keepWhole(text: HTMLElement): void {
   for (const code of text.querySelectorAll("code")) {
-    const words = code.textContent.split(" ").map((word) => element("span", "whole", word));
+    const text = code.textContent;
+    const parts = text.length < SHORT ? [text] : text.split(/ (?=(?:[^"]*"[^"]*")*[^"]*$)/);
+    const short = parts.flatMap((part) => (part.length > LONG_QUOTE ? part.split(" ") : [part]));
+    const words = short.map((word) => element("span", "whole", word));
     code.replaceChildren(...words.flatMap((word, nth) => (nth ? [" ", word] : [word])));
   }
 }

@@ -348,7 +348,9 @@ fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
         .parent(stage)
         .map_or_else(|_| Vec::new(), |parent| workbook.catalog.lesson(parent, stage));
     let Reading { lesson, bookkeeping } = Reading::of(&diff::of_stage(workbook, stage).unwrap(), &lesson);
-    let items: Vec<Item> = lesson.into_iter().chain(bookkeeping).flat_map(|file| file.items).collect();
+    let mut files: Vec<_> = lesson.into_iter().chain(bookkeeping).collect();
+    files.sort_by_key(|file| file.name.ends_with(".rs"));
+    let items: Vec<Item> = files.into_iter().flat_map(|file| file.items).collect();
     let change = |item: &Item| {
         let mut change = Change { item: item.name.clone(), ..Change::default() };
         for line in item.lines.iter().filter(|line| line.kind != Kind::Same) {
@@ -641,7 +643,9 @@ fn every_step_can_be_read_from_the_last_row() {
                     for (const {{ id }} of svg.querySelectorAll('[id]'))
                         if (document.querySelectorAll('#' + id).length > 1) wrong.push(at + ': the page has another #' + id);
                     const lit = [...svg.querySelectorAll(':scope > g')].filter((group) => getComputedStyle(group).opacity === '1');
-                    if (step.here && lit.map((group) => group.id).join() !== 'stage-' + part.id) wrong.push(at + ' is not the place');
+                    const places = lit.map((group) => group.id).filter((id) => id !== 'arrows').join();
+                    const place = [step.from, 'stage-' + part.id].filter((id) => id).join();
+                    if (step.here && places !== place) wrong.push(at + ' is not the place');
                     const isLast = part.steps[nth]?.title !== step.title;
                     if (isLast && svg.querySelector('.later, .earlier')) wrong.push(at + ' does not show everything');
                     const caption = main.querySelector('.caption').getBoundingClientRect();

@@ -76,8 +76,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: "bitehist 4 1".to_owned(),
             },
             Step {
-                why: "How large are the bios for which processes ask? And how many requests are there in the same seconds?",
-                command: "bitesize 4 1 > /tmp/bios & bitehist 4 1; wait; cat /tmp/bios".to_owned(),
+                why: "How large are requests, and in the same seconds the bios for which processes ask?",
+                command: "bitesize 4 1 > /tmp/bios & echo Requests:; bitehist 4 1; wait; echo Bios:; cat /tmp/bios".to_owned(),
             },
             Step {
                 why: "How many KiB does a write have, on average?",

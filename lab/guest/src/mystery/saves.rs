@@ -120,12 +120,15 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: in_state_d(patient, "jbd2_log_wait_commit|io_schedule"),
             },
             Step {
-                why: "How many flushes were there, and how many ms did all of them take? Divide the differences.",
-                command: format!("for i in 1 2; do awk '{{ print $16, $17 }}' /sys/block/{name}/stat; sleep 4; done"),
+                why: "How many flushes were there in four seconds, and how many ms did all of them take?",
+                command: format!(
+                    "set -- $(awk '{{ print $16, $17 }}' /sys/block/{name}/stat); sleep 4; awk -v n=$1 -v ms=$2 '{{ print $17 - \
+                     ms \" ms / \" $16 - n \" flushes = \" ($17 - ms) / ($16 - n) \" ms\" }}' /sys/block/{name}/stat"
+                ),
             },
             Step {
                 why: "How many blocks does the journal write at a time? A block has 4 KiB.",
-                command: format!("cat /proc/fs/jbd2/{name}*/info"),
+                command: format!("tail -n 1 /proc/fs/jbd2/{name}*/info"),
             },
             Step {
                 why: "Who has files there?",
@@ -146,8 +149,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                  `{patient}` changes only a few. They are the inodes of the {files} files of `{toucher}`."
             ),
             Twin::Other => format!(
-                "The second command decided: a flush takes {ms} ms, and an fsync needs two. The third shows that the journal \
-                 writes only a few blocks."
+                "The second and the third command decided: a flush takes about {ms} ms, and an fsync needs two. And the \
+                 journal writes only a few blocks."
             ),
         },
         tempting: match twin {
