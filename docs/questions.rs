@@ -104,7 +104,7 @@ fn card(name: &str, which: &str, attribute: &str, question: &Question) -> String
         Form::Number { wrong, .. } => {
             said.extend(wrong.iter().map(|wrong| note("why", &wrong.value.to_string(), &wrong.why)));
             format!(
-                "<p class=\"number\"><label>Your number: <input name=\"{id}\" inputmode=\"numeric\" pattern=\"[0-9]+\" \
+                "<p class=\"number\"><label>The number: <input name=\"{id}\" inputmode=\"numeric\" pattern=\"[0-9]+\" \
                  maxlength=\"12\" autocomplete=\"off\" required></label></p>\n"
             )
         }

@@ -780,7 +780,8 @@ fn the_presenters_window_stays_in_step() {
     // Its text says half an hour.
     browser.until("document.querySelector('#timer')?.textContent === '30:00'");
     // To the case that a step names, and back to the step, by a key in either window or with the case's last step.
-    let of_case = format!("{PARTS}.find((part) => part.id === '03').steps.findIndex((step) => step.case) + 1");
+    let of_case =
+        format!("{PARTS}.find((part) => part.id === '03').steps.findIndex((step) => step.case) + 1");
     let of_case = browser.eval(&of_case).as_u64().unwrap() as usize;
     visit(&mut browser, 3, of_case);
     browser.press("c");

@@ -41,6 +41,7 @@ export function card(kind: "good" | "bad", title: string, close: () => void, con
     ...content,
   );
   box.hidden = false;
+  box.scrollTop = 0;
 }
 
 export function hideVerdict(): void {

@@ -186,7 +186,9 @@ fn facts(stage: &Stage) -> Result<String> {
         match probes.last_mut() {
             Some((before, same)) if *same == name && *before == kind => {}
             // User space loads one of the two.
-            Some((before, same)) if *same == name && section.starts_with('?') => *before += &format!(" or {kind}"),
+            Some((before, same)) if *same == name && section.starts_with('?') => {
+                *before += &format!(" or {kind}");
+            }
             _ => probes.push((kind, name)),
         }
     }
