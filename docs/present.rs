@@ -334,7 +334,7 @@ fn of_stage(
     let is_gone = |item: &Item| item.lines.iter().all(|line| line.kind == Kind::Gone);
     let is_shown = |item: &Item| item.is_changed_code() && !is_gone(item) && !NEEDED.contains(&&*item.name);
     let mut changed: Vec<_> = changed.filter(|(_, item, _)| is_shown(item)).collect();
-    // What user space names has been seen.
+    // The kernel's side first, because user space uses its names.
     changed.sort_by_key(|(file, _, _)| file.name.ends_with(".rs"));
     let items: Vec<_> = changed.iter().map(|(_, item, _)| *item).collect();
     let said = about(&items, &explanation);

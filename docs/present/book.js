@@ -1,4 +1,4 @@
-// npm run build made this from 20e511df
+// npm run build made this from 39ecb8f4
 "use strict";
 (() => {
   // questions.ts

@@ -32,11 +32,11 @@ export interface Picture extends Shown {
   /** The name of its file. */
   picture: string;
   /** The names of the groups that steps before have shown, that this one shows, and that come later. */
-  /** The stage that this one begins as a copy of. */
-  from?: string | null;
   earlier: string[];
   now: string[];
   later: string[];
+  /** On the map: the stage that this one begins as a copy of. */
+  from?: string | null;
   /** Whether it is the map, and we are at what it shows now. */
   here?: boolean;
   caption: string;

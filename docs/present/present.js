@@ -1,4 +1,4 @@
-// npm run build made this from 20e511df
+// npm run build made this from 39ecb8f4
 "use strict";
 (() => {
   // data.ts
@@ -163,9 +163,9 @@
 
   // view.ts
   var LONG = 22;
+  var CONTEXT = 3;
   var SHORT = 24;
   var LONG_QUOTE = 36;
-  var CONTEXT = 3;
   var TAB = 4;
   var place = (step2) => [
     step2.file,

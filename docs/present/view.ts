@@ -15,10 +15,10 @@ import {
 
 // An item of more lines is folded: unchanged lines are shown only if they are so near a change.
 const LONG = 22;
-/** A command of fewer letters is on one line, and a quoted part of no more than these is. */
+const CONTEXT = 3;
+// A command of fewer letters is on one line, and so is a quoted part of a longer one, if it has no more than these.
 const SHORT = 24;
 const LONG_QUOTE = 36;
-const CONTEXT = 3;
 // As in present.css.
 const TAB = 4;
 

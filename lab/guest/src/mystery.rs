@@ -323,6 +323,9 @@ impl Game {
                     return Err(Error::new("you don't know yet what to fix")
                         .fix("find it, or see the solution: solution --peek"));
                 }
+                if self.is_cured {
+                    return self.scene.fix().map(drop);
+                }
                 let before = self.scene.patient().median(self.scene.stream)?;
                 let fixed = self.scene.fix()?;
                 self.is_cured = true;

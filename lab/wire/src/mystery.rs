@@ -88,7 +88,7 @@ pub const CAUSES: [Cause; 15] = [
         "throttled",
         "a cgroup's limit holds I/Os back",
         "the cgroup",
-        "ms that an I/O waits before it is a request (the median)",
+        "ms that a typical one of its I/Os waits before it is a request",
     ),
     cause("scheduler", "the I/O scheduler holds requests back", "the disk", "ms that a request waits in it"),
     cause("small-io", "a process asks for small pieces", "the process", "KiB of each of its bios"),

@@ -60,7 +60,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let wait = (between - time).as_millis() as f64;
     let truth = match twin {
         Twin::One => truth("busy-cpu", &[busy.to_owned(), jobs[1].pid().to_string()], share - 15.0..=99.0)?,
-        Twin::Other => truth("throttled", &[group.to_owned()], wait * 0.7..=wait * 1.6)?,
+        Twin::Other => truth("throttled", &[group.to_owned()], wait * 0.7..=wait * 1.9)?,
     };
     let (ms, all_ms) = (time.as_millis(), between.as_millis());
     let pid = format!("$(pidof {patient})");
@@ -125,7 +125,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                  run yet still has the stack with which it went to sleep."
             ),
             Twin::Other => format!(
-                "The second command decided: half of the bios take longer than that, but requests only {ms} ms. So they are held back before there \
+                "The second command decided: half of the bios take longer than it prints, but requests only {ms} ms. So they are held back before there \
                  is a request, because cgroup {group} may write {rate} times in a second. (The kernel counts so small a limit in \
                  slices of time, and fewer come through.)"
             ),

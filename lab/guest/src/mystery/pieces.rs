@@ -72,15 +72,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         way: vec![
             Step {
-                why: "How large are the requests that disks get?",
-                command: "bitehist 4 1".to_owned(),
-            },
-            Step {
                 why: "How large are requests, and in the same seconds the bios for which processes ask?",
                 command: "bitesize 4 1 > /tmp/bios & echo Requests:; bitehist 4 1; wait; echo Bios:; cat /tmp/bios".to_owned(),
             },
             Step {
-                why: "How many KiB does a write have, on average?",
+                why: "How many KiB does a write request have, on average?",
                 command: format!("awk '{{ print $7 / 2 / $5 }}' /sys/block/{name}/stat"),
             },
             Step {
@@ -90,11 +86,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The second command decided: the bios of `{patient}` are as small as the requests, {piece} KiB, so the kernel cuts \
+                "The first command decided: the bios of `{patient}` are as small as the requests, {piece} KiB, so the kernel cuts \
                  nothing. And nothing keeps it from merging: `{patient}` only waits for each write before it makes the next one."
             ),
             Twin::Other => format!(
-                "The second command decided: the bios of `{patient}` are in the row with {save} KiB, and the requests in \
+                "The first command decided: the bios of `{patient}` are in the row with {save} KiB, and the requests in \
                  that with {piece} KiB. \
                  Each bio becomes {pieces} requests, because {name} takes no larger ones."
             ),
