@@ -441,7 +441,7 @@ fn stage08_names_the_ways_that_it_does_not_see() {
         assert_eq!(copied, 1 << 20);
         // Whoever writes the copy back reads where there is room for it, and adds these pages, too.
         let others: Vec<_> = seen.stdout.lines().filter(|line| is_of_another_task(line)).collect();
-        let disk = others.len() as u64 + if cold { 256 } else { 0 };
+        let disk = others.iter().map(|line| pages(line)).sum::<u64>() + if cold { 256 } else { 0 };
         let by_splice = [0, 0, 0, disk + 256];
         let truth = if splices_past_filemap_read() { by_splice } else { [256, 0, 256, disk] };
         assert_eq!(page_cache(&seen).unwrap(), truth, "cold: {cold}, of others: {others:#?}");
@@ -453,6 +453,12 @@ fn stage08_names_the_ways_that_it_does_not_see() {
 fn is_of_another_task(line: &str) -> bool {
     let task = format!("-{} ", std::process::id());
     line.contains("mm_filemap_add_to_page_cache") && !line.contains(&task)
+}
+
+/// How many pages a line of the tracepoint is about.
+fn pages(line: &str) -> u64 {
+    let (_, count) = line.rsplit_once("(pages=").unwrap();
+    count.trim_end_matches(')').parse().unwrap()
 }
 
 /// Since Linux 6.5, sendfile(2) and its relatives have a function of their own.
