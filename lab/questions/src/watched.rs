@@ -103,7 +103,7 @@ impl Truth {
 
 impl Shows {
     /// Whether the lines of events decide, and not the report.
-    fn is_in_trace(&self) -> bool {
+    pub fn is_in_trace(&self) -> bool {
         matches!(
             self,
             Self::Lines(_)

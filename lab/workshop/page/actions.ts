@@ -4,16 +4,16 @@ import { type Action, api, type Diagnostic, type Prediction } from "./api";
 import { byId, h, plural } from "./dom";
 import type { Editor } from "./editor";
 import type { Button } from "./panel";
-import { showOutcome } from "./questions";
+import { showOutcome, showWaiting } from "./questions";
 import type { Terminals } from "./terminals";
 import { hideVerdict, showVerdict } from "./verdict";
 
 const phases = { compiling: "compiling", booting: "booting the guest", running: "running", ended: "ended" };
 const whats = { run: "Run of ", check: "Check of ", play: "" };
 
-/** An action, when we heard of it, which of its diagnostics are on the screen, how often it was started, and whether the
- * learner has closed its verdict. */
-type Known = { action: Action; at: number; shown: string; round: number; closed: boolean };
+/** An action, when we heard of it, which of its diagnostics are on the screen, how often it was started, and which of
+ * its verdicts the learner has closed. */
+type Known = { action: Action; at: number; shown: string; round: number; closed: string };
 const keyOf = (action: Action) => `${action.what} ${action.name}`;
 const isError = ({ severity }: Diagnostic) => severity === "error";
 
@@ -61,13 +61,13 @@ export class Actions {
     this.known = new Map();
     for (const action of actions) {
       const old = before.get(keyOf(action));
-      const { shown = "[]", round = 1, closed = false } = old ?? {};
+      const { shown = "[]", round = 1, closed = "" } = old ?? {};
       const known = { action, at: performance.now(), shown, round, closed };
       this.known.set(keyOf(action), known);
       if (!old || this.isNew(old, action)) {
         known.shown = "[]";
         known.round += 1;
-        known.closed = false;
+        known.closed = "";
         this.editor.diagnose(action.name, []);
         // Somebody may have closed its terminal.
         if (!this.first && this.terminals.has(action.terminal)) this.terminals.select(action.terminal);
@@ -126,23 +126,37 @@ export class Actions {
     return cause?.startsWith(`${name} `) ? cause : `${of} failed: ${cause ?? "see the terminal"}`;
   }
 
+  /** Closes the verdict that is shown. */
+  closeVerdict(): void {
+    if (!this.verdict) return;
+    const known = this.shownAction();
+    if (known) known.closed = this.verdict;
+    this.drawVerdict();
+  }
+
+  /** The action whose terminal is shown. */
+  private shownAction(): Known | undefined {
+    return [...this.known.values()].find(({ action }) => this.terminals.shows(action.terminal));
+  }
+
   /** The verdict of the check whose terminal is shown, or what has become of the prediction made before the run. */
   drawVerdict(): void {
-    const known = [...this.known.values()].find(
-      ({ action, closed }) => this.terminals.shows(action.terminal) && !closed,
-    );
+    const known = this.shownAction();
     const { outcome = null, phase, what } = known?.action ?? {};
     const isOver = known && phase === "ended" && !wasStopped(known.action);
-    const content = what === "check" ? isOver && known?.action : (outcome?.seen || phase === "ended") && outcome;
-    const now = known && content ? JSON.stringify([content, known.action.terminal, known.round]) : "";
+    const waits = outcome?.at_end && !outcome.seen && phase === "running";
+    const content =
+      what === "check" ? isOver && known?.action : (outcome?.seen || phase === "ended" || waits) && outcome;
+    const drawn = known && content ? JSON.stringify([content, waits, known.action.terminal, known.round]) : "";
+    const now = drawn === known?.closed ? "" : drawn;
     if (now === this.verdict) return;
     this.verdict = now;
     const close = () => {
-      if (known) known.closed = true;
-      this.drawVerdict();
+      this.closeVerdict();
       this.terminals.focus();
     };
-    if (!known || !content) hideVerdict();
+    if (!known || !content || !now) hideVerdict();
+    else if (outcome && waits) showWaiting(outcome, () => this.stop(known.action), close);
     else if (outcome) {
       const { terminal } = known.action;
       showOutcome(outcome, () => this.terminals.toLight(terminal), close);

@@ -110,6 +110,8 @@ export type Prediction = { id: string; answer: string };
 export type Outcome = {
   id: string;
   predicted: string;
+  /** Whether only the end of the run decides. */
+  at_end: boolean;
   /** What the run has shown, and in which lines; null as long as it has not. */
   seen: { value: string; lines: string[] } | null;
   is_right: boolean;

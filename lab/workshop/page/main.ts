@@ -134,6 +134,7 @@ async function reset(name: string): Promise<void> {
 
 async function run(name: string, mine: boolean, args: string): Promise<void> {
   hidePanel();
+  actions.closeVerdict();
   const what = mine ? { args } : await questions.ask(name, args);
   if (what.args !== args) {
     keep.set(inFolder(`arguments:${name}`), what.args);

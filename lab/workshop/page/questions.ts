@@ -121,6 +121,15 @@ async function formOf(page: string, id: string): Promise<HTMLFormElement | undef
   return form && document.adoptNode(form);
 }
 
+/** Above a run that has to end first. */
+export function showWaiting({ predicted }: Outcome, stop: () => void, close: () => void): void {
+  const button = h("button", { type: "button", "data-test": "stop-compare", click: stop }, "Stop the run, and compare");
+  card("wait", "The end of this run shows whether your answer is right", close, [
+    h("dl", {}, h("dt", {}, "predicted"), h("dd", {}, ...rich(predicted))),
+    h("div", { class: "buttons" }, button),
+  ]);
+}
+
 /** Above the run's terminal: what the learner expected, and what the run shows. */
 export function showOutcome(outcome: Outcome, toLines: () => void, close: () => void): void {
   const { predicted, seen, is_right: isRight, right, why, explanation } = outcome;

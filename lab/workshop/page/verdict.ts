@@ -30,7 +30,7 @@ export function showVerdict(action: Action, buttons: Button[], close: () => void
 }
 
 /** Shows a card above the terminal. */
-export function card(kind: "good" | "bad", title: string, close: () => void, content: Node[]): void {
+export function card(kind: "good" | "bad" | "wait", title: string, close: () => void, content: Node[]): void {
   const cross = { "aria-label": "Close the verdict", title: "Close", click: close };
   const box = byId("verdict");
   box.className = kind;

@@ -52,6 +52,8 @@ pub struct Given {
 pub struct Outcome {
     id: String,
     predicted: String,
+    /// Whether only the end of the run decides.
+    at_end: bool,
     /// What the run has shown, and in which lines; nothing as long as it has not.
     seen: Option<Seen>,
     is_right: bool,
@@ -142,6 +144,7 @@ impl Asking {
         let outcome = Outcome {
             id: id.clone(),
             predicted: words(answer),
+            at_end: !truth.shows.is_in_trace(),
             seen: None,
             is_right: why.is_none(),
             right: words(&question.solution()),

@@ -61,7 +61,8 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     predict(&mut browser, "8");
     browser.until(&shows("status", "running"));
     browser.until("workshop.terminalText().includes('submit_bio() -> bio_endio() time duration: ')");
-    click(&mut browser, "stop");
+    browser.until(&shows("verdict", "The end of this run shows"));
+    click(&mut browser, "stop-compare");
     browser.until("workshop.terminalText().includes('Durations missing or too short: ')");
     // The report decides.
     for words in ["You expected something else", "predicted8", "you got0", "its own bio"] {
@@ -76,8 +77,12 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
         "(card => {{ card.querySelector(`[value='${{card.dataset.right}}']`).click(); card.requestSubmit() }})({cards}[1])"
     ));
     browser.until(&shows("progress", "done, 2 of "));
-    // Nobody is asked twice.
     browser.until("!document.querySelector('[data-test=\"stop\"]')");
+    // Another stage asks, and what the last one has shown is gone.
+    click_in_lesson(&mut browser, "stages/04.html", "lesson-run", " 04");
+    browser.until("!document.querySelector('#panel').hidden && document.querySelector('#verdict').hidden");
+    click(&mut browser, "panel-close");
+    // Nobody is asked twice.
     click_in_lesson(&mut browser, "stages/03.html", "lesson-run", " 03");
     browser
         .until("document.querySelector('[data-test=\"stop\"]') && document.querySelector('#panel').hidden");
