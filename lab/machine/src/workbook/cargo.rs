@@ -1,5 +1,6 @@
 //! The workbook as Cargo sees it: the stages and examples that it has, and how to build them.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,11 +27,12 @@ impl Workbook {
         if let Some(workbook) = recorded::workbook()? {
             return Ok(workbook);
         }
-        let metadata = MetadataCommand::new()
-            .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
-            .no_deps()
-            .exec()
-            .or_cause("cannot ask Cargo about the workspace")?;
+        let mut cargo = MetadataCommand::new();
+        // Cargo says so to what it runs. As a constant, the folder would be in the programs of a kit.
+        if let Some(package) = env::var_os("CARGO_MANIFEST_DIR") {
+            cargo.manifest_path(PathBuf::from(package).join("Cargo.toml"));
+        }
+        let metadata = cargo.no_deps().exec().or_cause("cannot ask Cargo about the workspace")?;
         let (mut stages, mut examples) = (Vec::new(), Vec::new());
         for package in &metadata.packages {
             let folder = package.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
