@@ -20,6 +20,7 @@ import { Terminals } from "./terminals";
 import { drawTests } from "./test";
 import { applyTheme, isDark, onTheme, toggleTheme } from "./theme";
 import { explained, showLine } from "./trace";
+import { hideVerdict } from "./verdict";
 
 applyTheme();
 const lesson = new Lesson();
@@ -269,6 +270,7 @@ function expertsWay(peek = false): void {
 }
 
 function cure(): void {
+  hideVerdict();
   tried(api.play("fix"));
   mysteries.toNow();
 }

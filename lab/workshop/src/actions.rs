@@ -194,8 +194,12 @@ impl Progress {
     }
 
     fn line(&mut self, line: &str) {
-        self.is_open |= line == RULES;
         if self.is_open {
+            return;
+        }
+        if line == RULES {
+            self.is_open = true;
+            self.update(|action| action.phase = Phase::Running);
             return;
         }
         // What the lab prints before and after it boots a kernel, and in the workshop's guest, which boots none.

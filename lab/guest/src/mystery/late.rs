@@ -110,8 +110,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: "top -b -n 2 -d 4 | grep -A 4 '^ *PID' | tail -n 5".to_owned(),
             },
             Step {
-                why: "On which CPUs may these two run?",
-                command: format!("grep Cpus_allowed_list /proc/{pid}/status /proc/$(pidof {busy})/status"),
+                why: "On which CPUs may these two run, and with which priority? One below 0 is a real-time priority.",
+                command: format!(
+                    "grep Cpus_allowed_list /proc/{pid}/status /proc/$(pidof {busy})/status; awk '{{ print $2, $18 }}' \
+                     /proc/{pid}/stat /proc/$(pidof {busy})/stat"
+                ),
             },
             Step {
                 why: "Which limits are there?",

@@ -33,12 +33,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let [group, other_group] = [Cgroup::new(groups[0])?, Cgroup::new(groups[1])?];
     let number = fs::read_to_string(format!("/sys/block/{name}/dev")).or_cause("a disk has no number")?;
     let limit = format!("{} wiops={rate}", number.trim());
-    // In the other case, the neighbor has a limit, but one that it never reaches.
-    let high = format!("{} wiops=1000", number.trim());
-    match twin {
-        Twin::One => group.set("io.max", &limit)?,
-        Twin::Other => other_group.set("io.max", &high)?,
-    }
+    // Both have a limit in both cases, but these are never reached.
+    let high = |wiops| format!("{} wiops={wiops}", number.trim());
+    let spare = 10 * rate;
+    group.set("io.max", &if twin == Twin::One { limit } else { high(spare) })?;
+    other_group.set("io.max", &high(1000))?;
 
     let write = Stream::writes(&disk.device);
     // Without a rest, the thread whose write has just ended would be the next again, before those that wait.
@@ -126,8 +125,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                  stopping it would help. The fifth command shows that it does not."
             ),
             Twin::Other => format!(
-                "The tempting answer is throttled, because a cgroup has an io.max. But that is the one of `{neighbor}`, and \
-                 it is far from its limit. The fifth command shows that stopping `{neighbor}` helps."
+                "The tempting answer is throttled, because the cgroup of `{patient}` has an io.max. But that allows {spare} \
+                 writes in a second, and the fourth command shows far fewer. The fifth shows that stopping `{neighbor}` helps."
             ),
         },
         cure: match twin {
