@@ -84,7 +84,9 @@ fn proof(truth: &Truth, answer: &str, output: &str) -> Vec<String> {
     let line = |text: &str| recorded(text).map_or_else(|| format!("... {text} ..."), str::to_owned);
     match &truth.shows {
         Shows::Lines(_) if answer == "0" => vec!["(no line)".to_owned()],
-        Shows::Number(text) if answer == "none" => vec![format!("(no line {})", text.replace('#', "…"))],
+        Shows::Number(text) if answer == "none" => {
+            vec![format!("(no line with {})", text.replace('#', "…").trim())]
+        }
         Shows::Lines(event) => vec![format!("{answer} x  {}", line(event.trim()).trim_start())],
         Shows::LinesOfReport(text) => vec![line(text)],
         // A line of each task.

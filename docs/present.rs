@@ -354,14 +354,17 @@ fn of_stage(
         })?;
         let solution = solution_of(&exercise)?;
         let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == exercise.id());
-        let whom = if slot.is_some() { "" } else { " For whoever is fast, or at home." };
+        let is_optional = slot.is_none();
+        let (whom, optional) =
+            if is_optional { (" For whoever is fast, or at home.", " (optional)") } else { ("", "") };
         exercises.push(json!({
-            "kind": "exercise", "id": exercise.id(), "title": exercise.title,
+            "kind": "exercise", "id": exercise.id(), "title": format!("{}{optional}", exercise.title),
             "text": html_of(&format!(
                 "{task}\n\n`{}`  \n`{}`\n\nIn the browser: *Start {}*, and *Check*.{whom}",
                 start_of(&exercise.id()), check_of(&exercise.id()), exercise.id()
             )),
-            "minutes": minutes_of(slot, &exercise),
+            // A large clock would say that it is for all.
+            "minutes": if is_optional { 0 } else { minutes_of(slot, &exercise) },
             "hints": exercise.hints.iter().map(|hint| plain(hint)).collect::<Vec<_>>(),
             "say": say_of(workbook, &exercise)?, "ask": [], "solution": solution,
         }));
@@ -553,7 +556,7 @@ fn run(workbook: &Workbook, stage: &Stage, lit: &[&str], notes: &str) -> Result<
         json!([if is_lit { "mark" } else { "same" }, [[false, narrow(line, width)]]])
     };
     Ok(pages::of(json!({
-        "kind": "code", "file": record::typed_command(stage)?, "item": "what it prints", "part": "run",
+        "kind": "code", "file": record::typed_command(stage)?, "item": "what it prints, shortened", "part": "run",
         "lines": output.trim_matches('\n').lines().map(line).collect::<Vec<_>>(), "say": notes, "ask": [],
     })))
 }

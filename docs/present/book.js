@@ -1,4 +1,4 @@
-// npm run build made this from 39ecb8f4
+// npm run build made this from d72bc055
 "use strict";
 (() => {
   // questions.ts

@@ -97,7 +97,8 @@ export function code(step: Code, all: boolean): HTMLElement[] {
   }
   const way = step.case ? [", ", link(`#${step.case}/1`, step.case.replace("-", " "))] : [];
   const file = element("span", "file", place(step), ...way);
-  return [element("h2", step.part, element("code", "item", step.item), file), shown];
+  // No browser breaks a line behind this hyphen, so `kill -STOP` stays whole.
+  return [element("h2", step.part, element("code", "item", step.item.replaceAll("-", "-\u2060")), file), shown];
 }
 
 const named = (svg: SVGSVGElement, names: string[]) =>
