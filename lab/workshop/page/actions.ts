@@ -108,7 +108,8 @@ export class Actions {
     // It has a clock of its own.
     if (what === "play" && phase === "running") return `${name} is open`;
     if (phase !== "ended") {
-      const waits = outcome && !outcome.seen && phase === "running" ? ", and your answer waits for its end" : "";
+      const waits =
+        outcome?.at_end && !outcome.seen && phase === "running" ? ", and your answer waits for its end" : "";
       return `${of}: ${phases[phase]}, ${Math.floor(action.seconds + (performance.now() - at) / 1000)} s${waits}`;
     }
     const seconds = `${Math.round(action.seconds)} s`;

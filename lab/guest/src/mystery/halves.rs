@@ -111,12 +111,12 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             Step { why: "And how long with the time before?", command: "biolatency -QDme 4 1".to_owned() },
             Step {
                 why: "Whose I/Os are these, and how many does the disk get in the same time?",
-                command: format!("bitesize 4 1 & biolatency -d {bad_disk} -e 4 1 | tail -n 1; wait"),
+                command: format!("bitesize 4 1 & biolatency -d {bad_disk} -me 4 1 | sed -n 's/^avg/{bad_disk}: avg/p'; wait"),
             },
             Step {
                 why: "How long is the wait while the one that makes most of them stands still?",
                 command: format!(
-                    "kill -STOP $(pidof {neighbor}); biolatency -d {bad_disk} -Qe 4 1 | tail -n 1; kill -CONT $(pidof {neighbor})"
+                    "kill -STOP $(pidof {neighbor}); biolatency -d {bad_disk} -Qme 4 1 | tail -n 1; kill -CONT $(pidof {neighbor})"
                 ),
             },
         ],

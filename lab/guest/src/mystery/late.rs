@@ -100,7 +100,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: format!("cat /proc/{pid}/task/*/stack"),
             },
             Step {
-                why: "In which states are its threads? D waits for I/O, and R for a CPU. The one in state S waits for orders.",
+                why: "In which states are its threads? D waits for I/O, and R for a CPU. The one in state S has nothing to do.",
                 command: format!(
                     "for i in $(seq 50); do grep -h State /proc/{pid}/task/*/status; sleep 0.03; done | sort | uniq -c"
                 ),

@@ -86,8 +86,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The first command decided: the bios of `{patient}` are as small as the requests, {piece} KiB, so the kernel cuts \
-                 nothing. And nothing keeps it from merging: `{patient}` only waits for each write before it makes the next one."
+                "The first and the third command decided: the bios of `{patient}` are as small as the requests, {piece} KiB, so the kernel cuts \
+                 nothing. And `nomerges` is 0, so it could merge, but `{patient}` waits for each write before it makes the next one."
             ),
             Twin::Other => format!(
                 "The first command decided: the bios of `{patient}` are in the row with {save} KiB, and the requests in \

@@ -33,7 +33,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let [group, other_group] = [Cgroup::new(groups[0])?, Cgroup::new(groups[1])?];
     let number = fs::read_to_string(format!("/sys/block/{name}/dev")).or_cause("a disk has no number")?;
     let limit = format!("{} wiops={rate}", number.trim());
-    // Both have a limit in both cases, but these are never reached.
+    // Both have a limit in both cases. Only that of the throttled one is reached.
     let high = |wiops| format!("{} wiops={wiops}", number.trim());
     let spare = 10 * rate;
     group.set("io.max", &if twin == Twin::One { limit } else { high(spare) })?;
@@ -126,7 +126,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             ),
             Twin::Other => format!(
                 "The tempting answer is throttled, because the cgroup of `{patient}` has an io.max. But that allows {spare} \
-                 writes in a second, and the fourth command shows far fewer. The fifth shows that stopping `{neighbor}` helps."
+                 writes in a second, and the fourth command shows far fewer in four. The fifth shows that stopping `{neighbor}` helps."
             ),
         },
         cure: match twin {

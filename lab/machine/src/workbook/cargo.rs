@@ -32,7 +32,9 @@ impl Workbook {
         if let Some(package) = env::var_os("CARGO_MANIFEST_DIR") {
             cargo.manifest_path(PathBuf::from(package).join("Cargo.toml"));
         }
-        let metadata = cargo.no_deps().exec().or_cause("cannot ask Cargo about the workspace")?;
+        let metadata = cargo.no_deps().exec().or_cause("cannot ask Cargo about the workspace");
+        let metadata =
+            metadata.map_err(|error| error.fix("type `cargo lab` in your clone of this project"))?;
         let (mut stages, mut examples) = (Vec::new(), Vec::new());
         for package in &metadata.packages {
             let folder = package.manifest_path.parent().map(PathBuf::from).unwrap_or_default();

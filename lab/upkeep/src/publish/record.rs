@@ -143,13 +143,23 @@ pub fn record(guest: &mut Vm, program: &dyn Program) -> Result<()> {
     // If somebody has to end the program, keep the beginning of its output, a whole round if that is short; otherwise its
     // beginning and its end. If it is to print so many lines, keep them all.
     let is_endless = run.is_endless(program);
-    let kept = if is_endless && has_its_slowest(repeated(&text)) { repeated(&text) } else { &text };
+    let cut = |text| shorten(text, of_round(text), 0);
+    let is_later = is_endless && has_its_slowest(&cut(repeated(&text)));
+    let kept = if is_later { repeated(&text) } else { &text };
     let is_counted = run.arguments.iter().any(|argument| argument == "--lines");
     let short = match (is_counted, is_endless) {
         (true, _) => kept.to_owned(),
-        (false, true) => shorten(kept, of_round(kept), 0),
+        (false, true) => cut(kept),
         (false, false) => shorten(kept, KEPT / 2, KEPT / 2),
     };
+    if is_endless && !has_its_slowest(&short) {
+        let name = program.name();
+        return Err(Error::new(format!(
+            "the report of {name} is about a bio that the kept lines don't have"
+        ))
+        .evidence(short)
+        .fix(format!("record it once more: cargo upkeep record {name}")));
+    }
     let begin = if kept.len() < text.len() { "...\n" } else { "" };
     let text = format!("{begin}{short}");
     let file = program.folder().join("output.txt");
