@@ -1,4 +1,4 @@
-// npm run build made this from d72bc055
+// npm run build made this from f836672a
 "use strict";
 (() => {
   // questions.ts

@@ -1,4 +1,4 @@
-// npm run build made this from d72bc055
+// npm run build made this from f836672a
 "use strict";
 (() => {
   // data.ts
@@ -229,7 +229,7 @@
     }
     const way = step2.case ? [", ", link(`#${step2.case}/1`, step2.case.replace("-", " "))] : [];
     const file = element("span", "file", place(step2), ...way);
-    return [element("h2", step2.part, element("code", "item", step2.item.replaceAll("-", "-\u2060")), file), shown2];
+    return [element("h2", step2.part, element("code", "item", step2.item.replace(/-(?=\w)/g, "-\u2060")), file), shown2];
   }
   var named = (svg, names) => names.map((name) => svg.querySelector(`#${name}`)).filter((group) => group !== null);
   function picture(step2) {

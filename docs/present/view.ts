@@ -98,7 +98,7 @@ export function code(step: Code, all: boolean): HTMLElement[] {
   const way = step.case ? [", ", link(`#${step.case}/1`, step.case.replace("-", " "))] : [];
   const file = element("span", "file", place(step), ...way);
   // No browser breaks a line behind this hyphen, so `kill -STOP` stays whole.
-  return [element("h2", step.part, element("code", "item", step.item.replaceAll("-", "-\u2060")), file), shown];
+  return [element("h2", step.part, element("code", "item", step.item.replace(/-(?=\w)/g, "-\u2060")), file), shown];
 }
 
 const named = (svg: SVGSVGElement, names: string[]) =>
