@@ -354,17 +354,14 @@ fn of_stage(
         })?;
         let solution = solution_of(&exercise)?;
         let slot = plans.iter().flat_map(|plan| &plan.slots).find(|slot| slot.name == exercise.id());
-        let is_optional = slot.is_none();
-        let (whom, optional) =
-            if is_optional { (" For whoever is fast, or at home.", " (optional)") } else { ("", "") };
+        let whom = if slot.is_some() { "" } else { " For whoever is fast, or at home." };
         exercises.push(json!({
-            "kind": "exercise", "id": exercise.id(), "title": format!("{}{optional}", exercise.title),
+            "kind": "exercise", "id": exercise.id(), "title": exercise.title, "optional": slot.is_none(),
             "text": html_of(&format!(
                 "{task}\n\n`{}`  \n`{}`\n\nIn the browser: *Start {}*, and *Check*.{whom}",
                 start_of(&exercise.id()), check_of(&exercise.id()), exercise.id()
             )),
-            // A large clock would say that it is for all.
-            "minutes": if is_optional { 0 } else { minutes_of(slot, &exercise) },
+            "minutes": minutes_of(slot, &exercise),
             "hints": exercise.hints.iter().map(|hint| plain(hint)).collect::<Vec<_>>(),
             "say": say_of(workbook, &exercise)?, "ask": [], "solution": solution,
         }));

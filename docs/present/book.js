@@ -1,4 +1,4 @@
-// npm run build made this from f836672a
+// npm run build made this from cf5a8e60
 "use strict";
 (() => {
   // questions.ts

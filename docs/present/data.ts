@@ -62,13 +62,15 @@ export interface Question extends Shown {
   extra?: boolean;
 }
 
-/** An exercise, with a clock. */
+/** An exercise, with a clock if it is for all. */
 export interface Exercise extends Shown {
   kind: "exercise";
   id: string;
   title: string;
   /** Paragraphs of HTML. */
   text: string;
+  /** Whether it is for whoever is fast. */
+  optional: boolean;
   minutes: number;
   hints: string[];
   /** What the solution changes in the starting point. */

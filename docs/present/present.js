@@ -1,4 +1,4 @@
-// npm run build made this from f836672a
+// npm run build made this from cf5a8e60
 "use strict";
 (() => {
   // data.ts
@@ -277,8 +277,10 @@
     keepWhole(text2);
     const clock3 = element("p", "timer");
     clock3.id = "timer";
+    const isOptional = step2.kind === "exercise" && step2.optional;
     const heading = step2.kind === "exercise" ? `Exercise ${step2.id}: ${step2.title}` : step2.title;
-    return [element("h2", "", heading), text2, ...step2.minutes ? [clock3] : []];
+    const whole = `${heading}${isOptional ? " (optional)" : ""}`;
+    return [element("h2", "", whole), text2, ...step2.minutes && !isOptional ? [clock3] : []];
   }
 
   // presenter.ts

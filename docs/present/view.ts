@@ -149,13 +149,15 @@ function keepWhole(text: HTMLElement): void {
   }
 }
 
-/** An exercise or a text, with a clock if it has minutes. */
+/** An exercise or a text, with a clock if it has minutes and is for all. */
 export function text(step: Exercise | Text): HTMLElement[] {
   const text = element("div", "text");
   text.innerHTML = step.text;
   keepWhole(text);
   const clock = element("p", "timer");
   clock.id = "timer";
+  const isOptional = step.kind === "exercise" && step.optional;
   const heading = step.kind === "exercise" ? `Exercise ${step.id}: ${step.title}` : step.title;
-  return [element("h2", "", heading), text, ...(step.minutes ? [clock] : [])];
+  const whole = `${heading}${isOptional ? " (optional)" : ""}`;
+  return [element("h2", "", whole), text, ...(step.minutes && !isOptional ? [clock] : [])];
 }

@@ -776,6 +776,7 @@ fn the_presenters_window_stays_in_step() {
                 document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }))",
         );
         other.until("document.getElementById('notes-stuck').textContent.includes('still waits')");
+        assert_eq!(other.eval("document.querySelector('.hint b').textContent"), "After 8 min: ");
     });
     // It is for whoever is fast, so no clock runs for all.
     browser.until("document.querySelector('h2')?.textContent.endsWith('(optional)') && !document.querySelector('#timer')");

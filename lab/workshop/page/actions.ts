@@ -15,6 +15,8 @@ const whats = { run: "Run of ", check: "Check of ", play: "" };
  * its verdicts the learner has closed. */
 type Known = { action: Action; at: number; shown: string; round: number; closed: string };
 const keyOf = (action: Action) => `${action.what} ${action.name}`;
+/** Whether only the end of this run decides the learner's prediction. */
+const isWaiting = ({ outcome, phase }: Action) => Boolean(outcome?.at_end && !outcome.seen && phase === "running");
 const isError = ({ severity }: Diagnostic) => severity === "error";
 
 /** Whether the learner ended it: with Ctrl-C, which the lab reports as an error of its own, or as the shell does. */
@@ -103,13 +105,12 @@ export class Actions {
   }
 
   private text({ action, at }: Known): string {
-    const { what, name, phase, status, cause, diagnostics, outcome } = action;
+    const { what, name, phase, status, cause, diagnostics } = action;
     const of = `${whats[what]}${name}`;
     // It has a clock of its own.
     if (what === "play" && phase === "running") return `${name} is open`;
     if (phase !== "ended") {
-      const waits =
-        outcome?.at_end && !outcome.seen && phase === "running" ? ", and your answer waits for its end" : "";
+      const waits = isWaiting(action) ? ", and your answer waits for its end" : "";
       return `${of}: ${phases[phase]}, ${Math.floor(action.seconds + (performance.now() - at) / 1000)} s${waits}`;
     }
     const seconds = `${Math.round(action.seconds)} s`;
@@ -145,7 +146,7 @@ export class Actions {
     const known = this.shownAction();
     const { outcome = null, phase, what } = known?.action ?? {};
     const isOver = known && phase === "ended" && !wasStopped(known.action);
-    const waits = outcome?.at_end && !outcome.seen && phase === "running";
+    const waits = known !== undefined && isWaiting(known.action);
     const content =
       what === "check" ? isOver && known?.action : (outcome?.seen || phase === "ended" || waits) && outcome;
     const drawn = known && content ? JSON.stringify([content, waits, known.action.terminal, known.round]) : "";

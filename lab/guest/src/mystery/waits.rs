@@ -32,12 +32,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let disk = disk(name, time, &[("hw_queue_depth", depth)], &[("scheduler", "none")])?;
     let [group, other_group] = [Cgroup::new(groups[0])?, Cgroup::new(groups[1])?];
     let number = fs::read_to_string(format!("/sys/block/{name}/dev")).or_cause("a disk has no number")?;
-    let limit = format!("{} wiops={rate}", number.trim());
+    let limit = |writes: u64| format!("{} wiops={writes}", number.trim());
     // Both have a limit in both cases. Only that of the throttled one is reached.
-    let high = |wiops| format!("{} wiops={wiops}", number.trim());
     let spare = 10 * rate;
-    group.set("io.max", &if twin == Twin::One { limit } else { high(spare) })?;
-    other_group.set("io.max", &high(1000))?;
+    group.set("io.max", &limit(if twin == Twin::One { rate } else { spare }))?;
+    other_group.set("io.max", &limit(1000))?;
 
     let write = Stream::writes(&disk.device);
     // Without a rest, the thread whose write has just ended would be the next again, before those that wait.

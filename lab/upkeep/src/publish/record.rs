@@ -143,25 +143,17 @@ pub fn record(guest: &mut Vm, program: &dyn Program) -> Result<()> {
     // If somebody has to end the program, keep the beginning of its output, a whole round if that is short; otherwise its
     // beginning and its end. If it is to print so many lines, keep them all.
     let is_endless = run.is_endless(program);
-    let cut = |text| shorten(text, of_round(text), 0);
-    let is_later = is_endless && has_its_slowest(&cut(repeated(&text)));
-    let kept = if is_later { repeated(&text) } else { &text };
     let is_counted = run.arguments.iter().any(|argument| argument == "--lines");
-    let short = match (is_counted, is_endless) {
-        (true, _) => kept.to_owned(),
-        (false, true) => cut(kept),
-        (false, false) => shorten(kept, KEPT / 2, KEPT / 2),
+    let text = match (is_counted, is_endless) {
+        (true, _) => text,
+        (false, true) => beginning(&text).ok_or_else(|| {
+            let name = program.name();
+            Error::new(format!("the report of {name} is about a bio that the kept lines don't have"))
+                .evidence(text)
+                .fix(format!("record it once more: cargo upkeep record {name}"))
+        })?,
+        (false, false) => shorten(&text, KEPT / 2, KEPT / 2),
     };
-    if is_endless && !has_its_slowest(&short) {
-        let name = program.name();
-        return Err(Error::new(format!(
-            "the report of {name} is about a bio that the kept lines don't have"
-        ))
-        .evidence(short)
-        .fix(format!("record it once more: cargo upkeep record {name}")));
-    }
-    let begin = if kept.len() < text.len() { "...\n" } else { "" };
-    let text = format!("{begin}{short}");
     let file = program.folder().join("output.txt");
     fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))
 }
@@ -177,6 +169,14 @@ pub fn of(program: &dyn Program) -> Result<String> {
             .evidence(format!("{}: {error}", file.display()))
             .fix(format!("record it: cargo upkeep record {}", program.name()))
     })
+}
+
+/// The lines to keep of an endless run: from its second round on, or from its first if the report is about a bio there.
+fn beginning(text: &str) -> Option<String> {
+    let cut = |text| shorten(text, of_round(text), 0);
+    let later = repeated(text);
+    let left_out = if later.len() < text.len() { "...\n" } else { "" };
+    [left_out.to_owned() + &cut(later), cut(text)].into_iter().find(|kept| has_its_slowest(kept))
 }
 
 /// Whether the slowest bio, if there is a report of it, is in the trace lines before it.
@@ -331,13 +331,15 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_the_first_round_keeps_this_round() {
-        let text = |start| format!("io-1 [000] ..... 1.000000: f() called: 70\nFrom: f(bio=0x1) {start}\n");
-        assert!(
-            has_its_slowest(&text(70))
-                && !has_its_slowest(&text(60))
-                && has_its_slowest("Calls skipped: 0\n")
-        );
+    fn what_a_report_is_about_is_kept() {
+        let line = |second| format!("io-1 [000] ..... {second}.000000: f() called: 7{second}\n");
+        let text = |report: &str| [1, 2, 3].map(line).concat() + report;
+        let [one, two, three] = ["71", "72", "73"].map(|start| text(&format!("From: f(bio=0x1) {start}\n")));
+        assert_eq!(beginning(&one), Some(line(1) + "...\nFrom: f(bio=0x1) 71\n"));
+        assert_eq!(beginning(&two), Some("...\n".to_owned() + &line(2) + "...\nFrom: f(bio=0x1) 72\n"));
+        assert_eq!(beginning(&three), None, "the lines of a third round are not kept");
+        let other = text("Calls skipped: 0\n");
+        assert_eq!(beginning(&other), Some("...\n".to_owned() + &line(2) + "...\nCalls skipped: 0\n"));
     }
 
     #[test]
