@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 /// How many lines fit a window of 1280 x 720 in letters that can be read from the last row, and how many columns.
 /// `LONG` in `docs/present/view.ts` is the same number: an item of more lines is folded.
-const ROWS: usize = 22;
-const COLUMNS: usize = 90;
+const ROWS: usize = 20;
+const COLUMNS: usize = 80;
 const TAB: usize = 4;
 /// A page has at least so many rows: no brace stands alone.
 const LEAST: usize = 4;
@@ -24,7 +24,8 @@ pub fn of(step: Value) -> Vec<Value> {
     }
     let page = |(nth, page): (usize, &[usize])| {
         let mut step = step.clone();
-        step["lines"] = json!(values[page[0]..page[1]]);
+        let ends_empty = nth + 1 < pages && lines[page[1] - 1].indent.is_none();
+        step["lines"] = json!(values[page[0]..page[1] - usize::from(ends_empty)]);
         step["of"] = json!(format!("{} of {pages}", nth + 1));
         step
     };
@@ -118,11 +119,19 @@ mod tests {
 
     #[test]
     fn a_page_begins_where_the_code_is_indented_least() {
-        let lines = (0..ROWS + 6).map(|nth| ("new", if nth == 13 { "fn" } else { "    body" }.to_owned()));
+        let lines = (0..ROWS + 8).map(|nth| ("new", if nth == 13 { "fn" } else { "    body" }.to_owned()));
         let pages = of(step(lines));
         let lengths: Vec<_> = pages.iter().map(|page| page["lines"].as_array().unwrap().len()).collect();
         assert_eq!(lengths, [13, 15]);
         assert_eq!((&pages[0]["of"], &pages[1]["of"]), (&json!("1 of 2"), &json!("2 of 2")));
+    }
+
+    #[test]
+    fn no_page_ends_in_an_empty_line() {
+        let lines = (0..ROWS + 8).map(|nth| ("new", if nth == 13 { "" } else { "    body" }.to_owned()));
+        let pages = of(step(lines));
+        let lengths: Vec<_> = pages.iter().map(|page| page["lines"].as_array().unwrap().len()).collect();
+        assert_eq!(lengths, [13, 14]);
     }
 
     #[test]
@@ -146,7 +155,7 @@ mod tests {
             pages.iter().map(|page| page["lines"].as_array().unwrap().len()).collect()
         };
         let long = (0..15).map(|nth| ("same", "x".repeat(if nth == 0 { 170 } else { 250 })));
-        assert_eq!(lengths(of(step(long))), [7, 4, 4]);
+        assert_eq!(lengths(of(step(long))), [5, 5, 5]);
         let endless = [("new", "x".repeat(5_000)), ("new", "y".to_owned())];
         assert_eq!(lengths(of(step(endless.into_iter()))), [1, 1]);
     }

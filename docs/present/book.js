@@ -1,4 +1,4 @@
-// npm run build made this from cf5a8e60
+// npm run build made this from 5167f64b
 "use strict";
 (() => {
   // questions.ts

@@ -1,4 +1,4 @@
-// npm run build made this from cf5a8e60
+// npm run build made this from 5167f64b
 "use strict";
 (() => {
   // data.ts
@@ -162,7 +162,7 @@
   }
 
   // view.ts
-  var LONG = 22;
+  var LONG = 20;
   var CONTEXT = 3;
   var SHORT = 24;
   var LONG_QUOTE = 36;

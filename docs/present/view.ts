@@ -14,7 +14,7 @@ import {
 } from "./data";
 
 // An item of more lines is folded: unchanged lines are shown only if they are so near a change.
-const LONG = 22;
+const LONG = 20;
 const CONTEXT = 3;
 // A command of fewer letters is on one line, and so is a quoted part of a longer one, if it has no more than these.
 const SHORT = 24;
