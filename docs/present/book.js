@@ -1,4 +1,4 @@
-// npm run build made this from 5167f64b
+// npm run build made this from 25a0afb2
 "use strict";
 (() => {
   // questions.ts

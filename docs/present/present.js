@@ -1,4 +1,4 @@
-// npm run build made this from 5167f64b
+// npm run build made this from 25a0afb2
 "use strict";
 (() => {
   // data.ts
@@ -219,7 +219,9 @@
       }
       const [kind, pieces] = lines[nth];
       const mixed = pieces.some(([changed4]) => !changed4);
-      const words = pieces.map(([changed4, text2]) => element("span", changed4 && mixed ? "word" : "", ...unbroken(text2)));
+      const words = pieces.map(
+        ([changed4, text2]) => element("span", changed4 && mixed && text2.trim() ? "word" : "", ...unbroken(text2))
+      );
       const line = element("div", kind, ...words);
       const [blank] = /^\s*/.exec(line.textContent) ?? [""];
       line.style.setProperty("--tabs", `${Math.floor(blank.replaceAll("	", "    ").length / TAB)}`);

@@ -87,7 +87,9 @@ export function code(step: Code, all: boolean): HTMLElement[] {
     }
     const [kind, pieces] = lines[nth];
     const mixed = pieces.some(([changed]) => !changed);
-    const words = pieces.map(([changed, text]) => element("span", changed && mixed ? "word" : "", ...unbroken(text)));
+    const words = pieces.map(([changed, text]) =>
+      element("span", changed && mixed && text.trim() ? "word" : "", ...unbroken(text)),
+    );
     const line = element("div", kind, ...words);
     const [blank] = /^\s*/.exec(line.textContent) ?? [""];
     line.style.setProperty("--tabs", `${Math.floor(blank.replaceAll("\t", "    ").length / TAB)}`);
