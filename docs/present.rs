@@ -285,16 +285,19 @@ fn of_slide(part: &str, slide: &Slide) -> Vec<Value> {
     }
     // Asked before the last step, which often shows the answer.
     let last = slide.steps.len().saturating_sub(2);
-    let groups = |steps: &[slides::Step]| -> Vec<String> {
-        steps.iter().flat_map(|step| step.groups.clone()).collect()
+    // A group that a step names again is neither hidden before nor dimmed then.
+    let groups = |steps: &[slides::Step], but: &[slides::Step]| -> Vec<String> {
+        let names = steps.iter().flat_map(|step| &step.groups);
+        names.filter(|name| !but.iter().any(|step| step.groups.contains(name))).cloned().collect()
     };
-    // The last step shows everything.
-    let earlier =
-        |nth: usize| if nth + 1 < slide.steps.len() { groups(&slide.steps[..nth]) } else { Vec::new() };
+    let earlier = |nth: usize| match nth + 1 < slide.steps.len() {
+        true => groups(&slide.steps[..nth], &slide.steps[nth..=nth]),
+        false => Vec::new(), // the last step shows everything
+    };
     let step = |(nth, step): (usize, &slides::Step)| {
         json!({
             "kind": "picture", "title": slide.title, "picture": slide.picture, "page": page_of(&slide.link),
-            "earlier": earlier(nth), "now": step.groups, "later": groups(&slide.steps[nth + 1..]),
+            "earlier": earlier(nth), "now": step.groups, "later": groups(&slide.steps[nth + 1..], &slide.steps[..=nth]),
             "caption": step.caption.replace('`', ""), "say": slide.say.replace('`', ""),
             "ask": if nth == last { asked(&slide.ask) } else { Vec::new() },
         })
@@ -711,6 +714,22 @@ fn case_in(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_that_is_named_again_is_neither_hidden_nor_dimmed() {
+        let step = |groups: &[&str]| slides::Step {
+            groups: groups.iter().map(|&name| name.to_owned()).collect(),
+            caption: String::new(),
+        };
+        let steps = vec![step(&["bands"]), step(&["bands", "change"]), step(&["column"])];
+        let slide = Slide { picture: "heatmap.svg".to_owned(), steps, ..Slide::default() };
+        let shown: Vec<_> = of_slide("numbers", &slide)
+            .iter()
+            .map(|step| (step["earlier"].to_string(), step["later"].to_string()))
+            .collect();
+        let expected = [("[]", r#"["change","column"]"#), ("[]", r#"["column"]"#), ("[]", "[]")];
+        assert_eq!(shown, expected.map(|(earlier, later)| (earlier.to_owned(), later.to_owned())));
+    }
 
     #[test]
     fn a_lesson_ends_in_what_we_know() {

@@ -1,4 +1,4 @@
-// npm run build made this from 25a0afb2
+// npm run build made this from d2b24df6
 "use strict";
 (() => {
   // questions.ts

@@ -1,4 +1,4 @@
-// npm run build made this from 25a0afb2
+// npm run build made this from d2b24df6
 "use strict";
 (() => {
   // data.ts
@@ -201,7 +201,7 @@
       ...slides.length > 1 ? [element("ul", "", ...slides)] : []
     ];
   }
-  var unbroken = (text2) => text2.split(/(->|::<)/).map((part2, nth) => nth % 2 ? element("span", "whole", part2) : part2);
+  var unbroken = (text2) => text2.split(/(->|::<|(?<= )--?[a-z][\w-]*)/i).map((part2, nth) => nth % 2 ? element("span", "whole", part2) : part2);
   function code(step2, all2) {
     const lines = step2.lines;
     const has = (kind) => lines.some(([other2]) => other2 === kind);

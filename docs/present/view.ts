@@ -64,9 +64,9 @@ export function title(part: Part): HTMLElement[] {
   ];
 }
 
-/** A line may wrap anywhere but within an operator. */
+/** A line may wrap anywhere but within an operator or a command's option. */
 const unbroken = (text: string) =>
-  text.split(/(->|::<)/).map((part, nth) => (nth % 2 ? element("span", "whole", part) : part));
+  text.split(/(->|::<|(?<= )--?[a-z][\w-]*)/i).map((part, nth) => (nth % 2 ? element("span", "whole", part) : part));
 
 /** An item of a program; `all` shows the lines far from a change, too. */
 export function code(step: Code, all: boolean): HTMLElement[] {
