@@ -553,11 +553,18 @@ fn run(workbook: &Workbook, stage: &Stage, lit: &[&str], notes: &str) -> Result<
         } else {
             lit.contains(&line)
         };
-        json!([if is_lit { "mark" } else { "same" }, [[false, narrow(line, width)]]])
+        (is_lit, json!([if is_lit { "mark" } else { "same" }, [[false, narrow(line, width)]]]))
     };
+    let mut lines: Vec<_> = output.trim_matches('\n').lines().map(line).collect();
+    // What comes before the marked lines is left out rather than what comes after them.
+    let over = (lines.len() + 1).saturating_sub(pages::ROWS);
+    if over > 1 && lines.iter().take(over).all(|(is_lit, _)| !is_lit) {
+        lines.splice(..over, [(false, json!(["same", [[false, "..."]]]))]);
+    }
+    let lines: Vec<_> = lines.into_iter().map(|(_, line)| line).collect();
     Ok(pages::of(json!({
         "kind": "code", "file": record::typed_command(stage)?, "item": "what it prints, shortened", "part": "run",
-        "lines": output.trim_matches('\n').lines().map(line).collect::<Vec<_>>(), "say": notes, "ask": [],
+        "lines": lines, "say": notes, "ask": [],
     })))
 }
 

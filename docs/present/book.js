@@ -1,4 +1,4 @@
-// npm run build made this from d2b24df6
+// npm run build made this from 127ad36e
 "use strict";
 (() => {
   // questions.ts

@@ -1,4 +1,4 @@
-// npm run build made this from d2b24df6
+// npm run build made this from 127ad36e
 "use strict";
 (() => {
   // data.ts
@@ -165,7 +165,8 @@
   var LONG = 20;
   var CONTEXT = 3;
   var SHORT = 24;
-  var LONG_QUOTE = 36;
+  var LONG_QUOTE = 48;
+  var COMMAND = 56;
   var TAB = 4;
   var place = (step2) => [
     step2.file,
@@ -267,7 +268,8 @@
   function keepWhole(text2) {
     for (const code2 of text2.querySelectorAll("code")) {
       const text3 = code2.textContent;
-      const parts2 = text3.length < SHORT ? [text3] : text3.split(/ (?=(?:[^"]*"[^"]*")*[^"]*$)/);
+      const limit = text3.startsWith("cargo lab") ? COMMAND : SHORT;
+      const parts2 = text3.length < limit ? [text3] : text3.split(/ (?=(?:[^"]*"[^"]*")*[^"]*$)/);
       const short = parts2.flatMap((part2) => part2.length > LONG_QUOTE ? part2.split(" ") : [part2]);
       const words = short.map((word) => element("span", "whole", word));
       code2.replaceChildren(...words.flatMap((word, nth) => nth ? [" ", word] : [word]));

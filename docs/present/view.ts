@@ -18,7 +18,9 @@ const LONG = 20;
 const CONTEXT = 3;
 // A command of fewer letters is on one line, and so is a quoted part of a longer one, if it has no more than these.
 const SHORT = 24;
-const LONG_QUOTE = 36;
+const LONG_QUOTE = 48;
+// A command of ours is whole on its line if it is no longer.
+const COMMAND = 56;
 // As in present.css.
 const TAB = 4;
 
@@ -144,7 +146,8 @@ export function question(step: Question): HTMLElement[] {
 function keepWhole(text: HTMLElement): void {
   for (const code of text.querySelectorAll("code")) {
     const text = code.textContent;
-    const parts = text.length < SHORT ? [text] : text.split(/ (?=(?:[^"]*"[^"]*")*[^"]*$)/);
+    const limit = text.startsWith("cargo lab") ? COMMAND : SHORT;
+    const parts = text.length < limit ? [text] : text.split(/ (?=(?:[^"]*"[^"]*")*[^"]*$)/);
     const short = parts.flatMap((part) => (part.length > LONG_QUOTE ? part.split(" ") : [part]));
     const words = short.map((word) => element("span", "whole", word));
     code.replaceChildren(...words.flatMap((word, nth) => (nth ? [" ", word] : [word])));
