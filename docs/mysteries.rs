@@ -152,11 +152,14 @@ fn options(case: &Case, twins: [&Played; 2]) -> Vec<&'static Cause> {
     CAUSES.iter().filter(|cause| is_twins(cause) || others.contains(&cause.word)).collect()
 }
 
-/// All commands of an expert, without what they print.
+/// All commands of an expert, without what they print. Those that decided are marked.
 fn way(id: &str, played: &Played) -> Value {
+    let decided: Vec<_> =
+        deciding(&played.told[0], &played.way).into_iter().map(|(_, ordinal)| ordinal).collect();
     let lines = played.way.iter().zip(ORDINALS).flat_map(|(typed, ordinal)| {
         let why = format!("# {ordinal}: {}", typed.why);
-        [json!(["same", [[false, why]]]), json!(["mark", [[false, typed.command]]])]
+        let kind = if decided.contains(&ordinal) { "mark" } else { "same" };
+        [json!(["same", [[false, why]]]), json!([kind, [[false, typed.command]]])]
     });
     json!({ "kind": "code", "id": id, "file": format!("with seed {}", played.seed), "item": "an expert's way", "part": "run",
         "lines": lines.collect::<Vec<_>>(), "ask": [],
@@ -172,11 +175,25 @@ fn deciding<'a>(decided: &str, way: &'a [Typed]) -> Vec<(&'a Typed, &'static str
 
 fn output(id: &str, (typed, ordinal): (&Typed, &str), played: &Played) -> Vec<Value> {
     let seed = &played.seed;
-    let lines: Vec<_> = typed.output.iter().map(|line| json!(["same", [[false, line]]])).collect();
-    pages::of(
-        json!({ "kind": "code", "id": id, "file": format!("with seed {seed}, the {ordinal}: {}", typed.why), "item": typed.command,
-        "part": "table", "lines": lines, "say": format!("With seed {seed}. {}", played.told[0]), "ask": [] }),
-    )
+    let line = |line: &String| {
+        let kind = if proves(line, &played.told[0]) { "mark" } else { "same" };
+        json!([kind, [[false, line]]])
+    };
+    let lines: Vec<_> = typed.output.iter().map(line).collect();
+    pages::of(json!({
+        "kind": "code", "id": id, "item": typed.why, "file": typed.command, "part": "evidence", "lines": lines,
+        "say": format!("With seed {seed}, the {ordinal}. {}", played.told[0]), "ask": [],
+    }))
+}
+
+/// Whether a line of an output has a number with its unit, such as `36 ms`, that the text of what decided has, too.
+fn proves(line: &str, decided: &str) -> bool {
+    let line = line.replace("msecs", "ms").replace(',', " ");
+    let words: Vec<_> = line.split_whitespace().collect();
+    words.windows(2).any(|pair| {
+        let is_number = pair[0].parse::<f64>().is_ok() && pair[1].parse::<f64>().is_err();
+        is_number && decided.split([' ', '.', ',']).collect::<Vec<_>>().windows(2).any(|told| told == pair)
+    })
 }
 
 /// What a player saw who asked for the solution.

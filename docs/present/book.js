@@ -1,4 +1,4 @@
-// npm run build made this from 127ad36e
+// npm run build made this from 8fc44485
 "use strict";
 (() => {
   // questions.ts

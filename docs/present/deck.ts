@@ -236,7 +236,7 @@ function fit(): void {
     shown.style.fontSize = `${size}px`;
     // The rows of a table and the lines of a run stay whole, but for a few long ones.
     const isOne = (line: HTMLElement) => line.offsetHeight < 2 * size || line.textContent.length > LONGEST;
-    const isWhole = !document.querySelector("h2.table, h2.run") || lines.every(isOne);
+    const isWhole = !document.querySelector("h2.table, h2.run, h2.evidence") || lines.every(isOne);
     if (shown.offsetHeight <= height && isWhole) break;
   }
   shown.style.fontSize = `${size * zoom}px`;

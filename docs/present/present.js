@@ -1,4 +1,4 @@
-// npm run build made this from 127ad36e
+// npm run build made this from 8fc44485
 "use strict";
 (() => {
   // data.ts
@@ -170,7 +170,7 @@
   var TAB = 4;
   var place = (step2) => [
     step2.file,
-    ...["lesson", "run", "table"].includes(step2.part) ? [] : [step2.part],
+    ...["lesson", "run", "table", "evidence"].includes(step2.part) ? [] : [step2.part],
     ...step2.of ? [step2.of] : []
   ].join(", ");
   function nameOf(step2) {
@@ -231,8 +231,9 @@
       shown2.append(line);
     }
     const way = step2.case ? [", ", link(`#${step2.case}/1`, step2.case.replace("-", " "))] : [];
-    const file = element("span", "file", place(step2), ...way);
-    return [element("h2", step2.part, element("code", "item", step2.item.replace(/-(?=\w)/g, "-\u2060")), file), shown2];
+    const wholeOptions = (text2) => text2.replace(/-(?=\w)/g, "-\u2060");
+    const heading = step2.part === "evidence" ? [element("span", "item", step2.item), element("code", "file", wholeOptions(place(step2)))] : [element("code", "item", wholeOptions(step2.item)), element("span", "file", place(step2), ...way)];
+    return [element("h2", step2.part, ...heading), shown2];
   }
   var named = (svg, names) => names.map((name) => svg.querySelector(`#${name}`)).filter((group) => group !== null);
   function picture(step2) {
@@ -585,7 +586,7 @@
       size = Math.max(innerWidth * part2, 12);
       shown2.style.fontSize = `${size}px`;
       const isOne = (line) => line.offsetHeight < 2 * size || line.textContent.length > LONGEST;
-      const isWhole = !document.querySelector("h2.table, h2.run") || lines.every(isOne);
+      const isWhole = !document.querySelector("h2.table, h2.run, h2.evidence") || lines.every(isOne);
       if (shown2.offsetHeight <= height && isWhole) break;
     }
     shown2.style.fontSize = `${size * zoom}px`;

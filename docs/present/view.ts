@@ -27,7 +27,7 @@ const TAB = 4;
 const place = (step: Code) =>
   [
     step.file,
-    ...(["lesson", "run", "table"].includes(step.part) ? [] : [step.part]),
+    ...(["lesson", "run", "table", "evidence"].includes(step.part) ? [] : [step.part]),
     ...(step.of ? [step.of] : []),
   ].join(", ");
 
@@ -100,9 +100,14 @@ export function code(step: Code, all: boolean): HTMLElement[] {
     shown.append(line);
   }
   const way = step.case ? [", ", link(`#${step.case}/1`, step.case.replace("-", " "))] : [];
-  const file = element("span", "file", place(step), ...way);
   // No browser breaks a line behind this hyphen, so `kill -STOP` stays whole.
-  return [element("h2", step.part, element("code", "item", step.item.replace(/-(?=\w)/g, "-\u2060")), file), shown];
+  const wholeOptions = (text: string) => text.replace(/-(?=\w)/g, "-\u2060");
+  // What a command proves is asked above it.
+  const heading =
+    step.part === "evidence"
+      ? [element("span", "item", step.item), element("code", "file", wholeOptions(place(step)))]
+      : [element("code", "item", wholeOptions(step.item)), element("span", "file", place(step), ...way)];
+  return [element("h2", step.part, ...heading), shown];
 }
 
 const named = (svg: SVGSVGElement, names: string[]) =>

@@ -137,13 +137,13 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The third command decided: no page comes back, so `{patient}` reads new ones all the time, one after the \
+                "The third, the fourth and the sixth command decided: no page comes back, so `{patient}` reads new ones all the time, one after the \
                  other, and the kernel could have read them ahead. On {name}, it reads nothing ahead. (A page has {} records, and \
                  only the first read of it misses.)",
                 4096 / size
             ),
             Twin::Other => format!(
-                "The third command decided: pages come back that were in the cache before, because cgroup {group} has less \
+                "The third and the fifth command decided: pages come back that were in the cache before, because cgroup {group} has less \
                  memory than `{patient}` has data, 12 MiB."
             ),
         },

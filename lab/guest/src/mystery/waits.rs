@@ -109,12 +109,12 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The third command decided: `{patient}` has submitted its bio and waits for its end, not for a place in the \
+                "The third and the seventh command decided: `{patient}` has submitted its bio and waits for its end, not for a place in the \
                  queue. So the bio is held back before it is a request, because cgroup {} may write {rate} times in a second.",
                 groups[0]
             ),
             Twin::Other => format!(
-                "The third command decided: `{patient}` waits in blk_mq_get_tag() for a place in the queue, which has only \
+                "The third and the sixth command decided: `{patient}` waits in blk_mq_get_tag() for a place in the queue, which has only \
                  one. {crowd} threads of `{neighbor}` always wait for it, too, so most of what the disk does is theirs."
             ),
         },

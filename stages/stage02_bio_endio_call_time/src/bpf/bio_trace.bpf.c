@@ -13,8 +13,8 @@ int BPF_KPROBE(submit_bio_entry)
 }
 
 /*
- * bio_endio() runs in interrupts. When one comes while submit_bio_entry is at work, the kernel
- * would skip a kprobe here, but runs this one.
+ * An interrupt may call bio_endio() while submit_bio_entry is at work.
+ * The kernel would skip a kprobe here then, but runs this one.
  */
 SEC("fentry/bio_endio")
 int BPF_PROG(bio_endio_entry)

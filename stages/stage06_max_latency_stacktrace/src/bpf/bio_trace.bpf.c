@@ -60,14 +60,15 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	info.caller = RETURN_REGISTER(ctx);
 	info.stack_id = bpf_get_stackid(ctx, &stack_map, 0);
 
+	/* ON_RESUBMIT: which start stays if the address is in the map already */
 	if (bpf_map_update_elem(&start_map, &key, &info, ON_RESUBMIT))
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	return 0;
 }
 
 /*
- * bio_endio() runs in interrupts. When one comes while submit_bio_entry is at work, the kernel
- * would skip a kprobe here, but runs this one.
+ * An interrupt may call bio_endio() while submit_bio_entry is at work.
+ * The kernel would skip a kprobe here then, but runs this one.
  */
 SEC("fentry/bio_endio")
 int BPF_PROG(bio_endio_entry, struct bio *bio)

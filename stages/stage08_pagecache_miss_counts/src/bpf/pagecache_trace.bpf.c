@@ -47,7 +47,7 @@ SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long before)
 {
 	iocb = AT_RETURN(ctx, iocb); /* NULL at the entry, a typed pointer at the return */
-	/* At the entry, 1 skips the return. So the rest that a direct read leaves is not counted. */
+	/* At the entry, 1 skips the return: the rest of a direct read is not counted. */
 	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : before != 0;
 }
 
