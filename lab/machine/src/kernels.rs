@@ -5,9 +5,9 @@
 //! are in the user's cache folder, outside of `target/`, where anything may happen to them. So we compare a kernel
 //! with the lock whenever we use it: its package, and the checksum of its image.
 //!
-//! A row of [`TABLE`] has all that the workbook says or assumes about a series such as 6.12: what the book says about it,
-//! its colors, and its traits, such as `Preemptible`. Where Linux itself changed, a test asks for a range of versions,
-//! such as `is_in("6.5..")`. A *preview* is a kernel that is not released yet. The other rows are the matrix, on which
+//! A row of [`TABLE`] has all that the workbook says or assumes about a series such as 6.12: what the book says about it, and
+//! its traits, such as `Preemptible`. Where Linux itself changed, a test asks for a range of versions, such as
+//! `is_in("6.5..")`. A *preview* is a kernel that is not released yet. The other rows are the matrix, on which
 //! `make test` runs.
 
 use std::fs;
@@ -41,8 +41,6 @@ pub struct Series {
     traits: &'static [Trait],
     /// For the book: which Debian release it comes from, and what it represents.
     pub about: [&'static str; 2],
-    /// The color of its marks in a chart, on light and on dark paper.
-    pub colors: [&'static str; 2],
     /// What ctracer may cost at most, as a multiple of what trace-cmd costs for the same calls.
     pub ctracer_goal: f64,
 }
@@ -75,7 +73,6 @@ const TABLE: &[Series] = &[
         large_pages: None,
         traits: &[],
         about: ["Debian 11, bullseye", "before folios; requests complete one by one"],
-        colors: ["#94a3b8", "#94a3b8"],
         ctracer_goal: 1.5,
     },
     Series {
@@ -85,7 +82,6 @@ const TABLE: &[Series] = &[
         large_pages: None,
         traits: &[],
         about: ["Debian 12, bookworm", "folios, completion in batches; ext4 keeps to one page a folio"],
-        colors: ["#38a3c7", "#67d3f0"],
         ctracer_goal: 1.5,
     },
     Series {
@@ -95,7 +91,6 @@ const TABLE: &[Series] = &[
         large_pages: Some("6.12-16k"),
         traits: &[Fprobe, FentryOnArm64, CountsOnTwo],
         about: ["Debian 13, trixie, and the security updates of 12", "today: the default here"],
-        colors: ["#1d4ed8", "#7fa6ff"],
         ctracer_goal: 1.2,
     },
     Series {
@@ -105,7 +100,6 @@ const TABLE: &[Series] = &[
         large_pages: Some("7.2-16k"),
         traits: &[Preemptible, LargeFolios, Fprobe, FprobeOnArm64, FentryOnArm64, CountsOnTwo],
         about: ["Debian unstable, sid", "what comes: large folios on ext4, a preemptible kernel"],
-        colors: ["#b45309", "#fbbf24"],
         ctracer_goal: 1.2,
     },
     Series {
@@ -115,7 +109,6 @@ const TABLE: &[Series] = &[
         large_pages: None,
         traits: &[Preemptible, LargeFolios, Fprobe, FprobeOnArm64, FentryOnArm64, CountsOnTwo],
         about: ["Debian experimental", "a preview: not released yet"],
-        colors: ["#be185d", "#f472b6"],
         ctracer_goal: 1.2,
     },
 ];

@@ -9,7 +9,7 @@ use wire::arch::Arch;
 use wire::measure::WRITERS_COUNT;
 use wire::ways::{WAYS, Way, named};
 
-use crate::publish::chart::{self, Line, Mark};
+use crate::publish::chart::{self, Line};
 use crate::publish::tables::{markdown, rounded, thousands};
 
 /// The data file of an architecture, from the top folder. That of arm64 has only our own ways.
@@ -275,20 +275,18 @@ impl Ways {
         self.0.iter().find(|row| row.kernel == kernel && row.way.name == way.name)
     }
 
-    /// The chart, as SVG: what each way costs on each kernel, with a hollow mark where it lost bios.
+    /// The chart, as SVG: what each way costs on the default kernel, with a cross where it lost bios.
     pub fn chart(&self) -> String {
-        let marks = |way: &'static Way| Line {
-            name: way.name,
-            marks: MATRIX
-                .iter()
-                .map(|series| {
-                    let numbers = self.find(series.name, way)?.numbers.as_ref()?;
-                    Some(Mark { value: numbers.instructions, is_hollow: numbers.counted < WRITERS_COUNT })
-                })
-                .collect(),
+        let line = |way: &'static Way| {
+            let numbers = self.find(DEFAULT, way)?.numbers.as_ref()?;
+            Some(Line {
+                name: way.name,
+                value: numbers.instructions,
+                is_crossed: numbers.counted < WRITERS_COUNT,
+            })
         };
-        let lines: Vec<_> = self.ways().into_iter().map(marks).collect();
-        chart::svg(&MATRIX, &lines)
+        let lines: Vec<_> = self.ways().into_iter().filter_map(line).collect();
+        chart::svg(DEFAULT, &lines)
     }
 }
 
