@@ -99,6 +99,14 @@ export class Actions {
     if (name === this.editor.name && diagnostics.some(isError)) this.editor.toFirstError();
   }
 
+  /** What the last action said of the program that is open is no longer true of its text. */
+  edited(): void {
+    const isDirty = this.editor.docs.some(({ dirty }) => dirty);
+    if (!isDirty || this.last?.name !== this.editor.name || this.last.status === 0) return;
+    this.last = undefined;
+    this.draw();
+  }
+
   /** A program was opened: it may have been compiled before. */
   opened(): void {
     for (const known of this.known.values()) if (known.action.name === this.editor.name) this.diagnose(known);

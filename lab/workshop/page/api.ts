@@ -272,7 +272,7 @@ export const socketAddress = (path: string) => `${location.origin.replace(/^http
 export type Link = "up" | "down" | "refused";
 
 /** How long the server may be silent, in milliseconds. It sends something every two seconds. */
-const patience = 6000;
+const patience = 15000;
 
 /** The events' socket. It comes back by itself, and knows whether the server is there. */
 class Events {

@@ -72,7 +72,16 @@ export function editing(path: string, label: string): Extension {
     reading(path, label),
     /\.[ch]$/.test(path) ? [completing, explaining] : [],
     // Not within the editor's pane, which would cut them off.
-    tooltips({ parent: byId("tooltips") }),
+    tooltips({
+      parent: byId("tooltips"),
+      // Not over the lesson, which the learner works from.
+      tooltipSpace: ({ dom }) => ({
+        left: dom.getBoundingClientRect().left,
+        right: innerWidth,
+        top: 0,
+        bottom: innerHeight,
+      }),
+    }),
     lintGutter(),
     linter(null),
     foldGutter(),

@@ -97,13 +97,20 @@ async function complete(context: CompletionContext): Promise<CompletionResult | 
       boost: 1,
     }),
   );
+  // What the file declares inside of its functions, or names in another way.
+  const near = context.state.sliceDoc(0, word.from) + context.state.sliceDoc(word.to);
+  const taken = new Set(own.map(({ label }) => label));
+  const words = [...new Set(near.match(/\b[A-Za-z_]\w{2,}\b/g))].filter(
+    (one) => !taken.has(one) && !one.startsWith("bpf_"),
+  );
+  const locals = words.map((label): Completion => ({ label, type: "variable", boost: -1 }));
   const program = know.programAt(before);
   const isAllowed = ({ callers }: Helper) => !program || !callers || callers.includes(program);
   const allowed = (await know.helpers()).filter(isAllowed);
   const helpers = allowed.map(
     (helper): Completion => ({ label: helper.name, type: "function", detail: "helper", info: () => ofHelper(helper) }),
   );
-  return { from: word.from, options: [...own, ...helpers], validFor: /^\w*$/ };
+  return { from: word.from, options: [...own, ...locals, ...helpers], validFor: /^\w*$/ };
 }
 
 /** Whether this ends within a comment or a string. */

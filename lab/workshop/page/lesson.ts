@@ -165,6 +165,9 @@ export class Lesson {
     this.buttons = [];
     if (page?.readyState !== "complete" || !state) return;
     this.addButtons(page, state);
+    // A log of the verifier is shown as this kernel has it.
+    const logs = [...page.querySelectorAll<HTMLButtonElement>(".kernels button")];
+    logs.find(({ textContent }) => `Linux ${state.kernel}.`.startsWith(`${textContent}.`))?.click();
     if (this.top !== undefined) page.defaultView?.scrollTo(0, this.top);
     this.top = undefined;
   }

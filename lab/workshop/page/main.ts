@@ -398,6 +398,8 @@ function draw(): void {
   for (const id of ["run", "check", "hint", "diff", "solution", "reset"]) {
     byId<HTMLButtonElement>(id).disabled = !editor.name || exercise?.state === "new";
   }
+  // The lesson may be another stage's.
+  byId("run").textContent = `Run ${exercise ? "" : editor.name}`.trim();
   if (mystery) drawMoves(mysteries.open(editor.name));
   byId("diff").hidden = !exercise && !program?.parent;
   byId("diff").title = program?.parent ? `What is new in ${program.name} since ${program.parent}` : "What you changed";
@@ -501,8 +503,8 @@ function drawLink(link: Link): void {
   if (link === "down") {
     banner.replaceChildren(
       boots() ||
-        "The workshop does not answer. Keep this tab open: it has everything that you typed. " +
-          "Start the workshop again as you did before, and continue here.",
+        "The workshop does not answer. If its window is still there, it is busy: wait. If not, start it again as you did " +
+          "before. Keep this tab open: it has everything that you typed.",
     );
   } else if (link === "refused") {
     banner.replaceChildren(
@@ -671,7 +673,10 @@ byId("arguments").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.ctrlKey) runOpen();
 });
 
-editor.onChange = drawSaved;
+editor.onChange = () => {
+  drawSaved();
+  actions.edited();
+};
 leavePanel.to = () => panes.focus("editor");
 editor.documents.onFailure = (_doc, failure) => showProblem(failure);
 

@@ -45,6 +45,8 @@ pub struct Reader {
     refused: Option<usize>,
     /// While the lines of that fix come, how far they are indented.
     fix: Option<usize>,
+    /// Where one of our files includes the header of which clang speaks next.
+    included: Option<(String, u32)>,
     /// What was found so far.
     pub found: Vec<Diagnostic>,
 }
@@ -58,7 +60,7 @@ impl Reader {
         if self.read_fix(line) {
             return true;
         }
-        if let Some(found) = clang(line).or_else(|| self.rustc(line)).or_else(|| self.verifier(line))
+        if let Some(found) = self.clang(line).or_else(|| self.rustc(line)).or_else(|| self.verifier(line))
             && !self.found.iter().any(|old| old.gist() == found.gist())
             && self.found.len() < MOST
         {
@@ -84,6 +86,39 @@ impl Reader {
             return false;
         }
         true
+    }
+
+    /// `PATH:LINE:COLUMN: error: MESSAGE`, perhaps after Cargo's own words. An error in a header is one of the line that
+    /// includes it.
+    fn clang(&mut self, line: &str) -> Option<Diagnostic> {
+        if let Some((_, place)) = line.split_once("n file included from ") {
+            let (path, number) = place.trim_end().trim_end_matches([':', ',']).rsplit_once(':')?;
+            self.included = source(path).zip(number.parse().ok()).or(self.included.take());
+            return None;
+        }
+        let (place, severity, message) = ["error", "fatal error", "warning"].iter().find_map(|severity| {
+            let (place, message) = line.split_once(&format!(": {severity}: "))?;
+            // Cargo begins each line of a build script with `error: PACKAGE: `.
+            Some((place.rsplit(' ').next()?, severity.trim_start_matches("fatal "), message.trim_end()))
+        })?;
+        let mut parts = place.rsplitn(3, ':');
+        let (column, line, path) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+        let included = self.included.take();
+        let lacks_library =
+            message.contains("undeclared library function") || message.contains("file not found");
+        let why = if lacks_library { " (a BPF program has no C library)" } else { "" };
+        let message = format!("{message}{why}");
+        match (source(path), included) {
+            (Some(path), _) => Some(Diagnostic { path, line, column: Some(column), severity, message }),
+            (None, Some((path, line))) if severity == "error" => Some(Diagnostic {
+                path,
+                line,
+                column: None,
+                severity,
+                message: format!("in this header: {message}"),
+            }),
+            (None, _) => None,
+        }
     }
 
     /// A message, and then `--> PATH:LINE:COLUMN`.
@@ -119,24 +154,6 @@ impl Reader {
         let (severity, message) = self.pending.take()?;
         Some(Diagnostic { path, line, column: None, severity, message })
     }
-}
-
-/// `PATH:LINE:COLUMN: error: MESSAGE`, perhaps after Cargo's own words.
-fn clang(line: &str) -> Option<Diagnostic> {
-    let (place, severity, message) = ["error", "warning"].iter().find_map(|severity| {
-        let (place, message) = line.split_once(&format!(": {severity}: "))?;
-        // Cargo begins each line of a build script with `error: PACKAGE: `.
-        Some((place.rsplit(' ').next()?, *severity, message))
-    })?;
-    let mut parts = place.rsplitn(3, ':');
-    let (column, line, path) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
-    Some(Diagnostic {
-        path: source(path)?,
-        line,
-        column: Some(column),
-        severity,
-        message: message.trim_end().to_owned(),
-    })
 }
 
 fn indent(line: &str) -> usize {
@@ -175,6 +192,20 @@ mod tests {
              /w/mine/clinic-01/latency.bpf.c:7:2: error: a case of the clinic
              /w/common/build/vmlinux.h:9:1: error: not one of our files"
         ));
+    }
+
+    #[test]
+    fn an_error_in_a_header_is_one_of_the_line_that_includes_it() {
+        let found = read(
+            "error: my01-1@0.1.0: In file included from /w/mine/01.1/src/bpf/bio_trace.bpf.c:5:
+             error: my01-1@0.1.0: /usr/include/string.h:26:10: fatal error: 'bits/libc-header-start.h' file not found
+             /w/mine/01.1/src/bpf/bio_trace.bpf.c:13:6: error: call to undeclared library function 'strcmp'",
+        );
+        let seen: Vec<_> = found.iter().map(|one| (one.line, &*one.message)).collect();
+        let header =
+            "in this header: 'bits/libc-header-start.h' file not found (a BPF program has no C library)";
+        let call = "call to undeclared library function 'strcmp' (a BPF program has no C library)";
+        assert_eq!(seen, [(5, header), (13, call)]);
     }
 
     #[test]

@@ -33,6 +33,8 @@ use crate::response::Refusal;
 
 /// How many there may be.
 const MOST: usize = 8;
+/// From how many on a new one takes the place of one whose program has ended: more tabs do not fit a small screen.
+const FEW: usize = 5;
 /// How many bytes of output a terminal keeps.
 const KEPT: usize = 256 << 10;
 /// How many pieces of output may wait for a slow browser. If there are more, it starts over with what is kept.
@@ -157,16 +159,17 @@ impl Terminals {
         if let Some(terminal) = all.values().find(|terminal| terminal.title == title) {
             return Ok(terminal.clone());
         }
-        if all.len() >= MOST {
+        if all.len() >= FEW {
             // One whose program has ended makes room.
             let has_ended = |terminal: &Terminal| lock(&terminal.program).status.is_some();
             let ended = all.iter().find(|(_, terminal)| has_ended(terminal)).map(|(id, _)| *id);
-            let Some(ended) = ended else {
+            if let Some(ended) = ended {
+                all.remove(&ended);
+            } else if all.len() >= MOST {
                 let error = Error::new(format!("there are {MOST} terminals already"))
                     .fix("close one that you don't need");
                 return Err(Refusal(StatusCode::TOO_MANY_REQUESTS, error));
-            };
-            all.remove(&ended);
+            }
         }
         let id = self.newest.fetch_add(1, Ordering::Relaxed) + 1;
         let terminal = Arc::new(Terminal {

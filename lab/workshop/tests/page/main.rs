@@ -668,7 +668,7 @@ fn another_kernel_boots_into_the_same_page() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* meanwhile */\n");
     // One that ends for another reason is started again by the learner.
     server.kill();
-    browser.until(&shows("banner", "Start the workshop again"));
+    browser.until(&shows("banner", "start it again"));
 }
 
 #[test]
