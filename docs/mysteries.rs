@@ -152,14 +152,14 @@ fn options(case: &Case, twins: [&Played; 2]) -> Vec<&'static Cause> {
     CAUSES.iter().filter(|cause| is_twins(cause) || others.contains(&cause.word)).collect()
 }
 
-/// All commands of an expert, without what they print. Those that decided are marked.
+/// What an expert asked, in order, with the commands that decided.
 fn way(id: &str, played: &Played) -> Value {
     let decided: Vec<_> =
         deciding(&played.told[0], &played.way).into_iter().map(|(_, ordinal)| ordinal).collect();
     let lines = played.way.iter().zip(ORDINALS).flat_map(|(typed, ordinal)| {
-        let why = format!("# {ordinal}: {}", typed.why);
-        let kind = if decided.contains(&ordinal) { "mark" } else { "same" };
-        [json!(["same", [[false, why]]]), json!([kind, [[false, typed.command]]])]
+        let why = format!("{}. {}", number(ordinal), typed.why);
+        let command = decided.contains(&ordinal).then(|| json!(["mark", [[false, typed.command]]]));
+        [Some(json!(["same", [[false, why]]])), command].into_iter().flatten()
     });
     json!({ "kind": "code", "id": id, "file": format!("with seed {}", played.seed), "item": "an expert's way", "part": "run",
         "lines": lines.collect::<Vec<_>>(), "ask": [],
@@ -181,9 +181,14 @@ fn output(id: &str, (typed, ordinal): (&Typed, &str), played: &Played) -> Vec<Va
     };
     let lines: Vec<_> = typed.output.iter().map(line).collect();
     pages::of(json!({
-        "kind": "code", "id": id, "item": typed.why, "file": typed.command, "part": "evidence", "lines": lines,
+        "kind": "code", "id": id, "item": format!("{}. {}", number(ordinal), typed.why), "file": typed.command, "part": "evidence", "lines": lines,
         "say": format!("With seed {seed}, the {ordinal}. {}", played.told[0]), "ask": [],
     }))
+}
+
+/// The number of a command, by which its ordinal is named in the list of all.
+fn number(ordinal: &str) -> usize {
+    ORDINALS.iter().position(|other| *other == ordinal).unwrap_or_default() + 1
 }
 
 /// Whether a line of an output has a number with its unit, such as `36 ms`, that the text of what decided has, too.

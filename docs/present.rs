@@ -556,10 +556,16 @@ fn run(workbook: &Workbook, stage: &Stage, lit: &[&str], notes: &str) -> Result<
         (is_lit, json!([if is_lit { "mark" } else { "same" }, [[false, narrow(line, width)]]]))
     };
     let mut lines: Vec<_> = output.trim_matches('\n').lines().map(line).collect();
-    // What comes before the marked lines is left out rather than what comes after them.
+    // The last events before a report are left out rather than the report.
+    let report = output
+        .trim_matches('\n')
+        .lines()
+        .skip_while(|line| Line::parse(line).is_some() || *line == "...")
+        .count();
     let over = (lines.len() + 1).saturating_sub(pages::ROWS);
-    if over > 1 && lines.iter().take(over).all(|(is_lit, _)| !is_lit) {
-        lines.splice(..over, [(false, json!(["same", [[false, "..."]]]))]);
+    let end = lines.len() - report;
+    if over > 1 && over < end && lines[end - over..end].iter().all(|(is_lit, _)| !is_lit) {
+        lines.splice(end - over..end, [(false, json!(["same", [[false, "..."]]]))]);
     }
     let lines: Vec<_> = lines.into_iter().map(|(_, line)| line).collect();
     Ok(pages::of(json!({

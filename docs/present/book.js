@@ -1,4 +1,4 @@
-// npm run build made this from 8fc44485
+// npm run build made this from 0ed19d36
 "use strict";
 (() => {
   // questions.ts

@@ -1,4 +1,4 @@
-// npm run build made this from 8fc44485
+// npm run build made this from 0ed19d36
 "use strict";
 (() => {
   // data.ts
@@ -274,7 +274,13 @@
       const short = parts2.flatMap((part2) => part2.length > LONG_QUOTE ? part2.split(" ") : [part2]);
       const words = short.map((word) => element("span", "whole", word));
       code2.replaceChildren(...words.flatMap((word, nth) => nth ? [" ", word] : [word]));
+      if (text3.startsWith("cargo lab") && text3.length >= COMMAND) alone(code2);
     }
+  }
+  function alone(code2) {
+    code2.classList.add("alone");
+    const after = code2.nextSibling;
+    if (after?.nodeType === Node.TEXT_NODE) after.textContent = after.textContent?.replace(/^[.,]\s*/, "") ?? "";
   }
   function text(step2) {
     const text2 = element("div", "text");

@@ -156,7 +156,15 @@ function keepWhole(text: HTMLElement): void {
     const short = parts.flatMap((part) => (part.length > LONG_QUOTE ? part.split(" ") : [part]));
     const words = short.map((word) => element("span", "whole", word));
     code.replaceChildren(...words.flatMap((word, nth) => (nth ? [" ", word] : [word])));
+    if (text.startsWith("cargo lab") && text.length >= COMMAND) alone(code);
   }
+}
+
+/** A long command has its own lines, so that it is seen where it begins and ends. */
+function alone(code: HTMLElement): void {
+  code.classList.add("alone");
+  const after = code.nextSibling;
+  if (after?.nodeType === Node.TEXT_NODE) after.textContent = after.textContent?.replace(/^[.,]\s*/, "") ?? "";
 }
 
 /** An exercise or a text, with a clock if it has minutes and is for all. */

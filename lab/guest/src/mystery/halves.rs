@@ -114,7 +114,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: format!("bitesize 4 1 & biolatency -d {bad_disk} -me 4 1 | sed -n 's/^avg/{bad_disk}: avg/p'; wait"),
             },
             Step {
-                why: "How long is the wait while the one that makes most of them stands still?",
+                why: "How long is the wait while the other process that writes there stands still?",
                 command: format!(
                     "kill -STOP $(pidof {neighbor}); biolatency -d {bad_disk} -Qme 4 1 | tail -n 1; kill -CONT $(pidof {neighbor})"
                 ),

@@ -83,6 +83,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         Twin::Other => truth("small-cache", &[group.to_owned()], percent - 12.0..=percent + 20.0)?,
     };
     let folder = groups[0].folder.display();
+    let limit = fs::read_to_string(groups[0].folder.join("memory.max"));
+    let mib = limit
+        .ok()
+        .and_then(|text| text.trim().parse::<f64>().ok())
+        .map_or(0.0, |bytes| bytes / f64::from(1 << 20));
     let story = Story {
         complaint: format!(
             "\"`{patient}` reads records of {size} bytes from {name}. Since it moved to the new machine, it waits for the \
@@ -143,8 +148,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 4096 / size
             ),
             Twin::Other => format!(
-                "The third and the fifth command decided: pages come back that were in the cache before, because cgroup {group} has less \
-                 memory than `{patient}` has data, 12 MiB."
+                "The third and the fifth command decided: pages come back that were in the cache before, because cgroup {group} has only \
+                 {mib:.1} MiB of memory, and `{patient}` has 12 MiB of data."
             ),
         },
         tempting: match twin {

@@ -145,7 +145,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The second and the third command decided: a flush is quick, but a transaction has hundreds of blocks, and \
+                "The second, the third and the fourth command decided: a flush is quick, but a transaction has hundreds of blocks, and \
                  `{patient}` changes only a few. The others are the inodes of the {files} files of `{toucher}`."
             ),
             Twin::Other => format!(

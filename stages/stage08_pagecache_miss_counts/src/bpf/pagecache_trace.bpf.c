@@ -37,18 +37,18 @@ static __always_inline int add_read(struct kiocb *iocb, long bytes)
 
 /* On Linux 5.10, user space attaches it to the older name, generic_file_buffered_read(). */
 SEC("?fexit/filemap_read")
-int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long before, long retval)
+int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_read, long retval)
 {
-	return add_read(iocb, retval - before);
+	return add_read(iocb, retval - already_read);
 }
 
 /* From Linux 7.0 on, this is loaded instead: there, an fexit program may overlook reads. */
 SEC("?kprobe.session/filemap_read")
-int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long before)
+int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
 {
 	iocb = AT_RETURN(ctx, iocb); /* NULL at the entry, a typed pointer at the return */
 	/* At the entry, 1 skips the return: the rest of a direct read is not counted. */
-	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : before != 0;
+	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : already_read != 0;
 }
 
 SEC("tracepoint/filemap/mm_filemap_add_to_page_cache")
