@@ -161,7 +161,7 @@ fn way(id: &str, played: &Played) -> Value {
         let command = decided.contains(&ordinal).then(|| json!(["mark", [[false, typed.command]]]));
         [Some(json!(["same", [[false, why]]])), command].into_iter().flatten()
     });
-    json!({ "kind": "code", "id": id, "file": format!("with seed {}", played.seed), "item": "an expert's way", "part": "run",
+    json!({ "kind": "code", "id": id, "file": format!("with seed {}; commands only where they decided", played.seed), "item": "an expert's way", "part": "run",
         "lines": lines.collect::<Vec<_>>(), "ask": [],
         "say": "Each command answers one question, and rules out about half of what is left. Where would you have looked next?" })
 }

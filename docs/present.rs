@@ -562,8 +562,13 @@ fn run(workbook: &Workbook, stage: &Stage, lit: &[&str], notes: &str) -> Result<
         .lines()
         .skip_while(|line| Line::parse(line).is_some() || *line == "...")
         .count();
-    let over = (lines.len() + 1).saturating_sub(pages::ROWS);
+    let mut over = (lines.len() + 1).saturating_sub(pages::ROWS);
     let end = lines.len() - report;
+    // Not in the middle of an I/O.
+    let ends_one = |nth: usize| lines[nth].1.to_string().contains("duration");
+    while over > 1 && over < end && !ends_one(end - over - 1) {
+        over += 1;
+    }
     if over > 1 && over < end && lines[end - over..end].iter().all(|(is_lit, _)| !is_lit) {
         lines.splice(end - over..end, [(false, json!(["same", [[false, "..."]]]))]);
     }

@@ -90,7 +90,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: "biolatency -QDme 4 1".to_owned(),
             },
             Step {
-                why: "And bios? Half of them are shorter than this.",
+                why: "How long do bios take? Half of them take less than this.",
                 command: "stage03 --duration 4 | sed -n 's/.*duration: //p' | sort -n > /tmp/bios; awk -v half=$(($(wc -l < \
                           /tmp/bios) / 2 + 1)) 'NR == half { print $1 / 1000000 \" ms\" }' /tmp/bios"
                     .to_owned(),

@@ -109,7 +109,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The first, the third and the seventh command decided: requests are quick, and `{patient}` has submitted its \
+                "The first, the second, the third and the seventh command decided: requests take far less time than bios, and `{patient}` has submitted its \
                  bio and waits for its end, not for a place in the queue. So the bio is held back before it is a request, because cgroup {} may write {rate} times in a second.",
                 groups[0]
             ),
