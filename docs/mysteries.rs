@@ -154,11 +154,13 @@ fn options(case: &Case, twins: [&Played; 2]) -> Vec<&'static Cause> {
 
 /// What an expert asked, in order, with the commands that decided.
 fn way(id: &str, played: &Played) -> Value {
-    let decided: Vec<_> =
-        deciding(&played.told[0], &played.way).into_iter().map(|(_, ordinal)| ordinal).collect();
-    let lines = played.way.iter().zip(ORDINALS).flat_map(|(typed, ordinal)| {
-        let why = format!("{}. {}", number(ordinal), typed.why);
-        let command = decided.contains(&ordinal).then(|| json!(["mark", [[false, typed.command]]]));
+    let decided = deciding(&played.told[0], &played.way);
+    let lines = (1..).zip(&played.way).flat_map(|(number, typed)| {
+        let why = format!("{number}. {}", typed.why);
+        let command = decided
+            .iter()
+            .any(|(other, _)| *other == number)
+            .then(|| json!(["mark", [[false, typed.command]]]));
         [Some(json!(["same", [[false, why]]])), command].into_iter().flatten()
     });
     json!({ "kind": "code", "id": id, "file": format!("with seed {}; commands only where they decided", played.seed), "item": "an expert's way", "part": "run",
@@ -166,14 +168,19 @@ fn way(id: &str, played: &Played) -> Value {
         "say": "Each command answers one question, and rules out about half of what is left. Where would you have looked next?" })
 }
 
-/// The commands by whose output the case was decided.
-fn deciding<'a>(decided: &str, way: &'a [Typed]) -> Vec<(&'a Typed, &'static str)> {
+/// The commands by whose output the case was decided, with their numbers.
+fn deciding<'a>(decided: &str, way: &'a [Typed]) -> Vec<(usize, &'a Typed)> {
     let Some((named, _)) = decided.split_once(" command") else { return Vec::new() };
     let named: Vec<_> = named.split([' ', ',']).collect();
-    way.iter().zip(ORDINALS).filter(|(_, ordinal)| named.contains(ordinal)).collect()
+    (1..)
+        .zip(way)
+        .zip(ORDINALS)
+        .filter(|(_, ordinal)| named.contains(ordinal))
+        .map(|(typed, _)| typed)
+        .collect()
 }
 
-fn output(id: &str, (typed, ordinal): (&Typed, &str), played: &Played) -> Vec<Value> {
+fn output(id: &str, (number, typed): (usize, &Typed), played: &Played) -> Vec<Value> {
     let seed = &played.seed;
     let line = |line: &String| {
         let kind = if proves(line, &played.told[0]) { "mark" } else { "same" };
@@ -181,23 +188,19 @@ fn output(id: &str, (typed, ordinal): (&Typed, &str), played: &Played) -> Vec<Va
     };
     let lines: Vec<_> = typed.output.iter().map(line).collect();
     pages::of(json!({
-        "kind": "code", "id": id, "item": format!("{}. {}", number(ordinal), typed.why), "file": typed.command, "part": "evidence", "lines": lines,
-        "say": format!("With seed {seed}, the {ordinal}. {}", played.told[0]), "ask": [],
+        "kind": "code", "id": id, "item": format!("{number}. {}", typed.why), "file": typed.command,
+        "part": "evidence", "lines": lines, "say": format!("With seed {seed}. {}", played.told[0]), "ask": [],
     }))
-}
-
-/// The number of a command, by which its ordinal is named in the list of all.
-fn number(ordinal: &str) -> usize {
-    ORDINALS.iter().position(|other| *other == ordinal).unwrap_or_default() + 1
 }
 
 /// Whether a line of an output has a number with its unit, such as `36 ms`, that the text of what decided has, too.
 fn proves(line: &str, decided: &str) -> bool {
     let line = line.replace("msecs", "ms").replace(',', " ");
     let words: Vec<_> = line.split_whitespace().collect();
+    let told: Vec<_> = decided.split([' ', '.', ',']).collect();
     words.windows(2).any(|pair| {
         let is_number = pair[0].parse::<f64>().is_ok() && pair[1].parse::<f64>().is_err();
-        is_number && decided.split([' ', '.', ',']).collect::<Vec<_>>().windows(2).any(|told| told == pair)
+        is_number && told.windows(2).any(|told| told == pair)
     })
 }
 
@@ -261,8 +264,17 @@ mod tests {
         assert_eq!(played.way[0].output, ["vda", "", "vdb"]);
         assert_eq!(played.told, ["The second command decided: it takes 7 ms.", "Tempting.", "Replace it."]);
         let decided = deciding(&played.told[0], &played.way);
-        assert_eq!(decided.iter().map(|(typed, _)| &*typed.command).collect::<Vec<_>>(), ["biolatency"]);
+        assert_eq!(decided.iter().map(|(_, typed)| &*typed.command).collect::<Vec<_>>(), ["biolatency"]);
         assert_eq!(parse("nothing"), None);
+    }
+
+    #[test]
+    fn a_line_proves_what_is_told_if_it_has_its_number_and_unit() {
+        let told = "vde takes 36 ms for a request, but with the wait before (-Q) it is 180 ms.";
+        assert!(proves("avg = 36 msecs, total: 3960 msecs, count: 110", told));
+        assert!(proves("avg = 180 msecs, total: 19085 msecs, count: 106", told));
+        assert!(!proves("avg = 43 msecs, total: 4705 msecs, count: 109", told));
+        assert!(!proves("        32 -> 36         : 180      |****|", told));
     }
 
     #[test]
@@ -290,7 +302,7 @@ mod tests {
             for played in &played {
                 let decided = deciding(&played.told[0], &played.way);
                 assert!(
-                    !decided.is_empty() && decided.iter().all(|(typed, _)| !typed.output.is_empty()),
+                    !decided.is_empty() && decided.iter().all(|(_, typed)| !typed.output.is_empty()),
                     "{played:?}"
                 );
             }

@@ -111,6 +111,10 @@ mod tests {
         json!({ "kind": "code", "lines": lines })
     }
 
+    fn lengths(pages: &[Value]) -> Vec<usize> {
+        pages.iter().map(|page| page["lines"].as_array().unwrap().len()).collect()
+    }
+
     #[test]
     fn what_fits_is_one_page() {
         let short = step((0..ROWS).map(|nth| ("new", nth.to_string())));
@@ -121,24 +125,20 @@ mod tests {
     fn a_page_begins_where_the_code_is_indented_least() {
         let lines = (0..ROWS + 8).map(|nth| ("new", if nth == 13 { "fn" } else { "    body" }.to_owned()));
         let pages = of(step(lines));
-        let lengths: Vec<_> = pages.iter().map(|page| page["lines"].as_array().unwrap().len()).collect();
-        assert_eq!(lengths, [13, 15]);
+        assert_eq!(lengths(&pages), [13, 15]);
         assert_eq!((&pages[0]["of"], &pages[1]["of"]), (&json!("1 of 2"), &json!("2 of 2")));
     }
 
     #[test]
     fn no_page_ends_in_an_empty_line() {
         let lines = (0..ROWS + 8).map(|nth| ("new", if nth == 13 { "" } else { "    body" }.to_owned()));
-        let pages = of(step(lines));
-        let lengths: Vec<_> = pages.iter().map(|page| page["lines"].as_array().unwrap().len()).collect();
-        assert_eq!(lengths, [13, 14]);
+        assert_eq!(lengths(&of(step(lines))), [13, 14]);
     }
 
     #[test]
     fn no_brace_stands_alone() {
         let lines = (0..=ROWS).map(|nth| ("new", if nth == ROWS { "}" } else { "    body" }.to_owned()));
-        let lengths: Vec<_> =
-            of(step(lines)).iter().map(|page| page["lines"].as_array().unwrap().len()).collect();
+        let lengths = lengths(&of(step(lines)));
         assert_eq!(lengths.len(), 2);
         assert!(lengths[1] >= 4, "{lengths:?}");
     }
@@ -151,13 +151,10 @@ mod tests {
 
     #[test]
     fn long_lines_count_as_often_as_they_wrap() {
-        let lengths = |pages: Vec<Value>| -> Vec<usize> {
-            pages.iter().map(|page| page["lines"].as_array().unwrap().len()).collect()
-        };
         let long = (0..15).map(|nth| ("same", "x".repeat(if nth == 0 { 170 } else { 250 })));
-        assert_eq!(lengths(of(step(long))), [5, 5, 5]);
+        assert_eq!(lengths(&of(step(long))), [5, 5, 5]);
         let endless = [("new", "x".repeat(5_000)), ("new", "y".to_owned())];
-        assert_eq!(lengths(of(step(endless.into_iter()))), [1, 1]);
+        assert_eq!(lengths(&of(step(endless.into_iter()))), [1, 1]);
     }
 
     #[test]

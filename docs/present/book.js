@@ -1,4 +1,4 @@
-// npm run build made this from 0ed19d36
+// npm run build made this from ffd1d40e
 "use strict";
 (() => {
   // questions.ts

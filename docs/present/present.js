@@ -1,4 +1,4 @@
-// npm run build made this from 0ed19d36
+// npm run build made this from ffd1d40e
 "use strict";
 (() => {
   // data.ts
@@ -231,8 +231,7 @@
       shown2.append(line);
     }
     const way = step2.case ? [", ", link(`#${step2.case}/1`, step2.case.replace("-", " "))] : [];
-    const wholeOptions = (text2) => text2.replace(/-(?=\w)/g, "-\u2060");
-    const heading = step2.part === "evidence" ? [element("span", "item", step2.item), element("code", "file", wholeOptions(place(step2)))] : [element("code", "item", wholeOptions(step2.item)), element("span", "file", place(step2), ...way)];
+    const heading = step2.part === "evidence" ? [element("span", "item", step2.item), element("code", "file", ...unbroken(place(step2)))] : [element("code", "item", ...unbroken(step2.item)), element("span", "file", place(step2), ...way)];
     return [element("h2", step2.part, ...heading), shown2];
   }
   var named = (svg, names) => names.map((name) => svg.querySelector(`#${name}`)).filter((group) => group !== null);

@@ -100,13 +100,11 @@ export function code(step: Code, all: boolean): HTMLElement[] {
     shown.append(line);
   }
   const way = step.case ? [", ", link(`#${step.case}/1`, step.case.replace("-", " "))] : [];
-  // No browser breaks a line behind this hyphen, so `kill -STOP` stays whole.
-  const wholeOptions = (text: string) => text.replace(/-(?=\w)/g, "-\u2060");
   // What a command proves is asked above it.
   const heading =
     step.part === "evidence"
-      ? [element("span", "item", step.item), element("code", "file", wholeOptions(place(step)))]
-      : [element("code", "item", wholeOptions(step.item)), element("span", "file", place(step), ...way)];
+      ? [element("span", "item", step.item), element("code", "file", ...unbroken(place(step)))]
+      : [element("code", "item", ...unbroken(step.item)), element("span", "file", place(step), ...way)];
   return [element("h2", step.part, ...heading), shown];
 }
 

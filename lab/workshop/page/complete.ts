@@ -97,8 +97,11 @@ async function complete(context: CompletionContext): Promise<CompletionResult | 
       boost: 1,
     }),
   );
-  // What the file declares inside of its functions, or names in another way.
-  const near = context.state.sliceDoc(0, word.from) + context.state.sliceDoc(word.to);
+  // What the file declares inside of its functions, or names in another way; no words of comments and strings.
+  const near = (text.slice(0, word.from) + text.slice(word.to)).replace(
+    /\/\*[\s\S]*?\*\/|\/\/.*|"(?:\\.|[^"\\\n])*"/g,
+    " ",
+  );
   const taken = new Set(own.map(({ label }) => label));
   const words = [...new Set(near.match(/\b[A-Za-z_]\w{2,}\b/g))].filter(
     (one) => !taken.has(one) && !one.startsWith("bpf_"),

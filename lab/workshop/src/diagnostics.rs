@@ -104,8 +104,8 @@ impl Reader {
         let mut parts = place.rsplitn(3, ':');
         let (column, line, path) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
         let included = self.included.take();
-        let lacks_library =
-            message.contains("undeclared library function") || message.contains("file not found");
+        let is_in_header = included.is_some() && message.contains("file not found");
+        let lacks_library = is_in_header || message.contains("undeclared library function");
         let why = if lacks_library { " (a BPF program has no C library)" } else { "" };
         let message = format!("{message}{why}");
         match (source(path), included) {
@@ -199,13 +199,14 @@ mod tests {
         let found = read(
             "error: my01-1@0.1.0: In file included from /w/mine/01.1/src/bpf/bio_trace.bpf.c:5:
              error: my01-1@0.1.0: /usr/include/string.h:26:10: fatal error: 'bits/libc-header-start.h' file not found
-             /w/mine/01.1/src/bpf/bio_trace.bpf.c:13:6: error: call to undeclared library function 'strcmp'",
+             /w/mine/01.1/src/bpf/bio_trace.bpf.c:13:6: error: call to undeclared library function 'strcmp'
+             /w/mine/01.1/src/bpf/bio_trace.bpf.c:6:10: fatal error: 'mine.h' file not found",
         );
         let seen: Vec<_> = found.iter().map(|one| (one.line, &*one.message)).collect();
         let header =
             "in this header: 'bits/libc-header-start.h' file not found (a BPF program has no C library)";
         let call = "call to undeclared library function 'strcmp' (a BPF program has no C library)";
-        assert_eq!(seen, [(5, header), (13, call)]);
+        assert_eq!(seen, [(5, header), (13, call), (6, "'mine.h' file not found")]);
     }
 
     #[test]

@@ -60,12 +60,15 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ..all.clone()
     };
     let mut reader = Job::start(patient, Some(&groups[0].folder))?;
+    // In bytes; `max`, which is no limit, counts as none.
+    let memory = |file: &str| -> u64 {
+        let text = fs::read_to_string(groups[0].folder.join(file));
+        text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
+    };
     match twin {
         Twin::One => reader.order(std::slice::from_ref(&all))?,
         Twin::Other => {
-            let used = fs::read_to_string(groups[0].folder.join("memory.current"));
-            let used: u64 = used.ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default();
-            let room = used + DATA / 100 * (100 - missed);
+            let room = memory("memory.current") + DATA / 100 * (100 - missed);
             groups[0].set("memory.max", &room.to_string())?;
             reader.order(std::slice::from_ref(&fill))?;
             reader.first(0)?;
@@ -83,11 +86,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         Twin::Other => truth("small-cache", &[group.to_owned()], percent - 12.0..=percent + 20.0)?,
     };
     let folder = groups[0].folder.display();
-    let limit = fs::read_to_string(groups[0].folder.join("memory.max"));
-    let mib = limit
-        .ok()
-        .and_then(|text| text.trim().parse::<f64>().ok())
-        .map_or(0.0, |bytes| bytes / f64::from(1 << 20));
+    let mib = memory("memory.max") as f64 / f64::from(1 << 20);
     let story = Story {
         complaint: format!(
             "\"`{patient}` reads records of {size} bytes from {name}. Since it moved to the new machine, it waits for the \
@@ -142,13 +141,15 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The third, the fourth and the sixth command decided: no page comes back, so `{patient}` reads new ones all the time, one after the \
+                "The third, the fourth and the sixth command decided: no page comes back, so `{patient}` reads new ones \
+                 all the time, one after the \
                  other, and the kernel could have read them ahead. On {name}, it reads nothing ahead. (A page has {} records, and \
                  only the first read of it misses.)",
                 4096 / size
             ),
             Twin::Other => format!(
-                "The third and the fifth command decided: pages come back that were in the cache before, because cgroup {group} has only \
+                "The third and the fifth command decided: pages come back that were in the cache before, because cgroup \
+                 {group} has only \
                  {mib:.1} MiB of memory, and `{patient}` has 12 MiB of data."
             ),
         },
