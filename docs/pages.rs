@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// How many lines fit a window of 1280 x 720 in letters that can be read from the last row, and how many columns.
 /// `LONG` in `docs/present/view.ts` is the same number: an item of more lines is folded.
-pub const ROWS: usize = 20;
+const ROWS: usize = 20;
 const COLUMNS: usize = 80;
 const TAB: usize = 4;
 /// A page has at least so many rows: no brace stands alone.

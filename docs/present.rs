@@ -553,29 +553,11 @@ fn run(workbook: &Workbook, stage: &Stage, lit: &[&str], notes: &str) -> Result<
         } else {
             lit.contains(&line)
         };
-        (is_lit, json!([if is_lit { "mark" } else { "same" }, [[false, narrow(line, width)]]]))
+        json!([if is_lit { "mark" } else { "same" }, [[false, narrow(line, width)]]])
     };
-    let mut lines: Vec<_> = output.trim_matches('\n').lines().map(line).collect();
-    // The last events before a report are left out rather than the report.
-    let report = output
-        .trim_matches('\n')
-        .lines()
-        .skip_while(|line| Line::parse(line).is_some() || *line == "...")
-        .count();
-    let mut over = (lines.len() + 1).saturating_sub(pages::ROWS);
-    let end = lines.len() - report;
-    // Not in the middle of an I/O.
-    let ends_one = |nth: usize| lines[nth].1.to_string().contains("duration");
-    while over > 1 && over < end && !ends_one(end - over - 1) {
-        over += 1;
-    }
-    if over > 1 && over < end && lines[end - over..end].iter().all(|(is_lit, _)| !is_lit) {
-        lines.splice(end - over..end, [(false, json!(["same", [[false, "..."]]]))]);
-    }
-    let lines: Vec<_> = lines.into_iter().map(|(_, line)| line).collect();
     Ok(pages::of(json!({
         "kind": "code", "file": record::typed_command(stage)?, "item": "what it prints, shortened", "part": "run",
-        "lines": lines, "say": notes, "ask": [],
+        "lines": output.trim_matches('\n').lines().map(line).collect::<Vec<_>>(), "say": notes, "ask": [],
     })))
 }
 
