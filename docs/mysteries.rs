@@ -3,6 +3,7 @@
 //! slides yet.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use common::{Error, OrCause, Result};
@@ -27,6 +28,8 @@ struct Played {
     slow: String,
     way: Vec<Typed>,
     cause: &'static Cause,
+    /// The disk or the process that is right.
+    place: String,
     /// What decided, what would have been otherwise, and what helps.
     told: Vec<String>,
 }
@@ -182,26 +185,42 @@ fn deciding<'a>(decided: &str, way: &'a [Typed]) -> Vec<(usize, &'a Typed)> {
 
 fn output(id: &str, (number, typed): (usize, &Typed), played: &Played) -> Vec<Value> {
     let seed = &played.seed;
-    let line = |line: &String| {
-        let kind = if proves(line, &played.told[0]) { "mark" } else { "same" };
-        json!([kind, [[false, line]]])
-    };
-    let lines: Vec<_> = typed.output.iter().map(line).collect();
+    let mut process = "";
+    let mut lines = Vec::new();
+    for line in &typed.output {
+        process = line.split_once("CMD: ").map_or(process, |(_, name)| name);
+        let is_cause = process == played.place && row(line).is_some();
+        let kind = if is_cause || proves(line, &played.told[0]) { "mark" } else { "same" };
+        lines.push(json!([kind, [[false, line]]]));
+    }
     pages::of(json!({
         "kind": "code", "id": id, "item": format!("{number}. {}", typed.why), "file": typed.command,
         "part": "evidence", "lines": lines, "say": format!("With seed {seed}. {}", played.told[0]), "ask": [],
     }))
 }
 
-/// Whether a line of an output has a number with its unit, such as `36 ms`, that the text of what decided has, too.
+/// Whether a line of an output has a number with its unit, such as `36 ms`, that the text of what decided has, too. A row
+/// of a histogram has each size between its two.
 fn proves(line: &str, decided: &str) -> bool {
+    let told: Vec<_> = decided.split([' ', '.', ',']).collect();
+    if let Some(row) = row(line) {
+        let is_in_row =
+            |told: &[&str]| told[1] == "KiB" && told[0].parse().is_ok_and(|size| row.contains(&size));
+        return told.windows(2).any(is_in_row);
+    }
     let line = line.replace("msecs", "ms").replace(',', " ");
     let words: Vec<_> = line.split_whitespace().collect();
-    let told: Vec<_> = decided.split([' ', '.', ',']).collect();
     words.windows(2).any(|pair| {
         let is_number = pair[0].parse::<f64>().is_ok() && pair[1].parse::<f64>().is_err();
         is_number && told.windows(2).any(|told| told == pair)
     })
+}
+
+/// The sizes or times that a row of a histogram counts.
+fn row(line: &str) -> Option<RangeInclusive<u64>> {
+    let (range, _) = line.split_once(" : ")?;
+    let (from, to) = range.split_once(" -> ")?;
+    Some(from.trim().parse().ok()?..=to.trim().parse().ok()?)
 }
 
 /// What a player saw who asked for the solution.
@@ -233,7 +252,9 @@ fn parse(text: &str) -> Option<Played> {
     }
     let told = told.join("\n");
     let mut told = told.split("\n\n").map(one_line);
-    let cause = cause_of(told.next()?.split_once(": ")?.0)?;
+    let answer = told.next()?;
+    let cause = cause_of(answer.split_once(": ")?.0)?;
+    let place = answer.split_once("Place: ")?.1.split([' ', '.']).next()?.to_owned();
     // The last sentence is for the player's terminal.
     let told: Vec<_> = told.filter(|text| !text.contains("`fix`")).collect();
     Some(Played {
@@ -242,6 +263,7 @@ fn parse(text: &str) -> Option<Played> {
         slow: plain(&one_line(slow)),
         way: typed,
         cause,
+        place,
         told,
     })
 }
@@ -262,6 +284,7 @@ mod tests {
         assert_eq!(played.complaint, "\"Half of `a` is slow, and the disks are idle.\"");
         assert_eq!(played.slow, "Four writes: 30 ms; normal: 3.0 ms.");
         assert_eq!(played.way[0].output, ["vda", "", "vdb"]);
+        assert_eq!(played.place, "vda");
         assert_eq!(played.told, ["The second command decided: it takes 7 ms.", "Tempting.", "Replace it."]);
         let decided = deciding(&played.told[0], &played.way);
         assert_eq!(decided.iter().map(|(_, typed)| &*typed.command).collect::<Vec<_>>(), ["biolatency"]);
@@ -275,6 +298,10 @@ mod tests {
         assert!(proves("avg = 180 msecs, total: 19085 msecs, count: 106", told));
         assert!(!proves("avg = 43 msecs, total: 4705 msecs, count: 109", told));
         assert!(!proves("        32 -> 36         : 180      |****|", told));
+        let bios = "the bios of `prices` are in the row with 192 KiB, and the requests in that with 8 KiB.";
+        assert!(proves("       128 -> 255        : 12       |****|", bios));
+        assert!(proves("         8 -> 15         : 286      |****|", bios));
+        assert!(!proves("         4 -> 7          : 8        |*   |", bios));
     }
 
     #[test]

@@ -3,21 +3,21 @@
 use serde_json::{Value, json};
 
 /// How many lines fit a window of 1280 x 720 in letters that can be read from the last row, and how many columns.
-/// `LONG` in `docs/present/view.ts` is the same number: an item of more lines is folded.
 const ROWS: usize = 20;
 const COLUMNS: usize = 80;
 const TAB: usize = 4;
 /// A page has at least so many rows: no brace stands alone.
 const LEAST: usize = 4;
-/// The view folds unchanged lines that are further than this from a change.
+/// Of an item that does not fit, the view folds unchanged lines that are further than this from a change.
 const CONTEXT: usize = 3;
 
 /// A step with code as one step, or as few as it takes. A page begins at a line that is indented as little as possible,
 /// and after an empty line if there is one.
-pub fn of(step: Value) -> Vec<Value> {
-    let values = step["lines"].as_array().map_or(&[][..], Vec::as_slice);
-    let lines: Vec<_> = values.iter().map(Line::of).collect();
-    let cut = cut(&lines);
+pub fn of(mut step: Value) -> Vec<Value> {
+    let lines: Vec<_> = step["lines"].as_array().into_iter().flatten().map(Line::of).collect();
+    let is_folded = lines.iter().any(|line| line.is_changed) && rows(&lines, false) > ROWS;
+    step["folded"] = json!(is_folded);
+    let cut = cut(&lines, is_folded);
     let pages = cut.len() - 1;
     if pages == 1 {
         return vec![step];
@@ -25,7 +25,8 @@ pub fn of(step: Value) -> Vec<Value> {
     let page = |(nth, page): (usize, &[usize])| {
         let mut step = step.clone();
         let ends_empty = nth + 1 < pages && lines[page[1] - 1].indent.is_none();
-        step["lines"] = json!(values[page[0]..page[1] - usize::from(ends_empty)]);
+        step["lines"] =
+            json!(step["lines"].as_array().map(|all| &all[page[0]..page[1] - usize::from(ends_empty)]));
         step["of"] = json!(format!("{} of {pages}", nth + 1));
         step
     };
@@ -56,8 +57,8 @@ impl Line {
 }
 
 /// How many rows the view shows of these lines. A fold of unchanged lines has one.
-fn rows(lines: &[Line]) -> usize {
-    if lines.len() <= ROWS || !lines.iter().any(|line| line.is_changed) {
+fn rows(lines: &[Line], is_folded: bool) -> usize {
+    if !is_folded || !lines.iter().any(|line| line.is_changed) {
         return lines.iter().map(|line| line.rows).sum();
     }
     let is_near = |nth: usize| {
@@ -72,7 +73,8 @@ fn rows(lines: &[Line]) -> usize {
 }
 
 /// Where the pages begin, and where the last one ends.
-fn cut(lines: &[Line]) -> Vec<usize> {
+fn cut(lines: &[Line], is_folded: bool) -> Vec<usize> {
+    let rows = |lines: &[Line]| rows(lines, is_folded);
     // How deep a line is inside the code; after an empty line is the best place of its depth.
     let depth = |nth: usize| match lines[nth].indent {
         None => usize::MAX,
@@ -118,7 +120,8 @@ mod tests {
     #[test]
     fn what_fits_is_one_page() {
         let short = step((0..ROWS).map(|nth| ("new", nth.to_string())));
-        assert_eq!(of(short.clone()), [short]);
+        let pages = of(short);
+        assert_eq!((lengths(&pages), &pages[0]["folded"]), (vec![ROWS], &json!(false)));
     }
 
     #[test]
@@ -150,6 +153,13 @@ mod tests {
     }
 
     #[test]
+    fn what_fits_only_without_its_unchanged_lines_is_one_page() {
+        let long = |nth| format!("{nth:0>170}");
+        let pages = of(step((0..15).map(|nth| (if nth == 14 { "new" } else { "same" }, long(nth)))));
+        assert_eq!((lengths(&pages), &pages[0]["folded"]), (vec![15], &json!(true)));
+    }
+
+    #[test]
     fn long_lines_count_as_often_as_they_wrap() {
         let long = (0..15).map(|nth| ("same", "x".repeat(if nth == 0 { 170 } else { 250 })));
         assert_eq!(lengths(&of(step(long))), [5, 5, 5]);
@@ -162,7 +172,7 @@ mod tests {
         let lines = (0..60).map(|nth| (if nth < 20 { "new" } else { "same" }, nth.to_string()));
         for page in of(step(lines)) {
             let lines: Vec<_> = page["lines"].as_array().unwrap().iter().map(Line::of).collect();
-            assert!(rows(&lines) <= ROWS, "{page}");
+            assert!(rows(&lines, page["folded"] == true) <= ROWS, "{page}");
         }
     }
 }

@@ -1,4 +1,4 @@
-// npm run build made this from ffd1d40e
+// npm run build made this from 4691c4a4
 "use strict";
 (() => {
   // questions.ts

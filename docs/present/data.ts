@@ -21,6 +21,8 @@ export interface Code extends Shown {
   /** Which page of the item, as "1 of 2", if it has several. */
   of?: string;
   lines: Line[];
+  /** Whether it fits only without the lines that are far from a change. */
+  folded?: boolean;
   /** Whether no plan has time for it. */
   extra?: boolean;
 }

@@ -1,4 +1,4 @@
-// npm run build made this from ffd1d40e
+// npm run build made this from 4691c4a4
 "use strict";
 (() => {
   // data.ts
@@ -162,7 +162,6 @@
   }
 
   // view.ts
-  var LONG = 20;
   var CONTEXT = 3;
   var SHORT = 24;
   var LONG_QUOTE = 48;
@@ -206,7 +205,7 @@
   function code(step2, all2) {
     const lines = step2.lines;
     const has = (kind) => lines.some(([other2]) => other2 === kind);
-    const whole = all2 || lines.length <= LONG || lines.every(([kind]) => kind === "same");
+    const whole = all2 || !step2.folded || lines.every(([kind]) => kind === "same");
     const near = (nth) => lines.slice(Math.max(nth - CONTEXT, 0), nth + CONTEXT + 1).some(([kind]) => kind !== "same");
     const shown2 = element("div", "code");
     for (let nth = 0; nth < lines.length; nth++) {

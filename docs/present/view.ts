@@ -13,8 +13,7 @@ import {
   type Text,
 } from "./data";
 
-// An item of more lines is folded: unchanged lines are shown only if they are so near a change.
-const LONG = 20;
+// Of an item that is folded, unchanged lines are shown only if they are so near a change.
 const CONTEXT = 3;
 // A command of fewer letters is on one line, and so is a quoted part of a longer one, if it has no more than these.
 const SHORT = 24;
@@ -74,7 +73,7 @@ const unbroken = (text: string) =>
 export function code(step: Code, all: boolean): HTMLElement[] {
   const lines = step.lines;
   const has = (kind: string) => lines.some(([other]) => other === kind);
-  const whole = all || lines.length <= LONG || lines.every(([kind]) => kind === "same");
+  const whole = all || !step.folded || lines.every(([kind]) => kind === "same");
   const near = (nth: number) =>
     lines.slice(Math.max(nth - CONTEXT, 0), nth + CONTEXT + 1).some(([kind]) => kind !== "same");
   const shown = element("div", "code");

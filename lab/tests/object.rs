@@ -294,12 +294,22 @@ fn check_picture(name: &str, shows: impl Fn(&Stage) -> bool) {
     let marks = picture.split("<g data-probe=\"").skip(1).map(|mark| {
         let (section, rest) = mark.split_once('"').unwrap();
         let stages = rest.strip_prefix(" data-stages=\"").unwrap().split_once('"').unwrap().0;
-        // The lines of text that a reader sees: the name, and the stages, in a line or each in a circle.
+        // The lines of text that a reader sees: the name, and the stages, from first to last or each in a circle.
         let (text, _) = rest.split("</g>").next().unwrap().rsplit_once("</text>").unwrap();
         let text: Vec<_> = text.split("</text>").filter_map(|text| Some(text.rsplit_once('>')?.1)).collect();
         let name = section.rsplit('/').next().unwrap();
-        assert!(text[0].starts_with(name) && text[1..].join(" ").ends_with(&stages), "{section}: {text:?}");
-        (section.to_owned(), stages.split(' ').map(str::to_owned).collect())
+        let numbers: Vec<_> = stages.split(' ').map(str::to_owned).collect();
+        let (first, last) = (&numbers[0], &numbers[numbers.len() - 1]);
+        let range: Vec<_> =
+            (first.parse().unwrap()..=last.parse().unwrap()).map(|n: u32| format!("{n:02}")).collect();
+        let seen = text[1..].join(" ");
+        let says = |words: &str| seen.ends_with(words);
+        assert!(
+            text[0].starts_with(name)
+                && (says(stages) || range == numbers && says(&format!("{first} to {last}"))),
+            "{section}: {text:?}"
+        );
+        (section.to_owned(), numbers)
     });
     let marks: BTreeMap<String, Vec<String>> = marks.collect();
     assert_eq!(marks, probes, "fix: in docs/src/{name}, data-stages and the text of the probe that differs");

@@ -22,7 +22,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
 
-	/* ON_RESUBMIT: the last start of a bio counts (up to Linux 6.3: the first) */
+	/* ON_RESUBMIT: a rare bio is submitted again before it ends */
 	if (bpf_map_update_elem(&start_map, &key, &start_time, ON_RESUBMIT))
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	return 0;

@@ -43,7 +43,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	/* Here and not in bio_endio(): until then the block layer changes it. */
 	info.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
 
-	/* ON_RESUBMIT: the last start of a bio counts (up to Linux 6.3: the first) */
+	/* ON_RESUBMIT: a rare bio is submitted again before it ends */
 	if (bpf_map_update_elem(&start_map, &key, &info, ON_RESUBMIT))
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	return 0;

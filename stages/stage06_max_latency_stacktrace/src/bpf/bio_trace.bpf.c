@@ -60,7 +60,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	info.caller = RETURN_REGISTER(ctx);
 	info.stack_id = bpf_get_stackid(ctx, &stack_map, 0);
 
-	/* ON_RESUBMIT: the last start of a bio counts (up to Linux 6.3: the first) */
+	/* ON_RESUBMIT: a rare bio is submitted again before it ends */
 	if (bpf_map_update_elem(&start_map, &key, &info, ON_RESUBMIT))
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	return 0;

@@ -46,7 +46,7 @@ int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_rea
 SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
 {
-	iocb = AT_RETURN(ctx, iocb); /* NULL at the entry, a typed pointer at the return */
+	iocb = AT_RETURN(ctx, iocb); /* the entry keeps iocb and gets NULL; the return gets iocb */
 	/* At the entry, 1 skips the return: the rest of a direct read is not counted. */
 	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : already_read != 0;
 }
