@@ -18,7 +18,6 @@ use crate::present::{html_of, plain};
 const MINUTES: u32 = 10;
 /// How many causes people bet on.
 const OPTIONS: usize = 4;
-const ORDINALS: [&str; 7] = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh"];
 
 /// A case with one of its two causes, as somebody saw it.
 #[derive(Debug, PartialEq)]
@@ -133,8 +132,8 @@ fn part(case: &Case, twins: [&Played; 2]) -> Value {
             let say = "The other half had the same complaint, with other names. This is what decided there.";
             steps.push(text(&format!("The complaint, with seed {}", played.seed), &complaint, 0, say));
         }
-        for typed in deciding(decided, &played.way) {
-            steps.extend(output(&id, typed, played));
+        for number in deciding(decided) {
+            steps.extend(output(&id, &played.way[number - 1], played));
         }
         steps.push(bet(&title, decided, &rest.join("\n"), right));
     }
@@ -157,33 +156,28 @@ fn options(case: &Case, twins: [&Played; 2]) -> Vec<&'static Cause> {
 
 /// What an expert asked, in order, with the commands that decided.
 fn way(id: &str, played: &Played) -> Value {
-    let decided = deciding(&played.told[0], &played.way);
+    let decided = deciding(&played.told[0]);
     let lines = (1..).zip(&played.way).flat_map(|(number, typed)| {
-        let why = format!("{number}. {}", typed.why);
-        let command = decided
-            .iter()
-            .any(|(other, _)| *other == number)
-            .then(|| json!(["mark", [[false, typed.command]]]));
-        [Some(json!(["same", [[false, why]]])), command].into_iter().flatten()
+        let command = decided.contains(&number).then(|| json!(["mark", [[false, typed.command]]]));
+        [Some(json!(["same", [[false, typed.why]]])), command].into_iter().flatten()
     });
     json!({ "kind": "code", "id": id, "file": format!("with seed {}; commands only where they decided", played.seed), "item": "an expert's way", "part": "run",
         "lines": lines.collect::<Vec<_>>(), "ask": [],
         "say": "Each command answers one question, and rules out about half of what is left. Where would you have looked next?" })
 }
 
-/// The commands by whose output the case was decided, with their numbers.
-fn deciding<'a>(decided: &str, way: &'a [Typed]) -> Vec<(usize, &'a Typed)> {
-    let Some((named, _)) = decided.split_once(" command") else { return Vec::new() };
-    let named: Vec<_> = named.split([' ', ',']).collect();
-    (1..)
-        .zip(way)
-        .zip(ORDINALS)
-        .filter(|(_, ordinal)| named.contains(ordinal))
-        .map(|(typed, _)| typed)
-        .collect()
+/// The numbers of the questions by which the case was decided: those of "Questions 1 and 3 decided" or "Questions 3 to 6
+/// decided".
+fn deciding(decided: &str) -> Vec<usize> {
+    let (named, _) = decided.split_once(" decided").unwrap_or_default();
+    let numbers: Vec<_> = named.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
+    match (&numbers[..], named.contains(" to ")) {
+        ([first, last], true) => (*first..=*last).collect(),
+        _ => numbers,
+    }
 }
 
-fn output(id: &str, (number, typed): (usize, &Typed), played: &Played) -> Vec<Value> {
+fn output(id: &str, typed: &Typed, played: &Played) -> Vec<Value> {
     let seed = &played.seed;
     let mut process = "";
     let mut lines = Vec::new();
@@ -194,19 +188,24 @@ fn output(id: &str, (number, typed): (usize, &Typed), played: &Played) -> Vec<Va
         lines.push(json!([kind, [[false, line]]]));
     }
     pages::of(json!({
-        "kind": "code", "id": id, "item": format!("{number}. {}", typed.why), "file": typed.command,
+        "kind": "code", "id": id, "item": typed.why, "file": typed.command,
         "part": "evidence", "lines": lines, "say": format!("With seed {seed}. {}", played.told[0]), "ask": [],
     }))
 }
 
-/// Whether a line of an output has a number with its unit, such as `36 ms`, that the text of what decided has, too. A row
-/// of a histogram has each size between its two.
+/// Whether the text of what decided has what a line of an output shows: a number with its unit, such as `36 ms`; a size that
+/// a row of a histogram counts; or the value of a file of a disk or a cgroup, and its name.
 fn proves(line: &str, decided: &str) -> bool {
-    let told: Vec<_> = decided.split([' ', '.', ',']).collect();
+    let told: Vec<_> =
+        decided.split_whitespace().map(|word| word.trim_matches(['.', ',', ':', '(', ')'])).collect();
     if let Some(row) = row(line) {
         let is_in_row =
             |told: &[&str]| told[1] == "KiB" && told[0].parse().is_ok_and(|size| row.contains(&size));
         return told.windows(2).any(is_in_row);
+    }
+    if let Some((path, value)) = line.strip_prefix('/').and_then(|line| line.split_once(':')) {
+        let value = value.rsplit('=').next().unwrap_or_default();
+        return told.contains(&value) && path.split('/').any(|folder| told.contains(&folder));
     }
     let line = line.replace("msecs", "ms").replace(',', " ");
     let words: Vec<_> = line.split_whitespace().collect();
@@ -273,8 +272,8 @@ mod tests {
     use super::*;
 
     const RECORDED: &str = "Case 01, seed 7. 0:05 of 10:00.\n\n\"Half of `a` is slow, and\nthe disks are idle.\"\n\nFour writes: 30 ms; normal: 3.0 ms.\n\n\
-        You have ten minutes.\n\n look\n exit   end the case\n\nWhich disks?\n# ls /sys\nvda\n\nvdb\n\nHow long?\n# biolatency\n\
-        row: 7\n\nslow-disk: the disk itself takes long. Place: vda. Number: ms.\n\nThe second command decided: it takes\n7 ms.\n\n\
+        You have ten minutes.\n\n look\n exit   end the case\n\n1. Which disks?\n# ls /sys\nvda\n\nvdb\n\n2. How long?\n# biolatency\n\
+        row: 7\n\nslow-disk: the disk itself takes long. Place: vda. Number: ms.\n\nQuestion 2 decided: it takes\n7 ms.\n\n\
         Tempting.\n\nReplace it.\n\nTo see the complaint end: `fix`\n";
 
     #[test]
@@ -285,9 +284,10 @@ mod tests {
         assert_eq!(played.slow, "Four writes: 30 ms; normal: 3.0 ms.");
         assert_eq!(played.way[0].output, ["vda", "", "vdb"]);
         assert_eq!(played.place, "vda");
-        assert_eq!(played.told, ["The second command decided: it takes 7 ms.", "Tempting.", "Replace it."]);
-        let decided = deciding(&played.told[0], &played.way);
-        assert_eq!(decided.iter().map(|(_, typed)| &*typed.command).collect::<Vec<_>>(), ["biolatency"]);
+        assert_eq!(played.told, ["Question 2 decided: it takes 7 ms.", "Tempting.", "Replace it."]);
+        assert_eq!(deciding(&played.told[0]), [2]);
+        assert_eq!(deciding("Questions 1, 3 and 4 decided: 2"), [1, 3, 4]);
+        assert_eq!(deciding("Questions 3 to 6 decided: 2"), [3, 4, 5, 6]);
         assert_eq!(parse("nothing"), None);
     }
 
@@ -302,6 +302,10 @@ mod tests {
         assert!(proves("       128 -> 255        : 12       |****|", bios));
         assert!(proves("         8 -> 15         : 286      |****|", bios));
         assert!(!proves("         4 -> 7          : 8        |*   |", bios));
+        let limit = "requests take 47 ms, but bios up to 410.917 ms, because cgroup office may write 3 times in a second.";
+        assert!(proves("410.917 ms", limit));
+        assert!(proves("/sys/fs/cgroup/office/io.max:wiops=3", limit));
+        assert!(!proves("/sys/fs/cgroup/front/io.max:wiops=1000", limit));
     }
 
     #[test]
@@ -327,11 +331,10 @@ mod tests {
             let played: Vec<_> =
                 files.iter().map(|file| parse(&fs::read_to_string(file).unwrap()).unwrap()).collect();
             for played in &played {
-                let decided = deciding(&played.told[0], &played.way);
-                assert!(
-                    !decided.is_empty() && decided.iter().all(|(_, typed)| !typed.output.is_empty()),
-                    "{played:?}"
-                );
+                let decided = deciding(&played.told[0]);
+                let has_output = |number: &usize| !played.way[number - 1].output.is_empty();
+                assert!(!decided.is_empty() && decided.iter().all(has_output), "{played:?}");
+                assert!(!played.told[0].contains('['), "{played:?}");
             }
             assert!(played.windows(2).all(|twins| twins[0].cause.word != twins[1].cause.word));
         }

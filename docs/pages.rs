@@ -18,19 +18,24 @@ pub fn of(mut step: Value) -> Vec<Value> {
     let is_folded = lines.iter().any(|line| line.is_changed) && rows(&lines, false) > ROWS;
     step["folded"] = json!(is_folded);
     let cut = cut(&lines, is_folded);
-    let pages = cut.len() - 1;
-    if pages == 1 {
+    // A page without a change is left out.
+    let is_shown = |page: &&[usize]| !is_folded || lines[page[0]..page[1]].iter().any(|line| line.is_changed);
+    let shown: Vec<_> = cut.windows(2).filter(is_shown).collect();
+    let pages = shown.len();
+    if cut.len() == 2 {
         return vec![step];
     }
-    let page = |(nth, page): (usize, &[usize])| {
+    let page = |(nth, page): (usize, &&[usize])| {
         let mut step = step.clone();
         let ends_empty = nth + 1 < pages && lines[page[1] - 1].indent.is_none();
-        step["lines"] =
-            json!(step["lines"].as_array().map(|all| &all[page[0]..page[1] - usize::from(ends_empty)]));
-        step["of"] = json!(format!("{} of {pages}", nth + 1));
+        let end = page[1] - usize::from(ends_empty);
+        step["lines"] = json!(step["lines"].as_array().map(|all| &all[page[0]..end]));
+        if pages > 1 {
+            step["of"] = json!(format!("{} of {pages}", nth + 1));
+        }
         step
     };
-    cut.windows(2).enumerate().map(page).collect()
+    shown.iter().enumerate().map(page).collect()
 }
 
 /// What counts of a line.
@@ -40,6 +45,8 @@ struct Line {
     rows: usize,
     /// How many columns it is indented; `None` if it is empty.
     indent: Option<usize>,
+    /// Whether it is the end of a block.
+    is_end: bool,
 }
 
 impl Line {
@@ -52,6 +59,7 @@ impl Line {
             is_changed: line[0] != "same",
             rows: columns(&text).div_ceil(COLUMNS).max(1),
             indent: (!bare.is_empty()).then(|| columns(&text[..text.len() - bare.len()])),
+            is_end: bare.starts_with('}'),
         }
     }
 }
@@ -78,6 +86,8 @@ fn cut(lines: &[Line], is_folded: bool) -> Vec<usize> {
     // How deep a line is inside the code; after an empty line is the best place of its depth.
     let depth = |nth: usize| match lines[nth].indent {
         None => usize::MAX,
+        // No page begins with the end of a block.
+        Some(_) if lines[nth].is_end => usize::MAX,
         Some(indent) => 2 * indent + usize::from(lines[nth - 1].indent.is_some()),
     };
     let mut cut = vec![0];
@@ -86,15 +96,19 @@ fn cut(lines: &[Line], is_folded: bool) -> Vec<usize> {
         let rest = rows(&lines[begin..]);
         let pages = rest.div_ceil(ROWS);
         let fits = || (begin + 1..lines.len()).filter(|end| rows(&lines[begin..*end]) <= ROWS);
-        // A page is not much emptier than it must be, and what comes after it fits the other pages.
-        let is_good = |end: &usize| {
-            let after = rows(&lines[*end..]);
-            rows(&lines[begin..*end]) >= ROWS / 2 && (LEAST..=(pages - 1) * ROWS).contains(&after)
+        // A page is not much emptier than it must be, and what comes after it fits the other pages. Rather one page more
+        // than an end of a block at the begin of one.
+        let best = |pages: usize| {
+            let is_good = |end: &usize| {
+                let after = rows(&lines[*end..]);
+                let is_full = rows(&lines[begin..*end]) >= ROWS / 2;
+                is_full && depth(*end) < usize::MAX && (LEAST..=(pages - 1) * ROWS).contains(&after)
+            };
+            let far = |end: usize| rows(&lines[begin..end]).abs_diff(rest / pages);
+            fits().filter(is_good).min_by_key(|end| (depth(*end), far(*end)))
         };
-        let good = fits().filter(is_good);
-        let best = good.min_by_key(|end| (depth(*end), rows(&lines[begin..*end]).abs_diff(rest / pages)));
         // A single line may be higher than the window.
-        begin = best.or_else(|| fits().next_back()).unwrap_or(begin + 1);
+        begin = best(pages).or_else(|| best(pages + 1)).or_else(|| fits().next_back()).unwrap_or(begin + 1);
         cut.push(begin);
         if begin >= lines.len() {
             return cut;
@@ -130,6 +144,22 @@ mod tests {
         let pages = of(step(lines));
         assert_eq!(lengths(&pages), [13, 15]);
         assert_eq!((&pages[0]["of"], &pages[1]["of"]), (&json!("1 of 2"), &json!("2 of 2")));
+    }
+
+    #[test]
+    fn a_page_without_a_change_is_left_out() {
+        let kind = |nth| if nth < ROWS { "same" } else { "new" };
+        let pages = of(step((0..2 * ROWS).map(|nth| (kind(nth), format!("{nth:0>100}")))));
+        assert!(
+            pages.iter().all(|page| page["lines"].as_array().unwrap().iter().any(|line| line[0] == "new"))
+        );
+    }
+
+    #[test]
+    fn no_page_begins_with_the_end_of_a_block() {
+        let line = |nth| if (12..=ROWS).contains(&nth) { "    }" } else { "    body" };
+        let pages = of(step((0..2 * ROWS - 2).map(|nth| ("new", line(nth).to_owned()))));
+        assert!(pages.iter().all(|page| page["lines"][0][1][0][1] == "    body"), "{pages:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-// npm run build made this from 4691c4a4
+// npm run build made this from 30712504
 "use strict";
 (() => {
   // questions.ts

@@ -1,4 +1,4 @@
-// npm run build made this from 4691c4a4
+// npm run build made this from 30712504
 "use strict";
 (() => {
   // data.ts
@@ -202,6 +202,7 @@
     ];
   }
   var unbroken = (text2) => text2.split(/(->|::<|(?<= )--?[a-z][\w-]*)/i).map((part2, nth) => nth % 2 ? element("span", "whole", part2) : part2);
+  var isInComment = ([, pieces]) => /^\s*\*/.test(pieces.map(([, text2]) => text2).join(""));
   function code(step2, all2) {
     const lines = step2.lines;
     const has = (kind) => lines.some(([other2]) => other2 === kind);
@@ -211,6 +212,7 @@
     for (let nth = 0; nth < lines.length; nth++) {
       let end = nth;
       while (!whole && end < lines.length && !near(end)) end++;
+      while (end > nth && end < lines.length && lines[end][0] === "same" && isInComment(lines[end])) end++;
       if (end > nth + 1) {
         const fold = `${end - nth}${has("mark") ? " more lines" : " lines as before"}`;
         shown2.append(element("div", "fold", fold));

@@ -5,6 +5,7 @@ import {
   data,
   type Exercise,
   element,
+  type Line,
   link,
   type Part,
   type Picture,
@@ -69,6 +70,8 @@ export function title(part: Part): HTMLElement[] {
 const unbroken = (text: string) =>
   text.split(/(->|::<|(?<= )--?[a-z][\w-]*)/i).map((part, nth) => (nth % 2 ? element("span", "whole", part) : part));
 
+const isInComment = ([, pieces]: Line) => /^\s*\*/.test(pieces.map(([, text]) => text).join(""));
+
 /** An item of a program; `all` shows the lines far from a change, too. */
 export function code(step: Code, all: boolean): HTMLElement[] {
   const lines = step.lines;
@@ -80,6 +83,8 @@ export function code(step: Code, all: boolean): HTMLElement[] {
   for (let nth = 0; nth < lines.length; nth++) {
     let end = nth;
     while (!whole && end < lines.length && !near(end)) end++;
+    // A comment is folded whole.
+    while (end > nth && end < lines.length && lines[end][0] === "same" && isInComment(lines[end])) end++;
     if (end > nth + 1) {
       const fold = `${end - nth}${has("mark") ? " more lines" : " lines as before"}`;
       shown.append(element("div", "fold", fold));

@@ -133,7 +133,7 @@ pub const CAUSES: [Cause; 15] = [
     ),
     cause(
         "swap",
-        "memory is short, and the kernel reads it back from a disk",
+        "memory is short, and the kernel reads a process's own pages back from a disk",
         "the process",
         "pages that it gets back in a second",
     ),

@@ -339,6 +339,25 @@ fn ctrl_c_discards_what_was_typed_but_nothing_that_was_printed() {
 }
 
 #[test]
+fn from_five_terminals_on_an_ended_one_makes_room() {
+    let (server, _folder) = idle();
+    let numbers = |server: &Server| -> Vec<u64> {
+        let state = server.get("/api/state").json();
+        state["terminals"].as_array().unwrap().iter().map(|one| one["id"].as_u64().unwrap()).collect()
+    };
+    for _ in 0..5 {
+        server.post("/api/terminals");
+    }
+    server.post("/api/terminals");
+    assert_eq!(numbers(&server), [1, 2, 3, 4, 5, 6]);
+    let mut third = socket(&server, "/api/terminals/3");
+    type_in(&mut third, "exit 7\n");
+    while server.get("/api/state").json()["terminals"][2]["status"] != 7 {}
+    server.post("/api/terminals");
+    assert_eq!(numbers(&server), [1, 2, 4, 5, 6, 7]);
+}
+
+#[test]
 fn there_are_at_most_eight_terminals() {
     let (server, _folder) = idle();
     for _ in 0..8 {

@@ -122,13 +122,13 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The third, the fourth and the sixth command decided: {bad_disk} itself takes {slow_ms} ms, and -Q adds \
+                "Questions 3, 4 and 6 decided: {bad_disk} itself takes {slow_ms} ms, and -Q adds \
                  nothing to it, so nothing waits. Without `{neighbor}`, it takes as long."
             ),
             Twin::Other => format!(
-                "The third, the fourth, the fifth and the sixth command decided: {bad_disk} takes {ms} ms for a request, as \
+                "Questions 3 to 6 decided: {bad_disk} takes {ms} ms for a request, as \
                  {good_disk} does, but with the wait before (-Q) it is {slow_ms} ms. Without `{neighbor}`, nothing waits. \
-                 About {share:.0} % of the requests are its own: divide its count, in the fifth command, by that of \
+                 About {share:.0} % of the requests are its own: divide its count, in question 5, by that of \
                  {bad_disk}. (`{patient}` makes more, but most of them on {good_disk}.)"
             ),
         },

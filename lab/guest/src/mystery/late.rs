@@ -118,19 +118,19 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             },
             Step {
                 why: "Which limits are there?",
-                command: "grep . /sys/fs/cgroup/*/io.max".to_owned(),
+                command: "grep -o 'wiops=.*' /sys/fs/cgroup/*/io.max".to_owned(),
             },
         ],
         decided: match twin {
             Twin::One => format!(
-                "The second, the fourth, the fifth and the sixth command decided: bios end after {ms} ms, and then \
+                "Questions 2, 4, 5 and 6 decided: bios end after {ms} ms, and then \
                  `{patient}` is in state R. It may \
                  run only on CPU 1, where `{busy}` has a real-time priority and {share:.0} % of the time. A thread that has not \
                  run yet still has the stack with which it went to sleep."
             ),
             Twin::Other => format!(
-                "The second and the seventh command decided: half of the bios take longer than the second one prints, but \
-                 requests only {ms} ms. So they are held back before there is a request, because cgroup {group} may \
+                "Questions 1, 2 and 7 decided: half of the bios take longer than [2], but requests only {ms} ms. \
+                 So they are held back before there is a request, because cgroup {group} may \
                  write {rate} times in a second. (The kernel counts so small a limit in \
                  slices of time, and fewer come through.)"
             ),

@@ -86,11 +86,12 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The first and the third command decided: the bios of `{patient}` are as small as the requests, {piece} KiB, so the kernel cuts \
-                 nothing. And `nomerges` is 0, so it could merge, but `{patient}` waits for each write before it makes the next one."
+                "Questions 1 and 3 decided: the bios of `{patient}` are as small as the requests, {piece} KiB, so the kernel \
+                 cuts nothing. And {name} would take 1280 KiB at once and merge (nomerges is 0), but `{patient}` waits for \
+                 each write before it makes the next one."
             ),
             Twin::Other => format!(
-                "The first command decided: the bios of `{patient}` are in the row with {save} KiB, and the requests in \
+                "Question 1 decided: the bios of `{patient}` are in the row with {save} KiB, and the requests in \
                  that with {piece} KiB. \
                  Each bio becomes {pieces} requests, because {name} takes no larger ones."
             ),

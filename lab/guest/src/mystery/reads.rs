@@ -141,16 +141,15 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The third, the fourth and the sixth command decided: no page comes back, so `{patient}` reads new ones \
+                "Questions 3, 4 and 6 decided: no page comes back, so `{patient}` reads new ones \
                  all the time, one after the \
                  other, and the kernel could have read them ahead. On {name}, it reads nothing ahead. (A page has {} records, and \
                  only the first read of it misses.)",
                 4096 / size
             ),
             Twin::Other => format!(
-                "The third and the fifth command decided: pages come back that were in the cache before, because cgroup \
-                 {group} has only \
-                 {mib:.1} MiB of memory, and `{patient}` has 12 MiB of data."
+                "Questions 3 and 5 decided: pages come back that were in the cache before, because cgroup \
+                 {group} may use only {mib:.1} MiB of memory, and uses nearly all of it."
             ),
         },
         tempting: match twin {

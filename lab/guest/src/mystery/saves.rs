@@ -145,11 +145,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "The second, the third and the fourth command decided: a flush is quick, but a transaction has hundreds of blocks, and \
+                "Questions 2, 3 and 4 decided: a flush is quick, but a transaction has hundreds of blocks, and \
                  `{patient}` changes only a few. The others are the inodes of the {files} files of `{toucher}`."
             ),
             Twin::Other => format!(
-                "The second and the third command decided: a flush takes about {ms} ms, and an fsync needs two. And the \
+                "Questions 2 and 3 decided: a flush takes about {ms} ms, and an fsync needs two. And the \
                  journal writes only a few blocks."
             ),
         },

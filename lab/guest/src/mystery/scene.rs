@@ -107,17 +107,19 @@ impl Scene {
     pub fn show_way(&self, say: &mut impl FnMut(Said) -> Result<()>) -> Result<()> {
         /// How many lines of a command's output to show.
         const LINES: usize = 24;
-        for Step { why, command } in &self.story.way {
-            say(Said::Step { why: (*why).to_owned(), command: command.clone() })?;
+        let mut decided = self.story.decided.clone();
+        for (number, Step { why, command }) in (1..).zip(&self.story.way) {
+            say(Said::Step { why: format!("{number}. {why}"), command: command.clone() })?;
             let output =
                 Command::new("sh").args(["-c", command]).output().or_cause("cannot start a shell")?;
             // What a tool says about itself is of interest only if it says nothing else.
             let said = if output.stdout.is_empty() { &output.stderr } else { &output.stdout };
             let text = String::from_utf8_lossy(said);
             let lines: Vec<_> = text.lines().take(LINES).collect();
+            decided = decided.replace(&format!("[{number}]"), lines.last().unwrap_or(&"?").trim());
             say(Said::Lines(format!("{}\n", lines.join("\n"))))?;
         }
-        let Story { truth, decided, tempting, cure, .. } = &self.story;
+        let Story { truth, tempting, cure, .. } = &self.story;
         let (low, high) = (truth.numbers.start(), truth.numbers.end());
         let text = format!(
             "{}: {}. Place: {}. Number: {}, from {low:.0} to {high:.0}.\n\n{decided}\n\n{tempting}\n\n{cure}\n\nTo see \

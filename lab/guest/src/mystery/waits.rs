@@ -84,7 +84,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             },
             Step {
                 why: "And bios? These are the slowest.",
-                command: "stage03 --duration 4 | grep duration | sed 's/.*duration: //' | sort -n | tail -n 5".to_owned(),
+                command: slowest(5),
             },
             Step {
                 why: "Where does it wait, each time that a thread is in state D?",
@@ -93,10 +93,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             Step { why: "Who makes how many I/Os?", command: "bitesize 4 1".to_owned() },
             Step {
                 why: "How long are the slowest bios while the one that makes most of them stands still?",
-                command: format!(
-                    "kill -STOP $(pidof {neighbor}); stage03 --duration 4 | grep duration | sed 's/.*duration: //' | sort -n | \
-                     tail -n 2; kill -CONT $(pidof {neighbor})"
-                ),
+                command: format!("kill -STOP $(pidof {neighbor}); {}; kill -CONT $(pidof {neighbor})", slowest(2)),
             },
             Step {
                 why: "How many I/Os have a place in the queue?",
@@ -104,28 +101,29 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             },
             Step {
                 why: "Which limits are there?",
-                command: "grep . /sys/fs/cgroup/*/io.max".to_owned(),
+                command: "grep -o 'wiops=.*' /sys/fs/cgroup/*/io.max".to_owned(),
             },
         ],
         decided: match twin {
             Twin::One => format!(
-                "The first, the second, the third and the seventh command decided: requests take far less time than bios, and `{patient}` has submitted its \
-                 bio and waits for its end, not for a place in the queue. So the bio is held back before it is a request, because cgroup {} may write {rate} times in a second.",
+                "Questions 1, 2, 3 and 7 decided: requests take {ms} ms, but bios up to [2], and `{patient}` has submitted \
+                 its bio and waits for its end, not for a place in the queue. So the bio is held back before it is a request, \
+                 because cgroup {} may write {rate} times in a second.",
                 groups[0]
             ),
             Twin::Other => format!(
-                "The third and the sixth command decided: `{patient}` waits in blk_mq_get_tag() for a place in the queue, which has only \
-                 one. {crowd} threads of `{neighbor}` always wait for it, too, so most of what the disk does is theirs."
+                "Questions 3, 4 and 6 decided: `{patient}` waits in blk_mq_get_tag() for a place in the queue, which has \
+                 only one. `{neighbor}` makes most of the I/Os: {crowd} of its threads always wait for that place, too."
             ),
         },
         tempting: match twin {
             Twin::One => format!(
                 "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os. If it were right, \
-                 stopping it would help. The fifth command shows that it does not."
+                 stopping it would help. Question 5 shows that it does not."
             ),
             Twin::Other => format!(
                 "The tempting answer is throttled, because the cgroup of `{patient}` has an io.max. But that allows {spare} \
-                 writes in a second, and the fourth command shows far fewer in four. The fifth shows that stopping `{neighbor}` helps."
+                 writes in a second, and question 4 shows far fewer in four. Question 5 shows that stopping `{neighbor}` helps."
             ),
         },
         cure: match twin {
@@ -152,4 +150,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         Ok(Box::new(()))
     };
     Ok(Parts { story, jobs, stream: 0, fix: Box::new(fix), world: Box::new((disk, group, other_group)) })
+}
+
+/// A command that prints how long the slowest bios take.
+fn slowest(count: u32) -> String {
+    format!(
+        "stage03 --duration 4 | sed -n 's/.*duration: //p' | sort -n | tail -n {count} | awk '{{ print $1 / 1000000 \" ms\" }}'"
+    )
 }

@@ -147,6 +147,9 @@ pub fn does_exercise_03_1(server: &Server, browser: &mut Reader) {
         "{} && document.querySelector('.cm-lintRange-error')",
         shows("status", "failed at bio_trace.bpf.c:")
     ));
+    // What was said of the program is over when it has changed.
+    replace(browser, &text);
+    browser.until(&format!("!{}", shows("status", "failed at")));
 
     // As a learner, with what we would write.
     let workbook = Workbook::read().unwrap();

@@ -249,6 +249,8 @@ fn the_editor_knows_the_kernel() {
             &["bpf_get_func_arg", "bpf_get_func_arg_cnt"],
             "Only in fentry and fexit programs.Not on 5.10.",
         ),
+        // A name of the file, but no word of its comments.
+        ("int a(void)\n{\nint here_x; /* here_not */\nhere_", &["here_x"], ""),
         ("SEC(\"fentry/submit_bio_w", &["submit_bio_wait"], ""),
     ] {
         replace(&mut browser, own);
@@ -262,7 +264,7 @@ fn the_editor_knows_the_kernel() {
             json!(offered)
         ));
         browser.until(&format!(
-            "document.querySelector('.cm-completionInfo')?.textContent.endsWith({})",
+            "(document.querySelector('.cm-completionInfo')?.textContent ?? '').endsWith({})",
             json!(about)
         ));
     }
@@ -321,6 +323,11 @@ fn the_map_leads_to_what_is_next_and_to_the_clinic() {
     click(&mut browser, "start");
     edits(&mut browser, "latency.bpf.c");
     browser.until("document.querySelector('#book').contentDocument.querySelector('.log-view .step.refused')");
+    // The log is that of the kernel that runs here, and not the newest one's.
+    let log = "document.querySelector('#book').contentDocument.querySelector('.kernels [aria-pressed=\"true\"]').textContent";
+    let kernel = browser.eval(log);
+    let here = browser.eval("fetch('/api/state').then((r) => r.json()).then((state) => state.kernel)");
+    assert_eq!(kernel, format!("Linux {}", here.as_str().unwrap()));
     browser.until("!document.querySelector('#run').checkVisibility()");
     write(&mut browser, "int broken;\nint x = nothing;\n");
     browser.until("document.querySelector('.cm-lintRange-error')?.textContent === 'nothing'");

@@ -22,7 +22,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
 
-	/* ON_RESUBMIT: a rare bio is submitted again before it ends */
+	/* ON_RESUBMIT: which start counts if a rare bio is submitted again */
 	if (bpf_map_update_elem(&start_map, &key, &start_time, ON_RESUBMIT))
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	return 0;
@@ -41,7 +41,7 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 
 	bpf_printk("bio_endio(bio=0x%llx) called: %llu", key, end_time);
 
-	/* The verifier refuses to follow the pointer unless it was compared with NULL. */
+	/* The verifier refuses to follow it unless it was compared with NULL. */
 	start_time = bpf_map_lookup_elem(&start_map, &key);
 	if (!start_time)
 		return 0; /* we did not see its start */

@@ -38,7 +38,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
 
-	/* ON_RESUBMIT: a rare bio is submitted again before it ends */
+	/* ON_RESUBMIT: which start counts if a rare bio is submitted again */
 	if (bpf_map_update_elem(&start_map, &key, &info, ON_RESUBMIT))
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	return 0;
@@ -58,14 +58,14 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 
 	bpf_printk("bio_endio(bio=0x%llx) called: %llu", key, end_time);
 
-	/* The verifier refuses to follow the pointer unless it was compared with NULL. */
+	/* The verifier refuses to follow it unless it was compared with NULL. */
 	info = bpf_map_lookup_elem(&start_map, &key);
 	if (!info)
 		return 0; /* we did not see its start */
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - info->start);
 	info->end = end_time;
-	/* No lock: the record is this CPU's, and (from 5.12) no nested run of us writes it. */
+	/* No lock: the record is this CPU's. Since Linux 5.12, no program interrupts itself. */
 	slowest = bpf_map_lookup_elem(&slowest_map, &first);
 	if (slowest && info->end - info->start > slowest->end - slowest->start)
 		*slowest = *info;

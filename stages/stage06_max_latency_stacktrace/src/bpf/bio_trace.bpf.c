@@ -12,8 +12,8 @@ struct bio_info {
 	u64 start;
 	u64 end;
 	u64 sector; /* of 512 bytes, on the device that submit_bio() was called for */
-	s64 stack_id; /* its stack's place in stack_map; if negative, why there is none */
-	u64 caller; /* the return address, if it is in a register and not on the stack; else 0 */
+	s64 stack_id; /* its place in stack_map; if negative, why there is none */
+	u64 caller; /* on arm64, the return address; on x86, the stack has it: 0 */
 };
 
 /* Each bio that is in flight, by its address. */
@@ -33,8 +33,8 @@ struct {
 } slowest_map SEC(".maps");
 
 /*
- * The kernel's stacks at submit_bio(), each kept once, however many bios come from it. The kernel
- * lets no program delete one, so the map must hold all code paths that submit I/O.
+ * The kernel's stacks at submit_bio(), each kept once. No program can
+ * delete one, so the map must hold all code paths that submit I/O.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
@@ -60,7 +60,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	info.caller = RETURN_REGISTER(ctx);
 	info.stack_id = bpf_get_stackid(ctx, &stack_map, 0);
 
-	/* ON_RESUBMIT: a rare bio is submitted again before it ends */
+	/* ON_RESUBMIT: which start counts if a rare bio is submitted again */
 	if (bpf_map_update_elem(&start_map, &key, &info, ON_RESUBMIT))
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	return 0;
@@ -80,14 +80,14 @@ int BPF_PROG(bio_endio_entry, struct bio *bio)
 
 	bpf_printk("bio_endio(bio=0x%llx) called: %llu", key, end_time);
 
-	/* The verifier refuses to follow the pointer unless it was compared with NULL. */
+	/* The verifier refuses to follow it unless it was compared with NULL. */
 	info = bpf_map_lookup_elem(&start_map, &key);
 	if (!info)
 		return 0; /* we did not see its start */
 
 	bpf_printk("submit_bio() -> bio_endio() time duration: %llu ns", end_time - info->start);
 	info->end = end_time;
-	/* No lock: the record is this CPU's, and (from 5.12) no nested run of us writes it. */
+	/* No lock: the record is this CPU's. Since Linux 5.12, no program interrupts itself. */
 	slowest = bpf_map_lookup_elem(&slowest_map, &first);
 	if (slowest && info->end - info->start > slowest->end - slowest->start)
 		*slowest = *info;

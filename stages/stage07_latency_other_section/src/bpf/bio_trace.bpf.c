@@ -21,8 +21,8 @@ int BPF_KPROBE(blk_mq_start_request_entry, struct request *rq)
 
 	bpf_printk("blk_mq_start_request(rq=0x%llx) is called!", key);
 
-	/* BPF_ANY: if the device was busy and the block layer starts it again, the last start
-	 * counts. If the map is full, its completion finds no start, and we count it there. */
+	/* BPF_ANY: if a busy disk lets it start again, the last start counts. If
+	 * the map is full, its completion finds no start, and is counted there. */
 	bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY);
 	return 0;
 }

@@ -53,19 +53,19 @@ static __always_inline int add_read(struct kiocb *iocb, long bytes)
 	return add(READ, (end - 1) / page_size - (end - bytes) / page_size + 1);
 }
 
-/* On Linux 5.10, user space attaches it to the older name, generic_file_buffered_read(). */
+/* On 5.10, user space takes the older name, generic_file_buffered_read(). */
 SEC("?fexit/filemap_read")
 int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_read, long retval)
 {
-	return add_read(iocb, retval - already_read);
+	return add_read(iocb, retval - already_read); /* retval includes already_read */
 }
 
-/* From Linux 7.0 on, this is loaded instead: there, an fexit program may overlook reads. */
+/* From Linux 7.0 on, this is loaded: there, fexit may overlook reads. */
 SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
 {
 	iocb = AT_RETURN(ctx, iocb); /* the entry keeps iocb and gets NULL; the return gets iocb */
-	/* At the entry, 1 skips the return: the rest of a direct read is not counted. */
+	/* At the entry, 1 skips the return: unlike above, a direct read's rest is left out. */
 	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : already_read != 0;
 }
 
@@ -73,7 +73,7 @@ SEC("tracepoint/filemap/mm_filemap_add_to_page_cache")
 int mm_filemap_add_to_page_cache(struct trace_event_raw_mm_filemap_op_page_cache *event)
 {
 	/* Newer kernels add a folio: 2^order pages at once. */
-	u64 pages = bpf_core_field_exists(event->order) ? 1ull << event->order : 1;
+	u64 pages = bpf_core_field_exists(event->order) ? 1 << event->order : 1;
 
 	if (is_hugetlbfs(event->s_dev, pages) || is_filtered_out())
 		return 0;

@@ -16,7 +16,7 @@ static int print_call(struct pt_regs *ctx, struct bio *bio)
 	u64 address = PT_REGS_IP(ctx);
 	char *name = bpf_map_lookup_elem(&name_map, &address);
 
-	/* The verifier refuses to follow the pointer unless it was compared with NULL. */
+	/* The verifier refuses to follow it unless it was compared with NULL. */
 	if (name)
 		bpf_printk("%s(bio=0x%llx)", name, (u64)bio);
 	return 0;
