@@ -183,8 +183,9 @@ fn output(id: &str, typed: &Typed, played: &Played) -> Vec<Value> {
     let mut lines = Vec::new();
     for line in &typed.output {
         process = line.split_once("CMD: ").map_or(process, |(_, name)| name);
-        let is_cause = process == played.place && row(line).is_some();
-        let kind = if is_cause || proves(line, &played.told[0]) { "mark" } else { "same" };
+        let has_name = line.split_whitespace().any(|word| word.trim_matches(['(', ')']) == played.place);
+        let is_place = has_name || process == played.place && row(line).is_some();
+        let kind = if is_place || proves(line, &played.told[0]) { "mark" } else { "same" };
         lines.push(json!([kind, [[false, line]]]));
     }
     pages::of(json!({
