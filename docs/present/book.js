@@ -1,4 +1,4 @@
-// npm run build made this from 30712504
+// npm run build made this from aefa6ada
 "use strict";
 (() => {
   // questions.ts

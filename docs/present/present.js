@@ -1,4 +1,4 @@
-// npm run build made this from 30712504
+// npm run build made this from aefa6ada
 "use strict";
 (() => {
   // data.ts
@@ -231,7 +231,7 @@
       if (!pieces.length) line.append("\u200B");
       shown2.append(line);
     }
-    const way = step2.case ? [", ", link(`#${step2.case}/1`, step2.case.replace("-", " "))] : [];
+    const way = step2.case ? [", ", link(`#${step2.case}/1`, `clinic ${step2.case.replace("-", " ")}`)] : [];
     const heading = step2.part === "evidence" ? [element("span", "item", step2.item), element("code", "file", ...unbroken(place(step2)))] : [element("code", "item", ...unbroken(step2.item)), element("span", "file", place(step2), ...way)];
     return [element("h2", step2.part, ...heading), shown2];
   }

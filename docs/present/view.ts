@@ -103,7 +103,7 @@ export function code(step: Code, all: boolean): HTMLElement[] {
     if (!pieces.length) line.append("\u200b");
     shown.append(line);
   }
-  const way = step.case ? [", ", link(`#${step.case}/1`, step.case.replace("-", " "))] : [];
+  const way = step.case ? [", ", link(`#${step.case}/1`, `clinic ${step.case.replace("-", " ")}`)] : [];
   // What a command proves is asked above it.
   const heading =
     step.part === "evidence"

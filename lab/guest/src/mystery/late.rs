@@ -125,13 +125,12 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             Twin::One => format!(
                 "Questions 2, 4, 5 and 6 decided: bios end after {ms} ms, and then \
                  `{patient}` is in state R. It may \
-                 run only on CPU 1, where `{busy}` has a real-time priority and {share:.0} % of the time. A thread that has not \
+                 run only on CPU 1, where `{busy}` has a real-time priority and takes about {share:.0} % of the time. A thread that has not \
                  run yet still has the stack with which it went to sleep."
             ),
             Twin::Other => format!(
                 "Questions 1, 2 and 7 decided: half of the bios take longer than [2], but requests only {ms} ms. \
-                 So they are held back before there is a request, because cgroup {group} may \
-                 write {rate} times in a second. (The kernel counts so small a limit in \
+                 So they are held back before there is a request, because its cgroup, {group}, may write {rate} times in a second. (The kernel counts so small a limit in \
                  slices of time, and fewer come through.)"
             ),
         },

@@ -108,12 +108,13 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             Twin::One => format!(
                 "Questions 1, 2, 3 and 7 decided: requests take {ms} ms, but bios up to [2], and `{patient}` has submitted \
                  its bio and waits for its end, not for a place in the queue. So the bio is held back before it is a request, \
-                 because cgroup {} may write {rate} times in a second.",
+                 because its cgroup, {}, may write {rate} times in a second. (The kernel \
+                 counts so small a limit in slices of time, and fewer come through.)",
                 groups[0]
             ),
             Twin::Other => format!(
                 "Questions 3, 4 and 6 decided: `{patient}` waits in blk_mq_get_tag() for a place in the queue, which has \
-                 only one. `{neighbor}` makes most of the I/Os: {crowd} of its threads always wait for that place, too."
+                 only one. `{neighbor}` makes most of the I/Os, because several of its threads always wait for that place, too."
             ),
         },
         tempting: match twin {

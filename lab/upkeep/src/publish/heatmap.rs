@@ -169,9 +169,11 @@ fn svg(seconds: &[BTreeMap<u64, u64>]) -> Option<String> {
     <text class="ink" x="{LEFT}" y="26" font-size="18" font-weight="bold">a heat map: a histogram a second</text>
     <path class="line" d="M{LEFT} {}V{BOTTOM}H{right}"/>
     <text class="dim" x="{LEFT}" y="{}">the stronger the color, the more requests</text>
+    <text class="dim" x="{LEFT}" y="{}">time →</text>
 "#,
         top - 4,
-        BOTTOM + 44
+        BOTTOM + 44,
+        BOTTOM + 20
     );
     for power in (first..=last).filter(|power| (power - first) % 2 == 0) {
         let from = 1 << power;

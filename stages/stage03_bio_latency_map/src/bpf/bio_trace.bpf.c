@@ -22,7 +22,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
 
-	/* ON_RESUBMIT: which start counts if a rare bio is submitted again */
+	/* ON_RESUBMIT: if a bio is submitted twice, the last start counts (up to 6.3: the first) */
 	if (bpf_map_update_elem(&start_map, &key, &start_time, ON_RESUBMIT))
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	return 0;

@@ -54,13 +54,13 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
 
-	/* Here and not in bio_endio(): until then the block layer changes it. */
+	/* Here and not in bio_endio(): by then the block layer changes it. */
 	info.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
 
 	info.caller = RETURN_REGISTER(ctx);
 	info.stack_id = bpf_get_stackid(ctx, &stack_map, 0);
 
-	/* ON_RESUBMIT: which start counts if a rare bio is submitted again */
+	/* ON_RESUBMIT: if a bio is submitted twice, the last start counts (up to 6.3: the first) */
 	if (bpf_map_update_elem(&start_map, &key, &info, ON_RESUBMIT))
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
 	return 0;

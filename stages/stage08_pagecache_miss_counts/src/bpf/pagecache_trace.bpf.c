@@ -47,7 +47,7 @@ SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
 {
 	iocb = AT_RETURN(ctx, iocb); /* the entry keeps iocb and gets NULL; the return gets iocb */
-	/* At the entry, 1 skips the return: unlike above, a direct read's rest is left out. */
+	/* At the entry, 1 means: no run at the return. So a direct read's rest is left out. */
 	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : already_read != 0;
 }
 
