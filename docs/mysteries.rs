@@ -132,8 +132,9 @@ fn part(case: &Case, twins: [&Played; 2]) -> Value {
             let say = "The other half had the same complaint, with other names. This is what decided there.";
             steps.push(text(&format!("The complaint, with seed {}", played.seed), &complaint, 0, say));
         }
-        for number in deciding(decided) {
-            steps.extend(output(&id, &played.way[number - 1], played));
+        let deciding = deciding(decided);
+        for (_, typed) in (1..).zip(&played.way).filter(|(number, _)| deciding.contains(number)) {
+            steps.extend(output(&id, typed, played));
         }
         steps.push(bet(&title, decided, &rest.join("\n"), right));
     }
