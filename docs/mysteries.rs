@@ -180,41 +180,53 @@ fn deciding(decided: &str) -> Vec<usize> {
 
 fn output(id: &str, typed: &Typed, played: &Played) -> Vec<Value> {
     let seed = &played.seed;
-    let mut process = "";
-    let mut lines = Vec::new();
-    for line in &typed.output {
-        process = line.split_once("CMD: ").map_or(process, |(_, name)| name);
-        let has_name = line.split_whitespace().any(|word| word.trim_matches(['(', ')']) == played.place);
-        let is_place = has_name || process == played.place && row(line).is_some();
-        let kind = if is_place || proves(line, &played.told[0]) { "mark" } else { "same" };
-        lines.push(json!([kind, [[false, line]]]));
+    let decided = &played.told[0];
+    // What a line is about: a process, a disk, or all that follow.
+    let (mut heading, mut about, mut marks) = (None, "", vec![false; typed.output.len()]);
+    for (nth, line) in typed.output.iter().enumerate() {
+        let name = ["CMD: ", "disk = "].iter().find_map(|begin| Some(line.split_once(begin)?.1));
+        if name.is_some() || line.ends_with(':') {
+            (heading, about) = (Some(nth), name.unwrap_or_default());
+        }
+        let has_name = line.split([' ', '/', '(', ')']).any(|word| word == played.place);
+        let is_row_of_place = about == played.place && row(line).is_some();
+        if has_name || is_row_of_place || proves(line, decided) {
+            marks[nth] = true;
+            heading.into_iter().for_each(|nth| marks[nth] = true);
+        }
     }
+    let line = |(line, is_marked)| json!([if is_marked { "mark" } else { "same" }, [[false, line]]]);
+    let lines: Vec<_> = typed.output.iter().zip(marks).map(line).collect();
     pages::of(json!({
         "kind": "code", "id": id, "item": typed.why, "file": typed.command,
         "part": "evidence", "lines": lines, "say": format!("With seed {seed}. {}", played.told[0]), "ask": [],
     }))
 }
 
-/// Whether the text of what decided has what a line of an output shows: a number with its unit, such as `36 ms`; a size that
-/// a row of a histogram counts; or the value of a file of a disk or a cgroup, and its name.
+/// Whether the text of what decided has what a line of an output shows: a number with its unit, such as `36 ms`, or a state;
+/// a size that a row of a histogram counts; the value of a file of a disk or a cgroup, and its name; or a function.
 fn proves(line: &str, decided: &str) -> bool {
-    let told: Vec<_> =
-        decided.split_whitespace().map(|word| word.trim_matches(['.', ',', ':', '(', ')'])).collect();
+    let words = |text: &str| -> Vec<String> {
+        let ends = ['.', ',', ':', '(', ')', '`'];
+        text.split_whitespace().map(|word| word.trim_matches(ends).to_owned()).collect()
+    };
+    let told = words(decided);
     if let Some(row) = row(line) {
         let is_in_row =
-            |told: &[&str]| told[1] == "KiB" && told[0].parse().is_ok_and(|size| row.contains(&size));
+            |told: &[String]| told[1] == "KiB" && told[0].parse().is_ok_and(|size| row.contains(&size));
         return told.windows(2).any(is_in_row);
     }
+    let is_told = |word: &str| told.iter().any(|told| told == word);
     if let Some((path, value)) = line.strip_prefix('/').and_then(|line| line.split_once(':')) {
-        let value = value.rsplit('=').next().unwrap_or_default();
-        return told.contains(&value) && path.split('/').any(|folder| told.contains(&folder));
+        let folders = path.rsplit_once('/').map_or("", |(folders, _)| folders);
+        return is_told(value.rsplit('=').next().unwrap_or_default()) && folders.split('/').any(is_told);
     }
-    let line = line.replace("msecs", "ms").replace(',', " ");
-    let words: Vec<_> = line.split_whitespace().collect();
-    words.windows(2).any(|pair| {
-        let is_number = pair[0].parse::<f64>().is_ok() && pair[1].parse::<f64>().is_err();
-        is_number && told.windows(2).any(|told| told == pair)
-    })
+    let words = words(&line.replace("msecs", "ms").replace("State:", "state"));
+    let is_function = |word: &String| word.contains('_') && is_told(word);
+    let is_number = |pair: &[String]| pair[0].parse::<f64>().is_ok() && pair[1].parse::<f64>().is_err();
+    let is_pair =
+        |pair: &[String]| (is_number(pair) || pair[0] == "state") && told.windows(2).any(|told| told == pair);
+    words.iter().any(is_function) || words.windows(2).any(is_pair)
 }
 
 /// The sizes or times that a row of a histogram counts.
@@ -308,6 +320,14 @@ mod tests {
         assert!(proves("410.917 ms", limit));
         assert!(proves("/sys/fs/cgroup/office/io.max:wiops=3", limit));
         assert!(!proves("/sys/fs/cgroup/front/io.max:wiops=1000", limit));
+        let limit = "And vda would merge (nomerges is 0).";
+        assert!(proves("/sys/block/vda/queue/nomerges:0", limit));
+        assert!(!proves("/sys/block/vdg/queue/nomerges:0", limit));
+        let waits = "`prices` waits in blk_mq_get_tag() for a place, or is in state R.";
+        assert!(proves("     27 blk_mq_get_tag", waits) && !proves("      7 submit_bio_wait", waits));
+        assert!(
+            proves("     88 State:\tR (running)", waits) && !proves("     12 State:\tD (disk sleep)", waits)
+        );
     }
 
     #[test]

@@ -110,11 +110,11 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             },
             Step { why: "And how long with the time before?", command: "biolatency -QDme 4 1".to_owned() },
             Step {
-                why: "Whose I/Os are these, on all disks, and how many does this one get in the same time?",
+                why: "Whose I/Os are these, on all disks, and how many does the slow one get in the same time?",
                 command: format!("bitesize 4 1 & biolatency -d {bad_disk} -me 4 1 | sed -n 's/^avg/{bad_disk}: avg/p'; wait"),
             },
             Step {
-                why: "How long is the wait while the other process that writes there stands still?",
+                why: "How long is it, with the time before, while the other process that writes there stands still?",
                 command: format!(
                     "kill -STOP $(pidof {neighbor}); biolatency -d {bad_disk} -Qme 4 1 | tail -n 1; kill -CONT $(pidof {neighbor})"
                 ),

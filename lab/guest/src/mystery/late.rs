@@ -63,6 +63,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         Twin::Other => truth("throttled", &[group.to_owned()], wait * 0.7..=wait * 1.9)?,
     };
     let (ms, all_ms) = (time.as_millis(), between.as_millis());
+    let tens = 10.0 * (share / 10.0).round();
     let pid = format!("$(pidof {patient})");
     let story = Story {
         complaint: format!(
@@ -125,7 +126,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             Twin::One => format!(
                 "Questions 2, 4, 5 and 6 decided: bios end after {ms} ms, and then \
                  `{patient}` is in state R. It may \
-                 run only on CPU 1, where `{busy}` has a real-time priority and takes about {share:.0} % of the time. A thread that has not \
+                 run only on CPU 1, where `{busy}` has a real-time priority and takes about {tens:.0} % of the time. A thread that has not \
                  run yet still has the stack with which it went to sleep."
             ),
             Twin::Other => format!(

@@ -91,9 +91,9 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                  each write before it makes the next one."
             ),
             Twin::Other => format!(
-                "Question 1 decided: the bios of `{patient}` are in the row with {save} KiB, and the requests in \
+                "Questions 1 and 3 decided: the bios of `{patient}` are in the row with {save} KiB, and the requests in \
                  that with {piece} KiB. \
-                 Each bio becomes {pieces} requests, because {name} takes no larger ones."
+                 Each bio becomes {pieces} requests, because {name} takes no larger ones: its max_sectors_kb is {piece}."
             ),
         },
         tempting: match twin {

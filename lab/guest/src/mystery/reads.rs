@@ -143,7 +143,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             Twin::One => format!(
                 "Questions 3, 4 and 6 decided: no page comes back, so `{patient}` reads new ones \
                  all the time, one after the \
-                 other, and the kernel could have read them ahead. On {name}, it reads nothing ahead. (A page has {} records, and \
+                 other, and the kernel could have read them ahead. On {name}, it reads 0 KiB ahead. (A page has {} records, and \
                  only the first read of it misses.)",
                 4096 / size
             ),
