@@ -43,6 +43,11 @@ export class Actions {
   /** What is on the screen is saved first. */
   async start(what: "run" | "check", name: string, mine: boolean, args = "", prediction?: Prediction): Promise<void> {
     await this.editor.documents.flush(name);
+    // Two stages that run would trace the same I/O, and each other.
+    if (what === "run") {
+      const others = [...this.known.values()].map(({ action }) => action).filter((other) => other.name !== name);
+      for (const other of others) if (other.what === "run" && other.phase === "running") this.stop(other);
+    }
     await this.begin(what, name, () => (what === "check" ? api.check(name) : api.run(name, mine, args, prediction)));
   }
 
@@ -56,6 +61,8 @@ export class Actions {
       this.update([...others.filter((one) => keyOf(one) !== keyOf(action)), action]);
     }
     this.terminals.select(action.terminal);
+    // Somebody may have read what an earlier run said.
+    this.terminals.toEnd(action.terminal);
   }
 
   update(actions: Action[]): void {

@@ -9,7 +9,7 @@ import {
   pickedCompletion,
 } from "@codemirror/autocomplete";
 import type { Extension } from "@codemirror/state";
-import { type EditorView, hoverTooltip, keymap, type Tooltip } from "@codemirror/view";
+import { type EditorView, hoverTooltip, keymap, type Rect, type Tooltip } from "@codemirror/view";
 import type { Helper, KernelFunction, Member } from "./api";
 import { h, rich } from "./dom";
 import * as know from "./knowledge";
@@ -153,6 +153,15 @@ async function hover(view: EditorView, pos: number): Promise<Tooltip | null> {
   return dom ? { pos: from, end: to, above: true, create: () => ({ dom }) } : null;
 }
 
+/** Right of the list, or below or above it: it covers no other choice. */
+function beside(_: EditorView, list: Rect, __: Rect, info: Rect, space: Rect) {
+  const [wide, high] = [info.right - info.left, info.bottom - info.top];
+  if (list.right + wide <= space.right) return { style: "left: 100%; top: 0" };
+  const left = Math.min(0, space.right - list.left - wide);
+  const side = list.bottom + high <= space.bottom ? "top" : "bottom";
+  return { style: `${side}: 100%; left: ${left}px` };
+}
+
 /** For the texts of BPF programs. */
 export const completing: Extension = [
   autocompletion({
@@ -160,6 +169,7 @@ export const completing: Extension = [
     icons: false,
     defaultKeymap: false,
     activateOnCompletion: () => false,
+    positionInfo: beside,
   }),
   keymap.of(completionKeymap),
 ];

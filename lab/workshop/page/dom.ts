@@ -105,7 +105,8 @@ export class Tabs {
     const current = this.list.querySelector<HTMLElement>("[aria-selected=true]");
     if (current) {
       this.panel.setAttribute("aria-labelledby", current.id);
-      current.scrollIntoView({ block: "nearest", inline: "nearest" });
+      // With its cross.
+      (current.closest(".tab") ?? current).scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     if (focused) (current ?? this.list.querySelector<HTMLElement>("[role=tab]"))?.focus();
   }

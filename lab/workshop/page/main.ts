@@ -338,7 +338,9 @@ function runCommand(command: Extract<Command, { kind: "run" }>): Promise<void> {
   const { name, args } = command;
   const mine = command.mine || Boolean(exerciseOf(name));
   keep.set(inFolder(`arguments:${name}`), args);
-  const opened = mine && name !== editor.name ? openName(name) : Promise.resolve(drawOpen());
+  // A stage that is only read is replaced by what runs. An exercise that the learner works on stays.
+  const isOther = name !== editor.name && (mine || programOf(editor.name));
+  const opened = isOther ? openName(name) : Promise.resolve(drawOpen());
   return tried(opened.then(() => run(name, mine, args)));
 }
 lesson.onOpen = (name) => tried(openName(name, true));
@@ -745,5 +747,7 @@ Object.assign(window, {
     terminalText: () => terminals.text,
     explained,
     terminalColumns: () => terminals.columns,
+    terminalIsAtEnd: () => terminals.isAtEnd,
+    scrollUp: () => terminals.scrollUp(),
   },
 });

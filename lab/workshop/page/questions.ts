@@ -126,7 +126,7 @@ export function showWaiting({ predicted }: Outcome, stop: () => void, close: () 
   const button = h("button", { type: "button", "data-test": "stop-compare", click: stop }, "Stop the run, and compare");
   card("wait", "The end of this run shows whether your answer is right", close, [
     h("dl", {}, h("dt", {}, "predicted"), h("dd", {}, ...rich(predicted))),
-    h("p", {}, "Let it run until you see its lines."),
+    h("p", {}, "Let it run for some seconds, then stop it."),
     h("div", { class: "buttons" }, button),
   ]);
 }

@@ -290,6 +290,10 @@ export class Terminals {
     this.screens.get(id)?.light(lines);
   }
 
+  toEnd(id: number): void {
+    this.screens.get(id)?.xterm.scrollToBottom();
+  }
+
   toLight(id: number): void {
     this.screens.get(id)?.toLight();
   }
@@ -380,5 +384,14 @@ export class Terminals {
 
   get columns(): number {
     return this.screens.get(this.selected ?? -1)?.xterm.cols ?? 0;
+  }
+
+  get isAtEnd(): boolean {
+    const buffer = this.screens.get(this.selected ?? -1)?.xterm.buffer.active;
+    return buffer?.viewportY === buffer?.baseY;
+  }
+
+  scrollUp(): void {
+    this.screens.get(this.selected ?? -1)?.xterm.scrollToTop();
   }
 }
