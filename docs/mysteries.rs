@@ -192,7 +192,8 @@ fn output(id: &str, typed: &Typed, played: &Played) -> Vec<Value> {
         let is_row_of_place = about == played.place && row(line).is_some();
         if has_name || is_row_of_place || proves(line, decided) {
             marks[nth] = true;
-            heading.into_iter().for_each(|nth| marks[nth] = true);
+            let has_heading = row(line).is_some() || line.starts_with("avg");
+            heading.into_iter().filter(|_| has_heading).for_each(|nth| marks[nth] = true);
         }
     }
     let line = |(line, is_marked)| json!([if is_marked { "mark" } else { "same" }, [[false, line]]]);
