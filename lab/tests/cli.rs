@@ -363,8 +363,9 @@ fn a_checkout_with_a_blank_in_its_name_needs_another_target_folder() {
         fs::copy(root.join(file), checkout.join(file)).unwrap();
     }
     let setup = |target| {
-        let mut setup = Command::new(checkout.join("lab/setup"));
-        run(setup.arg("build").env("CARGO_TARGET_DIR", target))
+        // Not started itself: while it was written, another thread's child may have got it, too ("Text file busy").
+        let mut setup = Command::new("sh");
+        run(setup.arg(checkout.join("lab/setup")).arg("build").env("CARGO_TARGET_DIR", target))
     };
     for target in ["", "out", "/tmp/a b"] {
         let text = setup(target);
