@@ -1,4 +1,4 @@
-// npm run build made this from aefa6ada
+// npm run build made this from 16300092
 "use strict";
 (() => {
   // questions.ts

@@ -1,4 +1,4 @@
-// npm run build made this from aefa6ada
+// npm run build made this from 16300092
 "use strict";
 (() => {
   // data.ts
@@ -202,7 +202,7 @@
     ];
   }
   var unbroken = (text2) => text2.split(/(->|::<|(?<= )--?[a-z][\w-]*)/i).map((part2, nth) => nth % 2 ? element("span", "whole", part2) : part2);
-  var isInComment = ([, pieces]) => /^\s*\*/.test(pieces.map(([, text2]) => text2).join(""));
+  var isInComment = ([, pieces]) => /^\s*\*[\s/]/.test(pieces.map(([, text2]) => text2).join(""));
   function code(step2, all2) {
     const lines = step2.lines;
     const has = (kind) => lines.some(([other2]) => other2 === kind);

@@ -70,7 +70,7 @@ export function title(part: Part): HTMLElement[] {
 const unbroken = (text: string) =>
   text.split(/(->|::<|(?<= )--?[a-z][\w-]*)/i).map((part, nth) => (nth % 2 ? element("span", "whole", part) : part));
 
-const isInComment = ([, pieces]: Line) => /^\s*\*/.test(pieces.map(([, text]) => text).join(""));
+const isInComment = ([, pieces]: Line) => /^\s*\*[\s/]/.test(pieces.map(([, text]) => text).join(""));
 
 /** An item of a program; `all` shows the lines far from a change, too. */
 export function code(step: Code, all: boolean): HTMLElement[] {

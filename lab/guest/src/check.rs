@@ -123,13 +123,16 @@ pub fn watch(binary: &str, arguments: &str) -> Result<(Observation, Done)> {
     let watched = || watch_while(&[binary], || io(&arguments.split(' ').collect::<Vec<_>>()));
     for _ in 1..ALONE {
         let (seen, done) = watched()?;
-        let is_others =
-            |line: &Line<'_>| line.message.starts_with("submit_bio") && !OURS.contains(&line.task);
-        if !arguments.contains("/dev/") || !seen.lines().iter().any(is_others) {
+        if !arguments.contains("/dev/") || !seen.lines().iter().any(is_of_a_stranger) {
             return Ok((seen, done));
         }
     }
     watched()
+}
+
+/// Whether somebody else than `io` submits a bio here.
+fn is_of_a_stranger(line: &Line<'_>) -> bool {
+    line.message.starts_with("submit_bio") && !OURS.contains(&line.task)
 }
 
 /// The number in the first line that is `before`, the number, and `after`.
@@ -194,4 +197,19 @@ pub fn count_of(count: impl Into<u64>, what: &str) -> String {
 /// kernel counts those, and then the count may be lower.
 pub fn as_many(counted: u64, true_count: u64, seen: &Observation) -> bool {
     counted == true_count || counted < true_count && truth::skipped(seen).unwrap_or_default() > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stranger_is_whoever_submits_a_bio_and_is_not_io() {
+        let is_stranger = |line: &str| is_of_a_stranger(&Line::parse(line).unwrap());
+        assert!(is_stranger("jbd2/vdb-8-70  [000] ...21 9.100000: submit_bio(bio=0xff00) called: 9"));
+        assert!(!is_stranger("io-158  [001] ...21 9.100000: submit_bio(bio=0xff00) called: 9"));
+        assert!(!is_stranger("<...>-158  [001] ...21 9.100000: submit_bio(bio=0xff00) called: 9"));
+        // Whoever is interrupted by the end of a bio.
+        assert!(!is_stranger("<idle>-0  [001] d.h21 9.100000: bio_endio(bio=0xff00) called: 9"));
+    }
 }

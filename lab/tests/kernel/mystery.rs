@@ -95,7 +95,9 @@ fn play(number: &str, seeds: RangeInclusive<u64>) {
             eprintln!("case {number}, seed {seed}, {twin:?}");
             let mut scene = Scene::with_twin(number, seed, twin).unwrap();
             let sick = scene.patient().mean(scene.stream).unwrap();
-            assert_gives_nothing_away(number);
+            if number == "04" {
+                assert_gives_nothing_away();
+            }
             let seen = iostat();
             let truth = scene.story.truth.clone();
             let proof = counted(&scene);
@@ -121,15 +123,12 @@ fn play(number: &str, seeds: RangeInclusive<u64>) {
     }
 }
 
-/// A limit is the cause of one twin of 04. So each cgroup has one in both.
-fn assert_gives_nothing_away(number: &str) {
+/// A limit is the cause of one twin. So each cgroup has one in both.
+fn assert_gives_nothing_away() {
     let cgroups = fs::read_dir("/sys/fs/cgroup").unwrap().map(|entry| entry.unwrap().path());
-    let limits = cgroups.filter_map(|cgroup| fs::read_to_string(cgroup.join("io.max")).ok());
-    let limits: Vec<_> = limits.collect();
-    assert!(
-        number != "04" || limits.len() == 2 && limits.iter().all(|limit| limit.contains("wiops=")),
-        "{limits:?}"
-    );
+    let limits: Vec<_> =
+        cgroups.filter_map(|cgroup| fs::read_to_string(cgroup.join("io.max")).ok()).collect();
+    assert!(limits.len() == 2 && limits.iter().all(|limit| limit.contains("wiops=")), "{limits:?}");
 }
 
 fn grade(truth: &Truth, twin: &Truth) {

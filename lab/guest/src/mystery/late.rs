@@ -125,14 +125,13 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         decided: match twin {
             Twin::One => format!(
                 "Questions 2, 4, 5 and 6 decided: bios end after {ms} ms, and then \
-                 `{patient}` is in state R. It may \
-                 run only on CPU 1, where `{busy}` has a real-time priority and takes about {tens:.0} % of the time. A thread that has not \
-                 run yet still has the stack with which it went to sleep."
+                 `{patient}` is in state R. It may run only on CPU 1, where `{busy}` has a real-time priority and takes about \
+                 {tens:.0} % of the time. A thread that has not run yet still has the stack with which it went to sleep."
             ),
             Twin::Other => format!(
                 "Questions 1, 2 and 7 decided: half of the bios take longer than [2], but requests only {ms} ms. \
-                 So they are held back before there is a request, because its cgroup, {group}, may write {rate} times in a second. (The kernel counts so small a limit in \
-                 slices of time, and fewer come through.)"
+                 So they are held back before there is a request, because its cgroup, {group}, may write {rate} times in a \
+                 second. (The kernel counts so small a limit in slices of time, and fewer come through.)"
             ),
         },
         tempting: match twin {

@@ -146,7 +146,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         decided: match twin {
             Twin::One => format!(
                 "Questions 2, 3 and 4 decided: a flush is quick, but a transaction has hundreds of blocks, and \
-                 `{patient}` changes only a few. The others are the inodes of the {files} files of `{toucher}`, each in a block of its own."
+                 `{patient}` changes only a few. The others are the inodes of the {files} files of `{toucher}`, each in a block \
+                 of its own."
             ),
             Twin::Other => format!(
                 "Questions 2 and 3 decided: a flush takes about {ms} ms, and an fsync needs two. And the \

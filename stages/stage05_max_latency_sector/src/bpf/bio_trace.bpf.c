@@ -40,7 +40,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
 
-	/* Here and not in bio_endio(): by then the block layer changes it. */
+	/* Here and not in bio_endio(): by then, the block layer has changed it. */
 	info.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
 
 	/* ON_RESUBMIT: if a bio is submitted twice, the last start counts (up to 6.3: the first) */

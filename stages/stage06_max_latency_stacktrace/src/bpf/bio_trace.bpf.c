@@ -54,7 +54,7 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
 
-	/* Here and not in bio_endio(): by then the block layer changes it. */
+	/* Here and not in bio_endio(): by then, the block layer has changed it. */
 	info.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
 
 	info.caller = RETURN_REGISTER(ctx);
