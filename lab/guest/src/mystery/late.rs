@@ -108,7 +108,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             },
             Step {
                 why: "Who has the CPUs? %CPU is a share of both together, so of one CPU it is twice as much.",
-                command: "top -b -n 2 -d 4 | grep -A 4 '^ *PID' | tail -n 5".to_owned(),
+                command: "top -b -n 2 -d 4 | grep -A 4 '^ *PID' | tail -n 5 | cut -c -5,37-".to_owned(),
             },
             Step {
                 why: "On which CPUs may these two run, and with which priority? One below 0 is a real-time priority.",
@@ -131,7 +131,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             Twin::Other => format!(
                 "Questions 1, 2 and 7 decided: half of the bios take longer than [2], but requests only {ms} ms. \
                  So they are held back before there is a request, because its cgroup, {group}, may write {rate} times in a \
-                 second. (The kernel counts so small a limit in slices of time, and fewer come through.)"
+                 second with both threads. (The kernel counts so small a limit in slices of time, and about half of \
+                 that comes through.)"
             ),
         },
         tempting: match twin {

@@ -39,14 +39,14 @@ static __always_inline int add_read(struct kiocb *iocb, long bytes)
 SEC("?fexit/filemap_read")
 int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_read, long retval)
 {
-	return add_read(iocb, retval - already_read); /* retval includes already_read */
+	return add_read(iocb, retval - already_read); /* less what was read before this call */
 }
 
 /* From Linux 7.0 on, this is loaded: there, fexit may overlook reads. */
 SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
 {
-	iocb = AT_RETURN(ctx, iocb); /* the entry keeps iocb and gets NULL; the return gets iocb */
+	iocb = AT_RETURN(ctx, iocb); /* NULL at the entry, which keeps iocb for the return */
 	/* At the entry, 1 means: no run at the return. So a direct read's rest is left out. */
 	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : already_read != 0;
 }
