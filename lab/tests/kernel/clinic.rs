@@ -51,8 +51,7 @@ fn compile(compiler: &Compiler, case: Case) -> Result<Compiled> {
     let refused = object("refused", &case.source)?;
     let parsed: Vec<_> =
         Object::parse(&fs::read(&refused).or_cause("cannot read an object")?).into_iter().collect();
-    // The same program is compiled once, and loaded on all kernels for which it is a cure.
-    let mut sources: Vec<(Vec<_>, String)> = Vec::new();
+    let mut cures = Cures::new();
     for kernel in MATRIX.map(|series| series.name) {
         let log = case.log(kernel);
         let change = log.and_then(|log| explain(&log, &parsed)?.change);
@@ -61,17 +60,24 @@ fn compile(compiler: &Compiler, case: Case) -> Result<Compiled> {
             case.changed(&change).ok_or_else(none)
         });
         for source in [Some(case.cured_for(kernel)), changed].into_iter().flatten() {
-            let source = source?;
-            match sources.iter_mut().find(|(_, other)| *other == source) {
-                Some((kernels, _)) => kernels.push(kernel),
-                None => sources.push((vec![kernel], source)),
-            }
+            add_cure(&mut cures, kernel, source?);
         }
     }
-    let cured = sources.into_iter().enumerate();
+    let cured = cures.into_iter().enumerate();
     let cured = cured.map(|(nth, (kernels, source))| Ok((kernels, object(&format!("cured{nth}"), &source)?)));
     let cured = cured.collect::<Result<_>>()?;
     Ok(Compiled { case, refused, cured })
+}
+
+/// Cured programs, each with the kernels that it is for.
+pub type Cures = Vec<(Vec<&'static str>, String)>;
+
+/// Adds a cured program. It is compiled once for all kernels.
+pub fn add_cure(cures: &mut Cures, kernel: &'static str, source: String) {
+    match cures.iter_mut().find(|(_, other)| *other == source) {
+        Some((kernels, _)) => kernels.push(kernel),
+        None => cures.push((vec![kernel], source)),
+    }
 }
 
 /// A test for all cases on each kernel.

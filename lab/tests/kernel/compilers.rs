@@ -17,6 +17,7 @@ use machine::vm::{Machine, Vm};
 use machine::workbook::{Workbook, copies};
 use nix::fcntl::{Flock, FlockArg};
 
+use crate::clinic::add_cure;
 use crate::{BOOT_LIMIT, Case, Fleet, KERNELS, cases, check, failed};
 
 pub const SPECIAL: &[Case] = cases![every_compilers_programs_load];
@@ -26,8 +27,11 @@ const OBJECTS: &str = "/bin/compiled-by-";
 
 type Lock = Arc<Flock<fs::File>>;
 
+/// Something with the kernels that it is for.
+type For<T> = (Vec<&'static str>, T);
+
 /// The objects of all programs by all compilers, and a lock on their folder, because another run would replace them.
-static ALL: LazyLock<Result<(Vec<PathBuf>, Lock)>> = LazyLock::new(|| {
+static ALL: LazyLock<Result<(Vec<For<PathBuf>>, Lock)>> = LazyLock::new(|| {
     let workbook = Workbook::read()?;
     let folder = workbook.state_dir().join("compilers");
     fs::create_dir_all(&folder).or_cause("cannot make a folder")?;
@@ -66,7 +70,10 @@ fn boot(kernel: &str) -> Result<Vm> {
     let workbook = Workbook::read()?;
     let mut machine =
         Machine { limit: BOOT_LIMIT, ..Machine::with(&workbook, kernel, workbook.build_tools()?)? };
-    machine.binaries.extend(ALL.clone()?.0);
+    let objects = ALL.clone()?.0.into_iter();
+    machine
+        .binaries
+        .extend(objects.filter(|(kernels, _)| kernels.contains(&kernel)).map(|(_, object)| object));
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
     let name = folder.path().join("kernel-tests");
     fs::copy(crate::ourselves(&workbook)?, &name).or_cause("cannot copy ourselves")?;
@@ -75,12 +82,13 @@ fn boot(kernel: &str) -> Result<Vm> {
 }
 
 /// The BPF sources of the stages, the examples, the exercises' starting points and solutions, and the clinic's cases and
-/// cures, each with its name. Nobody loads a case that isn't cured.
-fn sources(workbook: &Workbook) -> Result<Vec<(String, String)>> {
+/// cures. No kernel loads a case that isn't cured, and some cures are for some kernels only.
+fn sources(workbook: &Workbook) -> Result<Vec<For<(String, String)>>> {
+    let all: Vec<_> = KERNELS.iter().map(|series| series.name).collect();
     let mut sources = Vec::new();
     let mut add = |name: &str, files: copies::Files| {
         let source = files.into_iter().find(|(path, _)| path.to_string_lossy().ends_with(".bpf.c"));
-        sources.extend(source.map(|(_, source)| (name.to_owned(), source)));
+        sources.extend(source.map(|(_, source)| (all.clone(), (name.to_owned(), source))));
     };
     for program in workbook.catalog.programs() {
         add(&program.binary(), copies::files(program)?);
@@ -91,14 +99,21 @@ fn sources(workbook: &Workbook) -> Result<Vec<(String, String)>> {
         }
     }
     for case in clinic::cases(workbook)?.into_iter().chain(clinic::variants(workbook)?) {
-        sources.push((format!("case-{}", case.name), case.source.clone()));
-        sources.push((format!("cure-{}", case.name), case.cured()?));
+        let mut cures = Vec::new();
+        for kernel in &all {
+            add_cure(&mut cures, kernel, case.cured_for(kernel)?);
+        }
+        sources.extend(cures.into_iter().map(|(kernels, source)| {
+            let name = format!("cure-{}-{}", case.name, kernels[0]);
+            (kernels, (name, source))
+        }));
+        sources.push((Vec::new(), (format!("case-{}", case.name), case.source)));
     }
     Ok(sources)
 }
 
 /// Compiles every program with every compiler. Returns the objects to load.
-fn compiled(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
+fn compiled(workbook: &Workbook, folder: &Path) -> Result<Vec<For<PathBuf>>> {
     let sources = sources(workbook)?;
     let compilers = compilers();
     let todo = Mutex::new(compilers.iter().flat_map(|compiler| sources.iter().map(move |of| (compiler, of))));
@@ -106,7 +121,7 @@ fn compiled(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
     let work = || -> Result<()> {
         loop {
             let next = todo.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some((compiler, (name, source))) = next else { return Ok(()) };
+            let Some((compiler, (kernels, (name, source)))) = next else { return Ok(()) };
             let version = Path::new(compiler).file_name().unwrap_or_default().display();
             let folder = folder.join(format!("{version}-{name}"));
             let path = folder.join("program.bpf.c");
@@ -115,9 +130,7 @@ fn compiled(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
                 Ok(object) => {
                     let to = folder.with_file_name(format!("compiled-by-{version}-{name}.bpf.o"));
                     fs::rename(object, &to).or_cause("cannot rename an object")?;
-                    if !name.starts_with("case-") {
-                        done.lock().unwrap_or_else(PoisonError::into_inner).push(to);
-                    }
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((kernels.clone(), to));
                 }
                 Err(error) => wrong
                     .lock()
