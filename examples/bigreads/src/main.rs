@@ -34,8 +34,8 @@ fn main() -> common::Result<()> {
     let args = Args::parse();
     common::init(&args.run)?;
 
-    let mut object = std::mem::MaybeUninit::uninit();
-    let mut open_skel = bpf::BigreadsSkelBuilder::default().open(&mut object)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
+    let mut open_skel = bpf::BigreadsSkelBuilder::default().open(&mut memory)?;
     open_skel.progs.vfs_read_exit.set_autoload(!args.printk);
     open_skel.progs.vfs_read_return.set_autoload(args.printk);
     preflight::check(open_skel.open_object())?;

@@ -51,8 +51,8 @@ fn main() -> common::Result<()> {
     let args = Args::parse();
     common::init(&args.intervals)?;
 
-    let mut object = std::mem::MaybeUninit::uninit();
-    let mut open_skel = bpf::BiolatencySkelBuilder::default().open(&mut object)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
+    let mut open_skel = bpf::BiolatencySkelBuilder::default().open(&mut memory)?;
 
     // With -Q the time starts at this tracepoint, if the kernel has it.
     let io_start = args.queued && Need::Tracepoint("block_io_start".to_owned()).check().is_ok();

@@ -24,8 +24,8 @@ fn main() -> common::Result<()> {
     let args = Args::parse();
     common::init(&args.intervals)?;
 
-    let mut object = std::mem::MaybeUninit::uninit();
-    let open_skel = bpf::BitehistSkelBuilder::default().open(&mut object)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
+    let open_skel = bpf::BitehistSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
     let mut skel = open_skel.load()?;
     skel.attach()?;

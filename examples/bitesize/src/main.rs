@@ -36,8 +36,8 @@ fn main() -> common::Result<()> {
     let process = args.pid.map(Traced::of_pid).transpose()?;
     common::init(&args.intervals)?;
 
-    let mut object = std::mem::MaybeUninit::uninit();
-    let mut open_skel = bpf::BitesizeSkelBuilder::default().open(&mut object)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
+    let mut open_skel = bpf::BitesizeSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
     open_skel.maps.process_map.set_max_entries(args.processes)?;
     if let (Some(process), Some(rodata)) = (process, open_skel.maps.rodata_data.as_deref_mut()) {

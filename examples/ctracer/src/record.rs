@@ -197,8 +197,8 @@ impl Plan<'_> {
     /// If the kernel refuses the programs, if the run ends before all are attached, or if the file can't be written.
     pub fn record(self, file: &mut Kept) -> Result<()> {
         // OPEN
-        let mut object = MaybeUninit::uninit();
-        let mut open_skel = bpf::CtracerSkelBuilder::default().open(&mut object)?;
+        let mut memory = MaybeUninit::uninit();
+        let mut open_skel = bpf::CtracerSkelBuilder::default().open(&mut memory)?;
         let options = open_skel.maps.rodata_data.as_deref_mut();
         let options = options.ok_or_else(|| Error::new("the programs have no options"))?;
         options.is_bio = self.is_bio;

@@ -26,8 +26,8 @@ fn main() -> common::Result<()> {
     let args = Args::parse();
     common::init(&args.run)?;
 
-    let mut object = std::mem::MaybeUninit::uninit();
-    let mut open_skel = bpf::HelloCloneSkelBuilder::default().open(&mut object)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
+    let mut open_skel = bpf::HelloCloneSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
     if let Some(constants) = &mut open_skel.maps.rodata_data {
         constants.counting = args.count;

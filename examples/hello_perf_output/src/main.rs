@@ -40,8 +40,8 @@ fn main() -> common::Result<()> {
     let args = Args::parse();
     common::init(&args.events)?;
 
-    let mut object = std::mem::MaybeUninit::uninit();
-    let mut open_skel = bpf::HelloPerfOutputSkelBuilder::default().open(&mut object)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
+    let mut open_skel = bpf::HelloPerfOutputSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
     if let Some(constants) = &mut open_skel.maps.rodata_data {
         constants.ringbuf = args.ringbuf;

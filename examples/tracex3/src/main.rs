@@ -58,8 +58,8 @@ fn main() -> common::Result<()> {
     let intervals = IntervalArgs { interval: Some(args.interval), count: args.rows, verbose: args.verbose };
     common::init(&intervals)?;
 
-    let mut object = std::mem::MaybeUninit::uninit();
-    let mut open_skel = bpf::Tracex3SkelBuilder::default().open(&mut object)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
+    let mut open_skel = bpf::Tracex3SkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
     let options = open_skel.maps.rodata_data.as_deref_mut();
     options.ok_or_else(|| Error::new("the programs have no options"))?.width = args.linear.unwrap_or(0);

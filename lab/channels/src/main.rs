@@ -50,8 +50,8 @@ type Channel<'a> = (&'a str, &'a ProgramMut<'a>, &'a dyn Fn() -> Result<()>);
 
 fn main() -> Result<()> {
     let command = Channels::parse();
-    let mut object = MaybeUninit::uninit();
-    let skel = bpf::ChannelsSkelBuilder::default().open(&mut object)?.load()?;
+    let mut memory = MaybeUninit::uninit();
+    let skel = bpf::ChannelsSkelBuilder::default().open(&mut memory)?.load()?;
     let (maps, programs) = (&skel.maps, &skel.progs);
 
     if let Channels::Cost = command {

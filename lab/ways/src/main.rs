@@ -60,8 +60,8 @@ fn main() -> Result<()> {
     common::init(&args)?;
     let way = args.way.to_possible_value().map(|value| format!("{}_", value.get_name())).unwrap_or_default();
 
-    let mut object = MaybeUninit::uninit();
-    let mut open_skel = bpf::WaysSkelBuilder::default().open(&mut object)?;
+    let mut memory = MaybeUninit::uninit();
+    let mut open_skel = bpf::WaysSkelBuilder::default().open(&mut memory)?;
     for mut program in open_skel.open_object_mut().progs_mut() {
         let chosen = program.name().to_str().is_some_and(|name| name.starts_with(&way));
         program.set_autoload(chosen);

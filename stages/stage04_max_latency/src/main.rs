@@ -27,8 +27,8 @@ fn main() -> common::Result<()> {
     common::init(&args.run)?;
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
-    let mut object = std::mem::MaybeUninit::uninit();
-    let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut object)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
+    let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
     let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
 
@@ -38,7 +38,7 @@ fn main() -> common::Result<()> {
     // ATTACH: from here on the kernel runs it at every call.
     skel.attach()?;
 
-    // CALLBACK: print what it writes.
+    // CALLBACK: the kernel calls it. Print what it writes.
     pipe.follow()?;
     let skipped = report::skipped_calls(skel.object())?;
     skel.links = Default::default(); // detach

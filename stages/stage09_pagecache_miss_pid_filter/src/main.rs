@@ -28,8 +28,8 @@ fn main() -> common::Result<std::process::ExitCode> {
     common::init(&args.run)?;
 
     // OPEN: parse the compiled BPF object, which is part of this binary.
-    let mut object = std::mem::MaybeUninit::uninit();
-    let mut open_skel = bpf::PagecacheTraceSkelBuilder::default().open(&mut object)?;
+    let mut memory = std::mem::MaybeUninit::uninit();
+    let mut open_skel = bpf::PagecacheTraceSkelBuilder::default().open(&mut memory)?;
     let session = preflight::runs_sessions()?;
     open_skel.progs.filemap_read_session.set_autoload(session);
     open_skel.progs.filemap_read_exit.set_autoload(!session);
@@ -47,7 +47,7 @@ fn main() -> common::Result<std::process::ExitCode> {
     // ATTACH: from here on the kernel runs it at every call.
     skel.attach()?;
 
-    // CALLBACK: print what it writes.
+    // CALLBACK: the kernel calls it. Print what it writes.
     pipe.follow_process(&process)?;
     let skipped = report::skipped_calls(skel.object())?;
     skel.links = Default::default(); // detach

@@ -108,13 +108,13 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 why: "How long do the disks themselves take for a request?",
                 command: "biolatency -Dme 4 1".to_owned(),
             },
-            Step { why: "And how long with the time before?", command: "biolatency -QDme 4 1".to_owned() },
+            Step { why: "And with the wait before (-Q)?", command: "biolatency -QDme 4 1".to_owned() },
             Step {
-                why: "Whose I/Os are these, on all disks, and how many does the slow one get in the same time?",
+                why: "Whose I/Os are these, on all disks, and how many requests does the slow disk get?",
                 command: format!("bitesize 4 1 & biolatency -d {bad_disk} -me 4 1 | sed -n 's/^avg/{bad_disk}: avg/p'; wait"),
             },
             Step {
-                why: "How long is it, with the time before, while the other process that writes there stands still?",
+                why: "How long is it, with the wait before, while the other process that writes there stands still?",
                 command: format!(
                     "kill -STOP $(pidof {neighbor}); biolatency -d {bad_disk} -Qme 4 1 | tail -n 1; kill -CONT $(pidof {neighbor})"
                 ),
@@ -128,8 +128,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             Twin::Other => format!(
                 "Questions 3 to 6 decided: {bad_disk} takes {ms} ms for a request, as \
                  {good_disk} does, but with the wait before (-Q) it is {slow_ms} ms. Without `{neighbor}`, nothing waits. \
-                 About {share:.0} % of the requests are its own: divide its count, in question 5, by that of \
-                 {bad_disk}. (`{patient}` makes more, but most of them on {good_disk}.)"
+                 By the counts of question 5, about {share:.0} % of the requests of {bad_disk} are its own. \
+                 (`{patient}` makes more, but most of them on {good_disk}.)"
             ),
         },
         tempting: match twin {

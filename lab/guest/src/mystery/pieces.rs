@@ -72,7 +72,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         way: vec![
             Step {
-                why: "How large are requests, and in the same seconds the bios for which processes ask?",
+                why: "How large are the requests, and each process's bios in the same seconds?",
                 command: "bitesize 4 1 > /tmp/bios & echo Requests:; bitehist 4 1; wait; echo Bios:; cat /tmp/bios".to_owned(),
             },
             Step {

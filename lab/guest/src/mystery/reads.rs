@@ -149,7 +149,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             ),
             Twin::Other => format!(
                 "Questions 3 and 5 decided: pages come back that were in the cache before, because cgroup \
-                 {group} may use only {mib:.1} MiB of memory, and uses nearly all of it."
+                 `{group}` may use only {mib:.1} MiB of memory, and uses nearly all of it."
             ),
         },
         tempting: match twin {

@@ -108,7 +108,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             Twin::One => format!(
                 "Questions 1, 2, 3 and 7 decided: requests take {ms} ms, but bios up to [2], and `{patient}` has submitted \
                  its bio and waits for its end, not for a place in the queue. So the bio is held back before it is a request, \
-                 because its cgroup, {}, may write {rate} times in a second. (The kernel \
+                 because the cgroup of `{patient}`, `{}`, may write {rate} times in a second. (The kernel \
                  counts so small a limit in slices of time, and fewer come through.)",
                 groups[0]
             ),

@@ -241,6 +241,8 @@ fn renamed(olds: &[(String, String)], news: &[(String, String)]) -> Vec<Item> {
 fn item(name: String, old: &str, new: &str) -> Item {
     let diff = TextDiff::from_lines(old, new);
     let line = |op: &DiffOp| -> Vec<Line> {
+        // Otherwise, words of lines that have nothing to do with each other would be compared.
+        let is_line_by_line = op.old_range().len() == op.new_range().len();
         // By default, half a second ends the search, and a busy machine would get another diff.
         diff.iter_inline_changes_deadline(op, None)
             .map(|change| Line {
@@ -251,7 +253,9 @@ fn item(name: String, old: &str, new: &str) -> Item {
                 },
                 pieces: change
                     .iter_strings_lossy()
-                    .map(|(changed, text)| (changed, text.trim_end_matches('\n').to_owned()))
+                    .map(|(changed, text)| {
+                        (changed && is_line_by_line, text.trim_end_matches('\n').to_owned())
+                    })
                     .filter(|(_, text)| !text.is_empty())
                     .collect(),
             })

@@ -64,8 +64,8 @@ int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_rea
 SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
 {
-	iocb = AT_RETURN(ctx, iocb); /* NULL at the entry, which keeps iocb for the return */
-	/* At the entry, 1 means: no run at the return. So a direct read's rest is left out. */
+	iocb = AT_RETURN(ctx, iocb); /* at the entry, this keeps iocb and is NULL */
+	/* If the entry returns 1, the return is not run. So a direct read's rest is left out. */
 	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : already_read != 0;
 }
 
