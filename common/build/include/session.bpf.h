@@ -9,22 +9,16 @@ extern bool bpf_session_is_return(void *ctx) __ksym __weak;
 extern u64 *bpf_session_cookie(void *ctx) __ksym __weak;
 extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym __weak;
 
-/*
- * At the return, the registers no longer hold the arguments. So at the entry, this keeps a pointer
- * in the eight bytes that the kernel has for each call, and is NULL. At the return, it is that
- * pointer. The cast tells the verifier its type, so a plain pointer->member is enough, as with
- * fexit.
- */
-#define AT_RETURN(ctx, pointer)                                                                    \
-	((typeof(pointer))bpf_rdonly_cast((void *)kept(ctx, (u64)(pointer)),                       \
-					  bpf_core_type_id_kernel(typeof(*(pointer)))))
-
-static __always_inline u64 kept(void *ctx, u64 value)
+/* At the entry: keeps a pointer for the return, where the registers no longer hold the arguments.
+ * The kernel has eight bytes for each call. The program returns what this returns: after NULL, it
+ * does not run at the return. */
+static __always_inline int keep(void *ctx, const void *pointer)
 {
-	u64 *cookie = bpf_session_cookie(ctx);
-
-	if (bpf_session_is_return(ctx))
-		return *cookie;
-	*cookie = value;
-	return 0;
+	*bpf_session_cookie(ctx) = (u64)pointer;
+	return !pointer;
 }
+
+/* At the return: the pointer that was kept. The cast tells the verifier its type, so a plain
+ * pointer->member is enough, as with fexit. */
+#define KEPT(ctx, type)                                                                            \
+	((type *)bpf_rdonly_cast((void *)*bpf_session_cookie(ctx), bpf_core_type_id_kernel(type)))

@@ -128,7 +128,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             Twin::Other => format!(
                 "Questions 3 to 6 decided: {bad_disk} takes {ms} ms for a request, as \
                  {good_disk} does, but with the wait before (-Q) it is {slow_ms} ms. Without `{neighbor}`, nothing waits. \
-                 By the counts of question 5, about {share:.0} % of the requests of {bad_disk} are its own. \
+                 By the counts of question 5, about {share:.0} % of the requests of {bad_disk} come from `{neighbor}`. \
                  (`{patient}` makes more, but most of them on {good_disk}.)"
             ),
         },

@@ -131,7 +131,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             Twin::Other => format!(
                 "Questions 1, 2 and 7 decided: half of the bios take longer than [2], but requests only {ms} ms. \
                  So they are held back before there is a request, because the cgroup of `{patient}`, `{group}`, may write {rate} times in a \
-                 second. (The kernel counts so small a limit in slices of time: about half of that comes through, for two threads.)"
+                 second. (The kernel counts so small a limit in slices of time, and about half of that comes through.)"
             ),
         },
         tempting: match twin {

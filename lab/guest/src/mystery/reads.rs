@@ -117,7 +117,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: format!("cat /proc/$(pidof {patient})/cgroup"),
             },
             Step {
-                why: "Do pages come back that were in the cache before?",
+                why: "Do pages come back that were in the cache before? The counter, now and 4 s later.",
                 command: format!(
                     "grep workingset_refault_file {folder}/memory.stat; sleep 4; grep workingset_refault_file \
                      {folder}/memory.stat"

@@ -113,8 +113,9 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 groups[0]
             ),
             Twin::Other => format!(
-                "Questions 3, 4 and 6 decided: `{patient}` waits in blk_mq_get_tag() for a place in the queue, which has \
-                 only one. `{neighbor}` makes most of the I/Os, because several of its threads always wait for that place, too."
+                "Questions 3 to 6 decided: `{patient}` waits in blk_mq_get_tag() for a place in the queue, which has \
+                 only one. `{neighbor}` makes most of the I/Os, because several of its threads always wait for that place, \
+                 too. While it stands still, no bio takes longer than [5]."
             ),
         },
         tempting: match twin {

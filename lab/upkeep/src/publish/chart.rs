@@ -43,11 +43,11 @@ pub(crate) fn svg(kernel: &str, lines: &[Line]) -> String {
     draw(format_args!(
         "<text class=\"ink\" x=\"14\" y=\"24\" font-weight=\"bold\">Instructions for a bio</text>"
     ));
-    draw(format_args!("<text class=\"dim\" x=\"228\" y=\"24\">four writers:</text>"));
-    draw(format_args!("{}", mark("352", 18, false)));
-    draw(format_args!("<text class=\"ink\" x=\"366\" y=\"24\">counted every bio</text>"));
-    draw(format_args!("{}", mark("548", 18, true)));
-    draw(format_args!("<text class=\"ink\" x=\"562\" y=\"24\">missed some</text>"));
+    draw(format_args!("<text class=\"dim\" x=\"228\" y=\"24\">with four writers:</text>"));
+    draw(format_args!("{}", mark("386", 18, false)));
+    draw(format_args!("<text class=\"ink\" x=\"400\" y=\"24\">counted every bio</text>"));
+    draw(format_args!("{}", mark("582", 18, true)));
+    draw(format_args!("<text class=\"ink\" x=\"596\" y=\"24\">missed some</text>"));
     for nth in (0..lines.len() as u32).step_by(2) {
         draw(format_args!(
             "<rect class=\"gray\" stroke-opacity=\"0\" x=\"4\" y=\"{}\" width=\"{}\" height=\"{HEIGHT}\"/>",

@@ -64,9 +64,9 @@ int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_rea
 SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
 {
-	iocb = AT_RETURN(ctx, iocb); /* at the entry, this keeps iocb and is NULL */
-	/* If the entry returns 1, the return is not run. So a direct read's rest is left out. */
-	return iocb ? add_read(iocb, PT_REGS_RC(ctx)) : already_read != 0;
+	/* The call keeps iocb for the return. It keeps nothing of a direct read's rest. */
+	return bpf_session_is_return(ctx) ? add_read(KEPT(ctx, struct kiocb), PT_REGS_RC(ctx))
+					  : keep(ctx, already_read ? NULL : iocb);
 }
 
 SEC("tracepoint/filemap/mm_filemap_add_to_page_cache")
