@@ -46,7 +46,7 @@ int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_rea
 SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
 {
-	/* The call keeps iocb for the return. It keeps nothing of a direct read's rest. */
+	/* Keep iocb for the return. NULL: no run there, so a direct read's rest isn't counted. */
 	return bpf_session_is_return(ctx) ? add_read(KEPT(ctx, struct kiocb), PT_REGS_RC(ctx))
 					  : keep(ctx, already_read ? NULL : iocb);
 }
