@@ -64,8 +64,8 @@ int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_rea
 SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
 {
-	/* At the call: keep iocb, because the arguments are gone at the return. There, KEPT() is a
-	 * pointer with a type. Without one to keep, there is no run: a direct read's rest. */
+	/* Keep iocb at the call, because the arguments are gone at the return. With NULL, for a
+	 * direct read's rest, this does not run at the return. KEPT() is a pointer with a type. */
 	return bpf_session_is_return(ctx) ? add_read(KEPT(ctx, struct kiocb), PT_REGS_RC(ctx))
 					  : keep(ctx, already_read ? NULL : iocb);
 }
