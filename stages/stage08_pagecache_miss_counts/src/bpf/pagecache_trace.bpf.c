@@ -46,8 +46,8 @@ int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_rea
 SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
 {
-	/* Keep iocb at the call, because the arguments are gone at the return. With NULL, for a
-	 * direct read's rest, this does not run at the return. KEPT() is a pointer with a type. */
+	/* Keep iocb at the call, because the arguments are gone at the return. If we keep NULL, for
+	 * a direct read's rest, the kernel does not run this program at the return. */
 	return bpf_session_is_return(ctx) ? add_read(KEPT(ctx, struct kiocb), PT_REGS_RC(ctx))
 					  : keep(ctx, already_read ? NULL : iocb);
 }
