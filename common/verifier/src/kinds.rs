@@ -938,6 +938,14 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "configuration-missing",
+        says: &["extern (kcfg) 'LINUX_KERNEL_VERSION': failed to get kernel version"],
+        cause: "libbpf cannot read the version of this kernel",
+        why: "It expects three numbers. A release candidate of Debian has two, such as 7.3~rc7.",
+        cure: "ask for what depends on the version: bpf_core_field_exists() or bpf_core_type_exists()",
+        ..KIND
+    },
+    Kind {
+        name: "configuration-missing",
         says: &["extern (kcfg) '{_}': {_}"],
         cause: "the configuration of this kernel has not what the program wants",
         why: "A variable that is declared __kconfig gets its value from /proc/config.gz or /boot/config-VERSION.",

@@ -622,6 +622,14 @@ mod tests {
         assert!(missing.is_empty(), "{missing:#?}");
     }
 
+    // Seen on Debian's 7.3~rc7.
+    #[test]
+    fn a_version_that_libbpf_cannot_read_is_not_called_a_configuration() {
+        let log = "libbpf: extern (kcfg) 'LINUX_KERNEL_VERSION': failed to get kernel version\n";
+        let cause = explain(log, &[]).map(|refusal| refusal.cause);
+        assert_eq!(cause.as_deref(), Some("libbpf cannot read the version of this kernel"));
+    }
+
     #[test]
     fn a_read_becomes_a_call_of_the_macro() {
         let with = |source| with_core_read(source);

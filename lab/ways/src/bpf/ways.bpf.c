@@ -10,7 +10,6 @@
 
 #define ROOM 4096
 #define MERGED 128 /* bios in a request, at most */
-#define LINUX_5_11 (5 << 16 | 11 << 8)
 
 /* When each bio that is in flight started, by its address. */
 struct {
@@ -94,16 +93,19 @@ int BPF_PROG(fentry_ends, struct bio *bio)
 	return ends((u64)bio);
 }
 
-extern int LINUX_KERNEL_VERSION __kconfig;
+/* Linux 5.11 removed this struct, and the queue from the arguments of block_bio_queue. libbpf does
+ * not know LINUX_KERNEL_VERSION on Debian's release candidates, such as 7.3~rc7. */
+struct hd_struct___before_5_11 {
+};
 
-/* The bio of block_bio_queue, which had the queue as its first argument until Linux 5.11. */
+/* The bio of block_bio_queue. */
 static __always_inline u64 queued(u64 *args)
 {
 	u64 bio = args[0];
 
 	/* Two loads: the verifier of 5.10 refuses a single one whose address was chosen before. */
 	barrier_var(bio);
-	if (LINUX_KERNEL_VERSION < LINUX_5_11)
+	if (bpf_core_type_exists(struct hd_struct___before_5_11))
 		bio = args[1];
 	return bio;
 }
