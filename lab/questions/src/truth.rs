@@ -27,9 +27,8 @@ pub struct Truth {
     pub change: Vec<Change>,
     /// What to look at.
     pub shows: Shows,
-    /// Whether it does not happen in every run, such as a loss.
-    #[serde(default)]
-    pub sometimes: bool,
+    /// What a run shows if nothing happened in it, because a loss, for example, is not in every run. Such a run is repeated.
+    pub unless: Option<String>,
 }
 
 /// The workload of most stages.
