@@ -507,7 +507,7 @@ pub fn deliver(case: &Case, verdict: &Verdict, file: Option<&Path>) -> Result<Ex
 fn at_home(here: Option<&str>) -> String {
     let others = MATRIX.iter().map(|series| series.name).filter(|name| Some(*name) != here);
     format!(
-        "In a clone of the workbook, the check also tries Linux {}",
+        "At home, in a clone of the workbook, the check also tries Linux {}",
         others.collect::<Vec<_>>().join(", ")
     )
 }
@@ -551,7 +551,7 @@ mod tests {
         assert_eq!(error.cause(), "case 20 can't be cured here, because Linux 6.12 accepts the program");
         assert_eq!(
             at_home(Some("6.12")),
-            "In a clone of the workbook, the check also tries Linux 5.10, 6.1, 7.2"
+            "At home, in a clone of the workbook, the check also tries Linux 5.10, 6.1, 7.2"
         );
     }
 }

@@ -28,8 +28,14 @@ function ofHelper({ declaration, does, returns, lacking, callers }: Helper): HTM
   return about(declaration, does, result, callers ? kinds : "", notOn(lacking));
 }
 
-const ofMember = ({ name, type, at, lacking }: Member, of: string) =>
-  about(know.declare(type, name), at && `At byte ${at} of \`${of}\`.`, notOn(lacking));
+const ofMember = ({ name, type, at, lacking }: Member, of: string, before: string) =>
+  about(know.declare(type, name), at && `At byte ${at} of \`${of}\`.`, notOn(lacking), inKprobe(at, before));
+
+/** To the verifier, the kernel's pointers are only numbers there. */
+const inKprobe = (at: string | undefined, before: string) =>
+  at && before.endsWith("->") && know.programAt(before)?.startsWith("k")
+    ? "In a kprobe's program, a pointer of the kernel is read with `BPF_CORE_READ()`."
+    : "";
 
 /** Writes the name and closes the section. If no program follows, writes that, too, with the function's parameters. */
 function writeProgram(probe: know.Probe, found: KernelFunction) {
@@ -81,7 +87,7 @@ async function complete(context: CompletionContext): Promise<CompletionResult | 
           label: one.name,
           type: "property",
           detail: one.type,
-          info: one.at ? () => ofMember(one, of.name) : undefined,
+          info: one.at ? () => ofMember(one, of.name, before.slice(0, before.length - member.begin.length)) : undefined,
         })),
       validFor: /^\w*$/,
     };
@@ -135,7 +141,7 @@ async function known(text: string, from: number, word: string): Promise<HTMLElem
   if (member) {
     const of = await know.membersOf(text, before, member.path);
     const found = of?.members.find(({ name }) => name === word);
-    return of && found && ofMember(found, of.name);
+    return of && found && ofMember(found, of.name, before);
   }
   const own = know.declared(text).find(({ name }) => name === word);
   if (own) return about(own.text);

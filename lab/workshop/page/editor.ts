@@ -47,6 +47,11 @@ export class Editor {
     });
   }
 
+  /** The file that is shown. */
+  get path(): string | undefined {
+    return this.doc?.path;
+  }
+
   /** The learner chose between two texts. */
   private settle(choose: (doc: Doc) => void): void {
     if (this.doc) choose(this.doc);
@@ -112,7 +117,7 @@ export class Editor {
       keep.set(`file:${this.name}`, this.doc.path);
       this.view.setState(this.doc.state);
       if (this.doc.scroll) this.view.dispatch({ effects: this.doc.scroll as never });
-      else this.view.scrollDOM.scrollTo(0, 0);
+      else this.view.dispatch({ effects: EditorView.scrollIntoView(0, { y: "start" }) });
       if (focus) this.view.focus();
     } else if (comparison) {
       this.drawComparison(comparison);

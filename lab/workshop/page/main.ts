@@ -75,13 +75,14 @@ function invitation(name: string, title: string): HTMLElement[] {
   ];
 }
 
+const pageOfCase = (name: string) => `clinic/${name.replace(/^.*-/, "")}.html`;
+
 /** Shows the lesson of what is open, unless the learner has opened something else meanwhile. */
 function showLesson(name: string): void {
   // Without the server, the lesson would only be gone.
   if (name !== editor.name || !byId("banner").hidden) return;
   const exercise = exerciseOf(name);
-  const isOfClinic = exercise && isCase(exercise);
-  const ofCourse = isOfClinic ? `clinic/${name.replace(/^.*-/, "")}.html` : programOf(exercise?.program ?? name)?.page;
+  const ofCourse = exercise && isCase(exercise) ? pageOfCase(name) : programOf(exercise?.program ?? name)?.page;
   const page = mysteries.of(name) ? "slow-disk.html" : ofCourse;
   if (page) lesson.show(page, exercise?.id);
 }
@@ -159,6 +160,10 @@ function after({ name, status, diagnostics }: Action): Button[] {
       { label: "What I changed", test: "verdict-diff", act: there(() => tried(diff())) },
     ];
     const line = { label: "Show the line", act: there(() => editor.toFirstError(true)) };
+    const toLog = () => lesson.go(`/book/${pageOfCase(name)}#step-by-step`);
+    const failed = exerciseOf(name);
+    if (failed && isCase(failed))
+      buttons.push({ label: "The log, step by step", test: "verdict-log", act: there(toLog) });
     return diagnostics.some(({ severity }) => severity === "error") ? [line, ...buttons] : buttons;
   }
   const checked = exerciseOf(name);
@@ -451,10 +456,12 @@ const savedAs = {
   waiting: "Saved. It compiles when nothing runs.",
   compiles: "Saved, compiles",
   fails: "Saved, does not compile",
+  rust: "Saved. Run or Check compiles it.",
 };
 
 /** What is known of the open text. The guest does not compile while a program runs in it. */
 function said(): keyof typeof savedAs {
+  if (editor.path?.endsWith(".rs")) return "rust";
   const said = compiling.of(editor.name) ?? "saved";
   const waits = said === "compiling" && state?.guest && state.actions.some(({ phase }) => phase !== "ended");
   return waits ? "waiting" : said;

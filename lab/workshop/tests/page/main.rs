@@ -239,6 +239,7 @@ fn nothing_typed_is_lost() {
     fs::remove_file(&file).unwrap();
     browser.until("![...document.querySelectorAll('[data-test=\"tab\"]')].some((tab) => tab.dataset.key.endsWith('.c'))");
     browser.until("workshop.text().includes('fn main()')");
+    browser.until(&shows("saved", "Run or Check compiles it"));
 }
 
 #[test]
@@ -254,6 +255,11 @@ fn the_editor_knows_the_kernel() {
         ("my_", &["my_count", "my_starts"], ""),
         ("bio->bi_vcn", &["bi_vcnt"], ""),
         ("bio->bi_cook", &["bi_cookie"], "Not on 5.10."),
+        (
+            "SEC(\"kprobe/a\")\nint a(void *ctx)\n{\nbio->bi_vcn",
+            &["bi_vcnt"],
+            "In a kprobe's program, a pointer of the kernel is read with BPF_CORE_READ().",
+        ),
         ("bio->bi_iter.bi_", &["bi_bvec_done", "bi_idx", "bi_sector", "bi_size"], ""),
         ("BPF_CORE_READ(bio, bi_bdev, bd_dis", &["bd_disk"], ""),
         ("SEC(\"kprobe/a\")\nint a(void *ctx)\n{\nbpf_get_func_", &["bpf_get_func_ip"], "Not on 5.10."),
@@ -339,14 +345,25 @@ fn errors_are_marked_while_you_type() {
 fn the_map_leads_to_what_is_next_and_to_the_clinic() {
     let server = Server::start();
     let mut browser = start(&server, "03.2");
+    let top = "document.querySelector('#code .cm-scroller').scrollTop";
+    browser.eval(&format!("{top} = 300"));
+    browser.poll(&format!("{top} > 0"));
     click(&mut browser, "map");
     browser.until(&shows("map-03.2", "◐"));
     browser.until(&shows("map-next", "Go on: 03.2"));
     click(&mut browser, "map-clinic-01");
     click(&mut browser, "start");
     edits(&mut browser, "latency.bpf.c");
+    // A file begins at its top, wherever the one before it was.
+    browser.poll(&format!("{top} < 9"));
     browser.until("document.querySelector('#book').contentDocument.querySelector('.log-view .step.refused')");
     browser.until("!document.querySelector('#run').checkVisibility()");
+    click(&mut browser, "check");
+    browser.until(&shows("verdict", "clinic-01 is not right yet"));
+    click(&mut browser, "verdict-log");
+    browser.poll(
+        "document.querySelector('#book').contentWindow.location.href.endsWith('/clinic/01.html#step-by-step')",
+    );
     write(&mut browser, "int broken;\nint x = nothing;\n");
     browser.until("document.querySelector('.cm-lintRange-error')?.textContent === 'nothing'");
     assert_eq!(
