@@ -313,6 +313,12 @@ fn question(
     }
     let [text, hint, explanation] = [text, hint, explanation].map(|text| in_paragraphs(&text));
     let asked = asked.unwrap_or(Asked::After);
+    if let Some(unless) = truth.as_ref().and_then(|truth| truth.unless.as_ref()) {
+        let is_wrong = |option: &Answer| option.value == *unless && !option.why.is_empty();
+        if !matches!(&form, Form::Choice { options, .. } if options.iter().any(is_wrong)) {
+            return Err(wrong("`unless` is not the value of a wrong option"));
+        }
+    }
     Ok(Question { id, asked, text, form, hint, explanation, truth })
 }
 

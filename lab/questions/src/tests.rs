@@ -138,6 +138,7 @@ fn what_can_not_be_asked_is_an_error_for_people() {
         order("\"one();\", \"two();\", \"four();\""),
         asked(CHOICE).replace("asked = \"after\"\n", ""),
         format!("test = true\n{}", asked(CHOICE)),
+        asked(CHOICE).replace("truth = {", "truth = { unless = \"2\","),
     ];
     let errors: Vec<_> = broken.iter().map(|text| read(text).unwrap_err().to_string()).collect();
     insta::assert_snapshot!(errors.join("\n"));

@@ -72,7 +72,7 @@ fn compile(compiler: &Compiler, case: Case) -> Result<Compiled> {
 /// Cured programs, each with the kernels that it is for.
 pub type Cures = Vec<(Vec<&'static str>, String)>;
 
-/// Adds a cured program. It is compiled once for all kernels.
+/// Adds a cured program. It is compiled once for all kernels that it is for.
 pub fn add_cure(cures: &mut Cures, kernel: &'static str, source: String) {
     match cures.iter_mut().find(|(_, other)| *other == source) {
         Some((kernels, _)) => kernels.push(kernel),

@@ -33,7 +33,10 @@ const ofMember = ({ name, type, at, lacking }: Member, of: string, before: strin
 
 /** To the verifier, the kernel's pointers are only numbers there. */
 const inKprobe = (at: string | undefined, before: string) =>
-  at && before.endsWith("->") && know.programAt(before)?.startsWith("k")
+  at &&
+  /\b(?!ctx)\w+->(\w+\.)*$/.test(before) &&
+  know.programAt(before)?.startsWith("k") &&
+  !before.includes(".session/")
     ? "In a kprobe's program, a pointer of the kernel is read with `BPF_CORE_READ()`."
     : "";
 

@@ -154,6 +154,7 @@ async function check(name: string): Promise<void> {
 function after({ name, status, diagnostics }: Action): Button[] {
   /** The buttons are about this exercise, which may no longer be the open one. */
   const there = (act: () => void) => () => tried((name === editor.name ? Promise.resolve() : openName(name)).then(act));
+  const checked = exerciseOf(name);
   if (status !== 0) {
     const buttons = [
       { label: "Hint", test: "verdict-hint", act: there(() => hint(name)) },
@@ -161,12 +162,10 @@ function after({ name, status, diagnostics }: Action): Button[] {
     ];
     const line = { label: "Show the line", act: there(() => editor.toFirstError(true)) };
     const toLog = () => lesson.go(`/book/${pageOfCase(name)}#step-by-step`);
-    const failed = exerciseOf(name);
-    if (failed && isCase(failed))
+    if (checked && isCase(checked))
       buttons.push({ label: "The log, step by step", test: "verdict-log", act: there(toLog) });
     return diagnostics.some(({ severity }) => severity === "error") ? [line, ...buttons] : buttons;
   }
-  const checked = exerciseOf(name);
   const all = state?.exercises.filter((other) => checked && isCase(other) === isCase(checked)) ?? [];
   const next = all[all.findIndex(({ id }) => id === name) + 1];
   const compare = { label: "Compare with our solution", act: there(() => tried(solution(name, false, true))) };
@@ -461,8 +460,8 @@ const savedAs = {
 
 /** What is known of the open text. The guest does not compile while a program runs in it. */
 function said(): keyof typeof savedAs {
-  if (editor.path?.endsWith(".rs")) return "rust";
   const said = compiling.of(editor.name) ?? "saved";
+  if (said !== "fails" && editor.path?.endsWith(".rs")) return "rust";
   const waits = said === "compiling" && state?.guest && state.actions.some(({ phase }) => phase !== "ended");
   return waits ? "waiting" : said;
 }

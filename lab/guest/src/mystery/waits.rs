@@ -93,7 +93,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             Step { why: "Who makes how many I/Os?", command: "bitesize 4 1".to_owned() },
             Step {
                 why: "How long are the slowest bios while the one that makes most of them stands still?",
-                command: format!("kill -STOP $(pidof {neighbor}); {}; kill -CONT $(pidof {neighbor})", slowest(2)),
+                command: format!("kill -STOP $(pidof {neighbor}); sleep 1; {}; kill -CONT $(pidof {neighbor})", slowest(2)),
             },
             Step {
                 why: "How many I/Os have a place in the queue?",

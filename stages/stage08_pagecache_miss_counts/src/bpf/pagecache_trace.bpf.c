@@ -39,7 +39,7 @@ static __always_inline int add_read(struct kiocb *iocb, long bytes)
 SEC("?fexit/filemap_read")
 int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_read, long retval)
 {
-	return add_read(iocb, retval - already_read); /* less what was read before this call */
+	return add_read(iocb, retval - already_read); /* retval includes already_read */
 }
 
 /* From Linux 7.0 on, this is loaded: there, fexit may overlook reads. */
