@@ -11,7 +11,6 @@ use common::report::print_text;
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
-use nix::sys::signal::{SigSet, Signal};
 use serde::Serialize;
 use wire::protocol::NOT_HERE;
 use wire::workload::Workload;
@@ -121,15 +120,7 @@ impl GuestCommand {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode> {
         match self {
-            Self::Beside { io, argv } => {
-                // Ctrl-C is for the program. It ends, and then so do we.
-                [Signal::SIGINT, Signal::SIGTERM]
-                    .into_iter()
-                    .collect::<SigSet>()
-                    .thread_block()
-                    .or_cause("cannot block signals")?;
-                Ok(exit_code(running::beside(&argv, &io)?).into())
-            }
+            Self::Beside { io, argv } => Ok(exit_code(running::beside(&argv, &io)?).into()),
             Self::Memory { stage } => {
                 let [running, most] = bench::memory(&stage)?;
                 print_text(format_args!("{running} {most}"))?;

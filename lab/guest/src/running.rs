@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 use wire::command::{ATTACHED, lines};
 use wire::ways::Attached;
@@ -215,7 +215,7 @@ fn done(io: &mut Command) -> Result<Done> {
 
 /// Runs a program whose output goes straight on. From the moment it is attached until it ends, repeats a workload
 /// beside it, with pauses. The workload's file is there before, so the program doesn't see how it was made. Ctrl-C goes
-/// to the program.
+/// to the program. Before there is one, it ends us.
 ///
 /// # Errors
 /// If the file can't be made, or the program can't be started.
@@ -227,6 +227,9 @@ pub fn beside(argv: &[String], workload: &Workload) -> Result<ExitStatus> {
         // What the file system notes about the file, too.
         nix::unistd::sync();
     }
+    // From here on, the program gets these. It ends, and then so do we.
+    let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
+    signals.thread_block().or_cause("cannot block signals")?;
     let mut child = Command::new(name)
         .args(args)
         .stderr(Stdio::piped())

@@ -1,8 +1,9 @@
 //! What the stages print is true.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -18,7 +19,8 @@ use guest::truth::{self, Event, NOT_MEASURED, durations, not_measured};
 use guest::verdict::Checked;
 use libbpf_rs::ObjectBuilder;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::gettid;
+use nix::unistd::{Pid, gettid};
+use wire::disks::FS_MOUNT;
 use wire::workload::{Done, Io};
 
 use crate::guest::{
@@ -48,6 +50,7 @@ pub const CASES: &[Case] = cases![
     after_kill_the_next_run_clears_up,
     a_closed_pipe_ends_a_stage_without_io,
     what_came_before_ctrl_c_is_printed,
+    ctrl_c_before_a_stage_has_started_ends_the_run,
     a_stage_ends_in_the_middle_of_a_flood,
 ];
 
@@ -580,6 +583,22 @@ impl Drop for Flood {
 }
 
 /// An endless stream of lines must not keep a stage from checking the time.
+/// The guest first makes the file for `io`.
+fn ctrl_c_before_a_stage_has_started_ends_the_run() {
+    quiet();
+    with_ext4();
+    let file = Path::new(FS_MOUNT).join("large");
+    let io = format!("--io=read-cold --count 16000 {}", file.display());
+    let mut run = Command::new("guest");
+    run.args(["beside", &io, "stage01", "--lines", "1"]).stdout(Stdio::piped());
+    let run = run.spawn().unwrap();
+    wait_until("the file is being made", || file.exists());
+    kill(Pid::from_raw(run.id() as i32), Signal::SIGINT).unwrap();
+    let seen = run.wait_with_output().unwrap();
+    fs::remove_file(&file).unwrap();
+    assert_eq!((seen.status.signal(), seen.stdout), (Some(Signal::SIGINT as i32), Vec::new()));
+}
+
 fn a_stage_ends_in_the_middle_of_a_flood() {
     quiet();
     fresh_common_buffer();
