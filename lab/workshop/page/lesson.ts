@@ -29,6 +29,8 @@ const style = `
   .content :not(pre) > code { white-space: pre-wrap; overflow-wrap: anywhere; }
   .workshop-title { display: block; margin: 8px 0 0; font-size: 1.4rem; width: fit-content; }
   .content .workshop-link { margin-left: 6px; text-decoration: none; opacity: .6; }
+  /* mdBook would move it down to where the reader scrolls up, and in a pane that changes its width, it stays there. */
+  #mdbook-menu-bar { position: relative !important; top: 0 !important; }
   #mdbook-theme-toggle, #mdbook-theme-list { display: none !important; }
   @media print { .workshop-button, .workshop-bar, .workshop-link { display: none !important; } }
 `;
