@@ -22,7 +22,7 @@ use crate::{BOOT_LIMIT, Fleet, failed};
 struct Compiled {
     case: Case,
     refused: PathBuf,
-    cured: Vec<(Vec<&'static str>, PathBuf)>,
+    cured: Vec<For<PathBuf>>,
 }
 
 /// All cases, compiled when the first of them runs.
@@ -51,7 +51,7 @@ fn compile(compiler: &Compiler, case: Case) -> Result<Compiled> {
     let refused = object("refused", &case.source)?;
     let parsed: Vec<_> =
         Object::parse(&fs::read(&refused).or_cause("cannot read an object")?).into_iter().collect();
-    let mut cures = Cures::new();
+    let mut cures = Vec::new();
     for kernel in MATRIX.map(|series| series.name) {
         let log = case.log(kernel);
         let change = log.and_then(|log| explain(&log, &parsed)?.change);
@@ -69,11 +69,11 @@ fn compile(compiler: &Compiler, case: Case) -> Result<Compiled> {
     Ok(Compiled { case, refused, cured })
 }
 
-/// Cured programs, each with the kernels that it is for.
-pub type Cures = Vec<(Vec<&'static str>, String)>;
+/// Something with the kernels that it is for.
+pub type For<T> = (Vec<&'static str>, T);
 
 /// Adds a cured program. It is compiled once for all kernels that it is for.
-pub fn add_cure(cures: &mut Cures, kernel: &'static str, source: String) {
+pub fn add_cure(cures: &mut Vec<For<String>>, kernel: &'static str, source: String) {
     match cures.iter_mut().find(|(_, other)| *other == source) {
         Some((kernels, _)) => kernels.push(kernel),
         None => cures.push((vec![kernel], source)),

@@ -17,7 +17,7 @@ use machine::vm::{Machine, Vm};
 use machine::workbook::{Workbook, copies};
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::clinic::add_cure;
+use crate::clinic::{For, add_cure};
 use crate::{BOOT_LIMIT, Case, Fleet, KERNELS, cases, check, failed};
 
 pub const SPECIAL: &[Case] = cases![every_compilers_programs_load];
@@ -26,9 +26,6 @@ pub const SPECIAL: &[Case] = cases![every_compilers_programs_load];
 const OBJECTS: &str = "/bin/compiled-by-";
 
 type Lock = Arc<Flock<fs::File>>;
-
-/// Something with the kernels that it is for.
-type For<T> = (Vec<&'static str>, T);
 
 /// The objects of all programs by all compilers, and a lock on their folder, because another run would replace them.
 static ALL: LazyLock<Result<(Vec<For<PathBuf>>, Lock)>> = LazyLock::new(|| {

@@ -1,9 +1,8 @@
 //! What the stages print is true.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -20,12 +19,11 @@ use guest::verdict::Checked;
 use libbpf_rs::ObjectBuilder;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, gettid};
-use wire::disks::FS_MOUNT;
 use wire::workload::{Done, Io};
 
 use crate::guest::{
-    around, instances, io, is_in, one_by_one, programs, quiet, sh, stages, wait_until, watch, watch_while,
-    with_ext4,
+    AtEnd, around, instances, io, is_in, one_by_one, programs, quiet, sh, stages, wait_until, watch,
+    watch_while, with_ext4,
 };
 use crate::{Case, cases};
 
@@ -582,23 +580,24 @@ impl Drop for Flood {
     }
 }
 
-/// An endless stream of lines must not keep a stage from checking the time.
-/// The guest first makes the file for `io`.
+/// The guest first makes the file for `io`. On a frozen file system, it waits for that until we let it go on.
 fn ctrl_c_before_a_stage_has_started_ends_the_run() {
     quiet();
     with_ext4();
-    let file = Path::new(FS_MOUNT).join("large");
-    let io = format!("--io=read-cold --count 16000 {}", file.display());
+    sh("fsfreeze --freeze /mnt");
+    let thaw = AtEnd("fsfreeze --unfreeze /mnt");
     let mut run = Command::new("guest");
-    run.args(["beside", &io, "stage01", "--lines", "1"]).stdout(Stdio::piped());
+    run.args(["beside", "--io=write /mnt/new", "stage01", "--lines", "1"]).stdout(Stdio::piped());
     let run = run.spawn().unwrap();
-    wait_until("the file is being made", || file.exists());
+    let state = || sh(&format!("grep State: /proc/{}/status", run.id()));
+    wait_until("it waits for the file system", || state().contains("D (disk sleep)"));
     kill(Pid::from_raw(run.id() as i32), Signal::SIGINT).unwrap();
+    drop(thaw);
     let seen = run.wait_with_output().unwrap();
-    fs::remove_file(&file).unwrap();
     assert_eq!((seen.status.signal(), seen.stdout), (Some(Signal::SIGINT as i32), Vec::new()));
 }
 
+/// An endless stream of lines must not keep a stage from checking the time.
 fn a_stage_ends_in_the_middle_of_a_flood() {
     quiet();
     fresh_common_buffer();

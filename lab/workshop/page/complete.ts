@@ -32,7 +32,7 @@ const ofMember = ({ name, type, at, lacking }: Member, of: string, before: strin
   about(know.declare(type, name), at && `At byte ${at} of \`${of}\`.`, notOn(lacking), inKprobe(at, before));
 
 /** To the verifier, the kernel's pointers are only numbers there. */
-const inKprobe = (at: string | undefined, before: string) =>
+const inKprobe = (at: string, before: string) =>
   at &&
   /\b(?!ctx)\w+->(\w+\.)*$/.test(before) &&
   know.programAt(before)?.startsWith("k") &&
