@@ -1,6 +1,5 @@
 //! The program `guest`, as the lab and people call it in the guest: `guest beside`, `guest demo`, and so on.
 
-use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -9,13 +8,12 @@ use clap::Parser;
 use common::kernel::NO_FENTRY;
 use common::report::print_text;
 use common::traced::exit_code;
-use common::{Error, OrCause, Result};
-use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use common::{OrCause, Result};
 use serde::Serialize;
 use wire::protocol::NOT_HERE;
 use wire::workload::Workload;
 
-use crate::{bench, checks, clinic, demo, drift, helpers, kit, peers, running, toolbox, ways};
+use crate::{checks, clinic, demo, kit, running};
 
 /// What the lab starts in the guest besides the stages themselves.
 #[derive(Parser)]
@@ -28,40 +26,6 @@ pub enum GuestCommand {
         /// The program and its arguments.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         argv: Vec<String>,
-    },
-    /// Print how many KiB of memory a stage uses while it runs, and its peak
-    Memory {
-        /// Its binary.
-        stage: String,
-    },
-    /// Print how many ns it takes to name a stack, and to read, parse and sort kallsyms
-    Symbols,
-    /// Print what our programs and well-known tools report about the same I/O
-    Peers {
-        /// Which comparison to make.
-        what: String,
-    },
-    /// Print what the ways to count and time bios cost, or what they count beside four writers
-    Ways {
-        /// `costs` or `writers`.
-        what: String,
-        /// Their names.
-        names: Vec<String>,
-    },
-    /// Become one of other projects' tools, which only a guest has that measures them
-    Tool {
-        /// The tool and its arguments.
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        argv: Vec<String>,
-    },
-    /// Print what this kernel has of the tutorial's probe points
-    Drift,
-    /// Print which programs may call each of this kernel's helpers
-    Helpers,
-    /// Write the processor's instructions that the kernel made of a loaded BPF program
-    Jited {
-        /// The program's name, which the kernel cuts after 15 characters.
-        name: String,
     },
     /// Run a stage or an example briefly and check what it prints; in a room kit's guest all of them, if you name
     /// none
@@ -121,43 +85,6 @@ impl GuestCommand {
     pub fn run(self) -> Result<ExitCode> {
         match self {
             Self::Beside { io, argv } => Ok(exit_code(running::beside(&argv, &io)?).into()),
-            Self::Memory { stage } => {
-                let [running, most] = bench::memory(&stage)?;
-                print_text(format_args!("{running} {most}"))?;
-                Ok(ExitCode::SUCCESS)
-            }
-            Self::Symbols => {
-                let [ours, floor] = bench::symbols()?;
-                print_text(format_args!("{ours} {floor}"))?;
-                Ok(ExitCode::SUCCESS)
-            }
-            Self::Peers { what } => {
-                print_text(peers::compare(&what)?.join("\n"))?;
-                Ok(ExitCode::SUCCESS)
-            }
-            Self::Tool { argv } => match toolbox::become_tool(&argv)? {},
-            Self::Ways { what, names } => {
-                print_text(ways::measure(&what, &names)?.join("\n"))?;
-                Ok(ExitCode::SUCCESS)
-            }
-            Self::Drift => {
-                let rows = drift::measure()?.into_iter().map(|row| row.join("\t"));
-                print_text(rows.collect::<Vec<_>>().join("\n"))?;
-                Ok(ExitCode::SUCCESS)
-            }
-            Self::Helpers => {
-                let rows = helpers::measure()?.into_iter().map(|row| row.join("\t"));
-                print_text(rows.collect::<Vec<_>>().join("\n"))?;
-                Ok(ExitCode::SUCCESS)
-            }
-            Self::Jited { name } => {
-                let options = ProgInfoQueryOptions::default().include_jited_prog_insns(true);
-                let mut programs = ProgInfoIter::with_query_opts(options);
-                let program = programs.find(|program| program.name.to_string_lossy() == name);
-                let program = program.ok_or_else(|| Error::new(format!("there is no program {name}")))?;
-                std::io::stdout().write_all(&program.jited_prog_insns).or_cause("cannot write")?;
-                Ok(ExitCode::SUCCESS)
-            }
             Self::Demo { program } => {
                 let Some(name) = program else { return kit::demo().map(|()| ExitCode::SUCCESS) };
                 match demo::run(&name) {

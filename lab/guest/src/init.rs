@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -21,10 +22,11 @@ use nix::unistd::Pid;
 use rustix::termios::{Winsize, tcsetwinsize};
 use wire::disks::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK};
 use wire::files::{self, FOLDER};
+use wire::play::SOCKET;
 use wire::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
 
+use crate::kit;
 use crate::system::{ENVIRONMENT, RCU_EXPEDITED, mount_fs};
-use crate::{kit, mystery};
 
 /// The line to the lab: the second serial port. The first one is the kernel's console, and on arm64 it is of another
 /// kind, with another name.
@@ -70,7 +72,6 @@ fn prepare(are_empty: bool) -> Result<()> {
             .evidence(format!("{}, {}", installed.status, String::from_utf8_lossy(&installed.stderr)))
             .fix("take Debian's: apt install busybox-static"));
     }
-    mystery::install()?;
     disks(are_empty)
 }
 
@@ -120,7 +121,7 @@ fn disks(are_empty: bool) -> Result<()> {
 }
 
 /// The device of the disk with this serial, or of a part of it; `None` if it is not there (yet).
-pub(crate) fn disk_with(serial: &str, part: &str) -> Option<PathBuf> {
+pub fn disk_with(serial: &str, part: &str) -> Option<PathBuf> {
     let disks = fs::read_dir("/sys/block").ok()?.flatten();
     let disk = disks.map(|disk| disk.file_name()).find(|disk| {
         let file = Path::new("/sys/block").join(disk).join("device/serial");
@@ -128,6 +129,17 @@ pub(crate) fn disk_with(serial: &str, part: &str) -> Option<PathBuf> {
     })?;
     let device = Path::new("/dev").join(format!("{}{part}", disk.to_str()?));
     device.exists().then_some(device)
+}
+
+/// Passes on the line with a player's move to the mystery that is open, and what it answers as it comes.
+fn pass_on(line: &str, mut say: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut stream = UnixStream::connect(SOCKET)?;
+    stream.write_all(line.as_bytes())?;
+    let mut chunk = [0; 4096];
+    while let read @ 1.. = stream.read(&mut chunk)? {
+        say(&chunk[..read]);
+    }
+    Ok(())
 }
 
 type Line = Arc<Mutex<File>>;
@@ -176,7 +188,7 @@ fn serve(complaint: Option<String>) -> Result<()> {
                     let say =
                         |bytes: &[u8]| report(&line, &FromGuest::Said { player, bytes: bytes.to_vec() });
                     // If nobody answers, no case is open.
-                    let _ = mystery::pass_on(&asked, say);
+                    let _ = pass_on(&asked, say);
                     say(b"");
                 });
                 Ok(())

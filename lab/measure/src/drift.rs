@@ -16,8 +16,8 @@ use libbpf_rs::btf::{Btf, BtfType};
 use wire::disks::{FS_MOUNT, RAW_DEVICE};
 use wire::measure::RELEASE;
 
-use crate::running::io;
-use crate::system::{evict, mount_fs, unmount_fs};
+use guest::running::io;
+use guest::system::{evict, mount_fs, unmount_fs};
 
 /// Bytes of each I/O.
 const PAGE: usize = 4096;

@@ -16,11 +16,11 @@ use wire::disks::FS_MOUNT;
 use wire::measure::{PEER_LOADER, PEER_PAGES};
 use wire::ways::Attached;
 
-use crate::null_blk::NullBlk;
-use crate::running::{Running, WRITES, cost_of_writes, io};
-use crate::truth;
+use guest::null_blk::NullBlk;
+use guest::running::{Running, WRITES, cost_of_writes, io};
+use guest::truth;
 
-/// The comparisons that a guest can make, by the word after `guest peers`.
+/// The comparisons that a guest can make, by the word after `measure peers`.
 const COMPARISONS: [(&str, Comparison); 4] =
     [("pages", pages), ("latency", latency), ("costs", costs), ("calls", calls)];
 type Comparison = fn() -> Result<Vec<String>>;

@@ -15,7 +15,7 @@ use common::{Error, OrCause, Result};
 use nix::mount::{MsFlags, mount};
 use wire::disks::TOOLS_DISK;
 
-use crate::init::disk_with;
+use guest::init::disk_with;
 
 /// Where their root file system is mounted.
 const ROOT: &str = "/tools";

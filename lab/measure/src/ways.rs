@@ -13,10 +13,10 @@ use wire::disks::RAW_DEVICE;
 use wire::measure::WRITERS_COUNT;
 use wire::ways::{Attached, DISK, Way, named};
 
-use crate::null_blk::NullBlk;
-use crate::running::{Running, cost_of_writes, io};
-use crate::system::{RCU_EXPEDITED, WithoutFs};
 use crate::toolbox;
+use guest::null_blk::NullBlk;
+use guest::running::{Running, cost_of_writes, io};
+use guest::system::{RCU_EXPEDITED, WithoutFs};
 
 /// What a way counted, and what it reports as missed, if it reports that.
 pub type Counted = (u64, Option<u64>);
@@ -148,7 +148,7 @@ fn buffers() -> Result<u64> {
     Ok(sizes.sum::<u64>() + relay / 1024)
 }
 
-/// Measures ways, by the word after `guest ways`: `costs` or `writers`. Returns a row for each: its name and the
+/// Measures ways, by the word after `measure ways`: `costs` or `writers`. Returns a row for each: its name and the
 /// numbers, with `-` for what it does not report, or for everything if this kernel does not have it.
 ///
 /// # Errors

@@ -112,7 +112,7 @@ impl Job {
     /// # Errors
     /// If it can't be started.
     pub fn start(name: &str, cgroup: Option<&Path>) -> Result<Self> {
-        let mut child = Command::new("/bin/guest")
+        let mut child = Command::new(crate::PROGRAM)
             .arg0(name)
             .env_clear()
             .stdin(Stdio::piped())

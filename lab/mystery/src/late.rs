@@ -13,9 +13,9 @@ use nix::errno::Errno;
 use nix::libc;
 use wire::command::output;
 
-use crate::mystery::job::{Access, Job, Stream};
-use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, shuffled, truth};
-use crate::mystery::story::{Kept, Parts, SAVE, Step, Story, Twin};
+use crate::job::{Access, Job, Stream};
+use crate::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, shuffled, truth};
+use crate::story::{Kept, Parts, SAVE, Step, Story, Twin};
 
 /// How many threads write.
 const THREADS: u64 = 2;
@@ -164,7 +164,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let fix = move |jobs: &mut [Job]| -> Result<Kept> {
         match twin {
             Twin::One => jobs[1].order(&[calm])?,
-            Twin::Other => crate::mystery::parts::write(&limits, &no_limit)?,
+            Twin::Other => crate::parts::write(&limits, &no_limit)?,
         }
         Ok(Box::new(()))
     };

@@ -3,8 +3,11 @@
 //! `mystery start 01` makes the case and opens a shell. The commands in that shell, such as `look` and `answer`, are this
 //! program under other names. They talk over a socket to the process that made the case, which alone knows the truth.
 
+#![deny(unsafe_code)]
+#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, ExitCode};
@@ -21,22 +24,26 @@ use nix::unistd::Pid;
 use wire::mystery::{Cause, NewCase, cause_of, causes, list};
 use wire::play::{Move, Part, Played, RULES, SOCKET, Said, none_is_open};
 
-use crate::mystery::answer::{Answer, Grade};
-use crate::mystery::scene::Scene;
-use crate::mystery::story::Story;
+use crate::answer::{Answer, Grade};
+use crate::scene::Scene;
+use crate::story::Story;
 
 pub mod answer;
 mod halves;
 pub mod job;
+mod journaled;
 mod late;
 mod parts;
 mod pieces;
 mod reads;
 mod saves;
 pub mod scene;
+mod served_disk;
 pub mod story;
 mod waits;
 
+/// Where this program is in the guest.
+const PROGRAM: &str = "/bin/mystery";
 /// The command that starts a case.
 const START: &str = "mystery";
 /// The commands of the shell in which a case is played.
@@ -66,39 +73,22 @@ enum Play {
     Move(Move),
 }
 
-/// Runs one of the commands if this program was called by its name, or the job of a case; `None` if it was not.
-pub fn called() -> Option<Result<ExitCode>> {
+/// Runs the command that this program was called as, or the job of a case.
+///
+/// # Errors
+/// Those of the command.
+pub fn called() -> Result<ExitCode> {
     let mut words = std::env::args();
     let name = words.next().unwrap_or_default();
     let name = name.rsplit_once('/').map_or(&*name, |(_, name)| name);
     match name {
-        "guest" => None,
-        START => Some(run(Mystery::parse().command)),
+        START => run(Mystery::parse().command),
         name if MOVES.contains(&name) => {
             let words = [START, name].map(str::to_owned).into_iter().chain(words);
-            Some(run(Mystery::parse_from(words).command))
+            run(Mystery::parse_from(words).command)
         }
-        name => Some(job::run(name)),
+        name => job::run(name),
     }
-}
-
-/// Lets people start a case.
-///
-/// # Errors
-/// If that fails.
-pub fn install() -> Result<()> {
-    name_it(&[START])
-}
-
-/// Gives this program other names.
-fn name_it(names: &[&str]) -> Result<()> {
-    for name in names {
-        let place = format!("/bin/{name}");
-        if fs::symlink_metadata(&place).is_err() {
-            symlink("/bin/guest", &place).or_cause(format!("cannot make {place}"))?;
-        }
-    }
-    Ok(())
 }
 
 fn run(command: Play) -> Result<ExitCode> {
@@ -115,7 +105,12 @@ fn start(number: &str, seed: u64) -> Result<ExitCode> {
     if UnixStream::connect(SOCKET).is_ok() {
         return Err(Error::new("a case is open already").fix("end its shell first: exit"));
     }
-    name_it(&MOVES)?;
+    for name in MOVES {
+        let place = format!("/bin/{name}");
+        if fs::symlink_metadata(&place).is_err() {
+            symlink(PROGRAM, &place).or_cause(format!("cannot make {place}"))?;
+        }
+    }
     eprintln!("Making case {number} with seed {seed} ...");
     let scene = Scene::make(number, seed)?;
     // So there is something to look at, and no longer its beginning.
@@ -163,20 +158,6 @@ fn ask(step: &Move) -> Result<ExitCode> {
         has_failed |= said.is_failure();
     }
     Ok(if is_silent || has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// Passes on the line with a player's move, and what the case answers as it comes.
-///
-/// # Errors
-/// If no case is open.
-pub fn pass_on(line: &str, mut say: impl FnMut(&[u8])) -> std::io::Result<()> {
-    let mut stream = UnixStream::connect(SOCKET)?;
-    stream.write_all(line.as_bytes())?;
-    let mut chunk = [0; 4096];
-    while let read @ 1.. = stream.read(&mut chunk)? {
-        say(&chunk[..read]);
-    }
-    Ok(())
 }
 
 /// A time for people.

@@ -11,12 +11,12 @@ use fastrand::Rng;
 use wire::command::output;
 use wire::mystery::cause_of;
 
-use crate::device_mapper;
+use crate::answer::Truth;
+use crate::job::{Job, Stream};
 use crate::journaled::unmount;
-use crate::mystery::answer::Truth;
-use crate::mystery::job::{Job, Stream};
-use crate::null_blk::{NullBlk, show_settings};
-use crate::system::queue;
+use guest::device_mapper;
+use guest::null_blk::{NullBlk, show_settings};
+use guest::system::queue;
 
 /// Where cgroups are.
 const CGROUPS: &str = "/sys/fs/cgroup";

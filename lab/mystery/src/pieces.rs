@@ -9,10 +9,10 @@ use std::time::Duration;
 use common::Result;
 use fastrand::Rng;
 
-use crate::mystery::job::{Job, Stream};
-use crate::mystery::parts::{DISKS, JOBS, disk, job, shuffled, truth, write};
-use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
-use crate::system::queue;
+use crate::job::{Job, Stream};
+use crate::parts::{DISKS, JOBS, disk, job, shuffled, truth, write};
+use crate::story::{Kept, Parts, Step, Story, Twin};
+use guest::system::queue;
 
 pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let names = shuffled(seed, DISKS);

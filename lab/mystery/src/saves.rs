@@ -10,12 +10,12 @@ use std::time::Duration;
 use common::{OrCause, Result};
 use fastrand::Rng;
 
+use crate::job::{Access, Job, Stream};
 use crate::journaled::{BLOCK, Journaled};
-use crate::mystery::job::{Access, Job, Stream};
-use crate::mystery::parts::{FOLDER, JOBS, in_state_d, job, shuffled, truth, write};
-use crate::mystery::story::{Kept, Parts, Step, Story, Twin};
+use crate::parts::{FOLDER, JOBS, in_state_d, job, shuffled, truth, write};
 use crate::served_disk::{ServedDisk, names};
-use crate::system::queue;
+use crate::story::{Kept, Parts, Step, Story, Twin};
+use guest::system::queue;
 
 /// The largest request, in KiB.
 const LARGEST: u64 = 32;

@@ -6,10 +6,10 @@ use common::{Error, OrCause, Result, preflight};
 use fastrand::Rng;
 use wire::play::Said;
 
-use crate::mystery::job::Job;
-use crate::mystery::story::{Fix, Kept, Parts, Step, Story, Twin};
-use crate::mystery::{halves, late, parts, pieces, reads, saves, waits};
-use crate::null_blk::{hide_settings, show_settings};
+use crate::job::Job;
+use crate::story::{Fix, Kept, Parts, Step, Story, Twin};
+use crate::{halves, late, parts, pieces, reads, saves, waits};
+use guest::null_blk::{hide_settings, show_settings};
 
 /// A case that happens. Dropping this ends it.
 pub struct Scene {

@@ -1,4 +1,4 @@
-//! What a case says and consists of. A module for each case makes this, and [`crate::mystery::scene`] plays it.
+//! What a case says and consists of. A module for each case makes this, and [`crate::scene`] plays it.
 
 use std::any::Any;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use common::Result;
 use fastrand::Rng;
 
-use crate::mystery::answer::Truth;
-use crate::mystery::job::Job;
+use crate::answer::Truth;
+use crate::job::Job;
 
 /// How many writes a save of a patient has. Nobody says so: the time of a save is in sight, and that of a write is often
 /// the number that proves the cause.
@@ -70,14 +70,14 @@ pub struct Story {
 
 /// What a case's module makes.
 pub struct Parts {
-    /// See [`crate::mystery::scene::Scene`].
+    /// See [`crate::scene::Scene`].
     pub story: Story,
-    /// See [`crate::mystery::scene::Scene`].
+    /// See [`crate::scene::Scene`].
     pub jobs: Vec<Job>,
-    /// See [`crate::mystery::scene::Scene`].
+    /// See [`crate::scene::Scene`].
     pub stream: usize,
-    /// See [`crate::mystery::scene::Scene`].
+    /// See [`crate::scene::Scene`].
     pub fix: Fix,
-    /// See [`crate::mystery::scene::Scene`].
+    /// See [`crate::scene::Scene`].
     pub world: Kept,
 }

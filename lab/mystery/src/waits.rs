@@ -9,9 +9,9 @@ use std::time::Duration;
 use common::{OrCause, Result};
 use fastrand::Rng;
 
-use crate::mystery::job::{Job, Stream};
-use crate::mystery::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, in_state_d, job, shuffled, truth};
-use crate::mystery::story::{Kept, Parts, SAVE, Step, Story, Twin};
+use crate::job::{Job, Stream};
+use crate::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, in_state_d, job, shuffled, truth};
+use crate::story::{Kept, Parts, SAVE, Step, Story, Twin};
 
 pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let [name, ..] = shuffled(seed, DISKS);
@@ -146,7 +146,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let calm = Stream { round: 1, pause: Duration::from_millis(500), ..write };
     let fix = move |jobs: &mut [Job]| -> Result<Kept> {
         match twin {
-            Twin::One => crate::mystery::parts::write(&limits, &no_limit)?,
+            Twin::One => crate::parts::write(&limits, &no_limit)?,
             Twin::Other => jobs[1].order(&[calm])?,
         }
         Ok(Box::new(()))

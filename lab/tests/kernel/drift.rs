@@ -1,8 +1,8 @@
 //! The book reports what this kernel has.
 
 use common::preflight::release;
-use guest::drift::measure;
 use machine::kernels::MATRIX;
+use measure::drift::measure;
 use upkeep::publish::drift::Drift;
 use wire::measure::RELEASE;
 

@@ -1,9 +1,9 @@
 //! The workshop's editor knows which programs may call a helper of this kernel.
 
 use common::preflight::release;
-use guest::helpers::measure;
 use lab::offers::{HELPER, Offers};
 use machine::kernels::MATRIX;
+use measure::helpers::measure;
 use wire::measure::{EVERY_PROGRAM, NO_PROGRAM};
 
 use crate::{Case, cases};

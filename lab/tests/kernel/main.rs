@@ -539,8 +539,9 @@ fn boot_as(
             common_build::build_for(arch().machine(), &package, folder.path()).map_err(common::Error::new)?,
         );
     }
-    machine.binaries.push(upkeep::measure::channels::binary(&workbook)?);
-    machine.binaries.push(upkeep::measure::ways::binary(&workbook)?);
+    for program in upkeep::measure::PROGRAMS {
+        machine.binaries.push(upkeep::measure::binary(&workbook, program)?);
+    }
     machine.binaries.extend(variants::binaries(&workbook)?);
     change(machine).boot()
 }

@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use guest::mystery::answer::{Answer, Truth};
-use guest::mystery::scene::Scene;
-use guest::mystery::story::{SAVE, Twin};
+use mystery::answer::{Answer, Truth};
+use mystery::scene::Scene;
+use mystery::story::{SAVE, Twin};
 
 use crate::guest::is_in;
 use crate::{Case, cases};

@@ -9,7 +9,7 @@ use common::preflight::release;
 use guest::null_blk::NullBlk;
 use guest::system::{Setting, queue};
 use guest::truth::disk_ios;
-use guest::ways::{Watching, start};
+use measure::ways::{Watching, start};
 use wire::ways::{WAYS, Way, named, number};
 
 use crate::guest::{Missed, around, io, quiet};

@@ -111,7 +111,7 @@ pub const WAYS: &[Way] = &[
     Way {
         name: "bpftrace",
         argv: &[
-            "guest",
+            "measure",
             "tool",
             "bpftrace",
             "-e",
@@ -125,14 +125,14 @@ pub const WAYS: &[Way] = &[
     },
     Way {
         name: "bcc: biolatency",
-        argv: &["guest", "tool", "biolatency-bpfcc"],
+        argv: &["measure", "tool", "biolatency-bpfcc"],
         times: "the request, from its start to its end",
         rests_on: "the kernel's headers; tracepoints, or functions on older kernels",
         ..PEER
     },
     Way {
         name: "libbpf-tools: biolatency",
-        argv: &["guest", "tool", "biolatency-libbpf"],
+        argv: &["measure", "tool", "biolatency-libbpf"],
         since: (5, 2),
         times: "the request, from its issue to its end",
         rests_on: "the tracepoint and its arguments",
@@ -141,7 +141,7 @@ pub const WAYS: &[Way] = &[
     Way {
         name: "trace-cmd",
         argv: &[
-            "guest",
+            "measure",
             "tool",
             "trace-cmd",
             "record",
@@ -152,7 +152,7 @@ pub const WAYS: &[Way] = &[
             "-o",
             "/tmp/trace.dat",
         ],
-        report: &["guest", "tool", "trace-cmd", "report", "-i", "/tmp/trace.dat"],
+        report: &["measure", "tool", "trace-cmd", "report", "-i", "/tmp/trace.dat"],
         counted: |text| pairs(text, "block_bio_queue:", "block_rq_complete:"),
         missed: |text| Some(sum(text, "overrun: ") + sum(text, "dropped events: ")),
         since: (2, 6),
@@ -161,7 +161,7 @@ pub const WAYS: &[Way] = &[
     Way {
         name: "perf trace",
         argv: &[
-            "guest",
+            "measure",
             "tool",
             "perf",
             "trace",
@@ -177,10 +177,10 @@ pub const WAYS: &[Way] = &[
     },
     Way {
         name: "blktrace",
-        argv: &["guest", "tool", "blktrace", "-d", DISK, "-D", "/tmp", "-o", "trace"],
+        argv: &["measure", "tool", "blktrace", "-d", DISK, "-D", "/tmp", "-o", "trace"],
         // The main thread starts to trace after the others have begun to read, and then waits for them.
         attached: Attached::SleepsIn(&[FUTEX, POLL]),
-        report: &["guest", "tool", "blkparse", "-D", "/tmp", "-i", "trace"],
+        report: &["measure", "tool", "blkparse", "-D", "/tmp", "-i", "trace"],
         counted: |text| pairs(text, " Q ", " C "),
         missed: |text| number(text, "(dropped "),
         since: (2, 6),

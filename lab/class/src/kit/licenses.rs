@@ -220,7 +220,9 @@ fn libraries(workbook: &Workbook, has_workshop: bool) -> Result<Vec<Package>> {
     let mut tree = Command::new(cargo);
     tree.current_dir(&workbook.root).args(["tree", "--quiet", "--edges", "normal", "--prefix", "none"]);
     let of_workshop = ["lab", "workshop", "common_build"].into_iter().filter(|_| has_workshop);
-    tree.args(["guest"].into_iter().chain(of_workshop).flat_map(|package| ["--package", package]));
+    tree.args(
+        ["ask", "guest", "mystery"].into_iter().chain(of_workshop).flat_map(|package| ["--package", package]),
+    );
     tree.args(workbook.catalog.programs().flat_map(|program| ["--package", program.package()]));
     let listed = output(&mut tree)?.stdout;
     // NAME vVERSION; some lines have more words.

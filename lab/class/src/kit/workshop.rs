@@ -24,11 +24,12 @@ use wire::kit::{NETWORK, ROOT, WORKBOOK};
 use crate::kit::compilers;
 
 /// The programs of the workshop's server and of the lab that the guest has, by their packages.
-const TOOLS: [(&str, &[&str]); 5] = [
+const TOOLS: [(&str, &[&str]); 6] = [
     ("ask", &["ask"]),
     ("clinic", &["clinic"]),
     ("guest", &["guest", "io"]),
     ("lab", &["lab"]),
+    ("mystery", &["mystery"]),
     ("workshop", &["workshop"]),
 ];
 

@@ -1,6 +1,5 @@
 //! The program `guest`. As the guest's first process, it is init; otherwise it is what the lab starts in the guest.
-//! `guest beside` runs a stage together with a workload. Under other names, it is the commands and the processes of the
-//! mystery disks.
+//! `guest beside` runs a stage together with a workload.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
@@ -9,12 +8,12 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use guest::commands::GuestCommand;
-use guest::{init, mystery};
+use guest::init;
 
 fn main() -> ExitCode {
     let result = match std::process::id() {
         1 => init::run(),
-        _ => mystery::called().unwrap_or_else(|| GuestCommand::parse().run()),
+        _ => GuestCommand::parse().run(),
     };
     result.unwrap_or_else(|error| {
         eprintln!("Error: {error}");

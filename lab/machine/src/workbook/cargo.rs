@@ -15,7 +15,8 @@ use crate::workbook::{Toolchain, Workbook, recorded};
 /// Cargo's profile for the room kit.
 const SMALL: &str = "kit";
 
-/// The program that asks questions: its package, and its binary.
+/// The program that makes and plays the mysteries, and the one that asks questions: their packages, and their binaries.
+const MYSTERY: &str = "mystery";
 const ASK: &str = "ask";
 
 impl Workbook {
@@ -55,13 +56,13 @@ impl Workbook {
         })
     }
 
-    /// Builds everything that runs in a guest and returns the binaries. Cargo prints to stderr if it has anything to
-    /// report.
+    /// Builds everything that a learner uses in a guest and returns the binaries. Cargo prints to stderr if it has anything
+    /// to report.
     ///
     /// # Errors
     /// If it does not compile.
     pub fn build(&self) -> Result<Vec<PathBuf>> {
-        self.build_programs(self.catalog.programs(), "dev")
+        self.build_programs(&[MYSTERY], self.catalog.programs(), "dev")
     }
 
     /// The same with Cargo's profile `kit`, which makes small binaries.
@@ -69,7 +70,8 @@ impl Workbook {
     /// # Errors
     /// If it does not compile.
     pub fn build_small(&self) -> Result<Vec<PathBuf>> {
-        self.build_programs(self.catalog.programs(), SMALL)
+        // In the guest of a kit, nobody can build what asks the questions when it is wanted.
+        self.build_programs(&[MYSTERY, ASK], self.catalog.programs(), SMALL)
     }
 
     /// Builds what runs in every guest, and of the stages and examples only these.
@@ -77,7 +79,7 @@ impl Workbook {
     /// # Errors
     /// If it does not compile.
     pub fn build_only(&self, programs: &[&dyn Program]) -> Result<Vec<PathBuf>> {
-        self.build_programs(programs.iter().copied(), "dev")
+        self.build_programs(&[], programs.iter().copied(), "dev")
     }
 
     /// Builds only what runs in every guest, and no stage or example.
@@ -85,7 +87,7 @@ impl Workbook {
     /// # Errors
     /// If it does not compile.
     pub fn build_tools(&self) -> Result<Vec<PathBuf>> {
-        self.build_programs(std::iter::empty(), "dev")
+        self.build_programs(&[], std::iter::empty(), "dev")
     }
 
     /// The command `cargo build`, in the workbook's folder and for its architecture.
@@ -106,8 +108,10 @@ impl Workbook {
         self.cross().map_or_else(|| self.target.clone(), |cross| self.target.join(cross.arch.name()))
     }
 
+    /// Builds what runs in every guest, these other programs of the lab, and these stages and examples.
     fn build_programs<'a>(
         &self,
+        others: &[&str],
         programs: impl Iterator<Item = &'a dyn Program>,
         profile: &str,
     ) -> Result<Vec<PathBuf>> {
@@ -121,14 +125,15 @@ impl Workbook {
         command.args(["--quiet", "--profile", profile, "--package", "guest"]);
         command.args(TOOLS.iter().flat_map(|tool| ["--bin", tool]));
         let mut names = TOOLS.map(str::to_owned).to_vec();
+        for name in others {
+            command.args(["--package", name, "--bin", name]);
+            names.push((*name).to_owned());
+        }
         for program in programs {
             command.args(["--package", program.package(), "--bin", &program.binary()]);
             names.push(program.binary());
         }
         if profile == SMALL {
-            // In the guest of a kit, nobody can build it when it is wanted.
-            command.args(["--package", ASK, "--bin", ASK]);
-            names.push(ASK.to_owned());
             command.env("CARGO_ENCODED_RUSTFLAGS", self.remap_paths());
         }
         let status = command.status().or_cause("cannot start cargo")?;

@@ -12,6 +12,8 @@ use machine::vm::{Machine, Vm};
 use machine::workbook::{Program, Workbook};
 use wire::arch::Arch;
 
+use crate::measure::machine;
+
 /// How many runs we take the median of.
 const RUNS: usize = 3;
 
@@ -30,8 +32,8 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
             guest.output(&["true"], LIMIT).map(drop)
         })?;
         row(&format!("boot {} to the first command", series.name), &seconds(boot), "6 s")?;
-        let mut guest = Machine::new(workbook, series.name)?.boot()?;
-        let [ours, floor] = numbers(&mut guest, &["guest", "symbols"])?;
+        let mut guest = machine(workbook, series.name)?.boot()?;
+        let [ours, floor] = numbers(&mut guest, &["measure", "symbols"])?;
         let ratio = format!("{:.2}", ours as f64 / floor as f64);
         row(&format!("naming a stack on {}, to sorting kallsyms", series.name), &ratio, "1.3")?;
     }
@@ -62,13 +64,13 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     output(&mut cargo)?;
     row("clean build of the workspace", &seconds(start.elapsed()), "120 s")?;
 
-    let mut guest = Machine::new(workbook, DEFAULT)?.boot()?;
+    let mut guest = machine(workbook, DEFAULT)?.boot()?;
     for stage in &workbook.catalog.stages {
         let stripped = target.path().join(stage.binary());
         output(Command::new("strip").arg("-o").arg(&stripped).arg(workbook.binaries().join(stage.binary())))?;
         let bytes = fs::metadata(&stripped).or_cause("cannot look at the stripped binary")?.len();
         row(&format!("{}, stripped", stage.binary()), &mib(bytes), "2 MiB")?;
-        let [running, most] = numbers(&mut guest, &["guest", "memory", &stage.binary()])?;
+        let [running, most] = numbers(&mut guest, &["measure", "memory", &stage.binary()])?;
         row(&format!("{}, memory running", stage.binary()), &mib(running << 10), "12 MiB")?;
         let names = stage.new.iter().any(|new| new == "BPF_MAP_TYPE_STACK_TRACE");
         let budget = if names { "16 MiB" } else { "12 MiB" };

@@ -2,28 +2,18 @@
 //! and what gets lost when nobody reads. It writes the data for the chapter "Through the wall".
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use common::report::print_text;
 use common::{Error, OrCause, Result};
-use machine::host::tools::output;
 use machine::kernels::MATRIX;
 use machine::vm::{Accel, Machine};
 use machine::workbook::Workbook;
 
+use crate::measure::binary;
 use crate::publish::channels::{DATA, HEAD, table};
 use crate::publish::sync;
-
-/// Builds the program that sends the events.
-///
-/// # Errors
-/// If it does not compile.
-pub fn binary(workbook: &Workbook) -> Result<PathBuf> {
-    output(workbook.cargo_build().args(["--quiet", "--package", "channels"]))?;
-    Ok(workbook.binaries().join("channels"))
-}
 
 /// On the host: boots each kernel of the matrix on a machine whose clock counts instructions, and saves what we
 /// measure there.
@@ -35,7 +25,7 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     for series in MATRIX {
         eprintln!("Booting Linux {} ...", series.name);
         let mut machine = Machine { accel: Accel::Icount, ..Machine::new(workbook, series.name)? };
-        machine.binaries.push(binary(workbook)?);
+        machine.binaries.push(binary(workbook, "channels")?);
         let mut guest = machine.boot()?;
         let mut measure = |what| {
             let seen = guest.output(&["channels", what], Duration::from_secs(120))?;

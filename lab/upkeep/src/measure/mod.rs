@@ -1,8 +1,10 @@
 //! Everything that boots guests to measure, and saves the data that the book shows.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use common::{Error, Result};
+use machine::host::tools::output;
 use machine::vm::Machine;
 use machine::workbook::Workbook;
 
@@ -15,11 +17,31 @@ pub mod toolbox;
 pub mod vmlinux;
 pub mod ways;
 
-/// Boots a kernel, and returns its release, and what `guest WHAT` prints there.
+/// What runs in a guest only to be measured, or to measure: our ways to count bios, the channels to user space, and our
+/// half there.
+pub const PROGRAMS: [&str; 3] = ["ways", "channels", "measure"];
+
+/// Builds one of them.
+///
+/// # Errors
+/// If it does not compile.
+pub fn binary(workbook: &Workbook, program: &str) -> Result<PathBuf> {
+    output(workbook.cargo_build().args(["--quiet", "--package", program]))?;
+    Ok(workbook.binaries().join(program))
+}
+
+/// A kernel with all programs and our half of the measurements.
+pub(crate) fn machine(workbook: &Workbook, kernel: &str) -> Result<Machine> {
+    let mut machine = Machine::new(workbook, kernel)?;
+    machine.binaries.push(binary(workbook, "measure")?);
+    Ok(machine)
+}
+
+/// Boots a kernel, and returns its release, and what `measure WHAT` prints there.
 fn ask_guest(workbook: &Workbook, kernel: &str, what: &str) -> Result<(String, String)> {
     eprintln!("Booting Linux {kernel} ...");
-    let mut guest = Machine::new(workbook, kernel)?.boot()?;
-    let seen = guest.output(&["guest", what], Duration::from_secs(120))?;
+    let mut guest = machine(workbook, kernel)?.boot()?;
+    let seen = guest.output(&["measure", what], Duration::from_secs(120))?;
     if seen.status != 0 {
         return Err(Error::new(format!("{kernel} can't be measured")).evidence(seen.stderr));
     }

@@ -13,9 +13,9 @@ use machine::vm::{Accel, Machine};
 use machine::workbook::Workbook;
 use wire::measure::{PEER_LOADER, PEER_PAGES};
 
-use crate::packages;
 use crate::publish::blocks::{self, Markers};
 use crate::publish::sync::COMPARED;
+use crate::{measure, packages};
 
 /// The Debian packages of the tools. They need the libraries of their own Debian release, because the guest has this
 /// machine's.
@@ -44,9 +44,9 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
         [PEER_LOADER].iter().chain(&LIBRARIES).map(|name| libraries.join(name)).collect();
     peers.extend(PROGRAMS.map(|name| folder.path().join("usr").join(name)));
     let compare = |kernel: &str, accel, what| {
-        let mut machine = Machine { accel, ..Machine::new(workbook, kernel)? };
+        let mut machine = Machine { accel, ..measure::machine(workbook, kernel)? };
         machine.binaries.extend(peers.iter().cloned());
-        let seen = machine.boot()?.output(&["guest", "peers", what], LIMIT)?;
+        let seen = machine.boot()?.output(&["measure", "peers", what], LIMIT)?;
         let rows = String::from_utf8_lossy(&seen.stdout).lines().map(|row| format!("| {row} |\n")).collect();
         match seen.status {
             0 => Ok(rows),

@@ -2,19 +2,17 @@
 //! chapter "One question, nine ways".
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use common::report::print_text;
 use common::{Error, OrCause, Result};
-use machine::host::tools::output;
 use machine::kernels::MATRIX;
 use machine::vm::{Accel, Machine, Stream};
 use machine::workbook::Workbook;
 use wire::ways::{WAYS, Way};
 
-use crate::measure::toolbox;
+use crate::measure::{self, binary, toolbox};
 use crate::publish::sync;
 use crate::publish::ways::{HEAD, Ways, data};
 
@@ -22,15 +20,6 @@ use crate::publish::ways::{HEAD, Ways, data};
 const BOOT_LIMIT: Duration = Duration::from_secs(600);
 /// How long all ways may take in a guest.
 const LIMIT: Duration = Duration::from_secs(1200);
-
-/// Builds the program of our ways.
-///
-/// # Errors
-/// If it does not compile.
-pub fn binary(workbook: &Workbook) -> Result<PathBuf> {
-    output(workbook.cargo_build().args(["--quiet", "--package", "ways"]))?;
-    Ok(workbook.binaries().join("ways"))
-}
 
 /// Which ways to measure.
 pub enum Which {
@@ -66,14 +55,15 @@ pub fn run(workbook: &Workbook, kernels: &[String], which: &Which) -> Result<Exi
         return Err(Error::new("there is no such way").evidence(format!("there are: {}", names.join(", "))));
     }
     let peers = ways.iter().any(|way| way.is_peer);
-    let ours = binary(workbook)?;
+    let ours = binary(workbook, "ways")?;
     let tools = if peers { Some(toolbox::image()?) } else { None };
     let path = workbook.root.join(data(workbook.arch()));
     let old = fs::read_to_string(&path).unwrap_or_default();
     let mut rows = HEAD.to_owned();
     for series in MATRIX {
         let machine = |accel| -> Result<Machine> {
-            let mut machine = Machine { accel, limit: BOOT_LIMIT, ..Machine::new(workbook, series.name)? };
+            let mut machine =
+                Machine { accel, limit: BOOT_LIMIT, ..measure::machine(workbook, series.name)? };
             machine.binaries.push(ours.clone());
             if peers {
                 machine = Machine { tools: tools.clone(), memory: MEMORY, ..machine };
@@ -101,7 +91,7 @@ fn measure(kernel: &str, machine: impl Fn(Accel) -> Result<Machine>, ways: &[&Wa
     let names: Vec<_> = ways.iter().map(|way| way.name).collect();
     let rows = |accel, what| -> Result<Vec<String>> {
         eprintln!("Linux {kernel}: {what} ...");
-        let argv = [&["guest", "ways", what], &*names].concat();
+        let argv = [&["measure", "ways", what], &*names].concat();
         let (mut guest, mut stdout) = (machine(accel)?.boot()?, Vec::new());
         guest.start(&argv, None)?;
         let status = guest.finish(Some(LIMIT), |stream, bytes| {

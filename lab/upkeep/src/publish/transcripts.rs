@@ -10,13 +10,13 @@ use std::time::Duration;
 use common::{Error, OrCause, Result};
 use lab::compiler::Compiler;
 use machine::kernels::DEFAULT;
-use machine::vm::{Machine, Vm};
+use machine::vm::Vm;
 use machine::workbook::Workbook;
 use verifier::Object;
 use wire::command::output;
 use wire::measure::PEER_LOADER;
 
-use crate::packages;
+use crate::{measure, packages};
 
 /// Where they are, from the top folder.
 const FOLDER: &str = "docs/src/transcripts";
@@ -57,7 +57,7 @@ const IN_GUEST: [Transcript; 9] = [
     },
     Transcript {
         name: "xlated",
-        setup: "stage 01 1; guest jited submit_bio_entr > /tmp/jited",
+        setup: "stage 01 1; measure jited submit_bio_entr > /tmp/jited",
         commands: &["bpftool prog dump xlated name submit_bio_entry"],
         through: "",
     },
@@ -171,7 +171,7 @@ pub fn record(workbook: &Workbook) -> Result<()> {
 /// If a tool can't be fetched, a program doesn't compile, or a command can't run.
 pub fn run(workbook: &Workbook) -> Result<Vec<(Transcript, String)>> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
-    let mut machine = Machine::new(workbook, DEFAULT)?;
+    let mut machine = measure::machine(workbook, DEFAULT)?;
     machine.binaries.extend(tools(folder.path())?);
     let compiler = Compiler::new(workbook, &workbook.state_dir().join("clinic"))?;
     let mut object = |name: &str, file: &str, edit: fn(&str) -> String| {

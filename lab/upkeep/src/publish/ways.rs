@@ -143,7 +143,7 @@ impl Ways {
 
     /// The commands of other people's tools.
     pub fn tools(&self) -> String {
-        // Without `guest tool`, which starts it in our guest.
+        // Without `measure tool`, which starts it in our guest.
         let line = |argv: &[&str]| shlex::try_join(argv.iter().copied().skip(2)).unwrap_or_default();
         let peers = self.ways().into_iter().filter(|way| way.is_peer);
         let lines = peers.flat_map(|way| [line(way.argv), line(way.report)]).filter(|line| !line.is_empty());

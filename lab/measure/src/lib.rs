@@ -1,0 +1,11 @@
+//! The guest's half of the measurements that the book shows. `upkeep` starts them, in the modules of the same names.
+
+#![deny(unsafe_code)]
+#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+
+pub mod bench;
+pub mod drift;
+pub mod helpers;
+pub mod peers;
+pub mod toolbox;
+pub mod ways;
