@@ -5,8 +5,7 @@
 #include "page.bpf.h"
 #include "session.bpf.h"
 
-/* What is counted, in pages. */
-enum count { READ, ADDED, COUNTS };
+enum count { READ, ADDED, COUNTS }; /* in pages */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -60,12 +59,11 @@ int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_rea
 	return add_read(iocb, retval - already_read); /* retval includes already_read */
 }
 
-/* From Linux 7.0 on, this is loaded: there, fexit may overlook reads. */
+/* Loaded from Linux 7.0 on, where fexit may overlook reads. The return has no arguments, so keep
+ * iocb at the call. After NULL, for a direct read's rest, this does not run at the return. */
 SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
 {
-	/* Keep iocb at the call, because the arguments are gone at the return. If we keep NULL, for
-	 * a direct read's rest, the kernel does not run this program at the return. */
 	return bpf_session_is_return(ctx) ? add_read(KEPT(ctx, struct kiocb), PT_REGS_RC(ctx))
 					  : keep(ctx, already_read ? NULL : iocb);
 }
