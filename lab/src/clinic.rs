@@ -9,7 +9,7 @@
 //! `cure-KERNEL.patch`.
 //!
 //! A newer compiler makes other instructions, so some logs differ. `CLANG=clang-19 cargo upkeep clinic` writes them. Keep
-//! those that the recognizer must treat differently in `logs/clang-19`, where `cargo test --test clinic` reads them, too.
+//! those that the recognizer must treat differently in `logs/clang-19`, where the tests read them, too.
 //!
 //! The test in the guests loads each cure, and each program with the change that the explanation advises, and checks what
 //! it counts.
@@ -264,6 +264,13 @@ impl Case {
                 .fix(format!("make one: cargo lab clinic start {}", self.number())));
         }
         Compiler::new(workbook, folder)?.compile_file(&self.id(), &copy)
+    }
+
+    /// What a kernel says about the program as newer compilers make it.
+    pub fn logs_of_newer_compilers(&self, kernel: &str) -> Vec<String> {
+        let folders = fs::read_dir(self.folder.join("logs")).into_iter().flatten().flatten();
+        let file = |folder: fs::DirEntry| folder.path().join(format!("{kernel}.log"));
+        folders.filter_map(|folder| fs::read_to_string(file(folder)).ok()).collect()
     }
 
     /// The file of [`Case::log`].

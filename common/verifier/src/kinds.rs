@@ -1307,6 +1307,20 @@ pub const KINDS: &[Kind] = &[
         cure: "declare it __weak, and ask before you call it: if ({function})",
         ..KIND
     },
+    // From version 21 on, clang puts a call of __bpf_trap() where nothing may go on. Linux has that function since 6.17.
+    Kind {
+        name: "no-exit",
+        says: &[
+            "unexpected __bpf_trap() due to uninitialized variable?",
+            "kfunc '__bpf_trap' is referenced but wasn't resolved",
+        ],
+        cause: "{program} can come to a place that the compiler took for impossible",
+        why: "What C does not define, such as reading through a pointer that is always NULL, the compiler takes for \
+              impossible. clang 21 and newer put a call of __bpf_trap() there, and the verifier refuses a program that can \
+              come to it.",
+        cure: "look for such a line there, and for a function that ends without a return",
+        ..KIND
+    },
     Kind {
         name: "kfunc-missing",
         case: Some("23"),

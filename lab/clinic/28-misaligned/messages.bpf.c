@@ -17,12 +17,13 @@ u64 bytes; /* of all bios */
 SEC("fentry/submit_bio")
 int BPF_PROG(submit_bio_entry, struct bio *bio)
 {
-	char message[LENGTH];
+	char message[LENGTH], *end = message;
 	u32 first = 0;
 
-	message[0] = bio->bi_opf & 0xff;
-	*(u64 *)(message + 1) = bio->bi_iter.bi_sector;
-	*(u32 *)(message + 9) = bio->bi_iter.bi_size;
+	*end++ = bio->bi_opf & 0xff;
+	*(u64 *)end = bio->bi_iter.bi_sector;
+	end += sizeof(u64);
+	*(u32 *)end = bio->bi_iter.bi_size;
 	bpf_map_update_elem(&last_map, &first, message, BPF_ANY);
 	__sync_fetch_and_add(&bytes, bio->bi_iter.bi_size);
 	return 0;
