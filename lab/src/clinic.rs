@@ -556,9 +556,11 @@ mod tests {
         assert!(can_check(&helper, Some("5.10")).is_ok() && can_check(&helper, None).is_ok());
         let error = can_check(&helper, Some("6.12")).unwrap_err();
         assert_eq!(error.cause(), "case 20 can't be cured here, because Linux 6.12 accepts the program");
+        let others: Vec<_> = MATRIX.iter().map(|series| series.name).filter(|name| *name != "6.12").collect();
+        let others = others.join(", ");
         assert_eq!(
             at_home(Some("6.12")),
-            "At home, in a clone of the workbook, the check also tries Linux 5.10, 6.1, 7.2"
+            format!("At home, in a clone of the workbook, the check also tries Linux {others}")
         );
     }
 }

@@ -38,7 +38,11 @@ mod tests {
             let page = std::fs::read_to_string(stage.folder.join("README.md")).unwrap();
             let run = page.split("```sh\n").nth(1).unwrap().lines().next().unwrap();
             let command = format!("cargo lab run {}{}", stage.name(), arguments(stage, &all));
-            assert!(all.is_empty() || run.starts_with(&command), "{run}");
+            assert!(
+                all.is_empty() || run.starts_with(&command),
+                "the prediction of stage {} is about `{command}`, but its page begins with `{run}`",
+                stage.name()
+            );
         }
     }
 }

@@ -6,7 +6,7 @@
 //! | `id` | its name within the file |
 //! | `asked` | `before` or `after` the run |
 //! | `text`, `hint`, `explanation` | Markdown: plain paragraphs, with code between backticks |
-//! | `choice` | its options; or else one of the next three |
+//! | `choice` | its options, three to six; or else one of the next three |
 //! | `line` | options that are lines of the file `from`, such as `src/main.rs` |
 //! | `number` | the `answer`, how far off it may be (`within`), and known `wrong` numbers |
 //! | `order` | lines of the file `from`, in the order in which they are there; the reader gets them mixed |

@@ -47,9 +47,15 @@ pub fn trials(soak: bool) -> Vec<Trial> {
                 if passes {
                     return Err(failed(error));
                 }
-                let fault = FAULTS.iter().find(|(fault, _)| *fault == id).ok_or("no fault is expected")?;
-                let is_found = fault.1.iter().any(|words| error.cause().contains(words));
-                if is_found { Ok(()) } else { Err(failed(error)) }
+                let fault = FAULTS.iter().find(|(fault, _)| *fault == id);
+                let (_, reasons) =
+                    fault.ok_or(format!("lab/tests/kernel/faults.rs does not say why {id} fails"))?;
+                if reasons.iter().any(|words| error.cause().contains(words)) {
+                    return Ok(());
+                }
+                let cause =
+                    format!("{id} fails, but not for a reason in lab/tests/kernel/faults.rs: {reasons:?}");
+                Err(failed(Error::new(cause).evidence(error)))
             })
         }));
     };

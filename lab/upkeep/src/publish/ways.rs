@@ -408,7 +408,7 @@ mod tests {
             let find = |name| {
                 let row = named(name).and_then(|way| ways.find(series.name, way));
                 row.and_then(|row| row.numbers.as_ref())
-                    .unwrap_or_else(|| panic!("{name} on {}", series.name))
+                    .unwrap_or_else(|| panic!("{name} on {0}: cargo upkeep ways --kernel {0}", series.name))
             };
             let cost = |name| find(name).instructions;
             assert!(cost("kprobe, trace pipe") > 10 * cost("kprobe, map"));
