@@ -19,6 +19,9 @@ use fastrand::Rng;
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 use serde::{Deserialize, Serialize};
 
+/// Where this program is in the guest.
+pub(crate) const PROGRAM: &str = "/bin/mystery";
+
 /// What one thread of a job does, again and again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stream {
@@ -112,7 +115,7 @@ impl Job {
     /// # Errors
     /// If it can't be started.
     pub fn start(name: &str, cgroup: Option<&Path>) -> Result<Self> {
-        let mut child = Command::new(crate::PROGRAM)
+        let mut child = Command::new(PROGRAM)
             .arg0(name)
             .env_clear()
             .stdin(Stdio::piped())

@@ -42,8 +42,6 @@ mod served_disk;
 pub mod story;
 mod waits;
 
-/// Where this program is in the guest.
-const PROGRAM: &str = "/bin/mystery";
 /// The command that starts a case.
 const START: &str = "mystery";
 /// The commands of the shell in which a case is played.
@@ -108,7 +106,7 @@ fn start(number: &str, seed: u64) -> Result<ExitCode> {
     for name in MOVES {
         let place = format!("/bin/{name}");
         if fs::symlink_metadata(&place).is_err() {
-            symlink(PROGRAM, &place).or_cause(format!("cannot make {place}"))?;
+            symlink(job::PROGRAM, &place).or_cause(format!("cannot make {place}"))?;
         }
     }
     eprintln!("Making case {number} with seed {seed} ...");
