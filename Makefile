@@ -37,7 +37,7 @@ programs: driver
 test: setup-test build kernels ## Run every test, on all kernels
 	@status=0; \
 	cargo test --no-fail-fast || status=$$?; \
-	cargo test --no-fail-fast --package ask --package book --package class --package mystery --package questions --package upkeep --package workshop || status=$$?; \
+	cargo test --no-fail-fast --package ask --package book --package class --package measure --package mystery --package questions --package upkeep --package workshop || status=$$?; \
 	exit $$status
 
 page-test: build kernel ## Work in the workshop as a learner does, in a real browser
@@ -47,14 +47,17 @@ page-test: build kernel ## Work in the workshop as a learner does, in a real bro
 preview-test: build kernels ## Run the tests on kernels that are not released yet
 	LAB_PREVIEW=1 cargo test --package lab --test kernel
 
-# With the newest one, kernels say other things about the clinic's programs.
+# The newest clang also compiles the clinic's programs, because kernels say other things about its instructions.
 compilers-test: build kernels ## Compile every program with the oldest and the newest clang, and load it on all kernels
 	@[ -n "$(COMPILERS)" ] || lab/setup compilers
 	@names="$(COMPILERS)"; \
 	names=$${names:-$$(ls /usr/bin | grep -x 'clang-[0-9]*' | sort -V | sed -n '1p;$$p' | uniq)}; \
 	[ -n "$$names" ] || { echo 'Error: there is no clang-NUMBER in /usr/bin' >&2; exit 1; }; \
-	echo With $$names; LAB_COMPILERS="$$names" cargo test --package lab --test kernel -- compilers; \
-	CLANG="$${names##* }" cargo test --package lab --test kernel -- ::clinic
+	echo With $$names; status=0; \
+	LAB_COMPILERS="$$names" cargo test --package lab --test kernel -- compilers || status=$$?; \
+	for newest in $$names; do :; done; \
+	CLANG="$$newest" cargo test --package lab --test kernel -- ::clinic || status=$$?; \
+	exit $$status
 
 soak: build kernels ## Run the long and heavy tests too
 	LAB_SOAK=1 cargo test --package lab --test kernel

@@ -266,11 +266,16 @@ impl Case {
         Compiler::new(workbook, folder)?.compile_file(&self.id(), &copy)
     }
 
-    /// What a kernel says about the program as newer compilers make it.
-    pub fn logs_of_newer_compilers(&self, kernel: &str) -> Vec<String> {
+    /// What a kernel says about the program as newer compilers make it, each with its compiler's name.
+    pub fn logs_of_newer_compilers(&self, kernel: &str) -> Vec<(String, String)> {
         let folders = fs::read_dir(self.folder.join("logs")).into_iter().flatten().flatten();
-        let file = |folder: fs::DirEntry| folder.path().join(format!("{kernel}.log"));
-        folders.filter_map(|folder| fs::read_to_string(file(folder)).ok()).collect()
+        let logs = folders.filter_map(|folder| {
+            let log = fs::read_to_string(folder.path().join(format!("{kernel}.log"))).ok()?;
+            Some((folder.file_name().to_string_lossy().into_owned(), log))
+        });
+        let mut logs: Vec<_> = logs.collect();
+        logs.sort_unstable();
+        logs
     }
 
     /// The file of [`Case::log`].

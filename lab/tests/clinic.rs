@@ -85,11 +85,11 @@ fn logs_of_other_compilers_are_recognized() {
     let mut explained = String::new();
     for case in [clinic::cases(&workbook).unwrap(), clinic::variants(&workbook).unwrap()].concat() {
         for series in MATRIX {
-            for log in case.logs_of_newer_compilers(series.name) {
-                let refusal = explain(&log, &[]).unwrap();
-                assert_eq!(refusal.kind, case.kind_on(series.name), "{} on {}", case.name, series.name);
-                let error = common::Error::from(refusal);
-                let _ = writeln!(explained, "{} on {}:\n{error}\n", case.name, series.name);
+            for (compiler, log) in case.logs_of_newer_compilers(series.name) {
+                let name = format!("{}, {compiler}, on {}", case.name, series.name);
+                let refusal = explain(&log, &[]).unwrap_or_else(|| panic!("{name}: no refusal"));
+                assert_eq!(refusal.kind, case.kind_on(series.name), "{name}");
+                let _ = writeln!(explained, "{name}:\n{}\n", common::Error::from(refusal));
             }
         }
     }

@@ -1307,7 +1307,7 @@ pub const KINDS: &[Kind] = &[
         cure: "declare it __weak, and ask before you call it: if ({function})",
         ..KIND
     },
-    // From version 21 on, clang puts a call of __bpf_trap() where nothing may go on. Linux has that function since 6.17.
+    // From version 21 on, clang puts a call of __bpf_trap() where nothing may go on. Linux has that function since 6.16.
     Kind {
         name: "no-exit",
         says: &[
@@ -1315,10 +1315,10 @@ pub const KINDS: &[Kind] = &[
             "kfunc '__bpf_trap' is referenced but wasn't resolved",
         ],
         cause: "{program} can come to a place that the compiler took for impossible",
-        why: "What C does not define, such as reading through a pointer that is always NULL, the compiler takes for \
-              impossible. clang 21 and newer put a call of __bpf_trap() there, and the verifier refuses a program that can \
-              come to it.",
-        cure: "look for such a line there, and for a function that ends without a return",
+        why: "What C does not define, such as using a variable that has no value, or writing through a pointer that is always \
+              NULL, the compiler takes for impossible. clang 21 and newer put a call of __bpf_trap() there, and the verifier \
+              refuses a program that can come to it.",
+        cure: "give each variable a value before it is used, and look for a write through NULL and for __builtin_unreachable()",
         ..KIND
     },
     Kind {

@@ -5,10 +5,9 @@ use std::time::Instant;
 
 use common::symbols::Stack;
 use common::{Error, OrCause, Result};
+use guest::running::{Running, io};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
-
-use guest::running::{Running, io};
 
 /// In the guest: how many KiB of memory a stage has resident after it has seen some I/O, and its peak. The peak may
 /// come while it loads, when libbpf holds the kernel's BTF twice, or at its end, when it looks up functions.

@@ -10,14 +10,13 @@ use std::process::Command;
 
 use common::probe::{Function, Functions};
 use common::{Error, OrCause, Result, preflight, tracefs};
+use guest::running::io;
+use guest::system::{evict, mount_fs, unmount_fs};
 use libbpf_rs::ReferencesType;
 use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, Typedef};
 use libbpf_rs::btf::{Btf, BtfType};
 use wire::disks::{FS_MOUNT, RAW_DEVICE};
 use wire::measure::RELEASE;
-
-use guest::running::io;
-use guest::system::{evict, mount_fs, unmount_fs};
 
 /// Bytes of each I/O.
 const PAGE: usize = 4096;

@@ -7,6 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::{Error, OrCause, Result, tracefs};
+use guest::null_blk::NullBlk;
+use guest::running::{Running, WRITES, cost_of_writes, io};
+use guest::truth;
 use libbpf_rs::query::ProgInfoIter;
 use nix::sys::signal::Signal;
 use toolkit::ftrace;
@@ -15,10 +18,6 @@ use wire::command::output;
 use wire::disks::FS_MOUNT;
 use wire::measure::{PEER_LOADER, PEER_PAGES};
 use wire::ways::Attached;
-
-use guest::null_blk::NullBlk;
-use guest::running::{Running, WRITES, cost_of_writes, io};
-use guest::truth;
 
 /// The comparisons that a guest can make, by the word after `measure peers`.
 const COMPARISONS: [(&str, Comparison); 4] =

@@ -12,10 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Error, OrCause, Result};
+use guest::init::disk_with;
 use nix::mount::{MsFlags, mount};
 use wire::disks::TOOLS_DISK;
-
-use guest::init::disk_with;
 
 /// Where their root file system is mounted.
 const ROOT: &str = "/tools";

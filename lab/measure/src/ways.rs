@@ -6,6 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Error, OrCause, Result, tracefs};
+use guest::null_blk::NullBlk;
+use guest::running::{Running, cost_of_writes, io};
+use guest::system::{RCU_EXPEDITED, WithoutFs};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use wire::command::output;
@@ -14,9 +17,6 @@ use wire::measure::WRITERS_COUNT;
 use wire::ways::{Attached, DISK, Way, named};
 
 use crate::toolbox;
-use guest::null_blk::NullBlk;
-use guest::running::{Running, cost_of_writes, io};
-use guest::system::{RCU_EXPEDITED, WithoutFs};
 
 /// What a way counted, and what it reports as missed, if it reports that.
 pub type Counted = (u64, Option<u64>);

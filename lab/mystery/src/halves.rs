@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use common::Result;
 use fastrand::Rng;
+use guest::device_mapper::Linear;
+use guest::null_blk::NullBlk;
+use guest::system::queue;
 
 use crate::job::{Job, Stream};
 use crate::parts::{DISKS, JOBS, VOLUME, disk, job, shuffled, truth, write};
 use crate::story::{Kept, Parts, SAVE, Step, Story, Twin};
-use guest::device_mapper::Linear;
-use guest::null_blk::NullBlk;
-use guest::system::queue;
 
 /// Sectors of each half.
 const HALF: u64 = 65536;

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use common::{Error, OrCause, Result};
 use fastrand::Rng;
+use guest::device_mapper;
+use guest::null_blk::{NullBlk, show_settings};
+use guest::system::queue;
 use wire::command::output;
 use wire::mystery::cause_of;
 
 use crate::answer::Truth;
 use crate::job::{Job, Stream};
 use crate::journaled::unmount;
-use guest::device_mapper;
-use guest::null_blk::{NullBlk, show_settings};
-use guest::system::queue;
 
 /// Where cgroups are.
 const CGROUPS: &str = "/sys/fs/cgroup";

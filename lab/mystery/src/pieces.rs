@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use common::Result;
 use fastrand::Rng;
+use guest::system::queue;
 
 use crate::job::{Job, Stream};
 use crate::parts::{DISKS, JOBS, disk, job, shuffled, truth, write};
 use crate::story::{Kept, Parts, Step, Story, Twin};
-use guest::system::queue;
 
 pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let names = shuffled(seed, DISKS);

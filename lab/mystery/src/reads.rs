@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use common::{OrCause, Result};
 use fastrand::Rng;
+use guest::system::queue;
 
 use crate::job::{Access, Job, Stream};
 use crate::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, shuffled, truth, write};
 use crate::story::{Kept, Parts, Step, Story, Twin};
-use guest::system::queue;
 
 /// The data that is read again and again.
 const DATA: u64 = 12 << 20;

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use common::{OrCause, Result};
 use fastrand::Rng;
+use guest::system::queue;
 
 use crate::job::{Access, Job, Stream};
 use crate::journaled::{BLOCK, Journaled};
 use crate::parts::{FOLDER, JOBS, in_state_d, job, shuffled, truth, write};
 use crate::served_disk::{ServedDisk, names};
 use crate::story::{Kept, Parts, Step, Story, Twin};
-use guest::system::queue;
 
 /// The largest request, in KiB.
 const LARGEST: u64 = 32;

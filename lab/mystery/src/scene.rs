@@ -4,12 +4,12 @@ use std::process::Command;
 
 use common::{Error, OrCause, Result, preflight};
 use fastrand::Rng;
+use guest::null_blk::{hide_settings, show_settings};
 use wire::play::Said;
 
 use crate::job::Job;
 use crate::story::{Fix, Kept, Parts, Step, Story, Twin};
 use crate::{halves, late, parts, pieces, reads, saves, waits};
-use guest::null_blk::{hide_settings, show_settings};
 
 /// A case that happens. Dropping this ends it.
 pub struct Scene {

@@ -113,7 +113,7 @@ fn check(guest: &mut Vm, kernel: &str) -> Result<()> {
         let bytes = fs::read(refused).or_cause("cannot read the object")?;
         let objects: Vec<_> = Object::parse(&bytes).into_iter().collect();
         let words = |log: Option<String>| log.map(|log| explain(&log, &objects).map(said));
-        let newer = case.logs_of_newer_compilers(kernel).into_iter().map(Some);
+        let newer = case.logs_of_newer_compilers(kernel).into_iter().map(|(_, log)| Some(log));
         let recorded: Vec<_> = [case.log(kernel)].into_iter().chain(newer).map(words).collect();
         let now = words(log);
         if !recorded.contains(&now) {

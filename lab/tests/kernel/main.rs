@@ -539,9 +539,7 @@ fn boot_as(
             common_build::build_for(arch().machine(), &package, folder.path()).map_err(common::Error::new)?,
         );
     }
-    for program in upkeep::measure::PROGRAMS {
-        machine.binaries.push(upkeep::measure::binary(&workbook, program)?);
-    }
+    machine.binaries.extend(upkeep::measure::binaries(&workbook, &upkeep::measure::PROGRAMS)?);
     machine.binaries.extend(variants::binaries(&workbook)?);
     change(machine).boot()
 }

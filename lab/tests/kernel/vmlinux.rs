@@ -85,8 +85,7 @@ fn objects(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
         fs::write(&object, &bytes[begin..]).or_cause("cannot write an object")?;
         Ok(object)
     };
-    let measured = ["channels", "ways"].map(|program| measure::binary(workbook, program));
-    binaries.map(Ok).chain(measured).map(|binary| copy(binary?)).collect()
+    binaries.chain(measure::binaries(workbook, &["channels", "ways"])?).map(copy).collect()
 }
 
 /// `guest` must run the kernel that `vmlinux.h` was made from. This does not panic, because other cases use the

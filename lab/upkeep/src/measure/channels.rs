@@ -11,7 +11,7 @@ use machine::kernels::MATRIX;
 use machine::vm::{Accel, Machine};
 use machine::workbook::Workbook;
 
-use crate::measure::binary;
+use crate::measure::binaries;
 use crate::publish::channels::{DATA, HEAD, table};
 use crate::publish::sync;
 
@@ -25,7 +25,7 @@ pub fn run(workbook: &Workbook) -> Result<ExitCode> {
     for series in MATRIX {
         eprintln!("Booting Linux {} ...", series.name);
         let mut machine = Machine { accel: Accel::Icount, ..Machine::new(workbook, series.name)? };
-        machine.binaries.push(binary(workbook, "channels")?);
+        machine.binaries.extend(binaries(workbook, &["channels"])?);
         let mut guest = machine.boot()?;
         let mut measure = |what| {
             let seen = guest.output(&["channels", what], Duration::from_secs(120))?;

@@ -17,23 +17,24 @@ pub mod toolbox;
 pub mod vmlinux;
 pub mod ways;
 
-/// What runs in a guest only to be measured, or to measure: our ways to count bios, the channels to user space, and our
-/// half there.
+/// What only measurements need in a guest: our ways to count bios, the channels to user space, and the guest's half of the
+/// measurements.
 pub const PROGRAMS: [&str; 3] = ["ways", "channels", "measure"];
 
-/// Builds one of them.
+/// Builds some of them.
 ///
 /// # Errors
-/// If it does not compile.
-pub fn binary(workbook: &Workbook, program: &str) -> Result<PathBuf> {
-    output(workbook.cargo_build().args(["--quiet", "--package", program]))?;
-    Ok(workbook.binaries().join(program))
+/// If one does not compile.
+pub fn binaries(workbook: &Workbook, programs: &[&str]) -> Result<Vec<PathBuf>> {
+    let packages = programs.iter().flat_map(|program| ["--package", program]);
+    output(workbook.cargo_build().arg("--quiet").args(packages))?;
+    Ok(programs.iter().map(|program| workbook.binaries().join(program)).collect())
 }
 
-/// A kernel with all programs and our half of the measurements.
+/// A kernel with all programs and `measure`.
 pub(crate) fn machine(workbook: &Workbook, kernel: &str) -> Result<Machine> {
     let mut machine = Machine::new(workbook, kernel)?;
-    machine.binaries.push(binary(workbook, "measure")?);
+    machine.binaries.extend(binaries(workbook, &["measure"])?);
     Ok(machine)
 }
 

@@ -12,7 +12,7 @@ use machine::vm::{Accel, Machine, Stream};
 use machine::workbook::Workbook;
 use wire::ways::{WAYS, Way};
 
-use crate::measure::{self, binary, toolbox};
+use crate::measure::{self, binaries, toolbox};
 use crate::publish::sync;
 use crate::publish::ways::{HEAD, Ways, data};
 
@@ -55,7 +55,7 @@ pub fn run(workbook: &Workbook, kernels: &[String], which: &Which) -> Result<Exi
         return Err(Error::new("there is no such way").evidence(format!("there are: {}", names.join(", "))));
     }
     let peers = ways.iter().any(|way| way.is_peer);
-    let ours = binary(workbook, "ways")?;
+    let ours = binaries(workbook, &["ways"])?;
     let tools = if peers { Some(toolbox::image()?) } else { None };
     let path = workbook.root.join(data(workbook.arch()));
     let old = fs::read_to_string(&path).unwrap_or_default();
@@ -64,7 +64,7 @@ pub fn run(workbook: &Workbook, kernels: &[String], which: &Which) -> Result<Exi
         let machine = |accel| -> Result<Machine> {
             let mut machine =
                 Machine { accel, limit: BOOT_LIMIT, ..measure::machine(workbook, series.name)? };
-            machine.binaries.push(ours.clone());
+            machine.binaries.extend(ours.clone());
             if peers {
                 machine = Machine { tools: tools.clone(), memory: MEMORY, ..machine };
             }

@@ -4,7 +4,7 @@
 #include <bpf/bpf_tracing.h>
 #include "twice.bpf.h"
 
-/* The start of each bio in flight. The key is the bio's address. */
+/* What we know of each bio in flight. The key is the bio's address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);

@@ -11,7 +11,7 @@ struct bio_info {
 	u64 end;
 };
 
-/* The start of each bio in flight. The key is the bio's address. */
+/* What we know of each bio in flight. The key is the bio's address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);

@@ -13,7 +13,7 @@ struct bio_info {
 	u64 sector; /* of 512 bytes, on the device that submit_bio() was called for */
 };
 
-/* The start of each bio in flight. The key is the bio's address. */
+/* What we know of each bio in flight. The key is the bio's address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);

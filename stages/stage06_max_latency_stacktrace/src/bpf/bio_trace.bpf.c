@@ -16,7 +16,7 @@ struct bio_info {
 	u64 caller; /* on arm64, the return address; on x86, the stack has it: 0 */
 };
 
-/* The start of each bio in flight. The key is the bio's address. */
+/* What we know of each bio in flight. The key is the bio's address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);

@@ -60,7 +60,7 @@ int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_rea
 }
 
 /* Loaded from Linux 7.0 on, where fexit may overlook reads. The return has no arguments, so keep
- * iocb at the call. After NULL, for a direct read's rest, this does not run at the return. */
+ * iocb at the call. If we keep NULL (a direct read's rest), this does not run at the return. */
 SEC("?kprobe.session/filemap_read")
 int BPF_KPROBE(filemap_read_session, struct kiocb *iocb, void *iter, long already_read)
 {
