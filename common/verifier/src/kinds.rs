@@ -1524,7 +1524,7 @@ pub const KINDS: &[Kind] = &[
         at: At::Nowhere,
         cause: "the end of {program} is missing",
         why: "A program must end in `exit`. The compiler leaves out what can never run, and it may think so if the program \
-              does something that C does not define, such as reading through a pointer that is always NULL.",
+              does something that C does not define, such as writing through a pointer that is always NULL.",
         cure: "look for such a line, and for a function that ends without a return",
         ..KIND
     },
