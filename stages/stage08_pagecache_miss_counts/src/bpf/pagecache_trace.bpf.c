@@ -34,7 +34,7 @@ static __always_inline int add_read(struct kiocb *iocb, long bytes)
 	return add(READ, (end - 1) / page_size - (end - bytes) / page_size + 1);
 }
 
-/* On 5.10, user space takes the older name, generic_file_buffered_read(). */
+/* User space takes its older name on 5.10, and loads filemap_read_session from 7.0 on. */
 SEC("?fexit/filemap_read")
 int BPF_PROG(filemap_read_exit, struct kiocb *iocb, void *iter, long already_read, long retval)
 {
