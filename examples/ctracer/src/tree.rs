@@ -323,29 +323,36 @@ impl Lives<'_> {
         let (object, start) = (call.object, call.place.time);
         let life = Life { object, start, end: None, status: 0, bio, calls: vec![nth] };
         self.loose.remove(&object);
-        self.ends.remove(&object);
+        // A bio that is chained before this one may have ended already. If that call still runs, this one may see an end
+        // that the call is about to count.
+        if let Some(mut ends) = self.ends.remove(&object).filter(|_| bio.remaining > 1) {
+            let calls = &self.tree.calls;
+            let runs = |other: &usize| calls[*other].end.is_none_or(|end| end > start);
+            ends.calls.retain(|other| calls[*other].object != object && runs(other));
+            self.ends.insert(object, Ends { needed: 0, ..ends });
+        }
         // If this address already has a life, that one is over, and we missed its end.
         self.open.insert(object, self.tree.lives.len());
         self.tree.lives.push(life);
     }
 
     /// Handles a call of `bio_endio()`. If nothing remains, it ends this bio, and perhaps those that waited for it.
-    fn end(&mut self, nth: usize, mut object: u64, bio: Bio) {
+    fn end(&mut self, mut nth: usize, mut object: u64, bio: Bio) {
         let mut remaining = [bio.remaining, bio.parent_remaining].into_iter();
-        while self.count(nth, object, remaining.next(), bio.status) {
+        while let Some(last) = self.count(nth, object, remaining.next(), bio.status) {
             // Removed, so the loop ends even if in a damaged recording a bio is its own parent.
             let Some(parent) = self.parents.remove(&object) else { break };
             self.adopt(object, parent);
-            object = parent;
+            (nth, object) = (last, parent);
         }
         if !self.open.contains_key(&object) {
             self.loose.remove(&object);
         }
     }
 
-    /// Counts an end of a bio, and returns whether it was the last. The call does not tell what remained of the parent's
-    /// parent.
-    fn count(&mut self, nth: usize, object: u64, remaining: Option<u32>, status: u8) -> bool {
+    /// Counts an end of a bio. If it was the last, returns the call that goes on with the parent. The call does not tell
+    /// what remained of the parent's parent.
+    fn count(&mut self, nth: usize, object: u64, remaining: Option<u32>, status: u8) -> Option<usize> {
         let start = self.tree.calls[nth].place.time;
         let ends = self.ends.entry(object).or_default();
         // If two CPUs call it at the same time, both may see that two ends remain, because neither has counted its own
@@ -358,6 +365,9 @@ impl Lives<'_> {
         let has_own = ends.calls.iter().any(|call| self.tree.calls[*call].object == object);
         let (count, is_end) = (ends.calls.len() as u32, remaining.is_some_and(|remaining| remaining <= 1));
         let is_last = is_end || has_own && count >= ends.needed;
+        // Of calls at the same time, the one that counts its end last goes on, and so returns last.
+        let returns = |call: &&usize| self.tree.calls[**call].end.unwrap_or(u64::MAX);
+        let last = ends.calls.iter().max_by_key(returns).copied().filter(|_| is_last);
         if let Some(life) = self.open.get(&object) {
             let life = &mut self.tree.lives[*life];
             life.calls.push(nth);
@@ -374,7 +384,7 @@ impl Lives<'_> {
             self.open.remove(&object);
             self.ends.remove(&object);
         }
-        is_last
+        last
     }
 
     /// Adds the calls that got a piece to the life of the bio that it is a piece of.

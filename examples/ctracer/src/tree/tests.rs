@@ -343,6 +343,27 @@ fn a_chain_of_any_length_ends_in_one_call() {
 }
 
 #[test]
+fn a_chain_may_go_on_while_a_call_is_held_up() {
+    let bio =
+        |parent, remaining, parent_remaining| Bio { remaining, parent, parent_remaining, ..Bio::default() };
+    // The first bio ends before the second one is submitted. Its call has not counted that yet when the second one ends,
+    // and then the call that ends the chain is the second one's.
+    let mut script = Script::new();
+    script.both(SUBMIT, 1, 0xff11, bio(0xff22, 1, 2)).by(8).bio_call(END, 1, 0xff11, bio(0xff22, 1, 2));
+    script.by(7).both(SUBMIT, 1, 0xff22, bio(0, 2, 0)).bio_call(END, 1, 0xff22, bio(0, 2, 0));
+    script.by(8).ret(END, 1).by(7).ret(END, 1);
+    assert_eq!(lives(&script.tree()).iter().map(|life| life.1).collect::<Vec<_>>(), [Some(3), Some(6)]);
+
+    // It is held up until all others have ended, and ends them.
+    let mut script = Script::new();
+    script.both(SUBMIT, 1, 0xff11, bio(0xff22, 1, 2)).by(8).bio_call(END, 1, 0xff11, bio(0xff22, 1, 2));
+    script.by(7).both(SUBMIT, 1, 0xff22, bio(0xff33, 2, 2)).both(END, 1, 0xff22, bio(0xff33, 2, 2));
+    script.both(SUBMIT, 1, 0xff33, bio(0, 2, 0)).both(END, 1, 0xff33, bio(0, 2, 0)).by(8).ret(END, 1);
+    let ends: Vec<_> = lives(&script.tree()).iter().map(|life| life.1).collect();
+    assert_eq!(ends, [Some(3), Some(6), Some(10)]);
+}
+
+#[test]
 fn a_piece_of_a_piece_ends_the_whole_after_the_rest() {
     let piece =
         |parent, remaining, parent_remaining| Bio { remaining, parent, parent_remaining, ..Bio::default() };
