@@ -329,7 +329,8 @@ impl Lives<'_> {
             let calls = &self.tree.calls;
             let runs = |other: &usize| calls[*other].end.is_none_or(|end| end > start);
             ends.calls.retain(|other| calls[*other].object != object && runs(other));
-            self.ends.insert(object, Ends { needed: 0, ..ends });
+            ends.needed = 0;
+            self.ends.insert(object, ends);
         }
         // If this address already has a life, that one is over, and we missed its end.
         self.open.insert(object, self.tree.lives.len());
