@@ -515,8 +515,7 @@ fn assigned<'a>(source: &'a str, helper: &str) -> Option<&'a str> {
 
 /// The name at the end of a text.
 fn word_before(text: &str) -> Option<&str> {
-    let begin = text.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
-    let word = &text[begin..];
+    let word = text.rsplit(|c| !is_of_word(c)).next()?;
     word.starts_with(|c: char| c.is_alphabetic() || c == '_').then_some(word)
 }
 
@@ -628,6 +627,26 @@ mod tests {
         let log = "libbpf: extern (kcfg) 'LINUX_KERNEL_VERSION': failed to get kernel version\n";
         let cause = explain(log, &[]).map(|refusal| refusal.cause);
         assert_eq!(cause.as_deref(), Some("libbpf cannot read the version of this kernel"));
+    }
+
+    /// A character of several bytes anywhere in a line, such as `·`, must not end the program: people write what they like in
+    /// comments and strings.
+    #[test]
+    fn source_lines_may_have_characters_of_several_bytes() {
+        let with = "libbpf: prog 'p': -- BEGIN PROG LOAD LOG --
+; u64 *value = bpf_map_lookup_elem(&counts, &key);
+1: (85) call bpf_map_lookup_elem#1
+; *value += counts[i] + bio->bi_iter.bi_size - BPF_CORE_READ(bio, bi_bdev);
+2: (79) r1 = *(u64 *)(r0 +0)
+R0 invalid mem access 'map_value_or_null'
+-- END PROG LOAD LOG --
+";
+        for (at, _) in with.char_indices() {
+            let mut log = with.to_owned();
+            log.insert(at, '·');
+            explain(&log, &[]);
+            walk(&log, &[]);
+        }
     }
 
     #[test]

@@ -404,8 +404,7 @@ impl<'a> Source<'a> {
 
 fn last_word(text: &str) -> &str {
     let text = text.trim();
-    let begin = text.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + 1);
-    &text[begin..]
+    text.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
 }
 
 /// Whether a line has a word with this text directly after it.
