@@ -38,8 +38,6 @@ mod hello;
 mod helpers;
 mod latency;
 mod multipath;
-mod mutants;
-mod mutations;
 mod mystery;
 mod pagecache;
 mod plans;
@@ -281,9 +279,6 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     };
     if Arch::HERE != Arch::Arm && is_here {
         suites.push(arm::demo());
-    }
-    if is_soak && is_here {
-        suites.push(mutants::trials());
     }
     if arch() == Arch::HERE {
         suites.push(compilers::trials());
