@@ -13,7 +13,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::kinds::{At, Given, KINDS, Kind, UNKNOWN};
+use crate::kinds::{At, Given, Kind, UNKNOWN};
 pub use crate::log::{LEFT_OUT, REPORT};
 use crate::log::{Log, Origin, Source, called};
 pub use crate::object::{Access, Location, Object};
@@ -121,7 +121,7 @@ pub fn kinds_with(words: &str) -> Vec<&'static str> {
 
 /// The names of all kinds. A kind with several forms comes several times.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
-    KINDS.iter().map(|kind| kind.name)
+    kinds::kinds().map(|kind| kind.name)
 }
 
 /// What we know about a kind of mistake without a log, for a page that looks up words.
@@ -153,8 +153,7 @@ const GENERAL: [(&str, &str); 6] = [
 /// log shows which of them it is.
 pub fn known() -> Vec<Known> {
     let values: Values = GENERAL.map(|(name, words)| (name.to_owned(), words.to_owned())).into();
-    KINDS
-        .iter()
+    kinds::kinds()
         .map(|kind| Known {
             says: kind.says,
             case: kind.case,
@@ -170,7 +169,7 @@ fn recognized(
     lines: &[&str],
     is_given: impl Fn(&Given, &Values) -> bool,
 ) -> impl Iterator<Item = (&'static Kind, Vec<String>, Values)> {
-    KINDS.iter().filter_map(move |kind| {
+    kinds::kinds().filter_map(move |kind| {
         kind.says.iter().find_map(|says| {
             lines.windows(says.lines().count()).find_map(|lines| {
                 let values = matches(says, &lines.join("\n"))?;
@@ -600,7 +599,7 @@ mod tests {
         let mut missing = Vec::new();
         // Of the others, `Refusal::new` makes sure.
         let known = ["register", "variable", "name", "line", "helper", "reserved", "program"];
-        for kind in KINDS {
+        for kind in kinds::kinds() {
             for says in kind.says {
                 let filled = matches(says, says).unwrap();
                 // There is room if the access begins inside of something.
