@@ -5,14 +5,17 @@ use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
-    let log = fs::read_to_string(arguments.next().ok_or("name the file of a log")?)?;
+    let log = verifier::text(&fs::read(arguments.next().ok_or("name the file of a log")?)?);
     let objects = match arguments.next() {
         Some(object) => verifier::Object::find_all(&fs::read(object)?),
         None => Vec::new(),
     };
     match verifier::explain(&log, &objects) {
         Some(refusal) => println!("{refusal}"),
-        None => println!("This log shows no refusal."),
+        None => println!(
+            "This log shows no refusal. If the program was refused, paste the log to its end: the verifier's words are after the \
+             last instruction."
+        ),
     }
     Ok(())
 }

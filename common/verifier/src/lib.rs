@@ -5,6 +5,7 @@
 mod kinds;
 mod log;
 mod object;
+mod paste;
 mod pattern;
 mod walk;
 
@@ -17,6 +18,8 @@ use crate::kinds::{At, Given, Kind, UNKNOWN};
 pub use crate::log::{LEFT_OUT, REPORT};
 use crate::log::{Log, Origin, Source, called};
 pub use crate::object::{Access, Location, Object};
+use crate::paste::Pasted;
+pub use crate::paste::text;
 use crate::pattern::{Values, fill, matches, names};
 pub use crate::walk::{Registers, Step, Walk, walk};
 
@@ -67,45 +70,63 @@ pub const NO_KFUNC: &str = "() is no kfunc";
 /// Explains why a program was refused, from libbpf's warnings and the objects that could contain the program. `None` if
 /// the warnings show no refusal that we know, and no verifier's log either.
 pub fn explain(warnings: &str, objects: &[Object]) -> Option<Refusal> {
-    let lines: Vec<_> = warnings.lines().map(|line| line.trim_start_matches("libbpf: ")).collect();
+    let lines = paste::lines(warnings);
+    let lines = paste::bare(&lines);
     let types = lines.iter().filter(|line| line.starts_with(KERNELS_TYPES)).copied();
-    let Some(mut log) = Log::parse(warnings) else {
-        let limit_stays = || lines.iter().any(|line| line.starts_with("Failed to bump RLIMIT_MEMLOCK"));
-        let is_given = |given: &Given, values: &Values| match given {
-            Given::LimitStays => limit_stays(),
-            Given::NoKfunc => types.clone().any(|line| line.ends_with(NO_KFUNC)),
-            Given::In(sections) => {
-                values.get("program").is_some_and(|program| is_in(objects, program, sections))
-            }
-            _ => false,
-        };
-        return recognized(&lines, is_given).find_map(|(kind, words, values)| {
+    let pasted = Pasted::find(warnings);
+    let log = pasted.as_ref().and_then(Log::parse).map(|mut log| {
+        log.words.extend(types.clone());
+        log
+    });
+    let limit_stays = || lines.iter().any(|line| line.starts_with("Failed to bump RLIMIT_MEMLOCK"));
+    let is_given = |given: &Given, values: &Values| match given {
+        Given::LimitStays => limit_stays(),
+        Given::NoKfunc => types.clone().any(|line| line.ends_with(NO_KFUNC)),
+        Given::In(sections) => values.get("program").is_some_and(|program| is_in(objects, program, sections)),
+        _ => false,
+    };
+    let libbpfs = || {
+        recognized(&lines, is_given).find_map(|(kind, words, values)| {
             let words = words.into_iter().chain(types.clone().map(str::to_owned)).collect();
             Refusal::new(kind, values.get("program").cloned(), words, &values)
-        });
+        })
     };
-    log.words.extend(types);
-    let object = object_of(&log, objects);
+    // Perhaps only the verifier's words are left.
+    let bare = || {
+        let (_, words, _) = recognized(&lines, |_, _| true).next()?;
+        let log = Log::of_words(words.iter().map(String::as_str).collect());
+        verifiers(&log, objects).filter(|refusal| !refusal.is_unknown())
+    };
+    match log {
+        Some(log) if log.is_sure() => verifiers(&log, objects),
+        log => libbpfs().or_else(|| verifiers(&log?, objects)).or_else(bare),
+    }
+}
+
+/// Explains why the verifier refused a program.
+fn verifiers(log: &Log<'_>, objects: &[Object]) -> Option<Refusal> {
+    let object = object_of(log, objects);
     let place =
         |source: &Source| Place { location: log.location(source, object), source: source.text.clone() };
     let explained = |kind: &Kind, mut values: Values| {
         let refused = match kind.at {
             At::Nowhere => None,
             At::End => log.source().map(place),
-            At::Field => named(&values, &log, object).or_else(|| log.source().map(place)),
+            At::Field => named(&values, log, object).or_else(|| log.source().map(place)),
             At::Return => log.returning().map(place).or_else(|| head(log.program, object)),
             At::Function => values.get("function").and_then(|name| {
                 let (source, location) = object?.line_at(name, 0)?;
                 Some(Place { location: Some(location.clone()), source: source.to_owned() })
             }),
         };
-        add_values(&mut values, &log, object, refused.as_ref());
-        let refusal = Refusal::new(kind, Some(log.program.to_owned()), words_of(&log, kind), &values)?;
+        add_values(&mut values, log, object, refused.as_ref());
+        let program = Some(log.program.to_owned()).filter(|program| !program.is_empty());
+        let refusal = Refusal::new(kind, program, words_of(log, kind), &values)?;
         let path = log.branches().into_iter().map(|(from, to)| [place(from), place(to)]);
         let path = if refused.is_some() { path.collect() } else { Vec::new() };
         Some(Refusal { is_verifiers: true, place: refused, path, ..refusal })
     };
-    let found = recognized(&log.words, |given, values| is_given(given, values, &log, object))
+    let found = recognized(&log.words, |given, values| is_given(given, values, log, object))
         .find_map(|(kind, _, values)| explained(kind, values));
     found.or_else(|| explained(&UNKNOWN, Values::new()))
 }
@@ -292,10 +313,17 @@ fn named(values: &Values, log: &Log<'_>, object: Option<&Object>) -> Option<Plac
     Some(Place { location: Some(location.clone()), source: source.to_owned() })
 }
 
-/// What the verifier says, all of it, with its own explanation. If we don't know it, also the last lines before.
+/// What the verifier says, with its own explanation. If we don't know it, also the last lines before, and if somebody has
+/// pasted more than a log, only the end.
 fn words_of(log: &Log<'_>, kind: &Kind) -> Vec<String> {
+    const MOST: usize = 12;
     let before = if kind.name == UNKNOWN.name { log.end() } else { &[] };
-    before.iter().chain(&log.words).map(|line| (*line).to_owned()).chain(log.reason()).collect()
+    let words = if kind.name == UNKNOWN.name {
+        &log.words[log.words.len().saturating_sub(MOST)..]
+    } else {
+        &log.words
+    };
+    before.iter().chain(words).map(|line| (*line).to_owned()).chain(log.reason()).collect()
 }
 
 /// The object that the program is from. If several have a program of this name, it is the one with the log's source
@@ -359,7 +387,7 @@ fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place
         ("helper", helper.map(str::to_owned)),
         ("room", room.filter(|room| *room >= 0).map(|room| room.to_string())),
         ("reserved", reserved_at),
-        ("program", Some(log.program.to_owned())),
+        ("program", Some(log.program.to_owned()).filter(|program| !program.is_empty())),
         // In a change of the source, everything must be known.
         ("?name", name.map(str::to_owned)),
         ("?lookup", lookup.and_then(|(_, source)| statement(&source.text))),
@@ -558,15 +586,14 @@ impl Refusal {
     /// What shows that it is so: the line, what the kernel says and why, and the way there.
     pub fn evidence(&self) -> String {
         let mut evidence = Vec::new();
-        if let Some(program) = &self.program {
-            evidence.push(match &self.place {
-                Some(Place { location: Some(Location { file, line }), source }) => {
-                    format!("in {program}, {file} line {line}:\n    {source}")
-                }
-                Some(Place { location: None, source }) => format!("in {program}:\n    {source}"),
-                None => format!("in {program}"),
-            });
+        let location = self.place.iter().filter_map(|place| place.location.as_ref());
+        let location = location.map(|at| format!("{} line {}", at.file, at.line)).next();
+        let place: Vec<_> = self.program.iter().cloned().chain(location).collect();
+        let colon = if self.place.is_some() { ":" } else { "" };
+        if !place.is_empty() {
+            evidence.push(format!("in {}{colon}", place.join(", ")));
         }
+        evidence.extend(self.place.iter().map(|place| format!("    {}", place.source)));
         evidence.extend(self.words.iter().cloned());
         evidence.push(self.why.clone());
         if !self.path.is_empty() {

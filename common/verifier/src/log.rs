@@ -1,10 +1,7 @@
 //! The verifier's log, taken apart: the instructions on the path that it refused, their source lines, and its words.
 
 use crate::object::{Location, Object};
-
-/// What libbpf puts around the verifier's log.
-const BEGINS: &str = ": -- BEGIN PROG LOAD LOG --";
-const ENDS: &str = "-- END PROG LOAD LOG --";
+use crate::paste::Pasted;
 
 /// Takes the place of the middle of a log that the clinic recorded.
 pub const LEFT_OUT: &str = "... (many lines are left out here)";
@@ -45,6 +42,18 @@ pub(crate) struct State<'a> {
     pub lines: Vec<&'a str>,
 }
 
+/// How far the end of a log is reached.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum End {
+    /// Not yet.
+    #[default]
+    Ahead,
+    /// An empty line has followed the words. If no instruction comes, the log was all.
+    Near,
+    /// The verifier has counted what it did. If an instruction comes, it is of another log.
+    Passed,
+}
+
 /// Where a value comes from, as far as the path shows it.
 #[derive(Debug)]
 pub enum Origin<'a> {
@@ -62,16 +71,22 @@ pub enum Origin<'a> {
 }
 
 /// A verifier's log.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Log<'a> {
-    /// The program.
+    /// The program; empty if nothing names it.
     pub program: &'a str,
+    /// Whether somebody has marked where it begins.
+    is_marked: bool,
     /// All its lines.
     lines: Vec<&'a str>,
+    /// How far its end is reached.
+    end: End,
     /// Its source lines, in the order in which they appear.
     pub(crate) sources: Vec<Source>,
     /// The path that the verifier refused.
     pub(crate) path: Vec<Step<'a>>,
+    /// How many instructions of the path came before the last lines that were left out.
+    gap: usize,
     /// What it knows about registers at the beginning.
     pub(crate) start: State<'a>,
     /// Its last lines: what it refused.
@@ -81,35 +96,54 @@ pub struct Log<'a> {
 }
 
 impl<'a> Log<'a> {
-    /// Finds the verifier's log in libbpf's warnings. If there are several, the last one counts, because libbpf gave up
-    /// at that program.
-    pub fn parse(warnings: &'a str) -> Option<Self> {
-        let (before, log) = warnings.rsplit_once(BEGINS)?;
-        let (_, program) = before.rsplit_once("prog '")?;
-        let (log, _) = log.split_once(ENDS)?;
-        let mut log = Self {
-            program: program.trim_end_matches('\''),
-            lines: log.lines().filter(|line| !line.trim().is_empty()).collect(),
-            sources: Vec::new(),
-            path: Vec::new(),
-            start: State::default(),
-            words: Vec::new(),
-            report: Vec::new(),
-        };
-        for line in log.lines.clone() {
-            log.add(line);
-        }
-        Some(log)
+    /// Takes a log apart; `None` if the verifier says nothing in it.
+    pub fn parse(pasted: &'a Pasted) -> Option<Self> {
+        let lines = pasted.lines.iter().map(String::as_str).filter(|line| !line.trim().is_empty()).collect();
+        let mut log =
+            Self { program: &pasted.program, lines, is_marked: pasted.is_marked, ..Self::default() };
+        pasted.lines.iter().for_each(|line| log.add(line));
+        let says_something = !log.words.is_empty() || !log.report.is_empty();
+        (says_something || pasted.has_failed).then_some(log)
+    }
+
+    /// Whether it is a log for sure, and not only lines that could be one.
+    pub fn is_sure(&self) -> bool {
+        self.is_marked || !self.path.is_empty()
+    }
+
+    /// A log of which only the verifier's words are left.
+    pub fn of_words(words: Vec<&'a str>) -> Self {
+        Self { words, ..Self::default() }
     }
 
     fn add(&mut self, line: &'a str) {
-        if line == LEFT_OUT {
-            return;
+        let source = line.trim_start().strip_prefix(';');
+        let goes_on = source.is_some() || instruction(line).is_some();
+        match self.end {
+            End::Passed if goes_on || line.starts_with("0: ") => {
+                let lines = std::mem::take(&mut self.lines);
+                *self = Self { program: self.program, is_marked: self.is_marked, lines, ..Self::default() };
+            }
+            End::Near if goes_on || line.starts_with("from ") => self.end = End::Ahead,
+            _ => {}
         }
         let is_heading = !line.contains(' ') && line.ends_with(':') || line == "Causal path:";
         if line.starts_with(REPORT) || !self.report.is_empty() && (line.starts_with(' ') || is_heading) {
+            // It has empty lines, and words can follow it.
+            self.end = End::Ahead;
             self.report.push(line);
-        } else if let Some(source) = line.strip_prefix("; ") {
+        } else if line.starts_with("processed ") {
+            self.end = End::Passed;
+        } else if line.trim().is_empty() || line.starts_with("```") {
+            if self.end == End::Ahead && !self.words.is_empty() && self.report.is_empty() {
+                self.end = End::Near;
+            }
+        } else if self.end != End::Ahead {
+            // Somebody else's words.
+        } else if line.starts_with("...") {
+            // LEFT_OUT, or what people write.
+            self.gap = self.path.len();
+        } else if let Some(source) = source {
             self.words.clear();
             let source = Source::parse(source);
             if !source.text.is_empty() {
@@ -137,8 +171,7 @@ impl<'a> Log<'a> {
         } else if is_state(line) {
             self.words.clear();
             self.path.last_mut().map_or(&mut self.start, |step| &mut step.state).lines.push(line);
-        } else if !(is_noise(line) || self.path.is_empty() && line.starts_with("arg#")) {
-            // Before the first instruction, the lines about arguments are no refusal.
+        } else if !is_noise(line) {
             self.words.push(line.trim());
         }
     }
@@ -226,7 +259,8 @@ impl<'a> Log<'a> {
     fn trace(&self, mut held: String, before: usize) -> Origin<'_> {
         // How many functions that were called, and have returned, we are in.
         let mut inside = 0;
-        for (at, step) in self.path[..before].iter().enumerate().rev() {
+        // What was left out can have changed everything.
+        for (at, step) in self.path.iter().enumerate().take(before).skip(self.gap).rev() {
             let text = step.operation();
             let source = step.source.and_then(|nth| self.sources.get(nth));
             let is_function = text.starts_with("call pc");
@@ -252,7 +286,7 @@ impl<'a> Log<'a> {
                 _ => {}
             }
         }
-        let is_whole = self.path.first().is_some_and(|step| step.instruction == 0);
+        let is_whole = self.gap == 0 && self.path.first().is_some_and(|step| step.instruction == 0);
         if is_whole && held == "r1" { Origin::Context } else { Origin::Unknown }
     }
 
@@ -418,8 +452,7 @@ fn is_state(line: &str) -> bool {
 
 /// Whether a line is about how the verifier worked, and not about what it refused.
 fn is_noise(line: &str) -> bool {
-    const BEGINS: [&str; 18] = [
-        "processed ",
+    const BEGINS: [&str; 17] = [
         "func#",
         "reg type unsupported for arg#",
         "Validating ",
@@ -440,5 +473,6 @@ fn is_noise(line: &str) -> bool {
     ];
     BEGINS.iter().any(|begin| line.trim_start().starts_with(begin))
         || line.contains(" has btf_id ")
+        || line.trim() == "libbpf:"
         || line.ends_with(": <invalid CO-RE relocation>")
 }

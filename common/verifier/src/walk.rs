@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::log::{LEFT_OUT, Log, State};
+use crate::log::{Log, State};
 use crate::object::{Location, Object};
+use crate::paste::Pasted;
 
 /// The path that the verifier refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,7 +47,8 @@ pub struct Step {
 /// The steps to a refusal, from libbpf's warnings and the objects that could contain the program. `None` if the verifier
 /// had nothing to do with it, or refused the program before its first instruction.
 pub fn walk(warnings: &str, objects: &[Object]) -> Option<Walk> {
-    let log = Log::parse(warnings)?;
+    let pasted = Pasted::find(warnings)?;
+    let log = Log::parse(&pasted)?;
     let object = crate::object_of(&log, objects);
     let mut known = Registers::new();
     log.start.apply(&mut known);
@@ -106,7 +108,7 @@ pub fn walk(warnings: &str, objects: &[Object]) -> Option<Walk> {
         });
     }
     let words = log.words.iter().map(|line| (*line).to_owned()).chain(log.reason()).collect();
-    let is_cut = warnings.lines().any(|line| line == LEFT_OUT);
+    let is_cut = pasted.lines.iter().any(|line| line.starts_with("..."));
     (!steps.is_empty()).then(|| Walk { program: log.program.to_owned(), is_cut, start, steps, words })
 }
 
