@@ -61,10 +61,13 @@ impl Mirror {
     /// The mirror in apt's list. A line is MIRROR SUITE ORIGIN. Other distributions have a suite called stable, too.
     fn of_apt(targets: &str) -> Result<Self> {
         let suites = targets.lines().filter_map(|line| line.strip_suffix(" Debian")?.split_once(' '));
-        let find = |is: &dyn Fn(&str) -> bool| {
-            suites.clone().find(|(_, suite)| is(suite)).map(|(mirror, _)| first_of_list(mirror))
+        let suites = suites.map(|(mirror, suite)| (first_of_list(mirror), suite));
+        let (discs, mirrors): (Vec<_>, Vec<_>) = suites.partition(|(mirror, _)| is_disc(mirror));
+        let find = |all: &[(String, &str)], is: &dyn Fn(&str) -> bool| {
+            all.iter().find(|(_, suite)| is(suite)).map(|(mirror, _)| mirror.clone())
         };
-        let main = find(&|suite| !suite.contains('-')).ok_or_else(|| {
+        let main = |all| find(all, &|suite| !suite.contains('-')).map(|main| (main, all));
+        let (main, all) = main(&mirrors[..]).or_else(|| main(&discs[..])).ok_or_else(|| {
             Error::new("this machine's apt knows no mirror of Debian")
                 .evidence(if targets.is_empty() {
                     "apt-get indextargets prints nothing: there is no apt, or it has no lists yet, or no sources"
@@ -76,7 +79,7 @@ impl Mirror {
                      URL/dists and URL/pool are Debian's; for its security updates, debian in URL is replaced by debian-security",
                 )
         })?;
-        let security = find(&|suite| suite.ends_with("-security")).unwrap_or_else(|| security(&main));
+        let security = find(all, &|suite| suite.ends_with("-security")).unwrap_or_else(|| security(&main));
         Ok(Self { main, security })
     }
 
@@ -113,10 +116,18 @@ impl Mirror {
     }
 }
 
-/// The first mirror of a list, such as Debian's images for clouds have instead of a mirror.
+/// Whether this is a folder or a disc, which has only what was released with it.
+fn is_disc(mirror: &str) -> bool {
+    ["file:", "copy:", "cdrom:"].iter().any(|kind| mirror.starts_with(kind))
+}
+
+/// The first mirror of a list, such as Debian's images for clouds have instead of a mirror. apt puts a slash after the name
+/// of the list.
 fn first_of_list(mirror: &str) -> String {
-    let list = mirror.strip_prefix("mirror+file:").and_then(|list| fs::read_to_string(list).ok());
-    list.as_deref().and_then(|list| list.split_whitespace().next()).unwrap_or(mirror).to_owned()
+    let file = mirror.strip_prefix("mirror+file:").map(|list| list.trim_end_matches('/'));
+    let list = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    let mut mirrors = list.lines().filter_map(|line| line.split_whitespace().next());
+    mirrors.find(|first| !first.starts_with('#') && !is_disc(first)).unwrap_or(mirror).to_owned()
 }
 
 /// Where an archive has the security updates: `.../debian-security` next to `.../debian`, and in a snapshot archive
@@ -194,11 +205,14 @@ mod tests {
         assert_eq!(Mirror::of_apt("https://mirror/debian/ sid Debian\n").unwrap(), both);
         assert_eq!(Mirror::find(Some("https://mirror/debian/")).unwrap(), both);
         let list = tempfile::NamedTempFile::new().unwrap();
-        fs::write(list.path(), "https://mirror/debian/\nhttps://other/debian/\n").unwrap();
-        assert_eq!(
-            Mirror::of_apt(&format!("mirror+file:{} trixie Debian\n", list.path().display())).unwrap(),
-            both
-        );
+        let lines = "# ours\nfile:/media/cdrom/\nhttps://mirror/debian/\tpriority:1\nhttps://other/debian/\n";
+        fs::write(list.path(), lines).unwrap();
+        // As apt prints it.
+        let targets = format!("mirror+file:{}/ trixie Debian\n", list.path().display());
+        assert_eq!(Mirror::of_apt(&targets).unwrap(), both);
+        let disc = "file:/media/cdrom/ bookworm Debian\nfile:/media/cdrom/ bookworm-security Debian\n";
+        assert_eq!(Mirror::of_apt(&format!("{disc}https://mirror/debian/ bookworm Debian\n")).unwrap(), both);
+        assert_eq!(Mirror::of_apt(disc).unwrap().main, "file:/media/cdrom/");
         let ubuntu = "https://mirror/ubuntu/ noble Ubuntu\nhttps://browser/deb/ stable Browser\n";
         insta::assert_snapshot!(Mirror::of_apt(ubuntu).unwrap_err());
         assert!(Mirror::of_apt("").unwrap_err().to_string().contains("sudo apt-get update"));
