@@ -11,9 +11,10 @@ use clap::{Parser, Subcommand};
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
 use lab::support::SupportMatrix;
-use lab::{ask, clinic, demo, doctor, exercise, list, types, workshop};
+use lab::{ask, clinic, demo, doctor, ended, exercise, list, types, workshop};
 use machine::boot::Boot;
 use machine::executor::LocalGuest;
+use machine::host::folders;
 use machine::host::tools::BPFTOOL;
 use machine::kernels::{DEFAULT, MATRIX, Series};
 use machine::terminal::{self, print};
@@ -304,7 +305,7 @@ fn main() -> Result<ExitCode> {
     if lab.offline {
         fetch::stay_offline();
     }
-    run(lab.command)
+    run(lab.command).map_err(folders::explain_denied)
 }
 
 fn run(command: Command) -> Result<ExitCode> {
@@ -386,7 +387,8 @@ fn run(command: Command) -> Result<ExitCode> {
             }
             // This machine can't start a program for another architecture.
             if boot.arch == Arch::HERE
-                && let Some(status) = options_status(&workbook.binaries().join(&binary), &arguments)?
+                && let Some(built) = binaries.iter().find(|file| file.ends_with(&binary))
+                && let Some(status) = options_status(built, &arguments)?
             {
                 return Ok(status);
             }
@@ -394,7 +396,10 @@ fn run(command: Command) -> Result<ExitCode> {
             guest.start(&argv, None)?;
             let status = run_live(&mut guest)?;
             guest.fetch(files::named(&arguments), Path::new("."))?;
-            Ok(status)
+            if let Some(error) = ended::by_signal(&binary, status) {
+                eprintln!("Error: {error}");
+            }
+            Ok(code(status))
         }
         Command::Workshop { here: false, kernel, fresh, port, no_browser } => {
             let options = workshop::Options { kernel, fresh, port, no_browser };
@@ -452,7 +457,7 @@ fn in_terminal(boot: &Boot, argv: &[&str], door: Option<&Path>) -> Result<ExitCo
     terminal::pass_keys(guest.line());
     let status = run_live(&mut guest);
     drop(raw);
-    status
+    status.map(code)
 }
 
 /// The two sides of a comparison.
@@ -594,11 +599,11 @@ fn fetch_kernels(arch: Arch, names: &[String], mirror: Option<&str>) -> Result<E
 
 /// Waits for the program that was started, as if it ran here: we print its output as it comes, pass Ctrl-C on to it,
 /// and end with its exit status.
-fn run_live(guest: &mut Vm) -> Result<ExitCode> {
+fn run_live(guest: &mut Vm) -> Result<i32> {
     let line = guest.line();
     signals::pass_to(line.clone());
     let mut unread = false;
-    let status = guest.finish(None, |stream, bytes| {
+    guest.finish(None, |stream, bytes| {
         let written = match stream {
             Stream::Stdout if unread => Ok(()),
             Stream::Stdout => std::io::stdout().write_all(bytes).and_then(|()| std::io::stdout().flush()),
@@ -613,6 +618,9 @@ fn run_live(guest: &mut Vm) -> Result<ExitCode> {
             }
             Err(error) => Err(error).or_cause("cannot print what the guest prints"),
         }
-    })?;
-    Ok(ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX)))
+    })
+}
+
+fn code(status: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX))
 }

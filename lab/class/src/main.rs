@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 use class::kit::bundle::{self, KitOptions};
 use class::{concept, plan, rehearse};
 use common::Result;
+use machine::host::folders;
 use machine::workbook::Workbook;
 use machine::{fetch, signals, terminal};
 use wire::arch::Arch;
@@ -71,7 +72,7 @@ fn main() -> Result<ExitCode> {
     if class.offline {
         fetch::stay_offline();
     }
-    run(class.command)
+    run(class.command).map_err(folders::explain_denied)
 }
 
 fn run(command: Command) -> Result<ExitCode> {
