@@ -12,6 +12,8 @@ use machine::workbook::{Program, Workbook};
 use machine::{fetch, vm};
 use wire::arch::Arch;
 
+use crate::exercise;
+
 /// One thing that we looked for: its name and what we found.
 type Finding = (String, Result<String>);
 
@@ -24,21 +26,24 @@ pub fn run(workbook: &Workbook, program: Option<&str>) -> Result<ExitCode> {
     let program = program.map(|name| workbook.catalog.program(name)).transpose()?;
     let [name, binary] = program
         .map_or_else(|| ["01", "stage01"].map(str::to_owned), |program| [program.name(), program.binary()]);
+    // As the reader would type it.
+    let built = workbook.binaries().join(binary);
+    let built = exercise::shown(workbook, &built);
     let lab = for_the_lab(workbook);
     let native = natively(program)?;
 
     let works = |findings: &[Finding]| findings.iter().all(|(_, found)| found.is_ok());
     let verdict = match (works(&lab), works(&native)) {
-        (true, true) => format!("Both ways work: cargo lab run {name}, or sudo target/debug/{binary}"),
+        (true, true) => format!("Both ways work: cargo lab run {name}, or sudo {built}"),
         (true, false) => format!("The lab works: cargo lab run {name}"),
-        (false, true) => format!(
-            "The lab lacks something (see above); this machine itself works: sudo target/debug/{binary}"
-        ),
+        (false, true) => {
+            format!("The lab lacks something (see above); this machine itself works: sudo {built}")
+        }
         (false, false) => "Neither way works yet. Start with the first fix above.".to_owned(),
     };
     print_text(format_args!(
         "For the lab (cargo lab run STAGE), which needs no root:\n{}\n\
-         For running on this machine itself (sudo target/debug/{binary}), kernel {}:\n{}\n{verdict}",
+         For running on this machine itself (sudo {built}), kernel {}:\n{}\n{verdict}",
         text(&lab),
         release(),
         text(&native)
@@ -78,10 +83,9 @@ fn acceleration(workbook: &Workbook) -> String {
     if fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_err() {
         return "emulation, because you have no access to /dev/kvm".to_owned();
     }
-    match fs::read_to_string(workbook.state_dir().join("kvm")) {
-        Ok(verdict) if verdict.starts_with("works") => "KVM".to_owned(),
-        Ok(_) => "emulation, because KVM was tried and does not work here".to_owned(),
-        Err(_) => "the first boot tries KVM, and falls back to emulation".to_owned(),
+    match vm::kvm_has_failed(&workbook.state_dir()) {
+        true => "emulation, because KVM has failed in the last hour".to_owned(),
+        false => "KVM, or emulation if a guest is up sooner with it".to_owned(),
     }
 }
 

@@ -9,9 +9,11 @@ use std::process::Command;
 
 use common::{Error, OrCause, Result};
 use cpio::newc::{Builder, ModeFileType, trailer};
+use wire::arch::Arch;
+use wire::disks::FS_OPTIONS;
 
 use crate::cross;
-use crate::host::tools::{BUSYBOX, READELF, output};
+use crate::host::tools::{BUSYBOX, MKE2FS, READELF};
 use crate::kernels::Kernel;
 use crate::workbook::Cross;
 
@@ -122,6 +124,17 @@ END
 echo "Kernel $(uname -r)"
 "#;
 
+/// The command that makes the guest's file system in the file that is its last argument.
+///
+/// # Errors
+/// If mke2fs is missing.
+pub fn mke2fs() -> Result<Command> {
+    let mut command = MKE2FS.command()?;
+    // If this file does not exist, this machine's settings don't count, such as other options for mount.
+    command.env("MKE2FS_CONFIG", "/nonexistent/mke2fs.conf").args(["-q", "-F"]).args(FS_OPTIONS);
+    Ok(command)
+}
+
 /// What a guest with these programs has from others: busybox, and the libraries.
 ///
 /// # Errors
@@ -133,35 +146,17 @@ pub fn works_of_others(binaries: &[PathBuf], cross: Option<&Cross>) -> Result<Ve
 }
 
 /// The shared libraries and the loader that programs need: each file, and its place in the guest.
+///
+/// They are in the system's own folders. This machine's loader may take others for its own programs: from
+/// `LD_LIBRARY_PATH`, from `/usr/local/lib`, or those for a processor that the emulator isn't. The guest can't find or run
+/// these.
 fn libraries(cross: Option<&Cross>, programs: &[&PathBuf]) -> Result<BTreeSet<(PathBuf, PathBuf)>> {
-    match cross {
-        None => Ok(libraries_here(programs)?.into_iter().map(|file| (file.clone(), file)).collect()),
-        Some(cross) => libraries_below(&cross.root, &format!("{}-linux-gnu", cross.arch.machine()), programs),
-    }
-}
-
-/// The shared libraries and the loader that this machine's programs need, as ldd(1) reports them.
-fn libraries_here(programs: &[&PathBuf]) -> Result<BTreeSet<PathBuf>> {
-    let mut libraries = BTreeSet::new();
-    for program in programs {
-        // For a static program, ldd prints "not a dynamic executable" and fails.
-        let ldd = Command::new("ldd").arg(program).output().or_cause("cannot start ldd")?;
-        let paths = String::from_utf8_lossy(&ldd.stdout).into_owned();
-        // NAME => PATH (0xADDRESS), or PATH (0xADDRESS). Other lines are error messages.
-        let path = |line: &str| line.rsplit_once(" (0x")?.0.split_whitespace().last().map(PathBuf::from);
-        libraries.extend(paths.lines().filter_map(path).filter(|path| path.is_absolute()));
-    }
-    Ok(libraries)
-}
-
-/// The shared libraries and the loader that programs of another architecture need: each file below `root`, and its
-/// place in the guest. `debian` is Debian's name for their folders. ldd can't be used, because it starts the programs.
-fn libraries_below(root: &Path, debian: &str, programs: &[&PathBuf]) -> Result<BTreeSet<(PathBuf, PathBuf)>> {
+    let (root, arch) = cross.map_or((Path::new("/"), Arch::HERE), |cross| (&*cross.root, cross.arch));
     let mut found = BTreeSet::new();
     let mut left: Vec<_> = programs.iter().map(|program| (*program).clone()).collect();
-    while let Some(file) = left.pop() {
-        for name in needed(&file)? {
-            let library = library(root, debian, &name)?;
+    while !left.is_empty() {
+        for name in needed(&std::mem::take(&mut left))? {
+            let library = library(root, &cross::debian(arch), &name).ok_or_else(|| missing(root, &name))?;
             // The loader must be where the program looks for it.
             let place = match name.starts_with('/') {
                 true => PathBuf::from(&name),
@@ -175,11 +170,12 @@ fn libraries_below(root: &Path, debian: &str, programs: &[&PathBuf]) -> Result<B
     Ok(found)
 }
 
-/// The names of the libraries that a program or a library needs itself, and the path of a program's loader.
-fn needed(file: &Path) -> Result<Vec<String>> {
+/// The names of the libraries that programs and libraries need themselves, and the paths of the programs' loaders.
+fn needed(files: &[PathBuf]) -> Result<BTreeSet<String>> {
     let mut readelf = READELF.command()?;
-    readelf.env("LC_ALL", "C").args(["--wide", "--dynamic", "--program-headers"]);
-    let shown = output(readelf.arg(file))?;
+    readelf.env("LC_ALL", "C").args(["--wide", "--dynamic", "--program-headers"]).args(files);
+    // For a script, readelf prints an error and fails.
+    let shown = readelf.output().or_cause("cannot start readelf")?;
     // [Requesting program interpreter: PATH], and (NEEDED) Shared library: [NAME].
     let name = |line: &str| {
         let begin =
@@ -189,21 +185,29 @@ fn needed(file: &Path) -> Result<Vec<String>> {
     Ok(String::from_utf8_lossy(&shown.stdout).lines().filter_map(name).collect())
 }
 
-/// The library of this name, or the loader of this path, below a root folder of Debian.
-fn library(root: &Path, debian: &str, name: &str) -> Result<PathBuf> {
-    let places = ["", "lib", "usr/lib"].map(|place| root.join(place));
-    let folders = places.iter().flat_map(|place| [place.clone(), place.join(debian)]);
+/// The library of this name, or the loader of this path, below a root folder. `debian` is Debian's name for its folders.
+fn library(root: &Path, debian: &str, name: &str) -> Option<PathBuf> {
+    let places = ["", "lib", "usr/lib", "lib64", "usr/lib64"].map(|place| root.join(place));
+    let folders = places.iter().flat_map(|place| [place.join(debian), place.clone()]);
     let files = folders.map(|folder| folder.join(name.trim_start_matches('/')));
     // An absolute link is meant for the guest, where this folder is the root.
     let mut files = files.map(|file| match file.read_link() {
         Ok(to) if to.is_absolute() => root.join(to.strip_prefix("/").unwrap_or(&to)),
         _ => file,
     });
-    files.find(|file| file.is_file()).ok_or_else(|| {
-        Error::new(format!("the library {name} is missing for the guest's architecture"))
-            .evidence(format!("{} does not have it", root.display()))
-            .fix(format!("remove this folder, and the lab makes it again: rm -r {}", root.display()))
-    })
+    files.find(|file| file.is_file())
+}
+
+fn missing(root: &Path, name: &str) -> Error {
+    let root = root.display().to_string();
+    let fix = match &*root {
+        "/" => "install your system's package that has it; the guest gets no libraries from other folders, such as /usr/local/lib"
+            .to_owned(),
+        root => format!("remove this folder, and the lab makes it again: rm -r {root}"),
+    };
+    Error::new(format!("the guest's programs need the library {name}, which is missing"))
+        .evidence(format!("the system's folders below {root} don't have it"))
+        .fix(fix)
 }
 
 /// The files of modules and of all their dependencies, from the lines `FILE: NEEDED...` of `modules.dep`.
@@ -283,18 +287,60 @@ mod tests {
         assert!(closure(dep, &["nvme"]).is_empty(), "what is built in has no file");
     }
 
+    /// As on a machine whose owner has installed another zlib, and whose processor has its own one.
     #[test]
-    fn libraries_are_found_without_starting_a_program() {
-        let program = std::env::current_exe().unwrap();
-        let debian = format!("{}-linux-gnu", std::env::consts::ARCH);
-        let found = libraries_below(Path::new("/"), &debian, &[&program]).unwrap();
-        let names = |files: &mut dyn Iterator<Item = &PathBuf>| {
-            files.map(|file| file.file_name().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    fn libraries_are_the_systems_own() {
+        let root = tempfile::tempdir().unwrap();
+        let debian = "x86_64-linux-gnu";
+        let make = |file: &str| {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "").unwrap();
+            path
         };
-        assert_eq!(
-            names(&mut found.iter().map(|(file, _)| file)),
-            names(&mut libraries_here(&[&program]).unwrap().iter())
-        );
+        make("usr/local/lib/libz.so.1");
+        make(&format!("usr/lib/{debian}/glibc-hwcaps/x86-64-v4/libz.so.1"));
+        assert_eq!(library(root.path(), debian, "libz.so.1"), None);
+        let fedoras = make("usr/lib64/libz.so.1");
+        assert_eq!(library(root.path(), debian, "libz.so.1"), Some(fedoras));
+        let debians = make(&format!("usr/lib/{debian}/libz.so.1"));
+        assert_eq!(library(root.path(), debian, "libz.so.1"), Some(debians));
+        let error = missing(Path::new("/"), "libelf.so.1").to_string();
+        assert!(error.contains("libelf.so.1") && error.contains("/usr/local/lib"), "{error}");
+
+        let found = libraries(None, &[&std::env::current_exe().unwrap()]).unwrap();
+        let places: Vec<_> = found.iter().map(|(_, place)| place.display().to_string()).collect();
+        for name in ["/ld-linux-", "/libc.so.6", "/libgcc_s.so.1"] {
+            assert!(places.iter().any(|place| place.contains(name)), "{name}: {places:?}");
+        }
+    }
+
+    #[test]
+    fn the_guests_file_system_is_the_same_whatever_this_machines_settings_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = folder.path().join("mke2fs.conf");
+        fs::write(
+            &settings,
+            "[defaults]\nbase_features = sparse_super\ndefault_mntopts = journal_data\nblocksize = 4096\n\
+             inode_size = 128\ninode_ratio = 65536\nreserved_ratio = 20.0\n",
+        )
+        .unwrap();
+        let made = |command: &mut Command, name: &str| {
+            let disk = folder.path().join(name);
+            fs::File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+            let uuid = "6c616200-0000-4000-8000-000000000000";
+            command.env("E2FSPROGS_FAKE_TIME", "1500000000");
+            assert!(command.args(["-U", uuid]).arg(&disk).status().unwrap().success());
+            fs::read(disk).unwrap()[1024..2048].to_vec()
+        };
+        let ours = made(&mut mke2fs().unwrap(), "ours");
+        let theirs = made(mke2fs().unwrap().env("MKE2FS_CONFIG", &settings), "theirs");
+        // The super block: how many inodes, blocks and reserved blocks; a block's size; an inode's size; the features.
+        for (what, at) in [("counts", 0..12), ("block", 24..28), ("inode", 88..90), ("features", 92..104)] {
+            assert_eq!(ours[at.clone()], theirs[at], "{what}");
+        }
+        // The options for mount can't be named: those of e2fsprogs itself.
+        assert_eq!(ours[256..260], 0xc_u32.to_le_bytes(), "user_xattr and acl");
     }
 
     #[test]

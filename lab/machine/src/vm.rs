@@ -20,13 +20,13 @@ use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 use wire::arch::Arch;
 use wire::command::lines;
-use wire::disks::{FS_OPTIONS, PART_DISK, RAW_DEVICE, partition_table};
+use wire::disks::{PART_DISK, RAW_DEVICE, partition_table};
 use wire::files;
 use wire::protocol::{FromGuest, Terminal, ToGuest, receive};
 
 use crate::door::Door;
 use crate::host::interrupt;
-use crate::host::tools::{MKE2FS, SETPRIV, emulator, output};
+use crate::host::tools::{SETPRIV, emulator, output};
 use crate::image;
 use crate::kernels::{self, Kernel};
 use crate::line::Line;
@@ -184,39 +184,20 @@ impl Machine {
         }
     }
 
-    /// Tries KVM once, against an emulated guest, and remembers which was up first. That `/dev/kvm` exists proves little: it may
-    /// belong to a hypervisor under which a guest hangs forever.
+    /// Tries KVM, and after a moment an emulated guest, too. That `/dev/kvm` exists proves little: another hypervisor may be
+    /// using it, or it may belong to one under which a guest hangs forever. If KVM loses, we don't try it again for a while.
     fn boot_with_the_best(&self) -> Result<Vm> {
         let kvm = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
-        let memory = self.verdicts.join("kvm");
-        // A verdict holds only for the host's kernel at that time.
-        let verdict = |works| format!("{works} on {}\n", common::preflight::release());
-        let known = fs::read_to_string(&memory).unwrap_or_default();
-        if self.kernel.arch != Arch::HERE || kvm.is_err() || known == verdict("broken") {
+        if self.kernel.arch != Arch::HERE || kvm.is_err() || kvm_has_failed(&self.verdicts) {
             return self.boot_with(Accel::Tcg, self.limit);
         }
-        if known == verdict("works") {
-            return self.boot_with(Accel::Kvm, self.limit);
+        let (accel, guest) =
+            race(KVM_ALONE, |accel, is_decided| self.boot_unless(accel, self.limit, is_decided))?;
+        if accel == Accel::Tcg {
+            eprintln!("KVM does not work on this machine now, so the lab uses emulation for the next hour.");
+            // If we can't save that, we try again next time.
+            let _ = fs::create_dir_all(&self.verdicts).and_then(|()| fs::write(self.verdicts.join(KVM), ""));
         }
-        let (is_decided, (sender, tried)) = (AtomicBool::new(false), mpsc::channel());
-        let (guest, works) = thread::scope(|scope| -> Result<_> {
-            scope.spawn(|| drop(sender.send(self.boot_unless(Accel::Kvm, self.limit, &is_decided))));
-            if let Ok(Ok(guest)) = tried.recv_timeout(KVM_ALONE) {
-                return Ok((guest, "works"));
-            }
-            // We blame KVM only if the same machine boots without it, and sooner.
-            let emulated = self.boot_with(Accel::Tcg, self.limit);
-            is_decided.store(true, Ordering::Relaxed);
-            match tried.try_recv() {
-                Ok(Ok(guest)) => Ok((guest, "works")),
-                _ => Ok((emulated?, "broken")),
-            }
-        })?;
-        if works == "broken" {
-            eprintln!("KVM does not work on this machine, so the lab uses emulation from now on.");
-        }
-        // If we can't save the verdict, we try again next time.
-        let _ = fs::create_dir_all(&self.verdicts).and_then(|()| fs::write(&memory, verdict(works)));
         Ok(guest)
     }
 
@@ -266,7 +247,7 @@ impl Machine {
                 .and_then(|()| fs::File::options().write(true).open(at(name))?.set_len(bytes))
                 .or_cause("cannot make a disk for the guest")?;
         }
-        output(MKE2FS.command()?.args(["-q", "-F"]).args(FS_OPTIONS).arg(at("fs")))?;
+        output(image::mke2fs()?.arg(at("fs")))?;
 
         let line = CommandLine {
             arch: self.kernel.arch,
@@ -332,6 +313,53 @@ impl Machine {
         guest.boot_time = start.elapsed();
         Ok(Start::Up(guest))
     }
+}
+
+/// The file that is written when KVM has failed.
+const KVM: &str = "kvm-failed";
+
+/// For how long we don't try KVM again.
+const KVM_REST: Duration = Duration::from_secs(60 * 60);
+
+/// Whether KVM has failed a while ago, as a file in this folder says.
+pub fn kvm_has_failed(folder: &Path) -> bool {
+    let file = fs::metadata(folder.join(KVM)).and_then(|file| file.modified());
+    // A time in the future says nothing.
+    file.is_ok_and(|then| then.elapsed().is_ok_and(|age| age < KVM_REST))
+}
+
+/// Boots with KVM; if that fails, or isn't done in a moment, also with emulation. Returns the first that is up, and tells the
+/// other one that this is decided. We blame KVM only if the same machine boots without it, and sooner.
+fn race<T: Send>(
+    alone: Duration,
+    boot: impl Fn(Accel, &AtomicBool) -> Result<T> + Sync,
+) -> Result<(Accel, T)> {
+    let (is_decided, (sender, ends)) = (AtomicBool::new(false), mpsc::channel());
+    let (is_decided, boot) = (&is_decided, &boot);
+    thread::scope(|scope| {
+        let start = |accel| {
+            let sender = sender.clone();
+            scope.spawn(move || drop(sender.send((accel, boot(accel, is_decided)))));
+        };
+        start(Accel::Kvm);
+        let first = ends.recv_timeout(alone);
+        let left = if first.is_ok() { 1 } else { 2 };
+        if let Ok((accel, Ok(guest))) = first {
+            return Ok((accel, guest));
+        }
+        start(Accel::Tcg);
+        let mut failed = Error::new("no guest boots");
+        for (accel, end) in ends.iter().take(left) {
+            // If it fails without KVM, too, then that is the reason.
+            is_decided.store(end.is_ok() || accel == Accel::Tcg, Ordering::Relaxed);
+            match end {
+                Ok(guest) => return Ok((accel, guest)),
+                Err(error) if accel == Accel::Tcg => failed = error,
+                Err(_) => {}
+            }
+        }
+        Err(failed)
+    })
 }
 
 /// How a start ends, if not with another error.
@@ -518,6 +546,22 @@ impl Vm {
     }
 }
 
+/// With which words a kernel ends if its first program can't run: the loader's exit status 127, and the signal SIGILL. What
+/// they mean, and what to do.
+const NO_FIRST_PROGRAM: [(&str, &str, &str); 2] = [
+    (
+        "Attempted to kill init! exitcode=0x00007f00",
+        "a library is missing",
+        "compile it again with your system's own libraries: cargo clean, then try again without LD_LIBRARY_PATH, LIBRARY_PATH \
+         and your own linker flags",
+    ),
+    (
+        "Attempted to kill init! exitcode=0x00000004",
+        "it was compiled for another processor than the emulated one",
+        "compile it again for every processor: cargo clean, then try again without -march=native in CFLAGS",
+    ),
+];
+
 /// QEMU's process, its console and its files.
 #[derive(Debug)]
 struct Emulator {
@@ -609,6 +653,12 @@ impl Emulator {
     fn exit_error(&mut self) -> Error {
         self.end();
         let words = self.console_tail();
+        let console = self.console();
+        if let Some((_, cause, fix)) = NO_FIRST_PROGRAM.iter().find(|(sign, ..)| console.contains(sign)) {
+            return Error::new(format!("the guest can't run its first program: {cause}"))
+                .evidence(words)
+                .fix(*fix);
+        }
         if words.contains("Kernel panic") {
             return Error::new("the guest's kernel panicked")
                 .evidence(words)
@@ -741,6 +791,51 @@ mod tests {
         assert!([living.path(), next.path(), &others].iter().all(|path| path.exists()));
         drop((living, next));
         assert_eq!(above.path().read_dir().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn kvm_is_used_if_it_is_up_first_and_never_needed() {
+        let moment = Duration::from_millis(1);
+        let until = |is_decided: &AtomicBool| {
+            while !is_decided.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            Err(Error::new("hangs"))
+        };
+        let fails = || Err(Error::new("Device or resource busy"));
+        let never = Duration::from_secs(3600);
+        let up = |end: Result<(Accel, ())>| end.unwrap().0;
+        let works = |accel, _: &AtomicBool| if accel == Accel::Kvm { Ok(()) } else { fails() };
+        assert_eq!(up(race(never, works)), Accel::Kvm);
+        // Another hypervisor has it.
+        let busy = |accel, _: &AtomicBool| if accel == Accel::Kvm { fails() } else { Ok(()) };
+        assert_eq!(up(race(never, busy)), Accel::Tcg);
+        let hangs = |accel, decided: &AtomicBool| if accel == Accel::Kvm { until(decided) } else { Ok(()) };
+        assert_eq!(up(race(moment, hangs)), Accel::Tcg);
+        // KVM is up late, but before the emulated guest.
+        let has_begun = AtomicBool::new(false);
+        let slow = |accel, decided: &AtomicBool| match accel {
+            Accel::Kvm => until(&has_begun).or(Ok(())),
+            _ => {
+                has_begun.store(true, Ordering::Relaxed);
+                until(decided)
+            }
+        };
+        assert_eq!(up(race(moment, slow)), Accel::Kvm);
+        let error = race(moment, |_, _| -> Result<()> { fails() }).unwrap_err();
+        assert_eq!(error.cause(), "Device or resource busy");
+    }
+
+    #[test]
+    fn kvm_is_tried_again_after_an_hour() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!kvm_has_failed(folder.path()));
+        let file = fs::File::create(folder.path().join(KVM)).unwrap();
+        assert!(kvm_has_failed(folder.path()));
+        for (age, failed) in [(50, true), (70, false)] {
+            file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60 * age)).unwrap();
+            assert_eq!(kvm_has_failed(folder.path()), failed, "{age} minutes");
+        }
     }
 
     #[test]

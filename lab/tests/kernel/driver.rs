@@ -56,6 +56,7 @@ pub fn trials() -> Vec<Trial> {
         trial("no_qemu", no_qemu),
         trial("a_qemu_without_a_sandbox", a_qemu_without_a_sandbox),
         trial("a_double_fault_while_booting", a_double_fault_while_booting),
+        trial("a_first_program_that_cannot_run", a_first_program_that_cannot_run),
         trial("no_room", no_room),
         trial("a_comma_in_the_folder_for_the_guests_files", a_comma_in_the_folder_for_the_guests_files),
         trial("ctrl_c_while_booting", ctrl_c_while_booting),
@@ -362,7 +363,8 @@ fn a_kernel_that_finds_no_disks() {
 /// A PATH with everything that Cargo needs, but without the emulator.
 fn no_qemu() {
     let folder = tempfile::tempdir().unwrap();
-    for tool in ["clang", "ldd", "busybox", "mke2fs", "setpriv", "cc", "ld", "ar", "sh", "rustc", "cargo"] {
+    for tool in ["clang", "readelf", "busybox", "mke2fs", "setpriv", "cc", "ld", "ar", "sh", "rustc", "cargo"]
+    {
         let path = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output().unwrap().stdout;
         let path = String::from_utf8(path).unwrap();
         if !path.is_empty() {
@@ -386,8 +388,7 @@ fn a_qemu_without_a_sandbox() {
 
 /// A guest that ends with a double fault boots once more, and not forever.
 fn a_double_fault_while_booting() {
-    let fault = "console=$(echo \"$*\" | sed 's/.*id=console,path=\\([^ ]*\\).*/\\1/')\n\
-                 echo 'traps: PANIC: double fault, error_code: 0x0' > \"$console\"\nexit 1";
+    let fault = &ends_with("traps: PANIC: double fault, error_code: 0x0");
     let (status, stdout, stderr, starts) =
         run_with_qemu(&format!("if [ \"$(wc -l < \"$log\")\" = 1 ]; then\n{fault}\nfi"));
     assert_eq!((status, stdout.lines().count(), starts), (0, 1, 2), "{stderr}");
@@ -395,6 +396,27 @@ fn a_double_fault_while_booting() {
     let (status, _, stderr, starts) = run_with_qemu(fault);
     assert_eq!((status, starts), (1, 2), "{stderr}");
     assert!(stderr.contains("the emulator ended") && stderr.contains("PANIC: double fault"), "{stderr}");
+}
+
+/// An emulator that ends after the guest's kernel has printed this.
+fn ends_with(last: &str) -> String {
+    format!(
+        "console=$(echo \"$*\" | sed 's/.*id=console,path=\\([^ ]*\\).*/\\1/')\necho '{last}' > \"$console\"\nexit 1"
+    )
+}
+
+fn a_first_program_that_cannot_run() {
+    for (last, reason, fix) in [
+        ("0x00007f00", "a library is missing", "LD_LIBRARY_PATH"),
+        ("0x00000004", "compiled for another processor", "-march=native"),
+    ] {
+        let last = format!("Kernel panic - not syncing: Attempted to kill init! exitcode={last}");
+        let (status, _, stderr, _) = run_with_qemu(&ends_with(&last));
+        assert_eq!(status, 1, "{stderr}");
+        for words in ["the guest can't run its first program", reason, &last, fix] {
+            assert!(stderr.contains(words), "{words}: {stderr}");
+        }
+    }
 }
 
 /// Runs stage 01 with an emulator that does this first: status, stdout, stderr, and how often the emulator was started.

@@ -4,8 +4,16 @@
 /// NVMe disks between boots.
 pub const FS_DISK: &str = "lab-fs";
 /// What mke2fs makes there. Its defaults gain features with time, and 5.10 must mount the result: these are what Debian 12
-/// has.
-pub const FS_OPTIONS: [&str; 4] = [
+/// has. The sizes are of a block, of an inode, and of the disk for each inode.
+pub const FS_OPTIONS: [&str; 12] = [
+    "-b",
+    "1024",
+    "-I",
+    "256",
+    "-i",
+    "4096",
+    "-m",
+    "5",
     "-t",
     "ext4",
     "-O",

@@ -23,13 +23,12 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use machine::host::folders::{files, size};
-use machine::host::tools::{GIT, MKE2FS, SHA256SUM, TAR, XZ, ZSTD, output};
+use machine::host::tools::{GIT, SHA256SUM, TAR, XZ, ZSTD, output};
 use machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use machine::qemu::FS_BYTES;
 use machine::workbook::{Toolchain, Workbook};
 use machine::{cross, image};
 use wire::arch::Arch;
-use wire::disks::FS_OPTIONS;
 use wire::kit;
 
 use crate::kit::licenses::{self, ThirdParty};
@@ -511,12 +510,9 @@ fn file_system() -> Result<Vec<u8>> {
     const UUID: &str = "6c616200-0000-4000-8000-000000000000";
     let disk = tempfile::NamedTempFile::new().or_cause("cannot make a disk")?;
     disk.as_file().set_len(FS_BYTES).or_cause("cannot make a disk")?;
-    let mut mke2fs = MKE2FS.command()?;
+    let mut mke2fs = image::mke2fs()?;
     // The fixed time that e2fsprogs' own tests use.
     mke2fs.env("E2FSPROGS_FAKE_TIME", "1500000000");
-    // mke2fs uses its built-in settings instead of this machine's if this file does not exist.
-    mke2fs.env("MKE2FS_CONFIG", "/nonexistent/mke2fs.conf");
-    mke2fs.args(["-q", "-F"]).args(FS_OPTIONS);
     mke2fs.args(["-U", UUID, "-E", &format!("hash_seed={UUID}")]);
     output(mke2fs.arg(disk.path()))?;
     Ok(kit::blocks(&fs::read(disk.path()).or_cause("cannot read the disk")?))

@@ -53,7 +53,7 @@ pub const XZ: Tool = Tool { name: "xz", package: "xz-utils", purpose: "unpacks k
 /// Computes in which order modules are loaded.
 pub const DEPMOD: Tool =
     Tool { name: "depmod", package: "kmod", purpose: "finds out which modules need which" };
-/// Finds the libraries of programs for another architecture.
+/// Finds the libraries of the guest's programs.
 pub const READELF: Tool =
     Tool { name: "readelf", package: "binutils", purpose: "finds the libraries that a program needs" };
 /// Ends the emulator when the lab is killed.
@@ -84,7 +84,7 @@ pub const SHA256SUM: Tool =
     Tool { name: "sha256sum", package: "coreutils", purpose: "computes the room kit's checksums" };
 
 /// Everything that the lab needs to run, besides a kernel.
-pub const TO_RUN: [Tool; 5] = [emulator(Arch::HERE), BUSYBOX, MKE2FS, SETPRIV, CLANG];
+pub const TO_RUN: [Tool; 6] = [emulator(Arch::HERE), BUSYBOX, MKE2FS, READELF, SETPRIV, CLANG];
 /// Everything that it needs to fetch a kernel.
 pub const TO_FETCH: [Tool; 4] = [AR, TAR, XZ, DEPMOD];
 
