@@ -10,8 +10,13 @@ TO     ?= 02
 # The kernels to fetch for guests of arm64. Those with pages of 16 KiB are three times as large.
 ARM64  ?= matrix
 SUITES ?= bookworm trixie sid
-WORKSHOP := $(or $(CARGO_TARGET_DIR),target)/workshop
-DRIVER := $(or $(CARGO_TARGET_DIR),target)/debug/lab
+# Only Cargo knows where it builds: settings outside of this folder may name another one.
+TARGET = $(shell cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\).*/\1/')
+WORKSHOP = $(TARGET)/workshop
+DRIVER = $(shell cargo build --quiet --package lab --bin lab --message-format json | sed -n 's|.*"executable":"\([^"]*/lab\)".*|\1|p')
+
+# Instead of the user's own flags, as the lab compiles: a guest's processor may lack what `-C target-cpu=native` makes use of.
+export CARGO_ENCODED_RUSTFLAGS :=
 
 .PHONY: help setup setup-test driver kernel kernels arm64 test-arm64 build demo programs test page-test preview-test compilers-test soak lint diff run lab docs page present print bundle bundle-test workshop workshop-test bench-lab compare-peers distro-test vmlinux clean
 
@@ -26,7 +31,7 @@ build: driver ## Build everything but the book
 
 demo: driver ## Boot a kernel, run stages 01 to 09 and three examples, and check what they print against the truth
 	@echo 'Compiling the stages, and meanwhile fetching what is missing, such as the emulator and the kernel ...'
-	@$(MAKE) --no-print-directory --jobs=2 programs kernel
+	@$(MAKE) --no-print-directory --jobs=2 programs kernel DRIVER="$(DRIVER)"
 	@cargo lab demo --kernel $(KERNEL)
 
 # What the demo runs.
@@ -138,7 +143,7 @@ setup-test:
 # The lab's driver, which can fetch a kernel while the stages compile.
 driver:
 	@lab/setup build
-	@[ -e $(DRIVER) ] || echo 'Compiling the lab. The first time, this and the stages take one to three minutes ...'
+	@[ -e "$(TARGET)/CACHEDIR.TAG" ] || echo 'Compiling the lab. The first time, this and the stages take one to three minutes ...'
 	cargo build --package lab --bin lab
 
 # The kernel for the other targets, and all kernels of the matrix. Once they are here, you need no network.

@@ -6,8 +6,6 @@ use std::process::Command;
 use common::{OrCause, Result};
 use machine::workbook::Workbook;
 
-use crate::workshop;
-
 /// Checks that there is something of this name: a chapter that has questions, a stage or an example.
 ///
 /// # Errors
@@ -31,8 +29,8 @@ pub fn become_it(workbook: &Workbook, arguments: impl Iterator<Item = String>) -
     } else {
         let mut build = workbook.cargo_build();
         build.args(["--quiet", "--package", "ask"]);
-        workshop::run(&mut build, "the program that asks questions does not compile")?;
-        Command::new(workbook.binaries().join("ask"))
+        let cause = "the program that asks questions does not compile";
+        Command::new(workbook.compile(build, &["ask".to_owned()], cause)?.remove(0))
     };
     program.args(arguments);
     Err(program.exec()).or_cause("cannot start the program that asks questions")

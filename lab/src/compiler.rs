@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{Error, OrCause, Result};
-use machine::host::tools::output;
 use machine::workbook::{Recorded, Workbook};
 
 /// Compiles BPF programs.
@@ -23,11 +22,14 @@ impl Compiler {
     /// # Errors
     /// If it does not compile itself.
     pub fn new(workbook: &Workbook, folder: &Path) -> Result<Self> {
-        if !workbook.is_in_guest() {
-            let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-            output(cargo.current_dir(&workbook.root).args(["build", "--quiet", "--package", "clinic"]))?;
+        if workbook.is_in_guest() {
+            return Ok(Self::built(workbook, folder));
         }
-        Ok(Self::built(workbook, folder))
+        let mut cargo = workbook.cargo_build();
+        cargo.args(["--quiet", "--package", "clinic"]);
+        let cause = "what compiles BPF programs does not compile itself";
+        let program = workbook.compile(cargo, &["clinic".to_owned()], cause)?.pop();
+        Ok(Self { program, folder: folder.to_owned() })
     }
 
     /// The same, but it is there: the workshop has it.

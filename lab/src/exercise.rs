@@ -313,7 +313,10 @@ pub fn shown(workbook: &Workbook, path: &Path) -> String {
 pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
     let copy = exercise.started(workbook)?;
     let name = exercise.binary();
-    copies::build(workbook, &workbook.mine, &[&name]).map_err(|error| {
+    let built = copies::build(workbook, &workbook.mine, &[&name]).map_err(|error| {
+        if !error.cause().ends_with(copies::DOES_NOT_COMPILE) {
+            return error;
+        }
         // The compiler's error names the package; ours names the exercise.
         let cause = error.cause().replace(&name, &format!("your {}", exercise.id()));
         Error::new(cause).evidence("the compiler's errors above").fix(format!(
@@ -321,8 +324,8 @@ pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
             shown(workbook, &copy.join("src")),
             exercise.id()
         ))
-    })?;
-    Ok(workbook.binaries().join(name))
+    });
+    Ok(built?.remove(0))
 }
 
 /// Compiles only the BPF program of the learner's working copy, and keeps nothing.

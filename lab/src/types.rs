@@ -276,11 +276,12 @@ pub(crate) fn in_c(btf: &Btf<'_>, id: TypeId) -> String {
 
 /// Which programs read which members, from the relocations in their objects.
 fn readers(workbook: &Workbook) -> Result<Readers> {
-    workbook.build()?;
+    let built = workbook.build()?;
     let mut readers = Readers::new();
     for program in workbook.catalog.programs() {
-        let binary = workbook.binaries().join(program.binary());
-        let bytes = fs::read(&binary).or_cause(format!("cannot read {}", binary.display()))?;
+        let name = program.binary();
+        let Some(binary) = built.iter().find(|file| file.ends_with(&name)) else { continue };
+        let bytes = fs::read(binary).or_cause(format!("cannot read {}", binary.display()))?;
         for (object, parsed) in Object::find(&bytes) {
             let btf = Btf::from_raw("object", object)?.ok_or_else(|| Error::new("an object has no types"))?;
             for field in parsed.accesses().iter().flat_map(|access| fields(&btf, access)) {

@@ -17,11 +17,14 @@ pub fn here(workbook: &Workbook, driver: &Path, port: u16, no_browser: bool) -> 
     eprintln!("Building the book and the workshop. The first time, this takes about a minute ...");
     let mut build = workbook.cargo_build();
     build.args(["--quiet", "--package", "book", "--package", "clinic", "--package", "workshop"]);
-    run(&mut build, "the workshop does not compile")?;
+    let names = ["book", "workshop"].map(str::to_owned);
+    let [write, server] = &workbook.compile(build, &names, "the workshop does not compile")?[..] else {
+        return Err(Error::new("the workshop has no programs"));
+    };
     let book = workbook.target.join("book");
-    let mut write = Command::new(workbook.binaries().join("book"));
+    let mut write = Command::new(write);
     run(write.arg(&book).stdout(std::process::Stdio::null()), "the book can't be built")?;
-    let mut server = Command::new(workbook.binaries().join("workshop"));
+    let mut server = Command::new(server);
     server.arg("--driver").arg(driver).arg("--book").arg(book).args(["--port", &port.to_string()]);
     if no_browser {
         server.arg("--no-browser");
@@ -65,7 +68,7 @@ pub fn in_a_guest(workbook: &Workbook, options: &Options) -> Result<()> {
 }
 
 /// Runs a command whose errors are on stderr.
-pub(crate) fn run(command: &mut Command, cause: &str) -> Result<()> {
+fn run(command: &mut Command, cause: &str) -> Result<()> {
     let status = command.status().or_cause(cause)?;
     if status.success() {
         return Ok(());

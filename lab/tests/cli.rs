@@ -362,16 +362,21 @@ fn a_checkout_with_a_blank_in_its_name_needs_another_target_folder() {
     for file in ["Cargo.toml", "lab/setup"] {
         fs::copy(root.join(file), checkout.join(file)).unwrap();
     }
-    let setup = |target| {
+    let setup = |target: &str| {
         // Not started itself: while it was written, another thread's child may have got it, too ("Text file busy").
         let mut setup = Command::new("sh");
         run(setup.arg(checkout.join("lab/setup")).arg("build").env("CARGO_TARGET_DIR", target))
     };
     for target in ["", "out", "/tmp/a b"] {
         let text = setup(target);
-        assert!(text.contains("CARGO_TARGET_DIR=") && text.ends_with("status: 1"), "{text}");
+        assert!(text.contains("with a blank in") && text.contains("CARGO_TARGET_DIR="), "{text}");
+        assert!(text.ends_with("status: 1"), "{text}");
     }
-    assert_eq!(setup("/tmp/out"), "status: 0");
+    for odd in "()&'$;%:[]\"*#!?<>|{}`\\".chars() {
+        let text = setup(&format!("/tmp/a{odd}b"));
+        assert!(text.contains(&format!("with {odd} in its name")) && text.ends_with("status: 1"), "{text}");
+    }
+    assert_eq!(setup("/tmp/out-1.0_x+y/å日本"), "status: 0");
 }
 
 /// The sources of a folder and of those below it, without their tests.

@@ -1,15 +1,16 @@
 //! The workbook as Cargo sees it: the stages and examples that it has, and how to build them.
 
 use std::env;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use cargo_metadata::{MetadataCommand, Package};
+use cargo_metadata::{Message, MetadataCommand, Package};
 use common::{Error, OrCause, Result};
 use serde::de::DeserializeOwned;
 use wire::catalog::{Catalog, Example, Program, Stage};
 
-use crate::host::interrupt;
+use crate::host::{folders, interrupt};
 use crate::workbook::{Toolchain, Workbook, recorded};
 
 /// Cargo's profile for the room kit.
@@ -94,6 +95,8 @@ impl Workbook {
     pub fn cargo_build(&self) -> Command {
         let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
         command.current_dir(&self.root).arg("build").arg("--target-dir").arg(self.target_folder());
+        // Instead of the user's own flags: a guest's processor may lack what `-C target-cpu=native` makes use of.
+        command.env("CARGO_ENCODED_RUSTFLAGS", "");
         if let Some(cross) = self.cross() {
             if let Some(triple) = &cross.triple {
                 command.args(["--target", triple]);
@@ -136,16 +139,35 @@ impl Workbook {
         if profile == SMALL {
             command.env("CARGO_ENCODED_RUSTFLAGS", self.remap_paths());
         }
-        let status = command.status().or_cause("cannot start cargo")?;
-        if !status.success() {
+        self.compile(command, &names, "the workbook does not compile")
+    }
+
+    /// Runs a command that compiles, and returns the programs of these names. Only Cargo knows where it puts them, because the
+    /// user's own settings may name another folder.
+    ///
+    /// # Errors
+    /// If it does not compile.
+    pub fn compile(&self, mut cargo: Command, names: &[String], cause: &str) -> Result<Vec<PathBuf>> {
+        cargo.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
+        let mut cargo = cargo.spawn().or_cause("cannot start cargo")?;
+        let messages = cargo.stdout.take().ok_or_else(|| Error::new("cargo has no pipe"))?;
+        let mut made: Vec<PathBuf> = Vec::new();
+        for message in Message::parse_stream(BufReader::new(messages)) {
+            if let Message::CompilerArtifact(artifact) = message.or_cause("cannot read what Cargo says")? {
+                made.extend(artifact.executable.map(PathBuf::from));
+            }
+        }
+        if !cargo.wait().or_cause("cannot wait for cargo")?.success() {
             // Ctrl-C ends cargo, too.
             interrupt::check()?;
-            return Err(Error::new("the workbook does not compile")
+            folders::check_owner(&[&self.target, &self.mine])?;
+            return Err(Error::new(cause)
                 .evidence("the compiler's errors above")
                 .fix("fix the first error, or look at what you changed: git diff"));
         }
-        let folder = self.folder_of(if profile == "dev" { "debug" } else { profile });
-        Ok(names.iter().map(|name| folder.join(name)).collect())
+        let find = |name: &String| made.iter().find(|file| file.file_name() == Some(name.as_ref())).cloned();
+        let none = |name| Error::new(format!("cargo made no program {name}"));
+        names.iter().map(|name| find(name).ok_or_else(|| none(name))).collect()
     }
 
     /// The flags with which rustc leaves this machine's folders out of the binaries, where panic messages name source
@@ -162,15 +184,15 @@ impl Workbook {
         flags.collect::<Vec<_>>().join("\x1f")
     }
 
-    /// Where Cargo puts the binaries of [`Workbook::build`].
+    /// Where Cargo puts the binaries of [`Workbook::build`]: where this program is, if Cargo made it in the same way.
     pub fn binaries(&self) -> PathBuf {
-        self.folder_of("debug")
-    }
-
-    /// Where Cargo puts the binaries of a profile, by the name of its folder.
-    fn folder_of(&self, profile: &str) -> PathBuf {
+        let ours = env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned()));
+        let ours = ours.filter(|folder| folder.starts_with(&self.target) && folder.ends_with("debug"));
         let triple = self.cross().and_then(|cross| cross.triple.as_deref());
-        self.target_folder().join(triple.unwrap_or_default()).join(profile)
+        match ours {
+            Some(folder) if self.cross().is_none() => folder,
+            _ => self.target_folder().join(triple.unwrap_or_default()).join("debug"),
+        }
     }
 
     /// Where the lab remembers facts about this machine.
@@ -188,4 +210,43 @@ fn described<T: DeserializeOwned>(package: &Package, kind: &str) -> Result<Optio
 /// The folder `mine`, unless a test uses another one in order not to touch what somebody works on.
 fn mine(root: &Path) -> PathBuf {
     std::env::var_os("LAB_MINE").map_or_else(|| root.join("mine"), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use wire::arch::Arch;
+
+    use super::*;
+    use crate::cross;
+
+    /// As in a home whose owner has set up Cargo for other work.
+    #[test]
+    fn the_users_own_settings_of_cargo_neither_hide_a_program_nor_change_it() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let file = root.path().join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        let triple = cross::target(Arch::HERE);
+        let flags = r#"rustflags = ["--cfg", "own"]"#;
+        write(
+            ".cargo/config.toml",
+            &format!("[build]\ntarget = {triple:?}\n{flags}\n[target.{triple}]\n{flags}\n"),
+        );
+        write("own/Cargo.toml", "[package]\nname = \"tool\"\nversion = \"0.1.0\"\n[workspace]\n");
+        write("own/src/main.rs", "#[cfg(own)] compile_error!(\"their flags\"); fn main() {}\n");
+        // What an earlier build has left.
+        write("own/target/debug/tool", "old");
+        let own = root.path().join("own");
+        let workbook = Workbook { target: own.join("target"), root: own, ..Workbook::read().unwrap() };
+        let build = || workbook.compile(workbook.cargo_build(), &["tool".to_owned()], "it does not compile");
+        let built = build().unwrap().remove(0);
+        assert!(built.ends_with(format!("{triple}/debug/tool")), "{}", built.display());
+        assert!(Command::new(&built).status().unwrap().success());
+        write("own/src/main.rs", "no Rust");
+        assert_eq!(build().unwrap_err().cause(), "it does not compile");
+    }
 }

@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use common::{Error, OrCause, Result};
+use common::{OrCause, Result};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::Serialize;
 
 use crate::host::interrupt;
 use crate::workbook::{Program, Toolchain, Workbook};
+
+/// The last words of the cause if a copy's own source is to blame.
+pub const DOES_NOT_COMPILE: &str = "does not compile";
 
 /// The files of a stage or an example, by their paths in its folder.
 pub type Files = Vec<(PathBuf, String)>;
@@ -170,15 +173,9 @@ pub fn build(workbook: &Workbook, folder: &Path, names: &[&str]) -> Result<Vec<P
     let mut cargo = workbook.cargo_build();
     cargo.current_dir(folder).args(["--quiet", "--offline"]);
     cargo.args(names.iter().flat_map(|name| ["--package", name]));
-    let status = cargo.status().or_cause("cannot start cargo")?;
-    if !status.success() {
-        interrupt::check()?;
-        let what = if let [name] = names { name } else { "one of the copies" };
-        return Err(Error::new(format!("{what} does not compile"))
-            .evidence("the compiler's errors above")
-            .fix(format!("fix it in {}", folder.display())));
-    }
-    Ok(names.iter().map(|name| workbook.binaries().join(name)).collect())
+    let what = if let [name] = names { name } else { "one of the copies" };
+    let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+    workbook.compile(cargo, &names, &format!("{what} {DOES_NOT_COMPILE}"))
 }
 
 /// The sources that differ. In two stages, the one BPF source may have different names.

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use common::{Error, Result};
-use machine::host::tools::output;
 use machine::vm::Machine;
 use machine::workbook::Workbook;
 
@@ -27,8 +26,10 @@ pub const PROGRAMS: [&str; 3] = ["ways", "channels", "measure"];
 /// If one does not compile.
 pub fn binaries(workbook: &Workbook, programs: &[&str]) -> Result<Vec<PathBuf>> {
     let packages = programs.iter().flat_map(|program| ["--package", program]);
-    output(workbook.cargo_build().arg("--quiet").args(packages))?;
-    Ok(programs.iter().map(|program| workbook.binaries().join(program)).collect())
+    let mut cargo = workbook.cargo_build();
+    cargo.arg("--quiet").args(packages);
+    let names: Vec<_> = programs.iter().map(|program| (*program).to_owned()).collect();
+    workbook.compile(cargo, &names, "what measures does not compile")
 }
 
 /// A kernel with all programs and `measure`.
