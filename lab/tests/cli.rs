@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use class::plan;
 use machine::kernels::Series;
 use machine::workbook::{Program, Stage, Workbook, copies, diff};
+use nix::unistd::geteuid;
 use wire::arch::Arch;
 
 /// Runs a command and returns its exit status, stdout and stderr as one text.
@@ -354,7 +356,7 @@ fn what_the_readmes_say_to_type_can_be_typed() {
 
 /// Sticks are often mounted under such names.
 #[test]
-fn a_checkout_with_a_blank_in_its_name_needs_another_target_folder() {
+fn the_setup_refuses_a_folder_in_which_nothing_can_be_built() {
     let root = Workbook::read().unwrap().root;
     let place = tempfile::tempdir().unwrap();
     let checkout = place.path().join("USB stick");
@@ -377,6 +379,20 @@ fn a_checkout_with_a_blank_in_its_name_needs_another_target_folder() {
         assert!(text.contains(&format!("with {odd} in its name")) && text.ends_with("status: 1"), "{text}");
     }
     assert_eq!(setup("/tmp/out-1.0_x+y/å日本"), "status: 0");
+
+    // As after `sudo make`. Root itself may write everywhere, so the set-up then runs as somebody else.
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let mine = checkout.join("mine");
+    fs::create_dir(&mine).unwrap();
+    mode(&mine, 0o555);
+    mode(place.path(), 0o755);
+    let mut setup = Command::new(if geteuid().is_root() { "setpriv" } else { "env" });
+    if geteuid().is_root() {
+        setup.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    }
+    let setup = setup.arg("sh").arg(checkout.join("lab/setup")).arg("build");
+    let text = run(setup.env("CARGO_TARGET_DIR", "/tmp/none").env("HOME", "/nonexistent"));
+    assert!(text.contains("you may not write to mine") && text.contains("sudo chown"), "{text}");
 }
 
 /// The sources of a folder and of those below it, without their tests.

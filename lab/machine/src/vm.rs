@@ -348,7 +348,7 @@ fn race<T: Send>(
             return Ok((accel, guest));
         }
         start(Accel::Tcg);
-        let mut failed = Error::new("no guest boots");
+        let mut failed = Error::new("the emulator ended");
         for (accel, end) in ends.iter().take(left) {
             // If it fails without KVM, too, then that is the reason.
             is_decided.store(end.is_ok() || accel == Accel::Tcg, Ordering::Relaxed);

@@ -140,6 +140,7 @@ pub fn replace(workbook: &Workbook, folder: &Path, name: &str, files: &Files) ->
 fn write_workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
     let read =
         |name: &str| fs::read_to_string(workbook.root.join(name)).or_cause(format!("cannot read {name}"));
+    let root = workbook.root.display().to_string().replace('\\', r"\\").replace('"', "\\\"");
     let packages = packages(folder);
     let mut members: Vec<_> =
         packages.values().filter_map(|path| Some(format!("{:?}", path.file_name()?))).collect();
@@ -150,7 +151,7 @@ fn write_workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
         .filter(|line| !line.starts_with("default-members"))
         .map(|line| match line.starts_with("members") {
             true => format!("members = [{}]", members.join(", ")),
-            false => line.replace(r#"path = ""#, &format!(r#"path = "{}/"#, workbook.root.display())),
+            false => line.replace(r#"path = ""#, &format!(r#"path = "{root}/"#)),
         })
         .collect();
     write_file(&folder.join("Cargo.toml"), &(manifest.join("\n") + "\n"))?;
