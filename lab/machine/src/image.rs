@@ -330,7 +330,7 @@ mod tests {
             fs::File::create(&disk).unwrap().set_len(64 << 20).unwrap();
             let uuid = "6c616200-0000-4000-8000-000000000000";
             command.env("E2FSPROGS_FAKE_TIME", "1500000000");
-            assert!(command.args(["-U", uuid]).arg(&disk).status().unwrap().success());
+            assert!(command.args(["-U", uuid]).arg(&disk).output().unwrap().status.success());
             fs::read(disk).unwrap()[1024..2048].to_vec()
         };
         let ours = made(&mut mke2fs().unwrap(), "ours");

@@ -268,7 +268,8 @@ start() {
 	accel=$(accelerator)
 	this="$accel is broken on $(uname -r)"
 	tried=
-	if [ -n "$accel" ] && [ "$(cat "$broken" 2>/dev/null)" != "$this" ]; then
+	known=$(find "$broken" -mmin -60 -exec cat {} + 2>/dev/null)
+	if [ -n "$accel" ] && [ "$known" != "$this" ]; then
 		if boot "$accel" "$help_limit"; then
 			how="with $accel"
 			return
@@ -284,7 +285,7 @@ start() {
 	how='under emulation (TCG)'
 	# Blame the accelerator only if the same machine boots without it.
 	if [ -n "$tried" ]; then
-		explain "$accel does not work on this machine, so the kit uses emulation from now on" "$tried" \
+		explain "$accel does not work on this machine, so the kit uses emulation for the next hour" "$tried" \
 			'none is needed. If you have fixed it, ./lab check tries it again'
 		# If we can't save this, we try it again next time.
 		{ mkdir -p "${broken%/*}" && echo "$this" >"$broken"; } 2>/dev/null

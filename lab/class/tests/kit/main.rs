@@ -12,7 +12,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use machine::image;
@@ -61,7 +61,7 @@ const QUICK: &[(&str, fn())] = tests![
     a_broken_hvf_is_reported_and_not_tried_again,
     a_guest_for_arm64_is_called_as_it_should_be,
     an_old_emulator_gets_a_plain_processor,
-    a_broken_kvm_is_reported_and_not_tried_again,
+    a_broken_kvm_is_reported_and_tried_again_after_an_hour,
     a_file_that_is_not_as_it_was_made_is_refused,
     what_a_machine_lacks_is_reported,
     a_machine_that_fails_is_reported,
@@ -620,7 +620,7 @@ fn a_guest_for_arm64_is_called_as_it_should_be() {
     assert!(text.ends_with("--- status 3"), "the other guest's files are not needed: {text}");
 }
 
-fn a_broken_kvm_is_reported_and_not_tried_again() {
+fn a_broken_kvm_is_reported_and_tried_again_after_an_hour() {
     let hangs = format!(
         "case $* in *kvm*) echo 'KVM internal error. Suberror: 1' >&2; exec sleep 1000 ;; esac\n{GUEST}"
     );
@@ -635,9 +635,13 @@ fn a_broken_kvm_is_reported_and_not_tried_again() {
     let text = fake.run(&["run", "01"]);
     assert!(!text.contains("kvm") && text.ends_with("--- status 3"), "{text}");
     assert_eq!(fake.calls().matches("-accel\nkvm").count(), 1, "it is remembered");
+    let memory = fs::File::options().write(true).open(fake.at("cache/bpf-storage-workbook/kit")).unwrap();
+    memory.set_modified(SystemTime::now() - Duration::from_secs(61 * 60)).unwrap();
+    assert!(fake.run(&["run", "01"]).contains("kvm does not work"));
+    assert_eq!(fake.calls().matches("-accel\nkvm").count(), 2, "but not for ever");
     let text = numbers(&fake.run(&["check"]));
     insta::assert_snapshot!("check_kvm_hangs", text);
-    assert_eq!(fake.calls().matches("-accel\nkvm").count(), 2, "a check tries it again");
+    assert_eq!(fake.calls().matches("-accel\nkvm").count(), 3, "a check tries it again");
     // After a repair, it is used again.
     fake.guest(GUEST);
     let text = fake.run(&["check"]);
