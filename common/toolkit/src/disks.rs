@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use common::{Error, Result};
+use nix::sys::stat::{major, minor};
 
 const BLOCK: &str = "/sys/block";
 
@@ -109,8 +111,11 @@ pub fn of_requests(name: &str) -> Result<String> {
 
 /// The kernel's name of a whole disk that the user named.
 fn find(name: &str) -> Result<String> {
-    let file = fs::canonicalize(Path::new("/dev").join(name)).unwrap_or_else(|_| name.into());
-    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or(name);
+    // A node in /dev can have any name, but its number is the disk's. A hidden disk has no node.
+    let path = Path::new("/dev").join(name);
+    let node = fs::metadata(&path).ok().filter(|node| node.file_type().is_block_device());
+    let known = node.and_then(|node| name_of((major(node.rdev()) << 20 | minor(node.rdev())) as u32));
+    let name = known.as_deref().or(path.file_name().and_then(|name| name.to_str())).unwrap_or(name);
     let names = names();
     if names.iter().any(|known| known == name) {
         return Ok(name.to_owned());

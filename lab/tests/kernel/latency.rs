@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -13,6 +14,7 @@ use guest::null_blk::{NullBlk, long_enough};
 use guest::running::Running;
 use guest::system::{Setting, evict, queue};
 use guest::truth::disk_reads_and_writes;
+use nix::sys::stat::{major, minor};
 use nix::unistd::{Pid, gettid};
 use serde_json::Value;
 use wire::disks::RAW_DEVICE;
@@ -318,8 +320,15 @@ fn biolatency_names_the_disks_that_make_requests() {
         let (kinds, _) = end(stage);
         // The truth about it: the disk has no request.
         assert!(kinds.keys().all(|(found, _)| *found != disk), "{kinds:?}");
-        let error = Running::start(&["biolatency", "-d", &disk]).unwrap_err().to_string();
-        assert!(error.contains(&format!("{disk} makes no requests")) && error.contains(&beneath), "{error}");
+        // Also by a node with another name, such as those that udev makes in /dev/mapper.
+        let number = fs::metadata(device).unwrap().rdev();
+        sh(&format!("rm -f /dev/up; mknod /dev/up b {} {}", major(number), minor(number)));
+        let _removed = AtEnd("rm /dev/up");
+        for name in [&*disk, "/dev/up"] {
+            let error = Running::start(&["biolatency", "-d", name]).unwrap_err().to_string();
+            assert!(error.contains(&format!("{disk} makes no requests")), "{error}");
+            assert!(error.contains(&beneath), "{error}");
+        }
     }
     // These make some.
     sh("modprobe loop && dd if=/dev/zero of=/tmp/loop bs=1M count=1 && losetup /dev/loop0 /tmp/loop");
