@@ -15,11 +15,16 @@ pub const FUNCTION_GRAPH: &str = "function_graph";
 
 /// Settings that apply to every call graph on the machine, even in instances, and how the file begins when nobody uses
 /// them.
-const OF_ALL: [(&str, &str); 4] = [
+const OF_ALL: [(&str, &str); 8] = [
     ("max_graph_depth", "0"),
     ("set_graph_function", "#"),
     ("set_graph_notrace", "#"),
     ("tracing_thresh", "0"),
+    // Instances share these options with the common buffer, or take them from there when they are made.
+    ("options/context-info", "1"),
+    ("options/funcgraph-cpu", "1"),
+    ("options/funcgraph-duration", "1"),
+    ("options/sleep-time", "1"),
 ];
 
 /// Settings of the buffer that the whole machine shares.

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use guest::null_blk::{NullBlk, long_enough};
-use guest::system::queue;
+use guest::system::{Setting, queue};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use wire::disks::RAW_DEVICE;
@@ -210,11 +210,21 @@ fn scenario_refuses_a_tracer_that_is_in_use() {
     assert!(text.starts_with("Error: somebody else is using the kernel's function tracer\n"), "{text}");
     assert!(text.contains(&format!("{TRACEFS}/max_graph_depth: 3\n")), "{text}");
     assert_eq!((settings(), instances()), (before, vec![]));
+    sh(&format!("echo 0 > {TRACEFS}/max_graph_depth"));
+
+    // Without the first three, the trace can't be read; without the last, a read takes no time while it waits.
+    for option in ["context-info", "funcgraph-cpu", "funcgraph-duration", "sleep-time"] {
+        let file = format!("{TRACEFS}/options/{option}");
+        let _restored = Setting::new(&file, "0").unwrap();
+        let before = settings();
+        let text = error(&mut Command::new("page_cache_scenario"), &[]);
+        assert!(text.contains(&format!("evidence: {file}: 0\n")), "{text}");
+        assert!(text.ends_with(&format!("echo 1 > {file}\n")), "{text}");
+        assert_eq!((settings(), instances()), (before, vec![]));
+    }
 
     // Another tracer, which does not change any function of the kernel, in the global buffer.
-    sh(&format!(
-        "echo 0 > {TRACEFS}/max_graph_depth; echo blk > {TRACEFS}/current_tracer; echo 0 > {TRACEFS}/tracing_on"
-    ));
+    sh(&format!("echo blk > {TRACEFS}/current_tracer; echo 0 > {TRACEFS}/tracing_on"));
     let before = settings();
     if has_instances() {
         assert_eq!(reads(&[])[0].calls("submit_bio"), 1);
