@@ -74,7 +74,7 @@ int mm_filemap_add_to_page_cache(struct trace_event_raw_mm_filemap_op_page_cache
 	/* Newer kernels add a folio: 2^order pages at once. */
 	u64 pages = bpf_core_field_exists(event->order) ? 1 << event->order : 1;
 
-	if (is_hugetlbfs(event->s_dev, pages) || is_filtered_out())
+	if (is_hugetlbfs(event->s_dev) || is_filtered_out())
 		return 0;
 	bpf_printk("mm_filemap_add_to_page_cache (pages=%llu)", pages);
 	return add(ADDED, pages);
