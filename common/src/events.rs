@@ -9,7 +9,7 @@ use libbpf_rs::ErrorKind;
 
 use crate::record::{self, Record};
 use crate::stop::Stop;
-use crate::{Error, OrCause, Result};
+use crate::{Error, OrCause, Result, report};
 
 /// Lines of output, one per event.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Lines {
     ) -> Result<()> {
         // A signal doesn't end the wait, so this is the longest time that Ctrl-C can take.
         const LOOK_AGAIN: Duration = Duration::from_millis(100);
-        eprintln!("Tracing. Ctrl-C to end.");
+        report::print_tracing("");
         let stop = Stop::new(duration)?;
         let end = duration.and_then(|duration| Instant::now().checked_add(duration));
         while !stop.is_over()? {

@@ -5,7 +5,7 @@
 //! to a process inside.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
@@ -16,6 +16,15 @@ use crate::{Error, OrCause, Result};
 /// The link to the outermost namespace; its number is `PROC_PID_INIT_INO` in the kernel.
 const OUTERMOST: &str = "pid:[4026531836]";
 
+fn namespace() -> PathBuf {
+    fs::read_link("/proc/self/ns/pid").unwrap_or_default()
+}
+
+/// Whether we are in a container's namespace. If nothing says so, we are in the outermost.
+pub(crate) fn is_inside() -> bool {
+    ![Path::new(OUTERMOST), Path::new("")].contains(&&*namespace())
+}
+
 /// The id that BPF programs see for the process that has this id here.
 ///
 /// Outside of containers it is the same. Inside, we let the kernel say it: when somebody waits for a process, it
@@ -25,8 +34,7 @@ const OUTERMOST: &str = "pid:[4026531836]";
 /// # Errors
 /// If there is no such process, or tracefs can't be used.
 pub fn kernel_pid(pid: u32) -> Result<u32> {
-    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    if [Path::new(OUTERMOST), Path::new("")].contains(&&*namespace) {
+    if !is_inside() {
         return Ok(pid);
     }
     let cannot = format!("cannot find out which id process {pid} has outside of this PID namespace");
@@ -46,7 +54,7 @@ pub fn kernel_pid(pid: u32) -> Result<u32> {
     match waited_for(&trace) {
         Some(found) if found > 0 => Ok(found),
         Some(_) => Err(Error::new(format!("there is no process {pid}"))
-            .evidence(format!("it is not in this PID namespace, {}", namespace.display()))
+            .evidence(format!("it is not in this PID namespace, {}", namespace().display()))
             .fix("list the running processes: ps -e")),
         None => Err(in_namespace(Error::new(cannot).evidence(trace.trim()))),
     }

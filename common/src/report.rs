@@ -12,7 +12,7 @@ use nix::errno::Errno;
 
 use crate::record::Record;
 use crate::symbols::Stack;
-use crate::{Error, OrCause, Result, kernel, record};
+use crate::{Error, OrCause, Result, kernel, kernel_pid, record};
 
 /// Prints a report on stdout. If nobody reads stdout any more, as after `| head -3`, it goes to stderr.
 ///
@@ -68,6 +68,16 @@ pub fn warn_skipped(object: &Object) -> Result<()> {
 /// If the kernel can't map them, which Linux can since 5.5.
 pub fn globals<T>(data: Option<&T>) -> Result<&T> {
     data.ok_or_else(|| Error::new("the global variables of the BPF programs cannot be read on this kernel"))
+}
+
+/// Reports on stderr that all programs are attached. `what` is a sentence about them, or nothing.
+pub fn print_tracing(what: &str) {
+    if kernel_pid::is_inside() {
+        eprintln!(
+            "In this PID namespace, such as a container's, processes are printed with the ids that they have outside."
+        );
+    }
+    eprintln!("Tracing. {what}Ctrl-C to end.");
 }
 
 /// Prints, between two rules, which process the filter map now holds.

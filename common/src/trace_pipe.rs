@@ -20,7 +20,7 @@ use crate::events::printable;
 use crate::stop::{Stop, Wake};
 use crate::traced::Traced;
 use crate::tracefs::{self, Instance};
-use crate::{Error, OrCause, Result};
+use crate::{Error, OrCause, Result, report};
 
 /// Prints or returns the lines of a run's BPF programs.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl TracePipe {
     }
 
     fn follow_until(&mut self, process: Option<BorrowedFd<'_>>) -> Result<()> {
-        eprintln!("Tracing. Ctrl-C to end.");
+        report::print_tracing("");
         let stop = Stop::new(self.args.duration)?;
         while stop.wait(self.pipe.as_fd(), process)? == Wake::Readable {
             if self.print_some()? == Got::Enough {

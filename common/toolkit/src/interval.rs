@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use common::args::{Verbose, seconds};
 use common::stop::{Stop, Wake};
-use common::{OrCause, Result};
+use common::{OrCause, Result, report};
 
 /// When to print. Without an interval, the program prints once, at Ctrl-C.
 #[derive(Args, Clone, Debug, Default)]
@@ -45,7 +45,7 @@ impl IntervalArgs {
     /// # Errors
     /// Those of [`IntervalArgs::each`].
     pub fn each_between(&self, between: &str, mut text: impl FnMut() -> Result<String>) -> Result<()> {
-        eprintln!("Tracing. Ctrl-C to end.");
+        report::print_tracing("");
         let stop = Stop::new(None)?;
         let later = |start: Instant| self.interval.and_then(|interval| start.checked_add(interval));
         let mut due = later(Instant::now());

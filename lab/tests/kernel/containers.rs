@@ -40,6 +40,12 @@ fn tools_follow_a_process_by_its_id_in_a_container() {
     ] {
         let bitesize = follow("bitesize", start, find);
         assert_eq!(histogram(&bitesize).count(), 9, "{bitesize}");
+        let (asked, shown) = bitesize.split_once("PID: ").unwrap();
+        assert_ne!(asked.lines().next(), shown.split(' ').next(), "{bitesize}");
+        assert!(
+            bitesize.contains("processes are printed with the ids that they have outside.\n"),
+            "{bitesize}"
+        );
         let lives = follow("ctracer", start, find);
         assert!(lives.contains(", lives: 9, without an end: 0, "), "{lives}");
     }
@@ -58,6 +64,7 @@ fn follow(tool: &str, start: &str, find: &str) -> String {
         "cd /tmp && mkfifo go || exit 1
         {start}sh -c 'read go < go; exec io write /dev/scratch --count 9' > /dev/null &
         {find}
+        echo $pid
         {tool} --pid $pid > out 2> err & tool=$!
         until grep -q ^Tracing err; do kill -0 $tool || {{ cat err; exit 1; }}; sleep 0.1; done
         io write /dev/scratch --count 5 > io
