@@ -10,7 +10,7 @@ mod bpf {
     include!(concat!(env!("OUT_DIR"), "/hello_clone.skel.rs"));
 }
 
-/// Print "Hello, World!" for every new process and thread
+/// Print "Hello, World!" whenever a process or thread is started, except for the threads of io_uring and vhost
 #[derive(Parser)]
 #[command(name = env!("CARGO_BIN_NAME"), version)]
 struct Args {

@@ -16,6 +16,7 @@ pub const CASES: &[Case] = cases![
     hello_perf_output_has_each_process_once,
     hello_perf_output_counts_what_it_could_not_send,
     hello_clone_has_each_process_once,
+    a_thread_of_io_uring_does_not_come_from_kernel_clone,
     bigreads_has_each_large_read_once,
     bigreads_sees_reads_while_others_wait,
 ];
@@ -96,6 +97,28 @@ fn hello_perf_output_counts_what_it_could_not_send() {
         // Processes that others started may not have found room either, but usually there are none.
         assert!((FORKS..=FORKS + others).contains(&(received + not_sent)), "{others}: {}", seen.stdout);
     }
+}
+
+/// A thread that looks for work in a ring (`IORING_SETUP_SQPOLL`) is one of those that the kernel starts for io_uring.
+fn a_thread_of_io_uring_does_not_come_from_kernel_clone() {
+    const SQPOLL: u32 = 1 << 1;
+    let hello = |argv: &[&str]| Running::start(argv).unwrap();
+    let examples = [hello(&["hello_clone"]), hello(&["hello_perf_output"])];
+    let before = forks();
+    let maker = thread::Builder::new().name("maker".to_owned()).spawn(|| {
+        let mut parameters = [0_u32; 30];
+        parameters[2] = SQPOLL;
+        // SAFETY: the kernel reads and writes a `struct io_uring_params`, which has 120 bytes.
+        #[allow(unsafe_code)]
+        let ring = unsafe { nix::libc::syscall(nix::libc::SYS_io_uring_setup, 8, parameters.as_mut_ptr()) };
+        assert!(ring >= 0, "{}", std::io::Error::last_os_error());
+    });
+    maker.unwrap().join().unwrap();
+    assert!(forks() - before >= 2, "the maker and the ring's thread");
+    let [clone, perf] = examples.map(|example| example.end(Signal::SIGINT).unwrap().stdout);
+    let is_makers = |line: &&str| line.split(['-', ' ']).any(|word| word == "maker");
+    let lines = [clone, perf].map(|text| text.lines().filter(is_makers).count());
+    assert_eq!(lines, [0, 1]);
 }
 
 fn hello_clone_has_each_process_once() {

@@ -30,8 +30,8 @@ const volatile bool ringbuf;
 
 u64 not_sent; /* events that found no room */
 
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(sched_process_fork, struct task_struct *parent, struct task_struct *child)
+SEC("tp_btf/task_newtask")
+int BPF_PROG(task_newtask, struct task_struct *child)
 {
 	/* The parent runs this. The child does not run yet. */
 	struct event event = {
