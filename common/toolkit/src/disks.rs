@@ -135,15 +135,25 @@ fn makes_requests(name: &str) -> bool {
 /// Adds the disks that make requests for the bios of a disk that makes none: those that device-mapper or MD made it
 /// from, and the paths to an NVMe disk.
 fn add_beneath(name: &str, found: &mut BTreeSet<String>) {
-    let slaves = fs::read_dir(Path::new(BLOCK).join(name).join("slaves")).into_iter().flatten().flatten();
-    let slaves = slaves.filter_map(|slave| whole_disk(&fs::canonicalize(slave.path()).ok()?));
     let paths = names().into_iter().filter(|path| is_path(path, name));
-    for disk in slaves.chain(paths) {
+    for disk in slaves(name).chain(paths) {
         match makes_requests(&disk) {
             true => drop(found.insert(disk)),
             false => add_beneath(&disk, found),
         }
     }
+}
+
+/// The disks that device-mapper or MD made a disk from.
+fn slaves(name: &str) -> impl Iterator<Item = String> {
+    let slaves = fs::read_dir(Path::new(BLOCK).join(name).join("slaves")).into_iter().flatten().flatten();
+    slaves.filter_map(|slave| whole_disk(&fs::canonicalize(slave.path()).ok()?))
+}
+
+/// The names of the disks that device-mapper or MD made from the disk with this number.
+pub fn above(disk: u32) -> Vec<String> {
+    let Some(name) = name_of(disk) else { return Vec::new() };
+    names().into_iter().filter(|upper| slaves(upper).any(|slave| slave == name)).collect()
 }
 
 /// The name of the disk with this folder, or of the disk that has the partition with this folder.

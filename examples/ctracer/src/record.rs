@@ -1,7 +1,7 @@
 //! Record: attaches to all functions, and appends their events to a recording until the run ends.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
@@ -126,6 +126,14 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
             .fix("leave out --device, or --class"));
     }
 
+    let only_dev = args.device.as_deref().map_or(Ok(0), disks::number)?;
+    if let Some(above) = disks::above(only_dev).first() {
+        eprintln!(
+            "warning: {above} makes copies of its bios for this disk, which have no lives, because nobody submits them; to \
+             see lives of its bios: --device {above}"
+        );
+    }
+
     // FIND
     let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
     let (found, names) = find::find(&btf, &args.class, Names::read)?;
@@ -183,7 +191,7 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
         session_end,
         ends,
         flags: if is_bio { Flags::all_of_this_kernel()? } else { Flags::default() },
-        only_dev: args.device.as_deref().map_or(Ok(0), disks::number)?,
+        only_dev,
         // If the kernel's types don't have it, we use a bit that is never set, and no bio counts as split.
         bio_chain_bit: find::value(&btf, "BIO_CHAIN").unwrap_or(u32::BITS - 1),
         bio_chain_endio_at: names.address("bio_chain_endio").unwrap_or_default(),
@@ -299,7 +307,7 @@ impl Plan<'_> {
             Header { class: class.clone(), kernel: preflight::release(), functions, ids, flags: self.flags };
         let mut recorder = Recorder {
             writer: Writer::new(file.create()?, header)?,
-            devices: BTreeSet::new(),
+            devices: BTreeMap::new(),
             last_device: (0, 0),
             calls: 0,
             most: self.args.max_events.unwrap_or(u64::MAX),
@@ -326,7 +334,7 @@ impl Plan<'_> {
 
         let stop = Stop::new(self.args.duration)?;
         set_phase(&mut skel.maps.bss_data, RECORDING)?;
-        eprintln!("Tracing. {many} functions take a struct {class}. Ctrl-C to end.");
+        report::print_tracing(&format!("{many} functions take a struct {class}. "));
         while !stop.is_over()? && !recorder.is_full() {
             look(&mut recorder)?;
             stop.wait_until(Instant::now().checked_add(LOOK_EVERY))?;
@@ -363,7 +371,7 @@ fn set_phase(bss: &mut Option<&mut bpf::types::bss>, phase: u32) -> Result<()> {
 struct Recorder {
     writer: Writer,
     /// The devices whose names are in the file, and the one of the last event.
-    devices: BTreeSet<(u32, u8)>,
+    devices: BTreeMap<(u32, u8), Device>,
     last_device: (u32, u8),
     calls: u64,
     most: u64,
@@ -376,6 +384,12 @@ impl Recorder {
 
     /// Adds events, one after another in `batch`, and hands them to the kernel, so nothing is lost if we are killed.
     fn add(&mut self, batch: &[u8]) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        // Another disk may have the number of one that is gone.
+        self.devices.retain(|in_bio, known| device(*in_bio) == *known);
+        self.last_device = (0, 0);
         let (mut from, mut to) = (0, 0);
         while let Some((kind, event)) = events::first(&batch[to..]) {
             if kind.is_call() && self.is_full() {
@@ -398,16 +412,21 @@ impl Recorder {
     }
 
     /// Writes the name of a device if it is new. A device may be gone when the recording is shown.
-    fn name(&mut self, (number, partno): (u32, u8)) -> Result<()> {
-        if !self.devices.insert((number, partno)) {
+    fn name(&mut self, in_bio: (u32, u8)) -> Result<()> {
+        if self.devices.contains_key(&in_bio) {
             return Ok(());
         }
-        // On 5.10, a bio has the number of its disk and that of its partition.
-        let found = if partno == 0 { None } else { disks::partition(number, partno) };
-        let device = found.unwrap_or(number);
-        let name = disks::name_of(device).unwrap_or_default();
-        self.writer.add(&Record::Device(Device { number: device, name, in_bio: (number, partno) }))
+        let device = device(in_bio);
+        self.devices.insert(in_bio, device.clone());
+        self.writer.add(&Record::Device(device))
     }
+}
+
+/// The device that a bio for it has now. On 5.10, that is the number of its disk and that of its partition.
+fn device(in_bio @ (disk, partno): (u32, u8)) -> Device {
+    let found = if partno == 0 { None } else { disks::partition(disk, partno) };
+    let number = found.unwrap_or(disk);
+    Device { number, name: disks::name_of(number).unwrap_or_default(), in_bio }
 }
 
 fn described(function: find::Function, is_bio: bool) -> Function {

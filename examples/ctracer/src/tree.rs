@@ -19,7 +19,7 @@ use toolkit::disks;
 
 use crate::record::ENDS;
 use crate::recording::{
-    Bio, Call as Called, Function, Header, Losses, Place, Record, Recording, Return, Task,
+    Bio, Call as Called, Device, Function, Header, Losses, Place, Record, Recording, Return, Task,
 };
 
 /// The size of the kernel's stacks, without KASAN, and with pages of at most 16 KiB. None is larger.
@@ -82,8 +82,8 @@ pub struct Tree {
     pub header: Header,
     /// The threads. A thread that changed its name is in it once for each name.
     pub tasks: Vec<Task>,
-    /// Disks and partitions by number, and their names.
-    pub devices: Vec<(u32, String)>,
+    /// Disks and partitions: the time from which on a number means this one, the number, and the name.
+    pub devices: Vec<(u64, u32, String)>,
     /// The calls, in the order in which they were made.
     pub calls: Vec<Call>,
     /// The lives, in the order in which they began.
@@ -143,16 +143,17 @@ impl Tree {
         if flush && name == "Write" { "flush".to_owned() } else { name.to_lowercase() }
     }
 
-    /// The name of a disk or a partition; its number if the device was gone before we looked.
-    pub fn device(&self, number: u32) -> String {
-        let known = self.devices.iter().find(|(other, name)| *other == number && !name.is_empty());
-        known.map_or_else(|| disks::shown(number), |(_, name)| name.clone())
+    /// The name of the disk or partition that had a number at a time; the number if it was gone before we looked.
+    pub fn device(&self, number: u32, time: u64) -> String {
+        let mut known = self.devices.iter().rev();
+        let known = known.find(|(since, other, name)| *since <= time && *other == number && !name.is_empty());
+        known.map_or_else(|| disks::shown(number), |(_, _, name)| name.clone())
     }
 
     /// Reads the calls and returns, and sorts them by time, because each CPU wrote its events separately.
     fn read(&mut self, records: Vec<Record>) -> Vec<Event> {
         let (mut now, mut known) = (HashMap::new(), HashMap::new());
-        let mut events = Vec::new();
+        let (mut events, mut latest) = (Vec::new(), 0);
         for record in records {
             match record {
                 Record::Header(_) | Record::Events(_) => {}
@@ -165,9 +166,13 @@ impl Tree {
                     });
                     now.insert(tid, *index);
                 }
-                Record::Device(device) => self.devices.push((device.number, device.name)),
+                Record::Device(Device { number, name, .. }) => {
+                    let is_first = self.devices.iter().all(|(_, other, _)| *other != number);
+                    self.devices.push((if is_first { 0 } else { latest + 1 }, number, name));
+                }
                 Record::Call(call) => {
                     let task = now.get(&call.place.tid).copied().unwrap_or_default();
+                    latest = latest.max(call.place.time);
                     events.push(Event::Call(call, task));
                 }
                 Record::Return(seen) => events.push(Event::Return(seen)),

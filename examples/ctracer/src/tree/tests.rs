@@ -1,5 +1,6 @@
 use super::*;
-use crate::recording::{Bio, Device, Function, Returned};
+use crate::recording::{Bio, Function, Returned};
+use crate::view::json::View;
 
 /// A task's stack, and the interrupts' stack on CPU 0.
 const STACK: u64 = 0xffff_c900_0010_4000;
@@ -96,6 +97,23 @@ impl Script {
             Header { class: "bio".into(), kernel: "6.12.0".into(), functions, flags, ..Header::default() };
         Tree::new(Recording { header, records: self.records.clone(), cut: false })
     }
+}
+
+#[test]
+fn a_number_that_another_disk_has_now_means_that_disk() {
+    let number = 252 << 20;
+    let device = |name: &str| Record::Device(Device { number, name: name.into(), in_bio: (number, 0) });
+    let mut script = Script::new();
+    let bio = Bio { device: number, remaining: 1, ..Bio::default() };
+    for (nth, name) in [(0, "first"), (1, ""), (2, "second")] {
+        script.records.push(device(name));
+        script.bio_call(SUBMIT, 10 * nth, 0xff11, bio).ret(SUBMIT, 10 * nth + 1);
+    }
+    let tree = script.tree();
+    let names: Vec<_> = tree.lives.iter().map(|life| tree.device(number, life.start)).collect();
+    assert_eq!(names, ["first", "first", "second"]);
+    let view = serde_json::to_value(View::of(&tree)).unwrap();
+    assert_eq!(view["calls"]["device"], serde_json::json!([0, 0, 1]));
 }
 
 /// A task on CPU 0 writes twice to a partition. An interrupt ends the first write, and a return in it is lost. The

@@ -137,7 +137,9 @@ impl View {
 
         let (mut objects, mut operations, mut flags) = (Table::new(), Table::new(), Table::new());
         let mut devices = Table::new();
-        let mut device = |number: u32| if number == 0 { -1 } else { devices.index(number) as i64 };
+        let mut device = |number: u32, time: u64| {
+            if number == 0 { -1 } else { devices.index((number, tree.device(number, time))) as i64 }
+        };
         let mut calls = Calls::default();
         let mut bios = Bios::default();
         for call in &tree.calls {
@@ -158,7 +160,7 @@ impl View {
                 bios.bytes.push(bio.bytes);
                 bios.operation.push(operations.index(tree.operation(bio)));
                 bios.flags.push(flags.index(tree.header.flags.names(bio.opf)));
-                bios.device.push(device(bio.device));
+                bios.device.push(device(bio.device, place.time));
                 bios.status.push(bio.status);
             }
         }
@@ -169,7 +171,7 @@ impl View {
             object: objects.index(life.object),
             operation: operations.index(tree.operation(&life.bio)),
             flags: flags.index(tree.header.flags.names(life.bio.opf)),
-            device: device(life.bio.device),
+            device: device(life.bio.device, life.start),
             sector: life.bio.sector,
             bytes: life.bio.bytes,
             start: since(life.start),
@@ -192,7 +194,7 @@ impl View {
             devices: devices
                 .1
                 .iter()
-                .map(|number| Device { number: disks::shown(*number), name: tree.device(*number) })
+                .map(|(number, name)| Device { number: disks::shown(*number), name: name.clone() })
                 .collect(),
             operations: operations.1,
             flag_names: flags.1,

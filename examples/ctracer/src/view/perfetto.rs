@@ -45,7 +45,7 @@ pub fn trace(tree: &Tree) -> Result<String> {
             args["sector"] = bio.sector.into();
             args["bytes"] = bio.bytes.into();
             if bio.device != 0 {
-                args["device"] = tree.device(bio.device).into();
+                args["device"] = tree.device(bio.device, call.place.time).into();
             }
         }
         if let Some(returned) = tree.returned(call) {
@@ -65,8 +65,7 @@ pub fn trace(tree: &Tree) -> Result<String> {
     }
     for (nth, life) in tree.lives.iter().enumerate() {
         let name = format!("{} {} + {} bytes", tree.operation(&life.bio), life.bio.sector, life.bio.bytes);
-        let args =
-            json!({ "object": format!("0x{:x}", life.object), "device": tree.device(life.bio.device) });
+        let args = json!({ "object": format!("0x{:x}", life.object), "device": tree.device(life.bio.device, life.start) });
         for (phase, time) in [("b", Some(life.start)), ("e", life.end)] {
             let Some(time) = time else { continue };
             events.push(json!({

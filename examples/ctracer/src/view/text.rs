@@ -94,7 +94,11 @@ impl Lines<'_> {
         if around == Some(call.object) {
             return String::new();
         }
-        let data = call.bio.as_ref().map(|bio| format!(" {}", data(self.tree, bio))).unwrap_or_default();
+        let data = call
+            .bio
+            .as_ref()
+            .map(|bio| format!(" {}", data(self.tree, bio, call.place.time)))
+            .unwrap_or_default();
         format!(" /* 0x{:x}{data} */", call.object)
     }
 }
@@ -108,8 +112,8 @@ fn signature(tree: &Tree, call: &Call) -> String {
 }
 
 /// The contents of a bio, such as `write 8 + 4096 bytes nvme0n1`.
-fn data(tree: &Tree, bio: &Bio) -> String {
-    let device = if bio.device == 0 { String::new() } else { format!(" {}", tree.device(bio.device)) };
+fn data(tree: &Tree, bio: &Bio, time: u64) -> String {
+    let device = if bio.device == 0 { String::new() } else { format!(" {}", tree.device(bio.device, time)) };
     let status = if bio.status == 0 { String::new() } else { format!(" status {}", bio.status) };
     format!("{} {} + {} bytes{device}{status}", tree.operation(bio), bio.sector, bio.bytes)
 }
@@ -150,7 +154,7 @@ pub fn slowest(tree: &Tree, most: usize) -> String {
 
 /// One life, with the time between one function and the next.
 fn life(tree: &Tree, life: &Life) -> String {
-    let mut text = format!("bio 0x{:x}: {}", life.object, data(tree, &life.bio));
+    let mut text = format!("bio 0x{:x}: {}", life.object, data(tree, &life.bio, life.start));
     let flags = tree.header.flags.names(life.bio.opf);
     if !flags.is_empty() {
         let _ = write!(text, " {flags}");
