@@ -45,9 +45,17 @@ pub fn with_split(mut run: impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
 #[derive(Debug)]
 pub struct Linear {
     name: &'static str,
+    target: Target,
     /// The disk's device.
     pub device: PathBuf,
 }
+
+/// A type of target, and what it wants to know about a disk: the words before and after the disk.
+type Target = [&'static str; 3];
+
+const LINEAR: Target = ["linear", "", " 0"];
+/// No features, no handler, one group of one path.
+const MULTIPATH: Target = ["multipath", "0 0 1 1 round-robin 0 1 0 ", ""];
 
 impl Linear {
     /// Makes a disk from the first sectors of each of these disks, at most three.
@@ -56,10 +64,22 @@ impl Linear {
     /// If the kernel has no device-mapper, or refuses.
     pub fn new(name: &'static str, parts: &[(&Path, u64)]) -> Result<Self> {
         output(Command::new("modprobe").arg("dm-mod"))?;
-        let dev = order(Do::Create, name, &[])?;
-        let this = Self { name, device: format!("/dev/dm-{}", minor(dev)).into() };
-        order(Do::Load, name, parts)?;
-        order(Do::Resume, name, &[])?;
+        Self::with(LINEAR, name, parts)
+    }
+
+    /// A disk with a single path. Unlike the target `linear`, this one has requests.
+    ///
+    /// # Errors
+    /// Those of [`Linear::new`].
+    pub fn multipath(name: &'static str, path: &Path, sectors: u64) -> Result<Self> {
+        output(Command::new("sh").args(["-c", "modprobe dm-multipath && modprobe dm-round-robin"]))?;
+        Self::with(MULTIPATH, name, &[(path, sectors)])
+    }
+
+    fn with(target: Target, name: &'static str, parts: &[(&Path, u64)]) -> Result<Self> {
+        let dev = order(Do::Create, name, target, &[])?;
+        let this = Self { name, target, device: format!("/dev/dm-{}", minor(dev)).into() };
+        this.replace(parts)?;
         Ok(this)
     }
 
@@ -68,9 +88,9 @@ impl Linear {
     /// # Errors
     /// If the kernel refuses.
     pub fn replace(&self, parts: &[(&Path, u64)]) -> Result<()> {
-        order(Do::Load, self.name, parts)?;
+        order(Do::Load, self.name, self.target, parts)?;
         // The kernel first waits until no I/O is on its way to the old parts.
-        order(Do::Resume, self.name, &[]).map(drop)
+        order(Do::Resume, self.name, self.target, &[]).map(drop)
     }
 }
 
@@ -82,7 +102,7 @@ impl Drop for Linear {
 
 /// Removes the disk of this name, if there is one. If this fails, the disk ends with the guest.
 pub fn remove(name: &str) {
-    let _ = order(Do::Remove, name, &[]);
+    let _ = order(Do::Remove, name, LINEAR, &[]);
 }
 
 /// The kernel's numbers of what device-mapper can do, in `include/uapi/linux/dm-ioctl.h`.
@@ -131,8 +151,10 @@ struct Order {
 }
 
 /// Lets device-mapper do something with a disk. Returns the disk's number.
-fn order(what: Do, name: &str, parts: &[(&Path, u64)]) -> Result<u64> {
+fn order(what: Do, name: &str, target: Target, parts: &[(&Path, u64)]) -> Result<u64> {
     const CONTROL: &str = "/dev/mapper/control";
+    let [target_type, before, after] = target;
+    let params = |(disk, _): &(&Path, u64)| format!("{before}{}{after}", disk.display());
     let sectors_before = |nth| parts.iter().take(nth).map(|(_, sectors)| sectors).sum();
     let mut order = Order {
         head: Head {
@@ -154,8 +176,8 @@ fn order(what: Do, name: &str, parts: &[(&Path, u64)]) -> Result<u64> {
             length: parts.get(nth).map_or(0, |(_, sectors)| *sectors),
             status: 0,
             next: size_of::<Part>() as u32,
-            target_type: text("linear"),
-            params: text(&parts.get(nth).map_or(String::new(), |(disk, _)| format!("{} 0", disk.display()))),
+            target_type: text(target_type),
+            params: text(&parts.get(nth).map(params).unwrap_or_default()),
         }),
     };
     let control = File::options().read(true).write(true).open(CONTROL);

@@ -23,10 +23,20 @@ use crate::workbook::Cross;
 pub const MODULES: [&str; 8] =
     ["null_blk", "nbd", "mq-deadline", "loop", "dm-mod", "nvme", "crc32c_generic", "ext4"];
 
-/// What our tests load besides: disks whose errors we control, a disk that makes no requests, file systems for zoned
-/// disks, and a file system whose functions are in a module.
-pub const FOR_TESTS: [&str; 8] =
-    ["scsi_debug", "sd_mod", "brd", "btrfs", "zonefs", "vfat", "nls_cp437", "nls_ascii"];
+/// What our tests load besides: disks whose errors we control, a disk that makes no requests, one that makes two for each
+/// I/O, file systems for zoned disks, and a file system whose functions are in a module.
+pub const FOR_TESTS: [&str; 10] = [
+    "scsi_debug",
+    "sd_mod",
+    "brd",
+    "dm-multipath",
+    "dm-round-robin",
+    "btrfs",
+    "zonefs",
+    "vfat",
+    "nls_cp437",
+    "nls_ascii",
+];
 
 /// What a guest has in its root file system.
 #[derive(Clone, Debug, Default)]

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use guest::device_mapper::Linear;
 use guest::null_blk::{NullBlk, long_enough};
-use guest::running::Observation;
+use guest::running::{Observation, Running};
 use guest::system::{Setting, queue};
 use guest::truth::{self, Event, disk_ios, durations, not_measured};
 use wire::disks::RAW_DEVICE;
 
-use crate::guest::{AtEnd, io, is_in, one_by_one, quiet, sh, wait_until, watch_while, with_ext4};
+use crate::guest::{AtEnd, end_exact, io, is_in, one_by_one, quiet, sh, wait_until, watch_while, with_ext4};
 use crate::stages::check_durations;
 use crate::{Case, cases};
 
@@ -27,6 +27,8 @@ pub const CASES: &[Case] = cases![
     stage07_counts_with_each_scheduler,
     stage07_counts_the_requests_of_a_loop_device,
     stage07_sees_only_the_disk_below_a_device_mapper_disk,
+    requests_of_dm_multipath_count_twice,
+    stage03_does_not_count_commands_for_the_driver,
     stage07_counts_a_request_that_fails_in_part_once,
     stage07_counts_a_request_that_is_started_twice_once,
     stage07_counts_ends_without_a_start,
@@ -236,6 +238,38 @@ fn stage07_sees_only_the_disk_below_a_device_mapper_disk() {
     assert_eq!((upper, lower), (32, 32));
     assert_eq!((seen.started, seen.completed, seen.durations.len()), (32, 32, 32), "{}", seen.seen.stdout);
     assert_eq!(seen.not_measured, 0);
+}
+
+/// dm-multipath is the only target with requests. Each becomes a request of the disk below.
+fn requests_of_dm_multipath_count_twice() {
+    quiet();
+    let below = NullBlk::new("path", Duration::from_millis(1)).unwrap();
+    let disk = Linear::multipath("multipath", &below.device, 4096).unwrap();
+    let devices = [&disk.device, &below.device].map(|device| device.to_str().unwrap());
+    let tools = [&["bitehist"][..], &["biolatency", "-Dj"]].map(|tool| Running::start(tool).unwrap());
+    let before = devices.map(ios_of);
+    let seen = watch_requests("stage07", || drop(io(&format!("write {} --count 32", devices[0]))));
+    let ios = [0, 1].map(|nth| ios_of(devices[nth]) - before[nth]);
+    assert_eq!((ios, seen.started, seen.durations.len()), ([32, 32], 64, 64), "{}", seen.seen.stdout);
+    let [bitehist, biolatency] = tools.map(end_exact);
+    assert_eq!(truth::histogram(&bitehist.stdout).count(), 64, "{}", bitehist.stdout);
+    for device in devices {
+        let row = format!(r#""disk":"{}","count":32,"#, device.strip_prefix("/dev/").unwrap());
+        assert!(biolatency.stdout.contains(&row), "{}", biolatency.stdout);
+    }
+}
+
+/// The kernel asks a disk for its size and its features with commands that it doesn't submit as bios.
+fn stage03_does_not_count_commands_for_the_driver() {
+    quiet();
+    let disk = ScsiDebug::new("");
+    let rescan = queue(disk.0.to_str().unwrap(), "../device/rescan").unwrap();
+    let before = disk_ios().unwrap();
+    let (seen, ()) = watch_while("stage03", || fs::write(rescan, "1").unwrap());
+    let events = truth::events(&seen).unwrap();
+    assert!(!events.is_empty(), "no command has data");
+    assert!(events.iter().all(|(_, event)| matches!(event, Event::End { .. })), "{}", seen.stdout);
+    assert_eq!((not_measured(&seen).unwrap(), disk_ios().unwrap() - before), (0, 0), "{}", seen.stdout);
 }
 
 /// The kernel's emulated SCSI disk, with options; its name is `/dev/sdX`.

@@ -8,13 +8,13 @@ use flate2::Crc;
 use guest::null_blk::NullBlk;
 use guest::running::Running;
 use guest::system::queue;
-use guest::truth::histogram;
+use guest::truth::{self, Event, histogram};
 
-use crate::guest::{AtEnd, end_exact, quiet, sh};
+use crate::guest::{AtEnd, end_exact, quiet, sh, watch_while};
 use crate::requests::{EmptyFlushes, ios_of};
 use crate::{Case, cases};
 
-pub const CASES: &[Case] = cases![zone_appends_are_writes];
+pub const CASES: &[Case] = cases![zone_appends_are_writes, stage07_does_not_count_the_reset_of_a_zone];
 
 /// An empty zonefs, which has a file for each zone. See `fs/zonefs/zonefs.h` in the kernel's source.
 fn zonefs() -> Vec<u8> {
@@ -26,21 +26,54 @@ fn zonefs() -> Vec<u8> {
     superblock
 }
 
-fn zone_appends_are_writes() {
-    const MOUNT: &str = "/tmp/zoned";
+const MOUNT: &str = "/tmp/zoned";
+
+fn disk() -> (NullBlk, String) {
     quiet();
     let settings = [("memory_backed", 1), ("zoned", 1), ("zone_size", 4)];
     let disk = NullBlk::with("zoned", Duration::from_millis(1), &settings).unwrap();
     let device = disk.device.to_str().unwrap().to_owned();
+    sh(&format!("mkdir -p {MOUNT}"));
+    (disk, device)
+}
+
+fn mount_zonefs(device: &str) {
+    fs::write("/tmp/zonefs", zonefs()).unwrap();
+    sh(&format!(
+        "dd if=/tmp/zonefs of={device} bs=4k oflag=direct; modprobe zonefs; mount -t zonefs {device} {MOUNT}"
+    ));
+}
+
+/// The disk counts a reset as a write, although it moves no data.
+fn stage07_does_not_count_the_reset_of_a_zone() {
+    let (_disk, device) = disk();
+    let each = |what: &str| sh(&format!("for zone in 1 2 3 4 5 6 7 8; do {what}; done"));
+    // At the start of the zone. The first zone is for the file system, and file 0 is the second one.
+    each(&format!(
+        "dd if=/dev/zero of={device} bs=4k count=1 seek=$((zone * 1024)) oflag=direct conv=notrunc"
+    ));
+    mount_zonefs(&device);
+    let _unmounted = AtEnd("umount /tmp/zoned");
+    let before = ios_of(&device);
+    let (seen, _) = watch_while("stage07", || each(&format!("truncate -s 0 {MOUNT}/seq/$((zone - 1))")));
+    let events = truth::events(&seen).unwrap();
+    let completed = events.iter().filter(|(_, event)| matches!(event, Event::Complete { .. })).count();
+    assert_eq!((ios_of(&device) - before, completed), (8, 8), "{}", seen.stdout);
+    assert_eq!(
+        (truth::durations(&events).len(), truth::not_measured(&seen).unwrap()),
+        (0, 0),
+        "{}",
+        seen.stdout
+    );
+}
+
+fn zone_appends_are_writes() {
+    let (_disk, device) = disk();
     // So each bio is a request.
     fs::write(queue(&device, "nomerges").unwrap(), "2").unwrap();
-    sh(&format!("mkdir -p {MOUNT}"));
     // btrfs knows zoned disks since 5.12, and zonefs has written without zone appends since 6.6.
     let write = if release().starts_with("5.10") {
-        fs::write("/tmp/zonefs", zonefs()).unwrap();
-        sh(&format!(
-            "dd if=/tmp/zonefs of={device} bs=4k oflag=direct; modprobe zonefs; mount -t zonefs {device} {MOUNT}"
-        ));
+        mount_zonefs(&device);
         format!("dd if=/dev/zero of={MOUNT}/seq/0 bs=4k count=32 oflag=direct conv=notrunc")
     } else {
         sh(&format!(
