@@ -11,7 +11,8 @@ use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::signal::Signal;
 use wire::disks::RAW_DEVICE;
 
-use crate::guest::{AtEnd, is_in, quiet, sh, watch, watch_while};
+use crate::guest::{AtEnd, end_exact, is_in, quiet, sh, watch, watch_while};
+use crate::requests::EmptyFlushes;
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -88,7 +89,8 @@ fn a_bio_that_a_worker_submits_again_is_one() {
     for number in [3, 6] {
         // As long as only one of the two stages is attached, the file system may write nothing.
         sh("fsfreeze --freeze /tmp/btrfs");
-        let calls = Running::start(&["stage01"]).unwrap();
+        let [calls, sizes] = ["stage01", "bitesize"].map(|tool| Running::start(&[tool]).unwrap());
+        let empty = EmptyFlushes::new();
         let (seen, _) = watch_while(&format!("stage{number:02}"), || {
             sh(&format!(
                 "fsfreeze --unfreeze /tmp/btrfs; (echo 0 > /tmp/cgroup/writer/cgroup.procs; \
@@ -96,12 +98,13 @@ fn a_bio_that_a_worker_submits_again_is_one() {
                   fsfreeze --freeze /tmp/btrfs"
             ))
         });
-        let calls = calls.end(Signal::SIGINT).unwrap();
+        let (calls, sizes) = (calls.end(Signal::SIGINT).unwrap(), end_exact(sizes).stdout);
         sh("fsfreeze --unfreeze /tmp/btrfs");
         let calls = calls.stdout.lines().filter(|line| line.contains(": submit_bio() called: ")).count();
         let events = truth::events(&seen).unwrap();
         let starts = events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count();
         assert_eq!(calls, starts, "stage {number}");
+        assert_eq!(truth::histogram(&sizes).count() + empty.count(), calls as u64, "bitesize: {sizes}");
         // A bio holds one extent at most. Writeback may begin in the middle of one.
         let twice = truth::not_measured(&seen).unwrap() as usize;
         let bios = truth::durations(&events).len();
