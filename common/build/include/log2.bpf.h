@@ -15,6 +15,7 @@ static __always_inline u32 log2_slot(u64 value)
 		if (value >> bits) {
 			value >>= bits;
 			slot += bits;
+			barrier_var(slot); /* clang adds here, and does not compare again later */
 		}
 	}
 	return slot;

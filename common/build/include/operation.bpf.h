@@ -11,11 +11,13 @@ enum req_opf___old { REQ_OP_ZONE_APPEND___old = 1 };
  */
 static __always_inline bool moves_data(u32 flags)
 {
-	u32 operation = flags & REQ_OP_MASK, zone_append;
+	u64 operation = flags & REQ_OP_MASK, zone_append;
 
+	if (operation <= REQ_OP_WRITE)
+		return true;
 	if (bpf_core_enum_value_exists(enum req_op, REQ_OP_ZONE_APPEND))
 		zone_append = bpf_core_enum_value(enum req_op, REQ_OP_ZONE_APPEND);
 	else
 		zone_append = bpf_core_enum_value(enum req_opf___old, REQ_OP_ZONE_APPEND___old);
-	return operation <= REQ_OP_WRITE || operation == zone_append;
+	return operation == zone_append;
 }

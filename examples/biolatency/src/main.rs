@@ -17,7 +17,7 @@ mod bpf {
     include!(concat!(env!("OUT_DIR"), "/biolatency.skel.rs"));
 }
 use bpf::types::{hist, io_kind};
-common::record!(hist { slots, total_ns });
+common::record!(hist { slots, total_ns, unmatched, disk });
 common::record!(io_kind { disk, flags });
 
 /// Show how long block I/O takes, as histograms
@@ -65,8 +65,7 @@ fn main() -> common::Result<()> {
     let options = open_skel.maps.rodata_data.as_deref_mut();
     let options = options.ok_or_else(|| Error::new("the programs have no options"))?;
     let only_disk = args.disk.as_deref().map(disks::of_requests).transpose()?;
-    options.only_disk = latency::words(only_disk.as_deref().unwrap_or_default());
-    options.by_disk = args.disks;
+    options.by_disk = args.disks || only_disk.is_some();
     options.flags_kept = flags.kept();
     options.queued = args.queued;
     options.unit_ns = form.unit_ns();
@@ -75,19 +74,25 @@ fn main() -> common::Result<()> {
     skel.attach()?;
 
     let mut readings = Readings::default();
+    let mut unmatched = 0;
     args.intervals.each_between(if form.json { "" } else { "\n" }, || {
         let map = &skel.maps.hist_map;
         let mut now = Latencies::new();
+        unmatched = 0;
         for key in map.keys() {
             let Some(hist) = record::lookup::<hist>(map, &key)? else { continue };
-            let io_kind { disk, flags: kept } = record::read(&key)?;
-            let disk = args.disks.then(|| latency::text(disk));
-            let kind = Kind { disk, flags: args.flags.then(|| flags.name(kept as u32)) };
+            let disk = latency::text(hist.disk);
+            if only_disk.as_ref().is_some_and(|only| *only != disk) {
+                continue;
+            }
+            unmatched += hist.unmatched;
+            let kept = record::read::<io_kind>(&key)?.flags;
+            let kind = Kind { disk: args.disks.then_some(disk), flags: args.flags.then(|| flags.name(kept)) };
             *now.entry(kind).or_default() += hist.into(); // two kinds may have the same name
         }
         let interval = readings.next(now);
         form.render(&interval, &report::time_stamp())
     })?;
-    latency::warn_uncounted(report::globals(skel.maps.bss_data.as_deref())?);
+    latency::warn_uncounted(unmatched, report::globals(skel.maps.bss_data.as_deref())?);
     report::warn_skipped(skel.object())
 }

@@ -29,6 +29,7 @@ pub const CASES: &[Case] = cases![
     biolatency_names_the_kinds_of_io,
     biolatency_reports_that_the_kernel_keeps_no_time,
     biolatency_looks_at_one_disk_only,
+    biolatency_counts_each_disk_under_its_name,
     biolatency_names_the_disks_that_make_requests,
     biolatency_makes_room_for_more_requests,
     tracex3_has_each_request_in_its_place,
@@ -296,6 +297,28 @@ fn biolatency_looks_at_one_disk_only() {
     }
     let error = Running::start(&["biolatency", "-d", "sdzz9"]).unwrap_err().to_string();
     assert!(error.contains("sdzz9 is not a disk") && error.contains(&scratch), "{error}");
+}
+
+/// The last disk gets the place in memory that another one had, and the name of a third.
+fn biolatency_counts_each_disk_under_its_name() {
+    quiet();
+    let disk = |name| NullBlk::new(name, Duration::from_millis(1)).unwrap();
+    let mut truth = BTreeMap::<_, u64>::new();
+    let mut write = |disk: &NullBlk, count| {
+        io(&format!("write {} --count {count}", disk.device.display()));
+        *truth.entry(name(&disk.device)).or_default() += count;
+    };
+    let [first, second] = ["first", "second"].map(disk);
+    let stage = start("-DFj");
+    write(&first, 3);
+    write(&second, 5);
+    drop(first);
+    drop(second);
+    write(&disk("third"), 7);
+    let (kinds, _) = end(stage);
+    // The kernel reads from a new disk to look for partitions.
+    let writes = kinds.into_iter().filter(|((_, flags), _)| flags.ends_with("Write"));
+    assert_eq!(writes.map(|((disk, _), latency)| (disk, latency.count)).collect::<BTreeMap<_, _>>(), truth);
 }
 
 /// Disks that pass their bios on, also by way of each other and of a partition; and one in memory.

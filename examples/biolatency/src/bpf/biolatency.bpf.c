@@ -6,8 +6,7 @@
 #include "log2.bpf.h"
 
 /* What the options ask for: user space sets these before the programs are loaded. */
-const volatile u64 only_disk[4]; /* -d: the disk's name; 0: all disks */
-const volatile bool by_disk; /* -D */
+const volatile bool by_disk; /* -D and -d */
 const volatile u32 flags_kept; /* -F: the bits of cmd_flags that have a name on this kernel */
 const volatile bool queued; /* -Q */
 const volatile u64 unit_ns = 1000; /* -m: 1000000 */
@@ -17,6 +16,14 @@ const volatile u64 unit_ns = 1000; /* -m: 1000000 */
 /* Linux 5.10; the disk moved to the queue in 5.15. */
 struct request___old {
 	struct gendisk *rq_disk;
+} __attribute__((preserve_access_index));
+
+struct hd_struct___old {
+	struct device __dev;
+} __attribute__((preserve_access_index));
+
+struct gendisk___old {
+	struct hd_struct___old part0;
 } __attribute__((preserve_access_index));
 
 /* How many requests keep their entry when they end. */
@@ -35,16 +42,17 @@ struct {
 	__type(value, u64);
 } start_map SEC(".maps");
 
-/* A histogram for each disk and each kind of I/O, as far as they are asked for. A disk's name has
- * 32 characters, here in numbers that can be compared. */
+/* A histogram for each disk and each kind of I/O, as far as they are asked for. */
 struct io_kind {
-	u64 disk[4];
-	u64 flags;
+	u32 disk;
+	u32 flags;
 };
 
 struct hist {
 	u64 slots[SLOTS];
 	u64 total_ns;
+	u64 unmatched; /* ends whose start we did not see */
+	char disk[32];
 };
 
 /*
@@ -58,11 +66,8 @@ struct {
 	__type(value, struct hist);
 } hist_map SEC(".maps");
 
-const struct hist empty = {};
-
 u64 entries; /* in start_map */
 u64 dropped; /* starts that found no room in the map */
-u64 unmatched; /* ends whose start we did not see */
 u64 uncounted; /* requests whose histogram found no room in the map */
 u64 unstamped; /* requests of which the kernel did not keep when they were made */
 
@@ -74,11 +79,30 @@ static __always_inline struct gendisk *disk_of(struct request *rq)
 	return rq->q->disk;
 }
 
-/* Whether -d asks for it. A number would not do: user space can't see that of a hidden disk. */
-static __always_inline bool is_wanted_disk(const u64 *name)
+/* A number that no other disk has, nor gets later, unlike MAJOR:MINOR and the place in memory. The
+ * kernel counts the disks; 5.10 counts only their folders in sysfs. */
+static __always_inline u32 number_of(struct gendisk *disk)
 {
-	return !only_disk[0] || (name[0] == only_disk[0] && name[1] == only_disk[1] &&
-				 name[2] == only_disk[2] && name[3] == only_disk[3]);
+	if (bpf_core_field_exists(disk->diskseq))
+		return disk->diskseq;
+	return ((struct gendisk___old *)disk)->part0.__dev.kobj.sd->id;
+}
+
+/* A kind's record. Its first request makes it, and only then reads the name of the disk. */
+static __always_inline struct hist *hist_of(struct io_kind *kind, struct gendisk *disk)
+{
+	struct hist *hist = bpf_map_lookup_elem(&hist_map, kind);
+
+	if (!hist) {
+		struct hist first = {};
+
+		if (by_disk)
+			bpf_probe_read_kernel_str(first.disk, sizeof(first.disk), disk->disk_name);
+		/* Another CPU may be faster, and then its record stays. */
+		bpf_map_update_elem(&hist_map, kind, &first, BPF_NOEXIST);
+		hist = bpf_map_lookup_elem(&hist_map, kind);
+	}
+	return hist;
 }
 
 static __always_inline int starts(struct request *rq, u64 start_time)
@@ -120,46 +144,37 @@ int BPF_KPROBE(blk_mq_start_request_entry, struct request *rq)
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_bytes)
 {
-	u64 end_time = bpf_ktime_get_ns(), duration, address = (u64)rq;
+	u64 end_time = bpf_ktime_get_ns(), duration = 0, address = (u64)rq;
 	u64 *start_time;
 	struct gendisk *disk = disk_of(rq);
 	struct io_kind kind = { .flags = rq->cmd_flags & flags_kept };
 	struct hist *hist;
 	u32 slot;
-	bool is_wanted;
 
 	if (nr_bytes < rq->__data_len)
 		return 0; /* a part of it; the rest is still to come */
-	if (disk && (by_disk || only_disk[0]))
-		bpf_probe_read_kernel_str(kind.disk, sizeof(kind.disk), disk->disk_name);
-	is_wanted = disk && is_wanted_disk(kind.disk);
 
 	start_time = bpf_map_lookup_elem(&start_map, &address);
-	if (!start_time || !*start_time) {
-		/* A flush has no bytes. One that belongs to a write ends under that write's
-		 * address, too. */
-		if (nr_bytes && is_wanted)
-			__sync_fetch_and_add(&unmatched, 1);
-		return 0;
+	if (start_time && *start_time) {
+		duration = end_time - *start_time;
+		*start_time = 0;
+		if (entries > KEPT && !bpf_map_delete_elem(&start_map, &address))
+			__sync_fetch_and_add(&entries, -1);
 	}
-	duration = end_time - *start_time;
-	*start_time = 0;
-	if (entries > KEPT && !bpf_map_delete_elem(&start_map, &address))
-		__sync_fetch_and_add(&entries, -1);
-	if (!nr_bytes || !is_wanted)
+	/* A flush has no bytes. One that belongs to a write ends under its address, too. */
+	if (!nr_bytes || !disk)
 		return 0;
 
-	if (!by_disk)
-		__builtin_memset(kind.disk, 0, sizeof(kind.disk));
-	hist = bpf_map_lookup_elem(&hist_map, &kind);
+	if (by_disk)
+		kind.disk = number_of(disk);
+	hist = hist_of(&kind, disk);
 	if (!hist) {
-		/* Another CPU may be faster, and then its record stays. */
-		bpf_map_update_elem(&hist_map, &kind, &empty, BPF_NOEXIST);
-		hist = bpf_map_lookup_elem(&hist_map, &kind);
-		if (!hist) {
-			__sync_fetch_and_add(&uncounted, 1);
-			return 0;
-		}
+		__sync_fetch_and_add(&uncounted, 1);
+		return 0;
+	}
+	if (!duration) {
+		__sync_fetch_and_add(&hist->unmatched, 1);
+		return 0;
 	}
 	slot = log2_slot(duration / unit_ns);
 	if (slot >= SLOTS)
