@@ -26,6 +26,10 @@ use libbpf_rs::{MapCore, MapFlags};
 use crate::{Error, Result};
 
 /// A type that consists of numbers, so it can be read from bytes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be read from the bytes of a BPF program, where it could have any value",
+    note = "in the BPF source, declare the field as a number: u8 for a bool, u32 for an enum"
+)]
 pub trait Record: Sized {
     /// Reads it from exactly as many bytes as it has. Call [`read`], which checks the length.
     fn from_bytes(bytes: &[u8]) -> Self;

@@ -10,6 +10,7 @@
 use std::cell::RefCell;
 use std::env;
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -69,10 +70,16 @@ pub fn build_for(arch: &str, package: &Path, out: &Path) -> Result<PathBuf, Stri
         names.extend(folders.map(|folder| format!("-ffile-prefix-map={}/=", folder.display())));
     }
     let object = object(&source, out);
+    let skeleton = PathBuf::from(object.to_string_lossy().replace(".bpf.o", ".skel.rs"));
     builder(&compiler(), arch, &source, &object, &names)?
-        .build_and_generate(object.to_string_lossy().replace(".bpf.o", ".skel.rs"))
+        .build_and_generate(&skeleton)
         .map_err(|error| explained(&format!("{error:#}"), &source))?;
-    Ok(object)
+    let code = fs::read_to_string(&skeleton).unwrap_or_default();
+    let main = fs::read_to_string(package.join("src/main.rs")).unwrap_or_default();
+    match words::unusable(&code, &main) {
+        Some(reason) => Err(format!("{}: {reason}", source.display())),
+        None => Ok(object),
+    }
 }
 
 /// Compiles a BPF source that is not in a crate to `NAME.bpf.o` in `out`, and returns the object's path.
@@ -204,5 +211,25 @@ mod tests {
     fn a_folder_without_a_bpf_source_is_an_error() {
         let error = source(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap_err();
         assert!(error.ends_with("src: no file NAME.bpf.c"), "{error}");
+    }
+
+    /// What compiles, but leaves a skeleton that `main.rs` can't use.
+    #[test]
+    fn an_unusable_skeleton_is_an_error_about_the_bpf_source() {
+        let package = tempfile::tempdir().unwrap();
+        fs::create_dir_all(package.path().join("src/bpf")).unwrap();
+        let main = "common::record!(bpf::types::bio_info { bio, cpu });\n";
+        fs::write(package.path().join("src/main.rs"), main).unwrap();
+        let source = package.path().join("src/bpf/bio_trace.bpf.c");
+        let map = "#include \"vmlinux.h\"\n#include <bpf/bpf_helpers.h>\nstruct bio_info { u64 bio; u32 cpu; };\nstruct {\n\t__uint(type, BPF_MAP_TYPE_ARRAY);\n\t__uint(max_entries, 1);\n\t__type(key, u32);\n\t__type(value, struct bio_info);\n} infos SEC(\".maps\");\nchar LICENSE[] SEC(\"license\") = \"GPL\";\n";
+        let program = "SEC(\"kprobe/submit_bio\")\nint entry(void *ctx)\n{\n\treturn 0;\n}\n";
+        let whole = format!("{map}{program}");
+        for (text, words) in
+            [(map, "it has no program"), (&*whole, "__pad_12"), (&*whole.replace("u32 cpu", "u64 cpu"), "")]
+        {
+            fs::write(&source, text).unwrap();
+            let error = build(package.path(), package.path()).err().unwrap_or_default();
+            assert!(error.contains(words) && error.is_empty() == words.is_empty(), "{text}\n{error}");
+        }
     }
 }
