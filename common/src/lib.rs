@@ -20,6 +20,7 @@ pub mod probe;
 pub mod record;
 mod refusal;
 pub mod report;
+pub mod section;
 pub mod stop;
 pub mod symbols;
 pub mod trace_pipe;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libbpf_rs::{ErrorKind, PrintLevel, set_print};
 
 use crate::lab::in_the_lab;
-use crate::{Error, kernel_types, preflight};
+use crate::{Error, kernel_types, preflight, section};
 use verifier::Object;
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
@@ -72,6 +72,10 @@ fn explain_with(
     verbose: bool,
     may_trace: bool,
 ) -> Error {
+    let sections = || objects.iter().flat_map(Object::sections);
+    if let Some(wrong) = sections().find_map(|name| section::check(name).err()) {
+        return wrong;
+    }
     if let Some(refusal) = verifier::explain(warnings, objects) {
         let is_unknown = refusal.is_unknown();
         let refused = Error::from(refusal);
@@ -83,6 +87,9 @@ fn explain_with(
     }
     let warnings = without_guesses(warnings);
     let evidence = if warnings.is_empty() { error } else { &warnings };
+    if let Some(nameless) = section::nameless(sections(), error) {
+        return nameless;
+    }
     match kind {
         // Then it is not about permissions: kernels also use these numbers for programs that they don't accept.
         ErrorKind::PermissionDenied if may_trace => {

@@ -14,7 +14,7 @@ use nix::unistd::{Uid, geteuid};
 
 use crate::lab::in_the_lab;
 use crate::probe::{Function, Functions, older_name};
-use crate::{Error, OrCause, Result, kernel, tracefs};
+use crate::{Error, OrCause, Result, kernel, section, tracefs};
 
 pub use crate::kernel::release;
 
@@ -93,7 +93,10 @@ static NEEDS: Mutex<Vec<Need>> = Mutex::new(Vec::new());
 /// Returns an error for the first thing that is missing.
 pub fn check(object: &OpenObject) -> Result<()> {
     let loaded = object.progs().filter(|program| program.autoload());
-    let needs = needs(loaded.filter_map(|program| Some(program.section().to_str()?.to_owned())));
+    let sections: Vec<_> =
+        loaded.filter_map(|program| Some(program.section().to_str()?.to_owned())).collect();
+    sections.iter().try_for_each(|name| section::check(name))?;
+    let needs = needs(sections);
     needs.iter().try_for_each(Need::check_quickly)?;
     remember(needs);
     Ok(())

@@ -60,6 +60,8 @@ pub enum At {
 pub enum Given {
     /// The path reserves a record of a ring buffer.
     Reserved,
+    /// The call that the message names is of this helper.
+    Made(&'static str),
     /// The refused instruction submits or discards a record, and so does an earlier one on the path.
     ReleasedTwice,
     /// The register holds what a lookup or a reservation returned.

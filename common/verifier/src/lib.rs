@@ -211,6 +211,9 @@ fn is_given(given: &Given, values: &Values, log: &Log<'_>, object: Option<&Objec
             let source = values.get("instruction").and_then(|number| made_at(number, log, object));
             log.calls(RESERVE) || source.is_some_and(|place| place.source.contains(RESERVE))
         }
+        Given::Made(helper) => {
+            values.get("instruction").is_some_and(|number| log.called_at(number) == Some(helper))
+        }
         Given::LookedUp => came_from(&[LOOKUP, RESERVE]),
         Given::Released => log.last_call(&RELEASE).is_some_and(|released| {
             // The path of a long log is cut.

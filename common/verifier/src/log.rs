@@ -330,6 +330,12 @@ impl<'a> Log<'a> {
         self.sources.get(step.source?)
     }
 
+    /// The helper that the instruction with this number calls.
+    pub fn called_at(&self, instruction: &str) -> Option<&str> {
+        let step = self.path.iter().rev().find(|step| step.instruction.to_string() == instruction)?;
+        called(step.text)
+    }
+
     /// The source line of the last call of one of these helpers before the refused instruction.
     pub fn last_call(&self, helpers: &[&str]) -> Option<&Source> {
         let before = &self.path[..self.path.len().checked_sub(1)?];

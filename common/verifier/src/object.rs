@@ -126,6 +126,11 @@ impl Object {
         &self.accesses
     }
 
+    /// The sections of its programs and functions.
+    pub fn sections(&self) -> impl Iterator<Item = &str> {
+        self.functions.values().map(|function| &*function.section)
+    }
+
     /// The section of a program, such as `kprobe/submit_bio`.
     pub fn section(&self, program: &str) -> Option<&str> {
         Some(&self.functions.get(program)?.section)

@@ -7,6 +7,17 @@ pub const KINDS: &[Kind] = &[
         name: "record-not-released",
         case: Some("08"),
         says: &["Unreleased reference id={id} alloc_insn={instruction}"],
+        given: &[Given::Made("bpf_ringbuf_reserve_dynptr")],
+        cause: "a path to the end neither submits nor discards what bpf_ringbuf_reserve_dynptr() reserved",
+        why: "The dynptr of {reserved} blocks the ring buffer until you submit or discard it. That holds even if the call \
+              returned an error, so every path from there must do one of the two.",
+        cure: "discard it on the path that ends without an event: bpf_ringbuf_discard_dynptr(&DYNPTR, 0);",
+        ..KIND
+    },
+    Kind {
+        name: "record-not-released",
+        case: Some("08"),
+        says: &["Unreleased reference id={id} alloc_insn={instruction}"],
         given: &[Given::Reserved],
         cause: "a path to the end neither submits nor discards {variable}",
         why: "The record of {reserved} blocks the ring buffer until you submit or discard it, so every path from there must do \
@@ -58,6 +69,21 @@ pub const KINDS: &[Kind] = &[
               on some functions.",
         cure: "use what does not sleep, such as bpf_probe_read_user() instead of bpf_copy_from_user(); or SEC(\"fentry.s/...\") on a \
                system call",
+        ..KIND
+    },
+    Kind {
+        name: "helper-not-allowed",
+        case: Some("09"),
+        says: &[
+            "unknown func bpf_override_return#{number}",
+            "program of this type cannot use helper bpf_override_return#{number}",
+        ],
+        given: &[Given::In(KPROBE)],
+        cause: "this kernel was built without CONFIG_BPF_KPROBE_OVERRIDE",
+        why: "bpf_override_return() lets a function of the kernel fail, to test who calls it. Kernels of distributions, such as \
+              Debian's, leave that out.",
+        cure: "build a kernel with CONFIG_BPF_KPROBE_OVERRIDE, and attach to a function of \
+               /sys/kernel/debug/error_injection/list; a tracing program can't change what the kernel does otherwise",
         ..KIND
     },
     Kind {

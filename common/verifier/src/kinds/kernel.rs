@@ -76,6 +76,63 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
+        name: "function-missing",
+        case: Some("21"),
+        says: &[
+            "Attaching fexit/fmod_ret to __noreturn functions is rejected.",
+            "Attaching fexit/fmod_ret to __noreturn function '{function}' is rejected.",
+            "Attaching fexit/fsession/fmod_ret to __noreturn function '{function}' is rejected.",
+        ],
+        at: At::Nowhere,
+        cause: "the function of {program} never returns",
+        why: "An fexit program runs when the function returns. Older kernels accept it, and then it never runs.",
+        cure: "attach to the function's entry: SEC(\"fentry/FUNCTION\")",
+        ..KIND
+    },
+    Kind {
+        name: "function-missing",
+        case: Some("21"),
+        says: &[
+            "prog '{program}': failed to create {probe} '{function}+{offset}' perf event: {error}ENOENT{_}",
+        ],
+        cause: "this kernel has no function {function}() that {program} could attach to",
+        why: "A {probe} needs a function that is in the kernel. If the compiler inlined it, or this kernel does not have it, there \
+              is none.",
+        cure: "look for a function that is there: grep PART_OF_ITS_NAME /sys/kernel/tracing/available_filter_functions",
+        ..KIND
+    },
+    Kind {
+        name: "function-missing",
+        case: Some("21"),
+        says: &[
+            "prog '{program}': failed to create {probe} '{function}+{offset}' perf event: {error}EILSEQ{_}",
+        ],
+        cause: "no instruction of {function}() begins at {offset}",
+        why: "A {probe} replaces an instruction, so its offset must be where one begins. That differs between kernels.",
+        cure: "leave the offset out, or look at the instructions of this kernel",
+        ..KIND
+    },
+    Kind {
+        name: "event-missing",
+        says: &[
+            "prog '{program}': failed to create tracepoint '{event}' perf event: {error}ENOENT{_}",
+            "prog '{program}': failed to attach to raw tracepoint '{event}': {error}ENOENT{_}",
+        ],
+        cause: "this kernel has no tracepoint {event}",
+        why: "SEC() of {program} names it, and the kernel does not know the name.",
+        cure: "look for one that is there: ls -d /sys/kernel/tracing/events/*/*PART_OF_ITS_NAME*",
+        ..KIND
+    },
+    Kind {
+        name: "map-legacy",
+        says: &["elf: legacy map definitions in 'maps' section are not supported by libbpf v1.0+"],
+        cause: "a map is defined in the old form, struct bpf_map_def in SEC(\"maps\")",
+        why: "libbpf 1.0 and newer know only maps whose definition has the types of key and value.",
+        cure: "define it as an anonymous struct with __uint(type, ...), __uint(max_entries, ...), __type(key, ...) and \
+               __type(value, ...), in SEC(\".maps\")",
+        ..KIND
+    },
+    Kind {
         name: "section-unknown",
         case: Some("33"),
         says: &["prog '{program}': missing BPF prog type, check ELF section name '{section}'"],
