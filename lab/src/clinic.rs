@@ -454,7 +454,7 @@ pub fn start(workbook: &Workbook, case: &Case, again: bool) -> Result<String> {
 pub fn check(workbook: &Workbook, case: &Case) -> Result<Verdict> {
     can_check(case, kernel_here(workbook))?;
     // Another check may run at the same time, of another text.
-    let folder = tempfile::tempdir().or_cause("cannot make a folder for the object")?;
+    let folder = machine::host::folders::temporary().or_cause("cannot make a folder for the object")?;
     let object = case.compiled(workbook, folder.path())?;
     if let Some(mut here) = LocalGuest::find(workbook, DEFAULT, DEFAULT)? {
         here.announce();
@@ -496,7 +496,7 @@ pub fn check(workbook: &Workbook, case: &Case) -> Result<Verdict> {
 /// # Errors
 /// If it does not compile; with the compiler's message.
 pub fn compile(workbook: &Workbook, case: &Case) -> Result<()> {
-    let folder = tempfile::tempdir().or_cause("cannot make a folder for the object")?;
+    let folder = machine::host::folders::temporary().or_cause("cannot make a folder for the object")?;
     Compiler::built(workbook, folder.path()).compile_file(&case.id(), &case.copy(workbook)).map(drop)
 }
 

@@ -43,7 +43,7 @@ impl Compiler {
     /// # Errors
     /// If it doesn't compile; with the compiler's message.
     pub fn compile(&self, name: &str, file: &str, source: &str) -> Result<PathBuf> {
-        let folder = tempfile::tempdir().or_cause("cannot make a folder for a program")?;
+        let folder = machine::host::folders::temporary().or_cause("cannot make a folder for a program")?;
         fs::write(folder.path().join(file), source).or_cause(format!("cannot write {file}"))?;
         self.compile_file(name, &folder.path().join(file))
     }

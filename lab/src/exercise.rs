@@ -335,7 +335,7 @@ pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
 pub fn compile(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<()> {
     let copy = exercise.started(workbook)?;
     let Some(source) = copies::bpf_source(&copy) else { return Ok(()) };
-    let folder = tempfile::tempdir().or_cause("cannot make a folder for the object")?;
+    let folder = machine::host::folders::temporary().or_cause("cannot make a folder for the object")?;
     Compiler::built(workbook, folder.path()).compile_file(&exercise.binary(), &source).map(drop)
 }
 

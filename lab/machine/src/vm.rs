@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ExitStatus, Stdio};
@@ -13,11 +13,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use common::{Error, OrCause, Result};
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::statvfs;
 use nix::time::clock_getcpuclockid;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, Uid};
 use wire::arch::Arch;
 use wire::command::lines;
 use wire::disks::{PART_DISK, RAW_DEVICE, partition_table};
@@ -25,7 +25,7 @@ use wire::files;
 use wire::protocol::{FromGuest, Terminal, ToGuest, receive};
 
 use crate::door::Door;
-use crate::host::interrupt;
+use crate::host::{folders, interrupt};
 use crate::host::tools::{SETPRIV, emulator, output};
 use crate::image;
 use crate::kernels::{self, Kernel};
@@ -718,7 +718,7 @@ impl Scratch {
         Self::remove_dead(above);
         let cannot = "cannot make a folder for the guest";
         loop {
-            let folder = tempfile::Builder::new().prefix(Self::PREFIX).tempdir_in(above).or_cause(cannot)?;
+            let folder = folders::private(above, Self::PREFIX).or_cause(cannot)?;
             let file = fs::File::create(folder.path().join(Self::LOCK)).or_cause(cannot)?;
             // Before we had the lock, another lab may have considered the folder dead. Then it is gone, or will be
             // soon.
@@ -733,10 +733,15 @@ impl Scratch {
 
     fn remove_dead(above: &Path) {
         for entry in fs::read_dir(above).into_iter().flatten().flatten() {
-            let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(Self::PREFIX));
-            // Another user's lock can't be opened.
-            if is_ours
-                && let Ok(file) = fs::File::open(entry.path().join(Self::LOCK))
+            let has_name = entry.file_name().to_str().is_some_and(|name| name.starts_with(Self::PREFIX));
+            // Anybody can make folders in /tmp. A link is not followed here.
+            let is_ours = |it: fs::Metadata| it.is_dir() && it.uid() == Uid::effective().as_raw();
+            // To open a FIFO would take forever.
+            let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+            let mut options = fs::OpenOptions::new();
+            if has_name
+                && entry.metadata().is_ok_and(is_ours)
+                && let Ok(file) = options.read(true).custom_flags(flags.bits()).open(entry.path().join(Self::LOCK))
                 && let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             {
                 // If we can't remove it, it stays.
@@ -791,6 +796,31 @@ mod tests {
         assert!([living.path(), next.path(), &others].iter().all(|path| path.exists()));
         drop((living, next));
         assert_eq!(above.path().read_dir().unwrap().count(), 1);
+    }
+
+    /// Anybody can make what is in /tmp. If a FIFO was opened, this would take forever.
+    #[test]
+    fn what_others_make_is_left_alone() {
+        let above = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let folder = above.path().join(format!("{}{name}", Scratch::PREFIX));
+            fs::create_dir(&folder).unwrap();
+            nix::unistd::mkfifo(&folder.join(Scratch::LOCK), nix::sys::stat::Mode::S_IRWXU).unwrap();
+            folder
+        };
+        let _ours = make("ours");
+        let theirs = make("theirs");
+        let is_root = Uid::effective().is_root();
+        if is_root {
+            std::os::unix::fs::chown(&theirs, Some(1), None).unwrap();
+        }
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(elsewhere.path().join(Scratch::LOCK), "").unwrap();
+        let link = above.path().join("bpf-lab-link");
+        std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
+        let scratch = Scratch::new(above.path()).unwrap();
+        assert_eq!(scratch.path().metadata().unwrap().mode() & 0o7777, 0o700);
+        assert_eq!((theirs.exists(), link.exists()), (is_root, true));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{OrCause, Result};
+use machine::host::folders;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde::Serialize;
@@ -99,7 +100,7 @@ impl Drop for Group {
 
 async fn compile(Command { argv, folder, .. }: Command) -> Result<Compiled> {
     // A compiler that is killed leaves its files behind.
-    let scratch = tempfile::tempdir().or_cause("cannot make a folder for the compiler")?;
+    let scratch = folders::temporary().or_cause("cannot make a folder for the compiler")?;
     // What the learner does comes first. Debian's busybox has no nice, and the guest has nothing else.
     let mut command = tokio::process::Command::new("sh");
     command.args(["-c", "renice -n 10 $$ > /dev/null 2>&1; exec \"$@\"", "sh"]).args(argv);

@@ -391,7 +391,7 @@ impl Kit {
 
     /// The workbook with all libraries, and with the settings to use them.
     fn build_kit(&mut self) -> Result<()> {
-        let work = tempfile::tempdir().or_cause("cannot make a folder")?;
+        let work = machine::host::folders::temporary().or_cause("cannot make a folder")?;
         let tree = work.path().join("workbook");
         output(TAR.command()?.arg("-xf").arg(self.folder.join(SOURCES)).arg("-C").arg(work.path()))?;
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());

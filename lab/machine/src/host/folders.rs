@@ -1,7 +1,9 @@
 //! Folders of this machine.
 
+use std::fs::Permissions;
+use std::io;
 use std::iter::once;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
@@ -21,6 +23,22 @@ pub fn cache() -> Result<PathBuf> {
             Error::new("there is no folder for the kernels")
                 .evidence("neither XDG_CACHE_HOME nor HOME is set")
         })
+}
+
+/// A new folder in this one that only the user can enter, until it is dropped. The temporary folder is for everybody.
+///
+/// # Errors
+/// If it can't be made.
+pub fn private(above: &Path, prefix: &str) -> io::Result<tempfile::TempDir> {
+    tempfile::Builder::new().prefix(prefix).permissions(Permissions::from_mode(0o700)).tempdir_in(above)
+}
+
+/// The same in the temporary folder.
+///
+/// # Errors
+/// If it can't be made.
+pub fn temporary() -> io::Result<tempfile::TempDir> {
+    private(&std::env::temp_dir(), ".tmp")
 }
 
 /// Checks that these folders and what is in them belong to us, or that everybody may write there.
