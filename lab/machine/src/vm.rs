@@ -25,8 +25,8 @@ use wire::files;
 use wire::protocol::{FromGuest, Terminal, ToGuest, receive};
 
 use crate::door::Door;
-use crate::host::{folders, interrupt};
 use crate::host::tools::{SETPRIV, emulator, output};
+use crate::host::{folders, interrupt};
 use crate::image;
 use crate::kernels::{self, Kernel};
 use crate::line::Line;
@@ -741,7 +741,8 @@ impl Scratch {
             let mut options = fs::OpenOptions::new();
             if has_name
                 && entry.metadata().is_ok_and(is_ours)
-                && let Ok(file) = options.read(true).custom_flags(flags.bits()).open(entry.path().join(Self::LOCK))
+                && let Ok(file) =
+                    options.read(true).custom_flags(flags.bits()).open(entry.path().join(Self::LOCK))
                 && let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             {
                 // If we can't remove it, it stays.

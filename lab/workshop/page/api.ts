@@ -1,5 +1,8 @@
 // What the server offers, and the connection by which it reports what changes.
 
+import { h } from "./dom";
+import { proof, prove } from "./key";
+
 export type Program = { name: string; title: string; page: string; parent: string | null };
 export type Exercise = {
   id: string;
@@ -147,6 +150,8 @@ export type State = {
   terminals: Terminal[];
   actions: Action[];
   results: string[];
+  /** The part of their addresses that nobody can guess. */
+  results_key: string;
   /** Why the learner's laptop does not keep the work, if it should. */
   unkept: { cause: string; evidence: string | null; fix: string | null } | null;
 };
@@ -198,9 +203,13 @@ async function request<T>(method: string, path: string, init: RequestInit = {}):
 
 /** An answer that is not an error. */
 async function ask(method: string, path: string, init: RequestInit = {}): Promise<Response> {
+  const send = () => fetch(path, { method, ...init, headers: { ...init.headers, "X-Proof": proof() } });
   let answer: Response;
   try {
-    answer = await fetch(path, { method, ...init });
+    if (!proof()) await prove();
+    answer = await send();
+    // The server, or its key, may be new.
+    if (answer.status === 401 && (await prove())) answer = await send();
   } catch {
     throw new Problem(0, "the workshop does not answer");
   }
@@ -255,7 +264,15 @@ export const api = {
   newShell: () => request<Terminal>("POST", "/api/terminals"),
   closeTerminal: (id: number) => request<unknown>("DELETE", `/api/terminals/${id}`),
   interrupt: (id: number) => request<unknown>("POST", `/api/terminals/${id}/interrupt`),
-  download: async () => (await ask("GET", "/api/work.zip")).blob(),
+  /** Gives the learner a file of the server. */
+  download: async (path: string) => {
+    const answer = await ask("GET", path);
+    const href = URL.createObjectURL(await answer.blob());
+    const [, name] = /"(.*)"/.exec(answer.headers.get("Content-Disposition") ?? "") ?? [];
+    h("a", { href, download: name }).click();
+    // The browser reads it after this.
+    setTimeout(() => URL.revokeObjectURL(href), 60000);
+  },
   upload: (zip: Blob, replace: boolean) =>
     request<{ restored: string[] }>("POST", `/api/work?replace=${replace}`, { body: zip }),
   save: (id: string, path: string, text: string, version: string, keepalive: boolean) =>
@@ -267,7 +284,9 @@ export const api = {
     }),
 };
 
-export const socketAddress = (path: string) => `${location.origin.replace(/^http/, "ws")}${path}`;
+/** A socket of the server. A browser sends no header with it, except for the names of protocols. */
+export const socketTo = (path: string) =>
+  new WebSocket(`${location.origin.replace(/^http/, "ws")}${path}`, ["workshop", proof()]);
 
 export type Link = "up" | "down" | "refused";
 
@@ -290,7 +309,7 @@ class Events {
 
   start(): void {
     this.heard = this.closed = performance.now();
-    this.connect();
+    this.probe();
     setInterval(() => this.watch(), 500);
   }
 
@@ -304,7 +323,7 @@ class Events {
   }
 
   private connect(): void {
-    const socket = new WebSocket(socketAddress("/api/events"));
+    const socket = socketTo("/api/events");
     this.socket = socket;
     this.made = performance.now();
     socket.onmessage = ({ data }) => {
@@ -329,7 +348,7 @@ class Events {
   }
 
   /** After many failed WebSockets, Chromium delays new ones by seconds, so we ask with a plain request first. Its answer
-   * also shows whether the page is refused. */
+   * also shows whether the page is refused, and there is a proof then. */
   private probe(): void {
     request("GET", "/api/state", { signal: AbortSignal.timeout(patience) }).then(
       () => this.connect(),

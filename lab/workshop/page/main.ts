@@ -296,10 +296,7 @@ async function saveAll(): Promise<void> {
 
 async function download(): Promise<void> {
   const failure = await saveAll().catch((thrown) => thrown);
-  const href = URL.createObjectURL(await api.download());
-  h("a", { href, download: "my-work.zip" }).click();
-  // The browser reads it after this.
-  setTimeout(() => URL.revokeObjectURL(href), 60000);
+  await api.download("/api/work.zip");
   if (failure) showPanel("bad", "The download may lack your latest changes", explain(problem(failure)));
 }
 
@@ -413,11 +410,12 @@ function draw(): void {
   drawSaved();
   drawUnkept();
 
+  const { results_key: key } = state;
   const results = state.results.map((name) =>
-    h("a", { href: `/results/${encodeURIComponent(name)}`, target: "_blank", rel: "noopener" }, name),
+    h("a", { href: `/results/${key}/${encodeURIComponent(name)}`, target: "_blank", rel: "noopener" }, name),
   );
   const box = byId("results");
-  const now = state.results.join("\n");
+  const now = [key, ...state.results].join("\n");
   if (box.dataset.now === now) return;
   box.dataset.now = now;
   box.replaceChildren(...(results.length ? ["Results: ", ...results.flatMap((link) => [link, " "])] : []));
@@ -516,7 +514,9 @@ function drawLink(link: Link): void {
     );
   } else if (link === "refused") {
     banner.replaceChildren(
-      "This tab is no longer connected. Open the address that the workshop printed when you last started it.",
+      "This tab is not connected. Open the address that the workshop printed when you last started it, all of it. If you " +
+        `forwarded its port to ${location.port || "another one"}, open ${location.origin}/ and after it what the printed ` +
+        "address has from the # on.",
     );
   }
 }

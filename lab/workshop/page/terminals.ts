@@ -2,7 +2,7 @@
 
 import { FitAddon } from "@xterm/addon-fit";
 import { type IDecoration, Terminal as Xterm } from "@xterm/xterm";
-import { events, Problem, socketAddress, type Terminal } from "./api";
+import { events, Problem, socketTo, type Terminal } from "./api";
 import { byId, h, keep, type Tab, Tabs } from "./dom";
 import { isDark, onTheme } from "./theme";
 import { explained } from "./trace";
@@ -59,6 +59,9 @@ const dark = {
 const columns = 110;
 const columnWidth = 0.602;
 
+/** How many bytes of a pasted text go into a message. */
+const longest = 1 << 16;
+
 /** One terminal on the screen, and its socket. */
 class Screen {
   readonly box = h("div", { class: "screen" });
@@ -105,7 +108,7 @@ class Screen {
     // When the server is back, the state comes, and with it `update`.
     this.due = !events.isOpen;
     if (this.due) return;
-    const socket = new WebSocket(socketAddress(`/api/terminals/${this.terminal.id}`));
+    const socket = socketTo(`/api/terminals/${this.terminal.id}`);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
     socket.onopen = () => {
@@ -207,7 +210,10 @@ class Screen {
 
   send(keys: Uint8Array<ArrayBuffer>): void {
     if (this.replaying && keys[0] === 0x1b) return;
-    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(keys);
+    // The server takes no longer messages.
+    if (keys.length > longest) {
+      for (let at = 0; at < keys.length; at += longest) this.send(keys.subarray(at, at + longest));
+    } else if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(keys);
     else if (this.socket?.readyState === WebSocket.CONNECTING) this.waiting.push(keys);
   }
 

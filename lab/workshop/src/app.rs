@@ -345,9 +345,12 @@ impl App {
         Ok(started.chain(cases).collect())
     }
 
-    /// Whether an exercise has this name.
-    pub fn has(&self, id: &str) -> bool {
-        self.case(id).is_some() || self.exercise(id).is_ok_and(|exercise| exercise.id() == id)
+    /// Whether an exercise has this name, and this is the path of a source in its working copy.
+    pub fn takes(&self, id: &str, path: &Path) -> bool {
+        match self.case(id) {
+            Some(case) => path == Path::new(&case.file),
+            None => is_source(path) && self.exercise(id).is_ok_and(|exercise| exercise.id() == id),
+        }
     }
 
     /// Whether this would change a working copy that is there.
@@ -365,12 +368,11 @@ impl App {
         now.is_some_and(|now| now.iter().any(differs))
     }
 
-    /// Writes these sources into a working copy, which is made first if there is none.
+    /// Writes these sources, which it takes, into a working copy, which is made first if there is none.
     pub fn restore(&self, id: &str, files: &Files) -> Result<(), Refusal> {
         let _turn = lock(&self.turn);
         if let Some(case) = self.case(id) {
-            let mut its = files.iter().filter(|(path, _)| *path == Path::new(&case.file));
-            return its.try_for_each(|(_, text)| {
+            return files.iter().try_for_each(|(_, text)| {
                 replace(&case.copy(&self.workbook), text).status(StatusCode::INSUFFICIENT_STORAGE)
             });
         }
@@ -379,7 +381,7 @@ impl App {
         if !copy.is_dir() {
             exercise::start(&self.workbook, &exercise, false)?;
         }
-        for (path, text) in files.iter().filter(|(path, _)| is_source(path)) {
+        for (path, text) in files {
             replace(&copy.join(path), text).status(StatusCode::INSUFFICIENT_STORAGE)?;
         }
         Ok(())
@@ -393,12 +395,17 @@ fn is_source(path: &Path) -> bool {
         return false;
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    // No file system has longer ones.
+    let is_short = name.len() < 256;
     let ends: &[&str] = match folder.to_str() {
         Some("src") => &[".rs"],
         Some("src/bpf") => &[".bpf.c", ".h"],
         _ => &[],
     };
-    name.chars().all(is_plain) && !name.starts_with('.') && ends.iter().any(|end| name.ends_with(end))
+    is_short
+        && name.chars().all(is_plain)
+        && !name.starts_with('.')
+        && ends.iter().any(|end| name.ends_with(end))
 }
 
 /// Changes whenever a source in this working copy does.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Cursor, Read, Write};
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
 use axum::http::StatusCode;
 use chrono::Local;
@@ -95,17 +95,32 @@ fn read(app: &App, bytes: &[u8]) -> Result<BTreeMap<String, Files>> {
     let mut sum = 0;
     for nth in 0..zip.len() {
         let file = zip.by_index(nth).or_cause(cannot)?;
-        let name = file.name().or_cause(cannot)?.into_owned();
-        // The patches are for people.
-        let Some((id, path)) = split(&name).filter(|(id, _)| app.has(id)) else { continue };
-        let mut text = String::new();
+        // The patches are for people, and some programs add files of their own.
+        let Some((id, path)) = file.name().ok().and_then(|name| place(app, &name)) else { continue };
+        let name = format!("{id}/{}", path.display());
+        let mut bytes = Vec::new();
         // What the archive says about sizes may be wrong.
-        file.take(LARGEST as u64 + 1).read_to_string(&mut text).or_cause(cannot)?;
-        sum += text.len();
-        if text.len() > LARGEST || sum > LARGEST_SUM {
+        file.take(LARGEST as u64 + 1).read_to_end(&mut bytes).or_cause(format!("cannot unpack {name}"))?;
+        sum += bytes.len();
+        if bytes.len() > LARGEST {
             return Err(too_large(&name));
         }
-        works.entry(id).or_default().push((path, text));
+        if sum > LARGEST_SUM {
+            return Err(Error::new("this zip is too large")
+                .evidence(format!("its sources may have {LARGEST_SUM} bytes together"))
+                .fix("leave out what is not your work"));
+        }
+        let text = String::from_utf8(bytes).map_err(|error| {
+            Error::new(format!("{name} is not text in UTF-8"))
+                .evidence(error.utf8_error())
+                .fix("save it as UTF-8 in your editor, and zip it again")
+        })?;
+        let files = works.entry(id).or_default();
+        if files.iter().any(|(other, _)| *other == path) {
+            return Err(Error::new(format!("{name} is in this zip twice"))
+                .fix("leave one of its folders out: which of the two is meant, nobody knows"));
+        }
+        files.push((path, text));
     }
     match works.is_empty() {
         true => Err(Error::new(cannot).evidence("it has no files of an exercise")),
@@ -113,10 +128,13 @@ fn read(app: &App, bytes: &[u8]) -> Result<BTreeMap<String, Files>> {
     }
 }
 
-/// The exercise and the path in its working copy: `03.1/src/main.rs`.
-fn split(name: &str) -> Option<(String, PathBuf)> {
-    let (id, path) = name.split_once('/')?;
-    let path = Path::new(path);
-    let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
-    (is_inside && path.file_name().is_some()).then(|| (id.to_owned(), path.to_owned()))
+/// The exercise and the path in its working copy: `03.1/src/main.rs`. Who unpacked our zip and zipped it again may have
+/// one folder more above it, and backslashes.
+fn place(app: &App, name: &str) -> Option<(String, PathBuf)> {
+    let name = name.replace('\\', "/");
+    let parts: Vec<_> = name.split('/').collect();
+    (0..parts.len()).find_map(|at| {
+        let path = PathBuf::from(parts[at + 1..].join("/"));
+        app.takes(parts[at], &path).then(|| (parts[at].to_owned(), path))
+    })
 }

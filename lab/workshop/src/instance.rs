@@ -1,8 +1,8 @@
 //! At most one workshop of a working folder runs at a time. The second one finds the address of the first.
 //!
 //! A private file in the folder has the port and the secrets, and the running server holds a lock on it. The kernel
-//! releases the lock however the server ends. The next start takes the same port and secrets, so a tab that is still
-//! open continues.
+//! releases the lock however the server ends. The next start takes the same port. A tab that is still open has the same
+//! storage then, and continues as soon as the new address is opened in its browser.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, Write};
@@ -33,7 +33,7 @@ pub enum Claim {
 }
 
 impl Instance {
-    /// Claims the working folder.
+    /// Claims the working folder. If a workshop there waits for the end of its programs, we wait for it.
     ///
     /// # Errors
     /// If the file can't be opened or locked, or another workshop is just starting.
@@ -52,6 +52,11 @@ impl Instance {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => Ok(Claim::Ours(Self { before: read(&file)?, file })),
             Err((file, Errno::EWOULDBLOCK)) => match read(&file)? {
+                Some(auth) if auth.is_over => {
+                    eprintln!("Waiting for the workshop before, whose programs have yet to end ...");
+                    drop(Flock::lock(file, FlockArg::LockExclusive));
+                    Self::claim(mine)
+                }
                 Some(auth) => Ok(Claim::Theirs(auth)),
                 None => Err(Error::new("another workshop is just starting").fix("try again in a second")),
             },

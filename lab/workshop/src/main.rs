@@ -145,13 +145,16 @@ async fn main() -> Result<ExitCode> {
     }
     show(&auth, &workbook.mine, args.no_browser);
     let app = server::router(workshop.clone());
+    let mut goes_on = false;
     tokio::select! {
-        served = async { axum::serve(listener, app).await } => served.or_cause("the server has ended")?,
+        () = auth::serve(listener, app) => {}
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
         _ = hangup.recv() => {}
-        () = workshop.kernels.left() => {}
+        () = workshop.kernels.left() => goes_on = true,
     }
+    // Until its programs have ended, it still has the lock, but it answers nobody.
+    instance.announce(&auth.over(goes_on))?;
     tokio::select! {
         () = workshop.terminals.end_all() => {}
         _ = interrupt.recv() => {}
@@ -175,39 +178,41 @@ fn report(file: &Path, line: &str) -> Result<()> {
 
 /// Listens on this port, or if it is 0, on the one of the workshop before, or if that is not free, on any.
 async fn listen(address: IpAddr, port: u16, before: Option<&Auth>) -> Result<(TcpListener, Auth)> {
-    let folder = before.map(|before| &*before.folder);
-    let before = before.filter(|before| port == 0 || port == before.port);
-    if let Some(auth) = before
-        && let Ok(listener) = TcpListener::bind((address, auth.port)).await
-    {
-        return Ok((listener, auth.clone()));
+    auth::check_port(port)?;
+    let first = before.filter(|_| port == 0).map_or(port, |before| before.port);
+    let mut listener = TcpListener::bind((address, first)).await;
+    if listener.is_err() && first != port {
+        listener = TcpListener::bind((address, port)).await;
     }
-    let listener = TcpListener::bind((address, port)).await.map_err(|error| {
+    let listener = listener.map_err(|error| {
         Error::new(format!("the workshop can't use port {port}"))
             .evidence(error)
             .fix("name another one with --port, or leave it out: the workshop then takes one that is free")
     })?;
     let port = listener.local_addr().or_cause("cannot find out the port")?.port();
-    Ok((listener, Auth::new(port, folder)?))
+    Ok((listener, Auth::new(port, before)?))
 }
 
 /// Opens the address in a browser. Without one, the user has the printed address. Other users of the machine can see
-/// what programs are started with, so the browser gets the name of a private file that leads to the address.
+/// what programs are started with, so the browser gets the name of a private file that leads to the address. A browser
+/// from a snap reads no hidden files.
 fn show(auth: &Auth, mine: &Path, no_browser: bool) {
     if no_browser {
         return;
     }
-    let file = mine.join(".workshop.html");
+    let file = mine.join(pages::ADDRESS);
     let page =
         format!("<meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url={}\">\n", auth.url());
-    let opened = private(&file, &page).and_then(|()| open::that_detached(&file));
+    let opened = write(&file, &page).and_then(|()| open::that_detached(&file));
     if let Err(error) = opened {
         eprintln!("warning: cannot open a browser: {error}\n  open the address above yourself");
     }
 }
 
-/// Writes a file that only its owner can read.
-fn private(file: &Path, text: &str) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)?;
-    file.write_all(text.as_bytes())
+/// Writes a file that only its owner can read, in place of whatever has its name.
+fn write(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut new = tempfile::NamedTempFile::new_in(file.parent().unwrap_or(file))?;
+    new.write_all(text.as_bytes())?;
+    new.persist(file)?;
+    Ok(())
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use common::{Error, OrCause, Result};
 use lab::{exercise, mine};
+use machine::host::folders;
 use machine::workbook::Workbook;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -83,7 +84,7 @@ impl Mysteries {
         if !is_here {
             if self.folder.get().is_none() {
                 let folder =
-                    tempfile::tempdir().or_cause("cannot make a folder for the door into the guest")?;
+                    folders::temporary().or_cause("cannot make a folder for the door into the guest")?;
                 let _ = self.folder.set(folder);
             }
             // A guest that was killed has left it.

@@ -68,9 +68,13 @@ pub fn result(folder: &Path, name: &str) -> Response {
     ([(CONTENT_TYPE, kind(&path)), (CONTENT_SECURITY_POLICY, OF_A_RESULT)], bytes).into_response()
 }
 
+/// Leads a browser to our address.
+pub const ADDRESS: &str = "open-workshop.html";
+
 /// Whether a file of this name is something that a browser shows.
 pub fn is_result(name: &str) -> bool {
-    [".html", ".svg"].iter().any(|end| name.ends_with(end)) && !name.starts_with('.') && !name.contains('/')
+    let is_ours = name == ADDRESS || name.starts_with('.') || name.contains('/');
+    !is_ours && [".html", ".svg"].iter().any(|end| name.ends_with(end))
 }
 
 /// Text without its colors and other commands for the terminal.

@@ -108,6 +108,7 @@ impl Workshop {
             "kernel": self.kernels.here,
             "kernels": self.kernels.all,
             "results": self.app.results(),
+            "results_key": self.auth.results,
             // Why the host does not keep the work, if it should.
             "unkept": self.backup.as_ref().and_then(|backup| backup.problem()),
         }))
@@ -140,7 +141,8 @@ pub fn router(workshop: Arc<Workshop>) -> Router {
         .route("/", get(|| async { pages::page("") }))
         .route("/{name}", get(|Path(name): Path<String>| async move { pages::page(&name) }))
         .route("/book/{*path}", get(book))
-        .route("/results/{name}", get(result))
+        .route("/results/{key}/{name}", get(result))
+        .route("/run", get(async |State(workshop): Shared| workshop.auth.run.clone()))
         .route("/api/state", get(state))
         .route("/api/kernel/helpers", get(helpers))
         .route("/api/kernel/types/{name}", get(layout))
@@ -203,7 +205,16 @@ async fn book(State(workshop): Shared, Path(path): Path<String>) -> Result<Respo
     blocking(move || Ok(pages::book(&workshop.book, &path))).await
 }
 
-async fn result(State(workshop): Shared, Path(name): Path<String>) -> Result<Response, Refusal> {
+async fn result(
+    State(workshop): Shared,
+    Path((key, name)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    if !auth::is_same(&key, &workshop.auth.results) {
+        return Err(
+            Error::new("this address is from an earlier start").fix("open it from the workshop's page")
+        )
+        .status(StatusCode::UNAUTHORIZED);
+    }
     blocking(move || Ok(pages::result(workshop.app.mine(), &name))).await
 }
 
@@ -503,12 +514,13 @@ async fn terminal(
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, Refusal> {
     let terminal = workshop.terminals.get(id)?;
-    let upgrade = upgrade.max_message_size(1 << 20);
+    let upgrade = upgrade.max_message_size(1 << 20).protocols([auth::PROTOCOL]);
     Ok(upgrade.on_upgrade(move |socket| async move { terminal.connect(socket).await }))
 }
 
 async fn events(State(workshop): Shared, upgrade: WebSocketUpgrade) -> Response {
-    upgrade.max_message_size(1024).on_upgrade(move |socket| report(workshop, socket))
+    let upgrade = upgrade.max_message_size(1024).protocols([auth::PROTOCOL]);
+    upgrade.on_upgrade(move |socket| report(workshop, socket))
 }
 
 /// Sends a page the state whenever it changes, and what other pages saved.

@@ -20,13 +20,14 @@ use axum::http::StatusCode;
 use common::{Error, OrCause};
 use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::termios::{FlushArg, LocalFlags, SetArg, tcflush, tcgetattr, tcsetattr};
+use nix::sys::termios::{FlushArg, InputFlags, LocalFlags, SetArg, tcflush, tcgetattr, tcsetattr};
 use nix::unistd::{Pid, ttyname};
 use pty_process::{OwnedReadPty, OwnedWritePty, Pts, Size};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
+use tokio::sync::mpsc::{OwnedPermit, error::SendError};
 use tokio::sync::{OwnedMutexGuard, broadcast, mpsc, watch};
 
 use crate::response::Refusal;
@@ -227,8 +228,13 @@ impl Terminals {
         *lock(&terminal.program) = Program { pid, status: None, keys: Some(keys) };
         terminal.runs.send_replace(true);
         self.change();
-        tokio::spawn(write(writer, path, input));
-        tokio::spawn(read(reader, child, terminal.clone(), watcher, self.changed.clone()));
+        let writes = tokio::spawn(write(writer, path, input));
+        let reads = read(reader, child, terminal.clone(), watcher, self.changed.clone());
+        tokio::spawn(async move {
+            reads.await;
+            // Nobody takes what is left.
+            writes.abort();
+        });
         Ok(())
     }
 
@@ -273,20 +279,24 @@ impl Terminal {
 
     /// Sends the program what Ctrl-C sends.
     pub fn interrupt(&self) {
-        if let Some(pid) = lock(&self.program).pid {
-            // If it has just ended, there is nobody to signal.
-            let _ = killpg(pid, Signal::SIGINT);
-        }
+        self.signal(Signal::SIGINT);
+    }
+
+    /// Sends the program a signal. Returns whether there is a program.
+    fn signal(&self, signal: Signal) -> bool {
+        let Some(pid) = lock(&self.program).pid else { return false };
+        // If somebody has stopped it, it gets the signal when it goes on. If it has just ended, there is nobody to signal.
+        let _ = killpg(pid, signal).and_then(|()| killpg(pid, Signal::SIGCONT));
+        true
     }
 
     /// Asks the program to end, and waits until it has. Kills it if it doesn't.
     pub async fn end(&self, signal: Signal) {
         let mut runs = self.runs.subscribe();
         for signal in [signal, Signal::SIGKILL] {
-            let pid = lock(&self.program).pid.filter(|_| *self.runs.borrow());
-            let Some(pid) = pid else { return };
-            // If it has just ended, there is nobody to signal.
-            let _ = killpg(pid, signal);
+            if !*self.runs.borrow() || !self.signal(signal) {
+                return;
+            }
             if tokio::time::timeout(PATIENCE, runs.wait_for(|runs| !runs)).await.is_ok() {
                 return;
             }
@@ -321,22 +331,27 @@ impl Terminal {
         (Bytes::copy_from_slice(&output.kept), output.sender.subscribe())
     }
 
-    fn keys(&self) -> Option<mpsc::Sender<Input>> {
-        lock(&self.program).keys.clone()
-    }
-
     /// Connects a page: its keys go to the program, whose output goes to the page.
     pub async fn connect(&self, mut socket: WebSocket) {
         let (kept, mut output) = self.attach();
         if socket.send(Message::Binary(kept)).await.is_err() {
             return;
         }
+        // What the program has yet to take. Until then, the page keeps what was typed after that, however much it is.
+        let mut waits: Option<(mpsc::Sender<Input>, Input)> = None;
         loop {
             let sent = tokio::select! {
-                message = socket.recv() => match message {
-                    Some(Ok(message)) => { self.receive(&message); Ok(()) }
+                message = socket.recv(), if waits.is_none() => match message {
+                    Some(Ok(message)) => { waits = self.receive(&message); Ok(()) }
                     _ => return,
                 },
+                room = room(waits.as_ref()), if waits.is_some() => {
+                    // There is none if the program has ended.
+                    if let (Ok(room), Some((_, input))) = (room, waits.take()) {
+                        room.send(input);
+                    }
+                    Ok(())
+                }
                 bytes = output.recv() => match bytes {
                     Ok(bytes) => socket.send(Message::Binary(bytes)).await,
                     Err(broadcast::error::RecvError::Closed) => return,
@@ -356,7 +371,8 @@ impl Terminal {
         }
     }
 
-    fn receive(&self, message: &Message) {
+    /// What the page sent for the program, if one runs.
+    fn receive(&self, message: &Message) -> Option<(mpsc::Sender<Input>, Input)> {
         let input = match message {
             Message::Binary(keys) => Input::Keys(keys.clone()),
             Message::Text(text) => match serde_json::from_str::<Window>(text) {
@@ -365,25 +381,31 @@ impl Terminal {
                     *lock(&self.size) = size;
                     Input::Resize(size)
                 }
-                _ => return,
+                _ => return None,
             },
-            _ => return,
+            _ => return None,
         };
-        if let Some(keys) = self.keys() {
-            // It fails if the program has just ended, or reads so little that its keys pile up. To wait for it would
-            // hold up its output, too.
-            let _ = keys.try_send(input);
-        }
+        Some((lock(&self.program).keys.clone()?, input))
     }
 }
 
-/// Makes a pseudo-terminal keep its output at Ctrl-C, and returns its path.
+/// Waits until a program can take more.
+async fn room(waits: Option<&(mpsc::Sender<Input>, Input)>) -> Result<OwnedPermit<Input>, SendError<()>> {
+    match waits {
+        Some((keys, _)) => keys.clone().reserve_owned().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Makes a pseudo-terminal keep its output at Ctrl-C, and pass it on after Ctrl-S, and returns its path.
 ///
 /// The kernel would discard what a program has printed and nobody has read yet, such as the last lines of a stage. It
-/// would discard what was typed, too: `write` still does that.
+/// would discard what was typed, too: `write` still does that. Ctrl-S saves in the editor: here, it would stop the
+/// output, and a program that prints would never end.
 fn keep_output(pts: &Pts) -> nix::Result<PathBuf> {
     let mut settings = tcgetattr(pts)?;
     settings.local_flags.insert(LocalFlags::NOFLSH);
+    settings.input_flags.remove(InputFlags::IXON);
     tcsetattr(pts, SetArg::TCSANOW, &settings)?;
     ttyname(pts)
 }

@@ -88,8 +88,9 @@ fn work_outlasts_a_killed_server() {
         (exercise["state"].as_str(), exercise["shown"].as_array().unwrap().len()),
         (Some("started"), 1)
     );
-    // An open tab continues, and nobody else reads its secret.
-    assert_eq!(server.url, url);
+    // The port and the folder are the same, the key is not, and nobody else reads it.
+    assert_eq!(server.origin(), url.split_once("/#").unwrap().0);
+    assert_ne!(server.url, url);
     let secret = fs::metadata(server.mine().join("workshop.json")).unwrap();
     assert_eq!(secret.permissions().mode() & 0o777, 0o600);
     // The session after that starts from the snapshot.
@@ -186,7 +187,7 @@ fn what_commands_change_is_stored_too() {
     fs::write(server.mine().join("done.txt"), "03.2\n").unwrap();
     // None of these is work.
     fs::create_dir_all(server.mine().join("target/debug")).unwrap();
-    for name in ["target/debug/large", "03.2/src/.saving-x", ".workshop.html"] {
+    for name in ["target/debug/large", "03.2/src/.saving-x", ".hidden"] {
         fs::write(server.mine().join(name), "// temporary\n").unwrap();
     }
     host.wait_for("// by another editor\n");

@@ -8,11 +8,11 @@ mod socket;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Cursor, Read, Write};
+use std::io::{BufRead, BufReader, Cursor, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -47,40 +47,95 @@ fn idle() -> (Server, tempfile::TempDir) {
 }
 
 #[test]
-fn only_the_browser_that_opened_the_printed_address_gets_in() {
+fn only_the_page_that_was_opened_with_the_printed_address_gets_in() {
     let (server, _folder) = idle();
-    let (port, origin, cookie) = (server.port(), server.origin(), server.cookie());
+    let (port, proof) = (server.port(), server.proof());
     let host = format!("127.0.0.1:{port}");
-    let get = |path: &str, head: &str| server.ask(&format!("GET {path} HTTP/1.1\n{head}"), b"").status;
-    let post = |head: &str| server.ask(&format!("POST /api/terminals HTTP/1.1\n{head}"), b"").status;
-    assert_eq!(get("/", &format!("Host: {host}\nCookie: {cookie}")), 200);
-    assert_eq!(get("/", &format!("Host: {host}")), 401);
-    assert_eq!(get("/api/state", &format!("Host: {host}")), 401);
-    let wrong = format!("{}0", &cookie[..cookie.len() - 1]);
-    let wrong = if wrong == cookie { format!("{}1", &cookie[..cookie.len() - 1]) } else { wrong };
-    assert_eq!(get("/api/state", &format!("Host: {host}\nCookie: {wrong}")), 401);
-    assert_eq!(get("/?token=0123456789abcdef0123456789abcdef", &format!("Host: {host}")), 401);
-    // The token opens one page, and not the API.
-    let token = server.url.split_once('?').unwrap().1;
-    assert_eq!(get(&format!("/api/state?{token}"), &format!("Host: {host}")), 401);
+    let ask = |line: &str, head: &str| server.ask(&format!("{line} HTTP/1.1\n{head}"), b"").status;
+    let get = |path: &str, head: &str| ask(&format!("GET {path}"), head);
+    // The page has no secrets. No request but this test's has the address's key.
+    assert_eq!(
+        [get("/", &format!("Host: {host}")), get("/book/start.html", &format!("Host: {host}"))],
+        [200, 200]
+    );
+    let (_, key) = server.url.split_once("#token=").unwrap();
+    let wrong = format!("{}{}", &proof[..63], if proof.ends_with('0') { "1" } else { "0" });
+    for (path, head) in [
+        ("/api/state".to_owned(), format!("Host: {host}")),
+        ("/api/state".to_owned(), format!("Host: {host}\nX-Proof: {wrong}")),
+        ("/api/state".to_owned(), format!("Host: {host}\nX-Proof: {key}")),
+        (
+            "/api/state".to_owned(),
+            format!("Host: {host}\nCookie: workshop-{port}={proof}\nOrigin: http://{host}"),
+        ),
+        (format!("/api/state?token={key}"), format!("Host: {host}\nX-Proof: ")),
+        (format!("/results/{key}/bio.html"), format!("Host: {host}\nX-Proof: {proof}")),
+    ] {
+        assert_eq!(get(&path, &head), 401, "{path}: {head}");
+    }
+    assert_eq!(ask("POST /api/terminals", &format!("Host: {host}\nOrigin: http://{host}")), 401);
+    assert_eq!(ask("POST /api/terminals", &format!("Host: {host}\nX-Proof: {proof}")), 200);
+    // A forwarded port, or one that browsers don't name.
+    for host in [&*host, "localhost:9000", "127.0.0.1"] {
+        assert_eq!(get("/api/state", &format!("Host: {host}\nX-Proof: {proof}")), 200, "{host}");
+    }
     // A foreign name that leads here.
-    assert_eq!(get("/api/state", &format!("Host: evil.example:{port}\nCookie: {cookie}")), 421);
-    assert_eq!(
-        get("/api/state", &format!("Host: {host}\nCookie: {cookie}\nOrigin: http://evil.example")),
-        403
-    );
-    // What changes something must come from our page.
-    assert_eq!(post(&format!("Host: {host}\nCookie: {cookie}")), 403);
-    assert_eq!(post(&format!("Host: {host}\nCookie: {cookie}\nOrigin: null")), 403);
-    assert_eq!(post(&format!("Host: {host}\nCookie: {cookie}\nOrigin: https://{host}")), 403);
-    assert_eq!(post(&format!("Host: {host}\nCookie: {cookie}\nOrigin: {origin}")), 200);
-    // Nor does a page elsewhere get a WebSocket.
-    let socket = "Connection: Upgrade, close\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
-    assert_eq!(get("/api/events", &format!("Host: {host}\nCookie: {cookie}\n{socket}")), 403);
-    assert_eq!(
-        get("/api/events", &format!("Host: {host}\nCookie: {cookie}\nOrigin: http://evil.example\n{socket}")),
-        403
-    );
+    assert_eq!(get("/", &format!("Host: evil.example:{port}")), 421);
+    // Nobody else gets a socket.
+    let upgrade = "Connection: Upgrade, close\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
+    for protocols in ["", "\nSec-WebSocket-Protocol: workshop", "\nSec-WebSocket-Protocol: workshop, x"] {
+        assert_eq!(get("/api/events", &format!("Host: {host}\n{upgrade}{protocols}")), 401, "{protocols}");
+    }
+}
+
+/// Somebody takes the port and answers all requests of the open page, which proves itself to them for their run and for
+/// the one that they have seen.
+#[test]
+fn what_a_page_gives_to_somebody_on_our_port_is_worth_nothing() {
+    let status = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut server = Server::with_kernels(&status.path().join("status"));
+    let state = |server: &Server, proof: &str| {
+        let head = format!("GET /api/state HTTP/1.1\nHost: 127.0.0.1:{}\nX-Proof: {proof}", server.port());
+        server.ask(&head, b"").status
+    };
+    let (url, first) = (server.url.clone(), server.proof());
+    assert_eq!(state(&server, &first), 200);
+    // It goes on with another kernel: the page's key stays, and its proof is another one.
+    server.boot("7.2");
+    server.again();
+    let second = server.proof();
+    assert_eq!((&server.url, [&first, &second].map(|proof| state(&server, proof))), (&url, [401, 200]));
+    // It is started again, after it was killed, and after its end: also the key is another one.
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        let before = server.url.clone();
+        server.end(signal);
+        server.again();
+        assert_eq!(server.origin(), before.split_once("/#").unwrap().0);
+        assert_ne!(server.url, before);
+        assert_eq!(state(&server, &second), 401);
+    }
+}
+
+#[test]
+fn connections_without_a_proof_keep_nobody_out() {
+    let (server, _folder) = idle();
+    let mut known = socket(&server, "/api/events");
+    let half = |nth: usize| {
+        let mut stream = connect(server.port());
+        stream.write_all(if nth.is_multiple_of(2) { b"GET / HTTP/1.1\r\nHo" } else { b"" }).unwrap();
+        stream
+    };
+    let mut idle: Vec<_> = (0..300).map(half).collect();
+    assert_eq!(server.get("/api/state").status, 200);
+    assert!(matches!(known.read(), Ok(Message::Text(_))));
+    // The oldest is gone.
+    assert_eq!(idle[0].read(&mut [0]).unwrap_or_default(), 0);
+    let files = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count();
+    assert!(files < 150, "{files}");
+}
+
+fn results_key(server: &Server) -> String {
+    server.get("/api/state").json()["results_key"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -93,27 +148,9 @@ fn each_page_has_its_policy() {
         line.unwrap_or_default().to_owned()
     };
     fs::write(server.mine().join("bio.html"), "<script>fetch('/api/state')</script>").unwrap();
-    insta::assert_snapshot!(format!(
-        "{}\n\n{}\n\n{}",
-        policy("/"),
-        policy("/book/start.html"),
-        policy("/results/bio.html")
-    ));
-    let cookie = server.ask(
-        &format!(
-            "GET /{} HTTP/1.1\nHost: 127.0.0.1:{}",
-            &server.url[server.origin().len() + 1..],
-            server.port()
-        ),
-        b"",
-    );
-    assert_eq!(cookie.status, 200);
-    assert!(cookie.head.lines().any(|line| line == "refresh: 0; url=/"), "{cookie:?}");
-    let flags = "; HttpOnly; SameSite=Strict; Path=/";
-    assert!(
-        cookie.head.lines().any(|line| line.starts_with("set-cookie: ") && line.ends_with(flags)),
-        "{cookie:?}"
-    );
+    let result = format!("/results/{}/bio.html", results_key(&server));
+    let policies = ["/", "/book/start.html", &result].map(policy);
+    insta::assert_snapshot!(policies.join("\n\n"));
 }
 
 #[test]
@@ -123,22 +160,24 @@ fn no_path_leads_out_of_its_folder() {
     fs::write(folder.path().join("secret.html"), "secret").unwrap();
     std::os::unix::fs::symlink(folder.path().join("secret.html"), server.mine().join("link.html")).unwrap();
     // The first of these leads to the address with the secret.
-    fs::write(server.mine().join(".workshop.html"), "secret").unwrap();
+    fs::write(server.mine().join("open-workshop.html"), "secret").unwrap();
+    fs::write(server.mine().join(".hidden.html"), "hidden").unwrap();
     fs::write(server.mine().join("03.2/page.html"), "not a result").unwrap();
     for path in [
-        "/results/.workshop.html",
-        "/results/03.2%2fpage.html",
+        "/results/KEY/open-workshop.html",
+        "/results/KEY/.hidden.html",
+        "/results/KEY/03.2%2fpage.html",
         "/book/../secret.html",
         "/book/..%2fsecret.html",
         "/book/%2e%2e/secret.html",
         "/book//etc/passwd",
         "/book/%2fetc%2fpasswd",
-        "/results/..%2fdriver",
-        "/results/link.html",
-        "/results/workshop.json",
+        "/results/KEY/..%2fdriver",
+        "/results/KEY/link.html",
+        "/results/KEY/workshop.json",
         "/api/programs/..%2f03/files",
     ] {
-        let answer = server.get(path);
+        let answer = server.get(&path.replace("KEY", &results_key(&server)));
         assert_eq!(answer.status, 404, "{path}: {answer:?}");
     }
     for path in ["../03.1/src/main.rs", "/etc/passwd", "src/../src/main.rs", "src/new.sh", "src/a/b.rs", ""] {
@@ -156,12 +195,7 @@ fn sizes_are_bounded() {
     assert_eq!(server.page("PUT", path, "If-Match: x", &large).status, 413);
     assert_eq!(server.page("POST", "/api/work", "", &vec![b'x'; (8 << 20) + 1]).status, 413);
     // A gigabyte is refused before it is sent.
-    let head = format!(
-        "POST /api/work HTTP/1.1\nHost: 127.0.0.1:{}\nOrigin: {}\nCookie: {}\nContent-Length: 1073741824",
-        server.port(),
-        server.origin(),
-        server.cookie()
-    );
+    let head = format!("{}\nContent-Length: 1073741824", server.page_head("POST", "/api/work"));
     assert_eq!(server.ask(&head, b"").status, 413);
     let answer = server.page("POST", "/api/work", "", b"no zip");
     assert_eq!(
@@ -282,6 +316,62 @@ fn every_exercise_can_be_started_downloaded_and_uploaded() {
     assert_eq!(other.get("/api/works/03.2/diff").json()["files"], json!([]));
 }
 
+/// A zip with these files.
+fn zipped(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in files {
+        zip.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+#[test]
+fn work_that_was_zipped_again_is_restored() {
+    let (server, _folder) = idle();
+    let upload = |files: &[(&str, &[u8])]| server.page("POST", "/api/work?replace=true", "", &zipped(files));
+    let latin: &[u8] = b"// Universit\xe4t\n";
+    for (nth, files) in [
+        // Safari unpacks what it downloads. The Finder then zips the folder, with its own files.
+        &[
+            ("my-work/03.2/src/main.rs", &b"0"[..]),
+            ("my-work/.DS_Store", latin),
+            ("my-work/03.2/.DS_Store", latin),
+            ("__MACOSX/my-work/03.2/src/._main.rs", latin),
+        ][..],
+        // Windows, and an old PowerShell.
+        &[("03.2\\src\\main.rs", b"1"), ("03.2\\src\\Thumbs.db", latin), ("03.2\\desktop.ini", latin)],
+        &[("me/my work/03.2/src/main.rs", b"2"), ("notes.txt", latin), ("03.2.patch", latin)],
+        &[("../03.2/src/main.rs", b"3"), ("03.2/../src/main.rs", b"no"), ("03.2/src/bpf/../main.rs", b"no")],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let answer = upload(files);
+        assert_eq!((answer.status, &answer.json()["restored"]), (200, &json!(["03.2"])), "{answer:?}");
+        let main = fs::read_to_string(server.mine().join("03.2/src/main.rs")).unwrap();
+        assert_eq!(main, nth.to_string());
+    }
+    // What can't be restored is named in few words.
+    let name = |nth: u32| format!("03.2/src/f{nth}.rs");
+    let names: Vec<_> = (0..17).map(name).collect();
+    let million = vec![b'x'; 1 << 20];
+    let many: Vec<_> = names.iter().map(|name| (&**name, &million[..])).collect();
+    let long = format!("03.2/src/{}.rs", "x".repeat(60_000));
+    let large = vec![b'x'; (1 << 20) + 1];
+    for (files, cause) in [
+        (&[("03.2/src/main.rs", latin)][..], "03.2/src/main.rs is not text in UTF-8"),
+        (&many, "this zip is too large"),
+        (&[("03.2/src/f.rs", &large)], "03.2/src/f.rs is too large"),
+        (&[(&long, latin)], "this is not a zip that the workshop made"),
+        (&[("a/03.2/src/a.rs", b""), ("b/03.2/src/a.rs", b"")], "03.2/src/a.rs is in this zip twice"),
+    ] {
+        let answer = upload(files);
+        assert_eq!((answer.status, &answer.json()["cause"]), (400, &json!(cause)));
+        assert!(answer.body.len() < 500, "{answer:?}");
+    }
+}
+
 #[test]
 fn a_terminal_stays_when_the_page_goes() {
     let (server, _folder) = idle();
@@ -336,6 +426,60 @@ fn ctrl_c_discards_what_was_typed_but_nothing_that_was_printed() {
     let lines: BTreeSet<_> = seen.lines().collect();
     let lost: Vec<_> = (1..=20000).filter(|number| !lines.contains(&*number.to_string())).collect();
     assert!(lost.is_empty(), "{} lines are lost, the first of them {}", lost.len(), lost[0]);
+}
+
+#[test]
+fn neither_ctrl_s_nor_a_stopped_program_outlasts_stop() {
+    let (server, _folder) = server(
+        "trap 'echo over; exit 7' INT; echo pid-$$.; [ \"$2\" = 01 ] && kill -STOP $$; while :; do echo line; sleep 0.01; done",
+    );
+    for name in ["03", "01"] {
+        let run = act(&server, "/api/run", &json!({ "name": name })).json();
+        let mut terminal = socket(&server, &format!("/api/terminals/{}", run["terminal"]));
+        let seen = until(&mut terminal, ".\r\n");
+        let pid = seen.rsplit_once("pid-").unwrap().1.split_once('.').unwrap().0;
+        let stat = format!("/proc/{pid}/stat");
+        type_in(&mut terminal, "\u{13}echo");
+        match name {
+            // It is still there, after the letters that came after Ctrl-S.
+            "03" => {
+                until(&mut terminal, "echo");
+                until(&mut terminal, "line\r\n");
+            }
+            _ => while !fs::read_to_string(&stat).unwrap().contains(") T ") {},
+        }
+        server.post(&format!("/api/terminals/{}/interrupt", run["terminal"]));
+        until(&mut terminal, "over");
+        let is_it = |action: &Value| action["name"] == name;
+        assert_eq!(socket::ended(&server, is_it)["status"], 7, "{name}");
+    }
+}
+
+#[test]
+fn what_is_typed_waits_until_the_program_reads_it() {
+    let (server, _folder) = server("stty -echo; echo started; read go < go; wc -c; echo over-$((1+1))");
+    nix::unistd::mkfifo(&server.mine().join("go"), nix::sys::stat::Mode::S_IRWXU).unwrap_or_default();
+    let run = act(&server, "/api/run", &json!({ "name": "03" })).json();
+    let mut terminal = socket(&server, &format!("/api/terminals/{}", run["terminal"]));
+    until(&mut terminal, "started");
+    // As the page sends a long text: in pieces. All of it is more than what any buffer on the way holds.
+    let (piece, count) = (("x".repeat(63) + "\r").repeat(1024), 128);
+    let typist = terminal.get_ref().try_clone().unwrap();
+    let sender = std::thread::spawn({
+        let piece = piece.clone();
+        move || {
+            let mut socket =
+                tungstenite::WebSocket::from_raw_socket(typist, tungstenite::protocol::Role::Client, None);
+            for _ in 0..count {
+                socket.send(Message::Binary(piece.clone().into_bytes().into())).unwrap();
+            }
+            socket.send(Message::Binary("\u{4}".into())).unwrap();
+        }
+    });
+    fs::write(server.mine().join("go"), "").unwrap();
+    let seen = until(&mut terminal, "over-2");
+    sender.join().unwrap();
+    assert!(seen.contains(&(piece.len() * count).to_string()), "{seen}");
 }
 
 #[test]
@@ -658,10 +802,63 @@ fn only_one_workshop_runs_and_the_next_one_continues() {
     let taken = start(&["--port", &port]);
     assert!(!taken.status.success());
     insta::assert_snapshot!(String::from_utf8_lossy(&taken.stderr).replace(&port, "PORT"));
-    // After a start on no port, the next one takes the first port and secrets.
+    let blocked = start(&["--port", "6000"]);
+    insta::assert_snapshot!(String::from_utf8_lossy(&blocked.stderr));
+    // After a start on no port, the next one takes the first port.
     server.again();
-    assert_eq!(server.url, first);
+    assert_eq!(server.origin(), first.split_once("/#").unwrap().0);
     assert_eq!(fs::metadata(mine.join("workshop.json")).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// A program that does not end when it is asked to keeps the server, which answers nobody. The next one waits for it.
+#[test]
+fn the_next_one_waits_for_one_that_is_ending() {
+    let (mut first, _folder) =
+        server("trap 'echo asked' HUP; echo started; until [ -e go ]; do sleep 0.1; done");
+    let run = act(&first, "/api/run", &json!({ "name": "03" })).json();
+    let mut terminal = socket(&first, &format!("/api/terminals/{}", run["terminal"]));
+    until(&mut terminal, "started");
+    first.signal(Signal::SIGTERM);
+    until(&mut terminal, "asked");
+    let mut second = Command::new(env!("CARGO_BIN_EXE_workshop"));
+    second.args(["--driver", "/bin/false", "--book", "/", "--no-browser"]).env("LAB_MINE", first.mine());
+    let mut second = second.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut words = BufReader::new(second.stderr.take().unwrap()).lines();
+    let waits = "Waiting for the workshop before, whose programs have yet to end ...";
+    assert_eq!(words.next().unwrap().unwrap(), waits);
+    fs::write(first.mine().join("go"), "").unwrap();
+    assert!(first.wait().success());
+    let said = BufReader::new(second.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+    assert!(said.starts_with("The workshop: http://127.0.0.1:"), "{said}");
+    second.kill().unwrap();
+    second.wait().unwrap();
+}
+
+/// The file that leads a browser there: other users can see the arguments of a program.
+#[test]
+fn a_browser_gets_a_private_file() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (mine, opened) = (folder.path().join("mine"), folder.path().join("opened"));
+    fs::create_dir(&mine).unwrap();
+    // Another file was there before, and something leads to a file of somebody's.
+    let (file, other) = (mine.join("open-workshop.html"), folder.path().join("other"));
+    fs::write(&other, "theirs").unwrap();
+    std::os::unix::fs::symlink(&other, &file).unwrap();
+    nix::unistd::mkfifo(&opened, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let browser = folder.path().join("xdg-open");
+    let script =
+        format!("printf '#!/bin/sh\\necho \"$1\" > {}\\n' > \"$1\" && chmod 755 \"$1\"", opened.display());
+    assert!(Command::new("sh").args(["-c", &script, "sh"]).arg(&browser).status().unwrap().success());
+    let mut server = Command::new(env!("CARGO_BIN_EXE_workshop"));
+    server.args(["--driver", "/bin/false", "--book", "/"]).env("LAB_MINE", &mine);
+    server.env("PATH", format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap()));
+    let mut server = server.stdout(Stdio::null()).spawn().unwrap();
+    assert_eq!(fs::read_to_string(&opened).unwrap().trim_end(), file.to_str().unwrap());
+    assert_eq!(fs::symlink_metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(fs::read_to_string(&file).unwrap().contains("url=http://127.0.0.1:"));
+    assert_eq!(fs::read_to_string(&other).unwrap(), "theirs");
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[test]
@@ -746,17 +943,7 @@ fn it_ends_for_another_kernel() {
     let kernel = |server: &Server| server.get("/api/state").json()["kernel"].clone();
     assert_eq!(kernel(&server), "6.12");
     let url = server.url.clone();
-    // The server may end before its answer arrives.
-    let body = json!({ "kernel": "7.2" }).to_string();
-    let head = format!(
-        "{}\nConnection: close\nContent-Length: {}\n\n",
-        server.page_head("POST", "/api/kernel"),
-        body.len()
-    );
-    // It would not go on for somebody who has left.
-    let mut page = connect(server.port());
-    page.write_all(format!("{}{body}", head.replace('\n', "\r\n")).as_bytes()).unwrap();
-    assert!(server.wait().success());
+    server.boot("7.2");
     assert!(fs::read_to_string(&status).unwrap().ends_with("\nnext 7.2\n"));
     // The page has the same address.
     server.again();
@@ -776,8 +963,7 @@ fn another_address_to_listen_on_is_no_other_host() {
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
     let status = |host: &str| {
         let mut stream = TcpStream::connect(("127.0.0.2", port)).unwrap();
-        let path = &server.url[server.url.find("/?token=").unwrap()..];
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n").unwrap();
+        write!(stream, "GET / HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer.split(' ').nth(1).unwrap().to_owned()

@@ -53,6 +53,9 @@ take_port() {
 	port=$1
 	case $port in
 	'' | *[!0-9]*) fail "--port needs a number" "it was called with ${port:-none}" 'name one between 1024 and 65535, or leave out --port' ;;
+	1719 | 172[03] | 2049 | 3659 | 4045 | 4190 | 506[01] | 6000 | 6566 | 666[5-9] | 6679 | 6697 | 10080)
+		fail "port $port can't be used" 'browsers block it' 'name another one, or leave out --port'
+		;;
 	esac
 }
 
@@ -124,7 +127,7 @@ taken() {
 address() {
 	while read -r word url; do
 		case $word:$url in
-		url:*[!A-Za-z0-9:/?=.%_-]*) ;;
+		url:*[!A-Za-z0-9:/?#=.%_-]*) ;;
 		url:http://127.0.0.1:[1-9]*) echo "$url" && break ;;
 		esac
 	done <"$1/status" 2>/dev/null

@@ -39,7 +39,7 @@ umask >mask
 file=${*##*id=second,path=}; file=${file%%/work.new *}/work.new
 printf 'one' >"$(echo "$file" | sed 's/,,/,/g')"
 echo 'ready 6.12.0-fake' >>status
-printf 'url http://127.0.0.1:%s/?token=secret' "$port" >>status
+printf 'url http://127.0.0.1:%s/#token=secret' "$port" >>status
 echo >>status
 head -c 1 >"$KEY"
 echo 'exit 0' >>status
@@ -114,7 +114,7 @@ fn the_workshop_gets_a_network_and_a_file_for_the_work() {
     let said = "The workshop has ended. Your work is in [folder]/cache/bpf-storage-workbook/workshop, and";
     assert!(text.contains(said), "{text}");
     let text = text.split_once(", up after ").map(|(before, _)| before.to_owned()).unwrap_or(text);
-    assert!(text.contains("The workshop: http://127.0.0.1:8017/?token=secret\n"), "{text}");
+    assert!(text.contains("The workshop: http://127.0.0.1:8017/#token=secret\n"), "{text}");
     insta::assert_snapshot!("workshop_called", fake.calls());
     // If the guest could not hand over the work, it says so itself.
     let fake = Fake::with_workshop(&SERVER.replace("exit 0", "exit 1"));
@@ -149,7 +149,7 @@ fn the_address_is_shown_and_only_ctrl_c_reaches_the_guest() {
     (&File::from(pty.master.try_clone().unwrap())).write_all(b"a\r\x04\x1a\n\x03").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(fs::read(fake.at("key")).unwrap(), b"\x03");
-    assert_eq!(fs::read_to_string(fake.at("opened")).unwrap(), "http://127.0.0.1:8017/?token=secret\n");
+    assert_eq!(fs::read_to_string(fake.at("opened")).unwrap(), "http://127.0.0.1:8017/#token=secret\n");
     assert!(termios::tcgetattr(&pty.slave).unwrap() == before);
     fake.is_idle();
     assert_eq!(fs::read_dir(fake.at("tmp")).unwrap().count(), 0);
@@ -168,7 +168,7 @@ fn the_address_is_shown_and_only_ctrl_c_reaches_the_guest() {
     let mut said = Vec::new();
     let _ = File::from(pty.master).read_to_end(&mut said);
     let said = String::from_utf8_lossy(&said);
-    let shown = "The workshop: http://127.0.0.1:8017/?token=secret\r\nCtrl-C ends it. Your work is kept in /";
+    let shown = "The workshop: http://127.0.0.1:8017/#token=secret\r\nCtrl-C ends it. Your work is kept in /";
     assert!(said.contains(shown), "{said}");
 }
 
@@ -217,7 +217,7 @@ fn another_kernel_continues_with_the_work() {
         text.contains("Booting Linux 6.12 for x86_64 ...\n") && text.contains("Booting Linux 7.2 for"),
         "{text}"
     );
-    assert_eq!(text.matches("The workshop: http://127.0.0.1:8017/?token=secret\n").count(), 2, "{text}");
+    assert_eq!(text.matches("The workshop: http://127.0.0.1:8017/#token=secret\n").count(), 2, "{text}");
     assert_eq!(fs::read_to_string(fake.kept("work")).unwrap(), COMPLETE);
     assert_eq!(fs::read_to_string(fake.at("opened")).unwrap().lines().count(), 1, "the page is open already");
     let called = fake.calls();
@@ -284,6 +284,8 @@ fn a_port_that_is_taken_is_left_to_who_has_it() {
         let text = fake.finish(&mut fake.workshop(&["--port", port]));
         assert!(text.contains("Error: --port needs a number\n"), "{text}");
     }
+    let text = fake.finish(&mut fake.workshop(&["--port", "6000"]));
+    assert!(text.contains("Error: port 6000 can't be used\n  evidence: browsers block it\n"), "{text}");
     assert!(fake.finish(&mut fake.workshop(&["--port"])).contains("Error: --port needs a number\n"));
     let text = fake.finish(&mut fake.workshop(&["--prot", "1"]));
     assert!(text.contains("Error: there is no option --prot of ./lab workshop\n"), "{text}");
@@ -299,7 +301,7 @@ fn a_second_start_finds_the_first() {
     };
     // It needs no memory for that.
     fs::write(fake.at("meminfo"), "MemAvailable: 1000 kB\n").unwrap();
-    let shown = "The workshop: http://127.0.0.1:8017/?token=secret\nIt runs in another window. Ctrl-C there ends it.\n0";
+    let shown = "The workshop: http://127.0.0.1:8017/#token=secret\nIt runs in another window. Ctrl-C there ends it.\n0";
     assert_eq!(other(&[]), shown);
     within("the browser", || fake.at("opened").exists());
     let text = other(&["--fresh"]);

@@ -87,6 +87,21 @@ impl Server {
         format!("http://127.0.0.1:{}", self.port())
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks for another kernel, and waits for the server's end. It may come before the answer.
+    pub fn boot(&mut self, kernel: &str) {
+        let body = format!("{{\"kernel\":\"{kernel}\"}}");
+        let head = format!("{}\nContent-Length: {}\n\n", self.page_head("POST", "/api/kernel"), body.len());
+        // It would not go on for somebody who has left.
+        let mut page = connect(self.port());
+        page.write_all(format!("{}{body}", head.replace('\n', "\r\n")).as_bytes()).unwrap();
+        assert!(self.wait().success());
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
@@ -113,21 +128,20 @@ impl Server {
         send(self.port(), head, body)
     }
 
-    /// The cookie of a browser that has opened the printed address.
-    pub fn cookie(&self) -> String {
-        let (_, path) = self.url.split_once(&self.port().to_string()).unwrap();
-        let answer = self.ask(&format!("GET {path} HTTP/1.1\nHost: 127.0.0.1:{}", self.port()), b"");
-        let (_, rest) = answer.head.split_once("set-cookie: ").unwrap_or_else(|| panic!("{answer:?}"));
-        rest.split_once(';').unwrap().0.to_owned()
+    /// What shows that the page was opened with the printed address, as any machine can compute it.
+    pub fn proof(&self) -> String {
+        use sha2::{Digest, Sha256};
+        let (_, key) = self.url.split_once("#token=").unwrap();
+        let run = self.ask(&format!("GET /run HTTP/1.1\nHost: 127.0.0.1:{}", self.port()), b"");
+        let sum = Sha256::digest(format!("{} {key}", run.text()));
+        sum.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The head of a request of our own page.
     pub fn page_head(&self, method: &str, path: &str) -> String {
-        let (port, origin, cookie) = (self.port(), self.origin(), self.cookie());
+        let (port, proof) = (self.port(), self.proof());
         let kind = "Content-Type: application/json";
-        format!(
-            "{method} {path} HTTP/1.1\nHost: 127.0.0.1:{port}\nOrigin: {origin}\nCookie: {cookie}\n{kind}"
-        )
+        format!("{method} {path} HTTP/1.1\nHost: 127.0.0.1:{port}\nX-Proof: {proof}\n{kind}")
     }
 
     /// A request of our own page, with more lines of its head.

@@ -13,8 +13,8 @@ use crate::common::{Server, connect};
 /// A page's socket.
 pub fn socket(server: &Server, path: &str) -> WebSocket<TcpStream> {
     let mut request = format!("ws://127.0.0.1:{}{path}", server.port()).into_client_request().unwrap();
-    request.headers_mut().insert("Origin", server.origin().parse().unwrap());
-    request.headers_mut().insert("Cookie", server.cookie().parse().unwrap());
+    let protocols = format!("workshop, {}", server.proof());
+    request.headers_mut().insert("Sec-WebSocket-Protocol", protocols.parse().unwrap());
     let stream = connect(server.port());
     tungstenite::client(request, stream).unwrap().0
 }

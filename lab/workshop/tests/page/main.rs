@@ -128,14 +128,11 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     browser.until("workshop.terminalText().includes('42 from the shell')");
 
     // The lines of the stage that prints the longest ones fit.
-    let run = |name: &str| {
-        let body = json!({ "name": name, "arguments": "--io write -- --lines 40" });
-        format!(
-            "fetch('/api/run', {{ method: 'POST', headers: {{ 'Content-Type': 'application/json' }},
-                body: JSON.stringify({body}) }}).then((r) => r.status)"
-        )
+    let run = |name: &str, arguments: &str| {
+        let body = json!({ "name": name, "arguments": arguments });
+        assert_eq!(server.page("POST", "/api/run", "", body.to_string().as_bytes()).status, 200);
     };
-    browser.eval(&run("07"));
+    run("07", "--io write -- --lines 40");
     browser.until(
         "workshop.terminalText().includes('blk_mq_start_request() -> block_rq_complete() time duration: ')",
     );
@@ -150,15 +147,22 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     browser.until(&format!("workshop.terminalColumns() === {}", fits[1]));
 
     // ctracer's page.
-    browser.eval(
-        "fetch('/api/run', { method: 'POST', headers: { 'Content-Type': 'application/json' },
-            body: JSON.stringify({ name: 'ctracer', arguments: '-- --duration 3 --html bio.html' }) }).then((r) => r.status)",
-    );
+    run("ctracer", "-- --duration 3 --html bio.html");
     browser.until("document.querySelector('[data-test=\"results\"] a[href$=\"bio.html\"]')");
     let link = browser.eval("document.querySelector('[data-test=\"results\"] a').href");
     browser.visit(link.as_str().unwrap());
     browser.until("document.body.textContent.includes('submit_bio')");
     assert_eq!(wrong(&mut browser), [""; 0]);
+}
+
+/// Opens the address of a new start in a second tab. The first one has its key then, too.
+fn open_again(browser: &mut Reader, server: &Server) {
+    let open = format!("window.open('{}')", server.url);
+    browser.call("Runtime.evaluate", json!({ "expression": open, "userGesture": true }));
+    browser.in_other_window(|other| {
+        other.until(&shows("progress", "exercises done"));
+        assert_eq!(other.eval("location.href.includes('token')"), false);
+    });
 }
 
 #[test]
@@ -184,6 +188,8 @@ fn nothing_typed_is_lost() {
         "performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/api/state')).length";
     browser.poll(&format!("{asked} >= 3"));
     server.again();
+    browser.until(&shows("banner", "Open the address"));
+    open_again(&mut browser, &server);
     browser.until("document.querySelector('#banner').hidden");
     assert_eq!(browser.eval("window.sockets"), 1);
     browser.until(&shows("saved", "Saved"));
