@@ -128,7 +128,7 @@ test-arm64: arm64 ## Run the tests on kernels of arm64
 bench-lab: build kernels ## Measure the lab against its budgets on this machine
 	@cargo upkeep bench
 
-compare-peers: build kernels ## Compare stage 08 and biolatency with well-known tools, and update the tables in their READMEs
+compare-peers: build kernels ## Compare programs with well-known tools, and update the tables in their READMEs
 	@cargo upkeep peers
 
 vmlinux: kernel ## Generate vmlinux.h from the default kernel's types

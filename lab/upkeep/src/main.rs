@@ -14,6 +14,7 @@ use machine::terminal::print;
 use machine::workbook::Workbook;
 use machine::{cross, signals};
 use upkeep::kernels;
+use upkeep::measure::cost::STATED;
 use upkeep::measure::ways::Which;
 use upkeep::measure::{bench, vmlinux};
 use upkeep::publish::patch::{self, Patch};
@@ -119,8 +120,12 @@ enum Command {
     },
     /// Record what bpftool, strace and the compiler's tools print about our programs, for the book
     Transcripts,
-    /// Compare stage 08 and biolatency with well-known tools, and update the tables in their READMEs
-    Peers,
+    /// Compare programs with well-known tools, and update the tables in their READMEs
+    Peers {
+        /// Only this one: 08, biolatency or ctracer [default: all]
+        #[arg(value_name = "PROGRAM", value_parser = STATED.map(|(program, _)| program))]
+        program: Option<String>,
+    },
     /// Generate vmlinux.h from the types of a guest's kernel
     Vmlinux {
         /// Boot no guest, but use the types of this machine's kernel, for an architecture that has no vmlinux.h yet
@@ -228,9 +233,9 @@ fn run(command: Command) -> Result<ExitCode> {
             upkeep::publish::transcripts::record(&Workbook::read()?)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Peers => {
+        Command::Peers { program } => {
             signals::install_handlers()?;
-            upkeep::measure::peers::run(&Workbook::read()?)
+            upkeep::measure::peers::run(&Workbook::read()?, program.as_deref())
         }
         Command::Vmlinux { this_machine: true, .. } => vmlinux::of_this_machine(&Workbook::read()?),
         Command::Vmlinux { this_machine: false, boot } => {

@@ -9,6 +9,7 @@ use machine::workbook::Workbook;
 
 pub mod bench;
 pub mod channels;
+pub mod cost;
 pub mod drift;
 pub mod offers;
 pub mod peers;

@@ -14,14 +14,12 @@ use machine::workbook::diff::{self, Reading};
 use machine::workbook::{Example, Program, Stage, Workbook};
 use wire::arch::Arch;
 
+use crate::measure::cost::STATED;
 use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::tables::markdown;
 use crate::publish::ways::Ways;
 use crate::publish::{channels, clinic, drift, heatmap, included, record, schedule, types};
 use crate::publish::{launchers, learner, support};
-
-/// Our programs whose READMEs have a table.
-pub const COMPARED: [&str; 3] = ["08", "biolatency", "ctracer"];
 
 /// A block: its file, its name, and its text; `None` if another command writes it.
 struct Block {
@@ -117,7 +115,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     add(docs.join("plans.md"), "plans", schedule::tables(workbook)?);
     add(workbook.root.join("lab/class/kit/parts/machine.sh"), "qemu", launchers::for_sh());
     add(workbook.root.join("lab/class/kit/lab.cmd"), "qemu", launchers::for_cmd());
-    for name in COMPARED {
+    for (name, _) in STATED {
         let file = workbook.catalog.program(name)?.folder().join("README.md");
         blocks.push(Block { file, name: "peers".to_owned(), text: None });
     }
