@@ -224,9 +224,12 @@ mod tests {
         let map = "#include \"vmlinux.h\"\n#include <bpf/bpf_helpers.h>\nstruct bio_info { u64 bio; u32 cpu; };\nstruct {\n\t__uint(type, BPF_MAP_TYPE_ARRAY);\n\t__uint(max_entries, 1);\n\t__type(key, u32);\n\t__type(value, struct bio_info);\n} infos SEC(\".maps\");\nchar LICENSE[] SEC(\"license\") = \"GPL\";\n";
         let program = "SEC(\"kprobe/submit_bio\")\nint entry(void *ctx)\n{\n\treturn 0;\n}\n";
         let whole = format!("{map}{program}");
-        for (text, words) in
-            [(map, "it has no program"), (&*whole, "__pad_12"), (&*whole.replace("u32 cpu", "u64 cpu"), "")]
-        {
+        for (text, words) in [
+            ("", "it has no program"),
+            (map, "it has no program"),
+            (&*whole, "__pad_12"),
+            (&*whole.replace("u32 cpu", "u64 cpu"), ""),
+        ] {
             fs::write(&source, text).unwrap();
             let error = build(package.path(), package.path()).err().unwrap_or_default();
             assert!(error.contains(words) && error.is_empty() == words.is_empty(), "{text}\n{error}");
