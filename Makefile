@@ -13,7 +13,8 @@ SUITES ?= bookworm trixie sid
 # Only Cargo knows where it builds: settings outside of this folder may name another one.
 TARGET = $(shell cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\).*/\1/')
 WORKSHOP = $(TARGET)/workshop
-DRIVER = $(shell cargo build --quiet --package lab --bin lab --message-format json | sed -n 's|.*"executable":"\([^"]*/lab\)".*|\1|p')
+# Before make 4.4, a shell here gets no exported variables.
+DRIVER = $(shell CARGO_ENCODED_RUSTFLAGS= cargo build --quiet --package lab --bin lab --message-format json | sed -n 's|.*"executable":"\([^"]*/lab\)".*|\1|p')
 
 # Instead of the user's own flags, as the lab compiles: a guest's processor may lack what `-C target-cpu=native` makes use of.
 export CARGO_ENCODED_RUSTFLAGS :=
