@@ -1,12 +1,11 @@
 //! Builds the workbook's book into a single folder of HTML, which works without a server and without a network.
 //!
 //! `make docs` builds the book, and `cargo test --package book` checks every link and opens each page in a browser. The
-//! chapters are in `docs/src`, and each stage's README is its page. The tables of measurements and types come from
-//! `cargo upkeep drift`, `channels`, `ways` and `types`. `cargo upkeep ways --peers` measures other people's tools again; to
-//! add one, add a row to `WAYS` in `lab/wire/src/ways.rs`.
+//! chapters are in `docs/src`, and each stage's README is its page. The tables of measurements say when and on
+//! which kernels they were measured; the programs of the measurements are in the history, before November 2026.
 //!
 //! `cargo upkeep transcripts` records what bpftool, strace and the compiler's tools print about our programs. It downloads
-//! the first two. The programs in `lab/theory` are only for these transcripts. With `LAB_SOAK=1`,
+//! the first two. The programs in `lab/theory` are those that chapters show. With `LAB_SOAK=1`,
 //! `cargo test --package upkeep --test transcripts` checks that the commands still print the same.
 
 #![deny(unsafe_code)]

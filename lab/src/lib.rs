@@ -15,6 +15,5 @@ pub mod list;
 pub mod mine;
 pub mod offers;
 mod passed;
-pub mod support;
 pub mod types;
 pub mod workshop;

@@ -10,7 +10,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
-use lab::support::SupportMatrix;
 use lab::{ask, clinic, demo, doctor, ended, exercise, list, types, workshop};
 use machine::boot::Boot;
 use machine::executor::LocalGuest;
@@ -43,11 +42,7 @@ struct Lab {
 #[derive(Subcommand)]
 enum Command {
     /// List the stages and the examples
-    List {
-        /// Show instead on which kernels of this architecture they work: arm64
-        #[arg(long, value_enum, value_name = "ARCH", hide_possible_values = true)]
-        arch: Option<Arch>,
-    },
+    List,
     /// Report what this machine has and lacks, for the lab and for running without it
     Doctor {
         /// A stage or an example; also check that this machine's kernel has its probes
@@ -310,10 +305,7 @@ fn main() -> Result<ExitCode> {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::List { arch: Some(Arch::Arm) } => {
-            print(&SupportMatrix::read(&Workbook::read()?.root)?.terminal())
-        }
-        Command::List { .. } => {
+        Command::List => {
             let workbook = Workbook::read()?;
             let examples = list::examples(&workbook.catalog.examples);
             print(&format!("{}\n{examples}", list::stages(workbook.catalog.stages.iter())))

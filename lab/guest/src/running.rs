@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -16,7 +15,6 @@ use common::{Error, OrCause, Result};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
 use wire::command::{ATTACHED, lines};
-use wire::ways::Attached;
 use wire::workload::{Done, Io, Workload};
 
 use crate::workload::prepare;
@@ -24,6 +22,15 @@ use crate::workload::prepare;
 /// How many writes [`cost_of_writes`] makes: enough for each tracer to read its buffer several times, and few enough for
 /// the buffer to hold all events if it falls behind.
 pub const WRITES: u64 = 2000;
+
+/// How to know that a program's probes are attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attached {
+    /// It prints the line of our programs, on stdout or stderr.
+    Says,
+    /// It sleeps in `clock_nanosleep(2)`. This is for others' tools, whose lines stay in a buffer.
+    Sleeps,
+}
 
 /// A stage or an example that runs in this guest, with its programs attached.
 #[derive(Debug)]
@@ -67,7 +74,7 @@ impl Running {
     /// # Errors
     /// Those of [`Running::start`].
     pub fn spawn(command: &mut Command) -> Result<Self> {
-        Self::spawn_until(command, Attached::Says(ATTACHED))
+        Self::spawn_until(command, Attached::Says)
     }
 
     /// Like [`Running::spawn`], for a program that shows in another way that it is attached.
@@ -84,7 +91,7 @@ impl Running {
         let counter = lines_so_far.clone();
         let (said, wait) = mpsc::channel();
         let said_on_stdout = said.clone();
-        let is_it = move |line: &[u8]| matches!(attached, Attached::Says(begin) if line.starts_with(begin.as_bytes()));
+        let is_it = move |line: &[u8]| attached == Attached::Says && line.starts_with(ATTACHED.as_bytes());
         let stdout = thread::spawn(move || {
             let mut text = Vec::new();
             let mut stdout = stdout.map(BufReader::new);
@@ -113,8 +120,8 @@ impl Running {
         });
         let mut stage = Self { child, stdout, stderr, lines: lines_so_far };
         let is_attached = match attached {
-            Attached::Says(_) => wait.recv().is_ok(),
-            Attached::SleepsIn(calls) => stage.sleeps(calls)?,
+            Attached::Says => wait.recv().is_ok(),
+            Attached::Sleeps => stage.sleeps()?,
         };
         if is_attached {
             return Ok(stage);
@@ -123,26 +130,15 @@ impl Running {
         Err(Error::new(format!("{name} ended before it was attached: {}", seen.status)).evidence(seen.stderr))
     }
 
-    /// Waits until the program sleeps in each of these system calls, the first thread in the first. Returns whether it
-    /// does; if not, it has ended.
-    ///
-    /// # Errors
-    /// If it can't be waited for, or does neither in ten minutes.
-    pub fn sleeps(&mut self, calls: &[u32]) -> Result<bool> {
-        // bcc compiles its program, and an emulated processor takes minutes for that.
+    /// Waits until the program sleeps. Returns whether it does; if not, it has ended.
+    fn sleeps(&mut self) -> Result<bool> {
+        const CLOCK_NANOSLEEP: &str = "230";
         let deadline = Instant::now() + Duration::from_secs(600);
-        let pid = self.pid();
         // We don't look at its wchan, which is 0 on 5.10.
-        let call = |path: PathBuf| fs::read_to_string(path).ok()?.split_once(' ')?.0.parse::<u32>().ok();
-        loop {
-            let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-            let sleeping: Vec<_> = threads.filter_map(|thread| call(thread.path().join("syscall"))).collect();
-            let first = call(format!("/proc/{pid}/syscall").into());
-            if first == calls.first().copied() && calls.iter().all(|call| sleeping.contains(call)) {
+        let call = format!("/proc/{}/syscall", self.pid());
+        while self.is_running()? {
+            if fs::read_to_string(&call).is_ok_and(|call| call.split(' ').next() == Some(CLOCK_NANOSLEEP)) {
                 return Ok(true);
-            }
-            if !self.is_running()? {
-                return Ok(false);
             }
             if Instant::now() > deadline {
                 let _ = self.child.kill();
@@ -150,6 +146,7 @@ impl Running {
             }
             thread::sleep(Duration::from_millis(5));
         }
+        Ok(false)
     }
 
     /// Whether it has not ended yet.

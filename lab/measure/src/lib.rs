@@ -3,9 +3,5 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
-pub mod bench;
-pub mod drift;
 pub mod helpers;
 pub mod peers;
-pub mod toolbox;
-pub mod ways;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{Error, OrCause, Result, tracefs};
 use guest::null_blk::NullBlk;
-use guest::running::{Running, WRITES, cost_of_writes, io};
+use guest::running::{Attached, Running, WRITES, cost_of_writes, io};
 use guest::truth;
 use libbpf_rs::query::ProgInfoIter;
 use nix::sys::signal::Signal;
@@ -17,7 +17,6 @@ use toolkit::histogram::Histogram;
 use wire::command::output;
 use wire::disks::FS_MOUNT;
 use wire::measure::{PEER_LOADER, PEER_PAGES};
-use wire::ways::Attached;
 
 /// The comparisons that a guest can make, by the word after `measure peers`.
 const COMPARISONS: [(&str, Comparison); 4] =
@@ -195,7 +194,7 @@ impl Peer {
         let name = argv[0];
         let mut command = Command::new(format!("/bin/{PEER_LOADER}"));
         command.args(["--library-path", "/bin", &format!("/bin/{name}")]).args(&argv[1..]);
-        match Running::spawn_until(command.stdout(Stdio::piped()), Attached::SLEEPS) {
+        match Running::spawn_until(command.stdout(Stdio::piped()), Attached::Sleeps) {
             Ok(running) => Ok(Some(Self(running))),
             Err(error) if error.to_string().contains("BPF program load failed") => Ok(None),
             Err(error) => Err(error.with_cause(format!("{name} does not run"))),

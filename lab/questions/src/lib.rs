@@ -17,7 +17,7 @@
 //!
 //! An option has a `value`, which is what the truth is if the option is right. The others also have a `why`: why somebody
 //! believes them. A test runs the stage on every kernel, or reads what was recorded, and fails if the truth is not the value
-//! of the option without a `why`.
+//! of the option without a `why`. What a page's table of measurements answers is `measured`, and no test compares it.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
@@ -33,6 +33,7 @@ pub mod concept;
 pub mod truth;
 mod watched;
 
+use crate::truth::Shows;
 pub use crate::truth::{Run, Truth};
 pub use crate::watched::{Seen, Watched};
 
@@ -487,7 +488,9 @@ impl Question {
     /// # Errors
     /// If they differ, or the run doesn't decide.
     pub fn prove(&self, run: &Run<'_>) -> Result<()> {
-        let Some(truth) = &self.truth else { return Ok(()) };
+        let Some(truth) = self.truth.as_ref().filter(|truth| truth.shows != Shows::Measured) else {
+            return Ok(());
+        };
         let shown = truth
             .of(run)
             .map_err(|error| error.with_cause(format!("nothing answers the question {:?}", self.id)))?;

@@ -83,21 +83,8 @@ pub enum Shows {
     Count(String),
     /// In which half of a table in two halves this text is: `first`, `second`, `both`, or `none`.
     Half(String),
-    /// The cells of a table with tabs that are in its rows with all of these cells, and in these columns. Each is named once.
-    Cells {
-        /// Cells of the rows.
-        row: Vec<String>,
-        /// Names of the columns.
-        columns: Vec<String>,
-    },
-    /// In a table with a row for each kernel and subject: the power of ten of how many times the number of one subject is
-    /// that of the other, such as 1 for 1 to 9; 0 if it is smaller.
-    Times {
-        /// The two subjects.
-        rows: [String; 2],
-        /// The name of the column.
-        column: String,
-    },
+    /// Nothing: who wrote the question compared it with a table of measurements in the page `recorded`.
+    Measured,
 }
 
 /// A run of a stage beside some I/O.
@@ -135,33 +122,6 @@ impl Run<'_> {
     /// Whether `io` or an interrupt wrote a line.
     pub(crate) fn is_ios(&self, line: &Line<'_>) -> bool {
         line.pid == self.pid || is_in_interrupt(line)
-    }
-
-    /// The rows of a table with tabs, and the places of these columns.
-    fn table(&self, columns: &[String]) -> Result<(Vec<Vec<&str>>, Vec<usize>)> {
-        let mut rows = self.stdout.lines().map(|line| line.split('\t').collect::<Vec<_>>());
-        let names = rows.next().unwrap_or_default();
-        let place = |column: &String| {
-            let place = names.iter().position(|name| name == column);
-            place.ok_or_else(|| Error::new(format!("the table has no column {column:?}")))
-        };
-        let places: Result<Vec<_>> = columns.iter().map(place).collect();
-        Ok((rows.collect(), places?))
-    }
-
-    /// The cells of the rows that have all of these cells, in these columns.
-    fn cells(&self, row: &[String], columns: &[String]) -> Result<Vec<&str>> {
-        let (rows, places) = self.table(columns)?;
-        let rows = rows.into_iter().filter(|cells| row.iter().all(|cell| cells.contains(&cell.as_str())));
-        let cells: Vec<_> = rows
-            .flat_map(|cells| {
-                places.iter().filter_map(move |place| cells.get(*place).copied()).collect::<Vec<_>>()
-            })
-            .collect();
-        if cells.is_empty() {
-            return Err(Error::new(format!("the table has no row {row:?}")).evidence(self.stdout));
-        }
-        Ok(cells)
     }
 
     /// The line at which the verifier stopped.
@@ -202,7 +162,7 @@ impl Truth {
         let shown = match &self.shows {
             Shows::RefusedAt => run.refused_at().unwrap_or("loaded").to_owned(),
             _ if is_refused => "refused".to_owned(),
-            Shows::Loaded => "loaded".to_owned(),
+            Shows::Loaded | Shows::Measured => "loaded".to_owned(),
             Shows::Lines(event) => run.lines(event).filter(|line| run.is_ios(line)).count().to_string(),
             Shows::LinesOfReport(begin) => {
                 run.stdout.lines().filter(|line| line.starts_with(begin)).count().to_string()
@@ -268,20 +228,6 @@ impl Truth {
                     (false, false) => "none",
                 }
                 .to_owned()
-            }
-            Shows::Cells { row, columns } => {
-                let cells: BTreeSet<_> = run.cells(row, columns)?.into_iter().collect();
-                cells.into_iter().collect::<Vec<_>>().join(", ")
-            }
-            Shows::Times { rows, column } => {
-                let column = std::slice::from_ref(column);
-                let [first, second] = rows.each_ref().map(|row| run.cells(std::slice::from_ref(row), column));
-                // A kernel that lacks one of them has no number.
-                let numbers = first?.into_iter().zip(second?).filter_map(|(first, second)| {
-                    Some((first.parse::<u64>().ok()?, second.parse::<u64>().ok()?))
-                });
-                let powers: BTreeSet<_> = numbers.map(|(first, second)| power(first, second)).collect();
-                powers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
             }
             Shows::Number(before) => {
                 run.number(before).map_or("none".to_owned(), |number| number.to_string())

@@ -65,8 +65,7 @@ pub const OF_X86_64: [&str; 7] = [
 ];
 
 /// Cases whose programs need no fentry, so they are right on older kernels, too.
-pub const WITHOUT_FENTRY: [&str; 10] = [
-    "the_book_matches_this_kernel",
+pub const WITHOUT_FENTRY: [&str; 9] = [
     "stage01_prints_each_direct_write_once",
     "stage07_times_each_direct_write_once",
     "stage07_measures_a_disk_that_takes_20_ms",

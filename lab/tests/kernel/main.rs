@@ -21,13 +21,11 @@
 //! A factor such as 1.5 fits only the machine on which you measured it.
 
 mod arm;
-mod channels;
 mod claims;
 mod clinic;
 mod compilers;
 mod containers;
 mod ctracer;
-mod drift;
 mod driver;
 mod examples;
 mod exercises;
@@ -51,7 +49,6 @@ mod stacks;
 mod stages;
 mod variants;
 mod vmlinux;
-mod ways;
 mod writers;
 mod zoned;
 
@@ -84,8 +81,6 @@ const CASES: &[&[Case]] = &[
     requests::CASES,
     pagecache::CASES,
     situations::CASES,
-    drift::CASES,
-    channels::CASES,
     examples::CASES,
     latency::CASES,
     hello::CASES,
@@ -97,7 +92,6 @@ const CASES: &[&[Case]] = &[
     claims::CASES,
     split::CASES,
     side_by_side::CASES,
-    ways::CASES,
     containers::CASES,
     zoned::CASES,
     questions::CASES,
@@ -534,7 +528,6 @@ fn boot_as(
             common_build::build_for(arch().machine(), &package, folder.path()).map_err(common::Error::new)?,
         );
     }
-    machine.binaries.extend(upkeep::measure::binaries(&workbook, &upkeep::measure::PROGRAMS)?);
     machine.binaries.extend(variants::binaries(&workbook)?);
     change(machine).boot()
 }

@@ -10,7 +10,7 @@ use libbpf_rs::btf::types::{Composite, MemberAttr};
 use libbpf_rs::btf::{Btf, BtfType};
 use machine::vm::Vm;
 use machine::workbook::Workbook;
-use upkeep::measure::{self, vmlinux};
+use upkeep::measure::vmlinux;
 
 /// The offset of each member in bits, and its length if it is a bit field. Members of a nameless struct count as
 /// members of the struct around it.
@@ -85,7 +85,7 @@ fn objects(workbook: &Workbook, folder: &Path) -> Result<Vec<PathBuf>> {
         fs::write(&object, &bytes[begin..]).or_cause("cannot write an object")?;
         Ok(object)
     };
-    binaries.chain(measure::binaries(workbook, &["channels", "ways"])?).map(copy).collect()
+    binaries.map(copy).collect()
 }
 
 /// `guest` must run the kernel that `vmlinux.h` was made from. This does not panic, because other cases use the

@@ -56,7 +56,8 @@ fn lock_newest_of(series: Series, arch: Arch, apt: &Apt) -> Result<()> {
         write(&lock)
     })?;
     let before = locked.map(|locked| {
-        format!("; it was at {}. See what moved: cargo upkeep drift", locked.source.package.version)
+        let before = &locked.source.package.version;
+        format!("; it was at {before}. See what moved: cargo test --test kernel -- {name}::")
     });
     eprintln!("Kernel {name} is now locked at {now}{}", before.unwrap_or_default());
     Ok(())

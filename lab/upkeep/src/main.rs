@@ -9,16 +9,14 @@ use clap::{Parser, Subcommand};
 use common::{Error, Result};
 use lab::exercise;
 use machine::boot::Boot;
-use machine::kernels::{MATRIX, Series};
+use machine::signals;
 use machine::terminal::print;
 use machine::workbook::Workbook;
-use machine::{cross, signals};
 use upkeep::kernels;
 use upkeep::measure::cost::STATED;
-use upkeep::measure::ways::Which;
-use upkeep::measure::{bench, vmlinux};
+use upkeep::measure::vmlinux;
 use upkeep::publish::patch::{self, Patch};
-use upkeep::publish::{clinic, ctracer, heatmap, mysteries, record, support, sync};
+use upkeep::publish::{clinic, ctracer, mysteries, record, sync};
 use wire::arch::Arch;
 use wire::mystery;
 
@@ -42,7 +40,7 @@ enum Command {
         force: bool,
     },
     /// Run stages and examples as their READMEs show, and record what they print; all of them if you name none. For
-    /// ctracer, also record the book's page of ctracer, and take a picture of it; for tracex3, also the book's heat map
+    /// ctracer, also record the book's page of ctracer, and take a picture of it
     Record {
         /// The stages, such as 03, and examples, such as bitehist
         #[arg(value_name = "STAGE or EXAMPLE")]
@@ -82,42 +80,9 @@ enum Command {
         #[arg(value_enum)]
         patch: Patch,
     },
-    /// Run stages 01 to 09 and three examples on all kernels of arm64, and record what works there
-    Arm64,
-    /// Record the types that our programs read, on all released kernels
-    Types,
     /// Boot each kernel, and record for the workshop's editor which helpers and members not all of them have, and which
     /// programs may call a helper
     Offers,
-    /// Find out what moved in a kernel: where the tutorial's probe points are, and how often they are called
-    Drift {
-        #[arg(long = "kernel", value_name = "VERSION or PATH",
-              help = format!("A kernel: {}, or the path of an image [default: all released ones; updates the book's data]",
-                             Series::names()))]
-        kernels: Vec<String>,
-        /// The architecture of the kernels: x86_64 or arm64
-        #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
-        arch: Arch,
-    },
-    /// Measure the lab against its budgets on this machine
-    Bench,
-    /// Measure what an event costs and when it gets lost on its way to user space, and update the book's data
-    Channels,
-    /// Measure the ways to count and time bios, and update the book's data
-    Ways {
-        /// A kernel of the matrix [default: all]
-        #[arg(long = "kernel", value_name = "VERSION", value_parser = MATRIX.map(|series| series.name))]
-        kernels: Vec<String>,
-        /// Measure other people's tools instead, which takes a download of 200 MB
-        #[arg(long, conflicts_with = "ways")]
-        peers: bool,
-        /// Measure only this way, by its name in the book
-        #[arg(long = "way", value_name = "NAME")]
-        ways: Vec<String>,
-        /// The architecture of the kernels: x86_64 or arm64
-        #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
-        arch: Arch,
-    },
     /// Record what bpftool, strace and the compiler's tools print about our programs, for the book
     Transcripts,
     /// Compare programs with well-known tools, and update the tables in their READMEs
@@ -160,9 +125,6 @@ fn run(command: Command) -> Result<ExitCode> {
                 if program.name() == ctracer::NAME {
                     ctracer::save(&mut boot.boot(&workbook)?, &workbook)?;
                 }
-                if program.name() == heatmap::NAME {
-                    heatmap::save(&mut boot.boot(&workbook)?, &workbook.root)?;
-                }
             }
             print(&sync::write(&workbook, false)?)
         }
@@ -191,42 +153,10 @@ fn run(command: Command) -> Result<ExitCode> {
             let workbook = Workbook::read()?;
             print(&patch::save(&workbook, &exercise::find(&workbook, &name)?, patch)?)
         }
-        Command::Arm64 => {
-            signals::install_handlers()?;
-            let workbook = cross::for_arch(Workbook::read()?, Arch::Arm, None)?;
-            support::record(&workbook)?;
-            print(&sync::write(&workbook, false)?)
-        }
-        Command::Types => {
-            let workbook = Workbook::read()?;
-            upkeep::publish::types::record(&workbook)?;
-            print(&sync::write(&workbook, false)?)
-        }
         Command::Offers => {
             signals::install_handlers()?;
             upkeep::measure::offers::record(&Workbook::read()?)?;
             Ok(ExitCode::SUCCESS)
-        }
-        Command::Drift { kernels, arch } => {
-            signals::install_handlers()?;
-            upkeep::measure::drift::run(&cross::for_arch(Workbook::read()?, arch, None)?, &kernels)
-        }
-        Command::Bench => {
-            signals::install_handlers()?;
-            bench::run(&Workbook::read()?)
-        }
-        Command::Channels => {
-            signals::install_handlers()?;
-            upkeep::measure::channels::run(&Workbook::read()?)
-        }
-        Command::Ways { kernels, peers, ways, arch } => {
-            signals::install_handlers()?;
-            let which = match (peers, ways) {
-                (true, _) => Which::Peers,
-                (false, ways) if ways.is_empty() => Which::Ours,
-                (false, ways) => Which::Named(ways),
-            };
-            upkeep::measure::ways::run(&cross::for_arch(Workbook::read()?, arch, None)?, &kernels, &which)
         }
         Command::Transcripts => {
             signals::install_handlers()?;

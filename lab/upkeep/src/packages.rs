@@ -27,15 +27,3 @@ pub fn unpack_whole(suite: &str, packages: &[&str], folder: &Path) -> Result<Vec
     };
     packages.iter().map(version).collect()
 }
-
-/// Unpacks exactly these packages of a Debian suite, each `NAME=VERSION`, into a folder, without any dependency.
-///
-/// # Errors
-/// As [`unpack_whole`].
-pub fn unpack_exactly(suite: &str, packages: &[String], folder: &Path) -> Result<()> {
-    let apt = Apt::new(&[Arch::HERE], None)?;
-    apt.look_into(&[suite])?;
-    let archives = tempfile::tempdir().or_cause("cannot make a folder")?;
-    output(apt.command("apt-get").args(["download", "-qq"]).args(packages).current_dir(archives.path()))?;
-    unpack(archives.path(), folder)
-}

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use machine::workbook::Workbook;
+use common::trace_pipe::Line;
+use lab::compiler::Compiler;
+use machine::workbook::{Program, Workbook};
 use upkeep::publish::transcripts;
 
 fn root() -> std::path::PathBuf {
@@ -57,6 +59,87 @@ fn the_commands_still_print_what_is_recorded() {
         }
     }
     assert!(differ.is_empty(), "{}\ncargo upkeep transcripts", differ.join("\n"));
+}
+
+/// The words of a text that can be names in C.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// The names of programs, maps and variables in what strace, bpftool and llvm-readelf print. The kernel cuts a name after
+/// 15 characters, and libbpf makes some, which have a dot.
+fn names(text: &str) -> BTreeSet<&str> {
+    let after = |begin: &'static str| {
+        text.split(begin).skip(1).filter_map(|rest| rest.split(['"', ' ', '\n']).next())
+    };
+    let symbols =
+        text.lines().filter(|line| line.contains(" DEFAULT ")).filter_map(|line| line.split(' ').next_back());
+    let names = after("map_name=\"").chain(after("prog_name=\"")).chain(after("  name ")).chain(symbols);
+    names.map(|name| name.trim_start_matches('_')).filter(|name| !name.is_empty()).collect()
+}
+
+/// A recording is as old as the day on which somebody made it, but what it names must still be there.
+#[test]
+fn what_is_recorded_names_what_the_sources_have() {
+    let workbook = Workbook::read().unwrap();
+    let mut gone = Vec::new();
+    let mut compared = 0;
+    for transcript in transcripts::all() {
+        let text = transcripts::of(&workbook.root, transcript.name).unwrap();
+        let stage = [transcript.setup, transcript.commands[0]].iter().find_map(|script| {
+            let (_, rest) = script.split_once("stage")?;
+            rest.trim_start().get(..2).map(str::to_owned)
+        });
+        let Some(stage) = stage else { continue };
+        let source =
+            fs::read_to_string(&workbook.catalog.stage(&stage).unwrap().sources().unwrap()[0]).unwrap();
+        for name in names(&text).into_iter().filter(|name| !name.contains("bio_trac.")) {
+            let name = name.split('.').next().unwrap();
+            compared += 1;
+            if !words(&source).any(|word| word == name || name.len() == 15 && word.starts_with(name)) {
+                gone.push(format!("{}: {name}", transcript.name));
+            }
+        }
+    }
+    assert!(compared > 10, "{compared}");
+    assert!(
+        gone.is_empty(),
+        "stages have no more what transcripts name; cargo upkeep transcripts\n{}",
+        gone.join("\n")
+    );
+}
+
+/// The same for what the READMEs show: each text that a stage prints for an event is in its source.
+#[test]
+fn what_a_stage_was_recorded_to_print_is_in_its_source() {
+    for stage in &Workbook::read().unwrap().catalog.stages {
+        let recorded = fs::read_to_string(stage.folder.join("output.txt")).unwrap();
+        let sources = stage.sources().unwrap();
+        let source: String = sources.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+        for message in recorded.lines().filter_map(Line::parse).map(|line| line.message) {
+            let text = message.split(|c: char| c.is_ascii_digit()).next().unwrap();
+            // Stage 10 finds the functions' names in the kernel.
+            let is_there = |text: &str| source.contains(text);
+            assert!(
+                is_there(text) || text.find('(').is_some_and(|at| is_there(&text[at..])),
+                "{}: {message:?}; cargo upkeep record {:02}",
+                stage.package(),
+                stage.number
+            );
+        }
+    }
+}
+
+#[test]
+fn the_programs_that_chapters_show_compile() {
+    let workbook = Workbook::read().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let compiler = Compiler::new(&workbook, folder.path()).unwrap();
+    for entry in workbook.root.join("lab/theory").read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let [file, name] = [path.file_name(), path.file_stem()].map(|name| name.unwrap().to_str().unwrap());
+        compiler.compile(name, file, &fs::read_to_string(&path).unwrap()).unwrap();
+    }
 }
 
 #[test]

@@ -16,5 +16,4 @@ pub mod play;
 pub mod protocol;
 pub mod text;
 pub mod verdict;
-pub mod ways;
 pub mod workload;

@@ -1,12 +1,7 @@
 //! Names that both halves of the measurements use.
 
-/// The row with the kernels' releases.
-pub const RELEASE: &str = "release";
-
 /// Pages of the file that the comparison of stage 08 and cachestat reads.
 pub const PEER_PAGES: u64 = 2000;
-/// How many writes four threads make together while the ways to count bios watch.
-pub const WRITERS_COUNT: u64 = 1000;
 /// The script with which the guest starts the tools of another Debian release.
 pub const PEER_LOADER: &str = "ld-linux-x86-64.so.2";
 /// Who may call a helper: each program of the kinds that readers of the workbook write.

@@ -7,19 +7,15 @@ use std::path::{Path, PathBuf};
 
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
-use lab::support::SupportMatrix;
 use lab::{doctor, exercise};
 use machine::workbook::copies;
 use machine::workbook::diff::{self, Reading};
 use machine::workbook::{Example, Program, Stage, Workbook};
-use wire::arch::Arch;
 
 use crate::measure::cost::STATED;
 use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::tables::markdown;
-use crate::publish::ways::Ways;
-use crate::publish::{channels, clinic, drift, heatmap, included, record, schedule, types};
-use crate::publish::{launchers, learner, support};
+use crate::publish::{clinic, included, launchers, record, schedule};
 
 /// A block: its file, its name, and its text; `None` if another command writes it.
 struct Block {
@@ -43,7 +39,6 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     );
     add(top.clone(), "stages", stages(workbook, |stage| format!("stages/{}", stage.package())));
     add(top, "examples", examples(workbook, |example| format!("examples/{}", example.name())));
-    add(workbook.root.join("CONTRIBUTING.md"), "learner", learner::table(workbook)?);
     add(docs.join("install.md"), "systems", systems(&docs)?);
     for stage in &workbook.catalog.stages {
         let readme = stage.folder.join("README.md");
@@ -69,38 +64,6 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
     );
     let page = |example: &Example| format!("../../examples/{}", example.name());
     add(docs.join("examples.md"), "examples", examples(workbook, page));
-    add(docs.join("kernel-moved.md"), "kernels", drift::kernels_table(&workbook.root)?);
-    add(docs.join("kernel-moved.md"), "functions", drift::table(&workbook.root)?);
-    add(docs.join("through-the-wall.md"), "channels", channels::table(&workbook.root)?);
-    add(docs.join("kernel-moved.md"), "differences", drift::differences(&workbook.root)?);
-    add(docs.join("kernel-moved.md"), "arm64", support::table(&SupportMatrix::read(&workbook.root)?));
-    let ways = Ways::read(&workbook.root, Arch::X86)?;
-    let on_arm = Ways::read(&workbook.root, Arch::Arm)?;
-    add(docs.join("kernel-moved.md"), "costs", ways.costs_beside(&on_arm));
-    let tables = [
-        ("costs", ways.costs()),
-        ("starts", ways.starts()),
-        ("memory", ways.memory()),
-        ("counts", ways.counts()),
-        ("needs", ways.needs()),
-        ("tools", ways.tools()),
-        ("choice", ways.choice()),
-    ];
-    for (name, table) in tables {
-        add(docs.join("nine-ways.md"), name, table);
-    }
-    add(docs.join("ways.svg"), "chart", ways.chart());
-    add(docs.join("heatmap.svg"), "heat", heatmap::picture(&workbook.root)?);
-    let recorded = types::recorded(&workbook.root)?;
-    for (block, name) in [
-        ("bio", "struct bio"),
-        ("bvec_iter", "struct bvec_iter"),
-        ("request", "struct request"),
-        ("operations", "enum req_op"),
-        ("flags", "enum req_flag_bits"),
-    ] {
-        add(docs.join("kernel-types.md"), block, types::table(&recorded, name)?);
-    }
     add(docs.join("clinic.md"), "cases", clinic::tables(workbook)?);
     add(docs.join("clinic-words.md"), "compared", clinic::compared(workbook)?);
     add(docs.join("clinic-words.md"), "messages", clinic::messages(workbook)?);

@@ -34,7 +34,7 @@ pub struct Transcript {
     /// Its name, for the block `transcript NAME`.
     pub name: &'static str,
     /// What runs before. In a guest, `stage` starts a stage and waits until it is attached.
-    setup: &'static str,
+    pub setup: &'static str,
     /// The commands, which the reader sees.
     pub commands: &'static [&'static str],
     /// What shortens their output, if it is very long.

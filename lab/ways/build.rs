@@ -1,3 +1,0 @@
-fn main() {
-    common_build::skeleton();
-}
