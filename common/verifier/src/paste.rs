@@ -107,8 +107,9 @@ pub fn lines(text: &str) -> Vec<String> {
     }
     let mut prefixes: Vec<_> =
         text.lines().filter_map(|line| Some(shape(&line[..content_at(line)?]))).collect();
-    prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
+    prefixes.sort();
     prefixes.dedup();
+    prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
     let bare = |line: &str| {
         let at = content_at(line);
         let after = || prefixes.iter().find_map(|prefix| without(line, prefix));
