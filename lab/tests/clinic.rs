@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use lab::clinic::{self, Case};
 use machine::kernels::MATRIX;
@@ -16,7 +17,65 @@ fn object(case: &Case) -> Object {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join(&case.file);
     fs::write(&source, &case.source).unwrap();
-    Object::parse(&fs::read(common_build::compile(&source, folder.path()).unwrap()).unwrap()).unwrap()
+    compiled(&source)
+}
+
+fn compiled(source: &Path) -> Object {
+    let folder = tempfile::tempdir().unwrap();
+    Object::parse(&fs::read(common_build::compile(source, folder.path()).unwrap()).unwrap()).unwrap()
+}
+
+/// Programs that can't be cases, because no disk can run them: their files, and the kinds and causes in their first
+/// comments. Beside each is what Linux 7.2 says.
+fn elsewhere(workbook: &Workbook) -> Vec<(PathBuf, String, String)> {
+    let files = fs::read_dir(workbook.root.join("lab/clinic/elsewhere")).unwrap().flatten();
+    let sources = files.map(|file| file.path()).filter(|file| file.extension().is_some_and(|of| of == "c"));
+    let mut programs: Vec<_> = sources
+        .map(|file| {
+            let source = fs::read_to_string(&file).unwrap();
+            let (_, comment) = source.split_once("/* ").unwrap();
+            let (kind, cause) = comment.split_once(" */").unwrap().0.split_once(": ").unwrap();
+            (file, kind.to_owned(), cause.to_owned())
+        })
+        .collect();
+    programs.sort();
+    programs
+}
+
+#[test]
+fn refusals_of_other_types_of_programs_are_explained() {
+    let workbook = Workbook::read().unwrap();
+    let mut explained = String::new();
+    for (file, kind, cause) in elsewhere(&workbook) {
+        let name = file.file_name().unwrap().to_string_lossy().replace(".bpf.c", "");
+        let log = fs::read_to_string(file.with_file_name(format!("{name}.log"))).unwrap();
+        let refusal = explain(&log, &[compiled(&file)]).unwrap();
+        assert_eq!((refusal.kind, &refusal.cause), (&*kind, &cause), "{name}:\n{log}");
+        assert_eq!(refusal.change, None, "{name}: no such change was tried");
+        let _ = writeln!(explained, "{name}:\n{}\n", common::Error::from(refusal));
+    }
+    insta::assert_snapshot!(explained);
+}
+
+/// A change is offered only for the shape of program for which it was tried. Each of these logs has another one.
+#[test]
+fn a_change_needs_the_shape_that_was_tried() {
+    let workbook = Workbook::read().unwrap();
+    let cases = clinic::cases(&workbook).unwrap();
+    let case = |kind: &str| cases.iter().find(|case| case.kind() == kind).unwrap().log("7.2").unwrap();
+    let change = |log: &str| explain(log, &[]).unwrap().change;
+    for (kind, old, new) in [
+        // A program of another type returns another number, and may hold something.
+        ("null-test", "BPF_PROG(", "probe("),
+        ("null-test", "bpf_ktime_get_ns#", "bpf_spin_lock#"),
+        // The packet's pointers and user space's are not read with BPF_CORE_READ().
+        ("kernel-pointer", "BPF_KPROBE(", "probe("),
+    ] {
+        let log = case(kind);
+        assert!(change(&log).is_some(), "{kind}:\n{log}");
+        assert!(log.contains(old), "{kind}: {old}:\n{log}");
+        assert_eq!(change(&log.replace(old, new)), None, "{kind} with {new}");
+    }
 }
 
 #[test]
@@ -61,9 +120,11 @@ fn each_log_is_recognized_and_explained() {
 }
 
 /// Kinds of which no program here is a proof, and why.
-const UNPROVEN: [(&str, &str); 3] = [
+const UNPROVEN: [(&str, &str); 5] = [
+    ("debug-information-missing", "libbpf does not load a callback without its types"),
     ("kernel-types-missing", "each kernel of the matrix has its types"),
     ("memory-limit", "the guest's programs are loaded by root"),
+    ("released-twice", "since Linux 7.2, the words for it are those for a dynptr that nothing made"),
     ("stack-uninitialized", "since Linux 6.3, and its fixes for older kernels, root may read such bytes"),
 ];
 
@@ -71,8 +132,10 @@ const UNPROVEN: [(&str, &str); 3] = [
 fn each_kind_is_proven_by_a_program() {
     let workbook = Workbook::read().unwrap();
     let programs = [clinic::cases(&workbook).unwrap(), clinic::variants(&workbook).unwrap()].concat();
+    let elsewhere = elsewhere(&workbook);
     let is_proven = |kind: &str| {
-        programs.iter().any(|case| MATRIX.iter().any(|series| case.kind_on(series.name) == kind))
+        elsewhere.iter().any(|(_, of, _)| of == kind)
+            || programs.iter().any(|case| MATRIX.iter().any(|series| case.kind_on(series.name) == kind))
     };
     let unproven: BTreeSet<_> = verifier::kinds().filter(|kind| !is_proven(kind)).collect();
     assert_eq!(unproven, UNPROVEN.map(|(kind, _)| kind).into());

@@ -14,6 +14,8 @@
 mod allowed;
 mod kernel;
 mod memory;
+mod object;
+mod packet;
 mod pointer;
 mod value;
 
@@ -36,8 +38,11 @@ pub struct Kind {
     pub why: &'static str,
     /// What to do.
     pub cure: &'static str,
-    /// How the source changes, if everything in braces is known: lines that begin with `+`, `-` or a space.
+    /// How the source changes, if everything in braces is known, and all of `change_given` is true: lines that begin with
+    /// `+`, `-` or a space.
     pub change: &'static str,
+    /// What the change assumes about the program. It must be seen in the log or in the object.
+    pub change_given: &'static [Given],
 }
 
 /// Which source line a mistake is about.
@@ -62,14 +67,48 @@ pub enum Given {
     Reserved,
     /// The call that the message names is of this helper.
     Made(&'static str),
+    /// The message goes on with a line about a buffer and its size.
+    Pairs,
     /// The refused instruction submits or discards a record, and so does an earlier one on the path.
     ReleasedTwice,
     /// The register holds what a lookup or a reservation returned.
     LookedUp,
     /// It holds what a reservation returned, and a record has been submitted or discarded.
     Released,
-    /// It holds a small constant: the compiler knows that the pointer is NULL.
+    /// It holds what an iterator's function returned.
+    Iterated,
+    /// It holds a small constant.
     Null,
+    /// It held a pointer whose description in the log begins like one of these, and then became a number.
+    Was(&'static [&'static str]),
+    /// The same, and one of these functions was called since then.
+    WasBefore(&'static [&'static str], &'static [&'static str]),
+    /// It held a pointer, of which only half was copied.
+    Cut,
+    /// What the log shows of a register or of a place on the stack has one of these words.
+    Shows(&'static [&'static str]),
+    /// A part of the message is one of these.
+    Is(&'static str, &'static [&'static str]),
+    /// The description of the packet's pointer permits an offset above 65,535. The verifier ignores its comparisons.
+    Far,
+    /// The program's type is known, and it is none for tracing.
+    NoTracing,
+    /// The program's type is known, or the path shows the macro of one: it is for tracing.
+    Tracing,
+    /// The function that the program is attached to is a system call, whose arguments may be user space's addresses.
+    SystemCall,
+    /// The opposite of another condition.
+    Not(&'static Given),
+    /// The program declares several arguments, without a macro, and the register is one of them.
+    Plain,
+    /// The path calls nothing that must be given back or left.
+    NothingHeld,
+    /// The verifier stopped in the program itself, and not in a function that it calls.
+    InProgram,
+    /// The source line before the refused one is the one that gave the record back.
+    NextLine,
+    /// The lookup is no branch of an if: its source line declares the variable, or the path has no branch before it.
+    Unconditional,
     /// An index was added to the register.
     Indexed,
     /// The refused instruction writes to memory.
@@ -122,6 +161,7 @@ pub const KIND: Kind = Kind {
     why: "",
     cure: "",
     change: "",
+    change_given: &[],
 };
 
 /// A number, where a pointer is needed to read or write memory.
@@ -139,6 +179,14 @@ pub const ON_STACK: &[&str] = &[
     "invalid read from stack R{register} off={offset} size={length}",
     "invalid stack R{register} off={offset} size={length}",
     "invalid stack type R{register} off={offset} access_size={length}",
+];
+
+/// A place on the stack that the program may not read.
+pub const UNINITIALIZED: &[&str] = &[
+    "invalid indirect read from stack R{register} off {offset}+{byte} size {length}",
+    "invalid indirect read from stack off {offset}+{byte} size {length}",
+    "invalid read from stack R{register} off {offset}+{byte} size {length}",
+    "invalid read from stack off {offset}+{byte} size {length}",
 ];
 
 /// An access beyond a value or a record for the largest index.
@@ -168,6 +216,36 @@ pub const POINTED: Kind = Kind {
     ..KIND
 };
 
+/// Helpers after which all pointers into the packet are invalid.
+pub const CHANGE_THE_PACKET: &[&str] = &[
+    "bpf_xdp_adjust_head",
+    "bpf_xdp_adjust_tail",
+    "bpf_xdp_adjust_meta",
+    "bpf_skb_store_bytes",
+    "bpf_skb_pull_data",
+    "bpf_skb_change_proto",
+    "bpf_skb_change_head",
+    "bpf_skb_change_tail",
+    "bpf_skb_change_type",
+    "bpf_skb_adjust_room",
+    "bpf_skb_vlan_push",
+    "bpf_skb_vlan_pop",
+    "bpf_l3_csum_replace",
+    "bpf_l4_csum_replace",
+    "bpf_clone_redirect",
+    "bpf_lwt_push_encap",
+    "bpf_lwt_seg6_store_bytes",
+    "bpf_lwt_seg6_adjust_srh",
+    "bpf_lwt_seg6_action",
+    "bpf_msg_pull_data",
+    "bpf_msg_push_data",
+    "bpf_msg_pop_data",
+    "bpf_dynptr_write",
+];
+
+/// A pointer to memory that belongs to something that a call can end.
+pub const OWNED: &[&str] = &["mem(", "rdonly_mem(", "rdwr_mem(", "sock(", "ptr_", "trusted_ptr_", "rcu_ptr_"];
+
 /// Programs that get the CPU's registers.
 pub const KPROBE: &[&str] = &["kprobe", "kretprobe", "uprobe", "uretprobe"];
 
@@ -190,5 +268,7 @@ pub const UNKNOWN: Kind = Kind {
 
 /// All kinds. Of several that match, the first one counts.
 pub fn kinds() -> impl Iterator<Item = &'static Kind> {
-    [pointer::KINDS, memory::KINDS, allowed::KINDS, kernel::KINDS, value::KINDS].into_iter().flatten()
+    [packet::KINDS, object::KINDS, pointer::KINDS, memory::KINDS, allowed::KINDS, kernel::KINDS, value::KINDS]
+        .into_iter()
+        .flatten()
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
+mod given;
 mod kinds;
 mod log;
 mod object;
@@ -14,6 +15,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::given::is_given;
 use crate::kinds::{At, Given, Kind, UNKNOWN};
 pub use crate::log::{LEFT_OUT, REPORT};
 use crate::log::{Log, Origin, Source, called};
@@ -121,7 +123,9 @@ fn verifiers(log: &Log<'_>, objects: &[Object]) -> Option<Refusal> {
         };
         add_values(&mut values, log, object, refused.as_ref());
         let program = Some(log.program.to_owned()).filter(|program| !program.is_empty());
-        let refusal = Refusal::new(kind, program, words_of(log, kind), &values)?;
+        let mut refusal = Refusal::new(kind, program, words_of(log, kind), &values)?;
+        let is_seen = kind.change_given.iter().all(|given| is_given(given, &values, log, object));
+        refusal.change = refusal.change.filter(|_| is_seen);
         let path = log.branches().into_iter().map(|(from, to)| [place(from), place(to)]);
         let path = if refused.is_some() { path.collect() } else { Vec::new() };
         Some(Refusal { is_verifiers: true, place: refused, path, ..refusal })
@@ -161,13 +165,18 @@ pub struct Known {
 }
 
 /// What to call what we don't know.
-const GENERAL: [(&str, &str); 6] = [
+const GENERAL: [(&str, &str); 11] = [
     ("line", "this line"),
     ("variable", "the pointer"),
     ("name", "pointer"),
     ("helper", "the helper"),
     ("reserved", "the call"),
     ("program", "the program"),
+    ("saved", "another call"),
+    ("was", "a pointer"),
+    ("constant", "0"),
+    ("called_at", "a line before"),
+    ("call", "a function"),
 ];
 
 /// All kinds of mistakes, in the order in which [`explain`] tries them. One message can have several causes, and only the
@@ -200,73 +209,6 @@ fn recognized(
         })
     })
 }
-
-fn is_given(given: &Given, values: &Values, log: &Log<'_>, object: Option<&Object>) -> bool {
-    let number = |name: &str| values.get(name)?.parse::<i64>().ok();
-    let origin = values.get("register").map_or(Origin::Unknown, |register| log.origin(register));
-    let came_from = |helpers: &[&str]| matches!(&origin, Origin::Call(helper, _) if helpers.contains(helper));
-    let refused = log.last_instruction().unwrap_or_default();
-    match given {
-        Given::Reserved => {
-            let source = values.get("instruction").and_then(|number| made_at(number, log, object));
-            log.calls(RESERVE) || source.is_some_and(|place| place.source.contains(RESERVE))
-        }
-        Given::Made(helper) => {
-            values.get("instruction").is_some_and(|number| log.called_at(number) == Some(helper))
-        }
-        Given::LookedUp => came_from(&[LOOKUP, RESERVE]),
-        Given::Released => log.last_call(&RELEASE).is_some_and(|released| {
-            // The path of a long log is cut.
-            let record = first_argument(&released.text);
-            let is_named = |source: &Source| record.is_some_and(|name| source.text.contains(name));
-            let is_other = came_from(&[LOOKUP]) || matches!(origin, Origin::Memory(..));
-            came_from(&[RESERVE]) || (!is_other && log.source().is_some_and(is_named))
-        }),
-        Given::Null => values.get("register").is_some_and(|register| log.is_null(register)),
-        // If not even the first element fits, the index is not what is wrong.
-        Given::Indexed => {
-            let fits = number("size").zip(number("length")).is_some_and(|(size, length)| size >= length);
-            fits && values.get("register").is_some_and(|register| log.is_indexed(register))
-        }
-        Given::Writes => {
-            refused.starts_with(['*', 'l']) || log.source().is_some_and(|source| is_written(&source.text))
-        }
-        Given::ReleasedTwice => log.releases_twice(),
-        Given::Global => log.validates_a_function(),
-        Given::Overrun => {
-            number("offset").zip(number("length")).is_some_and(|(at, long)| at < 0 && at + long > 0)
-        }
-        Given::Calls(begins) => {
-            called(refused).is_some_and(|helper| begins.iter().any(|begin| helper.starts_with(begin)))
-        }
-        Given::Underrun => number("offset").is_some_and(|at| at < -512),
-        Given::Beyond => number("offset").is_some_and(|at| at >= 0),
-        Given::Typed => log.has_types() || object.is_some_and(|object| object.is_in(log.program, TYPED)),
-        Given::In(sections) => object.is_some_and(|object| object.is_in(log.program, sections)),
-        Given::Macro(name) => head(log.program, object)
-            .is_some_and(|head| head.source.contains(&format!("{name}({}", log.program))),
-        Given::Argument => matches!(&origin, Origin::Memory(_, base) if matches!(**base, Origin::Context)),
-        Given::Kept => matches!(&origin, Origin::Memory(_, base) if match **base {
-            Origin::Call(helper, _) => [LOOKUP, RESERVE].contains(&helper),
-            Origin::Constant(_) => true,
-            _ => false,
-        }),
-        Given::Loaded => matches!(&origin, Origin::Memory(..)),
-        Given::Element => log.source().is_some_and(|source| source.text.contains("[")),
-        Given::IndexRead => {
-            log.source().and_then(|source| source.text.split_once('[')).is_some_and(|(_, rest)| {
-                rest.split_once(']').is_some_and(|(index, _)| index.contains("->") || index.contains('*'))
-            })
-        }
-        Given::Pointed => log.source().is_some_and(|source| !source.text.contains("->")),
-        Given::Own => named(values, log, object).is_some_and(|place| is_own(&place.source, log)),
-        // The verifier has nothing to do with it.
-        Given::LimitStays | Given::NoKfunc => false,
-    }
-}
-
-/// Programs whose arguments have the types of the kernel's function.
-const TYPED: &[&str] = &["fentry", "fexit", "fmod_ret", "tp_btf", "lsm", "iter"];
 
 const LOOKUP: &str = "bpf_map_lookup_elem";
 const RESERVE: &str = "bpf_ringbuf_reserve";
@@ -382,6 +324,10 @@ fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place
     let argument = register.as_ref().zip(helper).zip(source);
     let argument = argument.and_then(|((register, helper), source)| address(source, helper, register));
     let statement = |source: &str| source.ends_with(';').then(|| source.to_owned());
+    let past = register.as_ref().map(|register| log.past(register)).unwrap_or_default();
+    let at = |source: Option<&Source>| source.and_then(|source| line_of(log.location(source, object)));
+    let calls = || past.calls.iter().find(|(name, _)| kinds::CHANGE_THE_PACKET.contains(name));
+    let call = calls().or(past.calls.first());
     let released = log.last_call(&RELEASE).and_then(|source| statement(&source.text));
     let found = [
         ("line", line),
@@ -391,6 +337,11 @@ fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place
         ("room", room.filter(|room| *room >= 0).map(|room| room.to_string())),
         ("reserved", reserved_at),
         ("program", Some(log.program.to_owned()).filter(|program| !program.is_empty())),
+        ("call", call.map(|(name, _)| (*name).to_owned())),
+        ("called_at", call.map(|(_, source)| at(*source).unwrap_or_else(|| "a call before".to_owned()))),
+        ("was", past.was.as_ref().and_then(|was| Some(was.split('(').next()?.to_owned()))),
+        ("constant", past.constant.map(|(value, _)| value.to_owned())),
+        ("saved", reserved.as_ref().and_then(|place| line_of(place.location.clone()))),
         // In a change of the source, everything must be known.
         ("?name", name.map(str::to_owned)),
         ("?lookup", lookup.and_then(|(_, source)| statement(&source.text))),
@@ -539,7 +490,7 @@ fn expression_before(text: &str) -> Option<String> {
 
 /// The name of the variable to which a source line assigns what a helper returns.
 fn assigned<'a>(source: &'a str, helper: &str) -> Option<&'a str> {
-    let (left, _) = source.split_once(helper)?;
+    let (left, _) = source.split_once(&format!("{helper}("))?;
     word_before(left.trim_end().strip_suffix('=')?.trim_end())
 }
 
@@ -628,7 +579,8 @@ mod tests {
     fn every_explanation_names_only_what_is_known() {
         let mut missing = Vec::new();
         // Of the others, `Refusal::new` makes sure.
-        let known = ["register", "variable", "name", "line", "helper", "reserved", "program"];
+        let general = GENERAL.iter().map(|(name, _)| *name);
+        let known: Vec<_> = general.chain(["register"]).collect();
         for kind in kinds::kinds() {
             for says in kind.says {
                 let filled = matches(says, says).unwrap();

@@ -2,6 +2,8 @@
 
 use crate::object::{Location, Object};
 use crate::paste::Pasted;
+use crate::pattern::Values;
+use crate::walk::{self, Registers};
 
 /// Takes the place of the middle of a log that the clinic recorded.
 pub const LEFT_OUT: &str = "... (many lines are left out here)";
@@ -63,11 +65,24 @@ pub enum Origin<'a> {
     /// it knows the type of the memory.
     Memory(&'a Source, Box<Origin<'a>>),
     /// The program has it as a constant.
-    Constant(&'a str),
+    Constant,
     /// It is the program's context.
     Context,
     /// The path does not show it.
     Unknown,
+}
+
+/// What became of a pointer.
+#[derive(Debug, Default)]
+pub struct Past<'a> {
+    /// What the log last showed of it, such as `pkt(off=14,r=34)`. Then it became a number.
+    pub was: Option<String>,
+    /// What was called since then, the last call first, each with its source line.
+    pub calls: Vec<(&'a str, Option<&'a Source>)>,
+    /// Whether half of it was copied since then.
+    pub is_cut: bool,
+    /// It was no pointer at all, but this constant.
+    pub constant: Option<(&'a str, Option<&'a Source>)>,
 }
 
 /// A verifier's log.
@@ -235,12 +250,6 @@ impl<'a> Log<'a> {
         Some([first, &*reason.join(" ")].join(". "))
     }
 
-    /// Whether a register of the refused instruction holds a constant that is too small for a pointer.
-    pub fn is_null(&self, register: &str) -> bool {
-        const FIELDS: u64 = 4096;
-        matches!(self.origin(register), Origin::Constant(held) if held.parse::<u64>().is_ok_and(|held| held < FIELDS))
-    }
-
     /// Whether a number that is in a register was added to a register of the refused instruction.
     pub fn is_indexed(&self, register: &str) -> bool {
         let (add, set) = (format!("r{register} += r"), format!("r{register} = "));
@@ -250,9 +259,85 @@ impl<'a> Log<'a> {
             .is_some_and(|step| step.text.starts_with(&add))
     }
 
+    /// Whether what the path shows of a register or of a place on the stack has one of these words.
+    pub fn shows(&self, words: &[&str]) -> bool {
+        let has = |text: &str| words.iter().any(|word| text.contains(word));
+        self.path.iter().any(|step| has(step.shown()) || step.state.lines.iter().any(|line| has(line)))
+    }
+
+    /// Whether a packet's pointer was compared with the packet's end, and has an offset for which the verifier ignores that.
+    pub fn is_far(&self, register: &str) -> bool {
+        const MOST: u64 = 0xffff;
+        let past = self.past(register).was.unwrap_or_default();
+        let same = past.split([',', ')']).next().filter(|begin| begin.contains("id="));
+        let is_compared = |step: &Step<'_>| {
+            let shown = step.shown();
+            step.text.starts_with("if ")
+                && shown.contains("pkt_end")
+                && same.is_some_and(|same| shown.contains(same))
+        };
+        if !self.path.iter().any(is_compared) {
+            return false;
+        }
+        let number = |name: &str| {
+            let (_, value) = past.split_once(name)?;
+            let value = value.split([',', ')']).next()?.split('=').next_back()?;
+            match value.strip_prefix("0x") {
+                Some(digits) => u64::from_str_radix(digits, 16).ok(),
+                None => value.parse().ok(),
+            }
+        };
+        let most = number("umax=").or_else(|| number("umax_value=")).unwrap_or_default();
+        most + number("(off=").or_else(|| number(",off=")).unwrap_or_default() + 1 > MOST
+    }
+
+    /// Whether nothing on the path set the register of the refused instruction, and nothing was called.
+    pub fn is_untouched(&self, values: &Values) -> bool {
+        let Some(name) = values.get("register").map(|register| format!("r{register}")) else { return false };
+        let mut before = self.path[..self.path.len().saturating_sub(1)].iter().map(|step| step.operation());
+        let is_whole = self.path.first().is_some_and(|step| step.instruction == 0);
+        is_whole
+            && !before
+                .any(|text| text.starts_with("call ") || walk::Effect::of(text).sets.as_ref() == Some(&name))
+    }
+
+    /// How many calls on the path acquire something, or enter a region, that a return would have to give back or leave.
+    pub fn acquires(&self) -> usize {
+        const WORDS: [&str; 8] =
+            ["_lock", "_acquire", "_reserve", "_from_", "_new", "_disable", "_save", "bpf_sk"];
+        let acquires = |name: &str| WORDS.iter().any(|word| name.contains(word));
+        self.path.iter().filter(|step| called(step.operation()).is_some_and(acquires)).count()
+    }
+
+    /// Whether the path comes to a source line without a branch.
+    pub fn begins_with(&self, line: &str) -> bool {
+        let is_it = |step: &&Step<'_>| {
+            step.source.and_then(|nth| self.sources.get(nth)).is_some_and(|source| source.text == line)
+        };
+        let is_whole = self.path.first().is_some_and(|step| step.instruction == 0);
+        let mut before = self.path.iter().take_while(|step| !is_it(step));
+        is_whole
+            && before.all(|step| !step.text.starts_with("if "))
+            && self.path.iter().any(|step| is_it(&step))
+    }
+
+    /// Whether the verifier stopped in the program itself.
+    pub fn is_in_program(&self) -> bool {
+        let entered = (0..self.path.len()).filter(|at| self.enters(*at)).count();
+        let left = self.path.iter().filter(|step| step.operation() == "exit").count();
+        entered <= left && !self.path.last().is_some_and(|step| step.shown().starts_with("frame"))
+    }
+
     /// Where the value of a register of the refused instruction comes from, such as `7`.
     pub fn origin(&self, register: &str) -> Origin<'_> {
         self.trace(format!("r{register}"), self.path.len().saturating_sub(1))
+    }
+
+    /// Whether a step calls a function of the program, or a helper that calls one, and the path goes on in it.
+    fn enters(&self, at: usize) -> bool {
+        let step = &self.path[at];
+        let goes_on = |next: &Step<'_>| next.instruction != step.instruction + 1;
+        step.text.starts_with("call ") && self.path.get(at + 1).is_some_and(goes_on)
     }
 
     /// Where the value of a register or of a place on the stack comes from, before a step.
@@ -263,7 +348,7 @@ impl<'a> Log<'a> {
         for (at, step) in self.path.iter().enumerate().take(before).skip(self.gap).rev() {
             let text = step.operation();
             let source = step.source.and_then(|nth| self.sources.get(nth));
-            let is_function = text.starts_with("call pc");
+            let is_function = self.enters(at);
             match text.split_once(" = ") {
                 _ if text == "exit" => inside += 1,
                 _ if inside > 0 => inside -= i32::from(is_function),
@@ -274,13 +359,13 @@ impl<'a> Log<'a> {
                 }
                 _ if self.fills(at, &held) => return Origin::Unknown,
                 // Before this, the value was in another register, or in memory.
-                Some((to, from)) if to == held => match from.split_once("(r") {
+                Some((to, from)) if to.replacen('w', "r", 1) == held => match from.split_once("(r") {
                     Some((_, base)) if !base.starts_with("10 ") => {
                         let base = base.split(' ').next().unwrap_or_default();
                         let base = Box::new(self.trace(format!("r{base}"), at));
                         return source.map_or(Origin::Unknown, |source| Origin::Memory(source, base));
                     }
-                    None if !from.starts_with(['r', 'w', '(']) => return Origin::Constant(from),
+                    None if !from.starts_with(['r', 'w', '(']) => return Origin::Constant,
                     _ => held = from.replacen('w', "r", 1),
                 },
                 _ => {}
@@ -288,6 +373,51 @@ impl<'a> Log<'a> {
         }
         let is_whole = self.gap == 0 && self.path.first().is_some_and(|step| step.instruction == 0);
         if is_whole && held == "r1" { Origin::Context } else { Origin::Unknown }
+    }
+
+    /// What became of a pointer that was in a register of the refused instruction.
+    pub fn past(&self, register: &str) -> Past<'_> {
+        let mut past = Past::default();
+        let mut held = format!("r{register}");
+        // As in `trace`.
+        let mut inside = 0;
+        for (at, step) in self.path[..self.path.len().saturating_sub(1)].iter().enumerate().rev() {
+            let text = step.operation();
+            let is_function = self.enters(at);
+            if inside == 0 {
+                let mut shown = Registers::new();
+                walk::add(step.shown(), &mut shown);
+                step.state.lines.iter().for_each(|line| walk::add(line, &mut shown));
+                if let Some(was) = shown.remove(&held).filter(|value| is_pointer(value)) {
+                    past.was = Some(was);
+                    return past;
+                }
+            }
+            let source = step.source.and_then(|nth| self.sources.get(nth));
+            past.calls.extend(called(text).map(|name| (name, source)));
+            let effect = walk::Effect::of(text);
+            let sets = effect.sets.as_ref().is_some_and(|set| *set == held);
+            match text.split_once(" = ") {
+                _ if text == "exit" => inside += 1,
+                _ if inside > 0 => inside -= i32::from(is_function),
+                _ if text.starts_with("call ") && !is_function && sets => return past,
+                Some((to, from)) if sets => {
+                    let is_half = |side: &str| side.starts_with('w') || side.starts_with("*(u32");
+                    if let [read] = &effect.reads[..]
+                        && (walk::stack_place(from).is_some() || from.chars().all(char::is_alphanumeric))
+                    {
+                        past.is_cut |= is_half(to) || is_half(from);
+                        held.clone_from(read);
+                        continue;
+                    }
+                    let is_constant = effect.reads.is_empty() && !from.contains('*');
+                    past.constant = is_constant.then_some((from, source));
+                    return past;
+                }
+                _ => {}
+            }
+        }
+        past
     }
 
     /// Whether a step calls a helper that writes to this place on the stack, because it gets the place's address.
@@ -420,6 +550,12 @@ impl Source {
             None => Self { text: line.trim().to_owned(), location: None, instruction: None },
         }
     }
+}
+
+/// Whether what a log shows of a register is a pointer.
+fn is_pointer(value: &str) -> bool {
+    let value = value.strip_prefix('P').unwrap_or(value);
+    value.starts_with(char::is_alphabetic) && !value.starts_with("inv") && !value.starts_with("scalar")
 }
 
 /// The number and the text of an instruction: `16: (79) r1 = *(u64 *)(r0 +0)`.

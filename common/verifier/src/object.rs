@@ -160,7 +160,8 @@ impl Object {
 
     /// Whether a program is in one of these sections, such as `fentry`, or `fentry.s`.
     pub fn is_in(&self, program: &str, sections: &[&str]) -> bool {
-        let section = self.section(program).unwrap_or_default().split(['/', '.']).next().unwrap_or_default();
+        let section = self.section(program).unwrap_or_default().trim_start_matches('?');
+        let section = section.split(['/', '.']).next().unwrap_or_default();
         sections.contains(&section)
     }
 

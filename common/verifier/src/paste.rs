@@ -128,7 +128,9 @@ pub fn bare(lines: &[String]) -> Vec<&str> {
 
 /// Where the part of a line begins that the verifier or libbpf wrote, if we know it by its form.
 fn content_at(line: &str) -> Option<usize> {
-    let count = || line.find("processed ").filter(|_| line.contains(" insns"));
+    // Some of the verifier's words lack their newline, and the count follows them at once.
+    let is_prefix = |at: &usize| !line[..*at].ends_with(char::is_alphabetic);
+    let count = || line.find("processed ").filter(|_| line.contains(" insns")).filter(is_prefix);
     let known = line.find("libbpf: ").or_else(count);
     instruction_at(line).filter(|_| BEGINS.concat().iter().all(|begin| !line.contains(begin))).or(known)
 }

@@ -145,16 +145,16 @@ impl Frame {
 
 /// What an instruction reads and sets.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Effect {
-    reads: Vec<String>,
-    sets: Option<String>,
+pub(crate) struct Effect {
+    pub reads: Vec<String>,
+    pub sets: Option<String>,
     calls: bool,
     /// Whether it only copies a register.
     copies: bool,
 }
 
 impl Effect {
-    fn of(operation: &str) -> Self {
+    pub fn of(operation: &str) -> Self {
         if operation.starts_with("call ") {
             return Self { sets: Some("r0".to_owned()), calls: true, ..Self::default() };
         }
@@ -185,7 +185,7 @@ impl Effect {
 }
 
 /// The place on the stack that an instruction reads or writes: `fp-8` for `*(u64 *)(r10 -8)`.
-fn stack_place(operand: &str) -> Option<String> {
+pub(crate) fn stack_place(operand: &str) -> Option<String> {
     let (_, place) = operand.split_once("(r10 -")?;
     Some(format!("fp-{}", place.trim_end_matches(')')))
 }

@@ -2,6 +2,14 @@
 
 use super::*;
 
+/// Something is not given back.
+const UNRELEASED: &[&str] = &[
+    "Unreleased reference id={id} alloc_insn={instruction}",
+    "BPF_EXIT instruction in main prog would lead to reference leak",
+    "BPF_EXIT instruction would lead to reference leak",
+    "tail_call would lead to reference leak",
+];
+
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "record-not-released",
@@ -23,17 +31,11 @@ pub const KINDS: &[Kind] = &[
         why: "The record of {reserved} blocks the ring buffer until you submit or discard it, so every path from there must do \
               one of the two.",
         cure: "discard it on the path that ends without an event: bpf_ringbuf_discard({name}, 0);",
-        change: "+bpf_ringbuf_discard({?reserve}, 0);\n {?return}",
         ..KIND
     },
     Kind {
         name: "reference-not-released",
-        says: &[
-            "Unreleased reference id={id} alloc_insn={instruction}",
-            "BPF_EXIT instruction in main prog would lead to reference leak",
-            "BPF_EXIT instruction would lead to reference leak",
-            "tail_call would lead to reference leak",
-        ],
+        says: UNRELEASED,
         cause: "a path to the end does not give back what {reserved} acquired",
         why: "Some functions return a reference, which keeps a part of the kernel alive. Every path must give it back.",
         cure: "call the function that releases it, such as bpf_task_release() or bpf_iter_num_destroy(), on every path",

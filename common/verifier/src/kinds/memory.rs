@@ -110,8 +110,10 @@ pub const KINDS: &[Kind] = &[
         ],
         given: &[Given::Calls(&[""])],
         cause: "{helper}() would use memory beyond the end of a value or a record",
-        why: "It gets {length} bytes from byte {offset} on, and there are only {room}, because the memory has {size} bytes.",
-        cure: "pass the size of what the pointer leads to, such as sizeof(POINTER->FIELD); or make the value or record larger",
+        why: "With the largest size that {line} can pass, it gets {length} bytes from byte {offset} on, and there are only {room}, \
+              because the memory has {size} bytes.",
+        cure: "pass the size of what the pointer leads to, such as sizeof(POINTER->FIELD), or limit the size to that right before the \
+               call; or make the value or record larger",
         ..KIND
     },
     Kind {
@@ -122,7 +124,8 @@ pub const KINDS: &[Kind] = &[
         cause: "{line} reaches beyond the value of a map",
         why: "The value has {size} bytes, and {line} uses {length} bytes from byte {offset} on. (Global variables are the \
               value of a map, too.)",
-        cure: "set the map's __type(value, ...) to the type that you use, or use only what the value has",
+        cure: "set the map's __type(value, ...) to the type that you use, or use only what the value has; in a loop, compare the index \
+               with the array's number of elements",
         ..KIND
     },
     Kind {
@@ -133,7 +136,8 @@ pub const KINDS: &[Kind] = &[
         cause: "{line} reaches beyond the end of its memory",
         why: "The memory has {size} bytes, as a record of a ring buffer has as many as you reserve, and {line} uses {length} bytes \
               from byte {offset} on.",
-        cure: "reserve as many bytes as you use: sizeof() of the same type",
+        cure: "ask for as many bytes as you use, from bpf_ringbuf_reserve(), bpf_dynptr_data() or bpf_dynptr_slice(): sizeof() of the \
+               same type",
         ..KIND
     },
     Kind {
@@ -146,6 +150,17 @@ pub const KINDS: &[Kind] = &[
         cause: "{line} reaches beyond the end of its memory",
         why: "Every access must be inside of the memory that the pointer leads to.",
         cure: "use the same type where the memory is declared and where you use it",
+        ..KIND
+    },
+    Kind {
+        name: "array-index",
+        case: Some("04"),
+        says: MAX_VALUE,
+        given: &[Given::Calls(&[""])],
+        cause: "{helper}() may use memory beyond the end of a value or a record",
+        why: "With the largest numbers that the address and the size in {line} can have, it gets {length} bytes from byte {offset} on, \
+              and there are only {size} bytes. The verifier knows the limits of each, but not that their sum is limited.",
+        cure: "limit both right before the call so that even the two largest fit: if (offset > HALF || size > HALF) return 0;",
         ..KIND
     },
     Kind {
@@ -165,8 +180,22 @@ pub const KINDS: &[Kind] = &[
         says: MAX_VALUE,
         cause: "the index in {line} may be too large",
         why: "For the largest number that the index can be, {line} uses {length} bytes from byte {offset} on, and there are \
-              only {size} bytes. (Global variables are the value of a map, too.)",
-        cure: "compare the index with the array's length before you use it: if (index < LENGTH)",
+              only {size} bytes. (Global variables are the value of a map, too.) A comparison of a sum does not limit its parts.",
+        cure: "compare the very index that you use with the array's number of elements, which is not its sizeof(), before you use it: \
+               if (index < LENGTH)",
+        ..KIND
+    },
+    Kind {
+        name: "array-index",
+        case: Some("04"),
+        says: &[
+            "math between {type} pointer and register with unbounded min value is not allowed",
+            "R{register} min value is negative, either use unsigned index or do a if (index >=0) check.",
+        ],
+        cause: "the index or offset in {line} may be negative",
+        why: "The verifier follows every value that the number can have, and it knows no smallest one. A comparison such as index < \
+              LENGTH leaves out only the large ones if the number is signed, and none if it is of another variable or copy.",
+        cure: "use an unsigned variable, and compare it with the length before you use it: u32 index = ...; if (index < LENGTH)",
         ..KIND
     },
     Kind {
@@ -175,9 +204,7 @@ pub const KINDS: &[Kind] = &[
         says: &[
             "R{register} unbounded memory access, make sure to bounds check any such access",
             "R{register} unbounded memory access, make sure to bounds check any array access into a map",
-            "R{register} min value is negative, either use unsigned index or do a if (index >=0) check.",
             "R{register} max value is outside of the allowed memory range",
-            "math between {type} pointer and register with unbounded min value is not allowed",
             "math between {type} pointer and {number} is not allowed",
             "value {number} makes {type} pointer be out of bounds",
             "{type} pointer offset {number} is not allowed",
@@ -227,7 +254,7 @@ pub const KINDS: &[Kind] = &[
         says: ON_STACK,
         given: &[Given::Overrun, Given::Calls(&[""])],
         cause: "{helper}() would use memory beyond a variable on the stack",
-        why: "R{register} points to the stack, {room} bytes before its end, and the size in this call is {length}.",
+        why: "R{register} points to the stack, {room} bytes before its end, and the size in this call can be {length}.",
         cure: "pass the size of the buffer itself, sizeof(BUFFER), or make the buffer larger",
         ..KIND
     },
@@ -253,25 +280,52 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "stack-uninitialized",
-        says: &[
-            "invalid indirect read from stack R{register} off {offset}+{byte} size {length}",
-            "invalid indirect read from stack off {offset}+{byte} size {length}",
-            "invalid read from stack R{register} off {offset}+{byte} size {length}",
-            "invalid read from stack off {offset}+{byte} size {length}",
-        ],
+        says: UNINITIALIZED,
         cause: "part of a variable on the stack has no value yet",
         why: "Of the {length} bytes that {line} reads, byte {byte} was never written. It may be the space that the compiler \
               leaves between two fields of a struct.",
-        cure: "clear the variable before you fill it: __builtin_memset(&VARIABLE, 0, sizeof(VARIABLE))",
-        change: "+__builtin_memset(&{?argument}, 0, sizeof({?argument}));\n {?source}",
+        cure: "clear the variable before you fill it: __builtin_memset(&VARIABLE, 0, sizeof(VARIABLE)); or pass the size of the \
+               variable, if that is smaller",
+        ..KIND
+    },
+    Kind {
+        name: "no-value",
+        says: &["R{register} !read_ok"],
+        given: &[Given::Plain, Given::In(&["kprobe", "ksyscall", "uprobe"])],
+        cause: "{program} has several arguments, and the kernel passes only one",
+        why: "A program gets one argument, the context: for a kprobe, the CPU's registers. {line} uses another one, of which nothing is \
+              known.",
+        cure: "let BPF_KPROBE() from <bpf/bpf_tracing.h> take the arguments out of the registers: int BPF_KPROBE({program}, TYPE \
+               argument, ...); for a system call by its name, BPF_KSYSCALL() with SEC(\"ksyscall/NAME\")",
+        ..KIND
+    },
+    Kind {
+        name: "no-value",
+        says: &["R{register} !read_ok"],
+        given: &[Given::Plain, Given::In(&["tracepoint", "tp"])],
+        cause: "{program} has several arguments, and the kernel passes only one",
+        why: "A program gets one argument, the context: for a tracepoint, a pointer to the event's fields. {line} uses another one, of \
+              which nothing is known.",
+        cure: "declare one argument: int {program}(struct trace_event_raw_EVENT *event); for a system call, struct \
+               trace_event_raw_sys_enter, whose arguments are event->args[0] and so on",
+        ..KIND
+    },
+    Kind {
+        name: "no-value",
+        says: &["R{register} !read_ok"],
+        given: &[Given::Plain],
+        cause: "{program} has several arguments, and the kernel passes only one",
+        why: "A program gets one argument, the context. {line} uses another one, of which nothing is known.",
+        cure: "take everything from the context; for fentry, fexit, tp_btf, raw_tp and lsm, BPF_PROG() from <bpf/bpf_tracing.h> does \
+               that",
         ..KIND
     },
     Kind {
         name: "no-value",
         says: &["R{register} !read_ok"],
         cause: "{line} uses a variable that has no value",
-        why: "On this path, nothing was written to register {register}. R0 is the return value, and R1 to R5 are the arguments \
-              of a call.",
+        why: "On this path, nothing was written to register {register}, or a call has cleared it. R0 is the return value, and R1 to \
+              R5 are the arguments of a call, which leaves nothing in them.",
         cure: "give the variable a value, or return one at the end of the program",
         ..KIND
     },

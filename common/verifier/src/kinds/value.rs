@@ -2,6 +2,26 @@
 
 use super::*;
 
+const ARITHMETIC: &[&str] = &[
+    "R{register} pointer arithmetic with {operator} operator prohibited",
+    "R{register} bitwise operator {operator} on pointer prohibited",
+    "R{register} 32-bit pointer arithmetic prohibited",
+    "R{register} pointer {operator} pointer prohibited",
+    "R{register} pointer arithmetic on {type} prohibited",
+    "R{register} pointer arithmetic prohibited",
+    "R{register} subtraction from stack pointer prohibited",
+    "R{register} tried to subtract pointer from scalar",
+];
+const ARITHMETIC_CAUSE: &str = "{line} calculates with a pointer as if it were a number";
+const ARITHMETIC_WHY: &str = "The verifier keeps track of what a pointer points to, so it permits only to add and subtract. After any other operation, the result would point anywhere.";
+
+const RETURNED: &[&str] = &[
+    "At program exit the register R0 has value {value} should have been in {range}",
+    "At program exit the register R0 has {value} should have been in {range}",
+    "At program exit the register R0 is not a known value ({type})",
+    "R0 leaks addr as return value",
+];
+
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "global-function",
@@ -27,13 +47,25 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "global-function",
         case: Some("25"),
+        says: &["arg#{argument} reference type('{type}') size cannot be determined: {_}"],
+        given: &[Given::Global],
+        cause: "a function that is not static has an argument of which the verifier does not know the size",
+        why: "The verifier checks a function that is not static only once, for every argument that its types permit, and void * has \
+              no size.",
+        cure: "make the function static: then the verifier checks it at each call; or declare the argument's type",
+        ..KIND
+    },
+    Kind {
+        name: "global-function",
+        case: Some("25"),
         says: &[
             "Caller passes invalid args into func#{number} ('{function}')",
             "Caller passes invalid args into func#{number}",
         ],
         cause: "{line} passes something that a function that is not static may not get",
-        why: "The verifier checks a function that is not static only once, for every argument that its types permit. So it wants memory of the argument's size, and not a number or a pointer to something else.",
-        cure: "make the function static: then the verifier checks it at each call",
+        why: "The verifier checks a function that is not static only once, for every argument that its types permit. So it wants memory of the argument's size (void * has none), or the program's context, and not a number or a pointer to something else.",
+        cure: "make the function static: then the verifier checks it at each call; or declare the argument's type, for the context \
+               struct pt_regs *, struct __sk_buff * or struct xdp_md *",
         ..KIND
     },
     Kind {
@@ -76,7 +108,18 @@ pub const KINDS: &[Kind] = &[
         ],
         cause: "{line} reads something that is not one field of the kernel's {struct}",
         why: "The verifier knows the kernel's types, and lets a program read one field at a time, inside of the struct.",
-        cure: "read the field by its name; copy several bytes with bpf_probe_read_kernel()",
+        cure: "read the field by its name; after a cast to a larger struct, with BPF_CORE_READ() from <bpf/bpf_core_read.h>; copy \
+               several bytes with bpf_probe_read_kernel()",
+        ..KIND
+    },
+    Kind {
+        name: "map-helper",
+        case: Some("30"),
+        says: &["expected prog array map for tail call{_}", "kernel subsystem misconfigured verifier"],
+        given: &[Given::Calls(&["bpf_tail_call"])],
+        cause: "bpf_tail_call() does not work with this type of map",
+        why: "It jumps to a program in a map of type BPF_MAP_TYPE_PROG_ARRAY, and the map that {line} passes is of another type.",
+        cure: "declare the map with __uint(type, BPF_MAP_TYPE_PROG_ARRAY)",
         ..KIND
     },
     Kind {
@@ -86,6 +129,25 @@ pub const KINDS: &[Kind] = &[
         cause: "{helper}() does not work with this type of map",
         why: "Each type of map has its own helpers. The map that {line} passes is of type number {type}, as in enum bpf_map_type.",
         cure: "use the helpers of the map's type, such as bpf_ringbuf_output() for a ring buffer, or another type",
+        ..KIND
+    },
+    Kind {
+        name: "helper-argument",
+        case: Some("15"),
+        says: &["R{register} type={type} expected=ringbuf_mem", "R{register} type={type} expected=alloc_mem"],
+        cause: "argument {register} of {helper}() is no record of a ring buffer",
+        why: "{helper}() takes only the pointer that bpf_ringbuf_reserve() returned, unchanged, and not `{type}`. A variable on the \
+              stack or a value of a map is no record.",
+        cure: "reserve a record, fill it, and pass its pointer; or send a variable of your own with bpf_ringbuf_output()",
+        ..KIND
+    },
+    Kind {
+        name: "helper-argument",
+        case: Some("15"),
+        says: &["R{register} type={type} expected=map_value, ptr_"],
+        cause: "argument {register} of {helper}() is not in the value of a map",
+        why: "{helper}() keeps or locks what it gets, so that must be in a map, and not in `{type}` (fp is the stack).",
+        cure: "make it a field of the map's value, look the value up, and pass the field's address",
         ..KIND
     },
     Kind {
@@ -115,10 +177,11 @@ pub const KINDS: &[Kind] = &[
             "string is not zero-terminated",
         ],
         given: &[Given::Calls(&["bpf_strncmp", "bpf_snprintf"])],
-        cause: "{helper}() wants a string that never changes",
-        why: "The verifier reads the string itself, so it must be in read-only data, and end in a zero byte. A string on the \
+        cause: "argument {register} of {helper}() must be a string that never changes",
+        why: "The verifier reads this string itself, so it must be in read-only data, and end in a zero byte. A string on the \
               stack or in a map could change.",
-        cure: "declare it outside of the function: static const char wanted[] = \"...\";",
+        cure: "declare it outside of the function: static const char wanted[] = \"...\"; (of bpf_strncmp(), that is argument 3; the \
+               string to compare is argument 1, in memory of your own: copy the kernel's there with bpf_probe_read_kernel_str())",
         ..KIND
     },
     Kind {
@@ -133,11 +196,31 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "helper-argument",
         case: Some("15"),
+        says: &["R{register} type={type} expected=ptr_{_}"],
+        given: &[Given::Is("type", &["fp", "map_value", "mem", "alloc_mem", "ringbuf_mem"])],
+        cause: "argument {register} of {helper}() is a copy, and not the kernel's object itself",
+        why: "{helper}() expects the kernel's own pointer, of whose type the verifier is sure. It gets `{type}`, memory of the program.",
+        cure: "pass the address of the field in the kernel's object, such as &file->f_path of a program's argument, and not that of a \
+               variable",
+        ..KIND
+    },
+    Kind {
+        name: "helper-argument",
+        case: Some("15"),
         says: &["R{register} type=inv expected=ptr_{_}", "R{register} type=scalar expected=ptr_{_}"],
         cause: "argument {register} of {helper}() is a number to the verifier",
         why: "{helper}() expects a pointer to an object of the kernel, of whose type the verifier is sure.",
         cure: "pass an argument of an fentry or tp_btf program; or, for a task, bpf_get_current_task_btf() (Linux 5.11) instead of \
                bpf_get_current_task()",
+        ..KIND
+    },
+    Kind {
+        name: "string-not-constant",
+        says: NUMBER_FOR_HELPER,
+        given: &[Given::Calls(&["bpf_strncmp"]), Given::Is("register", &["1"])],
+        cause: "argument 1 of bpf_strncmp() is an address that the verifier does not know",
+        why: "Argument 1 is the string to compare, in memory of the program: on the stack, in a map, or in a record.",
+        cure: "copy the string to the stack first, bpf_probe_read_kernel_str(buffer, sizeof(buffer), ADDRESS), and pass the buffer",
         ..KIND
     },
     Kind {
@@ -161,25 +244,42 @@ pub const KINDS: &[Kind] = &[
             "{helper}() may write into memory pointed by R{register} type={type}",
         ],
         cause: "argument {register} of {helper}() is not what it expects",
-        why: "{helper}() expects a pointer to memory that the verifier knows, such as your stack or the value of a map. Here it gets `{type}`; `inv` or `scalar` is a number.",
-        cure: "put the value into a variable, and pass the variable's address: &key",
+        why: "In the kernel's words above, `type` is what {helper}() gets, and `expected` what it takes: fp is your stack, mem and \
+              map_value memory that the verifier knows, ptr_ an object of the kernel; inv and scalar are numbers.",
+        cure: "pass what is expected; for memory, put the value into a variable, and pass the variable's address: &key",
         ..KIND
     },
     Kind {
         name: "pointer-arithmetic",
         case: Some("16"),
         says: &[
-            "R{register} pointer arithmetic with {operator} operator prohibited",
-            "R{register} bitwise operator {operator} on pointer prohibited",
+            "R{register} pointer arithmetic with <<= operator prohibited",
             "R{register} 32-bit pointer arithmetic prohibited",
-            "R{register} pointer {operator} pointer prohibited",
-            "R{register} pointer arithmetic on {type} prohibited",
-            "R{register} pointer arithmetic prohibited",
-            "R{register} subtraction from stack pointer prohibited",
-            "R{register} tried to subtract pointer from scalar",
         ],
-        cause: "{line} calculates with a pointer as if it were a number",
-        why: "The verifier keeps track of what a pointer points to, so it permits only to add and subtract. After any other operation, the result would point anywhere.",
+        given: &[Given::Not(&Given::Typed), Given::Not(&Given::Was(&["ctx", "ptr_", "trusted_ptr_"]))],
+        cause: "{line} cuts a pointer down to a number of 32 bits",
+        why: "A pointer has 64 bits, and the verifier knows what it leads to only as long as nothing but a number is added to it. The \
+              compiler shifts it to the left and back if it is put into an int or u32.",
+        cure: "keep the pointer in a pointer, and take no number from it; for a distance, subtract two pointers into the packet; for a \
+               key, use something that the pointer leads to",
+        ..KIND
+    },
+    Kind {
+        name: "pointer-arithmetic",
+        case: Some("16"),
+        says: ARITHMETIC,
+        given: &[Given::Not(&Given::Typed), Given::Not(&Given::Was(&["ctx", "ptr_", "trusted_ptr_"]))],
+        cause: ARITHMETIC_CAUSE,
+        why: ARITHMETIC_WHY,
+        cure: "calculate with numbers, and add the result to the pointer last; compare two pointers only with each other",
+        ..KIND
+    },
+    Kind {
+        name: "pointer-arithmetic",
+        case: Some("16"),
+        says: ARITHMETIC,
+        cause: ARITHMETIC_CAUSE,
+        why: ARITHMETIC_WHY,
         cure: "copy the pointer as a number first: bpf_probe_read_kernel(&number, sizeof(number), &ctx[0])",
         ..KIND
     },
@@ -190,6 +290,33 @@ pub const KINDS: &[Kind] = &[
         cause: "{function}() has fewer arguments than {program} names",
         why: "The arguments of an fentry, fexit or tp_btf program are those of the kernel's function, and this kernel's {function}() does not have so many.",
         cure: "name only the arguments that it has: compare its declaration in the sources of your kernels",
+        ..KIND
+    },
+    Kind {
+        name: "context-access",
+        case: Some("29"),
+        says: &["invalid bpf_context access off={offset} size={length}"],
+        given: &[Given::NoTracing],
+        cause: "{line} uses {length} bytes of the context that a program of this type may not use like this",
+        why: "The context of each type of program has other fields, each with its own size, and only some may be read, and fewer \
+              written. The {length} bytes from byte {offset} on are none of them: either the field is for other types, or it may only \
+              be read, or the compiler joined two fields into one access.",
+        cure: "use a field that this type has, as a whole; to keep the compiler from joining two accesses, make them volatile",
+        ..KIND
+    },
+    Kind {
+        name: "context-access",
+        case: Some("29"),
+        says: &[
+            "dereference of modified ctx ptr R{register} off={offset} disallowed",
+            "variable ctx access var_off={offset} disallowed",
+        ],
+        given: &[Given::NoTracing],
+        cause: "{line} adds something to the context's address before it reads a field",
+        why: "A field of the context is read at its own constant offset from ctx. The compiler adds first if the offset varies, or if it \
+              joins two fields into one access.",
+        cure: "read each field by its name, into a variable of the field's size; to keep the compiler from joining two, make the access \
+               volatile",
         ..KIND
     },
     Kind {
@@ -228,8 +355,18 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "size-unbounded",
         case: Some("18"),
+        says: &["R{register} min value is negative, either use unsigned or 'var &= const'"],
+        cause: "the size that {line} passes to {helper}() may be negative",
+        why: "To the verifier, the number in R{register} can be below 0, as a signed variable can, and a helper would take that for a very \
+              large size. A comparison with an upper limit leaves out only the large ones.",
+        cure: "use an unsigned variable, and limit it to the buffer before the call: u32 size = ...; if (size > sizeof(BUFFER)) size = \
+               sizeof(BUFFER);",
+        ..KIND
+    },
+    Kind {
+        name: "size-unbounded",
+        case: Some("18"),
         says: &[
-            "R{register} min value is negative, either use unsigned or 'var &= const'",
             "R{register} unbounded memory access, use 'var &= const' or 'if (var < const)'",
             "R{register} memory size {number} is too large",
         ],
@@ -370,23 +507,32 @@ pub const KINDS: &[Kind] = &[
         says: &["misaligned {kind}access off {offset} size {size}"],
         cause: "{line} uses {size} bytes at an address that is no multiple of {size}",
         why: "On the stack, a number must be where its size divides its address, on every architecture.",
-        cure: "use a struct, in which the compiler puts every field in the right place, with the largest fields first",
+        cure: "use a struct, in which the compiler puts every field in the right place, with the largest fields first; or align the \
+               variable: __attribute__((aligned({size})))",
         ..KIND
     },
     Kind {
         name: "return-value",
         case: Some("26"),
-        says: &[
-            "At program exit the register R0 has value {value} should have been in {range}",
-            "At program exit the register R0 has {value} should have been in {range}",
-            "At program exit the register R0 is not a known value ({type})",
-            "R0 leaks addr as return value",
-        ],
+        says: RETURNED,
+        given: &[Given::In(&["fentry", "fexit"])],
         at: At::Return,
         cause: "it returns a number that a program of this type may not return",
         why: "The return value means something to whoever calls the program. For an fentry or fexit program, only 0 is permitted.",
         cure: "return 0",
         change: "-{?return}\n+return 0;",
+        ..KIND
+    },
+    Kind {
+        name: "return-value",
+        case: Some("26"),
+        says: RETURNED,
+        at: At::Return,
+        cause: "it returns a number that a program of this type may not return",
+        why: "The return value means something to whoever calls the program, and each type of program has its own numbers. The \
+              kernel's words above name what it returns, and what is permitted. A constant of another type, such as TC_ACT_SHOT in \
+              a cgroup's program, is another number.",
+        cure: "return a number of this type on every path: 0 for fentry, fexit and most tracing programs, 0 or 1 for cgroup_skb",
         ..KIND
     },
     Kind {
