@@ -1,4 +1,4 @@
-// npm run build made this from 16300092
+// npm run build made this from 3c446188
 "use strict";
 (() => {
   // questions.ts
@@ -324,6 +324,13 @@
 
   // book.ts
   enlivenAll();
+  addEventListener(
+    "keydown",
+    (event) => {
+      if (event.isComposing || event.keyCode === 229) event.stopPropagation();
+    },
+    true
+  );
   function match(pattern, text) {
     const [first = "", ...rest] = pattern.split("{");
     if (!text.startsWith(first)) return void 0;
@@ -398,8 +405,28 @@
     });
   }
   for (const box of document.querySelectorAll(".look-up")) lookUp(box);
+  var toggle = document.getElementById("mdbook-sidebar-toggle");
+  toggle?.setAttribute("role", "button");
+  toggle?.setAttribute("tabindex", "0");
+  toggle?.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    toggle.click();
+  });
+  function makeScrollable() {
+    for (const box of document.querySelectorAll("pre, pre > code, .table-wrapper")) {
+      if (box.scrollWidth > box.clientWidth && getComputedStyle(box).overflowX !== "visible") box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
+  }
+  makeScrollable();
+  addEventListener("resize", makeScrollable);
+  addEventListener("load", () => {
+    for (const list of document.querySelectorAll(".on-this-page ol > ol")) list.parentElement?.replaceWith(list);
+  });
+  for (const head of document.querySelectorAll("th:empty")) head.replaceWith(document.createElement("td"));
   for (const table of document.querySelectorAll(".content table")) {
-    const heads = [...table.querySelectorAll("th")].map((head) => head.textContent ?? "");
+    const heads = [...table.querySelectorAll("thead :is(td, th)")].map((head) => head.textContent ?? "");
     for (const row of table.querySelectorAll("tbody tr")) {
       for (const [nth, cell] of [...row.children].entries()) cell.setAttribute("data-column", heads[nth] ?? "");
     }

@@ -6,6 +6,15 @@ import { enlivenAll } from "./questions";
 
 enlivenAll();
 
+// The Enter that ends an input method's word would lead to the first result of mdBook's search.
+addEventListener(
+  "keydown",
+  (event) => {
+    if (event.isComposing || event.keyCode === 229) event.stopPropagation();
+  },
+  true,
+);
+
 /** A mistake, as `verifier::known()` describes it. */
 interface Known {
   says: string[];
@@ -98,9 +107,37 @@ function lookUp(box: HTMLElement): void {
 
 for (const box of document.querySelectorAll<HTMLElement>(".look-up")) lookUp(box);
 
+// mdBook's button for the sidebar is a label, which no key reaches.
+const toggle = document.getElementById("mdbook-sidebar-toggle");
+toggle?.setAttribute("role", "button");
+toggle?.setAttribute("tabindex", "0");
+toggle?.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" && event.key !== " ") return;
+  event.preventDefault();
+  toggle.click();
+});
+
+/** What is too wide for its place can be scrolled with keys. */
+function makeScrollable(): void {
+  for (const box of document.querySelectorAll<HTMLElement>("pre, pre > code, .table-wrapper")) {
+    if (box.scrollWidth > box.clientWidth && getComputedStyle(box).overflowX !== "visible") box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }
+}
+makeScrollable();
+addEventListener("resize", makeScrollable);
+
+// mdBook puts a list right into another where a page leaves a level of headings out.
+addEventListener("load", () => {
+  for (const list of document.querySelectorAll(".on-this-page ol > ol")) list.parentElement?.replaceWith(list);
+});
+
+// The empty corner of a table is no header.
+for (const head of document.querySelectorAll("th:empty")) head.replaceWith(document.createElement("td"));
+
 // In a narrow window, each cell of a row has a line, with its column's name.
 for (const table of document.querySelectorAll(".content table")) {
-  const heads = [...table.querySelectorAll("th")].map((head) => head.textContent ?? "");
+  const heads = [...table.querySelectorAll("thead :is(td, th)")].map((head) => head.textContent ?? "");
   for (const row of table.querySelectorAll("tbody tr")) {
     for (const [nth, cell] of [...row.children].entries()) cell.setAttribute("data-column", heads[nth] ?? "");
   }

@@ -1,8 +1,10 @@
-// Bundles the scripts of the deck into present.js and those of the book into book.js, which are committed, so that only those who change the page need npm. The
-// first line has a checksum of the sources, by which a test of the book finds out whether somebody forgot this step.
+// Bundles the scripts of the deck into present.js and those of the book into book.js, which are committed, so that only
+// those who change the page need npm. The first line has a checksum of the sources, by which a test of the book finds out
+// whether somebody forgot this step. For the same reason, the tests have a copy of axe, which looks for what keeps
+// people with a keyboard or a screen reader from using our pages.
 
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync } from "node:fs";
 import { build } from "esbuild";
 
 const sources = readdirSync(".")
@@ -25,3 +27,4 @@ for (const [source, bundle] of [
     banner: { js: `// npm run build made this from ${sum}` },
   });
 }
+copyFileSync("node_modules/axe-core/axe.min.js", "../tests/browser/axe.min.js");

@@ -322,6 +322,8 @@ const keys: Record<string, () => void> = {
 };
 
 addEventListener("keydown", (event) => {
+  // 229: a key of an input method.
+  if (event.isComposing || event.keyCode === 229) return;
   if (event.ctrlKey || event.metaKey || event.altKey || byId<HTMLDialogElement>("keys").open) return;
   const at = event.target as Element;
   // In a field, only a clicker turns pages.

@@ -1,4 +1,4 @@
-// npm run build made this from 16300092
+// npm run build made this from 3c446188
 "use strict";
 (() => {
   // data.ts
@@ -665,6 +665,7 @@
     "?": help
   };
   addEventListener("keydown", (event) => {
+    if (event.isComposing || event.keyCode === 229) return;
     if (event.ctrlKey || event.metaKey || event.altKey || byId("keys").open) return;
     const at = event.target;
     if (at.closest("input") && !event.key.startsWith("Page")) return;

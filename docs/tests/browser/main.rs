@@ -1,5 +1,6 @@
 //! Opens the book from the file system, as a reader does, in a real browser.
 
+mod barriers;
 mod passed;
 mod reader;
 
@@ -182,6 +183,11 @@ fn searching_finds_a_function() {
     let results: Vec<_> = results.as_array().unwrap().iter().filter_map(|path| path.as_str()).collect();
     assert!(results.iter().any(|path| path.ends_with("/stages/03.html")), "{results:?}");
     assert!(results.iter().all(|path| Path::new(path).exists()), "{results:?}");
+    // An input method's Enter follows no result.
+    browser.eval("document.querySelector('#mdbook-searchbar').focus()");
+    browser.eval("window.left = 0; addEventListener('beforeunload', () => { left += 1; }); 0");
+    browser.compose("\u{306b}");
+    assert_eq!(browser.eval("window.left"), 0);
     browser.loading(|browser| {
         browser.eval("document.querySelector('#mdbook-searchresults a').click()");
     });

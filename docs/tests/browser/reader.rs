@@ -123,6 +123,22 @@ impl Reader {
         }
     }
 
+    /// Writes a word with an input method, which ends it with Enter.
+    pub fn compose(&mut self, word: &str) {
+        let length = word.chars().count();
+        let composed = json!({ "text": word, "selectionStart": length, "selectionEnd": length });
+        self.call("Input.imeSetComposition", composed);
+        self.call(
+            "Input.dispatchKeyEvent",
+            json!({ "type": "rawKeyDown", "key": "Enter", "windowsVirtualKeyCode": 229 }),
+        );
+        self.call("Input.insertText", json!({ "text": word }));
+        self.call(
+            "Input.dispatchKeyEvent",
+            json!({ "type": "keyUp", "key": "Enter", "windowsVirtualKeyCode": 13 }),
+        );
+    }
+
     /// Like [`Reader::until`], for what is inside a frame, where no observer of ours is.
     #[allow(dead_code, reason = "only the workshop has frames")]
     pub fn poll(&mut self, expression: &str) {
@@ -141,6 +157,18 @@ impl Reader {
     pub fn scheme(&mut self, scheme: &str) {
         let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
         self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
+    }
+
+    /// What keeps people with a keyboard, a screen reader or weak eyes from using the page, as axe finds it: all that it
+    /// calls serious or critical. A frame is another page.
+    pub fn barriers(&mut self) -> Vec<String> {
+        self.eval(include_str!("axe.min.js"));
+        let found = self.eval(
+            "axe.run({ iframes: false, resultTypes: ['violations'] }).then(({ violations }) => violations
+                .filter(({ impact }) => ['serious', 'critical'].includes(impact))
+                .flatMap(({ id, nodes }) => nodes.map(({ target, html }) => `${id}: ${target} ${html.slice(0, 150)}`)))",
+        );
+        found.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()).collect()
     }
 
     /// What the pages did wrong since the last call.

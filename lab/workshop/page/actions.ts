@@ -1,7 +1,7 @@
 // What runs: the line that reports it, its terminal, and what its compiler found.
 
 import { type Action, api, type Diagnostic, type Prediction } from "./api";
-import { byId, h, plural } from "./dom";
+import { byId, h, plural, rich } from "./dom";
 import type { Editor } from "./editor";
 import type { Button } from "./panel";
 import { showOutcome, showWaiting } from "./questions";
@@ -200,7 +200,7 @@ export class Actions {
     }
     lines.forEach(({ action }, nth) => {
       const line = status.children[nth];
-      (line.firstElementChild as HTMLElement).textContent = texts[nth];
+      line.firstElementChild?.replaceChildren(...rich(texts[nth]));
       line.className = action.phase !== "ended" ? "live" : action.status === 0 ? "good" : "bad";
     });
     // Who listens hears each phase once, not each second.

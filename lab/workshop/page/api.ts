@@ -178,6 +178,9 @@ export type Difference = { head?: string; files: { path: string; old: string | n
 
 /** An error as the server reports it. Status 0: the server did not answer. */
 export class Problem extends Error {
+  /** Whether it is still so, if that can change without the learner. */
+  lasts = () => true;
+
   constructor(
     readonly status: number,
     readonly cause: string,

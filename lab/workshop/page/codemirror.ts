@@ -61,7 +61,7 @@ export function reading(path: string, label: string): Extension {
     highlightSpecialChars(),
     syntaxHighlighting(classHighlighter),
     search({ top: true }),
-    EditorView.contentAttributes.of({ "aria-label": label }),
+    EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
   ];
 }
 

@@ -215,6 +215,8 @@ export class Documents {
       }
     }
     doc.failure = undefined;
+    // The learner has taken the own change back, or made the same as the other.
+    if (doc.conflict && (!doc.dirty || doc.text === doc.conflict.text)) this.takeOther(doc);
     if (dirty && !doc.dirty) this.onSaved(doc);
   }
 
@@ -238,6 +240,7 @@ export class Documents {
   private failed(doc: Doc, failure: Problem): void {
     const news = doc.failure?.cause !== failure.cause;
     doc.failure = failure;
+    failure.lasts = () => Boolean(doc.failure);
     if (news && failure.status > 0) this.onFailure(doc, failure);
     clearTimeout(doc.timer);
     doc.timer = setTimeout(() => this.save(doc), 3000);
@@ -253,7 +256,9 @@ export class Documents {
         ? "Choose in the editor which text to keep. Then try again."
         : (doc.failure?.fix ?? "Wait until it is saved. Then try again.");
       const evidence = doc.conflict ? "Another tab or editor changed the file." : (doc.failure?.cause ?? null);
-      throw new Problem(-1, `Your latest changes to ${doc.path} are not saved.`, evidence, fix);
+      const unsaved = new Problem(-1, `Your latest changes to ${doc.path} are not saved.`, evidence, fix);
+      unsaved.lasts = () => doc.dirty;
+      throw unsaved;
     }
     // The screen shows what the server is going to compile.
     await this.refresh(name);

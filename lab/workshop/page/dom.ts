@@ -135,16 +135,17 @@ export class Tabs {
     );
     const close = tab.close;
     if (!close) return h("div", { class: "tab", role: "presentation" }, button);
-    const label = `Close ${tab.label}`;
+    button.setAttribute("aria-keyshortcuts", "Delete");
+    // A list of tabs has nothing but tabs, so the cross is for the mouse only.
     const cross = h(
       "button",
       {
         type: "button",
         class: "close",
-        "aria-label": label,
-        title: label,
+        "aria-hidden": "true",
+        title: `Close ${tab.label}`,
         "data-test": `close-${this.test}`,
-        tabindex: selected ? 0 : -1,
+        tabindex: -1,
         click: close,
       },
       "×",

@@ -10,7 +10,15 @@ import { byId, h, keep, plural, rich, type Tab, Tabs } from "./dom";
 import { replace } from "./drop";
 
 /** A comparison. Its button `toggle` shows another one in its place. */
-type Comparison = { key: string; label: string; difference: Difference; unchanged: string; toggle?: HTMLElement };
+type Comparison = {
+  key: string;
+  label: string;
+  difference: Difference;
+  unchanged: string;
+  toggle?: HTMLElement;
+  /** Of which two texts it compares, to choose one. */
+  disputed?: Doc;
+};
 
 export class Editor {
   readonly documents = new Documents();
@@ -40,9 +48,13 @@ export class Editor {
       const { doc } = this;
       if (!doc?.conflict) return;
       const head = "From the other text to yours";
-      this.compare("other", "The other and mine", {
-        head,
-        files: [{ path: doc.path, old: doc.conflict.text, new: doc.text }],
+      const files = [{ path: doc.path, old: doc.conflict.text, new: doc.text }];
+      this.put({
+        key: "other",
+        label: "The other and mine",
+        difference: { head, files },
+        unchanged: "",
+        disputed: doc,
       });
     });
   }
@@ -52,9 +64,16 @@ export class Editor {
     return this.doc?.path;
   }
 
+  /** The file with two texts, if it is shown, or their comparison. */
+  private get disputed(): Doc | undefined {
+    const doc = this.doc ?? this.comparisons.find(({ key }) => key === this.shown)?.disputed;
+    return doc?.conflict && doc;
+  }
+
   /** The learner chose between two texts. */
   private settle(choose: (doc: Doc) => void): void {
-    if (this.doc) choose(this.doc);
+    const { disputed } = this;
+    if (disputed) choose(disputed);
     this.closeComparison("other");
     this.view.focus();
   }
@@ -177,11 +196,14 @@ export class Editor {
     unchanged = "No differences.",
     toggle?: HTMLElement,
   ): void {
-    const comparison = { key, label, difference, unchanged, toggle };
-    const at = this.comparisons.findIndex((one) => one.key === key);
+    this.put({ key, label, difference, unchanged, toggle });
+  }
+
+  private put(comparison: Comparison): void {
+    const at = this.comparisons.findIndex(({ key }) => key === comparison.key);
     if (at < 0) this.comparisons.push(comparison);
     else this.comparisons[at] = comparison;
-    this.show(key);
+    this.show(comparison.key);
   }
 
   private closeComparison(key: string): void {
@@ -241,7 +263,13 @@ export class Editor {
       return;
     }
     this.tabs.show(this.tabList(), this.shown);
-    this.conflict.hidden = !this.doc?.conflict;
+    // It was settled elsewhere.
+    if (this.comparisons.some(({ disputed }) => disputed && !disputed.conflict)) {
+      this.closeComparison("other");
+      return;
+    }
+    this.conflict.hidden = !this.disputed;
+    byId("compare").hidden = !this.doc;
     this.onChange();
   }
 

@@ -11,9 +11,18 @@ import { Editor } from "./editor";
 import { boot, boots, drawKernels } from "./kernels";
 import { forget } from "./knowledge";
 import { Lesson } from "./lesson";
-import { isCase, showMap, stateOf } from "./map";
+import { isCase, progressOf, showMap, stateOf } from "./map";
 import { Mysteries } from "./mystery";
-import { type Button, explain, hidePanel, hideSilence, leavePanel, showPanel, showProblem } from "./panel";
+import {
+  type Button,
+  explain,
+  hidePanel,
+  hideProblem,
+  leavePanel,
+  shownProblem,
+  showPanel,
+  showProblem,
+} from "./panel";
 import { type Pane, Panes } from "./panes";
 import { Questions } from "./questions";
 import { Terminals } from "./terminals";
@@ -36,10 +45,12 @@ const mysteries = new Mysteries(tried, startMystery, (id) => tried(openName(id))
 const panes = new Panes((pane) => ({ lesson, editor, terminals })[pane].focus());
 let state: State | undefined;
 
-/** Shows what went wrong. */
+/** Shows what went wrong, until something else works. */
 async function tried(doing: Promise<unknown>): Promise<void> {
+  const before = shownProblem();
   try {
     await doing;
+    hideProblem(before);
   } catch (thrown) {
     showProblem(thrown);
   }
@@ -379,12 +390,10 @@ function drawChoice(): void {
 function draw(): void {
   if (!state) return;
   drawChoice();
-  const exercises = state.exercises.filter((exercise) => !isCase(exercise));
-  const done = exercises.filter(({ done }) => done).length;
-  const all = exercises.length;
+  const [done, all] = progressOf(state);
   const [answered, asked] = questions.progress;
   byId("progress").textContent =
-    `${done} of ${plural(all, "exercise")} done, ${answered} of ${plural(asked, "question")} answered`;
+    `${done} of ${plural(all, "exercise")} and cases done, ${answered} of ${plural(asked, "question")} answered`;
   const bar = byId<HTMLProgressElement>("progress-bar");
   bar.max = all || 1;
   bar.value = done;
@@ -465,6 +474,7 @@ function said(): keyof typeof savedAs {
 }
 
 function drawSaved(): void {
+  if (!shownProblem()?.lasts()) hideProblem(shownProblem());
   const saved = byId("saved");
   const docs = editor.documents.all;
   const failed = docs.find(({ failure }) => failure);
@@ -509,8 +519,7 @@ function drawLink(link: Link): void {
   if (link === "down") {
     banner.replaceChildren(
       boots() ||
-        "The workshop does not answer. If its window is still there, it is busy: wait. If not, start it again as you did " +
-          "before. Keep this tab open: it has everything that you typed.",
+        "The workshop does not answer. If its window is gone, start it again as before. Keep this tab open: it has your work.",
     );
   } else if (link === "refused") {
     banner.replaceChildren(
@@ -531,7 +540,7 @@ events.onLink = (link) => {
 events.onSaved = (saved) => editor.documents.saved(saved);
 events.onProblem = (problem) => showProblem(problem);
 events.onState = (now) => {
-  hideSilence();
+  if (shownProblem()?.status === 0) hidePanel();
   const before = state;
   if (before && before.folder !== now.folder) {
     // Another workshop has this address now. The drafts wait for the one that they belong to.
@@ -620,7 +629,10 @@ async function resume(): Promise<void> {
 // Buttons and keys.
 
 const click = (id: string, act: () => void) => byId(id).addEventListener("click", act);
-click("run", runOpen);
+byId("run-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  runOpen();
+});
 click("check", checkOpen);
 click("hint", () => hint(editor.name));
 const onSave = byId<HTMLInputElement>("check-on-save");
@@ -677,10 +689,6 @@ byId("arguments").addEventListener("change", (event) => {
   keep.set(inFolder(`arguments:${editor.name}`), field.value.trim());
   field.title = field.value;
 });
-byId("arguments").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && !event.ctrlKey) runOpen();
-});
-
 editor.onChange = () => {
   drawSaved();
   actions.edited();
@@ -701,6 +709,8 @@ const isMac = /^Mac/.test(navigator.platform);
 
 /** The keys that work in every pane. Those of the browser and of a shell stay theirs elsewhere. */
 function onKey(event: KeyboardEvent, pane: Pane | undefined): void {
+  // While an input method composes, all keys are its own: Enter ends a word, and F6 to F10 choose another script.
+  if (event.isComposing || event.keyCode === 229) return;
   const { key, code, shiftKey: shift, altKey: alt, metaKey: meta } = event;
   // On a Mac, the Command key does what Ctrl does elsewhere, and people write signs such as # with Alt and a digit.
   if (document.querySelector("dialog[open]") || (isMac ? alt : meta)) return;

@@ -14,6 +14,12 @@ export const stateOf = ({ done, state }: Listed) => (done ? "done" : state === "
 export const isCase = ({ program }: Exercise) => program === "clinic";
 const isStage = (name: string) => /^\d/.test(name);
 
+/** How much of the course is done, and how much there is. */
+export function progressOf({ exercises, mysteries }: State): [number, number] {
+  const all = [...exercises, ...mysteries];
+  return [all.filter((one) => stateOf(one) === "done").length, all.length];
+}
+
 /** What the learner has begun, or else what follows on the last thing that is done. */
 function next<T extends Listed>(exercises: T[]): T | undefined {
   const begun = exercises.find((one) => stateOf(one) === "started");
@@ -23,7 +29,8 @@ function next<T extends Listed>(exercises: T[]): T | undefined {
 }
 
 /** Opens the map. `go` opens an exercise, a case or a stage. */
-export function showMap({ programs, exercises, mysteries }: State, go: (name: string) => void): void {
+export function showMap(state: State, go: (name: string) => void): void {
+  const { programs, exercises, mysteries } = state;
   const dialog = byId<HTMLDialogElement>("map");
   const to = (name: string) => () => {
     dialog.close();
@@ -52,17 +59,16 @@ export function showMap({ programs, exercises, mysteries }: State, go: (name: st
   const examples = exercises.filter((one) => !isCase(one) && !isStage(one.program));
   const cases = exercises.filter(isCase);
   const goOn = next<Listed>(exercises.filter((one) => !isCase(one))) ?? next<Listed>(cases) ?? next<Listed>(mysteries);
-  const all = [...exercises, ...mysteries];
-  const done = all.filter((one) => stateOf(one) === "done").length;
+  const [done, all] = progressOf(state);
   byId("map-text").replaceChildren(
     h(
       "p",
       {},
-      `${done} of ${plural(all.length, "exercise")} and cases done. `,
+      `${done} of ${plural(all, "exercise")} and cases done. `,
       goOn &&
         h(
           "button",
-          { type: "button", class: "main", "data-test": "map-next", click: to(goOn.id) },
+          { type: "button", class: "main", autofocus: true, "data-test": "map-next", click: to(goOn.id) },
           `Go on: ${goOn.id}`,
         ),
     ),

@@ -9,7 +9,7 @@ export function showPanel(kind: "hint" | "bad" | "news", title: string, content:
   const panel = byId("panel");
   const hadFocus = panel.contains(document.activeElement);
   panel.className = kind;
-  panel.dataset.status = "";
+  shown = undefined;
   panel.setAttribute("aria-label", title);
   const close = { label: "Close", test: "panel-close", act: hidePanel };
   panel.replaceChildren(
@@ -35,6 +35,7 @@ export function hidePanel(): void {
   const panel = byId("panel");
   const hadFocus = panel.contains(document.activeElement);
   panel.hidden = true;
+  shown = undefined;
   if (hadFocus) leavePanel.to();
 }
 
@@ -44,13 +45,17 @@ export function explain({ cause, evidence, fix }: Pick<Problem, "cause" | "evide
   return [sentence(cause), ...(evidence ? [h("pre", {}, evidence)] : []), ...(fix ? [sentence(fix)] : [])];
 }
 
-export function showProblem(thrown: unknown, buttons: Button[] = []): void {
-  const shown = problem(thrown);
-  showPanel("bad", "This did not work", explain(shown), buttons);
-  byId("panel").dataset.status = String(shown.status);
+/** The error in the panel. */
+let shown: Problem | undefined;
+export const shownProblem = () => shown;
+
+export function showProblem(thrown: unknown): void {
+  const what = problem(thrown);
+  showPanel("bad", "This did not work", explain(what));
+  shown = what;
 }
 
-/** Hides the message that the server does not answer. */
-export function hideSilence(): void {
-  if (byId("panel").dataset.status === "0") hidePanel();
+/** Hides this error, if it is still in the panel. */
+export function hideProblem(over: Problem | undefined): void {
+  if (over && over === shown) hidePanel();
 }

@@ -62,6 +62,10 @@ const columnWidth = 0.602;
 /** How many bytes of a pasted text go into a message. */
 const longest = 1 << 16;
 
+/** Whether screen readers read the terminals. That is a choice, because what an emoji picker or a dictation inserts does
+ * not come through then. */
+const isRead = () => keep.get<boolean>("read-terminals") ?? false;
+
 /** One terminal on the screen, and its socket. */
 class Screen {
   readonly box = h("div", { class: "screen" });
@@ -72,6 +76,7 @@ class Screen {
     // For decorations.
     allowProposedApi: true,
     minimumContrastRatio: 4.5,
+    screenReaderMode: isRead(),
     theme: isDark() ? dark : light,
   });
   readonly fit = new FitAddon();
@@ -97,10 +102,22 @@ class Screen {
     parent.append(this.box);
     this.xterm.loadAddon(this.fit);
     this.xterm.open(this.box);
-    this.xterm.textarea?.setAttribute("aria-label", `Terminal: ${terminal.title}`);
+    this.name();
+    // If it is read, xterm lets keys through, and this one would leave the terminal.
+    this.xterm.attachCustomKeyEventHandler((event) => {
+      if (event.key === "Tab") event.preventDefault();
+      return true;
+    });
     this.xterm.onData((data) => this.send(new TextEncoder().encode(data)));
     this.xterm.onBinary((data) => this.send(Uint8Array.from(data, (sign) => sign.charCodeAt(0))));
     this.connect();
+  }
+
+  /** Names it for who listens. */
+  name(): void {
+    const how = isRead() ? "" : ". A button before it lets a screen reader read it";
+    this.xterm.textarea?.setAttribute("aria-label", `Terminal: ${this.terminal.title}${how}`);
+    this.xterm.options.screenReaderMode = isRead();
   }
 
   private connect(): void {
@@ -224,7 +241,7 @@ class Screen {
 
   update(terminal: Terminal): void {
     this.terminal = terminal;
-    this.xterm.textarea?.setAttribute("aria-label", `Terminal: ${terminal.title}`);
+    this.name();
     if ((terminal.running || this.due) && !this.socket) this.connect();
   }
 
@@ -258,6 +275,16 @@ export class Terminals {
     this.tabs = new Tabs(byId("terminal-tabs"), this.box, "terminal-tab", (key, focus) =>
       this.select(Number(key), focus),
     );
+    const reader = byId("read-terminals");
+    const draw = () => {
+      reader.setAttribute("aria-pressed", String(isRead()));
+      for (const screen of this.screens.values()) screen.name();
+    };
+    reader.addEventListener("click", () => {
+      keep.set("read-terminals", !isRead());
+      draw();
+    });
+    draw();
     new ResizeObserver(() => this.fit()).observe(this.box);
     onTheme(() => {
       for (const screen of this.screens.values()) {

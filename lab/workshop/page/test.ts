@@ -1,7 +1,8 @@
 // The concept test, before and after the course. It shows no answers and gives no hints, as in a terminal.
 
-import { api, type State, type TestQuestion } from "./api";
-import { byId, h, rich } from "./dom";
+import { api, problem, type State, type TestQuestion } from "./api";
+import { byId, h, inFolder, keep, rich } from "./dom";
+import { explain } from "./panel";
 
 type When = State["tests"][number];
 
@@ -20,33 +21,53 @@ export function drawTests({ tests }: State, tried: (doing: Promise<unknown>) => 
   box.replaceChildren("Concept test, 15 minutes: ", ...left.map(half), ...(tests.length ? [file] : []));
 }
 
+/** A test that was begun. It stays in the browser until the server has it. */
+type Begun = {
+  form: string;
+  questions: TestQuestion[];
+  answers: { question: string; answer: string; seconds: number }[];
+};
+
 async function take(when: When): Promise<void> {
-  const { form, questions } = await api.test(when);
-  byId<HTMLDialogElement>("map").close();
   const dialog = byId<HTMLDialogElement>("test");
+  byId<HTMLDialogElement>("map").close();
+  const key = inFolder(`test:${when}`);
+  const begun = keep.get<Begun>(key) ?? { ...(await api.test(when)), answers: [] };
+  const { form, questions, answers } = begun;
   byId("test-title").textContent = `The concept test, ${when} the course`;
   byId("test-stop").hidden = false;
   dialog.showModal();
-  const answers: { question: string; answer: string; seconds: number }[] = [];
-  for (const [nth, question] of questions.entries()) {
+  for (const question of questions.slice(answers.length)) {
     const start = performance.now();
-    const answer = await ask(dialog, question, `Question ${nth + 1} of ${questions.length}`);
-    // What is not finished is not kept.
+    const answer = await ask(dialog, question, `Question ${answers.length + 1} of ${questions.length}`);
     if (answer === undefined) return;
     answers.push({ question: question.id, answer, seconds: Math.floor((performance.now() - start) / 1000) });
+    keep.set(key, begun);
   }
-  try {
-    const { said } = await api.tested(when, form, answers);
+  const end = (...said: Node[]) => {
+    keep.remove(key);
     byId("test-stop").hidden = true;
-    byId("test-text").replaceChildren(
-      h("p", { "data-test": "test-said" }, said),
-      h("button", { type: "button", class: "main", click: () => dialog.close() }, "Close"),
-    );
-    byId("test-text").querySelector("button")?.focus();
-  } catch (thrown) {
-    dialog.close();
-    throw thrown;
-  }
+    show(said, "Close", () => dialog.close());
+  };
+  const send = async () => {
+    try {
+      const { said } = await api.tested(when, form, answers);
+      end(h("p", { "data-test": "test-said" }, ...rich(said)));
+    } catch (thrown) {
+      const refused = problem(thrown);
+      // 409: this test never takes these answers, because it was taken elsewhere.
+      if (refused.status === 409) end(...explain(refused));
+      else show(explain(refused), "Send my answers again", send);
+    }
+  };
+  await send();
+}
+
+/** Shows what has become of the answers. */
+function show(said: Node[], label: string, act: () => void): void {
+  const button = h("button", { type: "button", class: "main", "data-test": "test-end", click: act }, label);
+  byId("test-text").replaceChildren(...said, button);
+  button.focus();
 }
 
 /** The letter that is chosen, or `-`; nothing if the learner closes the test. */

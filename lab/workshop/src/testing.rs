@@ -57,7 +57,8 @@ pub fn keep(workbook: &Workbook, name: &str, Taken { form, answers }: &Taken) ->
         || !asked.eq(answers.iter().map(|given| &given.question))
         || !answers.iter().all(|given| is_letter(given.answer))
     {
-        return Err(Error::new("these are not the answers of this test").fix("take it again").into());
+        return Err(Error::new("these are not the answers of this test").fix("take it again"))
+            .status(StatusCode::CONFLICT);
     }
     Ok(half.keep(answers.iter().map(|given| (given.answer, given.seconds)))?)
 }

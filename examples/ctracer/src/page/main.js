@@ -76,6 +76,8 @@ const searchKeys = {
 };
 addEventListener("keydown", (event) => {
   const { target, key } = event;
+  // An input method ends a word with Enter, too.
+  if (event.isComposing || event.keyCode === 229) return;
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   // Leave these keys to the browser, which presses buttons and closes menus with them.
   if (target.closest("button") && (key === "Enter" || key === " ")) return;

@@ -265,7 +265,7 @@ fn it_loads_and_fits_and_can_be_read_in_light_and_dark() {
         let fits = "[document.documentElement, document.body, ...document.querySelectorAll('header, #toolbar, #tree, #detail')]
             .filter((part) => part.scrollWidth > part.clientWidth).map((part) => part.id || part.tagName)";
         assert_eq!(page.eval(fits), json!([]), "{scheme}, {width} px: wider than it may be");
-        assert_eq!(page.eval(FAINT_TEXTS), json!([]), "{scheme}, {width} px: hard to read");
+        assert_eq!(page.browser.barriers(), [""; 0], "{scheme}, {width} px");
         assert_eq!(page.eval(OVERLAPS), json!([]), "{scheme}, {width} px: one above the other");
         let name = page.place("#rows .name")[2];
         assert!(name > 0.4 * f64::from(width).min(750.0), "{width} px: no room for functions: {name} px");
@@ -650,7 +650,12 @@ fn lines_are_selected_searched_and_folded() {
     );
     page.press("f");
     assert_eq!(page.shown(), view.tree(|call| view.number("parent", call) < 0));
-    page.search("blk_mq_submit_bio");
+    // The Enter that ends an input method's word does not search, and the next one does.
+    page.press("/");
+    let before = page.cursor();
+    page.browser.compose("blk_mq_submit_bio");
+    page.drawn();
+    assert_eq!(page.cursor(), before);
     page.press("Enter");
     let found = page.cursor().unwrap();
     assert_eq!(view.name(found), "blk_mq_submit_bio");

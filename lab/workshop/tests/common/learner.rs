@@ -30,7 +30,7 @@ pub fn open(server: &Server) -> Reader {
     let mut browser = visit(server);
     browser.until(&format!(
         "{} && document.querySelector('#lesson-title').textContent !== 'Lesson'",
-        shows("progress", "exercises done")
+        shows("progress", "cases done")
     ));
     browser
 }

@@ -1,5 +1,6 @@
 //! Works in the workshop as a learner does, in a real browser, with real guests: `make page-test`.
 
+mod access;
 #[path = "../common/mod.rs"]
 mod common;
 mod firefox;
@@ -18,8 +19,8 @@ use wire::mystery::CAUSES;
 use crate::common::Server;
 use crate::firefox::Firefox;
 use crate::learner::{
-    ALT, CONTROL, click, click_in_lesson, does_exercise_03_1, edits, open, picture, predict, replace, shows,
-    start, visit, write, wrong,
+    ALT, CONTROL, SHIFT, click, click_in_lesson, does_exercise_03_1, edits, open, picture, predict, replace,
+    shows, start, visit, write, wrong,
 };
 use crate::reader::Reader;
 
@@ -206,15 +207,18 @@ fn nothing_typed_is_lost() {
     browser.call("Network.emulateNetworkConditions", network(true));
     replace(&mut browser, "/* offline */\n");
     browser.until(&shows("banner", "The workshop does not answer"));
+    browser.chord("Enter", 13, CONTROL | SHIFT);
+    browser.until(&shows("panel", "are not saved"));
     browser.call("Network.emulateNetworkConditions", network(false));
     browser.until("document.querySelector('#banner').hidden");
     browser.until(&shows("saved", "Saved"));
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* offline */\n");
+    browser.until("document.querySelector('#panel').hidden");
 
     // A second tab of the browser writes to the file. The first one shows that, unless it has text that is not saved.
     browser.call("Runtime.evaluate", json!({ "expression": "window.open('/')", "userGesture": true }));
     browser.in_other_window(|other| {
-        other.until(&shows("progress", "exercises done"));
+        other.until(&shows("progress", "cases done"));
         click_in_lesson(other, "stages/03.html", "lesson-start", " 03.2");
         edits(other, "bio_trace.bpf.c");
         write(other, "/* in the second tab */\n");
@@ -229,6 +233,9 @@ fn nothing_typed_is_lost() {
     fs::write(&file, "/* another editor */\n").unwrap();
     browser.call("Network.emulateNetworkConditions", network(false));
     browser.until(&shows("conflict", "changed this file"));
+    // Whoever compares the two can still choose.
+    click(&mut browser, "compare");
+    browser.until("document.querySelector('#compared .merge')");
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* another editor */\n");
     click(&mut browser, "take-other");
     browser.until("workshop.text() === '/* another editor */\\n'");
@@ -445,7 +452,7 @@ fn firefox_shows_the_lesson_edits_and_has_terminals() {
     server.post("/api/works/03.2/start");
     let mut browser = Firefox::start();
     browser.visit(&server.url);
-    browser.until(&shows("progress", "exercises done"));
+    browser.until(&shows("progress", "cases done"));
     browser.until("document.querySelector('#book').contentDocument?.querySelector('main h1')");
     // The list of what can be opened.
     browser.eval(
@@ -570,7 +577,7 @@ fn a_link_opens_an_exercise_and_its_lesson() {
     browser.loading(|browser| {
         browser.call("Page.reload", json!({}));
     });
-    browser.until(&shows("progress", "exercises done"));
+    browser.until(&shows("progress", "cases done"));
     browser.poll("document.querySelector('#book').contentWindow.scrollY === 300");
     browser.eval("location.hash = '#99.9'");
     browser.until(&shows("panel", "Nothing in this course is called 99.9."));
@@ -721,19 +728,27 @@ fn another_kernel_boots_into_the_same_page() {
 
 #[test]
 fn the_concept_test_asks_and_shows_no_answer() {
-    let (_folder, server) = alone();
+    let (_folder, mut server) = alone();
     let mut browser = visit(&server);
-    browser.until(&shows("progress", "exercises done"));
-    click(&mut browser, "map");
-    click(&mut browser, "test-before");
-    // What is closed in its middle is not kept.
-    click(&mut browser, "test-next");
-    browser.until(&shows("test-dialog", "Question 2 of 15"));
-    browser.press("Escape");
-    browser.until("!document.querySelector('#test').open");
+    browser.until(&shows("progress", "cases done"));
     click(&mut browser, "map");
     click(&mut browser, "test-before");
     for nth in 1..=15 {
+        if nth == 2 {
+            // Whoever closes it, or loads the page again, goes on later.
+            browser.until(&shows("test-dialog", "Question 2 of 15"));
+            browser.press("Escape");
+            browser.until("!document.querySelector('#test').open");
+            browser.loading(|browser| {
+                browser.call("Page.reload", json!({}));
+            });
+            browser.until(&shows("progress", "cases done"));
+            click(&mut browser, "map");
+            click(&mut browser, "test-before");
+        }
+        if nth == 15 {
+            server.end(Signal::SIGKILL);
+        }
         browser.until(&shows("test-dialog", &format!("Question {nth} of 15")));
         if nth == 1 {
             picture(&mut browser, "test.webp");
@@ -744,6 +759,11 @@ fn the_concept_test_asks_and_shows_no_answer() {
             click(&mut browser, "test-next");
         }
     }
+    // Without the server, the answers wait for it.
+    browser.until(&shows("test-dialog", "does not answer"));
+    server.again();
+    browser.until("document.querySelector('#banner').hidden");
+    click(&mut browser, "test-end");
     browser.until(&shows("test-said", "Thank you. Your answers and their times are in "));
     let names = || fs::read_dir(server.mine()).unwrap().map(|entry| entry.unwrap().path());
     let kept = names().find(|path| path.extension().is_some_and(|extension| extension == "tsv")).unwrap();
