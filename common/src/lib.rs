@@ -8,6 +8,7 @@
 pub mod args;
 mod error;
 pub mod events;
+mod formats;
 pub mod functions;
 pub mod kernel;
 pub mod kernel_pid;

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use libbpf_rs::OpenObject;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, FuncProto};
-use nix::unistd::{Uid, geteuid};
+use nix::unistd::{AccessFlags, Uid, eaccess, geteuid};
 
 use crate::lab::in_the_lab;
 use crate::probe::{Function, Functions, older_name};
@@ -241,7 +241,15 @@ impl Need {
     /// Like [`Need::check`], with the list of the kernel's functions, which we read when we first need it.
     fn check_with(&self, functions: &mut Option<Option<Functions>>) -> Result<()> {
         match self {
-            Self::Root => root(geteuid()),
+            Self::Root => {
+                no_user_namespace(&uid_map())?;
+                let instances = tracefs::mounted().map(|tracefs| tracefs.join("instances"));
+                root(
+                    geteuid(),
+                    &effective(),
+                    instances.is_some_and(|folder| eaccess(&folder, AccessFlags::W_OK).is_ok()),
+                )
+            }
             Self::Btf => btf(Path::new("/sys/kernel/btf/vmlinux")),
             Self::NoLockdown => no_lockdown(Path::new("/sys/kernel/security/lockdown")),
             Self::Tracefs => tracefs::path().map(drop),
@@ -325,13 +333,40 @@ fn one_of(needs: &[Need], mut check: impl FnMut(&Need) -> Result<()>) -> Result<
     }
 }
 
-fn root(user: Uid) -> Result<()> {
+fn root(user: Uid, effective: &[(&'static str, bool)], may_write_tracefs: bool) -> Result<()> {
     if user.is_root() {
         return Ok(());
     }
+    let has = |name| effective.contains(&(name, true));
+    let bpf = ["CAP_BPF", "CAP_PERFMON"].into_iter().filter(|name| !has("CAP_SYS_ADMIN") && !has(name));
+    let tracefs = (!may_write_tracefs && !has("CAP_DAC_OVERRIDE")).then_some("CAP_DAC_OVERRIDE");
+    let missing: Vec<_> = bpf.chain(tracefs).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let without = match effective.iter().any(|(_, is_set)| *is_set) {
+        true => format!(", without {}", missing.join(", ")),
+        false => String::new(),
+    };
     Err(Error::new("only root may trace the kernel")
-        .evidence(format!("this runs as user id {user}"))
+        .evidence(format!("this runs as user id {user}{without}"))
         .fix(format!("use sudo, or run it in the lab, which needs no root: {}", in_the_lab())))
+}
+
+/// Whether user IDs, and so capabilities, are those of the machine.
+fn is_initial(uid_map: &str) -> bool {
+    uid_map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+fn no_user_namespace(uid_map: &str) -> Result<()> {
+    // A kernel without user namespaces doesn't have the file.
+    if uid_map.is_empty() || is_initial(uid_map) {
+        return Ok(());
+    }
+    let ids = uid_map.split_whitespace().collect::<Vec<_>>().join(" ");
+    Err(Error::new("root of a user namespace may not trace the kernel")
+        .evidence(format!("/proc/self/uid_map: {ids}; capabilities in such a namespace don't count"))
+        .fix(format!("run it as root outside of the rootless container, or in the lab: {}", in_the_lab())))
 }
 
 fn btf(path: &Path) -> Result<()> {
@@ -451,26 +486,29 @@ fn tracer(name: &str, list: &Path) -> Result<()> {
         )))
 }
 
-/// The capabilities that tracing needs, and whether this process has them, such as `CAP_SYS_ADMIN yes, CAP_BPF no`.
+/// The capabilities for BPF, and whether this process has them, such as `CAP_SYS_ADMIN yes, CAP_PERFMON no`.
 pub(crate) fn capabilities() -> String {
-    effective().map(|(name, is_set)| format!("{name} {}", if is_set { "yes" } else { "no" })).join(", ")
+    let [bpf @ .., _] = effective();
+    bpf.map(|(name, is_set)| format!("{name} {}", if is_set { "yes" } else { "no" })).join(", ")
 }
 
 /// Whether this process may do everything with BPF: it has `CAP_SYS_ADMIN` on this machine, and not only in a container's
 /// user namespace.
 pub(crate) fn may_trace() -> bool {
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let is_initial = map.split_whitespace().eq(["0", "0", "4294967295"]);
-    is_initial && effective()[0].1
+    is_initial(&uid_map()) && effective()[0].1
 }
 
-/// The capabilities for BPF, and which this process has.
-fn effective() -> [(&'static str, bool); 3] {
+fn uid_map() -> String {
+    fs::read_to_string("/proc/self/uid_map").unwrap_or_default()
+}
+
+/// The capabilities for BPF and then for root's files in tracefs, and which this process has.
+fn effective() -> [(&'static str, bool); 4] {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
     // The numbers are from the kernel's include/uapi/linux/capability.h.
-    [("CAP_SYS_ADMIN", 21), ("CAP_PERFMON", 38), ("CAP_BPF", 39)]
+    [("CAP_SYS_ADMIN", 21), ("CAP_PERFMON", 38), ("CAP_BPF", 39), ("CAP_DAC_OVERRIDE", 1)]
         .map(|(name, bit)| (name, mask >> bit & 1 == 1))
 }
 
@@ -484,10 +522,15 @@ mod tests {
 
     #[test]
     fn each_missing_thing_is_one_error_with_cause_evidence_and_fix() {
-        insta::assert_snapshot!(error_text(root(Uid::from_raw(1000))), @r"
+        insta::assert_snapshot!(error_text(root(Uid::from_raw(1000), &[("CAP_BPF", false)], false)), @r"
         only root may trace the kernel
           evidence: this runs as user id 1000
           fix:      use sudo, or run it in the lab, which needs no root: cargo lab run STAGE
+        ");
+        insta::assert_snapshot!(error_text(no_user_namespace("         0       1000          1\n")), @r"
+        root of a user namespace may not trace the kernel
+          evidence: /proc/self/uid_map: 0 1000 1; capabilities in such a namespace don't count
+          fix:      run it as root outside of the rootless container, or in the lab: cargo lab run STAGE
         ");
         insta::assert_snapshot!(error_text(btf(Path::new("/nowhere/vmlinux"))), @r"
         this kernel has no type information (BTF)

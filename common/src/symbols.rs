@@ -105,6 +105,9 @@ impl fmt::Display for Frame {
             Some(_) if self.is_trampoline() => {
                 return f.write_str("=> ... (a return probe hides the caller)");
             }
+            Some(function) if function.starts_with("bpf_trampoline_") => {
+                return f.write_str("=> ... (a BPF program is attached to the next function)");
+            }
             Some(function) => write!(f, "=> {function}()")?,
             None => write!(f, "=> 0x{:x}", self.address)?,
         }
@@ -232,6 +235,19 @@ mod tests {
         assert_eq!(hidden, "=> ... (a return probe hides the callers)\n=> submit_bio()");
         let hidden = stack(&[submit_bio, trampoline, outer, 0], KERNEL).to_string();
         assert_eq!(hidden, "=> ksys_sync()\n=> ... (a return probe hides the caller)\n=> submit_bio()");
+    }
+
+    #[test]
+    fn a_trampoline_of_bpf_has_no_name_of_its_own() {
+        let text = stack(
+            &[0xffff_ffff_8100_0101, 0xffff_ffff_c010_0010, 0xffff_ffff_8100_0390, 0],
+            &format!("{KERNEL}ffffffffc0100000 t bpf_trampoline_6442527451\t[bpf]\n"),
+        );
+        insta::assert_snapshot!(text, @r"
+        => ksys_sync()
+        => ... (a BPF program is attached to the next function)
+        => submit_bio()
+        ");
     }
 
     #[test]

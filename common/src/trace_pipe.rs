@@ -5,14 +5,14 @@
 //! its own buffer: a tracefs *instance*, with a filter on this event.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::OpenObject;
+use libbpf_rs::Object;
 use nix::fcntl::OFlag;
 
 use crate::args::RunArgs;
@@ -20,7 +20,7 @@ use crate::events::printable;
 use crate::stop::{Stop, Wake};
 use crate::traced::Traced;
 use crate::tracefs::{self, Instance};
-use crate::{Error, OrCause, Result, report};
+use crate::{Error, OrCause, Result, formats, report};
 
 /// Prints or returns the lines of a run's BPF programs.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub struct TracePipe {
     // open.
     pipe: File,
     instance: Option<Instance>,
+    /// Why no line may have arrived, unless a warning has explained that.
+    silence: Option<&'static str>,
     /// The beginning of a line whose rest we haven't read yet.
     rest: Vec<u8>,
     printed: u64,
@@ -37,34 +39,50 @@ pub struct TracePipe {
 }
 
 impl TracePipe {
-    /// Opens a private trace pipe for what the `bpf_printk()`s of an opened object write. With `--shared-pipe`, opens
-    /// the shared one.
+    /// Opens a private trace pipe for what the `bpf_printk()`s of a loaded object write. With `--shared-pipe`, opens the
+    /// shared one. Warns about a text that the kernel will refuse.
     ///
     /// The kernel can filter only by the text of a line, so two runs that print the same text also see each other's
     /// lines.
     ///
     /// # Errors
     /// If tracefs can't be used.
-    pub fn open(args: &RunArgs, object: &OpenObject) -> Result<Self> {
-        let constants = object.maps().find(|map| map.name().as_encoded_bytes().ends_with(b".rodata"));
-        let constants = constants.as_ref().and_then(|map| map.initial_value()).unwrap_or_default();
-        Self::matching(args, &patterns(constants))
+    pub fn open(args: &RunArgs, object: &Object) -> Result<Self> {
+        let formats = formats::of(object)?;
+        let refused: Vec<_> =
+            formats.iter().flatten().filter_map(|format| Some((format, formats::refused(format)?))).collect();
+        for (format, what) in &refused {
+            eprintln!(
+                "warning: the kernel refuses {what} when the program runs, so nothing of this text is printed: {format:?}"
+            );
+        }
+        let silence = match &formats {
+            Some(_) if !refused.is_empty() => None,
+            Some(_) => Some("no probed function was called, or the program did not reach its bpf_printk()"),
+            None => Some(
+                "no probed function was called, the program did not print, or the kernel refused its text",
+            ),
+        };
+        Ok(Self { silence, ..Self::matching(args, formats.as_deref())? })
     }
 
-    /// Like [`TracePipe::open`], for the lines that match one of `patterns`, such as `submit_bio() called*`.
+    /// Like [`TracePipe::open`], for the lines of these formats, or for everybody's.
     ///
     /// # Errors
     /// Those of [`TracePipe::open`].
-    pub fn matching(args: &RunArgs, patterns: &[String]) -> Result<Self> {
+    pub fn matching(args: &RunArgs, formats: Option<&[String]>) -> Result<Self> {
         let tracefs = tracefs::path()?;
-        let instance = if args.shared_pipe { None } else { Some(instance(&tracefs, patterns)?) };
+        let instance = if args.shared_pipe { None } else { Some(instance(&tracefs, formats)?) };
+        if args.shared_pipe {
+            is_on(&tracefs)?;
+        }
         let path = instance.as_ref().map_or(&*tracefs, |instance| &instance.path).join("trace_pipe");
         let pipe = OpenOptions::new()
             .read(true)
             .custom_flags(OFlag::O_NONBLOCK.bits())
             .open(&path)
             .map_err(|error| cannot_open(&path, &error))?;
-        Ok(Self { args: args.clone(), pipe, instance, rest: Vec::new(), printed: 0, lost: 0 })
+        Ok(Self { args: args.clone(), pipe, instance, silence: None, rest: Vec::new(), printed: 0, lost: 0 })
     }
 
     /// Prints lines as they arrive, until Ctrl-C, SIGTERM, `--duration` or `--lines` ends the run.
@@ -106,10 +124,8 @@ impl TracePipe {
         }
         let end = Instant::now() + Duration::from_secs(1);
         while self.print_some()? == Got::Lines && (self.instance.is_some() || Instant::now() < end) {}
-        if self.printed == 0 && self.instance.is_some() {
-            eprintln!(
-                "No trace line arrived: no probed function was called, or the program did not reach its bpf_printk()."
-            );
+        if let (0, Some(_), Some(silence)) = (self.printed, &self.instance, self.silence) {
+            eprintln!("No trace line arrived: {silence}.");
         }
         if self.lost > 0 {
             eprintln!(
@@ -193,6 +209,22 @@ fn cannot_open(path: &Path, error: &io::Error) -> Error {
     }
 }
 
+/// Checks that somebody's `echo 0 > tracing_on` doesn't keep all lines from the shared pipe.
+fn is_on(tracefs: &Path) -> Result<()> {
+    let file = tracefs.join("tracing_on");
+    match fs::read_to_string(&file) {
+        Ok(text) if text.trim() == "0" => {
+            Err(Error::new("tracing is off, so nothing gets into the shared trace pipe")
+                .evidence(format!("{}: 0", file.display()))
+                .fix(format!(
+                    "echo 1 > {}, or leave out --shared-pipe to get a private trace pipe",
+                    file.display()
+                )))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Splits the bytes into at most `wanted` lines, one for each event, the number of events that the kernel reports as lost,
 /// and the rest.
 ///
@@ -272,8 +304,8 @@ fn lost_events(line: &[u8]) -> Option<u64> {
 /// The folder of the trace event of `bpf_printk()`, within an instance.
 const EVENT: &str = "events/bpf_trace/bpf_trace_printk";
 
-/// Creates a private buffer for the lines that match one of `patterns`.
-fn instance(tracefs: &Path, patterns: &[String]) -> Result<Instance> {
+/// Creates a private buffer for the lines of these formats, or for everybody's.
+fn instance(tracefs: &Path, formats: Option<&[String]>) -> Result<Instance> {
     let instance =
         Instance::create(tracefs).map_err(|error| error.fix("use the shared trace pipe: --shared-pipe"))?;
     let event = instance.path.join(EVENT);
@@ -282,7 +314,12 @@ fn instance(tracefs: &Path, patterns: &[String]) -> Result<Instance> {
             .evidence(format!("there is no {}", event.display()))
             .fix("boot Linux 5.9 or newer, or use the shared trace pipe: --shared-pipe"));
     }
-    let filter = filter(patterns);
+    let filter = formats.and_then(formats::filter);
+    if filter.is_none() {
+        eprintln!(
+            "Lines of other BPF programs may come, too: nothing in this program's texts tells them apart."
+        );
+    }
     // All CPUs together get 16 MiB, but no CPU more than 4 MiB. 16 MiB hold about 100,000 lines while nobody reads.
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let size = (16 * 1024 / cpus).clamp(512, 4096).to_string();
@@ -290,7 +327,8 @@ fn instance(tracefs: &Path, patterns: &[String]) -> Result<Instance> {
         // This is the clock of bpf_ktime_get_ns(), so you can compare a line's time with the times in its text.
         ("trace_clock", "mono"),
         ("buffer_size_kb", &size),
-        (&format!("{EVENT}/filter"), &filter),
+        // 0 means none.
+        (&format!("{EVENT}/filter"), filter.as_deref().unwrap_or("0")),
         (&format!("{EVENT}/enable"), "1"),
     ]
     .into_iter()
@@ -298,55 +336,6 @@ fn instance(tracefs: &Path, patterns: &[String]) -> Result<Instance> {
     .or_cause("cannot set up a private trace pipe")
     .map_err(|error| error.fix("use the shared trace pipe: --shared-pipe"))?;
     Ok(instance)
-}
-
-/// The kernel's filter for lines that match one of these patterns. If an object has no `bpf_printk()`, no line matches;
-/// without a filter we would get everybody's lines.
-fn filter(patterns: &[String]) -> String {
-    if patterns.is_empty() {
-        return "bpf_string == \"\"".to_owned();
-    }
-    patterns.iter().map(|pattern| format!("bpf_string ~ \"{pattern}\"")).collect::<Vec<_>>().join(" || ")
-}
-
-/// What a line of each format in these constants looks like, as a pattern for the kernel's filter.
-///
-/// `bpf_printk()` keeps its format as a string among the object's constants. A conversion such as `%llu` can be any
-/// text.
-fn patterns(constants: &[u8]) -> Vec<String> {
-    /// The kernel takes at most 255 bytes between the quotes (`MAX_FILTER_STR_VAL`).
-    const LONGEST: usize = 200;
-    let strings = constants.split(|byte| *byte == 0).filter_map(|text| str::from_utf8(text).ok());
-    let is_text =
-        |text: &&str| text.len() > 1 && !text.contains(|c: char| c.is_control() && !"\n\t".contains(c));
-    let pattern = |format: &str| {
-        let mut pattern = String::new();
-        let mut chars = format.chars().peekable();
-        while let Some(char) = chars.next() {
-            match char {
-                '%' if chars.next_if_eq(&'%').is_some() => pattern.push('%'),
-                '%' => {
-                    while chars.next_if(|c| !c.is_ascii_alphabetic()).is_some() {}
-                    while chars.next_if(|c| "hlzqLt".contains(*c)).is_some() {}
-                    // What follows %p says how to print what it points to.
-                    if chars.next() == Some('p') {
-                        while chars.next_if(char::is_ascii_alphanumeric).is_some() {}
-                    }
-                    pattern.push('*');
-                }
-                // The filter gives these a meaning.
-                '"' | '\\' | '[' | ']' | '\n' | '\t' => pattern.push('?'),
-                _ => pattern.push(char),
-            }
-        }
-        let long = pattern.char_indices().map(|(at, _)| at).find(|at| *at > LONGEST);
-        if let Some(at) = long {
-            pattern.truncate(at);
-            pattern.push('*');
-        }
-        pattern
-    };
-    strings.filter(is_text).map(pattern).collect()
 }
 
 /// The lines with what a reader needs: without `bpf_trace_printk:`, and without the room that the kernel leaves for long
@@ -437,18 +426,6 @@ mod tests {
         {
             assert_eq!(Line::parse(line), None, "{line:?}");
         }
-    }
-
-    #[test]
-    fn a_pattern_for_each_format() {
-        let constants =
-            b"submit_bio(bio=0x%llx) called: %llu\0\x00\x10\0\0\0READ: %-16s %5d|%ps\n\0\0%d%% [%c] \"x\"\0";
-        let all = ["submit_bio(bio=0x*) called: *", "READ: * *|*?", "*% ?*? ?x?"];
-        assert_eq!(patterns(constants), all);
-        let long = "a".repeat(300);
-        assert_eq!(patterns(long.as_bytes()), [format!("{}*", "a".repeat(201))]);
-        assert_eq!(filter(&patterns(b"%d\0a\0")), r#"bpf_string ~ "*""#);
-        assert_eq!(filter(&patterns(b"\0\x01\x02\0")), r#"bpf_string == """#);
     }
 
     #[test]

@@ -32,8 +32,8 @@ fn main() -> common::Result<()> {
     if let Some(constants) = &mut open_skel.maps.rodata_data {
         constants.counting = args.count;
     }
-    let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
     let mut skel = open_skel.load()?;
+    let mut pipe = TracePipe::open(&args.run, skel.object())?;
     skel.attach()?;
     pipe.follow()?;
     report::warn_skipped(skel.object())?;

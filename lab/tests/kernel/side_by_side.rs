@@ -41,7 +41,7 @@ fn trace_pipes_are_made_at_the_same_moment() {
                         let left = format!("/sys/kernel/tracing/instances/bpf-workbook-1-{round}");
                         fs::create_dir(left).unwrap();
                     }
-                    let pipe = TracePipe::matching(args, &["submit_bio() called*".to_owned()]);
+                    let pipe = TracePipe::matching(args, Some(&["submit_bio() called: %llu".to_owned()]));
                     drop(pipe.map_err(|error| error.to_string()).unwrap());
                 }
             })
@@ -51,7 +51,7 @@ fn trace_pipes_are_made_at_the_same_moment() {
         }
     });
     // Whoever comes first removes what was left.
-    drop(TracePipe::matching(&args, &["submit_bio() called*".to_owned()]).unwrap());
+    drop(TracePipe::matching(&args, Some(&["submit_bio() called: %llu".to_owned()])).unwrap());
     assert_eq!(instances(), [""; 0]);
 }
 

@@ -25,6 +25,7 @@ use crate::guest::{
     AtEnd, around, instances, io, is_in, one_by_one, programs, quiet, sh, stages, wait_until, watch,
     watch_while, with_ext4,
 };
+use crate::variants::TEXTS;
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
@@ -34,12 +35,14 @@ pub const CASES: &[Case] = cases![
     stage03_measures_a_disk_that_takes_20_ms,
     stage03_forgets_nothing_in_6000_writes,
     stage03_accounts_for_what_four_threads_did,
+    a_missed_end_makes_no_bio_slow,
     stage03_counts_what_finds_no_room,
     stage04_finds_the_slowest_of_two_disks,
     stage05_reports_the_sector_that_was_written,
     stages_are_right_on_ext4,
     an_event_is_a_line_whatever_its_thread_is_called,
     stages_see_their_own_lines_only,
+    every_text_arrives_on_a_private_pipe,
     two_runs_of_a_stage_see_each_others_lines,
     shared_pipe_gives_everybodys_lines,
     shared_pipe_has_one_reader_or_each_line_one,
@@ -303,6 +306,26 @@ fn stage03_accounts_for_what_four_threads_did() {
     many_at_once(4, 1_250);
 }
 
+/// A start whose end was missed is counted, and doesn't become that of the next bio at its address.
+fn a_missed_end_makes_no_bio_slow() {
+    const WRITES: usize = 16;
+    quiet();
+    for stage in ["stage03-misses", "stage06-misses"] {
+        let (seen, done) = watch_while(stage, || one_by_one("write /dev/scratch", WRITES));
+        let events = truth::events(&seen).unwrap();
+        let durations = durations(&events);
+        assert_eq!((submits(&events), durations.len()), (WRITES, WRITES / 2), "{}", seen.stdout);
+        // The first, the third, and so on: no duration is longer than the time around its write.
+        for (duration, done) in durations.iter().zip(done.iter().step_by(2)) {
+            assert!(*duration <= around(done), "{stage}: {duration} ns of {done:?}\n{}", seen.stdout);
+        }
+        assert_eq!(not_measured(&seen).unwrap(), WRITES as u64 / 2, "{}", seen.stdout);
+        if stage.starts_with("stage06") {
+            assert_eq!(Some(truth::slowest(&seen).unwrap().duration()), durations.into_iter().max());
+        }
+    }
+}
+
 fn soak_stage03_eight_threads() {
     for _ in 0..10 {
         many_at_once(8, 1_250);
@@ -392,6 +415,39 @@ fn stages_see_their_own_lines_only() {
     assert_eq!(count(&common, "submit_bio: not one of ours"), WRITES);
     assert_eq!(count(&common, "submit_bio(bio="), WRITES);
     assert_eq!(count(&common, "submit_bio() -> "), WRITES);
+}
+
+/// Whatever a learner prints, it arrives, or the run says why the kernel refuses it.
+fn every_text_arrives_on_a_private_pipe() {
+    const WRITES: usize = 4;
+    quiet();
+    let shout = ObjectBuilder::default().open_file("/bin/shout.bpf.o").unwrap().load().unwrap();
+    let _links: Vec<_> = shout.progs_mut().map(|program| program.attach().unwrap()).collect();
+    let [texts, any] = ["stage01-texts", "stage01-any"].map(|stage| {
+        let stage = Running::start(&[stage]).unwrap();
+        io(&format!("write /dev/scratch --count {WRITES}"));
+        stage.end(Signal::SIGINT).unwrap()
+    });
+    let count = |seen: &Observation, start: &str| {
+        let messages = seen.stdout.lines().map(|line| Line::parse(line).unwrap().message);
+        messages.filter(|message| message.starts_with(start)).count()
+    };
+    let mut refused = 0;
+    for text in TEXTS.split("(\"").skip(1) {
+        let start = text.split(['"', '%', '\\']).next().unwrap();
+        let is_refused = texts.stderr.contains(&format!("nothing of this text is printed: \"{start}"));
+        refused += usize::from(is_refused);
+        let expected = if is_refused { 0 } else { WRITES };
+        assert_eq!(count(&texts, start), expected, "{start}: {}{}", texts.stdout, texts.stderr);
+    }
+    assert_eq!(refused, if is_in("..5.13") { 5 } else { 3 }, "{}", texts.stderr);
+    assert_eq!(count(&texts, "submit_bio: not one of ours"), 0);
+    for start in ["the stack: ", "an array"] {
+        assert_eq!(count(&any, start), WRITES, "{start}: {}", any.stdout);
+    }
+    let numbers = any.stdout.lines().filter(|line| Line::parse(line).unwrap().message.parse::<u64>().is_ok());
+    assert_eq!(numbers.count(), WRITES, "{}", any.stdout);
+    assert!(any.stderr.contains("Lines of other BPF programs may come, too"), "{}", any.stderr);
 }
 
 fn two_runs_of_a_stage_see_each_others_lines() {

@@ -65,6 +65,11 @@ const VARIANTS: &[Variant] = &[
         source: None,
         edits: &[("max_entries, 4096", "max_entries, 1")],
     },
+    Variant { name: "stage01-texts", stage: "01", source: None, edits: &[LONG, (PRINTK, TEXTS)] },
+    Variant { name: "stage01-any", stage: "01", source: None, edits: &[ARRAY, (PRINTK, ANY)] },
+    // Every second end is missed, as if the kernel had skipped the program.
+    Variant { name: "stage03-misses", stage: "03", source: None, edits: MISSES },
+    Variant { name: "stage06-misses", stage: "06", source: None, edits: MISSES },
     Variant {
         name: "stage03-unchecked",
         stage: "03",
@@ -118,6 +123,53 @@ const VARIANTS: &[Variant] = &[
         source: Some(KRETPROBE),
         edits: &[NO_CHOICE, ("kretprobe/pagecache_get_page", "kretprobe/generic_file_buffered_read")],
     },
+];
+
+const PRINTK: &str = "\tbpf_printk(\"submit_bio() called: %llu\", start_time);\n";
+
+const LONG: (&str, &str) = (
+    "SEC(\"kprobe/submit_bio\")",
+    "#define A \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"
+#define LONG(nth) bpf_printk(nth \" of 10, long\" A A A)
+const volatile s32 only_cpu = -1;
+const volatile u8 ops[4] = \"abcd\";
+SEC(\"kprobe/submit_bio\")",
+);
+
+/// Texts that are constants. None begins as another one does, up to its first conversion or escape.
+pub const TEXTS: &str = r#"
+	bpf_printk("1. submit_bio: %llu", start_time);
+	bpf_printk("4096-byte bio");
+	bpf_printk("x");
+	bpf_printk("crlf\r\n");
+	bpf_printk("!slow %llu", start_time);
+	bpf_printk("*** %llu", start_time);
+	bpf_printk("[a] \"b\" \\ ?");
+	bpf_printk("wide %5d|%c", 1, 'c');
+	bpf_printk("percent %% of %d", 1);
+	bpf_printk("real %f", start_time);
+	bpf_printk("red \033[31m");
+	bpf_printk("surely 100% sure");
+	bpf_trace_printk("literal %llu", sizeof("literal %llu"), start_time);
+	LONG("a0"); LONG("a1"); LONG("a2"); LONG("a3"); LONG("a4"); LONG("a5"); LONG("a6"); LONG("a7");
+	LONG("b0"); LONG("b1"); LONG("b2"); LONG("b3"); LONG("b4"); LONG("b5"); LONG("b6"); LONG("b7");
+	LONG("c0"); LONG("c1"); LONG("c2"); LONG("c3"); LONG("c4"); LONG("c5"); LONG("c6"); LONG("c7");
+"#;
+
+const ARRAY: (&str, &str) =
+    ("SEC(\"kprobe/submit_bio\")", "char array[] = \"an array\";\n\nSEC(\"kprobe/submit_bio\")");
+
+/// Texts of which nothing is known before the run, or that look like everybody's.
+const ANY: &str = r#"
+	char stack[] = "the stack: %llu";
+	bpf_trace_printk(stack, sizeof(stack), start_time);
+	bpf_trace_printk(array, sizeof(array));
+	bpf_printk("%llu", start_time);
+"#;
+
+const MISSES: &[(&str, &str)] = &[
+    ("u64 not_measured;", "u64 ends;\nu64 not_measured;"),
+    ("\tbpf_printk(\"bio_endio(", "\tif (ends++ % 2)\n\t\treturn 0;\n\tbpf_printk(\"bio_endio("),
 ];
 
 /// Stage 08's README explains what it sees.

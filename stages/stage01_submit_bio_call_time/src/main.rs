@@ -26,10 +26,10 @@ fn main() -> common::Result<()> {
     let mut memory = std::mem::MaybeUninit::uninit();
     let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
-    let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
     let mut skel = open_skel.load()?;
+    let mut pipe = TracePipe::open(&args.run, skel.object())?;
 
     // ATTACH: from here on the kernel runs it at every call.
     skel.attach()?;

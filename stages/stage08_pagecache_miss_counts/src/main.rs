@@ -33,10 +33,10 @@ fn main() -> common::Result<()> {
     preflight::check(open_skel.open_object())?;
     open_skel.progs.filemap_read_exit.set_attach_target(0, Some(preflight::name_here("filemap_read")?))?;
     common::page::set_size(open_skel.open_object_mut())?;
-    let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
     let mut skel = open_skel.load()?;
+    let mut pipe = TracePipe::open(&args.run, skel.object())?;
 
     // ATTACH: from here on the kernel runs it at every call.
     skel.attach()?;

@@ -37,10 +37,10 @@ fn main() -> common::Result<std::process::ExitCode> {
     open_skel.progs.filemap_read_exit.set_attach_target(0, Some(preflight::name_here("filemap_read")?))?;
     common::page::set_size(open_skel.open_object_mut())?;
     let process = Traced::new(&args.traced)?;
-    let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
     let mut skel = open_skel.load()?;
+    let mut pipe = TracePipe::open(&args.run, skel.object())?;
     skel.maps.pid_filter_map.update(&process.kernel_pid()?.to_ne_bytes(), &[1], MapFlags::ANY)?;
     report::print_filter(process.pid())?;
 

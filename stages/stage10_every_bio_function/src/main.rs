@@ -27,10 +27,10 @@ fn main() -> common::Result<()> {
     let mut memory = std::mem::MaybeUninit::uninit();
     let open_skel = bpf::BioTraceSkelBuilder::default().open(&mut memory)?;
     preflight::check(open_skel.open_object())?;
-    let mut pipe = TracePipe::open(&args.run, open_skel.open_object())?;
 
     // LOAD: hand it to the kernel, whose verifier checks it and whose JIT compiles it.
     let skel = open_skel.load()?;
+    let mut pipe = TracePipe::open(&args.run, skel.object())?;
 
     // ATTACH: to each function that takes a bio, by the kernel's types. From here on the kernel runs it at every call.
     let programs = [&skel.progs.bio_is_first, &skel.progs.bio_is_second, &skel.progs.bio_is_third];

@@ -28,7 +28,7 @@ struct {
 /* Set before the program is loaded: the verifier drops the other branch. */
 const volatile bool ringbuf;
 
-u64 not_sent; /* events that found no room */
+u64 not_sent; /* events that found no room, or no buffer of their CPU */
 
 SEC("tp_btf/task_newtask")
 int BPF_PROG(task_newtask, struct task_struct *child)

@@ -2,7 +2,6 @@
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include "twice.bpf.h"
 
 /* What we know of each bio in flight. The key is the bio's address. */
 struct {
@@ -22,9 +21,11 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 
 	bpf_printk("submit_bio(bio=0x%llx) called: %llu", key, start_time);
 
-	/* ON_RESUBMIT: if a bio is submitted twice, the last start counts (up to 6.3: the first) */
-	if (bpf_map_update_elem(&start_map, &key, &start_time, ON_RESUBMIT))
+	/* The start of a bio whose end was missed may still be there: count it, and replace it. */
+	if (bpf_map_update_elem(&start_map, &key, &start_time, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
+		bpf_map_update_elem(&start_map, &key, &start_time, BPF_ANY);
+	}
 	return 0;
 }
 

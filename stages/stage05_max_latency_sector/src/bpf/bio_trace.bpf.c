@@ -3,7 +3,6 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include "twice.bpf.h"
 
 /* A bio's way from submit_bio() to bio_endio(). */
 struct bio_info {
@@ -43,9 +42,11 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	/* Here and not in bio_endio(): by then, the block layer has changed it. */
 	info.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
 
-	/* ON_RESUBMIT: if a bio is submitted twice, the last start counts (up to 6.3: the first) */
-	if (bpf_map_update_elem(&start_map, &key, &info, ON_RESUBMIT))
+	/* The start of a bio whose end was missed may still be there: count it, and replace it. */
+	if (bpf_map_update_elem(&start_map, &key, &info, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&not_measured, 1); /* atomic: all CPUs count */
+		bpf_map_update_elem(&start_map, &key, &info, BPF_ANY);
+	}
 	return 0;
 }
 
