@@ -12,7 +12,10 @@ int half(struct xdp_md *ctx)
 
 	if (data + 1 > end)
 		return XDP_PASS;
-	asm volatile("r1 = %1\n\tw2 = w1\n\t%0 = *(u8 *)(r2 + 0)" : "=r"(first) : "r"(data) : "r1", "r2");
+	asm volatile("r1 = %1\n\tw2 = w1\n\t%0 = *(u8 *)(r2 + 0)"
+		     : "=r"(first)
+		     : "r"(data)
+		     : "r1", "r2");
 	return first == 1 ? XDP_DROP : XDP_PASS;
 }
 
