@@ -8,6 +8,7 @@ mod log;
 mod object;
 mod paste;
 mod pattern;
+mod registers;
 mod walk;
 
 use std::collections::BTreeSet;
@@ -23,7 +24,8 @@ pub use crate::object::{Access, Location, Object};
 use crate::paste::Pasted;
 pub use crate::paste::text;
 use crate::pattern::{Values, fill, matches, names};
-pub use crate::walk::{Registers, Step, Walk, walk};
+pub use crate::registers::Registers;
+pub use crate::walk::{Step, Walk, walk};
 
 /// Why a program was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

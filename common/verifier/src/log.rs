@@ -3,7 +3,7 @@
 use crate::object::{Location, Object};
 use crate::paste::Pasted;
 use crate::pattern::Values;
-use crate::walk::{self, Registers};
+use crate::registers::{self, Registers};
 
 /// Takes the place of the middle of a log that the clinic recorded.
 pub const LEFT_OUT: &str = "... (many lines are left out here)";
@@ -297,8 +297,9 @@ impl<'a> Log<'a> {
         let mut before = self.path[..self.path.len().saturating_sub(1)].iter().map(|step| step.operation());
         let is_whole = self.path.first().is_some_and(|step| step.instruction == 0);
         is_whole
-            && !before
-                .any(|text| text.starts_with("call ") || walk::Effect::of(text).sets.as_ref() == Some(&name))
+            && !before.any(|text| {
+                text.starts_with("call ") || registers::Effect::of(text).sets.as_ref() == Some(&name)
+            })
     }
 
     /// How many calls on the path acquire something, or enter a region, that a return would have to give back or leave.
@@ -386,8 +387,8 @@ impl<'a> Log<'a> {
             let is_function = self.enters(at);
             if inside == 0 {
                 let mut shown = Registers::new();
-                walk::add(step.shown(), &mut shown);
-                step.state.lines.iter().for_each(|line| walk::add(line, &mut shown));
+                registers::add(step.shown(), &mut shown);
+                step.state.lines.iter().for_each(|line| registers::add(line, &mut shown));
                 if let Some(was) = shown.remove(&held).filter(|value| is_pointer(value)) {
                     past.was = Some(was);
                     return past;
@@ -395,7 +396,7 @@ impl<'a> Log<'a> {
             }
             let source = step.source.and_then(|nth| self.sources.get(nth));
             past.calls.extend(called(text).map(|name| (name, source)));
-            let effect = walk::Effect::of(text);
+            let effect = registers::Effect::of(text);
             let sets = effect.sets.as_ref().is_some_and(|set| *set == held);
             match text.split_once(" = ") {
                 _ if text == "exit" => inside += 1,
@@ -404,7 +405,7 @@ impl<'a> Log<'a> {
                 Some((to, from)) if sets => {
                     let is_half = |side: &str| side.starts_with('w') || side.starts_with("*(u32");
                     if let [read] = &effect.reads[..]
-                        && (walk::stack_place(from).is_some() || from.chars().all(char::is_alphanumeric))
+                        && (registers::stack_place(from).is_some() || from.chars().all(char::is_alphanumeric))
                     {
                         past.is_cut |= is_half(to) || is_half(from);
                         held.clone_from(read);
