@@ -139,6 +139,7 @@ const OUTER: &[&[&str]] = &[
         "bitesize_counts_the_processes_that_it_is_asked_for",
         "biolatency_looks_at_one_disk_only",
         "hello_perf_output_counts_what_it_could_not_send",
+        "hello_perf_output_of_a_cpu_that_comes_online_later",
         "hello_clone_has_each_process_once",
         "bigreads_has_each_large_read_once",
         "bigreads_sees_reads_while_others_wait",
@@ -154,6 +155,8 @@ const OUTER: &[&[&str]] = &[
 const ONCE: &[&str] = &[
     "verbose_shows_libbpfs_log",
     "without_root",
+    "without_one_capability",
+    "shared_pipe_while_tracing_is_off",
     "without_capabilities",
     "without_btf",
     "without_kprobes",

@@ -8,11 +8,13 @@ use common::preflight::{self, Need};
 use guest::running::Running;
 use machine::kernels::Trait;
 
-use crate::guest::{has, instances, io, is_in, programs, quiet, sh};
+use crate::guest::{AtEnd, has, instances, io, is_in, programs, quiet, sh};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
     without_root,
+    without_one_capability,
+    shared_pipe_while_tracing_is_off,
     without_capabilities,
     without_locked_memory,
     without_btf,
@@ -63,6 +65,43 @@ fn without_root() {
         "Error: only root may trace the kernel\n  evidence: this runs as user id 65534\n  \
          fix:      use sudo, or run it in the lab, which needs no root: cargo lab run 03\n"
     );
+}
+
+/// Capabilities without being root, and root without capabilities that count.
+fn without_one_capability() {
+    let user = |capabilities: &str| {
+        let [inherited, ambient] = ["inh", "ambient"].map(|set| format!("--{set}-caps=-all,{capabilities}"));
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid=1000",
+            "--clear-groups",
+            &inherited,
+            &ambient,
+            "stage03",
+            "--duration",
+            "0.1",
+        ]);
+        command
+    };
+    let text = error(&mut user("+bpf,+perfmon,+sys_admin"));
+    assert!(text.contains("this runs as user id 1000, without CAP_DAC_OVERRIDE\n"), "{text}");
+    let text = error(&mut user("+bpf,+dac_override"));
+    assert!(text.contains("this runs as user id 1000, without CAP_PERFMON\n"), "{text}");
+    let output = user("+bpf,+perfmon,+sys_admin,+dac_override").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = error(Command::new("unshare").args(["-Ur", "stage03"]));
+    assert!(text.starts_with("Error: root of a user namespace may not trace the kernel\n"), "{text}");
+}
+
+fn shared_pipe_while_tracing_is_off() {
+    let _on = AtEnd("echo 1 > /sys/kernel/tracing/tracing_on");
+    fs::write("/sys/kernel/tracing/tracing_on", "0").unwrap();
+    let text = error(Command::new("stage01").arg("--shared-pipe"));
+    assert!(
+        text.starts_with("Error: tracing is off, so nothing gets into the shared trace pipe\n"),
+        "{text}"
+    );
+    assert!(text.contains("echo 1 > /sys/kernel/tracing/tracing_on"), "{text}");
 }
 
 /// Root in a plain container: user ID 0, but without the capabilities that matter.

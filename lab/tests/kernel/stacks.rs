@@ -85,6 +85,18 @@ fn stage06_names_no_stranger_beside_a_return_probe() {
     } else {
         assert_eq!(seen, whole);
     }
+    // A program at the function's return is called in another way: the function itself is called by a trampoline.
+    let (beside, ()) = watch_while("stage06", || {
+        let probe = Running::start(&["bigreads"]).unwrap();
+        read();
+        probe.end(Signal::SIGINT).unwrap();
+    });
+    let (named, others): (Vec<_>, Vec<_>) =
+        stack(&beside).into_iter().partition(|frame| frame.ends_with("()"));
+    assert_eq!(others, ["... (a BPF program is attached to the next function)"], "{}", beside.stdout);
+    let mut seen = named.iter().copied();
+    assert!(whole.iter().all(|frame| seen.any(|other| other == *frame)), "{}", beside.stdout);
+    assert!(!named.iter().any(|frame| frame.contains("trampoline")), "{}", beside.stdout);
 }
 
 fn stage06_shows_the_path_of_a_direct_write() {
