@@ -210,9 +210,11 @@ async function ask(method: string, path: string, init: RequestInit = {}): Promis
   let answer: Response;
   try {
     if (!proof()) await prove();
+    const sent = proof();
     answer = await send();
-    // The server, or its key, may be new.
-    if (answer.status === 401 && (await prove())) answer = await send();
+    // The server, or its key, may be new. Another request may have noticed that first.
+    if (answer.status === 401) await prove();
+    if (answer.status === 401 && proof() !== sent) answer = await send();
   } catch {
     throw new Problem(0, "the workshop does not answer");
   }

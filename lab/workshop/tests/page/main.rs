@@ -161,7 +161,7 @@ fn open_again(browser: &mut Reader, server: &Server) {
     let open = format!("window.open('{}')", server.url);
     browser.call("Runtime.evaluate", json!({ "expression": open, "userGesture": true }));
     browser.in_other_window(|other| {
-        other.until(&shows("progress", "exercises done"));
+        other.until(&shows("progress", "cases done"));
         assert_eq!(other.eval("location.href.includes('token')"), false);
     });
 }
@@ -762,6 +762,8 @@ fn the_concept_test_asks_and_shows_no_answer() {
     // Without the server, the answers wait for it.
     browser.until(&shows("test-dialog", "does not answer"));
     server.again();
+    browser.until(&shows("banner", "Open the address"));
+    open_again(&mut browser, &server);
     browser.until("document.querySelector('#banner').hidden");
     click(&mut browser, "test-end");
     browser.until(&shows("test-said", "Thank you. Your answers and their times are in "));
