@@ -95,7 +95,8 @@ fn boot(kernel: &str) -> Result<Vm> {
         copies.push((start.clone(), exercise.starting_point(&start)?));
         copies.push((solved.clone(), exercise.solved(&solved)?));
     }
-    let mut machine = Machine { limit: BOOT_LIMIT, ..Machine::new(&workbook, kernel)? };
+    // All these programs together don't fit into half the memory of a usual guest, which its root file system may use.
+    let mut machine = Machine { limit: BOOT_LIMIT, memory: 2048, ..Machine::new(&workbook, kernel)? };
     machine.binaries.extend(variants::build(&workbook, "exercises", copies)?);
     machine.boot()
 }
