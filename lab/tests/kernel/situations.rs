@@ -96,7 +96,7 @@ fn without_one_capability() {
 fn shared_pipe_while_tracing_is_off() {
     let _on = AtEnd("echo 1 > /sys/kernel/tracing/tracing_on");
     fs::write("/sys/kernel/tracing/tracing_on", "0").unwrap();
-    let text = error(Command::new("stage01").arg("--shared-pipe"));
+    let text = error(Command::new("stage01").args(["--shared-pipe", "--duration", "0.1"]));
     assert!(
         text.starts_with("Error: tracing is off, so nothing gets into the shared trace pipe\n"),
         "{text}"
