@@ -77,6 +77,7 @@ impl Reader {
     }
 
     /// Waits until an expression is true. Checks it whenever the page, its address or its size changes.
+    #[track_caller]
     pub fn until(&mut self, expression: &str) {
         let found = self.eval(&format!(
             "new Promise((done) => {{
@@ -141,6 +142,7 @@ impl Reader {
 
     /// Like [`Reader::until`], for what is inside a frame, where no observer of ours is.
     #[allow(dead_code, reason = "only the workshop has frames")]
+    #[track_caller]
     pub fn poll(&mut self, expression: &str) {
         let deadline = Instant::now() + LIMIT;
         while self.eval(&format!("!!({expression})")) != true {

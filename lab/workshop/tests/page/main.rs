@@ -156,13 +156,16 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     assert_eq!(wrong(&mut browser), [""; 0]);
 }
 
-/// Opens the address of a new start in a second tab. The first one has its key then, too.
+/// Opens the address of a new start in a second tab, and closes that. The first one has its key then, too.
 fn open_again(browser: &mut Reader, server: &Server) {
     let open = format!("window.open('{}')", server.url);
     browser.call("Runtime.evaluate", json!({ "expression": open, "userGesture": true }));
     browser.in_other_window(|other| {
         other.until(&shows("progress", "cases done"));
         assert_eq!(other.eval("location.href.includes('token')"), false);
+        // It has no draft any more, which the next tab would find.
+        other.until("/^(Saved|Read only)/.test(document.querySelector('#saved').textContent)");
+        other.call("Page.close", json!({}));
     });
 }
 
