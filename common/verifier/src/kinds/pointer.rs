@@ -21,6 +21,17 @@ const KERNELS_ADDRESS: &[Given] = &[
     Given::Not(&Given::SystemCall),
 ];
 
+/// What is the same for a pointer that the program uses where it found it to be NULL.
+const NULL_HERE: Kind = Kind {
+    name: "null-test",
+    case: Some("01"),
+    given: &[Given::LookedUp],
+    cause: "{variable} is NULL here",
+    why: "{line} uses the pointer on the path on which it was found to be NULL, so the test is the wrong way round, or does not return.",
+    cure: "leave the program on that path: if (!{name}) return 0;",
+    ..KIND
+};
+
 const STALE: &[Given] = &[Given::WasBefore(&["pkt", "mem(", "rdonly_mem("], CHANGE_THE_PACKET)];
 const STALE_WHY: &str = "{call}() in {called_at} may change or move the packet, so from then on no pointer into the packet is valid, \
                          and no comparison with its end counts.";
@@ -107,26 +118,8 @@ pub const KINDS: &[Kind] = &[
         cure: "read everything that you need before you submit or discard the record",
         ..KIND
     },
-    Kind {
-        name: "null-test",
-        case: Some("01"),
-        says: NUMBER,
-        given: &[Given::LookedUp],
-        cause: "{variable} is NULL here",
-        why: "{line} uses the pointer on the path on which it was found to be NULL, so the test is the wrong way round, or does not return.",
-        cure: "leave the program on that path: if (!{name}) return 0;",
-        ..KIND
-    },
-    Kind {
-        name: "null-test",
-        case: Some("01"),
-        says: NUMBER_FOR_HELPER,
-        given: &[Given::LookedUp],
-        cause: "{variable} is NULL here",
-        why: "{line} uses the pointer on the path on which it was found to be NULL, so the test is the wrong way round, or does not return.",
-        cure: "leave the program on that path: if (!{name}) return 0;",
-        ..KIND
-    },
+    Kind { says: NUMBER, ..NULL_HERE },
+    Kind { says: NUMBER_FOR_HELPER, ..NULL_HERE },
     Kind {
         name: "null-test",
         case: Some("01"),
