@@ -24,8 +24,6 @@ mod value;
 pub struct Kind {
     /// Its name. The case of the clinic has the same.
     pub name: &'static str,
-    /// The number of the case.
-    pub case: Option<&'static str>,
     /// What the verifier or libbpf says, line by line. See [`crate::refusal::pattern`].
     pub says: &'static [&'static str],
     /// What else must be true.
@@ -43,6 +41,23 @@ pub struct Kind {
     pub change: &'static str,
     /// What the change assumes about the program. It must be seen in the log or in the object.
     pub change_given: &'static [Given],
+}
+
+/// The cases of the clinic: each a number, and the name of the kind that it is about.
+const CASES: &str = "01-null-test 02-kernel-pointer 03-value-size 04-array-index 05-buffer-too-small 06-endless-loop \
+    07-stack-size 08-record-not-released 09-helper-not-allowed 10-gpl-only 11-record-used-after \
+    12-record-released-twice 13-argument-missing 14-kernel-write 15-helper-argument \
+    16-pointer-arithmetic 17-spin-lock 18-size-unbounded 19-read-only 20-helper-missing \
+    21-function-missing 22-field-missing 23-kfunc-missing 24-map-type-missing 25-global-function \
+    26-return-value 27-recursion 28-misaligned 29-context-access 30-map-helper 31-too-complex \
+    32-map-too-large 33-section-unknown 34-instruction-missing";
+
+impl Kind {
+    /// The number of the clinic's case.
+    pub fn case(&self) -> Option<&'static str> {
+        let mut cases = CASES.split(' ').filter_map(|case| case.split_once('-'));
+        cases.find(|(_, name)| *name == self.name).map(|(number, _)| number)
+    }
 }
 
 /// Which source line a mistake is about.
@@ -153,7 +168,6 @@ pub enum Given {
 /// What most kinds have in common.
 pub const KIND: Kind = Kind {
     name: "",
-    case: None,
     says: &[],
     given: &[],
     at: At::End,
@@ -189,7 +203,15 @@ pub const UNINITIALIZED: &[&str] = &[
     "invalid read from stack off {offset}+{byte} size {length}",
 ];
 
-/// An access beyond a value or a record for the largest index.
+/// An access beyond a value or a record for the only or the smallest index.
+pub const MIN_VALUE: &[&str] = &[
+    "invalid access to map value, value_size={size} off={offset} size={length}\n\
+     R{register} min value is outside of the allowed memory range",
+    "invalid access to memory, mem_size={size} off={offset} size={length}\n\
+     R{register} min value is outside of the allowed memory range",
+];
+
+/// The same for the largest index.
 pub const MAX_VALUE: &[&str] = &[
     "invalid access to map value, value_size={size} off={offset} size={length}\n\
      R{register} max value is outside of the allowed memory range",

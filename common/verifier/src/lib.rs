@@ -188,7 +188,7 @@ pub fn known() -> Vec<Known> {
     kinds::kinds()
         .map(|kind| Known {
             says: kind.says,
-            case: kind.case,
+            case: kind.case(),
             cause: fill(kind.cause, &values),
             why: fill(kind.why, &values),
             cure: fill(kind.cure, &values),
@@ -518,7 +518,7 @@ impl Refusal {
             cure: fill(kind.cure, values),
             change: Some(fill(kind.change, values))
                 .filter(|change| !change.is_empty() && !change.contains("{?")),
-            case: kind.case,
+            case: kind.case(),
         })
     }
 

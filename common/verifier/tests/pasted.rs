@@ -165,9 +165,32 @@ fn words_are_enough_for_a_cause() {
             "libbpf: failed to load\nValidating find() func#1...\narg#0 of another form\nprocessed 0 insns",
             "unknown",
         ),
+        ("5: (85) call pc+4\nsleepable global function f() called in IRQ-disabled region", "sleepable"),
+        (
+            "5: (85) call f#1\nrelease kfunc f expects referenced PTR_TO_BTF_ID passed to R1",
+            "pointer-untrusted",
+        ),
+        (
+            "5: (0f) r1 += r2\nmath between pkt pointer and register with unbounded min value is not allowed",
+            "packet-bounds",
+        ),
+        (
+            "5: (85) call f#1\nR4 unbounded memory access, use 'var &= const' or 'if (var < const)'\nR3 and R4 memory, len pair leads to invalid memory access",
+            "size-unbounded",
+        ),
+        ("libbpf: failed to find BTF for extern 'bpf_wq_init': -2", "extern-missing"),
     ] {
         assert_eq!(explain(text, &[]).map(|refusal| refusal.kind), Some(kind), "{text}");
     }
+}
+
+/// Only programs for tracing have such macros.
+#[test]
+fn no_macro_is_advised_if_the_type_is_unknown() {
+    let refusal =
+        explain("5: (7b) *(u64 *)(r1 +8) = r2\ninvalid bpf_context access off=8 size=8", &[]).unwrap();
+    assert_eq!(refusal.kind, "context-access");
+    assert!(!refusal.cure.contains("BPF_"), "{}", refusal.cure);
 }
 
 #[test]

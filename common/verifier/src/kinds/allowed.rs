@@ -13,7 +13,6 @@ const UNRELEASED: &[&str] = &[
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "record-not-released",
-        case: Some("08"),
         says: &["Unreleased reference id={id} alloc_insn={instruction}"],
         given: &[Given::Made("bpf_ringbuf_reserve_dynptr")],
         cause: "a path to the end neither submits nor discards what bpf_ringbuf_reserve_dynptr() reserved",
@@ -24,7 +23,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "record-not-released",
-        case: Some("08"),
         says: &["Unreleased reference id={id} alloc_insn={instruction}"],
         given: &[Given::Reserved],
         cause: "a path to the end neither submits nor discards {variable}",
@@ -75,7 +73,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-not-allowed",
-        case: Some("09"),
         says: &[
             "unknown func bpf_override_return#{number}",
             "program of this type cannot use helper bpf_override_return#{number}",
@@ -90,7 +87,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-not-allowed",
-        case: Some("09"),
         says: &[
             "unknown func {helper}#{number}",
             "program of this type cannot use helper {helper}#{number}",
@@ -105,7 +101,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-missing",
-        case: Some("20"),
         says: &["invalid func unknown#177"],
         cause: "{line} prints more than three values with bpf_printk()",
         why: "For more than three, bpf_printk() uses a helper that came with Linux 5.16.",
@@ -114,7 +109,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-missing",
-        case: Some("20"),
         says: &["invalid func unknown#{number}"],
         cause: "this kernel has no helper with the number {number}",
         why: "Newer kernels have more helpers, and the number of this one is larger than any that this kernel has.",
@@ -123,7 +117,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "gpl-only",
-        case: Some("10"),
         says: &[
             "cannot call GPL-restricted function from non-GPL compatible program",
             "cannot call kernel function from non-GPL compatible program",
@@ -136,7 +129,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "gpl-only",
-        case: Some("10"),
         says: &["Cannot access kernel '{struct}' from non-GPL compatible program"],
         cause: "its license does not permit to read {struct}",
         why: "The kernel lets only programs under a license that is compatible with the GPL follow its pointers, and reads the \

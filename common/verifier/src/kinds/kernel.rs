@@ -28,7 +28,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "field-missing",
-        case: Some("22"),
         says: &["failed to resolve CO-RE relocation <{what}> [{id}] {field} ({_})\n\
                  this kernel's types: no {struct}"],
         at: At::Field,
@@ -41,7 +40,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "field-missing",
-        case: Some("22"),
         says: &[
             "failed to resolve CO-RE relocation <{what}> [{id}] {field} ({_})",
             "failed to resolve CO-RE relocation <{what}> [{id}] {field} = {_}",
@@ -57,7 +55,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "function-missing",
-        case: Some("21"),
         says: &["prog '{program}': failed to find kernel BTF type ID of '{function}': {error}"],
         cause: "this kernel has no function {function}() that {program} could attach to",
         why: "A program for fentry, fexit or tp_btf needs the function's types. If the compiler inlined the function, or \
@@ -67,7 +64,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "function-missing",
-        case: Some("21"),
         says: &["prog '{program}': failed to attach: {error}EBUSY{_}"],
         cause: "nothing can attach to the function of {program} on this kernel",
         why: "A program for fentry or fexit needs the call that the compiler makes at the beginning of a function for tracers. Functions \
@@ -77,7 +73,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "function-missing",
-        case: Some("21"),
         says: &[
             "Attaching fexit/fmod_ret to __noreturn functions is rejected.",
             "Attaching fexit/fmod_ret to __noreturn function '{function}' is rejected.",
@@ -91,7 +86,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "function-missing",
-        case: Some("21"),
         says: &[
             "prog '{program}': failed to create {probe} '{function}+{offset}' perf event: {error}ENOENT{_}",
         ],
@@ -103,7 +97,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "function-missing",
-        case: Some("21"),
         says: &[
             "prog '{program}': failed to create {probe} '{function}+{offset}' perf event: {error}EILSEQ{_}",
         ],
@@ -134,7 +127,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "section-unknown",
-        case: Some("33"),
         says: &["prog '{program}': missing BPF prog type, check ELF section name '{section}'"],
         cause: "libbpf does not know what SEC(\"{section}\") means",
         why: "The name in SEC() decides of which type {program} is, and where it attaches. libbpf knows no type that begins \
@@ -144,11 +136,14 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "extern-missing",
-        says: &["failed to find BTF for extern '{name}' [{id}] section: {error}"],
+        says: &[
+            "failed to find BTF for extern '{name}' [{id}] section: {error}",
+            "failed to find BTF for extern '{name}': {error}",
+        ],
         cause: "{name} is declared as extern, but a BPF program cannot get at it",
         why: "The kernel has no C library. A program can call its own functions, the helpers of <bpf/bpf_helpers.h>, and kfuncs, \
               whose declarations end in __ksym.",
-        cure: "write a static function that does the same, or use a helper; man 7 bpf-helpers lists them",
+        cure: "write a static function that does the same, or use a helper; man 7 bpf-helpers lists them. Declare a kfunc with __ksym",
         ..KIND
     },
     Kind {
@@ -191,7 +186,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "section-unknown",
-        case: Some("33"),
         says: &[
             "prog '{program}': no BTF-based attach target is specified, use bpf_program__set_attach_target()",
         ],
@@ -220,7 +214,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "map-too-large",
-        case: Some("32"),
         says: &[
             "map '{map}': failed to create: {error}E2BIG{_}",
             "map '{map}': failed to create: {error}ENOMEM{_}",
@@ -233,7 +226,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "map-type-missing",
-        case: Some("24"),
         says: &["map '{map}': failed to create: {error}EINVAL{_}"],
         cause: "this kernel cannot make the map {map}",
         why: "Either the kernel does not know this type of map yet, or the type does not permit the map's sizes or flags.",

@@ -5,7 +5,6 @@ use super::*;
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "map-helper",
-        case: Some("30"),
         says: &["invalid zero-sized read", "R{register} invalid zero-sized read: u64=[0,0]"],
         given: &[Given::Calls(&["bpf_map_"])],
         cause: "{helper}() does not work with this type of map",
@@ -15,7 +14,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "size-unbounded",
-        case: Some("18"),
         says: &[
             "R{register} invalid zero-sized read: u64=[0,{most}]",
             "R{register} invalid zero-sized read",
@@ -31,7 +29,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "context-access",
-        case: Some("29"),
         says: &["invalid bpf_context access off={offset} size={length}"],
         given: &[Given::Macro(""), Given::In(&["tracepoint", "tp"])],
         cause: "a macro names the arguments of {program}, which is a tracepoint",
@@ -42,7 +39,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "context-access",
-        case: Some("29"),
         says: &["invalid bpf_context access off={offset} size={length}"],
         given: &[Given::Macro("BPF_KPROBE"), Given::Typed],
         cause: "BPF_KPROBE() names the arguments of {program}, which is no kprobe",
@@ -54,7 +50,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "context-access",
-        case: Some("29"),
         says: &["func '{function}' size {length} must be {right}\n\
                  invalid bpf_context access off={offset} size={_}"],
         cause: "{line} reads {length} of the {right} bytes of an argument",
@@ -64,7 +59,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kernel-pointer",
-        case: Some("02"),
         says: &["func '{function}' arg{argument} type {type} is not a struct\n\
                  invalid bpf_context access off={offset} size={length}"],
         cause: "an argument of {function}() is a pointer to something that is no struct",
@@ -76,7 +70,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "context-access",
-        case: Some("29"),
         says: &[
             "invalid access to context, ctx_size={size} off={offset} size={length}",
             "BPF_{operation} stores into R{register} ctx is not allowed",
@@ -85,13 +78,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "array-index",
-        case: Some("04"),
-        says: &[
-            "invalid access to map value, value_size={size} off={offset} size={length}\n\
-             R{register} min value is outside of the allowed memory range",
-            "invalid access to memory, mem_size={size} off={offset} size={length}\n\
-             R{register} min value is outside of the allowed memory range",
-        ],
+        says: MIN_VALUE,
         given: &[Given::Indexed],
         cause: "the index in {line} is too large",
         why: "On this path, {line} uses {length} bytes from byte {offset} on, and there are only {size} bytes. (Global \
@@ -101,13 +88,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "value-size",
-        case: Some("03"),
-        says: &[
-            "invalid access to map value, value_size={size} off={offset} size={length}\n\
-             R{register} min value is outside of the allowed memory range",
-            "invalid access to memory, mem_size={size} off={offset} size={length}\n\
-             R{register} min value is outside of the allowed memory range",
-        ],
+        says: MIN_VALUE,
         given: &[Given::Calls(&[""])],
         cause: "{helper}() would use memory beyond the end of a value or a record",
         why: "With the largest size that {line} can pass, it gets {length} bytes from byte {offset} on, and there are only {room}, \
@@ -118,7 +99,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "value-size",
-        case: Some("03"),
         says: &["invalid access to map value, value_size={size} off={offset} size={length}\n\
              R{register} min value is outside of the allowed memory range"],
         cause: "{line} reaches beyond the value of a map",
@@ -130,7 +110,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "value-size",
-        case: Some("03"),
         says: &["invalid access to memory, mem_size={size} off={offset} size={length}\n\
              R{register} min value is outside of the allowed memory range"],
         cause: "{line} reaches beyond the end of its memory",
@@ -142,7 +121,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "value-size",
-        case: Some("03"),
         says: &[
             "invalid access to map value pointer, value_size={size} off={offset}",
             "R{register} min value is outside of the allowed memory range",
@@ -154,7 +132,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "array-index",
-        case: Some("04"),
         says: MAX_VALUE,
         given: &[Given::Calls(&[""])],
         cause: "{helper}() may use memory beyond the end of a value or a record",
@@ -165,7 +142,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "array-index",
-        case: Some("04"),
         says: MAX_VALUE,
         given: &[Given::IndexRead],
         cause: "the index in {line} may be too large",
@@ -176,7 +152,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "array-index",
-        case: Some("04"),
         says: MAX_VALUE,
         cause: "the index in {line} may be too large",
         why: "For the largest number that the index can be, {line} uses {length} bytes from byte {offset} on, and there are \
@@ -187,7 +162,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "array-index",
-        case: Some("04"),
         says: &[
             "math between {type} pointer and register with unbounded min value is not allowed",
             "R{register} min value is negative, either use unsigned index or do a if (index >=0) check.",
@@ -200,7 +174,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "array-index",
-        case: Some("04"),
         says: &[
             "R{register} unbounded memory access, make sure to bounds check any such access",
             "R{register} unbounded memory access, make sure to bounds check any array access into a map",
@@ -219,7 +192,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "array-index",
-        case: Some("04"),
         says: ON_STACK,
         given: &[Given::Beyond, Given::Element],
         cause: "nothing limits the index in {line}",
@@ -230,7 +202,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "array-index",
-        case: Some("04"),
         says: ON_STACK,
         given: &[Given::Beyond],
         cause: "{line} reaches beyond a variable on the stack",
@@ -240,7 +211,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "buffer-too-small",
-        case: Some("05"),
         says: ON_STACK,
         given: &[Given::Overrun, Given::Calls(&["bpf_map_"])],
         cause: "{helper}() would use memory beyond a variable on the stack",
@@ -250,7 +220,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "buffer-too-small",
-        case: Some("05"),
         says: ON_STACK,
         given: &[Given::Overrun, Given::Calls(&[""])],
         cause: "{helper}() would use memory beyond a variable on the stack",
@@ -260,7 +229,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "array-index",
-        case: Some("04"),
         says: ON_STACK,
         given: &[Given::Overrun],
         cause: "{line} reaches beyond a variable on the stack",
@@ -270,7 +238,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "stack-size",
-        case: Some("07"),
         says: ON_STACK,
         given: &[Given::Underrun],
         cause: "{line} uses more stack than there is",
@@ -331,7 +298,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "endless-loop",
-        case: Some("06"),
         says: &["infinite loop detected at insn {instruction}"],
         cause: "a loop may never end",
         why: "The verifier came to the same instruction twice and knew the same about all registers, so nothing that it can \
@@ -341,7 +307,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "too-complex",
-        case: Some("31"),
         says: &[
             "BPF program is too large. Processed {count} insn",
             "The sequence of {count} jumps is too complex to analyze.",
@@ -356,7 +321,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "stack-size",
-        case: Some("07"),
         says: &[
             "combined stack size of {calls} calls is {size}. Too large",
             "stack size of subprog {calls} is {size}. Too large",

@@ -94,7 +94,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "size-unbounded",
-        case: Some("18"),
         says: &["R{register} must be a known constant", "R{register} is not a known constant"],
         given: &[Given::Calls(&["bpf_dynptr_"])],
         cause: "the size that {line} passes to {helper}() is not a constant",
@@ -104,15 +103,12 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "buffer-too-small",
-        case: Some("05"),
-        says: &[
-            "{_}\n{pair} memory, len pair leads to invalid memory access",
-            "{pair} memory, len pair leads to invalid memory access",
-        ],
-        cause: "the buffer and the size that {line} passes do not fit together",
-        why: "The function may use as many bytes of the buffer as the size says. The kernel's line before shows what is wrong: the size \
-              has no limit, or the buffer has fewer bytes, or they may not be used.",
-        cure: "pass sizeof() of the buffer, or limit the size to that before the call",
+        says: UNINITIALIZED,
+        given: &[Given::Pairs],
+        cause: "the buffer that {line} passes has fewer than {length} bytes, or not all of them have a value",
+        why: "The function may use as many bytes of the buffer as the size says, so all of them must be the buffer's, and have values. \
+              Of these {length}, byte {byte} is not one that the program may read.",
+        cure: "pass sizeof() of the buffer, and clear it before",
         ..KIND
     },
     Kind {
@@ -209,7 +205,7 @@ pub const KINDS: &[Kind] = &[
         name: "sleepable",
         says: &[
             "global functions that may sleep are not allowed in non-sleepable context,",
-            "sleepable global function {function}() called in non-sleepable context",
+            "sleepable global function {function}() called in {where}",
         ],
         cause: "{line} calls a function that may sleep where the program may not",
         why: "While interrupts or preemption are off, or a lock is held, nothing may wait. A function that is not static counts as one \

@@ -46,6 +46,19 @@ pub const KINDS: &[Kind] = &[
     },
     Kind { cause: "{line} uses more of the packet than the comparison with data_end covers", ..BOUNDS },
     Kind {
+        says: &[
+            "math between pkt pointer and {_} is not allowed",
+            "value {_} makes pkt pointer be out of bounds",
+            "pkt pointer offset {_} is not allowed",
+        ],
+        cause: "nothing limits what {line} adds to a pointer into the packet",
+        why: "The verifier follows every value that the number can have. Here it knows no limit, or the number may be negative, as a \
+              signed variable can.",
+        cure: "use an unsigned variable, and limit it before you add it, for example offset &= 0xfff; then compare the pointer with \
+               data_end",
+        ..BOUNDS
+    },
+    Kind {
         name: "packet-for-helper",
         says: &["helper access to the packet is not allowed", "R{register} type=pkt expected={expected}"],
         cause: "{helper}() may not use the packet itself",

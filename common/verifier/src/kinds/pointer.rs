@@ -24,7 +24,6 @@ const KERNELS_ADDRESS: &[Given] = &[
 /// What is the same for a pointer that the program uses where it found it to be NULL.
 const NULL_HERE: Kind = Kind {
     name: "null-test",
-    case: Some("01"),
     given: &[Given::LookedUp],
     cause: "{variable} is NULL here",
     why: "{line} uses the pointer on the path on which it was found to be NULL, so the test is the wrong way round, or does not return.",
@@ -35,7 +34,8 @@ const NULL_HERE: Kind = Kind {
 const STALE: &[Given] = &[Given::WasBefore(&["pkt", "mem(", "rdonly_mem("], CHANGE_THE_PACKET)];
 const STALE_WHY: &str = "{call}() in {called_at} may change or move the packet, so from then on no pointer into the packet is valid, \
                          and no comparison with its end counts.";
-const STALE_CURE: &str = "after the call, read data and data_end from the context again, compare them again, and take the pointer anew";
+const STALE_CURE: &str = "after the call, read data and data_end from the context again, compare them again, and take the pointer anew; with a dynptr, \
+                          ask for the slice again";
 
 /// What is the same for a pointer to something that was given back.
 const GONE: Kind = Kind {
@@ -51,7 +51,6 @@ const GONE: Kind = Kind {
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "null-test",
-        case: Some("01"),
         says: &[
             "R{register} invalid mem access 'map_value_or_null'",
             "R{register} type=map_value_or_null expected={expected}",
@@ -66,7 +65,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "null-test",
-        case: Some("01"),
         says: &[
             "R{register} invalid mem access 'ringbuf_mem_or_null'",
             "R{register} type=ringbuf_mem_or_null expected={expected}",
@@ -88,7 +86,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "record-released-twice",
-        case: Some("12"),
         says: NUMBER_FOR_HELPER,
         given: &[Given::ReleasedTwice],
         cause: "a path submits or discards a record twice",
@@ -98,7 +95,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "record-used-after",
-        case: Some("11"),
         says: NUMBER,
         given: &[Given::Released],
         cause: "{variable} is used after it was submitted or discarded",
@@ -110,7 +106,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "record-used-after",
-        case: Some("11"),
         says: NUMBER_FOR_HELPER,
         given: &[Given::Released],
         cause: "{variable} is used after it was submitted or discarded",
@@ -122,7 +117,6 @@ pub const KINDS: &[Kind] = &[
     Kind { says: NUMBER_FOR_HELPER, ..NULL_HERE },
     Kind {
         name: "null-test",
-        case: Some("01"),
         says: NUMBER,
         given: &[Given::Null],
         cause: "{line} uses an address that is {constant} on this path",
@@ -134,7 +128,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "context-access",
-        case: Some("29"),
         says: NUMBER,
         given: &[Given::Argument, Given::Macro("BPF_PROG"), Given::In(KPROBE)],
         cause: "BPF_PROG() names the arguments of {program}, which is a kprobe",
@@ -147,7 +140,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kernel-pointer",
-        case: Some("02"),
         says: NUMBER,
         given: &[Given::Argument, Given::In(&["kretprobe", "uretprobe"])],
         cause: "to the verifier, {variable} is a number and not a pointer",
@@ -158,7 +150,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "null-test",
-        case: Some("01"),
         says: NUMBER,
         given: &[Given::Iterated],
         cause: "{variable} is NULL when the iterator has come to its end",
@@ -214,7 +205,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kernel-pointer",
-        case: Some("02"),
         says: NUMBER,
         given: &[Given::Argument, Given::In(&["tracepoint", "tp"])],
         cause: "to the verifier, {variable} is a number and not a pointer",
@@ -226,7 +216,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kernel-pointer",
-        case: Some("02"),
         says: NUMBER,
         given: &[Given::Not(&Given::NoTracing), Given::Writes],
         cause: "to the verifier, {variable} is a number and not a pointer",
@@ -236,7 +225,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kernel-pointer",
-        case: Some("02"),
         says: NUMBER,
         given: &[Given::Not(&Given::NoTracing), Given::Pointed],
         cause: POINTED.cause,
@@ -246,7 +234,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kernel-pointer",
-        case: Some("02"),
         says: NUMBER,
         given: &[Given::NoTracing],
         cause: "to the verifier, {variable} is a number and not a pointer",
@@ -259,7 +246,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kernel-pointer",
-        case: Some("02"),
         says: NUMBER,
         given: &[Given::Typed],
         cause: "to the verifier, {variable} is a number and not a pointer",
@@ -272,7 +258,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kernel-pointer",
-        case: Some("02"),
         says: NUMBER,
         cause: "to the verifier, {variable} is a number and not a pointer",
         why: "The verifier does not know what is at this address, whatever type it has in C. The arguments of a kprobe are \
@@ -284,7 +269,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "global-function",
-        case: Some("25"),
         says: &[
             "R{register} invalid mem access 'mem_or_null'",
             "R{register} type=mem_or_null expected={expected}",
@@ -295,7 +279,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "null-test",
-        case: Some("01"),
         says: &[
             "R{register} invalid mem access 'rcu_ptr_or_null_{_}'",
             "R{register} invalid mem access 'trusted_ptr_or_null_{_}'",
@@ -311,7 +294,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "null-test",
-        case: Some("01"),
         says: &[
             "R{register} invalid mem access '{type}_or_null_{struct}'",
             "R{register} invalid mem access '{type}_or_null'",

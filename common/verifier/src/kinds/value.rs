@@ -25,7 +25,6 @@ const RETURNED: &[&str] = &[
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "global-function",
-        case: Some("25"),
         says: &["Arg#{argument} type {type} in {function}() is not supported yet."],
         given: &[Given::Global],
         at: At::Function,
@@ -33,7 +32,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "global-function",
-        case: Some("25"),
         says: &[
             "Global function {function}() doesn't return scalar. Only those are supported.",
             "Global function {function}() return value not void or scalar. Only those are supported.",
@@ -46,7 +44,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "global-function",
-        case: Some("25"),
         says: &["arg#{argument} reference type('{type}') size cannot be determined: {_}"],
         given: &[Given::Global],
         cause: "a function that is not static has an argument of which the verifier does not know the size",
@@ -57,7 +54,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "global-function",
-        case: Some("25"),
         says: &[
             "Caller passes invalid args into func#{number} ('{function}')",
             "Caller passes invalid args into func#{number}",
@@ -70,7 +66,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kernel-write",
-        case: Some("14"),
         says: &[
             "only read is supported",
             "only read from {type} is supported",
@@ -114,7 +109,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "map-helper",
-        case: Some("30"),
         says: &["expected prog array map for tail call{_}", "kernel subsystem misconfigured verifier"],
         given: &[Given::Calls(&["bpf_tail_call"])],
         cause: "bpf_tail_call() does not work with this type of map",
@@ -124,7 +118,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "map-helper",
-        case: Some("30"),
         says: &["cannot pass map_type {type} into func {helper}#{number}"],
         cause: "{helper}() does not work with this type of map",
         why: "Each type of map has its own helpers. The map that {line} passes is of type number {type}, as in enum bpf_map_type.",
@@ -133,17 +126,16 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-argument",
-        case: Some("15"),
         says: &["R{register} type={type} expected=ringbuf_mem", "R{register} type={type} expected=alloc_mem"],
         cause: "argument {register} of {helper}() is no record of a ring buffer",
         why: "{helper}() takes only the pointer that bpf_ringbuf_reserve() returned, unchanged, and not `{type}`. A variable on the \
               stack or a value of a map is no record.",
-        cure: "reserve a record, fill it, and pass its pointer; or send a variable of your own with bpf_ringbuf_output()",
+        cure: "reserve a record, fill it, and pass its pointer, or for a dynptr's record bpf_ringbuf_submit_dynptr(&DYNPTR, 0); or \
+               send a variable of your own with bpf_ringbuf_output()",
         ..KIND
     },
     Kind {
         name: "helper-argument",
-        case: Some("15"),
         says: &["R{register} type={type} expected=map_value, ptr_"],
         cause: "argument {register} of {helper}() is not in the value of a map",
         why: "{helper}() keeps or locks what it gets, so that must be in a map, and not in `{type}` (fp is the stack).",
@@ -152,7 +144,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-argument",
-        case: Some("15"),
         says: &["R{register} type={type} expected=ctx"],
         cause: "argument {register} of {helper}() is not the program's context",
         why: "{helper}() wants the argument with which the kernel called the program, unchanged.",
@@ -161,7 +152,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-argument",
-        case: Some("15"),
         says: &["R{register} type={type} expected=map_ptr"],
         cause: "argument {register} of {helper}() is not a map",
         why: "{helper}() wants the address of a map's declaration in SEC(\".maps\").",
@@ -186,7 +176,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-argument",
-        case: Some("15"),
         says: &["R{register} type={type} expected=map_value"],
         cause: "argument {register} of {helper}() is not in the value of a map",
         why: "{helper}() keeps or locks what it gets, so that must be in a map, and not on the stack, which goes away.",
@@ -195,7 +184,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-argument",
-        case: Some("15"),
         says: &["R{register} type={type} expected=ptr_{_}"],
         given: &[Given::Is("type", &["fp", "map_value", "mem", "alloc_mem", "ringbuf_mem"])],
         cause: "argument {register} of {helper}() is a copy, and not the kernel's object itself",
@@ -206,7 +194,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-argument",
-        case: Some("15"),
         says: &["R{register} type=inv expected=ptr_{_}", "R{register} type=scalar expected=ptr_{_}"],
         cause: "argument {register} of {helper}() is a number to the verifier",
         why: "{helper}() expects a pointer to an object of the kernel, of whose type the verifier is sure.",
@@ -225,7 +212,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-argument",
-        case: Some("15"),
         says: NUMBER_FOR_HELPER,
         given: &[Given::Kept],
         cause: "argument {register} of {helper}() came from memory, as a number",
@@ -237,7 +223,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-argument",
-        case: Some("15"),
         says: &[
             "R{register} type={type} expected={expected}",
             "R{register} is of type {type} but {expected} is expected",
@@ -251,7 +236,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "pointer-arithmetic",
-        case: Some("16"),
         says: &[
             "R{register} pointer arithmetic with <<= operator prohibited",
             "R{register} 32-bit pointer arithmetic prohibited",
@@ -266,7 +250,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "pointer-arithmetic",
-        case: Some("16"),
         says: ARITHMETIC,
         given: &[Given::Not(&Given::Typed), Given::Not(&Given::Was(&["ctx", "ptr_", "trusted_ptr_"]))],
         cause: ARITHMETIC_CAUSE,
@@ -276,7 +259,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "pointer-arithmetic",
-        case: Some("16"),
         says: ARITHMETIC,
         cause: ARITHMETIC_CAUSE,
         why: ARITHMETIC_WHY,
@@ -285,7 +267,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "argument-missing",
-        case: Some("13"),
         says: &["func '{function}' doesn't have {nth}-th argument"],
         cause: "{function}() has fewer arguments than {program} names",
         why: "The arguments of an fentry, fexit or tp_btf program are those of the kernel's function, and this kernel's {function}() does not have so many.",
@@ -294,9 +275,8 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "context-access",
-        case: Some("29"),
         says: &["invalid bpf_context access off={offset} size={length}"],
-        given: &[Given::NoTracing],
+        given: &[Given::Not(&Given::Tracing)],
         cause: "{line} uses {length} bytes of the context that a program of this type may not use like this",
         why: "The context of each type of program has other fields, each with its own size, and only some may be read, and fewer \
               written. The {length} bytes from byte {offset} on are none of them: either the field is for other types, or it may only \
@@ -306,12 +286,11 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "context-access",
-        case: Some("29"),
         says: &[
             "dereference of modified ctx ptr R{register} off={offset} disallowed",
             "variable ctx access var_off={offset} disallowed",
         ],
-        given: &[Given::NoTracing],
+        given: &[Given::Not(&Given::Tracing)],
         cause: "{line} adds something to the context's address before it reads a field",
         why: "A field of the context is read at its own constant offset from ctx. The compiler adds first if the offset varies, or if it \
               joins two fields into one access.",
@@ -321,7 +300,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "context-access",
-        case: Some("29"),
         says: &[
             "invalid bpf_context access off={offset} size={length}",
             "dereference of modified ctx ptr R{register} off={offset} disallowed",
@@ -332,7 +310,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "helper-argument",
-        case: Some("15"),
         says: &[
             "dereference of modified {type} ptr R{register} off={offset} disallowed",
             "R{register} must have zero offset when passed to release func or trusted arg to kfunc",
@@ -344,7 +321,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "spin-lock",
-        case: Some("17"),
         says: &["tracing progs cannot use bpf_spin_lock yet"],
         at: At::Nowhere,
         cause: "a tracing program may not take a bpf_spin_lock",
@@ -354,7 +330,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "size-unbounded",
-        case: Some("18"),
         says: &["R{register} min value is negative, either use unsigned or 'var &= const'"],
         cause: "the size that {line} passes to {helper}() may be negative",
         why: "To the verifier, the number in R{register} can be below 0, as a signed variable can, and a helper would take that for a very \
@@ -365,7 +340,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "size-unbounded",
-        case: Some("18"),
         says: &[
             "R{register} unbounded memory access, use 'var &= const' or 'if (var < const)'",
             "R{register} memory size {number} is too large",
@@ -377,7 +351,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "size-unbounded",
-        case: Some("18"),
         says: &[
             "R{register} unbounded size, use 'var &= const' or 'if (var < const)'",
             "R{register} is not a known constant'",
@@ -391,7 +364,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "read-only",
-        case: Some("19"),
         says: &[
             "write into map forbidden, value_size={size} off={offset} size={length}",
             "write into map forbidden",
@@ -412,7 +384,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kfunc-missing",
-        case: Some("23"),
         says: &["extern (func ksym) '{function}': not found in kernel or module BTFs"],
         cause: "this kernel has no function {function}() for BPF programs",
         why: "{function}() is a kfunc: a function of the kernel that programs may call. Each kernel has other kfuncs, and they can change with every release.",
@@ -435,7 +406,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kfunc-missing",
-        case: Some("23"),
         says: &["kfunc '{function}' is referenced but wasn't resolved"],
         cause: "this kernel has no function {function}() for BPF programs",
         why: "{function}() is a kfunc: a function of the kernel that programs may call. It is declared __weak, so libbpf left the call out, but the verifier came to it.",
@@ -444,7 +414,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kfunc-missing",
-        case: Some("23"),
         says: &["BPF_CALL uses reserved fields"],
         cause: "this kernel can't call functions of the kernel from a program",
         why: "Calls of kfuncs came with Linux 5.13.",
@@ -485,7 +454,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "instruction-missing",
-        case: Some("34"),
         says: &[
             "BPF_STX uses reserved fields",
             "BPF_LDX uses reserved fields",
@@ -503,7 +471,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "misaligned",
-        case: Some("28"),
         says: &["misaligned {kind}access off {offset} size {size}"],
         cause: "{line} uses {size} bytes at an address that is no multiple of {size}",
         why: "On the stack, a number must be where its size divides its address, on every architecture.",
@@ -513,7 +480,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "return-value",
-        case: Some("26"),
         says: RETURNED,
         given: &[Given::In(&["fentry", "fexit"])],
         at: At::Return,
@@ -525,7 +491,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "return-value",
-        case: Some("26"),
         says: RETURNED,
         at: At::Return,
         cause: "it returns a number that a program of this type may not return",
@@ -548,11 +513,13 @@ pub const KINDS: &[Kind] = &[
         name: "callback-missing",
         says: &["number of funcs in func_info doesn't match number of subprogs"],
         at: At::Nowhere,
-        cause: "{program} passes a function to a helper, which this kernel does not know",
-        why: "bpf_for_each_map_elem() came with Linux 5.13, bpf_timer_set_callback() with 5.15, and bpf_loop() with 5.17. An \
-              older kernel refuses the whole program, even if an if leaves out the call.",
-        cure: "write the loop yourself, with a constant limit: for (int i = 0; i < LIMIT && i < count; i++); or put the call into \
-               a second program, SEC(\"?...\"), which is loaded only on newer kernels",
+        cause: "{program} uses the address of a function, which this kernel does not know",
+        why: "No kernel of the workbook can call through such a pointer, but newer ones can hand it to a helper: bpf_for_each_map_elem() \
+              came with Linux 5.13, bpf_timer_set_callback() with 5.15, and bpf_loop() with 5.17. An older kernel refuses the whole \
+              program, even if an if leaves out the call.",
+        cure: "call your own functions by their names, and choose with if or switch; instead of bpf_loop(), write the loop yourself, with \
+               a constant limit: for (int i = 0; i < LIMIT && i < count; i++); or put the call into a second program, SEC(\"?...\"), \
+               which is loaded only on newer kernels",
         ..KIND
     },
     Kind {
@@ -587,7 +554,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "return-value",
-        case: Some("26"),
         says: &[
             "At callback return the register R0 has value {value} should have been in {range}",
             "At callback return the register R0 has {value} should have been in {range}",
@@ -632,7 +598,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "kernel-pointer",
-        case: Some("02"),
         says: &["R{register} is ptr_{struct} access user memory: off={offset}"],
         cause: "{line} reads the memory of a process",
         why: "The kernel marks this pointer as user space's. The verifier lets nobody follow it.",
@@ -655,6 +620,7 @@ pub const KINDS: &[Kind] = &[
             "R{register} must be a rcu pointer",
             "R{register} must be referenced or trusted",
             "R{register} must be referenced",
+            "release kfunc {function} expects referenced PTR_TO_BTF_ID passed to R{register}",
             "R{register} pointer type STRUCT {struct} must point to scalar, or struct with scalar",
             "arg#{argument} pointer type STRUCT {struct} must point to scalar, or struct with scalar",
         ],
@@ -667,7 +633,6 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "recursion",
-        case: Some("27"),
         says: &[
             "back-edge from insn {from} to {to}",
             "recursive call from {function}() to {other}()",
@@ -678,6 +643,15 @@ pub const KINDS: &[Kind] = &[
         cause: "a function calls itself, or calls are nested too deeply",
         why: "The stack of a BPF program has 512 bytes and 8 functions, so the verifier must know before how deep the calls go.",
         cure: "turn the recursion into a loop with a limit",
+        ..KIND
+    },
+    Kind {
+        name: "buffer-too-small",
+        says: &["{pair} memory, len pair leads to invalid memory access"],
+        cause: "the buffer and the size that {line} passes do not fit together",
+        why: "The function may use as many bytes of the buffer as the size says. The kernel's line before shows what is wrong: the size \
+              has no limit, or the buffer has fewer bytes, or they may not be used.",
+        cure: "pass sizeof() of the buffer, or limit the size to that before the call",
         ..KIND
     },
 ];
