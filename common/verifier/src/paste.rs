@@ -128,8 +128,7 @@ pub fn bare(lines: &[String]) -> Vec<&str> {
 
 /// Where the part of a line begins that the verifier or libbpf wrote, if we know it by its form.
 fn content_at(line: &str) -> Option<usize> {
-    // Some of the verifier's words lack their newline, and the count follows them at once.
-    let is_prefix = |at: &usize| !line[..*at].ends_with(char::is_alphabetic);
+    let is_prefix = |at: &usize| !line[..*at].trim_end().ends_with(char::is_alphanumeric);
     let count = || line.find("processed ").filter(|_| line.contains(" insns")).filter(is_prefix);
     let known = line.find("libbpf: ").or_else(count);
     instruction_at(line).filter(|_| BEGINS.concat().iter().all(|begin| !line.contains(begin))).or(known)
@@ -193,6 +192,9 @@ fn parts(line: &str) -> Vec<&str> {
         true => operation.match_indices(": ").nth(1).map(|(at, joint)| (at, joint.len())),
         false => None,
     };
+    // Some of the verifier's words lack their newline, and the count follows them at once.
+    let count = line.find("processed ").filter(|at| *at > 0 && line[*at..].contains(" insns"));
+    let joint = joint.or_else(|| Some((count.filter(|_| !line.trim_start().starts_with(';'))?, 0)));
     let joint = joint.or_else(|| {
         let of_words = || [": R", "; R"].iter().find_map(|joint| line.find(joint));
         of_words().filter(|_| line.starts_with("invalid access to ")).map(|at| (at, 2))

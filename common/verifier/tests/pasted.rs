@@ -178,6 +178,15 @@ fn words_are_enough_for_a_cause() {
             "5: (85) call f#1\nR4 unbounded memory access, use 'var &= const' or 'if (var < const)'\nR3 and R4 memory, len pair leads to invalid memory access",
             "size-unbounded",
         ),
+        (
+            "5: (85) call f#1\nR1 type=fp expected=map_ptr processed 5 insns (limit 1000000)",
+            "helper-argument",
+        ),
+        (
+            "5: (85) call bpf_tail_call#12\nexpected prog array map for tail callprocessed 5 insns",
+            "map-helper",
+        ),
+        ("5: (71) r3 = *(u8 *)(r3 +0)\ninvalid access to map value, value_size=8 off=8 size=1", "value-size"),
         ("libbpf: failed to find BTF for extern 'bpf_wq_init': -2", "extern-missing"),
     ] {
         assert_eq!(explain(text, &[]).map(|refusal| refusal.kind), Some(kind), "{text}");

@@ -2,6 +2,16 @@
 
 use super::*;
 
+/// What is the same for a program that declares several arguments, without a macro.
+const PLAIN: Kind = Kind {
+    name: "no-value",
+    says: &["R{register} !read_ok"],
+    cause: "{program} has several arguments, and the kernel passes only one",
+    why: "A program gets one argument, the context: for a kprobe, the CPU's registers; for a tracepoint, a pointer to the event's \
+          fields. {line} uses another one, of which nothing is known.",
+    ..KIND
+};
+
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "map-helper",
@@ -21,6 +31,7 @@ pub const KINDS: &[Kind] = &[
             "invalid indirect access to stack R{register} off={offset} size=0",
             "invalid access to map value, value_size={value} off={offset} size=0\n\
              R{register} min value is outside of the allowed memory range",
+            "invalid access to map value, value_size={value} off={offset} size=0",
         ],
         cause: "the size that {line} passes to {helper}() may be 0",
         why: "The helper needs at least one byte, and the verifier knows values of the size that are 0.",
@@ -120,17 +131,6 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
-        name: "value-size",
-        says: &[
-            "invalid access to map value pointer, value_size={size} off={offset}",
-            "R{register} min value is outside of the allowed memory range",
-        ],
-        cause: "{line} reaches beyond the end of its memory",
-        why: "Every access must be inside of the memory that the pointer leads to.",
-        cure: "use the same type where the memory is declared and where you use it",
-        ..KIND
-    },
-    Kind {
         name: "array-index",
         says: MAX_VALUE,
         given: &[Given::Calls(&[""])],
@@ -158,6 +158,18 @@ pub const KINDS: &[Kind] = &[
               only {size} bytes. (Global variables are the value of a map, too.) A comparison of a sum does not limit its parts.",
         cure: "compare the very index that you use with the array's number of elements, which is not its sizeof(), before you use it: \
                if (index < LENGTH)",
+        ..KIND
+    },
+    Kind {
+        name: "value-size",
+        says: &[
+            "invalid access to map value pointer, value_size={size} off={offset}",
+            "invalid access to map value, value_size={size} off={offset} size={length}",
+            "R{register} min value is outside of the allowed memory range",
+        ],
+        cause: "{line} reaches beyond the end of its memory",
+        why: "Every access must be inside of the memory that the pointer leads to.",
+        cure: "use the same type where the memory is declared and where you use it",
         ..KIND
     },
     Kind {
@@ -256,36 +268,22 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
-        name: "no-value",
-        says: &["R{register} !read_ok"],
         given: &[Given::Plain, Given::In(&["kprobe", "ksyscall", "uprobe"])],
-        cause: "{program} has several arguments, and the kernel passes only one",
-        why: "A program gets one argument, the context: for a kprobe, the CPU's registers. {line} uses another one, of which nothing is \
-              known.",
         cure: "let BPF_KPROBE() from <bpf/bpf_tracing.h> take the arguments out of the registers: int BPF_KPROBE({program}, TYPE \
                argument, ...); for a system call by its name, BPF_KSYSCALL() with SEC(\"ksyscall/NAME\")",
-        ..KIND
+        ..PLAIN
     },
     Kind {
-        name: "no-value",
-        says: &["R{register} !read_ok"],
         given: &[Given::Plain, Given::In(&["tracepoint", "tp"])],
-        cause: "{program} has several arguments, and the kernel passes only one",
-        why: "A program gets one argument, the context: for a tracepoint, a pointer to the event's fields. {line} uses another one, of \
-              which nothing is known.",
         cure: "declare one argument: int {program}(struct trace_event_raw_EVENT *event); for a system call, struct \
                trace_event_raw_sys_enter, whose arguments are event->args[0] and so on",
-        ..KIND
+        ..PLAIN
     },
     Kind {
-        name: "no-value",
-        says: &["R{register} !read_ok"],
         given: &[Given::Plain],
-        cause: "{program} has several arguments, and the kernel passes only one",
-        why: "A program gets one argument, the context. {line} uses another one, of which nothing is known.",
         cure: "take everything from the context; for fentry, fexit, tp_btf, raw_tp and lsm, BPF_PROG() from <bpf/bpf_tracing.h> does \
                that",
-        ..KIND
+        ..PLAIN
     },
     Kind {
         name: "no-value",

@@ -217,7 +217,7 @@ pub const KINDS: &[Kind] = &[
         name: "exception",
         says: &[
             "bpf_throw kfunc (insn {instruction}) cannot be called from callback subprog {number}",
-            "insn {instruction} cannot call exception cb directly{_}",
+            "insn {instruction} cannot call exception cb directly",
             "exception cb cannot return {_}",
         ],
         at: At::Nowhere,

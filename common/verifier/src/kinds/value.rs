@@ -109,7 +109,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "map-helper",
-        says: &["expected prog array map for tail call{_}", "kernel subsystem misconfigured verifier"],
+        says: &["expected prog array map for tail call", "kernel subsystem misconfigured verifier"],
         given: &[Given::Calls(&["bpf_tail_call"])],
         cause: "bpf_tail_call() does not work with this type of map",
         why: "It jumps to a program in a map of type BPF_MAP_TYPE_PROG_ARRAY, and the map that {line} passes is of another type.",
