@@ -395,6 +395,18 @@ fn the_setup_refuses_a_folder_in_which_nothing_can_be_built() {
     assert!(text.contains("you may not write to mine") && text.contains("sudo chown"), "{text}");
 }
 
+/// Otherwise a guest's programs may have instructions that its processor lacks, and `make workshop` writes beside what Cargo builds.
+#[test]
+fn make_takes_cargos_folder_and_leaves_out_the_users_flags() {
+    let show = "show:; @echo $(TARGET) $${CARGO_ENCODED_RUSTFLAGS-the user\\'s}";
+    let mut make = Command::new("make");
+    make.args(["--silent", "--eval", show, "show"]).current_dir(Workbook::read().unwrap().root);
+    make.env_remove("MAKEFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env("CARGO_TARGET_DIR", "/tmp/elsewhere");
+    assert_eq!(run(&mut make), "/tmp/elsewhere\nstatus: 0");
+}
+
 /// The sources of a folder and of those below it, without their tests.
 fn sources(folder: &Path, is_source: fn(&Path) -> bool) -> String {
     let (mut text, mut folders) = (String::new(), vec![folder.to_owned()]);
