@@ -238,6 +238,15 @@ pub const POINTED: Kind = Kind {
     ..KIND
 };
 
+/// What is the same for a size that may be 0. Older kernels tell it as an access of 0 bytes.
+pub const ZERO: Kind = Kind {
+    name: "size-unbounded",
+    cause: "the size that {line} passes to {helper}() may be 0",
+    why: "The helper needs at least one byte, and the verifier knows values of the size that are 0.",
+    cure: "test the size before the call: if (!size) return 0;",
+    ..KIND
+};
+
 /// Helpers after which all pointers into the packet are invalid.
 pub const CHANGE_THE_PACKET: &[&str] = &[
     "bpf_xdp_adjust_head",

@@ -187,6 +187,11 @@ fn words_are_enough_for_a_cause() {
             "map-helper",
         ),
         ("5: (71) r3 = *(u8 *)(r3 +0)\ninvalid access to map value, value_size=8 off=8 size=1", "value-size"),
+        (
+            "5: (85) call f#1\ninvalid access to memory, mem_size=9 off=4 size=0\nR3 min value is outside of the allowed memory range",
+            "size-unbounded",
+        ),
+        ("5: (85) call f#1\ninvalid access to packet, off=14 size=0, R3(id=0,off=14,r=34)", "size-unbounded"),
         ("libbpf: failed to find BTF for extern 'bpf_wq_init': -2", "extern-missing"),
     ] {
         assert_eq!(explain(text, &[]).map(|refusal| refusal.kind), Some(kind), "{text}");

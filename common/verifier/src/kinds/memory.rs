@@ -23,20 +23,15 @@ pub const KINDS: &[Kind] = &[
         ..KIND
     },
     Kind {
-        name: "size-unbounded",
         says: &[
             "R{register} invalid zero-sized read: u64=[0,{most}]",
             "R{register} invalid zero-sized read",
             "invalid zero-sized read",
             "invalid indirect access to stack R{register} off={offset} size=0",
-            "invalid access to map value, value_size={value} off={offset} size=0\n\
-             R{register} min value is outside of the allowed memory range",
-            "invalid access to map value, value_size={value} off={offset} size=0",
+            "invalid access to map value, value_size={_} off={offset} size=0",
+            "invalid access to memory, mem_size={_} off={offset} size=0",
         ],
-        cause: "the size that {line} passes to {helper}() may be 0",
-        why: "The helper needs at least one byte, and the verifier knows values of the size that are 0.",
-        cure: "test the size before the call: if (!size) return 0;",
-        ..KIND
+        ..ZERO
     },
     Kind {
         name: "context-access",

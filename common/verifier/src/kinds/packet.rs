@@ -20,6 +20,7 @@ const BOUNDS: Kind = Kind {
 };
 
 pub const KINDS: &[Kind] = &[
+    Kind { says: &["invalid access to packet, off={offset} size=0, {_}"], ..ZERO },
     Kind {
         given: &[Given::Far],
         cause: "the offset in {line} may be so large that its comparison with data_end does not count",
