@@ -1,7 +1,7 @@
 // What runs: the line that reports it, its terminal, and what its compiler found.
 
 import { type Action, api, type Diagnostic, type Prediction } from "./api";
-import { byId, h, plural, rich } from "./dom";
+import { byId, h, plain, plural, rich } from "./dom";
 import type { Editor } from "./editor";
 import type { Button } from "./panel";
 import { showOutcome, showWaiting } from "./questions";
@@ -208,7 +208,8 @@ export class Actions {
       known.action.phase === "ended" ? texts[nth] : texts[nth].replace(/, \d+ s/, ""),
     );
     const live = byId("said");
-    if (live.textContent !== said.join(". ")) live.textContent = said.join(". ");
+    const words = plain(said.join(". "));
+    if (live.textContent !== words) live.textContent = words;
   }
 
   private line({ action }: Known): HTMLElement {

@@ -29,7 +29,7 @@ import {
 import { classHighlighter } from "@lezer/highlight";
 import type { Diagnostic } from "./api";
 import { completing, explaining } from "./complete";
-import { byId } from "./dom";
+import { byId, coded, h, plain } from "./dom";
 
 function language(path: string): Extension {
   if (/\.[ch]$/.test(path)) return [new LanguageSupport(cppLanguage), indentUnit.of("\t")];
@@ -102,7 +102,9 @@ function lint(text: Text, { line: number, column, severity, message }: Diagnosti
   const line = text.line(Math.min(Math.max(number, 1), text.lines));
   const start = column === null ? line.text.search(/\S|$/) : Math.min(column - 1, line.length);
   const word = column === null ? line.length - start : (/^(\w+|\S)/.exec(line.text.slice(start))?.[0].length ?? 0);
-  return { from: line.from + start, to: line.from + start + word, severity, message };
+  // F8 shows it: whoever listens hears it then.
+  const renderMessage = () => h("span", { role: "alert" }, ...coded(message));
+  return { from: line.from + start, to: line.from + start + word, severity, message: plain(message), renderMessage };
 }
 
 export function diagnose(state: EditorState, diagnostics: Diagnostic[]) {

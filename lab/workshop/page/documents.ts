@@ -129,13 +129,11 @@ export class Documents {
 
   private restore(doc: Doc, key: string, { text, version, sent }: Draft): void {
     doc.restored = { key, text };
-    const theirs = { text: doc.text, version: doc.version as string };
     doc.unsure = sent;
+    doc.version = version;
     this.change(doc, { changes: change(doc.text, text), annotations: fromServer.of(true) });
-    if (version !== theirs.version && !sent.includes(theirs.text)) {
-      doc.conflict = theirs;
-      doc.version = version;
-    } else doc.timer = setTimeout(() => this.save(doc), 0);
+    // The server knows whether it has had this text since that version.
+    doc.timer = setTimeout(() => this.save(doc), 0);
   }
 
   /** Changes a text, whether it is on the screen or not. */
@@ -211,7 +209,11 @@ export class Documents {
           return;
         }
         if (doc.unsure.includes(theirs)) this.settle(doc, theirs, version);
-        else this.collide(doc, theirs, version);
+        else {
+          this.collide(doc, theirs, version);
+          // It was saved by a tab that did not hear of it any more.
+          if (failure.body.was_saved === true && doc.text === text) this.takeOther(doc);
+        }
       }
     }
     doc.failure = undefined;

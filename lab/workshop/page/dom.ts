@@ -24,11 +24,15 @@ export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
   return element as T;
 }
 
-/** Text in which `code` is set as code. Lines that belong to one paragraph are joined: the page wraps by itself. */
-export function rich(text: string): Node[] {
-  const flowing = text.trim().replace(/([^\n])\n(?=[^\s\-*+$>])/g, "$1 ");
-  return flowing.split("`").map((part, nth) => (nth % 2 ? h("code", {}, part) : document.createTextNode(part)));
-}
+/** Text in which `code` is set as code. */
+export const coded = (text: string): Node[] =>
+  text.split(/`([^`\n]+)`/).map((part, nth) => (nth % 2 ? h("code", {}, part) : document.createTextNode(part)));
+
+/** The same. Lines that belong to one paragraph are joined: the page wraps by itself. */
+export const rich = (text: string) => coded(text.trim().replace(/([^\n])\n(?=[^\s\-*+$>])/g, "$1 "));
+
+/** For where a browser shows nothing but letters, or reads them aloud. */
+export const plain = (text: string) => text.replaceAll("`", "");
 
 export const plural = (count: number, word: string) => `${count} ${word}${count === 1 ? "" : "s"}`;
 

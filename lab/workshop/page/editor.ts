@@ -1,5 +1,6 @@
 // The editor pane: the tabs of the open program or exercise, its texts, and the views that compare.
 
+import { nextDiagnostic } from "@codemirror/lint";
 import { unifiedMergeView } from "@codemirror/merge";
 import { EditorState } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
@@ -57,6 +58,11 @@ export class Editor {
         disputed: doc,
       });
     });
+  }
+
+  /** Whether the errors are only in files that are not shown. */
+  get errsElsewhere(): boolean {
+    return !this.doc?.diagnostics.length && this.docs.some(({ errors }) => errors);
   }
 
   /** The file that is shown. */
@@ -184,7 +190,9 @@ export class Editor {
     const line = this.view.state.doc.line(Math.min(Math.max(error?.line ?? 1, 1), this.view.state.doc.lines));
     const at = error?.column ? Math.min(line.from + error.column - 1, line.to) : line.from + line.text.search(/\S|$/);
     this.view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "center" }) });
-    if (asked) this.view.focus();
+    if (!asked) return;
+    this.view.focus();
+    nextDiagnostic(this.view);
   }
 
   // Comparing.

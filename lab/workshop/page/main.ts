@@ -5,7 +5,7 @@ import { type Action, api, events, type Link, type Open, Problem, problem, type 
 import type { Command } from "./commands";
 import { Compiling } from "./compile";
 import { Documents } from "./documents";
-import { byId, h, inFolder, keep, plural, rich, setFolder } from "./dom";
+import { byId, h, inFolder, keep, plain, plural, rich, setFolder } from "./dom";
 import { takeFiles } from "./drop";
 import { Editor } from "./editor";
 import { boot, boots, drawKernels } from "./kernels";
@@ -76,7 +76,7 @@ async function openName(name: string, focus = false): Promise<void> {
 
 function invitation(name: string, title: string): HTMLElement[] {
   return [
-    h("h3", {}, `${name} ${title}`),
+    h("h3", {}, ...rich(`${name} ${title}`)),
     h("p", {}, "You have not started this exercise. Start it to get your own copy of the program."),
     h(
       "button",
@@ -381,7 +381,7 @@ function drawChoice(): void {
   const now = JSON.stringify(groups);
   if (select.dataset.now !== now) {
     select.dataset.now = now;
-    const option = ([value, text]: [string, string]) => h("option", { value }, text.replaceAll("`", ""));
+    const option = ([value, text]: [string, string]) => h("option", { value }, plain(text));
     select.replaceChildren(...groups.map(([label, all]) => h("optgroup", { label }, ...all.map(option))));
   }
   select.value = editor.name;
@@ -449,7 +449,7 @@ function drawStarts(): void {
     ...exercises.map(({ id, title, state }) =>
       h(
         "button",
-        { type: "button", "data-test": `start-${id}`, title, click: () => tried(start(id)) },
+        { type: "button", "data-test": `start-${id}`, title: plain(title), click: () => tried(start(id)) },
         `${texts[state]}: ${id}`,
       ),
     ),
@@ -489,8 +489,13 @@ function drawSaved(): void {
     const unkept = "The browser's storage is full, so it has no backup of this. Keep this tab open.";
     text = failed || conflict ? `${text}. ${unkept}` : unkept;
   }
-  if (saved.textContent !== text) saved.textContent = text;
-  saved.className = failed || conflict || isUnkept ? "bad" : "";
+  if (saved.dataset.now !== text) saved.replaceChildren(...rich(text));
+  saved.dataset.now = text;
+  const isBad = failed || conflict || isUnkept;
+  saved.className = isBad ? "bad" : "";
+  // Whoever listens hears nothing of each save that works.
+  const heard = isBad ? plain(text) : text === savedAs.fails ? `${text}. F8 goes to the error.` : "";
+  if (byId("trouble").textContent !== heard) byId("trouble").textContent = heard;
 }
 
 /** After another program or exercise was opened. */
@@ -538,9 +543,17 @@ events.onLink = (link) => {
   if (link !== "up") cameBack = true;
 };
 events.onSaved = (saved) => editor.documents.saved(saved);
-events.onProblem = (problem) => showProblem(problem);
+/** Why the server can't tell its state. */
+let broken: Problem | undefined;
+events.onProblem = (problem) => {
+  broken = problem;
+  problem.lasts = () => problem === broken;
+  showProblem(problem);
+};
 events.onState = (now) => {
-  if (shownProblem()?.status === 0) hidePanel();
+  broken = undefined;
+  // It answers, and it knows us.
+  if ([0, 401].includes(shownProblem()?.status ?? -1)) hidePanel();
   const before = state;
   if (before && before.folder !== now.folder) {
     // Another workshop has this address now. The drafts wait for the one that they belong to.
@@ -719,6 +732,7 @@ function onKey(event: KeyboardEvent, pane: Pane | undefined): void {
   let act: (() => void) | undefined;
   if (key === "F6" && !ctrl && !alt) act = () => panes.step(shift ? -1 : 1);
   else if (key === "F1" && !ctrl && !alt && !shift) act = () => byId<HTMLDialogElement>("keys").showModal();
+  else if (key === "F8" && pane === "editor" && editor.errsElsewhere) act = () => editor.toFirstError(true);
   else if (key === "F9" && !ctrl && !alt && !shift) act = explainLine;
   else if (digit && alt && !ctrl && !shift) {
     act = () => panes.focus((["lesson", "editor", "terminals"] as const)[Number(digit) - 1]);

@@ -2,7 +2,7 @@
 // on.
 
 import type { Exercise, State } from "./api";
-import { byId, h, plural } from "./dom";
+import { byId, h, plain, plural } from "./dom";
 
 const states = {
   new: { sign: "", text: "not started" },
@@ -41,7 +41,7 @@ export function showMap(state: State, go: (name: string) => void): void {
     const { id, title, program = "" } = one;
     // An example has one exercise.
     const name = isStage(program) || /^(clinic|mystery)-/.test(id) ? id.replace(/^.*[.-]/, "") : program;
-    const label = `${id} ${title.replaceAll("`", "")}: ${text}`;
+    const label = `${id} ${plain(title)}: ${text}`;
     const attributes = { type: "button", class: stateOf(one), title: label, "aria-label": label, click: to(id) };
     return h("button", { ...attributes, "data-test": `map-${id}` }, `${name} ${sign}`.trim());
   };

@@ -2,7 +2,7 @@
 // counts the time and grades the answers. The learner measures in the terminals.
 
 import { type About, api, type Mystery, type Open, type Said, type State } from "./api";
-import { h, rich } from "./dom";
+import { h, plain, rich } from "./dom";
 import type { Button } from "./panel";
 import { card, hideVerdict } from "./verdict";
 
@@ -160,13 +160,13 @@ export class Mysteries {
     const name = `${id} ${one?.title ?? ""}`;
     const seed = open ? h("span", { class: "seed" }, `seed ${open.played.seed}`) : null;
     const solved = one?.done && !open ? h("span", { class: "solved", "data-test": "solved" }, "✓ solved") : null;
-    return h("div", { class: "line head" }, h("h3", {}, name), seed, solved, ...more);
+    return h("div", { class: "line head" }, h("h3", {}, ...rich(name)), seed, solved, ...more);
   }
 
   /** While it happens. */
   private game(id: string): Parts {
     const time = h("span", { class: "clock", "data-test": "clock" });
-    const now = h("div", { "data-test": "now" });
+    const now = h("div", { role: "status", "data-test": "now" });
     const answers = h("div");
     const notes = h("div");
     const way = h("div", { "data-test": "way" });
@@ -237,7 +237,7 @@ export class Mysteries {
       "select",
       { "data-test": "cause", "aria-label": "Cause" },
       option("", "What is the cause?"),
-      ...causes.map(({ word, what }) => option(word, `${word}: ${what}`)),
+      ...causes.map(({ word, what }) => option(word, plain(`${word}: ${what}`))),
     );
     const field = (test: string) =>
       h("input", { "data-test": test, autocomplete: "off", maxlength: 200, required: true });
@@ -253,8 +253,8 @@ export class Mysteries {
     cause.addEventListener("change", () => {
       const chosen = causes.find(({ word }) => word === cause.value);
       rest.hidden = !chosen;
-      placeIs.textContent = chosen?.place ?? "";
-      numberIs.textContent = chosen?.number ?? "";
+      placeIs.replaceChildren(...rich(chosen?.place ?? ""));
+      numberIs.replaceChildren(...rich(chosen?.number ?? ""));
     });
     const form = h("form", { class: "answer", "data-test": "answer-form" }, cause, rest);
     form.addEventListener("submit", (event) => {
@@ -275,7 +275,7 @@ export class Mysteries {
     const title = isRight ? `${id} is solved` : `${right} of ${parts.length} are right`;
     const line = ({ name, is_right: isRight, verdict }: (typeof parts)[number]) => [
       h("dt", { class: isRight ? "good" : "bad" }, `${isRight ? "✓" : "✗"} ${name}`),
-      h("dd", {}, verdict),
+      h("dd", {}, ...rich(verdict)),
     ];
     card(isRight ? "good" : "bad", title, hideVerdict, [
       h("dl", {}, ...parts.flatMap(line)),
@@ -311,10 +311,13 @@ const list = (all: string[], test: string) =>
 function wayOf(all: Said[], isMoving: boolean): HTMLElement | null {
   if (!all.length && !isMoving) return null;
   const shown = all.flatMap((said) => {
-    if ("step" in said) return [h("p", {}, said.step.why), h("pre", { class: "typed" }, `# ${said.step.command}`)];
+    if ("step" in said)
+      return [h("p", {}, ...rich(said.step.why)), h("pre", { class: "typed" }, `# ${said.step.command}`)];
     if ("lines" in said) return [h("pre", {}, said.lines.trimEnd())];
     return "text" in said ? paragraphs(said.text) : [];
   });
-  const wait = isMoving ? h("p", { class: "wait" }, "The commands run now. Each takes some seconds …") : null;
+  const wait = isMoving
+    ? h("p", { class: "wait", role: "status" }, "The commands run now. Each takes some seconds …")
+    : null;
   return row("An expert's way", ...shown, ...(wait ? [wait] : []));
 }

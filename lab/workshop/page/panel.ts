@@ -1,7 +1,7 @@
 // The panel above the text: hints, errors and news.
 
 import { type Problem, problem } from "./api";
-import { byId, h, rich } from "./dom";
+import { byId, coded, h, rich } from "./dom";
 
 export type Button = { label: string; test?: string; act: () => void };
 
@@ -42,7 +42,7 @@ export function hidePanel(): void {
 /** All three parts of an error: its cause, what shows it, and what helps. */
 export function explain({ cause, evidence, fix }: Pick<Problem, "cause" | "evidence" | "fix">): Node[] {
   const sentence = (text: string) => h("p", {}, ...rich(text.charAt(0).toUpperCase() + text.slice(1)));
-  return [sentence(cause), ...(evidence ? [h("pre", {}, evidence)] : []), ...(fix ? [sentence(fix)] : [])];
+  return [sentence(cause), ...(evidence ? [h("pre", {}, ...coded(evidence))] : []), ...(fix ? [sentence(fix)] : [])];
 }
 
 /** The error in the panel. */

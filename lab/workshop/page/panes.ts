@@ -37,12 +37,22 @@ export class Panes {
     this.focusOn(pane);
   }
 
-  /** The pane after or before the one with the focus, if it is not folded. */
+  /** The pane or card after or before the one with the focus, if it is shown. */
   step(by: 1 | -1): void {
-    const open = panes.filter((pane) => !this.isFolded(pane));
-    const now = open.findIndex((pane) => byId(pane).contains(document.activeElement));
-    const to = now < 0 ? (by > 0 ? 0 : open.length - 1) : (now + by + open.length) % open.length;
-    this.focusOn(open[to]);
+    const isPane = (id: string): id is Pane => (panes as readonly string[]).includes(id);
+    const open = ["lesson", "panel", "editor", "verdict", "terminals"].filter((id) =>
+      isPane(id) ? !this.isFolded(id) : !byId(id).hidden,
+    );
+    // A card is within its pane.
+    const within = open.filter((id) => byId(id).contains(document.activeElement));
+    const now = open.indexOf(within.find((id) => !isPane(id)) ?? within[0]);
+    const to = open[now < 0 ? (by > 0 ? 0 : open.length - 1) : (now + by + open.length) % open.length];
+    if (isPane(to)) this.focusOn(to);
+    else
+      ["input", "button:not(.close)", "button"]
+        .map((what) => byId(to).querySelector<HTMLElement>(what))
+        .find(Boolean)
+        ?.focus();
   }
 
   private splitter(splitter: HTMLElement, pane: "lesson" | "terminals", [least, most]: [number, number]): void {

@@ -367,7 +367,9 @@ export class Terminals {
 
   focus(): void {
     const screen = this.screens.get(this.selected ?? -1);
-    if (screen) screen.xterm.focus();
+    // It would be gone with the one that is shown until then.
+    if (this.wanted) this.wanted.focus = true;
+    else if (screen) screen.xterm.focus();
     else byId("new-shell").focus();
   }
 

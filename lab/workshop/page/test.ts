@@ -79,9 +79,13 @@ function ask(dialog: HTMLDialogElement, { text, options }: TestQuestion, title: 
     };
     const form = h(
       "form",
-      { class: "question" },
-      h("h3", {}, title),
-      ...text.split("\n\n").map((paragraph) => h("p", {}, ...rich(paragraph))),
+      { class: "question", role: "group", "aria-labelledby": "test-question" },
+      h(
+        "div",
+        { id: "test-question" },
+        h("h3", {}, title),
+        ...text.split("\n\n").map((paragraph) => h("p", {}, ...rich(paragraph))),
+      ),
       h("ol", {}, ...options.map(option)),
       h("button", { class: "main", "data-test": "test-next" }, "Next"),
       h("p", {}, "Nobody sees your name, and nothing is sent. If you don't know, guess, or choose nothing."),

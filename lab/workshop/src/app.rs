@@ -1,6 +1,7 @@
 //! What a learner reads and writes: the programs' files, the working copies, diffs, hints, solutions, progress. All of it
 //! comes from the engine of `cargo lab exercise`.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -61,8 +62,8 @@ pub struct App {
     pub words: Words,
     /// The questions.
     pub asking: Asking,
-    /// Who may write into the working copies.
-    turn: Mutex<()>,
+    /// Who may write into the working copies, and the versions that were saved of each file, the newest last.
+    turn: Mutex<HashMap<PathBuf, Vec<String>>>,
 }
 
 impl App {
@@ -291,26 +292,32 @@ impl App {
     }
 
     /// Saves a file of a working copy, unless somebody else has changed it since this version. Returns the new version,
-    /// or what the file has now.
+    /// or what the file has now, and whether it has had this text in between.
     pub fn save(
         &self,
         name: &str,
         path: &str,
         version: &str,
         text: &str,
-    ) -> Result<Result<String, Text>, Refusal> {
+    ) -> Result<Result<String, (Text, bool)>, Refusal> {
         if text.len() > LARGEST {
             return Err(Refusal(StatusCode::PAYLOAD_TOO_LARGE, too_large(path)));
         }
-        let _turn = lock(&self.turn);
+        let mut turn = lock(&self.turn);
         let file = match self.case(name) {
             Some(case) => case.copy(&self.workbook),
             None => self.exercise(name)?.started(&self.workbook).status(StatusCode::NOT_FOUND)?.join(path),
         };
-        let write = || replace(&file, text).map_err(|error| Refusal(StatusCode::INSUFFICIENT_STORAGE, error));
+        let new = self::version(text);
+        let saved = turn.entry(file.clone()).or_default();
+        let mut write = || {
+            replace(&file, text).status(StatusCode::INSUFFICIENT_STORAGE)?;
+            saved.push(new.clone());
+            Ok::<_, Refusal>(())
+        };
         // Somebody removed it while the learner typed.
         if is_source(Path::new(path)) && !file.exists() {
-            return write().map(|()| Ok(self::version(text)));
+            return write().map(|()| Ok(new));
         }
         // Only what a working copy has can be changed, so no path leads elsewhere.
         let files = self.files(name)?;
@@ -320,12 +327,13 @@ impl App {
             return Err(Refusal(StatusCode::NOT_FOUND, error));
         };
         if file.version != version && file.text != text {
-            return Ok(Err(file));
+            let since = saved.iter().rposition(|old| old == version).map_or(0, |at| at + 1);
+            return Ok(Err((file, saved[since..].contains(&new))));
         }
         if file.text != text {
             write()?;
         }
-        Ok(Ok(self::version(text)))
+        Ok(Ok(new))
     }
 
     /// What the learner has of each exercise that was started, whole stages included, or why that can't be read.

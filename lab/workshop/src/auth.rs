@@ -7,7 +7,8 @@
 //! So the printed address has a key after its `#`, which no request contains. The page keeps it in the storage of its
 //! origin, and sends a proof with each request of the API: the SHA-256 checksum of the key and of a name that each run
 //! of the server has. If somebody else has taken our port, the open page may give a proof to them, but no other run
-//! accepts that. Each start has a new key, unless it goes on with another kernel for a page that is open.
+//! accepts that. Each start has a new key, unless it goes on with another kernel for a page that is open. At another
+//! port it has a new one even then: whoever has taken ours could let the page prove itself to that run.
 //!
 //! The page itself and the book are no secrets. They are not for foreign names that lead here (DNS rebinding), either.
 
@@ -39,7 +40,7 @@ use crate::terminals::lock;
 /// How many connections may be open that have not shown a proof. One more, and the oldest of them goes.
 const MOST_STRANGERS: usize = 100;
 /// How long a request's head may take, and how long a connection may wait for the next one.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The ports that browsers block: <https://fetch.spec.whatwg.org/#port-blocking>.
 const BLOCKED: [u16; 82] = [
     1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
@@ -72,7 +73,7 @@ impl Auth {
     /// # Errors
     /// If the kernel has no random numbers.
     pub fn new(port: u16, before: Option<&Self>) -> Result<Self> {
-        let key = before.filter(|before| before.is_over && !before.key.is_empty());
+        let key = before.filter(|before| before.is_over && before.port == port && !before.key.is_empty());
         let key = key.map_or_else(random, |before| Ok(before.key.clone()))?;
         let folder = before.map_or_else(random, |before| Ok(before.folder.clone()))?;
         Ok(Self { port, key, folder, is_over: false, run: random()?, results: random()? })

@@ -370,11 +370,12 @@ async fn save(
             let _ = workshop.saved.send(event);
             Ok(Json(json!({ "version": version })).into_response())
         }
-        Err(file) => {
+        Err((file, was_saved)) => {
             let error = Error::new(format!("{path} has changed since you opened it"))
                 .evidence("another tab or editor saved it")
                 .fix("choose which text to keep");
             let mut body = json!(error);
+            body["was_saved"] = json!(was_saved);
             if let (Value::Object(body), Value::Object(file)) = (&mut body, json!(file)) {
                 body.extend(file);
             }

@@ -9,7 +9,7 @@ mod socket;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Cursor, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -105,6 +105,13 @@ fn what_a_page_gives_to_somebody_on_our_port_is_worth_nothing() {
     server.again();
     let second = server.proof();
     assert_eq!((&server.url, [&first, &second].map(|proof| state(&server, proof))), (&url, [401, 200]));
+    // If somebody has taken its port meanwhile, they may let the page prove itself to that run.
+    server.boot("6.12");
+    let taken = TcpListener::bind(("127.0.0.1", server.port())).unwrap();
+    server.again();
+    assert_ne!(server.origin(), url.split_once("/#").unwrap().0);
+    assert_ne!(server.url.split_once('#').unwrap().1, url.split_once('#').unwrap().1);
+    drop(taken);
     // It is started again, after it was killed, and after its end: also the key is another one.
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {
         let before = server.url.clone();
@@ -119,7 +126,18 @@ fn what_a_page_gives_to_somebody_on_our_port_is_worth_nothing() {
 #[test]
 fn connections_without_a_proof_keep_nobody_out() {
     let (server, _folder) = idle();
-    let mut known = socket(&server, "/api/events");
+    // One of the page's, which waits for its next request.
+    let mut known = BufReader::new(connect(server.port()));
+    let request = format!("{}\n\n", server.page_head("GET", "/api/state")).replace('\n', "\r\n");
+    let ask = |known: &mut BufReader<TcpStream>| {
+        known.get_mut().write_all(request.as_bytes()).unwrap();
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") && known.read_line(&mut head).unwrap() > 0 {}
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        known.read_exact(&mut vec![0; length.parse().unwrap()]).unwrap();
+    };
+    ask(&mut known);
     let half = |nth: usize| {
         let mut stream = connect(server.port());
         stream.write_all(if nth.is_multiple_of(2) { b"GET / HTTP/1.1\r\nHo" } else { b"" }).unwrap();
@@ -127,11 +145,15 @@ fn connections_without_a_proof_keep_nobody_out() {
     };
     let mut idle: Vec<_> = (0..300).map(half).collect();
     assert_eq!(server.get("/api/state").status, 200);
-    assert!(matches!(known.read(), Ok(Message::Text(_))));
+    ask(&mut known);
     // The oldest is gone.
     assert_eq!(idle[0].read(&mut [0]).unwrap_or_default(), 0);
     let files = fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count();
     assert!(files < 150, "{files}");
+    // Nobody has a connection for ever. A head that takes too long gets no answer, or one that says so.
+    let mut rest = Vec::new();
+    idle[299].read_to_end(&mut rest).unwrap();
+    assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"), "{rest:?}");
 }
 
 fn results_key(server: &Server) -> String {
@@ -233,9 +255,22 @@ fn a_change_from_elsewhere_is_not_overwritten() {
         (refused.json()["text"].clone(), refused.json()["version"].clone()),
         (json!("one\n"), json!(second))
     );
-    assert_eq!(put(&second, "two\n").status, 200);
+    let third = put(&second, "two\n");
+    assert_eq!(third.status, 200);
     // Nobody else changed it, so the same text again is no conflict.
     assert_eq!(put(&second, "two\n").status, 200);
+    // A text that was saved after the version on which it builds is an old one, also if nobody heard that it was saved.
+    fs::write(&file, "three\n").unwrap();
+    let third = third.json()["version"].as_str().unwrap().to_owned();
+    for (version, text, was_saved) in [
+        (&first, "two\n", true),
+        (&third, "two\n", false),
+        (&third, "one\n", false),
+        (&first, "new\n", false),
+    ] {
+        let refused = put(version, text);
+        assert_eq!((refused.status, &refused.json()["was_saved"]), (409, &json!(was_saved)), "{text}");
+    }
     let names: Vec<_> =
         file.parent().unwrap().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "temporary files are left: {names:?}");

@@ -43,6 +43,13 @@ pub fn shows(hook: &str, text: &str) -> String {
     )
 }
 
+/// An expression that chooses from a list of the page.
+pub fn choose(list: &str, name: &str) -> String {
+    format!(
+        "(l => {{ l.value = '{name}'; l.dispatchEvent(new Event('change')) }})(document.querySelector('#{list}'));"
+    )
+}
+
 /// Clicks a button when a mouse could: it is enabled, and nothing covers it.
 pub fn click(browser: &mut Reader, hook: &str) {
     let button = format!("document.querySelector('[data-test=\"{hook}\"]:not(:disabled)')");

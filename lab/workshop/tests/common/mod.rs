@@ -60,14 +60,15 @@ impl Server {
         (self.child, self.url) = spawn((self.command)(), self.folder.path());
     }
 
-    /// A workshop whose launcher boots the kernel for which this file has last asked, of 6.12 and 7.2.
+    /// A workshop whose launcher boots the kernel for which this file has last asked, of 6.12 and 7.2. Its driver is what a
+    /// test writes into the working folder, such as a script `exercise`.
     pub fn with_kernels(status: &Path) -> Self {
         let status = status.to_owned();
         Self::with(move || {
             let said = std::fs::read_to_string(&status).unwrap_or_default();
             let kernel = said.lines().filter_map(|line| line.strip_prefix("next ")).next_back();
             let mut command = Command::new(env!("CARGO_BIN_EXE_workshop"));
-            command.args(["--driver", "/bin/false", "--book", "/", "--announce"]).arg(&status);
+            command.args(["--driver", "/bin/sh", "--book", "/", "--announce"]).arg(&status);
             command.args(["--kernel", kernel.unwrap_or("6.12"), "--kernels", "6.12,7.2"]);
             command
         })
@@ -130,11 +131,9 @@ impl Server {
 
     /// What shows that the page was opened with the printed address, as any machine can compute it.
     pub fn proof(&self) -> String {
-        use sha2::{Digest, Sha256};
         let (_, key) = self.url.split_once("#token=").unwrap();
         let run = self.ask(&format!("GET /run HTTP/1.1\nHost: 127.0.0.1:{}", self.port()), b"");
-        let sum = Sha256::digest(format!("{} {key}", run.text()));
-        sum.iter().map(|byte| format!("{byte:02x}")).collect()
+        proof_of(run.text(), key)
     }
 
     /// The head of a request of our own page.
@@ -166,6 +165,12 @@ impl Server {
         assert_eq!(answer.status, 200, "{answer:?}");
         answer
     }
+}
+
+/// The proof for a run of the server, and for a key.
+pub fn proof_of(run: &str, key: &str) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(format!("{run} {key}")).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Connects to the server. The limit is only for an answer that never comes.
