@@ -43,7 +43,7 @@ programs: driver
 test: setup-test build kernels ## Run every test, on all kernels
 	@status=0; \
 	cargo test --no-fail-fast || status=$$?; \
-	cargo test --no-fail-fast --package ask --package book --package class --package measure --package mystery --package questions --package upkeep --package workshop || status=$$?; \
+	cargo test --no-fail-fast --package ask --package book --package class --package mystery --package questions --package upkeep --package workshop || status=$$?; \
 	exit $$status
 
 page-test: build kernel ## Work in the workshop as a learner does, in a real browser

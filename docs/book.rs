@@ -4,9 +4,8 @@
 //! chapters are in `docs/src`, and each stage's README is its page. The tables of measurements say when and on
 //! which kernels they were measured; the programs of the measurements are in the history, before November 2026.
 //!
-//! `cargo upkeep transcripts` records what bpftool, strace and the compiler's tools print about our programs. It downloads
-//! the first two. The programs in `lab/theory` are those that chapters show. With `LAB_SOAK=1`,
-//! `cargo test --package upkeep --test transcripts` checks that the commands still print the same.
+//! `cargo upkeep record` records what the stages print, and what bpftool, strace and the compiler's tools print about them. It
+//! downloads the first two. The programs in `lab/theory` are those that chapters show.
 
 #![deny(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]

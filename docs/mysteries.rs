@@ -1,19 +1,21 @@
 //! The mysteries as slides: the complaint, a bet, the clock, and an expert's way with what decided, for both twins. The
-//! words and numbers are those of the game, which `cargo upkeep mysteries` records; a case without a recording has no
+//! words and numbers are those of the game, which `cargo upkeep record mystery-NN` records; a case without a recording has no
 //! slides yet.
 
 use std::fs;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
 use serde_json::{Value, json};
-use upkeep::publish::mysteries::{self, LINES};
+use upkeep::publish::recordings::{self, SEEDS};
 use wire::mystery::{CASES, CAUSES, Case, Cause, cause_of};
 
 use crate::pages;
 use crate::present::{html_of, plain};
 
+/// The last line of a case's introduction begins with this word.
+const LINES: &str = " exit ";
 /// How long a class has for a case, as the game says.
 const MINUTES: u32 = 10;
 /// How many causes people bet on.
@@ -46,6 +48,12 @@ pub fn id(case: &Case) -> String {
     format!("mystery-{}", case.number)
 }
 
+/// The recordings of a case; none if it is new.
+fn recorded(root: &Path, case: &Case) -> Vec<PathBuf> {
+    let files = SEEDS.map(|seed| recordings::mystery_file(root, case, seed));
+    files.into_iter().filter(|file| file.exists()).collect()
+}
+
 /// The parts of all cases that were recorded, in order.
 ///
 /// # Errors
@@ -53,12 +61,12 @@ pub fn id(case: &Case) -> String {
 pub fn all(root: &Path) -> Result<Vec<Value>> {
     let mut parts = Vec::new();
     for case in &CASES {
-        let files = mysteries::files(root, case)?;
+        let files = recorded(root, case);
         let played = files.iter().map(|file| {
             let text = fs::read_to_string(file).or_cause(format!("cannot read {}", file.display()))?;
             parse(&text).ok_or_else(|| {
                 Error::new(format!("{} is no recording of a case", file.display()))
-                    .fix(format!("record it again: cargo upkeep mysteries {}", case.number))
+                    .fix(format!("record it again: cargo upkeep record mystery-{}", case.number))
             })
         });
         let played: Vec<_> = played.collect::<Result<_>>()?;
@@ -349,7 +357,7 @@ mod tests {
         let parts = all(root).unwrap();
         assert!(!parts.is_empty());
         for case in &CASES {
-            let files = mysteries::files(root, case).unwrap();
+            let files = recorded(root, case);
             assert!(files.is_empty() || files.len() == 2, "{files:?}");
             let played: Vec<_> =
                 files.iter().map(|file| parse(&fs::read_to_string(file).unwrap()).unwrap()).collect();

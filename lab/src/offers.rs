@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use wire::measure::{EVERY_PROGRAM, NO_PROGRAM};
-
 use crate::types::NONE;
 
 /// The data file, from the top folder.
@@ -15,6 +13,11 @@ pub const HELPER: &str = "helper";
 pub const LACKS: &str = NONE;
 /// The cell of a kernel that has a member.
 pub const HAS: &str = "+";
+
+/// Who may call a helper: each program of the kinds that readers of the workbook write.
+pub const EVERY_PROGRAM: &str = "all";
+/// None of these programs may call it.
+pub const NO_PROGRAM: &str = "none";
 
 /// The types whose members we record: those that an I/O meets from a file to a disk, and those of the events that our
 /// programs see.

@@ -1,13 +1,12 @@
 //! In the guest: runs a stage and a workload together.
 
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Parser;
 use common::trace_pipe::Line;
@@ -18,19 +17,6 @@ use wire::command::{ATTACHED, lines};
 use wire::workload::{Done, Io, Workload};
 
 use crate::workload::prepare;
-
-/// How many writes [`cost_of_writes`] makes: enough for each tracer to read its buffer several times, and few enough for
-/// the buffer to hold all events if it falls behind.
-pub const WRITES: u64 = 2000;
-
-/// How to know that a program's probes are attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attached {
-    /// It prints the line of our programs, on stdout or stderr.
-    Says,
-    /// It sleeps in `clock_nanosleep(2)`. This is for others' tools, whose lines stay in a buffer.
-    Sleeps,
-}
 
 /// A stage or an example that runs in this guest, with its programs attached.
 #[derive(Debug)]
@@ -74,14 +60,6 @@ impl Running {
     /// # Errors
     /// Those of [`Running::start`].
     pub fn spawn(command: &mut Command) -> Result<Self> {
-        Self::spawn_until(command, Attached::Says)
-    }
-
-    /// Like [`Running::spawn`], for a program that shows in another way that it is attached.
-    ///
-    /// # Errors
-    /// Those of [`Running::start`].
-    pub fn spawn_until(command: &mut Command, attached: Attached) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.stderr(Stdio::piped()).spawn().or_cause(format!("cannot start {name}"))?;
         let (Some(stderr), stdout) = (child.stderr.take(), child.stdout.take()) else {
@@ -91,7 +69,7 @@ impl Running {
         let counter = lines_so_far.clone();
         let (said, wait) = mpsc::channel();
         let said_on_stdout = said.clone();
-        let is_it = move |line: &[u8]| attached == Attached::Says && line.starts_with(ATTACHED.as_bytes());
+        let is_it = |line: &[u8]| line.starts_with(ATTACHED.as_bytes());
         let stdout = thread::spawn(move || {
             let mut text = Vec::new();
             let mut stdout = stdout.map(BufReader::new);
@@ -118,35 +96,12 @@ impl Running {
             }
             text
         });
-        let mut stage = Self { child, stdout, stderr, lines: lines_so_far };
-        let is_attached = match attached {
-            Attached::Says => wait.recv().is_ok(),
-            Attached::Sleeps => stage.sleeps()?,
-        };
-        if is_attached {
+        let stage = Self { child, stdout, stderr, lines: lines_so_far };
+        if wait.recv().is_ok() {
             return Ok(stage);
         }
         let seen = stage.wait()?;
         Err(Error::new(format!("{name} ended before it was attached: {}", seen.status)).evidence(seen.stderr))
-    }
-
-    /// Waits until the program sleeps. Returns whether it does; if not, it has ended.
-    fn sleeps(&mut self) -> Result<bool> {
-        const CLOCK_NANOSLEEP: &str = "230";
-        let deadline = Instant::now() + Duration::from_secs(600);
-        // We don't look at its wchan, which is 0 on 5.10.
-        let call = format!("/proc/{}/syscall", self.pid());
-        while self.is_running()? {
-            if fs::read_to_string(&call).is_ok_and(|call| call.split(' ').next() == Some(CLOCK_NANOSLEEP)) {
-                return Ok(true);
-            }
-            if Instant::now() > deadline {
-                let _ = self.child.kill();
-                return Err(Error::new("the program does not start to trace"));
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        Ok(false)
     }
 
     /// Whether it has not ended yet.
@@ -190,16 +145,6 @@ impl Running {
 /// If it fails; the error has its stderr.
 pub fn io<S: AsRef<str>>(args: &[S]) -> Result<Done> {
     done(Command::new("io").args(args.iter().map(AsRef::as_ref)))
-}
-
-/// How many ns a direct write to a disk takes. In a guest whose clock counts instructions, and on a disk that completes
-/// immediately, these are instructions.
-///
-/// # Errors
-/// Those of [`io`].
-pub fn cost_of_writes(device: &str) -> Result<u64> {
-    let done = io(&["write", device, "--count", &WRITES.to_string()])?;
-    Ok((done.last_ns - done.first_ns) / WRITES)
 }
 
 fn done(io: &mut Command) -> Result<Done> {

@@ -1,10 +1,9 @@
 //! The workshop's editor knows which programs may call a helper of this kernel.
 
 use common::preflight::release;
-use lab::offers::{HELPER, Offers};
+use lab::offers::{EVERY_PROGRAM, HELPER, NO_PROGRAM, Offers};
 use machine::kernels::MATRIX;
-use measure::helpers::measure;
-use wire::measure::{EVERY_PROGRAM, NO_PROGRAM};
+use upkeep::measure::helpers::measure;
 
 use crate::{Case, cases};
 

@@ -1,7 +1,7 @@
 //! What a maintainer calls, as `cargo upkeep`: what boots guests to measure and to record, and what writes the generated
 //! parts of the pages.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 pub mod kernels;

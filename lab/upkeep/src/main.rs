@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use common::{Error, Result};
+use common::Result;
 use lab::exercise;
 use machine::boot::Boot;
 use machine::signals;
@@ -14,11 +14,10 @@ use machine::terminal::print;
 use machine::workbook::Workbook;
 use upkeep::kernels;
 use upkeep::measure::cost::STATED;
-use upkeep::measure::vmlinux;
+use upkeep::measure::{in_guest, vmlinux};
 use upkeep::publish::patch::{self, Patch};
-use upkeep::publish::{clinic, ctracer, mysteries, record, sync};
+use upkeep::publish::{clinic, recordings, sync};
 use wire::arch::Arch;
-use wire::mystery;
 
 /// Maintain the workbook: record, measure, and write what the pages show
 #[derive(Parser)]
@@ -39,14 +38,11 @@ enum Command {
         #[arg(long, conflicts_with = "check")]
         force: bool,
     },
-    /// Run stages and examples as their READMEs show, and record what they print; all of them if you name none. For
-    /// ctracer, also record the book's page of ctracer, and take a picture of it
+    /// Run the commands whose output the pages show, and record it; all of them if you name none
     Record {
-        /// The stages, such as 03, and examples, such as bitehist
-        #[arg(value_name = "STAGE or EXAMPLE")]
-        programs: Vec<String>,
-        #[command(flatten)]
-        boot: Boot,
+        /// A stage, such as 03; an example; a chapter's transcript, such as load; or a mystery, such as mystery-01
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
     },
     /// Look for newer kernels in Debian, fetch them, and lock them in lab/kernels.lock.json
     Kernels {
@@ -65,13 +61,6 @@ enum Command {
         /// The case, such as 03, or the variant [default: all of them]
         case: Option<String>,
     },
-    /// Play the mysteries with both of their causes, and record how an expert finds them, for the deck
-    Mysteries {
-        /// The case, such as 01 [default: all of them]
-        case: Option<String>,
-        #[command(flatten)]
-        boot: Boot,
-    },
     /// Make a patch of an exercise from your working copy: from the stage to the starting point, or from there to the solution
     Patch {
         /// The exercise, such as 03.1
@@ -83,13 +72,17 @@ enum Command {
     /// Boot each kernel, and record for the workshop's editor which helpers and members not all of them have, and which
     /// programs may call a helper
     Offers,
-    /// Record what bpftool, strace and the compiler's tools print about our programs, for the book
-    Transcripts,
     /// Compare programs with well-known tools, and update the tables in their READMEs
     Peers {
         /// Only this one: 08, biolatency or ctracer [default: all]
         #[arg(value_name = "PROGRAM", value_parser = STATED.map(|(program, _)| program))]
         program: Option<String>,
+    },
+    /// In a guest, to which this program copies itself: print the rows of a measurement
+    #[command(hide = true)]
+    InGuest {
+        /// Which one
+        what: String,
     },
     /// Generate vmlinux.h from the types of a guest's kernel
     Vmlinux {
@@ -109,23 +102,10 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Sync { check: true, .. } => print(&sync::check(&Workbook::read()?)?),
         Command::Sync { force, .. } => print(&sync::write(&Workbook::read()?, force)?),
-        Command::Record { boot, .. } if boot.arch != Arch::X86 => {
-            Err(Error::new(format!("nothing is recorded on {}", boot.arch))
-                .evidence("the READMEs and the book show what programs print on x86_64")
-                .fix("leave out --arch"))
-        }
-        Command::Record { programs, boot } => {
+        Command::Record { names } => {
             let workbook = Workbook::read()?;
-            let named =
-                programs.iter().map(|name| workbook.catalog.program(name)).collect::<Result<Vec<_>>>()?;
             signals::install_handlers()?;
-            for program in if named.is_empty() { workbook.catalog.programs().collect() } else { named } {
-                // Each program gets a fresh guest, as a reader's does.
-                record::record(&mut boot.boot(&workbook)?, program)?;
-                if program.name() == ctracer::NAME {
-                    ctracer::save(&mut boot.boot(&workbook)?, &workbook)?;
-                }
-            }
+            recordings::record(&workbook, &names)?;
             print(&sync::write(&workbook, false)?)
         }
         Command::Kernels { names, mirror, arch } => {
@@ -138,17 +118,6 @@ fn run(command: Command) -> Result<ExitCode> {
             clinic::record(&workbook, case.as_deref())?;
             print(&sync::write(&workbook, false)?)
         }
-        Command::Mysteries { case, boot } => {
-            signals::install_handlers()?;
-            let workbook = Workbook::read()?;
-            let case = case.map(|number| mystery::find(&number)).transpose()?;
-            // The slides compare what was measured with what the case has set up.
-            let boot = || boot.machine(&workbook, workbook.build()?)?.counting().boot();
-            for case in case.map_or(mystery::CASES.to_vec(), |case| vec![case]) {
-                mysteries::record(&workbook.root, &case, boot)?;
-            }
-            Ok(ExitCode::SUCCESS)
-        }
         Command::Patch { exercise: name, patch } => {
             let workbook = Workbook::read()?;
             print(&patch::save(&workbook, &exercise::find(&workbook, &name)?, patch)?)
@@ -158,15 +127,11 @@ fn run(command: Command) -> Result<ExitCode> {
             upkeep::measure::offers::record(&Workbook::read()?)?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Transcripts => {
-            signals::install_handlers()?;
-            upkeep::publish::transcripts::record(&Workbook::read()?)?;
-            Ok(ExitCode::SUCCESS)
-        }
         Command::Peers { program } => {
             signals::install_handlers()?;
             upkeep::measure::peers::run(&Workbook::read()?, program.as_deref())
         }
+        Command::InGuest { what } => print(&(in_guest::measure(&what)?.join("\n") + "\n")),
         Command::Vmlinux { this_machine: true, .. } => vmlinux::of_this_machine(&Workbook::read()?),
         Command::Vmlinux { this_machine: false, boot } => {
             signals::install_handlers()?;

@@ -8,6 +8,9 @@ use machine::apt::{Apt, field, unpack};
 use machine::host::tools::output;
 use wire::arch::Arch;
 
+/// The program with which the guest starts the tools of another Debian release.
+pub const LOADER: &str = "ld-linux-x86-64.so.2";
+
 /// Unpacks packages of a Debian suite and all their dependencies into a folder, and returns the packages' versions.
 ///
 /// # Errors

@@ -9,7 +9,6 @@ pub mod command;
 pub mod disks;
 pub mod files;
 pub mod kit;
-pub mod measure;
 pub mod mystery;
 pub mod passed;
 pub mod play;

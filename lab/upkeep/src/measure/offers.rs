@@ -9,7 +9,7 @@ use lab::types::Types;
 use machine::kernels::MATRIX;
 use machine::workbook::Workbook;
 
-use super::ask_guest;
+use super::{ask_guest, machine};
 
 /// Boots the kernels, asks each about its helpers, and looks for members in their types.
 ///
@@ -19,8 +19,8 @@ pub fn record(workbook: &Workbook) -> Result<()> {
     let kernels = MATRIX.map(|series| series.name);
     let mut rows = BTreeMap::new();
     for (nth, kernel) in kernels.into_iter().enumerate() {
-        let (_, text) = ask_guest(workbook, kernel, "helpers")?;
-        for (helper, callers) in text.lines().filter_map(|line| line.split_once('\t')) {
+        let rows_of_kernel = ask_guest(&machine(workbook, kernel)?, "helpers")?;
+        for (helper, callers) in rows_of_kernel.iter().filter_map(|line| line.split_once('\t')) {
             let cells = rows.entry((HELPER.to_owned(), helper.to_owned()));
             let cells: &mut Vec<_> = cells.or_insert_with(|| vec![LACKS.to_owned(); kernels.len()]);
             cells[nth] = callers.to_owned();

@@ -4,18 +4,18 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use common::report::print_text;
 use common::{Error, OrCause, Result};
 use machine::kernels::{DEFAULT, MATRIX};
 use machine::vm::{Accel, Machine};
 use machine::workbook::Workbook;
-use wire::measure::{PEER_LOADER, PEER_PAGES};
 
 use crate::measure::cost::{self, STATED};
-use crate::publish::blocks::{self, Markers};
-use crate::{measure, packages};
+use crate::packages::{self, LOADER};
+use crate::{measure, publish};
+
+/// How many pages of a file the comparison of stage 08 and cachestat reads.
+pub const PAGES: u64 = 2000;
 
 /// The Debian packages of the tools. They need the libraries of their own Debian release, because the guest has this
 /// machine's.
@@ -30,9 +30,6 @@ const LIBRARIES: [&str; 6] =
 const GOALS: [(&str, [f64; 2]); 3] =
     [("`biolatency`", [0.65, 0.65]), ("`biolatency -D -F`", [0.5, 0.5]), ("`bitesize`", [0.95, 0.8])];
 
-/// How long the guest may take to boot, and how long for a comparison.
-const LIMIT: Duration = Duration::from_secs(300);
-
 /// The rows of a kernel's guest: its name, how to run its instructions, and what it compares.
 type Compare<'a> = dyn Fn(&str, Accel, &str) -> Result<Vec<String>> + 'a;
 
@@ -46,16 +43,12 @@ pub fn run(workbook: &Workbook, only: Option<&str>) -> Result<ExitCode> {
     let [version, trace_cmd] = &versions[..] else { return Err(Error::new("a tool has no version")) };
     let libraries = folder.path().join("usr/lib/x86_64-linux-gnu");
     let mut peers: Vec<PathBuf> =
-        [PEER_LOADER].iter().chain(&LIBRARIES).map(|name| libraries.join(name)).collect();
+        [LOADER].iter().chain(&LIBRARIES).map(|name| libraries.join(name)).collect();
     peers.extend(PROGRAMS.map(|name| folder.path().join("usr").join(name)));
     let compare = |kernel: &str, accel, what: &str| {
-        let mut machine = Machine { accel, limit: LIMIT, ..measure::machine(workbook, kernel)? };
+        let mut machine = Machine { accel, ..measure::machine(workbook, kernel)? };
         machine.binaries.extend(peers.iter().cloned());
-        let seen = machine.boot()?.output(&["measure", "peers", what], LIMIT)?;
-        match seen.status {
-            0 => Ok(String::from_utf8_lossy(&seen.stdout).lines().map(str::to_owned).collect()),
-            _ => Err(Error::new(format!("{kernel} can't compare")).evidence(seen.stderr)),
-        }
+        measure::ask_guest(&machine, what)
     };
     let mut missed = Vec::new();
     for (program, _) in STATED.iter().filter(|(program, _)| only.is_none_or(|only| only == *program)) {
@@ -66,8 +59,7 @@ pub fn run(workbook: &Workbook, only: Option<&str>) -> Result<ExitCode> {
         };
         let table = table + &cost::line(workbook, program)?;
         let page = workbook.catalog.program(program)?.folder().join("README.md");
-        print_text(changes(Markers::find(&page, "peers")?.text(), &table))?;
-        blocks::replace(&page, "peers", &table, true)?;
+        publish::blocks::replace(&page, "peers", &table, true)?;
     }
     if missed.is_empty() {
         return Ok(ExitCode::SUCCESS);
@@ -80,7 +72,7 @@ pub fn run(workbook: &Workbook, only: Option<&str>) -> Result<ExitCode> {
 /// The table of stage 08.
 fn pages(compare: &Compare<'_>, version: &str) -> Result<String> {
     let mut table = format!(
-        "| kernel | read of {PEER_PAGES} pages | the disk read | stage 08: Hit / miss | cachestat {version}: HITS / MISSES |\n\
+        "| kernel | read of {PAGES} pages | the disk read | stage 08: Hit / miss | cachestat {version}: HITS / MISSES |\n\
          |---|---|---|---|---|\n"
     );
     for series in MATRIX {
@@ -144,23 +136,6 @@ fn cost_ratio(row: &str) -> Option<(&str, f64)> {
     Some((command, ours / theirs))
 }
 
-/// The new table, with `old → new` in each cell that changed. If the rows are others than before, only the new table.
-fn changes(old: &str, new: &str) -> String {
-    let same_rows = old.lines().count() == new.lines().count();
-    let row = |(old, new): (&str, &str)| {
-        let (old, cells): (Vec<_>, Vec<_>) = (old.split(" | ").collect(), new.split(" | ").collect());
-        if old.len() != cells.len() {
-            return format!("{new}\n");
-        }
-        let cell = |(old, new): (&&str, &&str)| match old == new {
-            true => (*new).to_owned(),
-            false => format!("{} → {}", old.trim_matches(['|', ' ']), new),
-        };
-        format!("{}\n", old.iter().zip(&cells).map(cell).collect::<Vec<_>>().join(" | "))
-    };
-    if same_rows { old.lines().zip(new.lines()).map(row).collect() } else { new.to_owned() }
-}
-
 /// What ctracer adds to a write, as a multiple of what trace-cmd adds, from a row of the table: the functions called,
 /// the write alone, under trace-cmd, with the ends only, under ctracer.
 fn ratio(row: &str) -> Option<f64> {
@@ -172,13 +147,6 @@ fn ratio(row: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_change_shows_both_values() {
-        let (old, new) = ("| a | b |\n|---|---|\n| x | 3 |\n", "| a | b |\n|---|---|\n| x | 2 |\n");
-        assert_eq!(changes(old, new), "| a | b |\n|---|---|\n| x | 3 → 2 |\n");
-        assert_eq!(changes("| a |\n", new), new);
-    }
 
     #[test]
     fn a_ratio_is_of_what_each_tool_adds() {

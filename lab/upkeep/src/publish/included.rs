@@ -17,7 +17,7 @@ use common::{Error, OrCause, Result};
 use machine::workbook::diff;
 use machine::workbook::{Program, Workbook};
 
-use crate::publish::transcripts;
+use crate::publish::recordings;
 
 /// What the names of these blocks begin with.
 const KINDS: [&str; 2] = ["item ", "transcript "];
@@ -50,7 +50,7 @@ pub fn text(workbook: &Workbook, name: &str) -> Result<String> {
     let words: Vec<_> = name.split_whitespace().collect();
     match words[..] {
         ["transcript", name] => {
-            Ok(format!("```console\n{}\n```\n", transcripts::of(&workbook.root, name)?.trim_end()))
+            Ok(format!("```console\n{}\n```\n", recordings::transcript(&workbook.root, name)?.trim_end()))
         }
         ["item", path, name] if path.contains('/') => item(&workbook.root.join(path), name),
         ["item", stage, name] => item(&workbook.catalog.stage(stage)?.sources()?[0], name),
@@ -108,7 +108,7 @@ mod tests {
             ("item 03 nothing.c nothing", "nothing.c"),
             ("item 44 main", "there is no stage 44"),
             ("item docs/nothing.rs main", "cannot read"),
-            ("transcript nothing", "cargo upkeep transcripts"),
+            ("transcript nothing", "cargo upkeep record nothing"),
             ("item 03", "there is no generated block"),
         ] {
             let error = of(name).unwrap_err().to_string();

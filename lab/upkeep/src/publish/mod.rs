@@ -2,13 +2,11 @@
 
 pub mod blocks;
 pub mod clinic;
-pub mod ctracer;
 pub mod included;
 pub mod launchers;
-pub mod mysteries;
 pub mod patch;
 pub mod record;
+pub mod recordings;
 pub mod schedule;
 pub mod sync;
 pub mod tables;
-pub mod transcripts;

@@ -1,5 +1,5 @@
-//! What a stage prints, recorded: runs the command in its README in the lab, and saves the output in the stage's
-//! `output.txt`, from where [`crate::publish::sync`] takes it. Times and addresses are those of that run. A test
+//! What a stage prints, recorded: [`crate::publish::recordings`] runs the command in its README in the lab, and saves the
+//! output in the stage's `output.txt`, from where [`crate::publish::sync`] takes it. Times and addresses are those of that run. A test
 //! checks that the stage still prints lines of this shape.
 
 use std::collections::BTreeSet;
@@ -134,17 +134,17 @@ fn parsed(line: &str) -> Result<Run> {
     Run::try_parse_from(words).or_cause(line.to_owned())
 }
 
-/// Runs a program and saves what it prints.
+/// Runs a program, and returns what the page shows of what it prints.
 ///
 /// # Errors
-/// Those of [`capture`], or if the output can't be saved.
-pub fn record(guest: &mut Vm, program: &dyn Program) -> Result<()> {
+/// Those of [`capture`].
+pub(super) fn recorded(guest: &mut Vm, program: &dyn Program) -> Result<String> {
     let (run, text) = (command(program)?, capture(guest, program, 1)?);
     // If somebody has to end the program, keep the beginning of its output, a whole round if that is short; otherwise its
     // beginning and its end. If it is to print so many lines, keep them all.
     let is_endless = run.is_endless(program);
     let is_counted = run.arguments.iter().any(|argument| argument == "--lines");
-    let text = match (is_counted, is_endless) {
+    Ok(match (is_counted, is_endless) {
         (true, _) => text,
         (false, true) => beginning(&text).ok_or_else(|| {
             let name = program.name();
@@ -153,9 +153,7 @@ pub fn record(guest: &mut Vm, program: &dyn Program) -> Result<()> {
                 .fix(format!("record it once more: cargo upkeep record {name}"))
         })?,
         (false, false) => shorten(&text, KEPT / 2, KEPT / 2),
-    };
-    let file = program.folder().join("output.txt");
-    fs::write(&file, text).or_cause(format!("cannot write {}", file.display()))
+    })
 }
 
 /// The recorded output of a program.

@@ -1,41 +1,52 @@
-//! Compares well-known tools with ours, under the same load.
+//! In the guest: compares well-known tools with ours, under the same load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use common::{Error, OrCause, Result, tracefs};
 use guest::null_blk::NullBlk;
-use guest::running::{Attached, Running, WRITES, cost_of_writes, io};
+use guest::running::{Running, io};
 use guest::truth;
-use libbpf_rs::query::ProgInfoIter;
-use nix::sys::signal::Signal;
+use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use toolkit::ftrace;
 use toolkit::histogram::Histogram;
 use wire::command::output;
 use wire::disks::FS_MOUNT;
-use wire::measure::{PEER_LOADER, PEER_PAGES};
 
-/// The comparisons that a guest can make, by the word after `measure peers`.
-const COMPARISONS: [(&str, Comparison); 4] =
-    [("pages", pages), ("latency", latency), ("costs", costs), ("calls", calls)];
-type Comparison = fn() -> Result<Vec<String>>;
+use crate::measure::helpers;
+use crate::measure::peers::PAGES;
+use crate::packages::LOADER;
 
-/// In the guest: makes a comparison and returns the rows of its table, without their first and last bar.
+/// How many writes [`calls`] makes under each tracer: enough for it to read its buffer several times, and few enough for
+/// the buffer to hold all events if it falls behind.
+const WRITES: u64 = 2000;
+
+/// Makes the rows of a table, without their first and last bar.
 ///
 /// # Errors
-/// If there is no such comparison, or a tool can't run.
-pub fn compare(what: &str) -> Result<Vec<String>> {
-    let found = COMPARISONS.iter().find(|(name, _)| *name == what);
-    found.ok_or_else(|| Error::new(format!("there is no comparison {what}")))?.1()
+/// If there is no such measurement, or a tool can't run.
+pub fn measure(what: &str) -> Result<Vec<String>> {
+    match what {
+        "helpers" => Ok(helpers::measure()?.iter().map(|row| row.join("\t")).collect()),
+        "pages" => pages(),
+        "latency" => latency(),
+        "costs" => costs(),
+        "calls" => calls(),
+        "jited" => jited(),
+        _ => Err(Error::new(format!("nobody knows how to measure {what}"))),
+    }
 }
 
 /// Reads a file that is not in the page cache, then again, with stage 08 and cachestat watching.
 fn pages() -> Result<Vec<String>> {
     let file = format!("{FS_MOUNT}/peers");
-    let count = PEER_PAGES.to_string();
+    let count = PAGES.to_string();
     // Make the file, and remove it from the page cache.
     io(&["read-cold", &file, "--count", &count])?;
     nix::unistd::sync();
@@ -136,7 +147,12 @@ fn costs() -> Result<Vec<String>> {
 /// for a guest like that of [`costs`].
 fn calls() -> Result<Vec<String>> {
     let disk = NullBlk::with("fast", Duration::ZERO, &[("irqmode", 0)])?;
-    let write = || cost_of_writes(&disk.device.to_string_lossy());
+    let device = disk.device.to_string_lossy().into_owned();
+    // The clock counts instructions.
+    let write = || {
+        let done = io(&["write", &device, "--count", &WRITES.to_string()])?;
+        Ok::<_, Error>((done.last_ns - done.first_ns) / WRITES)
+    };
 
     let list = output(Command::new("ctracer").arg("list"))?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
@@ -184,33 +200,63 @@ fn calls() -> Result<Vec<String>> {
     }
 }
 
+/// Writes the processor's instructions that the kernel made of stage 01's program into a file. The bpftool that the
+/// transcripts use can't.
+fn jited() -> Result<Vec<String>> {
+    let options = ProgInfoQueryOptions::default().include_jited_prog_insns(true);
+    // The kernel cuts a name after 15 characters.
+    let mut programs = ProgInfoIter::with_query_opts(options);
+    let program = programs.find(|program| program.name.to_string_lossy() == "submit_bio_entr");
+    let program = program.ok_or_else(|| Error::new("stage 01 does not run"))?;
+    fs::write("jited", program.jited_prog_insns).or_cause("cannot write the instructions")?;
+    Ok(Vec::new())
+}
+
 /// Somebody else's tool, running.
-struct Peer(Running);
+struct Peer(Child);
 
 impl Peer {
-    /// Starts a tool and waits until it is attached, which is when it sleeps. `None` if the kernel rejects its
-    /// programs.
+    /// Starts a tool and waits until it is attached, which is when it sleeps in `clock_nanosleep(2)`: its lines stay in a
+    /// buffer. `None` if the kernel rejects its programs.
     fn start(argv: &[&str]) -> Result<Option<Self>> {
+        const CLOCK_NANOSLEEP: &str = "230";
         let name = argv[0];
-        let mut command = Command::new(format!("/bin/{PEER_LOADER}"));
+        let mut command = Command::new(format!("/bin/{LOADER}"));
         command.args(["--library-path", "/bin", &format!("/bin/{name}")]).args(&argv[1..]);
-        match Running::spawn_until(command.stdout(Stdio::piped()), Attached::Sleeps) {
-            Ok(running) => Ok(Some(Self(running))),
-            Err(error) if error.to_string().contains("BPF program load failed") => Ok(None),
-            Err(error) => Err(error.with_cause(format!("{name} does not run"))),
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .or_cause(format!("cannot start {name}"))?;
+        // We don't look at its wchan, which is 0 on 5.10.
+        let call = format!("/proc/{}/syscall", child.id());
+        while child.try_wait().or_cause("cannot wait for a peer")?.is_none() {
+            if fs::read_to_string(&call).is_ok_and(|call| call.split(' ').next() == Some(CLOCK_NANOSLEEP)) {
+                return Ok(Some(Self(child)));
+            }
+            thread::sleep(Duration::from_millis(5));
         }
+        let said = child.wait_with_output().or_cause("cannot read what a peer says")?.stderr;
+        let said = String::from_utf8_lossy(&said);
+        if said.contains("BPF program load failed") {
+            return Ok(None);
+        }
+        Err(Error::new(format!("{name} does not run")).evidence(said))
     }
 
     /// Sends a signal and returns what it printed.
     fn end(self, signal: Signal) -> Result<String> {
-        Ok(self.0.end(signal)?.stdout)
+        kill(Pid::from_raw(self.0.id() as i32), signal).or_cause("cannot signal a peer")?;
+        let output = self.0.wait_with_output().or_cause("cannot read what a peer says")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// Waits for its end and returns what it printed. It must still run at this point.
     fn wait(mut self) -> Result<String> {
-        if !self.0.is_running()? {
+        if self.0.try_wait().or_cause("cannot wait for a peer")?.is_some() {
             return Err(Error::new("a peer ended before the workload did"));
         }
-        Ok(self.0.wait()?.stdout)
+        let output = self.0.wait_with_output().or_cause("cannot read what a peer says")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 }

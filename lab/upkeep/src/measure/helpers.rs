@@ -4,10 +4,10 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 
 use common::{Error, OrCause, Result};
+use lab::offers::{EVERY_PROGRAM, NO_PROGRAM};
 use libbpf_rs::btf::types::{Enum, Func, Typedef};
 use libbpf_rs::btf::{Btf, TypeId};
 use libbpf_rs::libbpf_sys::{self as sys, bpf_insn, bpf_prog_load, bpf_prog_load_opts};
-use wire::measure::{EVERY_PROGRAM, NO_PROGRAM};
 
 /// What the verifiers of several kernels say if a program of this kind may not call a helper. Everything else that they
 /// say is about the call's arguments, which they look at afterwards.
