@@ -15,6 +15,7 @@ mod life;
 mod links;
 mod mysteries;
 mod pages;
+mod plans;
 mod present;
 mod print;
 mod programs;

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use ::questions::Asked;
-use class::plan;
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
 use ctracer::tree::Tree;
@@ -20,12 +19,13 @@ use machine::workbook::{Program, Stage, Workbook};
 use mdbook_markdown::pulldown_cmark::{Event, Tag, TagEnd, html};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use serde_json::{Value, json};
-use upkeep::publish::{record, schedule};
+use upkeep::publish::record;
 
 use crate::hands;
 use crate::life::{self, Read};
 use crate::mysteries;
 use crate::pages;
+use crate::plans::{self, Plan, Slot};
 use crate::readme;
 use crate::slides::{self, Slide};
 
@@ -74,10 +74,10 @@ fn in_page(style: &str) -> String {
 pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
     let read = Read::longest(recording)?;
     let slides = slides::all(&workbook.root, &read.words())?;
-    let plans = plan::all(workbook)?;
+    let plans = plans::all(workbook)?;
     let longest = plans.iter().max_by_key(|plan| plan.minutes).map_or(&[][..], |plan| &plan.slots);
     let theory = |id: &str| slides.iter().find(|part| part.id == id && !part.title.is_empty());
-    let (mut parts, mut breaks) = (Vec::new(), 0);
+    let mut parts = Vec::new();
     let mut cases = mysteries::all(&workbook.root)?;
     let mut stages = workbook.catalog.stages.iter().peekable();
     // In the order of the longest plan, so that an instructor only goes on. It leaves out some stages.
@@ -88,9 +88,8 @@ pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
         }
         parts.extend(theory(&slot.name).map(|part| of_theory(part, &slot.commands)));
         parts.extend(cases.extract_if(.., |case| case["id"] == *slot.name));
-        if slot.kind == plan::Kind::Break {
-            breaks += 1;
-            parts.push(of_break(slot, breaks));
+        if slot.is_break() {
+            parts.push(of_break(slot));
         }
     }
     for stage in stages {
@@ -146,30 +145,9 @@ pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
 }
 
 /// What the presenter's clock needs of a plan.
-fn of_plan(plan: &plan::Plan) -> Value {
-    let mut breaks = 0;
-    let mut slot = |slot: &plan::Slot| {
-        let name = match &slot.passed {
-            Some(exercise) => checkpoint_name(exercise),
-            None if slot.kind == plan::Kind::Break => {
-                breaks += 1;
-                break_name(breaks)
-            }
-            None => slot.name.clone(),
-        };
-        json!({ "name": name, "title": slot.title, "at": slot.at, "minutes": slot.minutes })
-    };
-    json!({ "minutes": plan.minutes, "slots": plan.slots.iter().map(&mut slot).collect::<Vec<_>>() })
-}
-
-/// What the deck calls the place where everyone has passed an exercise.
-fn checkpoint_name(exercise: &str) -> String {
-    format!("passed-{exercise}")
-}
-
-/// What the deck calls the first, second, ... break.
-fn break_name(nth: u32) -> String {
-    format!("break-{nth}")
+fn of_plan(plan: &Plan) -> Value {
+    let slot = |slot: &Slot| json!({ "name": slot.name, "title": slot.title, "at": slot.at, "minutes": slot.minutes });
+    json!({ "minutes": plan.minutes, "slots": plan.slots.iter().map(slot).collect::<Vec<_>>() })
 }
 
 /// A text, with a clock unless it takes no minutes.
@@ -179,30 +157,23 @@ fn text(id: &str, title: &str, markdown: &str, minutes: u32, say: &str) -> Value
     })
 }
 
-fn of_break(slot: &plan::Slot, nth: u32) -> Value {
-    let name = break_name(nth);
+fn of_break(slot: &Slot) -> Value {
+    let name = &slot.name;
     json!({
         "id": name, "name": "", "title": slot.title, "page": "instructor.html", "idea": "",
-        "steps": [text(&name, &slot.title, "", slot.minutes, "Press t: the clock shows when we go on.")],
+        "steps": [text(name, &slot.title, "", slot.minutes, "Press t: the clock shows when we go on.")],
     })
 }
 
 /// Counts who has passed an exercise, if a plan does.
-fn checkpoint(plans: &[plan::Plan], exercise: &Exercise<'_>, solution: &[Value]) -> Option<Value> {
+fn checkpoint(plans: &[Plan], exercise: &Exercise<'_>, solution: &[Value]) -> Option<Value> {
     let id = &exercise.id();
-    let slots: Vec<_> = plans
-        .iter()
-        .flat_map(|plan| plan.slots.iter().map(move |slot| (plan, slot)))
-        .filter(|(_, slot)| slot.passed.as_ref() == Some(id))
-        .collect();
+    let name = format!("passed-{id}");
+    let slots = plans.iter().flat_map(|plan| plan.slots.iter().map(move |slot| (plan, slot)));
+    let slots: Vec<_> = slots.filter(|(_, slot)| slot.name == name).collect();
     let (_, first) = slots.first()?;
-    let skip = slots.iter().map(|(plan, slot)| {
-        format!(
-            "- in the plan of {} minutes: {}",
-            plan.minutes,
-            plain(&schedule::saved(plan, &slot.skip)).trim_end()
-        )
-    });
+    let skip =
+        slots.iter().map(|(plan, slot)| format!("- in the plan of {} minutes: {}", plan.minutes, slot.skip));
     let show = first.commands.join(", then ");
     let mut say = vec![
         "If at least two thirds of the pairs have passed, go on.".to_owned(),
@@ -214,23 +185,18 @@ fn checkpoint(plans: &[plan::Plan], exercise: &Exercise<'_>, solution: &[Value])
         "One hand for each pair: raise it if this command says that your program is right.\n\n`{}`",
         check_of(id)
     );
-    let mut checkpoint = text(&checkpoint_name(id), &first.title, &shown, 0, &say.join("\n"));
+    let mut checkpoint = text(&name, &first.title, &shown, 0, &say.join("\n"));
     checkpoint["solution"] = solution.into();
     Some(checkpoint)
 }
 
-/// All of an exercise, and how long its check takes, if that was measured.
-fn say_of(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<String> {
-    let [start, goal, check] = [&exercise.start, &exercise.goal, &exercise.check].map(|text| plain(text));
-    let seconds = plan::times(workbook)?.get(&check_of(&exercise.id())).copied();
-    let time = seconds.map(|seconds| {
-        format!("The check takes about {seconds:.0} s on two processors without KVM, after it has compiled the program.")
-    });
-    Ok([Some(start), Some(goal), Some(check), time].into_iter().flatten().collect::<Vec<_>>().join("\n"))
+/// All of an exercise.
+fn say_of(exercise: &Exercise<'_>) -> String {
+    [&exercise.start, &exercise.goal, &exercise.check].map(|text| plain(text)).join("\n")
 }
 
 /// How long a class works on an exercise.
-fn minutes_of(slot: Option<&plan::Slot>, exercise: &Exercise<'_>) -> u32 {
+fn minutes_of(slot: Option<&Slot>, exercise: &Exercise<'_>) -> u32 {
     let said = || LONGER.iter().find(|(words, _)| exercise.goal.contains(words)).map(|(_, minutes)| *minutes);
     slot.map(|slot| slot.minutes).or_else(said).unwrap_or(MINUTES)
 }
@@ -314,12 +280,7 @@ fn asked(questions: &[[String; 2]]) -> Vec<Value> {
 }
 
 /// The run, the picture, the difference, questions and the exercises.
-fn of_stage(
-    workbook: &Workbook,
-    slides: &[slides::Part],
-    plans: &[plan::Plan],
-    stage: &Stage,
-) -> Result<Value> {
+fn of_stage(workbook: &Workbook, slides: &[slides::Part], plans: &[Plan], stage: &Stage) -> Result<Value> {
     let files = diff::of_stage(workbook, stage)?;
     let lesson = workbook
         .catalog
@@ -366,7 +327,7 @@ fn of_stage(
             )),
             "minutes": minutes_of(slot, &exercise),
             "hints": exercise.hints.iter().map(|hint| plain(hint)).collect::<Vec<_>>(),
-            "say": say_of(workbook, &exercise)?, "ask": [], "solution": solution,
+            "say": say_of(&exercise), "ask": [], "solution": solution,
         }));
         exercises.extend(checkpoint(plans, &exercise, &solution));
     }

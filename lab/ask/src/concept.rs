@@ -70,7 +70,7 @@ mod tests {
         let text = fs::read_to_string(path).unwrap();
         let is_plain = |line: &str| {
             let cells: Vec<_> = line.split('\t').collect();
-            cells.len() == 5 && cells[4].parse::<u64>().is_ok()
+            cells.len() == 6 && cells[4].parse::<u64>().is_ok()
         };
         assert!(text.lines().skip(1).all(is_plain), "{text}");
     }

@@ -53,13 +53,14 @@ impl<'a> Half<'a> {
             question: question.id.clone(),
             answer,
             seconds,
+            is_right: question.judge(&answer.to_string()) == Judgment::Right,
         }));
         fs::create_dir_all(&self.workbook.mine)
             .and_then(|()| fs::write(&self.path, concept::export(&self.answers)))
             .or_cause(format!("cannot write {}", self.path.display()))?;
         let scores = match self.when {
             When::Before => String::new(),
-            When::After => scores(self.workbook, &self.answers)?,
+            When::After => scores(&self.answers),
         };
         let shown = self.path.strip_prefix(&self.workbook.root).unwrap_or(&self.path).display();
         Ok(format!("Thank you. {scores}Your answers and their times are in {shown}, and nowhere else."))
@@ -99,21 +100,14 @@ pub fn kept(mine: &Path) -> Result<(PathBuf, Vec<Answered>)> {
 }
 
 /// How many answers are right, of those before and of those after.
-fn scores(workbook: &Workbook, answers: &[Answered]) -> Result<String> {
-    let score = |when: When| -> Result<Option<String>> {
+fn scores(answers: &[Answered]) -> String {
+    let score = |when: When| {
         let given: Vec<_> = answers.iter().filter(|answered| answered.when == when).collect();
-        let Some(first) = given.first() else { return Ok(None) };
-        let questions = concept::form(&workbook.root, first.form)?;
-        let is_right = |answered: &Answered| {
-            let is_it = |question: &&Question| question.id == answered.question;
-            let question = questions.iter().find(is_it);
-            question.is_some_and(|question| question.judge(&answered.answer.to_string()) == Judgment::Right)
-        };
-        let right = given.iter().filter(|answered| is_right(answered)).count();
-        Ok(Some(format!("{right} of {} {when} the course", given.len())))
+        let right = given.iter().filter(|answered| answered.is_right).count();
+        (!given.is_empty()).then(|| format!("{right} of {} {when} the course", given.len()))
     };
-    let scores: Vec<_> = [score(When::Before)?, score(When::After)?].into_iter().flatten().collect();
-    Ok(format!("Right: {}. ", scores.join(", ")))
+    let scores: Vec<_> = [When::Before, When::After].into_iter().filter_map(score).collect();
+    format!("Right: {}. ", scores.join(", "))
 }
 
 fn random() -> Result<u64> {

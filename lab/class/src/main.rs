@@ -8,14 +8,13 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use class::kit::bundle::{self, KitOptions};
-use class::{concept, plan, rehearse};
 use common::Result;
 use machine::host::folders;
 use machine::workbook::Workbook;
-use machine::{fetch, signals, terminal};
+use machine::{fetch, signals};
 use wire::arch::Arch;
 
-/// Prepare a class: the room kit, the plans, and the concept test
+/// Prepare a class: the room kit
 #[derive(Parser)]
 #[command(name = "cargo class", bin_name = "cargo class", version, disable_help_subcommand = true)]
 struct Class {
@@ -50,21 +49,6 @@ enum Command {
         #[arg(long, value_name = "DIR", conflicts_with_all = ["arch", "kernels", "out", "with_sources", "with_workshop"])]
         verify: Option<PathBuf>,
     },
-    /// Try a plan for a class: run every command in it, solve every exercise, and compare the times with the plan
-    Rehearse {
-        /// How many minutes the plan has: 90, 180 or 240 [default: all plans]
-        #[arg(value_name = "MINUTES")]
-        minutes: Option<u32>,
-        /// Save the times, with which a test compares the plans
-        #[arg(long)]
-        record: bool,
-    },
-    /// Show what a class answered in the concept test: how hard each question was, and what was learned
-    Test {
-        /// A folder with the learners' files
-        #[arg(value_name = "DIR")]
-        folder: PathBuf,
-    },
 }
 
 fn main() -> Result<ExitCode> {
@@ -85,15 +69,5 @@ fn run(command: Command) -> Result<ExitCode> {
                 &KitOptions { archs: arch, kernels, out, with_workshop, with_sources },
             )
         }
-        Command::Rehearse { minutes, record } => {
-            let workbook = Workbook::read()?;
-            let plans = match minutes {
-                Some(minutes) => vec![plan::find(&workbook, minutes)?],
-                None => plan::all(&workbook)?,
-            };
-            signals::install_handlers()?;
-            rehearse::run(&workbook, &plans, record)
-        }
-        Command::Test { folder } => terminal::print(&concept::statistics(&Workbook::read()?, &folder)?),
     }
 }

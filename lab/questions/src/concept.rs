@@ -10,6 +10,7 @@
 //! | `question` | its name, which is the same in both forms |
 //! | `answer` | a letter, or `-` if it was skipped |
 //! | `seconds` | how long it took |
+//! | `right` | 1 if the answer is right, and otherwise 0 |
 
 use std::fmt;
 use std::path::Path;
@@ -25,7 +26,7 @@ pub const FORMS: [char; 2] = ['a', 'b'];
 /// What an export's name begins with; the rest is a random number.
 pub const EXPORT: &str = "concept-test-";
 
-const HEADING: &str = "when\tform\tquestion\tanswer\tseconds";
+const HEADING: &str = "when\tform\tquestion\tanswer\tseconds\tright";
 
 /// The questions of a form. `root` is the top folder.
 ///
@@ -83,12 +84,14 @@ pub struct Answered {
     pub answer: char,
     /// How long it took.
     pub seconds: u64,
+    /// Whether it is right.
+    pub is_right: bool,
 }
 
 /// Answers as a table.
 pub fn export(answers: &[Answered]) -> String {
-    let row = |Answered { when, form, question, answer, seconds }: &Answered| {
-        format!("{when}\t{form}\t{question}\t{answer}\t{seconds}\n")
+    let row = |Answered { when, form, question, answer, seconds, is_right }: &Answered| {
+        format!("{when}\t{form}\t{question}\t{answer}\t{seconds}\t{}\n", u8::from(*is_right))
     };
     format!("{HEADING}\n{}", answers.iter().map(row).collect::<String>())
 }
@@ -104,7 +107,7 @@ pub fn import(text: &str) -> Result<Vec<Answered>> {
         return Err(broken(text.lines().next().unwrap_or_default()));
     }
     let row = |line: &str| {
-        let [when, form, question, answer, seconds] = line.split('\t').collect::<Vec<_>>()[..] else {
+        let [when, form, question, answer, seconds, right] = line.split('\t').collect::<Vec<_>>()[..] else {
             return None;
         };
         Some(Answered {
@@ -113,6 +116,7 @@ pub fn import(text: &str) -> Result<Vec<Answered>> {
             question: question.to_owned(),
             answer: answer.parse().ok()?,
             seconds: seconds.parse().ok()?,
+            is_right: right == "1",
         })
     };
     lines.map(|line| row(line).ok_or_else(|| broken(line))).collect()

@@ -282,14 +282,20 @@ fn the_forms_of_the_test_are_parallel() {
 #[test]
 fn answers_are_read_as_they_were_written() {
     use concept::{Answered, When};
-    let answered =
-        |when, answer| Answered { when, form: 'b', question: "direct".to_owned(), answer, seconds: 12 };
+    let answered = |when, answer| Answered {
+        when,
+        form: 'b',
+        question: "direct".to_owned(),
+        answer,
+        seconds: 12,
+        is_right: answer == 'C',
+    };
     let answers = [answered(When::Before, '-'), answered(When::After, 'C')];
     let text = concept::export(&answers);
     insta::assert_snapshot!(text, @r"
-    when	form	question	answer	seconds
-    before	b	direct	-	12
-    after	b	direct	C	12
+    when	form	question	answer	seconds	right
+    before	b	direct	-	12	0
+    after	b	direct	C	12	1
     ");
     assert_eq!(concept::import(&text).unwrap(), answers);
     for broken in

@@ -38,7 +38,6 @@ mod latency;
 mod multipath;
 mod mystery;
 mod pagecache;
-mod plans;
 mod questions;
 mod requests;
 mod scenario;
@@ -270,7 +269,7 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     // The others are about the kernels of the matrix, or the same on all.
     let is_here = arch() == Arch::HERE && !is_preview();
     let mut suites = match is_here {
-        true => vec![driver::trials(), exercises::trials(is_soak), clinic::trials(), plans::trials(is_soak)],
+        true => vec![driver::trials(), exercises::trials(is_soak), clinic::trials()],
         false if is_preview() => vec![exercises::trials(is_soak)],
         false => vec![exercises::trials(is_soak), arm::trials()],
     };

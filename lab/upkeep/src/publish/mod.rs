@@ -7,6 +7,5 @@ pub mod launchers;
 pub mod patch;
 pub mod record;
 pub mod recordings;
-pub mod schedule;
 pub mod sync;
 pub mod tables;

@@ -10,7 +10,7 @@ use clap::Parser;
 use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
 use machine::vm::{Stream, Vm};
-use machine::workbook::{Program, Workbook};
+use machine::workbook::Program;
 use nix::sys::signal::Signal;
 use wire::protocol::ToGuest;
 use wire::workload::Workload;
@@ -87,16 +87,6 @@ pub(crate) fn beside(
         return Err(Error::new(format!("{} failed with {status}", program.binary())).evidence(said));
     }
     Ok(String::from_utf8_lossy(&stdout).into_owned())
-}
-
-/// Runs a command as it is typed, such as `cargo lab run 03`, and returns everything that the program prints to stdout.
-///
-/// # Errors
-/// If it is no such command, or the program fails.
-pub fn typed(guest: &mut Vm, workbook: &Workbook, line: &str) -> Result<String> {
-    let run = parsed(line)?;
-    let program = workbook.catalog.program(&run.program)?;
-    beside(guest, program, run.io.as_ref(), &run.arguments, run.is_endless(program))
 }
 
 /// Makes a run `times` as long: `--duration 2`, or the first number of `[INTERVAL [COUNT]]`.

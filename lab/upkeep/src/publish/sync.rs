@@ -15,7 +15,7 @@ use machine::workbook::{Example, Program, Stage, Workbook};
 use crate::measure::cost::STATED;
 use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::tables::markdown;
-use crate::publish::{clinic, included, launchers, record, schedule};
+use crate::publish::{clinic, included, launchers, record};
 
 /// A block: its file, its name, and its text; `None` if another command writes it.
 struct Block {
@@ -74,8 +74,6 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
             add(page.clone(), name, text);
         }
     }
-    add(docs.join("instructor.md"), "schedule", schedule::overview(workbook)?);
-    add(docs.join("plans.md"), "plans", schedule::tables(workbook)?);
     add(workbook.root.join("lab/class/kit/parts/machine.sh"), "qemu", launchers::for_sh());
     add(workbook.root.join("lab/class/kit/lab.cmd"), "qemu", launchers::for_cmd());
     for (name, _) in STATED {
