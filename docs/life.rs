@@ -28,9 +28,6 @@ pub struct Read {
 
 impl Read {
     /// The read that took longest.
-    ///
-    /// # Errors
-    /// If no read has ended.
     pub fn longest(tree: &Tree) -> Result<Self> {
         let reads = tree.lives.iter().filter(|life| tree.operation(&life.bio) == "read");
         let life = reads

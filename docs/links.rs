@@ -16,9 +16,6 @@ use crate::programs::page_of;
 /// Links to a stage or an example lead to its page, and links to the top README lead to the start page. A link to a
 /// file that is not in the book, such as a source, becomes the file's name. But a link to a patch that is alone in
 /// its paragraph becomes the patch, folded.
-///
-/// # Errors
-/// If a link leads nowhere.
 pub fn rewrite(workbook: &Workbook, folder: &Path, chapter: &Path, text: &str) -> Result<String> {
     let mut rewritten = String::with_capacity(text.len());
     let mut done = 0;

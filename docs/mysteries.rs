@@ -55,9 +55,6 @@ fn recorded(root: &Path, case: &Case) -> Vec<PathBuf> {
 }
 
 /// The parts of all cases that were recorded, in order.
-///
-/// # Errors
-/// If a recording can't be read.
 pub fn all(root: &Path) -> Result<Vec<Value>> {
     let mut parts = Vec::new();
     for case in &CASES {

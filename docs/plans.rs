@@ -41,9 +41,6 @@ impl Slot {
 }
 
 /// All plans, the shortest first.
-///
-/// # Errors
-/// If a row is none of a plan, or doesn't begin where the one before it ends.
 pub fn all(workbook: &Workbook) -> Result<Vec<Plan>> {
     let path = workbook.root.join(PAGE);
     parse(&fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?)

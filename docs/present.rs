@@ -68,9 +68,6 @@ fn in_page(style: &str) -> String {
 }
 
 /// The page.
-///
-/// # Errors
-/// If a source can't be read, or if a picture does not fit a slide.
 pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
     let read = Read::longest(recording)?;
     let slides = slides::all(&workbook.root, &read.words())?;

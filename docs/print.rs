@@ -29,9 +29,6 @@ use crate::{readme, sheets};
 const SIZES: [&str; 2] = ["A4", "Letter"];
 
 /// Makes all PDFs, in the folders `a4` and `letter` below `folder`. The book must have a page `print.html`.
-///
-/// # Errors
-/// If a source can't be read, or there is no Chromium.
 pub fn all(workbook: &Workbook, book: &Path, folder: &Path) -> Result<()> {
     let handouts = [
         ("seat-card", chapter(workbook, "seat-card.md")?),

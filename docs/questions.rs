@@ -18,9 +18,6 @@ const SECTION: &str = "\n## ";
 const NEXT: &str = "\n**Next**";
 
 /// A program's page with its questions.
-///
-/// # Errors
-/// If the page has no place for them.
 pub fn in_program(name: &str, page: &str, questions: &[Question]) -> Result<String> {
     if questions.is_empty() {
         return Ok(page.to_owned());
@@ -34,9 +31,6 @@ pub fn in_program(name: &str, page: &str, questions: &[Question]) -> Result<Stri
 }
 
 /// A chapter with its questions.
-///
-/// # Errors
-/// If it has no place for them.
 pub fn in_chapter(name: &str, page: &str, questions: &[Question]) -> Result<String> {
     if questions.is_empty() {
         return Ok(page.to_owned());

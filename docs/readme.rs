@@ -11,17 +11,11 @@ use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use crate::links;
 
 /// The README of a program, with links that work in this chapter of the book.
-///
-/// # Errors
-/// If a link leads nowhere.
 pub fn page(workbook: &Workbook, chapter: &Path, program: &dyn Program) -> Result<String> {
     for_book(workbook, chapter, program, &text_of(program)?)
 }
 
 /// The section with this heading of a program's README, with links that work in this chapter of the book.
-///
-/// # Errors
-/// If there is no such heading, or a link leads nowhere.
 pub fn section_for_book(
     workbook: &Workbook,
     chapter: &Path,
@@ -37,9 +31,6 @@ fn for_book(workbook: &Workbook, chapter: &Path, program: &dyn Program, text: &s
 }
 
 /// The notes for instructors, which the instructor's guide has under the stage's number.
-///
-/// # Errors
-/// If there are none.
 pub fn notes_of(workbook: &Workbook, stage: &Stage) -> Result<String> {
     let path = workbook.root.join("docs/src/instructor.md");
     let guide = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
@@ -50,9 +41,6 @@ pub fn notes_of(workbook: &Workbook, stage: &Stage) -> Result<String> {
 }
 
 /// The section with this heading of a stage's README.
-///
-/// # Errors
-/// If there is none.
 pub fn section_of(stage: &Stage, heading: &str) -> Result<String> {
     section(&text_of(stage)?, heading).map(str::to_owned)
 }
@@ -80,9 +68,6 @@ fn section<'a>(text: &'a str, heading: &str) -> Result<&'a str> {
 }
 
 /// The README of a program.
-///
-/// # Errors
-/// If it can't be read.
 pub fn text_of(program: &dyn Program) -> Result<String> {
     let path = program.folder().join("README.md");
     fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))

@@ -8,9 +8,6 @@ use machine::workbook::Workbook;
 use crate::questions::code;
 
 /// The questions of the stages: a page for each stage, then the cards, then the answers.
-///
-/// # Errors
-/// If they can't be read.
 pub fn questions(workbook: &Workbook) -> Result<String> {
     let (mut sheets, mut cards, mut answers) = (String::new(), String::new(), String::new());
     for stage in &workbook.catalog.stages {
@@ -24,9 +21,6 @@ pub fn questions(workbook: &Workbook) -> Result<String> {
 }
 
 /// The two forms of the concept test, and their key.
-///
-/// # Errors
-/// If they can't be read.
 pub fn concept_test(workbook: &Workbook) -> Result<String> {
     let (mut sheets, mut keys) = (String::new(), String::new());
     for form in FORMS {

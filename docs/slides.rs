@@ -51,9 +51,6 @@ pub struct Step {
 const WORDS: usize = 25;
 
 /// All parts of all files in `docs/slides`, with `words` for what is measured, such as `{took}`.
-///
-/// # Errors
-/// If a line can't be understood, or a slide lacks something.
 pub fn all(root: &Path, words: &[(&str, String)]) -> Result<Vec<Part>> {
     let folder = root.join("docs/slides");
     let cannot = || format!("cannot read {}", folder.display());

@@ -63,9 +63,6 @@ impl Verbose for EventArgs {
 }
 
 /// Parses a time in seconds, such as `5` or `0.5`.
-///
-/// # Errors
-/// If the text isn't a positive number.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()

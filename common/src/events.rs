@@ -58,9 +58,6 @@ impl Lines {
 
     /// Prints the lines as they come, until Ctrl-C, SIGTERM, the end of `duration`, or the limit of lines. `poll` waits
     /// for events at most as long as its argument, and adds their lines: `|timeout| perf_buffer.poll(timeout)`.
-    ///
-    /// # Errors
-    /// If `poll` fails, or the lines can't be printed.
     pub fn follow(
         &self,
         duration: Option<Duration>,
@@ -87,9 +84,6 @@ impl Lines {
 
     /// Prints the lines that were not printed yet. Returns false if nobody reads our output any more, as after
     /// `| head -3`.
-    ///
-    /// # Errors
-    /// If the lines can't be printed, or an event could not be read.
     pub fn print(&self) -> Result<bool> {
         let State { text, error, .. } = &mut *self.state.borrow_mut();
         error.take().map_or(Ok(()), Err)?;

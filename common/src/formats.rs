@@ -13,9 +13,6 @@ use crate::{Result, kernel};
 ///
 /// Each call's format is in the register `r1`. `bpf_printk()` puts it into `.rodata`, and a literal is in
 /// `.rodata.str1.1`.
-///
-/// # Errors
-/// If the constants can't be read.
 pub fn of(object: &Object) -> Result<Option<Vec<String>>> {
     // The instructions of include/uapi/linux/bpf.h.
     const CALL: u8 = 0x85;

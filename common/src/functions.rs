@@ -44,9 +44,6 @@ impl Function {
 
 /// The functions that take a pointer to `struct NAME`, by the kernel's types, in the order of their names. If one takes
 /// several, its first counts. Functions of modules are not among them.
-///
-/// # Errors
-/// If the kernel's types or its symbols can't be read.
 pub fn taking(name: &str) -> Result<Vec<Function>> {
     Need::Btf.check()?;
     let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;

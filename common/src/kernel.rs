@@ -20,9 +20,6 @@ pub const NO_FENTRY: &str = "fentry and fexit programs cannot attach on this ker
 
 /// Checks that fentry and fexit programs can attach on this architecture and release. On arm64, ftrace cannot call them
 /// directly before Linux 6.4 (commit 2aa6ac03516d): the kernel loads such a program, and then refuses to attach it.
-///
-/// # Errors
-/// If they can't.
 pub(crate) fn direct_calls(architecture: &str, release: &str) -> Result<()> {
     if architecture != "aarch64" || version(release) >= (6, 4) {
         return Ok(());

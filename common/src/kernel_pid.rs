@@ -30,9 +30,6 @@ pub(crate) fn is_inside() -> bool {
 /// Outside of containers it is the same. Inside, we let the kernel say it: when somebody waits for a process, it
 /// reports that process's outermost id in the tracepoint `sched_process_wait`, even if the process is no child of ours
 /// and the wait therefore fails at once.
-///
-/// # Errors
-/// If there is no such process, or tracefs can't be used.
 pub fn kernel_pid(pid: u32) -> Result<u32> {
     if !is_inside() {
         return Ok(pid);

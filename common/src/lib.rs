@@ -40,9 +40,6 @@ pub const OPTIONS_ARE_VALID: u8 = 113;
 
 /// Prepares a run: shows libbpf's log with `--verbose`, and blocks Ctrl-C and SIGTERM until [`stop::Stop`] asks for
 /// them. Call it first, before you load anything that must be cleaned up.
-///
-/// # Errors
-/// If the kernel refuses to block the signals.
 pub fn init(args: &impl args::Verbose) -> Result<()> {
     if std::env::var_os(CHECK_OPTIONS).is_some() {
         std::process::exit(OPTIONS_ARE_VALID.into());

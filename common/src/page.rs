@@ -9,9 +9,6 @@ const MAP: &str = ".rodata.page";
 
 /// Sets the variable `page_size` of programs that include `page.bpf.h` to the size of this kernel's pages. This must be
 /// done before they are loaded. Other programs stay as they are.
-///
-/// # Errors
-/// If libbpf refuses the value.
 pub fn set_size(object: &mut OpenObject) -> Result<()> {
     let size = rustix::param::page_size() as u64;
     let variable = object.maps_mut().find(|map| map.name() == MAP);

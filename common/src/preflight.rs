@@ -108,9 +108,6 @@ fn remember(needs: impl IntoIterator<Item = Need>) {
 
 /// Checks that fentry and fexit programs can attach on this kernel at all, for programs that attach them without a fixed
 /// function.
-///
-/// # Errors
-/// If they can't.
 pub fn fentry_can_attach() -> Result<()> {
     kernel::direct_calls(ARCH, &release())
 }
@@ -129,9 +126,6 @@ pub(crate) fn missing() -> Option<Error> {
 ///
 /// Linux 6.10 has them, but until 6.13 it can follow only a few calls at a time. Linux 7.0 gave their functions an
 /// argument, and our programs are compiled for that.
-///
-/// # Errors
-/// If the kernel's types can't be read.
 pub fn runs_sessions() -> Result<bool> {
     let btf = kernel_types()?;
     let is_return = btf.type_by_name::<Func<'_>>("bpf_session_is_return").and_then(|found| found.next_type());
@@ -141,9 +135,6 @@ pub fn runs_sessions() -> Result<bool> {
 }
 
 /// The name that a function of today's kernel has on this one.
-///
-/// # Errors
-/// If the kernel's types can't be read.
 pub fn name_here(function: &str) -> Result<String> {
     let btf = kernel_types()?;
     let exists = |name: &&str| btf.type_by_name::<Func<'_>>(name).is_some();
@@ -211,9 +202,6 @@ impl Need {
     }
 
     /// Checks whether this machine has it, and mounts tracefs if nobody has.
-    ///
-    /// # Errors
-    /// If something is missing: why, how we know, and what to do.
     pub fn check(&self) -> Result<()> {
         self.check_with(&mut None)
     }

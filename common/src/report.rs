@@ -15,9 +15,6 @@ use crate::symbols::Stack;
 use crate::{Error, OrCause, Result, kernel, kernel_pid, record};
 
 /// Prints a report on stdout. If nobody reads stdout any more, as after `| head -3`, it goes to stderr.
-///
-/// # Errors
-/// If neither works.
 pub fn print(report: impl fmt::Display) -> Result<()> {
     let text = format!("{report}\n");
     io::stdout()
@@ -51,9 +48,6 @@ pub fn time_stamp() -> String {
 
 /// Warns that counts are too low if the kernel didn't run the programs for some calls, see [`skipped_calls`]. Call it
 /// while the programs are still attached.
-///
-/// # Errors
-/// If the kernel doesn't return information about the programs.
 pub fn warn_skipped(object: &Object) -> Result<()> {
     if let Some(skipped @ 1..) = skipped_calls(object)? {
         eprintln!("warning: the counts are too low: the kernel did not run the programs for {skipped} calls");
@@ -87,17 +81,11 @@ pub fn print_filter(pid: u32) -> Result<()> {
 
 /// Prints how many durations are missing or too short: those that a stage counted, and the calls that the kernel
 /// skipped.
-///
-/// # Errors
-/// If it can't be printed.
 pub fn print_not_measured(counted: u64, skipped: Option<u64>) -> Result<()> {
     print(NotMeasured { counted, skipped })
 }
 
 /// Prints how many calls the kernel skipped, see [`skipped_calls`].
-///
-/// # Errors
-/// If it can't be printed.
 pub fn print_skipped(skipped: Option<u64>) -> Result<()> {
     print(format_args!("Calls skipped: {}", Skipped(skipped)))
 }
@@ -180,9 +168,6 @@ pub struct MaxLatency {
 
 impl MaxLatency {
     /// Takes the slowest bio of each CPU, as a per-CPU map has them, and keeps the slowest of these.
-    ///
-    /// # Errors
-    /// If a value is not a record of this type.
     pub fn of<T: Record>(cpus: &Option<Vec<Vec<u8>>>, bio: impl Fn(T) -> SlowBio) -> Result<Self> {
         let records = cpus.iter().flatten().map(|value| record::read_rounded(value));
         Ok(Self::of_bios(records.collect::<Result<Vec<T>>>()?.into_iter().map(bio)))
@@ -246,9 +231,6 @@ pub struct PageCache {
 
 impl PageCache {
     /// From the values of the stage's map: the pages that reads touched, and those that were added.
-    ///
-    /// # Errors
-    /// If a value isn't a number.
     pub fn of(total: Option<Vec<u8>>, added: Option<Vec<u8>>, skipped: Option<u64>) -> Result<Self> {
         let number = |value: Option<Vec<u8>>| value.map_or(Ok(0), |value| record::read(&value));
         Ok(Self { pid: None, total: number(total)?, added: number(added)?, skipped })
@@ -293,17 +275,11 @@ const RULE: &str = "==================================================";
 ///
 /// Call it while the programs are still attached. Kernels before 6.7 do not count these calls (commits 3acf8ace6823,
 /// dd8657894c11), and this returns `None`.
-///
-/// # Errors
-/// If the kernel doesn't return information about the programs.
 pub fn skipped_calls(object: &Object) -> Result<Option<u64>> {
     skipped_calls_of(object.progs())
 }
 
 /// The same for these programs of an object.
-///
-/// # Errors
-/// Those of [`skipped_calls`].
 pub fn skipped_calls_of<'a>(programs: impl Iterator<Item = Program<'a>>) -> Result<Option<u64>> {
     if kernel::version(&kernel::release()) < (6, 7) {
         return Ok(None);

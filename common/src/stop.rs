@@ -60,9 +60,6 @@ fn timeout(time: Duration) -> PollTimeout {
 
 impl Stop {
     /// Starts the clock of `duration`.
-    ///
-    /// # Errors
-    /// If the kernel refuses to create a signal file descriptor.
     pub fn new(duration: Option<Duration>) -> Result<Self> {
         let signals = SignalFd::with_flags(&signals(), SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
             .or_cause("cannot wait for signals")?;
@@ -71,9 +68,6 @@ impl Stop {
     }
 
     /// Waits until `end`, or forever if it is `None`, or until the run is over.
-    ///
-    /// # Errors
-    /// If `poll(2)` fails.
     pub fn wait_until(&self, end: Option<Instant>) -> Result<Wake> {
         let stdout = io::stdout();
         loop {
@@ -95,9 +89,6 @@ impl Stop {
     }
 
     /// Whether the run is over. This doesn't wait.
-    ///
-    /// # Errors
-    /// If `poll(2)` fails.
     pub fn is_over(&self) -> Result<bool> {
         let stdout = io::stdout();
         let mut fds = [
@@ -111,9 +102,6 @@ impl Stop {
 
     /// Waits until there is something to read, or the run is over. The run is also over when `process` has ended, which
     /// is the file descriptor of a process.
-    ///
-    /// # Errors
-    /// If `poll(2)` fails.
     pub fn wait(&self, source: BorrowedFd<'_>, process: Option<BorrowedFd<'_>>) -> Result<Wake> {
         // A tracefs pipe can miss a wake-up (the rules changed several times between 5.10 and 7.2), so we look at least
         // this often. That costs ten system calls per second.

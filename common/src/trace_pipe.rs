@@ -44,9 +44,6 @@ impl TracePipe {
     ///
     /// The kernel can filter only by the text of a line, so two runs that print the same text also see each other's
     /// lines.
-    ///
-    /// # Errors
-    /// If tracefs can't be used.
     pub fn open(args: &RunArgs, object: &Object) -> Result<Self> {
         let formats = formats::of(object)?;
         let refused: Vec<_> =
@@ -67,9 +64,6 @@ impl TracePipe {
     }
 
     /// Like [`TracePipe::open`], for the lines of these formats, or for everybody's.
-    ///
-    /// # Errors
-    /// Those of [`TracePipe::open`].
     pub fn matching(args: &RunArgs, formats: Option<&[String]>) -> Result<Self> {
         let tracefs = tracefs::path()?;
         let instance = if args.shared_pipe { None } else { Some(instance(&tracefs, formats)?) };
@@ -92,9 +86,6 @@ impl TracePipe {
 
     /// Like [`TracePipe::follow`], but the end of `process` also ends the run. If we started `process`, it continues
     /// now.
-    ///
-    /// # Errors
-    /// Those of [`TracePipe::follow`].
     pub fn follow_process(&mut self, process: &Traced) -> Result<()> {
         process.begin()?;
         self.follow_until(Some(process.as_fd()))
@@ -113,9 +104,6 @@ impl TracePipe {
 
     /// Prints the lines that are still in the pipe. Call it after you detach the programs. It warns about lines that
     /// were lost because they came faster than we read them.
-    ///
-    /// # Errors
-    /// Those of [`TracePipe::follow`].
     pub fn drain(&mut self) -> Result<()> {
         // Other programs may go on writing lines that match our patterns, or to the shared pipe, so we need an end.
         if let Some(instance) = &self.instance {

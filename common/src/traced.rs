@@ -41,9 +41,6 @@ impl Traced {
     /// Finds the process, or starts the command, which then waits until [`TracePipe::follow_process`] lets it run.
     ///
     /// [`TracePipe::follow_process`]: crate::trace_pipe::TracePipe::follow_process
-    ///
-    /// # Errors
-    /// If there is no such process, or the command can't be started.
     pub fn new(args: &TracedArgs) -> Result<Self> {
         match args.pid {
             Some(pid) => Self::of_pid(pid),
@@ -52,9 +49,6 @@ impl Traced {
     }
 
     /// Finds the process.
-    ///
-    /// # Errors
-    /// If there is no such process.
     pub fn of_pid(pid: u32) -> Result<Self> {
         Ok(Self { pid: Pid::from_raw(pid as i32), end: end_of(pid)?, command: None })
     }
@@ -83,9 +77,6 @@ impl Traced {
     }
 
     /// The process id that BPF programs see. Reports it if it is another one, see [`kernel_pid`].
-    ///
-    /// # Errors
-    /// Those of [`kernel_pid`].
     pub fn kernel_pid(&self) -> Result<u32> {
         let found = kernel_pid(self.pid())?;
         if found != self.pid() {

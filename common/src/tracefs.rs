@@ -36,9 +36,6 @@ fn places(mounts: &str) -> impl Iterator<Item = &'static str> {
 }
 
 /// Checks that tracefs is mounted or can be mounted, but doesn't mount it.
-///
-/// # Errors
-/// If this kernel has no tracefs.
 pub(crate) fn look() -> Result<()> {
     let file_systems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if mounted().is_some() || file_systems.split_whitespace().any(|name| name == "tracefs") {
@@ -50,9 +47,6 @@ pub(crate) fn look() -> Result<()> {
 }
 
 /// The folder of tracefs. Mounts it if necessary.
-///
-/// # Errors
-/// If it is not mounted, and we can't mount it.
 pub fn path() -> Result<PathBuf> {
     mounted().map_or_else(mount_here, Ok)
 }

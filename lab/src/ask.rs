@@ -7,9 +7,6 @@ use common::{OrCause, Result};
 use machine::workbook::Workbook;
 
 /// Checks that there is something of this name: a chapter that has questions, a stage or an example.
-///
-/// # Errors
-/// If there is none.
 pub fn check(workbook: &Workbook, subject: &str) -> Result<()> {
     let of_chapter = workbook.root.join("docs/questions").join(subject).with_extension("toml");
     if !of_chapter.exists() {
@@ -19,9 +16,6 @@ pub fn check(workbook: &Workbook, subject: &str) -> Result<()> {
 }
 
 /// Builds the program that asks questions, and becomes it, with these arguments. Returns only if it can't.
-///
-/// # Errors
-/// If it can't be built or started.
 pub fn become_it(workbook: &Workbook, arguments: impl Iterator<Item = String>) -> Result<()> {
     let mut program = if workbook.is_in_guest() {
         // The workshop's guest has it.

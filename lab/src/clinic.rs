@@ -135,9 +135,6 @@ impl Case {
     }
 
     /// The cured program for a kernel.
-    ///
-    /// # Errors
-    /// If the patch does not fit.
     pub fn cured_for(&self, kernel: &str) -> Result<String> {
         match fs::read_to_string(self.folder.join(format!("cure-{kernel}.patch"))) {
             Ok(patch) => self.patched(&patch),
@@ -151,9 +148,6 @@ impl Case {
     }
 
     /// The cured program.
-    ///
-    /// # Errors
-    /// If the patch does not fit.
     pub fn cured(&self) -> Result<String> {
         self.patched(&self.cure()?)
     }
@@ -297,9 +291,6 @@ fn comment(source: &str) -> String {
 }
 
 /// What a guest's kernel says about each of these objects, which the guest has; `None` if it accepts the object.
-///
-/// # Errors
-/// If the guest can't load them.
 pub fn logs(guest: &mut Vm, objects: &[PathBuf]) -> Result<Vec<Option<String>>> {
     let names = objects.iter().map(|object| in_guest(object));
     let argv: Vec<_> = ["guest", "refused"].map(str::to_owned).into_iter().chain(names).collect();
@@ -331,9 +322,6 @@ fn in_guest(object: &Path) -> String {
 }
 
 /// The case of this number.
-///
-/// # Errors
-/// If there is none.
 pub fn find(workbook: &Workbook, number: &str) -> Result<Case> {
     let mut cases = cases(workbook)?;
     let last = cases.last().map(|case| case.number().to_owned()).unwrap_or_default();
@@ -501,9 +489,6 @@ pub fn compile(workbook: &Workbook, case: &Case) -> Result<()> {
 }
 
 /// Prints the verdict about a case, and also writes it into `file` as JSON, if there is one.
-///
-/// # Errors
-/// If it can't be printed or written.
 pub fn deliver(case: &Case, verdict: &Verdict, file: Option<&Path>) -> Result<ExitCode> {
     exercise::write_verdict(&Delivered { verdict: verdict.clone(), code: None }, file)?;
     let number = case.number();
@@ -525,18 +510,12 @@ fn at_home(here: Option<&str>) -> String {
 }
 
 /// The next hint.
-///
-/// # Errors
-/// Those of [`exercise::next_of`].
 pub fn hint(workbook: &Workbook, case: &Case, columns: usize) -> Result<String> {
     let solution = format!("cargo lab clinic solution {} --peek", case.number());
     exercise::next_of(workbook, &case.id(), &case.hints(), &solution, columns)
 }
 
 /// Our cure, for learners who have passed the check or want to peek.
-///
-/// # Errors
-/// If neither is the case.
 pub fn solution(workbook: &Workbook, case: &Case, peek: bool) -> Result<String> {
     if peek || exercise::done(workbook)?.contains(&case.id()) {
         return case.cure();

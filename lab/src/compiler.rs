@@ -18,9 +18,6 @@ pub struct Compiler {
 
 impl Compiler {
     /// Builds the program that compiles, for objects in this folder.
-    ///
-    /// # Errors
-    /// If it does not compile itself.
     pub fn new(workbook: &Workbook, folder: &Path) -> Result<Self> {
         if workbook.is_in_guest() {
             return Ok(Self::built(workbook, folder));

@@ -16,9 +16,6 @@ const EXAMPLES: [&str; 3] = ["bitehist", "biolatency", "ctracer"];
 const LEFT_OUT: u32 = 10;
 
 /// The programs to run.
-///
-/// # Errors
-/// If an example is missing.
 pub fn programs(workbook: &Workbook) -> Result<Vec<&dyn Program>> {
     let stages = workbook.catalog.stages.iter().filter(|stage| stage.number != LEFT_OUT);
     let stages = stages.map(|stage| stage as &dyn Program);
@@ -26,17 +23,11 @@ pub fn programs(workbook: &Workbook) -> Result<Vec<&dyn Program>> {
 }
 
 /// Runs one program's demo in the guest. Its status is not 0 if what it printed is not true.
-///
-/// # Errors
-/// If the guest hangs or dies.
 pub fn one(guest: &mut Vm, program: &dyn Program) -> Result<Output> {
     guest.output(&["guest", "demo", &program.name()], Duration::from_secs(180))
 }
 
 /// On the host: runs the demos in the guest and prints their output. Fails if one of them fails.
-///
-/// # Errors
-/// If the guest can't run one.
 pub fn run(guest: &mut Vm, programs: &[&dyn Program]) -> Result<ExitCode> {
     let (mut bad, mut others) = (0, 0);
     for program in programs {

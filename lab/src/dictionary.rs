@@ -32,13 +32,11 @@ pub struct Dictionary {
 /// A helper function, as libbpf's header describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Helper {
-    /// Its name.
     pub name: String,
     /// Its declaration in C.
     pub declaration: String,
     /// What it does: the first paragraph.
     pub does: String,
-    /// What it returns.
     pub returns: String,
     /// The kernels of the matrix that lack it.
     pub lacking: Vec<&'static str>,
@@ -58,7 +56,6 @@ pub struct Layout {
 /// A member of a struct or a union.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// Its name.
     pub name: String,
     /// Its type in C; empty for an enum's value.
     #[serde(rename = "type")]
@@ -72,7 +69,6 @@ pub struct Place {
 /// A function of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Function {
-    /// Its name.
     pub name: String,
     /// The type of what it returns, in C.
     pub returns: String,
@@ -82,17 +78,11 @@ pub struct Function {
 
 impl Dictionary {
     /// What an image of a kernel offers.
-    ///
-    /// # Errors
-    /// If the image can't be unpacked, or has no types.
     pub fn of(kernel: &Kernel) -> Result<Self> {
         Ok(Self::new(btf::of(kernel)?, Some(&kernel.name)))
     }
 
     /// What the kernel of this machine offers.
-    ///
-    /// # Errors
-    /// If it has no types.
     pub fn here() -> Result<Self> {
         let btf = Btf::from_vmlinux().or_cause("cannot read the types of this kernel")?;
         let release = preflight::release();

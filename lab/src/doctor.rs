@@ -19,9 +19,6 @@ type Finding = (String, Result<String>);
 
 /// Prints what this machine has for the lab, and for running without it. Given a stage or an example, also checks for
 /// its probes. Fails only if stages can't run in the lab, because the lab is the way that works everywhere.
-///
-/// # Errors
-/// If there is no such stage or example.
 pub fn run(workbook: &Workbook, program: Option<&str>) -> Result<ExitCode> {
     let program = program.map(|name| workbook.catalog.program(name)).transpose()?;
     let [name, binary] = program

@@ -40,7 +40,6 @@ const DONE: &str = "done.txt";
 /// The file in `mine` that lists the exercise of each hint that was shown.
 const HINTS: &str = "hints.txt";
 
-/// An exercise.
 pub struct Exercise<'a> {
     /// Its stage or example.
     pub program: &'a dyn Program,
@@ -63,9 +62,6 @@ pub struct Exercise<'a> {
 }
 
 /// All exercises of a stage, without the stage itself, or of an example.
-///
-/// # Errors
-/// If one is malformed.
 pub fn of(program: &dyn Program) -> Result<Vec<Exercise<'_>>> {
     (1..)
         .map(|number| read(program, number))
@@ -102,9 +98,6 @@ fn read(program: &dyn Program, number: u32) -> Result<Option<Exercise<'_>>> {
 
 /// Finds the exercise called `03.1` or `bitehist.1`, or the stage itself by its name, as
 /// [`wire::catalog::Catalog::stage`] does. The name of an example alone is its first exercise.
-///
-/// # Errors
-/// If there is none.
 pub fn find<'a>(workbook: &'a Workbook, name: &str) -> Result<Exercise<'a>> {
     let (program, number) = match name.split_once('.') {
         Some((program, number)) => (workbook.catalog.program(program)?, number),
@@ -174,9 +167,6 @@ impl Exercise<'_> {
     }
 
     /// The learner's working copy, which must exist.
-    ///
-    /// # Errors
-    /// If it doesn't.
     pub fn started(&self, workbook: &Workbook) -> Result<PathBuf> {
         let copy = self.copy(workbook);
         if copy.is_dir() {
@@ -188,9 +178,6 @@ impl Exercise<'_> {
     }
 
     /// The files that a learner starts with, for a program of this name.
-    ///
-    /// # Errors
-    /// If a file can't be read, or a patch does not apply.
     pub fn starting_point(&self, name: &str) -> Result<Files> {
         let mut files = copies::files(self.origin)?;
         let patch = self.folder.join("start.patch");
@@ -202,9 +189,6 @@ impl Exercise<'_> {
     }
 
     /// The files of a program of this name that passes the check.
-    ///
-    /// # Errors
-    /// Those of [`Exercise::starting_point`].
     pub fn solved(&self, name: &str) -> Result<Files> {
         if self.number == 0 {
             let mut files = copies::files(self.program)?;
@@ -307,9 +291,6 @@ pub fn shown(workbook: &Workbook, path: &Path) -> String {
 }
 
 /// Builds the learner's working copy.
-///
-/// # Errors
-/// If there is none, or it does not compile.
 pub fn build(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<PathBuf> {
     let copy = exercise.started(workbook)?;
     let name = exercise.binary();
@@ -340,9 +321,6 @@ pub fn compile(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<()> {
 }
 
 /// Checks the learner's program in a guest that has it, and remembers a success.
-///
-/// # Errors
-/// If the program can't be judged.
 pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Executor) -> Result<Verdict> {
     let verdict = verdict(guest, exercise, &exercise.binary())?;
     if let Verdict::Right(_) = verdict {
@@ -352,9 +330,6 @@ pub fn check(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Execu
 }
 
 /// Prints a verdict, and also writes it into `file` as JSON, if there is one. The exit status says whether it is right.
-///
-/// # Errors
-/// If it can't be printed or written.
 pub fn deliver(
     workbook: &Workbook,
     exercise: &Exercise<'_>,
@@ -424,9 +399,6 @@ fn text(id: &str, Delivered { verdict, code }: &Delivered, columns: usize) -> St
 
 /// Checks the learner's program now and whenever a file of it is saved, until Ctrl-C, in a guest that stays up. Prints
 /// what each check says.
-///
-/// # Errors
-/// If the files can't be watched, or if the guest hangs or dies.
 pub fn watch(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Executor) -> Result<()> {
     let sources = exercise.started(workbook)?.join("src");
     let cannot = "cannot watch your files";
@@ -484,17 +456,11 @@ pub fn remember(workbook: &Workbook, id: &str) -> Result<()> {
 }
 
 /// Forgets it again.
-///
-/// # Errors
-/// Those of [`remember`].
 pub fn forget(workbook: &Workbook, id: &str) -> Result<()> {
     mine::change_lines(workbook, DONE, |lines| lines.retain(|line| line != id))
 }
 
 /// Runs the check of an exercise on a program in a guest.
-///
-/// # Errors
-/// If the program can't be judged, for example because the kernel refuses it.
 pub fn verdict(guest: &mut dyn Executor, exercise: &Exercise<'_>, binary: &str) -> Result<Verdict> {
     let id = exercise.id();
     let printed = guest.output(&["guest", "check", &id, binary], LIMIT)?;
@@ -515,9 +481,6 @@ pub fn next_hint(workbook: &Workbook, exercise: &Exercise<'_>, columns: usize) -
 }
 
 /// The next of these hints for an exercise or a case of the clinic; after the last one, all of them.
-///
-/// # Errors
-/// Those of [`next_hint`].
 pub fn next_of(
     workbook: &Workbook,
     id: &str,
@@ -554,9 +517,6 @@ pub fn done(workbook: &Workbook) -> Result<BTreeSet<String>> {
 }
 
 /// All exercises: each stage that can be written as a whole, followed by its smaller ones, then those of the examples.
-///
-/// # Errors
-/// If one is malformed.
 pub fn all(workbook: &Workbook) -> Result<Vec<Exercise<'_>>> {
     let mut exercises = Vec::new();
     for stage in &workbook.catalog.stages {
@@ -597,9 +557,6 @@ pub fn status(workbook: &Workbook) -> Result<String> {
 }
 
 /// What a solution changes in the starting point, for learners who have passed the check or want to peek.
-///
-/// # Errors
-/// If neither is the case.
 pub fn solution(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Result<String> {
     let solved = our_solution(workbook, exercise, peek, "exercise solution")?;
     Ok(diff::terminal(
@@ -609,9 +566,6 @@ pub fn solution(workbook: &Workbook, exercise: &Exercise<'_>, peek: bool) -> Res
 }
 
 /// Our own solution, for learners who have passed the check or use this command to peek. A stage itself is no secret.
-///
-/// # Errors
-/// If neither is the case.
 pub fn our_solution(
     workbook: &Workbook,
     exercise: &Exercise<'_>,
@@ -630,17 +584,11 @@ pub fn our_solution(
 }
 
 /// The files of the learner's working copy.
-///
-/// # Errors
-/// If there is none, or it can't be read.
 pub fn working_copy(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<Files> {
     copies::files_in(&exercise.started(workbook)?)
 }
 
 /// What the learner has changed since the start: a title, and the files.
-///
-/// # Errors
-/// If there is no working copy, or a file can't be read.
 pub fn changes(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<(String, Vec<Change>)> {
     let mine = working_copy(workbook, exercise)?;
     let head = format!("From the starting point of {} to yours", exercise.id());
@@ -648,9 +596,6 @@ pub fn changes(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<(String, 
 }
 
 /// The same for a terminal.
-///
-/// # Errors
-/// Those of [`changes`].
 pub fn changes_shown(workbook: &Workbook, exercise: &Exercise<'_>) -> Result<String> {
     let (head, changes) = changes(workbook, exercise)?;
     if changes.is_empty() {

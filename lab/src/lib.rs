@@ -1,7 +1,7 @@
 //! What a learner calls, as `cargo lab`: exercises, questions, the clinic, the doctor, the demo, lists, the kernel's types, the workshop.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+#![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 pub mod ask;
 pub mod clinic;

@@ -28,9 +28,6 @@ pub fn examples(examples: &[Example]) -> String {
 }
 
 /// The locked kernels: packages, download sizes, and whether each is here.
-///
-/// # Errors
-/// If the lock can't be read, or lacks a kernel of the matrix.
 pub fn kernels(arch: Arch) -> Result<String> {
     let lock = Lock::read()?;
     let locked = Series::all(arch).into_iter().map(|series| Ok((lock.kernel(arch, series.name)?, series)));

@@ -8,9 +8,6 @@ use machine::workbook::Workbook;
 use nix::fcntl::{Flock, FlockArg};
 
 /// Changes the lines of a file in `mine`. Others that change or read it at the same time wait.
-///
-/// # Errors
-/// If it can't be written.
 pub fn change_lines<T>(
     workbook: &Workbook,
     name: &str,
@@ -35,9 +32,6 @@ pub fn change_lines<T>(
 }
 
 /// The lines of a file in `mine`; none if it does not exist.
-///
-/// # Errors
-/// If it can't be read.
 pub fn read_lines(workbook: &Workbook, name: &str) -> Result<Vec<String>> {
     let path = workbook.mine.join(name);
     let read = || -> std::io::Result<String> {

@@ -32,7 +32,6 @@ pub struct Type {
 /// A member of a struct or a union, or a value of an enum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
     pub name: String,
     /// Its type in C, on the newest kernel that has it.
     pub ty: String,
@@ -50,15 +49,11 @@ type Readers = BTreeMap<(String, String), BTreeSet<String>>;
 pub struct Types {
     /// The kernels' names.
     pub kernels: Vec<String>,
-    /// The types.
     pub types: Vec<Type>,
 }
 
 impl Types {
     /// Looks for types in some kernels.
-    ///
-    /// # Errors
-    /// If no kernel has a type of one of the names, a kernel is not here, or the workbook does not compile.
     pub fn look(workbook: &Workbook, kernels: &[String], names: &[String]) -> Result<Self> {
         let readers = readers(workbook)?;
         let mut found = Self::of(workbook.arch(), kernels, names)?;
@@ -72,9 +67,6 @@ impl Types {
     }
 
     /// Does the same, but doesn't look for readers.
-    ///
-    /// # Errors
-    /// If no kernel has a type of one of the names, or a kernel is not here.
     pub fn of(arch: Arch, kernels: &[String], names: &[String]) -> Result<Self> {
         let mut types: Vec<_> = names.iter().map(|_| Type::default()).collect();
         for (nth, kernel) in kernels.iter().enumerate() {
@@ -151,9 +143,6 @@ impl Types {
 }
 
 /// The types whose members our programs read, with the members.
-///
-/// # Errors
-/// If the workbook does not compile.
 pub fn read_types(workbook: &Workbook) -> Result<String> {
     let mut types = BTreeMap::<_, Vec<_>>::new();
     for (ty, member) in readers(workbook)?.into_keys() {

@@ -10,9 +10,6 @@ use machine::host::interrupt;
 use machine::workbook::Workbook;
 
 /// Starts the workshop, which then runs stages and checks with this driver. Returns only if it can't.
-///
-/// # Errors
-/// If the server or the book can't be built, or the server can't be started.
 pub fn here(workbook: &Workbook, driver: &Path, port: u16, no_browser: bool) -> Result<()> {
     eprintln!("Building the book and the workshop. The first time, this takes about a minute ...");
     let mut build = workbook.cargo_build();
@@ -46,9 +43,6 @@ pub struct Options {
 }
 
 /// Becomes the launcher of the kit that `make workshop` has made. Returns only if it can't.
-///
-/// # Errors
-/// If there is no such kit.
 pub fn in_a_guest(workbook: &Workbook, options: &Options) -> Result<()> {
     let launcher = workbook.target.join("workshop/lab");
     if !launcher.exists() {

@@ -55,9 +55,6 @@ pub fn build(package: &Path, out: &Path) -> Result<PathBuf, String> {
 }
 
 /// Like [`build`], for the kernel of an architecture by rustc's name, such as `aarch64`.
-///
-/// # Errors
-/// Those of [`build`].
 pub fn build_for(arch: &str, package: &Path, out: &Path) -> Result<PathBuf, String> {
     let source = source(&package.join("src/bpf"))?;
     // The object's debug info names the source files, without the folders of the person who compiled it. Clang opens
@@ -83,17 +80,11 @@ pub fn build_for(arch: &str, package: &Path, out: &Path) -> Result<PathBuf, Stri
 }
 
 /// Compiles a BPF source that is not in a crate to `NAME.bpf.o` in `out`, and returns the object's path.
-///
-/// # Errors
-/// Those of [`build`].
 pub fn compile(source: &Path, out: &Path) -> Result<PathBuf, String> {
     compile_with(&compiler(), source, out)
 }
 
 /// Like [`compile`], with this compiler.
-///
-/// # Errors
-/// Those of [`build`].
 pub fn compile_with(clang: &str, source: &Path, out: &Path) -> Result<PathBuf, String> {
     let object = object(source, out);
     builder(clang, &architecture(), source, &object, &[])?

@@ -69,9 +69,6 @@ fn parse(dev: &str) -> Option<u32> {
 }
 
 /// The number of a disk that the user named: `nvme0n1`, `/dev/nvme0n1`, or a link to it in `/dev`.
-///
-/// # Errors
-/// If there is no such disk, or it is hidden and has none.
 pub fn number(name: &str) -> Result<u32> {
     let name = find(name)?;
     number_of(&name).ok_or_else(|| {
@@ -84,9 +81,6 @@ pub fn number(name: &str) -> Result<u32> {
 }
 
 /// The kernel's name of a disk that the user named, and that makes requests.
-///
-/// # Errors
-/// If there is no such disk, or it passes its bios on without making requests.
 pub fn of_requests(name: &str) -> Result<String> {
     let name = find(name)?;
     if makes_requests(&name) {

@@ -35,9 +35,6 @@ pub struct Flags {
 impl Flags {
     /// Reads from the kernel's types (BTF) which bits the flags in `NAMES` have, because bits and operations have moved
     /// between kernels.
-    ///
-    /// # Errors
-    /// If the kernel's types don't include them.
     pub fn of_this_kernel() -> Result<Self> {
         let (bits, operations) = read_btf()?;
         Ok(Self::new(&bits, &operations))
@@ -45,9 +42,6 @@ impl Flags {
 
     /// Like [`Flags::of_this_kernel`], but adds all other flags of the kernel under the kernel's names, such as
     /// `Preflush`.
-    ///
-    /// # Errors
-    /// Those of [`Flags::of_this_kernel`].
     pub fn all_of_this_kernel() -> Result<Self> {
         let (bits, operations) = read_btf()?;
         let mut all = Self::new(&bits, &operations);

@@ -98,9 +98,6 @@ impl FunctionGraph {
 
     /// Records while `work` makes the process do something. Returns the result of `work`, and the text of the
     /// trace.
-    ///
-    /// # Errors
-    /// If `work` fails, or the trace can't be read.
     pub fn record<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, String)> {
         let cause = "cannot record what the kernel calls";
         self.set("trace", "").and_then(|()| self.set("tracing_on", "1")).or_cause(cause)?;
@@ -130,9 +127,6 @@ pub fn is_interrupt(name: &str) -> bool {
 
 /// Switches off the tracer if it records the process `pid`. The recorded process calls this when the process that
 /// recorded it is gone.
-///
-/// # Errors
-/// If the kernel refuses.
 pub fn clear(pid: u32) -> Result<()> {
     let (tracefs, pid) = (tracefs::path()?, kernel_pid(pid)?);
     let _lock = Instance::lock(&tracefs)?;

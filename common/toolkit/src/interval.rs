@@ -33,17 +33,11 @@ impl Verbose for IntervalArgs {
 impl IntervalArgs {
     /// Calls `text` at the end of each interval and prints the result. Ctrl-C ends the last interval early. The run is
     /// over after COUNT intervals, at Ctrl-C or SIGTERM, or when nobody reads our output any more.
-    ///
-    /// # Errors
-    /// If `text` fails, or its result can't be printed.
     pub fn each(&self, text: impl FnMut() -> Result<String>) -> Result<()> {
         self.each_between("\n", text)
     }
 
     /// Like [`IntervalArgs::each`], but you choose what to print between two intervals. For JSON, choose nothing.
-    ///
-    /// # Errors
-    /// Those of [`IntervalArgs::each`].
     pub fn each_between(&self, between: &str, mut text: impl FnMut() -> Result<String>) -> Result<()> {
         report::print_tracing("");
         let stop = Stop::new(None)?;

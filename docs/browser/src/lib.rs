@@ -38,9 +38,6 @@ pub struct Chromium {
 
 impl Chromium {
     /// Starts Chromium with an empty page and more options of its command line.
-    ///
-    /// # Errors
-    /// If there is no Chromium, or it does not start.
     pub fn start(options: &[&str]) -> Result<Self> {
         let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
         let name = NAMES.iter().find(is_there).ok_or_else(|| {
@@ -100,9 +97,6 @@ impl Chromium {
     }
 
     /// Lets the following calls go to a page, by the id of its target. Returns the session with the one before.
-    ///
-    /// # Errors
-    /// If there is no such target.
     pub fn attach(&mut self, target: &Value) -> Result<String> {
         // To the browser itself: a session made in a page's session would end when that page is loaded again.
         let before = std::mem::take(&mut self.session);
@@ -120,9 +114,6 @@ impl Chromium {
     }
 
     /// Calls a method and returns its result.
-    ///
-    /// # Errors
-    /// If Chromium refuses the call, or ends.
     pub fn call(&mut self, method: &str, params: Value) -> Result<Value> {
         self.calls += 1;
         let id = self.calls;
@@ -193,9 +184,6 @@ impl Chromium {
     }
 
     /// Opens an address and waits until its page has loaded completely.
-    ///
-    /// # Errors
-    /// As for [`Chromium::call`].
     pub fn visit(&mut self, url: &str) -> Result<()> {
         self.expect_load();
         let answer = self.call("Page.navigate", json!({ "url": url }))?;
@@ -206,9 +194,6 @@ impl Chromium {
     }
 
     /// Opens a file, at a fragment such as `#exercises`, and waits until it has loaded completely.
-    ///
-    /// # Errors
-    /// As for [`Chromium::call`].
     pub fn open(&mut self, page: &Path, fragment: &str) -> Result<()> {
         let path = page.display().to_string().replace('%', "%25").replace('#', "%23").replace('?', "%3F");
         self.visit(&format!("file://{path}{fragment}"))
@@ -220,9 +205,6 @@ impl Chromium {
     }
 
     /// Waits until a page has loaded completely since [`Chromium::expect_load`].
-    ///
-    /// # Errors
-    /// As for [`Chromium::call`].
     pub fn until_loaded(&mut self) -> Result<()> {
         let deadline = Instant::now() + LIMIT;
         // A late message may still be about the empty page with which a browser starts, or about a page that is going.
@@ -234,9 +216,6 @@ impl Chromium {
     }
 
     /// The value of a JavaScript expression; for a promise, its result.
-    ///
-    /// # Errors
-    /// If the expression throws, and as for [`Chromium::call`].
     pub fn eval(&mut self, expression: &str) -> Result<Value> {
         let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let result = self.call("Runtime.evaluate", params)?;
@@ -247,9 +226,6 @@ impl Chromium {
     }
 
     /// Opens a window of this size, in CSS pixels.
-    ///
-    /// # Errors
-    /// As for [`Chromium::call`].
     pub fn size(&mut self, width: u32, height: u32) -> Result<()> {
         let params =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 700 });
@@ -257,9 +233,6 @@ impl Chromium {
     }
 
     /// Writes the page into a PDF, on paper of the size that its style sheet names, with an outline of its headings.
-    ///
-    /// # Errors
-    /// If the page did something wrong, if the file can't be written, and as for [`Chromium::call`].
     pub fn pdf(&mut self, file: &Path) -> Result<()> {
         let params =
             json!({ "printBackground": true, "preferCSSPageSize": true, "generateDocumentOutline": true });
@@ -267,9 +240,6 @@ impl Chromium {
     }
 
     /// Takes a picture of what the window shows, as a PNG file.
-    ///
-    /// # Errors
-    /// As for [`Chromium::pdf`].
     pub fn picture(&mut self, file: &Path) -> Result<()> {
         self.save("Page.captureScreenshot", json!({}), file)
     }
@@ -294,9 +264,6 @@ impl Chromium {
     }
 
     /// What the pages did wrong since the last call: exceptions, errors, requests that failed or asked the network.
-    ///
-    /// # Errors
-    /// As for [`Chromium::call`].
     pub fn wrong(&mut self) -> Result<Vec<String>> {
         // When this is answered, earlier messages have arrived.
         self.eval("0")?;

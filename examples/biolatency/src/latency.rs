@@ -129,9 +129,6 @@ impl Form {
     }
 
     /// An interval as text, without a newline at the end.
-    ///
-    /// # Errors
-    /// If it can't be written as JSON.
     pub fn render(self, interval: &Latencies, time: &str) -> Result<String> {
         self.render_in(interval, time, common::report::columns())
     }

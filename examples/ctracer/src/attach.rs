@@ -165,9 +165,6 @@ fn attach_session(program: &ProgramMut<'_>, targets: &[Target]) -> Result<std::r
 }
 
 /// Attaches to one function after another, until `stop`.
-///
-/// # Errors
-/// If we can't open enough files, or `stop` fails.
 pub fn single(
     entry: &ProgramMut<'_>,
     exit: &ProgramMut<'_>,
@@ -234,9 +231,6 @@ fn raise_limit(functions: u64) -> Result<()> {
 
 /// Chooses the functions to probe: those that match a glob in `only`, or all if it is empty, except those that match a
 /// glob in `except`.
-///
-/// # Errors
-/// If a glob is not valid, or no function is left.
 pub fn choose(names: &[String], only: &[String], except: &[String]) -> Result<BTreeSet<String>> {
     let parse = |globs: &[String]| -> Result<Vec<glob::Pattern>> {
         let parse =

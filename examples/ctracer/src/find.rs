@@ -109,9 +109,6 @@ pub struct Names {
 
 impl Names {
     /// Looks these names up in the running kernel.
-    ///
-    /// # Errors
-    /// If its lists can't be read.
     pub fn read(wanted: &HashSet<&str>) -> Result<Self> {
         let list = common::tracefs::path()?.join("available_filter_functions");
         let list = fs::read_to_string(&list).or_cause(format!("cannot read {}", list.display()))?;
@@ -182,9 +179,6 @@ fn before(character: u8, line: &str) -> &str {
 
 /// Finds the functions that take a pointer to `struct CLASS`, in the order of their names. `names`, such as
 /// [`Names::read`], looks them up in the kernel.
-///
-/// # Errors
-/// If there is no such class, if no function takes one, or if `names` fails.
 pub fn find(
     btf: &Btf<'_>,
     class: &str,

@@ -108,9 +108,6 @@ pub struct Plan<'a> {
 }
 
 /// Finds the functions and chooses among them. This loads and writes nothing.
-///
-/// # Errors
-/// If something is missing on this machine, or we can't trace what `args` ask for.
 pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
     [Need::Root, Need::Btf, Need::NoLockdown, Need::Tracefs, Need::Kprobes]
         .iter()
@@ -200,9 +197,6 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
 
 impl Plan<'_> {
     /// Records into `file` until Ctrl-C, or until a limit in the arguments is reached. Then it detaches everything.
-    ///
-    /// # Errors
-    /// If the kernel refuses the programs, if the run ends before all are attached, or if the file can't be written.
     pub fn record(self, file: &mut Kept) -> Result<()> {
         // OPEN
         let mut memory = MaybeUninit::uninit();

@@ -32,9 +32,6 @@ pub struct Kept {
 
 impl Kept {
     /// Makes a temporary file if the user named none. Doesn't touch the file that the user named.
-    ///
-    /// # Errors
-    /// If we can't make a temporary file.
     pub fn new(named: Option<PathBuf>) -> Result<Self> {
         if let Some(path) = named {
             return Ok(Self { path, scratch: None, is_created: false });
@@ -50,9 +47,6 @@ impl Kept {
     }
 
     /// Creates the file, and overwrites an existing one.
-    ///
-    /// # Errors
-    /// If it can't be written.
     pub fn create(&mut self) -> Result<File> {
         let file = File::create(&self.path).or_cause(format!("cannot write {}", self.path.display()))?;
         self.is_created = true;
@@ -82,9 +76,6 @@ pub struct Writer {
 
 impl Writer {
     /// Begins the file.
-    ///
-    /// # Errors
-    /// If it can't be written.
     pub fn new(file: File, header: Header) -> Result<Self> {
         let mut writer = Self { file: BufWriter::with_capacity(1 << 18, file) };
         writer.file.write_all(format!("{MAGIC}{VERSION}\n").as_bytes()).or_cause(CANNOT)?;
@@ -94,9 +85,6 @@ impl Writer {
     }
 
     /// Appends a record.
-    ///
-    /// # Errors
-    /// If it can't be written.
     pub fn add(&mut self, record: &Record) -> Result<()> {
         postcard::to_io(record, &mut self.file).map(drop).map_err(|error| {
             let full = self.file.flush().err();
@@ -105,9 +93,6 @@ impl Writer {
     }
 
     /// Appends events. They go to the kernel without being copied.
-    ///
-    /// # Errors
-    /// If they can't be written.
     pub fn events(&mut self, events: &[u8]) -> Result<()> {
         if events.is_empty() {
             return Ok(());
@@ -118,9 +103,6 @@ impl Writer {
     }
 
     /// Hands all data to the kernel, so nothing is lost if we are killed.
-    ///
-    /// # Errors
-    /// If it can't be written.
     pub fn flush(&mut self) -> Result<()> {
         self.file.flush().or_cause(CANNOT)
     }
@@ -141,18 +123,12 @@ pub struct Recording {
 
 impl Recording {
     /// Reads a file.
-    ///
-    /// # Errors
-    /// If it is not a ctracer recording, if it has another version, or if it is damaged.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).or_cause(format!("cannot read {}", path.display()))?;
         Self::parse(&bytes, &path.display().to_string())
     }
 
     /// Reads the bytes of a file called `name`.
-    ///
-    /// # Errors
-    /// Those of [`Recording::read`].
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self> {
         let line = bytes.iter().position(|byte| *byte == b'\n').and_then(|end| bytes.split_at_checked(end));
         let version = line.and_then(|(line, _)| str::from_utf8(line).ok()?.strip_prefix(MAGIC));

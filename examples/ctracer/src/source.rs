@@ -23,9 +23,6 @@ pub fn image(release: &str) -> Option<PathBuf> {
 
 /// The file and line of these functions, such as `block/blk-core.c:905`, by name. Leaves out functions without debug
 /// info.
-///
-/// # Errors
-/// If the image can't be read.
 pub fn lines(image: &Path, names: &[&str]) -> Result<BTreeMap<String, String>> {
     let cannot = || format!("cannot read the debug info of {}", image.display());
     let inspector = Inspector::new();

@@ -18,9 +18,6 @@ pub struct Answers(BTreeMap<String, (u32, bool)>);
 
 impl Answers {
     /// Those of this learner.
-    ///
-    /// # Errors
-    /// If the file can't be read.
     pub fn read(workbook: &Workbook) -> Result<Self> {
         Ok(Self::of(mine::read_lines(workbook, FILE)?.iter().map(String::as_str)))
     }
@@ -59,18 +56,12 @@ impl Answers {
 }
 
 /// Remembers that a question was answered. The last time counts.
-///
-/// # Errors
-/// If the file can't be written.
 pub fn remember(workbook: &Workbook, id: &str, tries: u32, is_reviewed: bool) -> Result<()> {
     let reviewed = if is_reviewed { format!(" {REVIEWED}") } else { String::new() };
     replace(workbook, id, &format!("{tries}{reviewed}"))
 }
 
 /// Remembers that a question was skipped.
-///
-/// # Errors
-/// If the file can't be read or written.
 pub fn skip(workbook: &Workbook, id: &str) -> Result<()> {
     if Answers::read(workbook)?.has(id) {
         return Ok(());

@@ -43,9 +43,6 @@ impl<'a> Half<'a> {
     }
 
     /// Keeps a letter, or `-`, and the seconds for each question. Returns what to tell the learner.
-    ///
-    /// # Errors
-    /// If the file can't be written.
     pub fn keep(mut self, given: impl IntoIterator<Item = (char, u64)>) -> Result<String> {
         self.answers.extend(self.questions.iter().zip(given).map(|(question, (answer, seconds))| Answered {
             when: self.when,
@@ -68,9 +65,6 @@ impl<'a> Half<'a> {
 }
 
 /// Which halves the learner has taken.
-///
-/// # Errors
-/// If the file can't be read.
 pub fn taken(workbook: &Workbook) -> Result<Vec<When>> {
     let answers = kept(&workbook.mine)?.1;
     let has = |when: &When| answers.iter().any(|answered| answered.when == *when);
@@ -78,9 +72,6 @@ pub fn taken(workbook: &Workbook) -> Result<Vec<When>> {
 }
 
 /// The learner's file, which need not exist yet, and the answers in it.
-///
-/// # Errors
-/// If it can't be read.
 pub fn kept(mine: &Path) -> Result<(PathBuf, Vec<Answered>)> {
     let names = fs::read_dir(mine).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_export = |path: &PathBuf| {

@@ -1,7 +1,7 @@
 //! What a learner has answered, and which run a prediction is about: for `cargo lab ask` and the workshop.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+#![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 use machine::workbook::Program;
 use questions::truth::WRITE;

@@ -35,9 +35,6 @@ pub struct Agenda<'a> {
 impl Session<'_> {
     /// Asks questions, and calls `remember` with the place of each that is answered, and at which try. The end of the input
     /// ends it.
-    ///
-    /// # Errors
-    /// If the terminal can't be used, or `remember` fails.
     pub fn ask(
         &mut self,
         agenda: &Agenda<'_>,
@@ -73,9 +70,6 @@ impl Session<'_> {
 
     /// Asks the questions of a test, without a word about the answers. Returns the letter of each, or `-` if it was skipped, and
     /// the seconds that it took; nothing if the input ends before.
-    ///
-    /// # Errors
-    /// If the terminal can't be used.
     pub fn test(&mut self, when: When, questions: &[Question]) -> Result<Option<Vec<(char, u64)>>> {
         self.say(&format!(
             "The concept test, {when} the course\n\
@@ -145,9 +139,6 @@ impl Session<'_> {
     }
 
     /// Prints.
-    ///
-    /// # Errors
-    /// If the terminal can't be used.
     pub fn say(&mut self, text: &str) -> Result<()> {
         let said = self.output.write_all(text.as_bytes()).and_then(|()| self.output.flush());
         match said {

@@ -1,6 +1,6 @@
 //! What an instructor calls, as `cargo class`: the room kit.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+#![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 pub mod kit;

@@ -23,9 +23,6 @@ pub const PIECES: [Duration; 3] =
 
 /// Runs something for disks on which a bio of this many bytes at sector 0 is split into three, one for each of
 /// [`PIECES`]. On each disk, a different piece ends last.
-///
-/// # Errors
-/// If a disk can't be made, or what runs fails.
 pub fn with_split(mut run: impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
     const SECTORS: u64 = 8;
     let [fast, middle, slow] = [("fast", PIECES[0]), ("middle", PIECES[1]), ("slow", PIECES[2])]
@@ -59,18 +56,12 @@ const MULTIPATH: Target = ["multipath", "0 0 1 1 round-robin 0 1 0 ", ""];
 
 impl Linear {
     /// Makes a disk from the first sectors of each of these disks, at most three.
-    ///
-    /// # Errors
-    /// If the kernel has no device-mapper, or refuses.
     pub fn new(name: &'static str, parts: &[(&Path, u64)]) -> Result<Self> {
         output(Command::new("modprobe").arg("dm-mod"))?;
         Self::with(LINEAR, name, parts)
     }
 
     /// A disk with a single path. Unlike the target `linear`, this one has requests.
-    ///
-    /// # Errors
-    /// Those of [`Linear::new`].
     pub fn multipath(name: &'static str, path: &Path, sectors: u64) -> Result<Self> {
         output(Command::new("sh").args(["-c", "modprobe dm-multipath && modprobe dm-round-robin"]))?;
         Self::with(MULTIPATH, name, &[(path, sectors)])
@@ -84,9 +75,6 @@ impl Linear {
     }
 
     /// Makes the disk from other parts, while it is in use.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub fn replace(&self, parts: &[(&Path, u64)]) -> Result<()> {
         order(Do::Load, self.name, self.target, parts)?;
         // The kernel first waits until no I/O is on its way to the old parts.

@@ -33,9 +33,6 @@ use crate::system::{ENVIRONMENT, RCU_EXPEDITED, mount_fs};
 const LINE: &str = if cfg!(target_arch = "aarch64") { "/dev/ttyS0" } else { "/dev/ttyS1" };
 
 /// Mounts the usual file systems, names the disks, and does what the lab or a room kit's launcher asks for.
-///
-/// # Errors
-/// If the line to the lab, or a port of the launcher, can't be used.
 pub fn run() -> Result<ExitCode> {
     for (kind, place) in [
         ("proc", "/proc"),

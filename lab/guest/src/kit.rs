@@ -120,9 +120,6 @@ pub fn make_disk(device: &Path, is_fs: bool) -> Result<()> {
 }
 
 /// Runs the requested program, reports its end to the launcher, and ends the machine.
-///
-/// # Errors
-/// If a port can't be used.
 pub fn serve(request: &Request, disks: Result<()>) -> Result<()> {
     let mut status = open(STATUS)?;
     raw(&status)?;
@@ -299,17 +296,11 @@ fn catalog() -> Result<Catalog> {
 }
 
 /// Becomes the workshop's server. Returns only if it can't.
-///
-/// # Errors
-/// Those of [`workshop::serve`].
 pub fn workshop(port: u16, options: &[String]) -> Result<()> {
     workshop::serve(port, SECOND, STATUS, options)
 }
 
 /// The command that runs a stage or an example, with I/O for it to see.
-///
-/// # Errors
-/// If there is none of this name.
 pub fn argv(name: &str, io: Option<&Workload>, arguments: &[String]) -> Result<Vec<String>> {
     let catalog = catalog()?;
     let program = catalog.program(name).map_err(|error| {

@@ -1,7 +1,7 @@
 //! What runs inside the guest, and nowhere else: its init, workloads and checks.
 
 #![deny(unsafe_code)]
-#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+#![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 pub mod check;
 pub mod checks;

@@ -21,17 +21,11 @@ pub struct NullBlk {
 
 impl NullBlk {
     /// Makes a disk of 64 MiB.
-    ///
-    /// # Errors
-    /// If the kernel has no null_blk, or refuses.
     pub fn new(name: &str, completion: Duration) -> Result<Self> {
         Self::with(name, completion, &[])
     }
 
     /// Like [`NullBlk::new`], with more settings, such as `hw_queue_depth`.
-    ///
-    /// # Errors
-    /// Those of [`NullBlk::new`].
     pub fn with(name: &str, completion: Duration, settings: &[(&str, u128)]) -> Result<Self> {
         show_settings()?;
         let folder = Path::new("/sys/kernel/config/nullb").join(name);
@@ -60,9 +54,6 @@ impl NullBlk {
 }
 
 /// Loads null_blk, and mounts the file system with the settings of its disks.
-///
-/// # Errors
-/// If the kernel has no null_blk.
 pub fn show_settings() -> Result<()> {
     const CONFIGFS: &str = "grep -q ' /sys/kernel/config ' /proc/mounts || \
         { modprobe null_blk nr_devices=0 && mount -t configfs configfs /sys/kernel/config; }";
@@ -70,9 +61,6 @@ pub fn show_settings() -> Result<()> {
 }
 
 /// Unmounts the file system with the settings, if it is mounted. The disks remain.
-///
-/// # Errors
-/// If somebody uses it.
 pub fn hide_settings() -> Result<()> {
     match umount("/sys/kernel/config") {
         Ok(()) | Err(Errno::EINVAL) => Ok(()),
@@ -83,9 +71,6 @@ pub fn hide_settings() -> Result<()> {
 /// Finds a completion time that is long enough for something else to happen meanwhile, such as I/O that must begin
 /// before the first I/O on a slow disk ends. How long that takes depends on the machine. So we call `attempt` with
 /// longer and longer times until it returns something; `None` means that the time was too short.
-///
-/// # Errors
-/// If `attempt` fails, or two minutes are too short.
 pub fn long_enough<T>(
     shortest: Duration,
     mut attempt: impl FnMut(Duration) -> Result<Option<T>>,

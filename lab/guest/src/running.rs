@@ -31,9 +31,7 @@ pub struct Running {
 /// What a stage printed and how it ended.
 #[derive(Clone, Debug)]
 pub struct Observation {
-    /// All of stdout.
     pub stdout: String,
-    /// All of stderr.
     pub stderr: String,
     /// How it ended.
     pub status: ExitStatus,
@@ -56,9 +54,6 @@ impl Running {
     }
 
     /// Like [`Running::start`], for a command that the caller makes.
-    ///
-    /// # Errors
-    /// Those of [`Running::start`].
     pub fn spawn(command: &mut Command) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.stderr(Stdio::piped()).spawn().or_cause(format!("cannot start {name}"))?;
@@ -105,9 +100,6 @@ impl Running {
     }
 
     /// Whether it has not ended yet.
-    ///
-    /// # Errors
-    /// If the kernel doesn't say.
     pub fn is_running(&mut self) -> Result<bool> {
         Ok(self.child.try_wait().or_cause("cannot wait for a program")?.is_none())
     }
@@ -123,9 +115,6 @@ impl Running {
     }
 
     /// Sends a signal and waits for the end.
-    ///
-    /// # Errors
-    /// If the stage is gone.
     pub fn end(self, signal: Signal) -> Result<Observation> {
         kill(self.pid(), signal).or_cause("cannot signal the stage")?;
         self.wait()
@@ -158,9 +147,6 @@ fn done(io: &mut Command) -> Result<Done> {
 /// Runs a program whose output goes straight on. From the moment it is attached until it ends, repeats a workload
 /// beside it, with pauses. The workload's file is there before, so the program doesn't see how it was made. Ctrl-C goes
 /// to the program. Before there is one, it ends us.
-///
-/// # Errors
-/// If the file can't be made, or the program can't be started.
 pub fn beside(argv: &[String], workload: &Workload) -> Result<ExitStatus> {
     let [name, args @ ..] = argv else { return Err(Error::new("no program was named")) };
     if let Workload::Io(args) = workload {

@@ -21,9 +21,6 @@ pub const RCU_EXPEDITED: &str = "/sys/kernel/rcu_expedited";
 
 /// In the guest: mounts the disk with the file system. The options keep ext4 from background I/O that a learner did
 /// not ask for: it does not write its inode tables, read its block bitmaps ahead, or record when a file was read.
-///
-/// # Errors
-/// If it can't be mounted.
 pub fn mount_fs() -> Result<()> {
     let mount = |options| mount(Some(FS_DEVICE), FS_MOUNT, Some("ext4"), MsFlags::MS_NOATIME, Some(options));
     // 5.10 does not know the second option, and does not read ahead.
@@ -33,9 +30,6 @@ pub fn mount_fs() -> Result<()> {
 }
 
 /// In the guest: unmounts the file system if it is mounted, so it does no I/O.
-///
-/// # Errors
-/// If it is in use.
 pub fn unmount_fs() -> Result<()> {
     match umount(FS_MOUNT) {
         // It was not mounted.
@@ -49,9 +43,6 @@ pub struct WithoutFs(());
 
 impl WithoutFs {
     /// Unmounts it.
-    ///
-    /// # Errors
-    /// If it is in use.
     pub fn new() -> Result<Self> {
         unmount_fs().map(Self)
     }
@@ -73,9 +64,6 @@ impl SecondFs {
     pub const MOUNT: &str = "/tmp/second";
 
     /// Makes it and mounts it.
-    ///
-    /// # Errors
-    /// If the disk is in use.
     pub fn new() -> Result<Self> {
         output(Command::new("mke2fs").arg(RAW_DEVICE))?;
         fs::create_dir_all(Self::MOUNT).or_cause("cannot make a folder for a file system")?;
@@ -94,9 +82,6 @@ impl Drop for SecondFs {
 }
 
 /// Writes everything that is pending, then removes a file from the page cache.
-///
-/// # Errors
-/// If there is no such file, or the kernel refuses.
 pub fn evict(file: impl AsRef<Path>) -> Result<()> {
     let cannot = || format!("cannot take {} out of the page cache", file.as_ref().display());
     nix::unistd::sync();
@@ -105,9 +90,6 @@ pub fn evict(file: impl AsRef<Path>) -> Result<()> {
 }
 
 /// A file of a disk's queue, such as `iostats`.
-///
-/// # Errors
-/// If there is no such disk.
 pub fn queue(device: &str, file: &str) -> Result<PathBuf> {
     let disk = fs::canonicalize(device).or_cause(format!("there is no disk {device}"))?;
     Ok(Path::new("/sys/block").join(disk.file_name().unwrap_or_default()).join("queue").join(file))
@@ -122,9 +104,6 @@ pub struct Setting {
 
 impl Setting {
     /// Writes another value.
-    ///
-    /// # Errors
-    /// If there is no such file, or the kernel rejects the value.
     pub fn new(file: impl Into<PathBuf>, value: &str) -> Result<Self> {
         let file = file.into();
         let old = fs::read_to_string(&file).or_cause(format!("cannot read {}", file.display()))?;

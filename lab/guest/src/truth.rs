@@ -82,9 +82,6 @@ impl Event {
 }
 
 /// The events in a stage's lines, each with its line.
-///
-/// # Errors
-/// If a line is not one that a stage prints.
 pub fn events(seen: &Observation) -> Checked<Vec<(Line<'_>, Event)>> {
     let lines = seen.lines().into_iter();
     let events = lines.map(|line| match Event::parse(line.message) {
@@ -98,9 +95,6 @@ pub fn events(seen: &Observation) -> Checked<Vec<(Line<'_>, Event)>> {
 }
 
 /// The slowest bio that a stage reports at its end.
-///
-/// # Errors
-/// If it reports none, or its report is malformed.
 pub fn slowest(seen: &Observation) -> Checked<SlowBio> {
     let broken = || wrong("a report of the slowest bio", "none that is complete", seen);
     let number = |start: &str, end: &str| {
@@ -133,9 +127,6 @@ pub fn durations(events: &[(Line<'_>, Event)]) -> Vec<u64> {
 }
 
 /// How many durations are missing or too short, as a latency stage reports in its last line.
-///
-/// # Errors
-/// If it is malformed.
 pub fn not_measured(seen: &Observation) -> Checked<u64> {
     let line = seen.stdout.lines().last().unwrap_or_default();
     let number = line.strip_prefix(NOT_MEASURED).and_then(|text| text.split(',').next()?.parse().ok());
@@ -147,9 +138,6 @@ pub const NOT_MEASURED: &str = "Durations missing or too short: ";
 
 /// Checks that a stage that pairs starts with ends lost none in silence: each start has its duration, or the report
 /// counts it.
-///
-/// # Errors
-/// If the report does not account for a start.
 pub fn balance(seen: &Observation) -> Checked {
     let events = events(seen)?;
     let starts = events.iter().filter(|(_, event)| matches!(event, Event::Submit { .. })).count() as u64;
@@ -170,9 +158,6 @@ pub fn stack(seen: &Observation) -> Vec<&str> {
 }
 
 /// The counts that stages 08 and 09 report: pages that reads touched, hits, misses, and pages added beyond these.
-///
-/// # Errors
-/// If the report is malformed.
 pub fn page_cache(seen: &Observation) -> Checked<[u64; 4]> {
     let broken = || wrong("a report of page-cache counts", "none that is complete", seen);
     let beyond = seen.stdout.lines().find_map(|line| {
@@ -242,9 +227,6 @@ pub fn disk_reads_and_writes() -> Result<(u64, u64)> {
 }
 
 /// The sum of both.
-///
-/// # Errors
-/// Those of [`disk_reads_and_writes`].
 pub fn disk_ios() -> Result<u64> {
     disk_reads_and_writes().map(|(reads, writes)| reads + writes)
 }
@@ -276,9 +258,6 @@ pub fn expect_writes(seen: &Observation, done: &Done, lines: u64) -> Checked {
 }
 
 /// Fails unless the stack that a stage reports ends in submit_bio().
-///
-/// # Errors
-/// If it does not.
 pub fn expect_stack(seen: &Observation) -> Checked {
     let last = stack(seen).last().copied();
     expect(
@@ -290,9 +269,6 @@ pub fn expect_stack(seen: &Observation) -> Checked {
 }
 
 /// Checks what stage 08 or 09 printed while `io` read at most a page at a time. Returns the verdict as a sentence.
-///
-/// # Errors
-/// If the stage's counts are wrong.
 pub fn of_reads(seen: &Observation, done: &Done) -> Checked<String> {
     let [total, _, miss, beyond] = page_cache(seen)?;
     let disk = done.read_bytes / rustix::param::page_size() as u64;
@@ -342,9 +318,6 @@ impl<'a> Writes<'a> {
     }
 
     /// How each write ended.
-    ///
-    /// # Errors
-    /// If one has no end before the next one is submitted.
     pub fn ends(&self) -> Checked<Vec<Ended<'a>>> {
         let nexts = self.submits.iter().skip(1).map(|(_, ns)| *ns).chain([self.done.last_ns]);
         self.submits.iter().zip(nexts).map(|((bio, start), next)| self.end(*bio, *start, next)).collect()

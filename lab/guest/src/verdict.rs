@@ -67,9 +67,6 @@ impl Observation {
 }
 
 /// Fails with this fault, unless `right`.
-///
-/// # Errors
-/// If `right` is false.
 pub fn expect<'a>(
     right: bool,
     expected: impl Into<String>,
@@ -90,9 +87,6 @@ pub fn wrong<'a>(
 }
 
 /// Fails unless the program's first line that begins like this continues like that, because of `why`.
-///
-/// # Errors
-/// If there is no such line.
 pub fn expect_line(seen: &Observation, begin: &str, rest: impl fmt::Display, why: &str) -> Checked {
     let line = format!("{begin}{rest}");
     let other = seen.stdout.lines().find(|line| line.starts_with(begin));

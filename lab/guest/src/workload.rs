@@ -29,9 +29,6 @@ fn step(kind: &Kind) -> (Step, OFlag) {
 }
 
 /// Does the I/O.
-///
-/// # Errors
-/// If the target can't be opened, prepared, written or read.
 pub fn run(io: &Io) -> Result<Done> {
     let (kind, what) = io.kind.parts();
     let (step, flags) = step(&io.kind);
@@ -84,9 +81,6 @@ pub fn run(io: &Io) -> Result<Done> {
 ///
 /// The end of a thread is visible to `join()` before it is to a probe at `sched_process_exit`. A process that ended in
 /// between would have no thread left, as far as the kernel's count goes, while a probe has yet to see one of them.
-///
-/// # Errors
-/// If the kernel doesn't list the threads.
 pub fn wait_for_threads() -> Result<()> {
     let threads = || std::fs::read_dir("/proc/self/task").or_cause("cannot list the threads");
     while threads()?.count() > 1 {
@@ -109,9 +103,6 @@ fn read_bytes() -> Result<u64> {
 
 /// Makes a file as long as the workload needs, with its data on disk. A direct write then changes only data and takes
 /// one bio, without the file system's journal.
-///
-/// # Errors
-/// If the file can't be made or written.
 pub fn prepare(what: &What) -> Result<()> {
     let cannot = || format!("cannot prepare {}", what.target.display());
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&what.target);

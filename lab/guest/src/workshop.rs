@@ -20,9 +20,6 @@ const COMPILERS: &str = "/usr/bin:/usr/lib/llvm-22/bin";
 
 /// Starts the network and becomes the server, which listens on this port. Returns only if it can't. `work` is the serial
 /// port to the file with the learner's work, `status` the one to the launcher, which may have more options for the server.
-///
-/// # Errors
-/// If this guest is not the workshop's, or has no network card.
 pub fn serve(port: u16, work: &str, status: &str, options: &[String]) -> Result<()> {
     if !Path::new(ROOT).exists() {
         return Err(

@@ -27,9 +27,6 @@ pub struct Apt {
 }
 
 /// Unpacks all packages of a folder.
-///
-/// # Errors
-/// If one is damaged.
 pub fn unpack(archives: &Path, folder: &Path) -> Result<()> {
     files(archives, ".deb")?.iter().try_for_each(|archive| fetch::unpack(archive, folder))
 }
@@ -101,9 +98,6 @@ impl Apt {
     /// Unpacks packages of these suites into a folder: those of `whole`, each with everything that it depends on as far
     /// as `is_needed` says so of a name and an architecture, and those of `alone` without their dependencies. Returns
     /// the packages, each `NAME:ARCHITECTURE=VERSION SHA-256`.
-    ///
-    /// # Errors
-    /// If the mirror lacks a package.
     pub(crate) fn unpack_needed(
         &self,
         suites: &[&str],
@@ -126,9 +120,6 @@ impl Apt {
     }
 
     /// Loads apt's lists for these suites.
-    ///
-    /// # Errors
-    /// If the mirror lacks a suite.
     pub fn look_into(&self, suites: &[&str]) -> Result<()> {
         if !Path::new(KEYRING).exists() {
             return Err(Error::new("Debian's keys, which verify the packages, are missing")

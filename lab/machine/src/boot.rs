@@ -35,17 +35,11 @@ pub struct Boot {
 
 impl Boot {
     /// The workbook, to be built for the guest's architecture.
-    ///
-    /// # Errors
-    /// If Cargo fails, or there is no compiler for it.
     pub fn workbook(&self) -> Result<Workbook> {
         cross::for_arch(Workbook::read()?, self.arch, None)
     }
 
     /// What it boots, with these programs.
-    ///
-    /// # Errors
-    /// If the kernel can't be had.
     pub fn machine(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Machine> {
         let limit = Duration::from_secs(self.boot_limit);
         let machine = Machine::with(workbook, &self.kernel, binaries)?;
@@ -53,17 +47,11 @@ impl Boot {
     }
 
     /// Boots a guest with all stages and examples.
-    ///
-    /// # Errors
-    /// If they don't compile, or it does not come up.
     pub fn boot(&self, workbook: &Workbook) -> Result<Vm> {
         self.boot_with(workbook, workbook.build()?)
     }
 
     /// Boots a guest with these programs.
-    ///
-    /// # Errors
-    /// If it does not come up.
     pub fn boot_with(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Vm> {
         let machine = self.machine(workbook, binaries)?;
         let other = if self.arch == Arch::HERE { String::new() } else { format!(" on {}", self.arch) };

@@ -19,9 +19,6 @@ const FORMATS: [(&[u8], Tool, &[&str]); 4] = [
 ];
 
 /// The types of a kernel.
-///
-/// # Errors
-/// If its image can't be unpacked, or has no types.
 pub fn of(kernel: &Kernel) -> Result<Btf<'static>> {
     let image = std::fs::read(&kernel.image).or_cause(format!("cannot read {}", kernel.image.display()))?;
     let none = |evidence: &str| {

@@ -51,9 +51,6 @@ const RUSTC: &str = "rustc-web";
 const PACKAGES: &str = "packages.txt";
 
 /// A workbook that is built for this architecture. The first time, this downloads a compiler.
-///
-/// # Errors
-/// If this machine has no apt or no Debian mirror, or if the mirror lacks a package.
 pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<Workbook> {
     if arch == Arch::HERE {
         return Ok(workbook);
@@ -113,9 +110,6 @@ fn place(arch: Arch, packages: &[String]) -> Result<(PathBuf, String)> {
 }
 
 /// Checks that what builds for an architecture is here, so that nothing has to be downloaded.
-///
-/// # Errors
-/// If it isn't.
 pub fn find(arch: Arch) -> Result<()> {
     let (folder, line) = place(arch, &packages(arch, !knows(&target(arch))?))?;
     if is_complete(&folder, &line) {
@@ -292,17 +286,11 @@ fn scripts(folder: &Path, arch: Arch) -> [(&'static str, String); 4] {
 }
 
 /// Where the guest's busybox is.
-///
-/// # Errors
-/// If it is missing.
 pub fn busybox(cross: &Cross) -> Result<PathBuf> {
     program(cross, "busybox")
 }
 
 /// A program for the guest's architecture.
-///
-/// # Errors
-/// If it is missing.
 pub fn program(cross: &Cross, name: &str) -> Result<PathBuf> {
     let places = ["bin", "sbin", "usr/bin"].map(|folder| cross.root.join(folder).join(name));
     if let Some(file) = places.iter().find(|file| file.is_file()) {

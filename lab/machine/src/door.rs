@@ -30,9 +30,6 @@ type Players = Arc<Mutex<HashMap<u32, UnixStream>>>;
 
 impl Door {
     /// Makes the socket.
-    ///
-    /// # Errors
-    /// If that fails.
     pub fn open(socket: &Path, line: Line) -> Result<Self> {
         let listener = UnixListener::bind(socket).or_cause(format!("cannot make {}", socket.display()))?;
         let players = Players::default();

@@ -18,18 +18,12 @@ use crate::workbook::Workbook;
 /// Runs programs.
 pub trait Executor {
     /// Runs a program to its end and returns what it printed.
-    ///
-    /// # Errors
-    /// If it can't be started, or does not end within `limit`.
     fn output(&mut self, argv: &[&str], limit: Duration) -> Result<Output>;
 
     /// Makes a program available by its name.
     fn install(&mut self, program: &Path) -> Result<()>;
 
     /// Waits.
-    ///
-    /// # Errors
-    /// If the guest dies meanwhile.
     fn rest(&mut self, time: Duration) -> Result<()>;
 }
 
@@ -55,9 +49,6 @@ pub struct LocalGuest {
 
 impl LocalGuest {
     /// This system, if it is the workshop's guest. `kernel` is the one that the user asks for.
-    ///
-    /// # Errors
-    /// If another kernel than `default` is asked for, and this one is not it.
     pub fn find(workbook: &Workbook, kernel: &str, default: &str) -> Result<Option<Self>> {
         if !workbook.is_in_guest() {
             return Ok(None);

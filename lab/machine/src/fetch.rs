@@ -89,9 +89,6 @@ impl Mirror {
     }
 
     /// Downloads an archive of a kernel into a folder.
-    ///
-    /// # Errors
-    /// If the mirror doesn't have it, or has another one.
     pub(crate) fn download(&self, source: &Source, archive: &Archive, folder: &Path) -> Result<PathBuf> {
         let file = folder.join(archive.file_name().unwrap_or("package.deb"));
         let url = format!("{}/{}", self.of(&source.suite).trim_end_matches('/'), archive.path);

@@ -58,9 +58,6 @@ pub struct Content<'a> {
 }
 
 /// Writes an initramfs. The same content gives the same bytes.
-///
-/// # Errors
-/// If a file can't be read or the image can't be written.
 pub fn write(image: &Path, content: &Content) -> Result<()> {
     let cannot = || format!("cannot write the guest's image {}", image.display());
     let busybox = content.cross.map_or_else(|| BUSYBOX.find(), cross::busybox)?;
@@ -135,9 +132,6 @@ echo "Kernel $(uname -r)"
 "#;
 
 /// The command that makes the guest's file system in the file that is its last argument.
-///
-/// # Errors
-/// If mke2fs is missing.
 pub fn mke2fs() -> Result<Command> {
     let mut command = MKE2FS.command()?;
     // If this file does not exist, this machine's settings don't count, such as other options for mount.
@@ -146,9 +140,6 @@ pub fn mke2fs() -> Result<Command> {
 }
 
 /// What a guest with these programs has from others: busybox, and the libraries.
-///
-/// # Errors
-/// If one is missing.
 pub fn works_of_others(binaries: &[PathBuf], cross: Option<&Cross>) -> Result<Vec<PathBuf>> {
     let busybox = cross.map_or_else(|| BUSYBOX.find(), cross::busybox)?;
     let libraries = libraries(cross, &binaries.iter().collect::<Vec<_>>())?;

@@ -170,7 +170,6 @@ pub struct Kernel {
     pub name: String,
     /// The architecture that it is for.
     pub arch: Arch,
-    /// Its image.
     pub image: PathBuf,
     /// The folder `lib/modules/RELEASE` of its modules, with `modules.dep`.
     pub modules: Option<PathBuf>,
@@ -225,17 +224,11 @@ impl Series {
     }
 
     /// The locked kernel of this series, if it is here.
-    ///
-    /// # Errors
-    /// If it is damaged, or not the locked one.
     pub fn find(self, locked: &Locked) -> Result<Option<Kernel>> {
         find_in(locked, &self.folder(locked.source.arch)?)
     }
 
     /// Fetches the locked kernel of this series, unless it is here already.
-    ///
-    /// # Errors
-    /// If no mirror of Debian is known, or it does not have this kernel.
     pub fn fetch(self, arch: Arch, mirror: Option<&str>) -> Result<Kernel> {
         let lock = Lock::read()?;
         let locked = lock.kernel(arch, self.name)?;
@@ -248,9 +241,6 @@ impl Series {
     }
 
     /// Fetches a kernel of this series, and puts it into its folder after `accept` has seen its image's checksum.
-    ///
-    /// # Errors
-    /// If the mirror does not have it, or it is not accepted.
     pub fn install(
         self,
         source: &Source,
@@ -262,9 +252,6 @@ impl Series {
 }
 
 /// The folder of all kernels of the matrix.
-///
-/// # Errors
-/// If the user has no cache folder.
 pub fn folder() -> Result<PathBuf> {
     Ok(cache()?.join("kernels"))
 }
@@ -363,9 +350,6 @@ fn arrange(package: &Package, tree: &Path, work: &Path) -> Result<PathBuf> {
 }
 
 /// Compares a kernel's folder with the lock.
-///
-/// # Errors
-/// If it has another kernel, or is damaged.
 fn find_in(locked: &Locked, folder: &Path) -> Result<Option<Kernel>> {
     let Source { series, arch, package, .. } = &locked.source;
     let damaged = |evidence: String| damaged(*arch, series, evidence);
@@ -417,9 +401,6 @@ fn not_here(arch: Arch, series: &str, folder: &Path) -> Error {
 
 /// The kernel of this name, as [`find`] finds it. A series of the table that is not here, or not what is locked, is
 /// fetched first, unless the user wants to stay offline.
-///
-/// # Errors
-/// Those of [`find`] and of [`Series::fetch`].
 pub fn get(arch: Arch, name: &str) -> Result<Kernel> {
     let found = find(arch, name);
     match Series::of(arch, name) {
@@ -429,9 +410,6 @@ pub fn get(arch: Arch, name: &str) -> Result<Kernel> {
 }
 
 /// The kernel of this name: a series of the table, which must be here and match the lock, or the path of an image.
-///
-/// # Errors
-/// If it is neither, is not here, does not match the lock, or is not a kernel of this architecture.
 pub fn find(arch: Arch, name: &str) -> Result<Kernel> {
     if let Some(series) = Series::of(arch, name) {
         let (lock, folder) = (Lock::read()?, series.folder(arch)?);

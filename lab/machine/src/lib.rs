@@ -2,7 +2,7 @@
 //! boots with: your machine's own programs, and the workbook's stages and examples.
 
 #![deny(unsafe_code)]
-#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+#![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 pub mod apt;
 pub mod boot;

@@ -17,9 +17,6 @@ impl Line {
     }
 
     /// Sends the guest a request.
-    ///
-    /// # Errors
-    /// If the guest is gone.
     pub fn send(&self, message: &ToGuest) -> Result<()> {
         let mut line = self.0.lock().map_err(|_| Error::new("a thread that wrote to the guest panicked"))?;
         send(&mut *line, message).or_cause("the guest is gone")

@@ -56,7 +56,6 @@ pub struct Source {
     pub series: String,
     /// The architecture that it is for.
     pub arch: Arch,
-    /// Its package.
     pub package: Package,
     /// The Debian suite that had it.
     pub suite: String,
@@ -110,9 +109,6 @@ pub struct Sum {
 
 impl Lock {
     /// Reads the workbook's lock.
-    ///
-    /// # Errors
-    /// If it is missing or damaged.
     pub fn read() -> Result<Self> {
         Self::parse(&fs::read_to_string(PATH).map_err(|error| unreadable(&error))?)
     }
@@ -133,9 +129,6 @@ impl Lock {
     }
 
     /// The kernel that is locked for a series.
-    ///
-    /// # Errors
-    /// If there is none.
     pub fn kernel(&self, arch: Arch, series: &str) -> Result<&Locked> {
         let found = self.of(arch).find(|kernel| kernel.source.series == series);
         found.ok_or_else(|| {

@@ -18,9 +18,6 @@ static PROGRAM: Mutex<Option<Line>> = Mutex::new(None);
 
 /// From here on, signals and changes of the window's size go to the program in the guest. We handle signals and don't
 /// block them: children inherit blocked signals, and then Ctrl-C would not end a compiler.
-///
-/// # Errors
-/// If the kernel refuses.
 pub fn install_handlers() -> Result<()> {
     let cannot = "cannot handle signals";
     for signal in [SIGINT, SIGTERM, SIGHUP] {

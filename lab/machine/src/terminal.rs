@@ -36,9 +36,6 @@ pub struct Raw(Option<Termios>);
 
 impl Raw {
     /// Switches to raw mode if stdin is a terminal.
-    ///
-    /// # Errors
-    /// If its settings can't be changed.
     pub fn new() -> Result<Self> {
         if !io::stdin().is_terminal() {
             return Ok(Self(None));

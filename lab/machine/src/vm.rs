@@ -77,7 +77,6 @@ impl Accel {
 /// What to boot, and how. [`Machine::boot`] turns it into a [`Vm`].
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// The kernel.
     pub kernel: Kernel,
     /// The programs in the guest's `PATH`; see [`image::write`].
     pub binaries: Vec<PathBuf>,
@@ -121,16 +120,13 @@ pub struct Vm {
 pub enum Stream {
     /// Its stdout, or its terminal.
     Stdout,
-    /// Its stderr.
     Stderr,
 }
 
 /// What a program in the guest printed, and its exit status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
-    /// All of stdout.
     pub stdout: Vec<u8>,
-    /// All of stderr.
     pub stderr: String,
     /// Its exit status; 128 + signal if a signal ended it.
     pub status: i32,
@@ -138,17 +134,11 @@ pub struct Output {
 
 impl Machine {
     /// A kernel with all of the workbook's programs, with the fastest acceleration that works.
-    ///
-    /// # Errors
-    /// If the kernel can't be had or the workbook does not compile.
     pub fn new(workbook: &Workbook, kernel: &str) -> Result<Self> {
         Self::with(workbook, kernel, workbook.build()?)
     }
 
     /// A kernel with these programs. [`Workbook::build_tools`] builds the ones that every guest needs.
-    ///
-    /// # Errors
-    /// If the kernel can't be had.
     pub fn with(workbook: &Workbook, kernel: &str, binaries: Vec<PathBuf>) -> Result<Self> {
         Ok(Self {
             kernel: kernels::get(workbook.arch(), kernel)?,
@@ -385,27 +375,18 @@ impl Vm {
     }
 
     /// Lets players on this machine reach the mystery in the guest through a socket with this name.
-    ///
-    /// # Errors
-    /// If it can't be made.
     pub fn open_door(&mut self, socket: &Path) -> Result<()> {
         self.door = Some(Door::open(socket, self.line())?);
         Ok(())
     }
 
     /// Starts a program. What we send over [`Vm::line`] from here on is for this program.
-    ///
-    /// # Errors
-    /// If the guest is gone.
     pub fn start(&mut self, argv: &[&str], terminal: Option<Terminal>) -> Result<()> {
         let argv = argv.iter().map(|word| (*word).to_owned()).collect();
         self.line.send(&ToGuest::Run { argv, terminal })
     }
 
     /// Waits for the end of the program that was started, and passes on its output as it comes.
-    ///
-    /// # Errors
-    /// If the program can't be started or does not end within `limit`, or if the guest hangs or dies.
     pub fn finish(
         &mut self,
         limit: Option<Duration>,
@@ -439,9 +420,6 @@ impl Vm {
     }
 
     /// Runs a program to its end and returns what it printed.
-    ///
-    /// # Errors
-    /// Those of [`Vm::finish`].
     pub fn output(&mut self, argv: &[&str], limit: Duration) -> Result<Output> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         self.start(argv, None)?;
@@ -456,9 +434,6 @@ impl Vm {
     }
 
     /// Copies files from the guest's working folder into a folder of the host, if they exist; see [`files`].
-    ///
-    /// # Errors
-    /// If one is too large, or the guest hangs or dies.
     pub fn fetch(&mut self, names: Vec<String>, folder: &Path) -> Result<()> {
         let mut found = BTreeMap::<String, Vec<u8>>::new();
         self.line.send(&ToGuest::Fetch(names.clone()))?;
@@ -481,18 +456,12 @@ impl Vm {
     }
 
     /// Lets the guest be for a while.
-    ///
-    /// # Errors
-    /// If it dies meanwhile.
     pub fn rest(&mut self, time: Duration) -> Result<()> {
         self.next(time).map(drop)
     }
 
     /// Puts a program into the guest, in place of one with the same name. It goes through the end of the scratch disk,
     /// because the serial line would take a minute.
-    ///
-    /// # Errors
-    /// If the program can't be read, or is too large, or if the guest hangs or dies.
     pub fn install(&mut self, program: &Path) -> Result<()> {
         const ROOM: u64 = 16 << 20;
         const BLOCK: u64 = 64 << 10;
@@ -757,9 +726,6 @@ impl Scratch {
 }
 
 /// Checks that the folder for the guest's files has room for its disks, and returns the free bytes there.
-///
-/// # Errors
-/// If it hasn't.
 pub fn free_space() -> Result<u64> {
     check_free_space(&std::env::temp_dir(), DISKS.iter().map(|(_, _, bytes)| bytes).sum())
 }

@@ -7,7 +7,6 @@ use wire::mystery::Cause;
 /// What is really wrong.
 #[derive(Clone, Debug)]
 pub struct Truth {
-    /// The cause.
     pub cause: &'static Cause,
     /// The names of the place, any of which is right.
     pub places: Vec<String>,
@@ -29,9 +28,7 @@ pub struct Answer {
 /// Which parts of an answer are right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grade {
-    /// The cause.
     pub cause: bool,
-    /// The place.
     pub place: bool,
     /// The number. It is evidence for the cause, so it can't be right if that is wrong.
     pub number: bool,

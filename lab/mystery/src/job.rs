@@ -111,9 +111,6 @@ pub struct Job {
 
 impl Job {
     /// Starts a process that does nothing yet, in a cgroup if one is named.
-    ///
-    /// # Errors
-    /// If it can't be started.
     pub fn start(name: &str, cgroup: Option<&Path>) -> Result<Self> {
         let mut child = Command::new(PROGRAM)
             .arg0(name)
@@ -158,9 +155,6 @@ impl Job {
     }
 
     /// Gives it other work, and forgets the rounds so far.
-    ///
-    /// # Errors
-    /// If it has ended.
     pub fn order(&mut self, streams: &[Stream]) -> Result<()> {
         let line = serde_json::to_string(streams).or_cause("cannot write JSON")?;
         let orders = self.orders.as_mut().ok_or_else(|| Error::new("a job has no orders"))?;
@@ -181,9 +175,6 @@ impl Job {
     }
 
     /// Waits for the first round of a stream.
-    ///
-    /// # Errors
-    /// If it doesn't come.
     pub fn first(&self, stream: usize) -> Result<()> {
         self.wait(self.locked(), |rounds| rounds.of(stream).len() > 0).map(drop)
     }
@@ -211,17 +202,11 @@ impl Job {
     }
 
     /// How long rounds take from now on, on average. Some are quick because another one was slow.
-    ///
-    /// # Errors
-    /// If they don't end.
     pub fn mean(&self, stream: usize) -> Result<Duration> {
         self.fresh(stream).map(|rounds| mean(rounds.into_iter()))
     }
 
     /// How long half of the rounds take from now on, which a hiccup of the emulation doesn't change.
-    ///
-    /// # Errors
-    /// If they don't end.
     pub fn median(&self, stream: usize) -> Result<Duration> {
         let mut rounds = self.fresh(stream)?;
         rounds.sort_unstable();
@@ -242,9 +227,6 @@ impl Drop for Job {
 }
 
 /// The other side: does what it is ordered to do, until whoever gave the orders ends.
-///
-/// # Errors
-/// If an I/O fails.
 pub fn run(name: &str) -> Result<ExitCode> {
     fs::write("/proc/self/comm", name).or_cause("cannot set the process's name")?;
     let mut stop = Arc::new(AtomicBool::new(false));

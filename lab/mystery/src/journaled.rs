@@ -23,9 +23,6 @@ pub struct Journaled {
 
 impl Journaled {
     /// Makes it and mounts it.
-    ///
-    /// # Errors
-    /// If that fails.
     pub fn new(device: &Path, folder: &str) -> Result<Self> {
         let size = BLOCK.to_string();
         output(Command::new("mke2fs").args(["-b", &size, "-I", &size, "-i", "65536"]).arg(device))?;
@@ -45,9 +42,6 @@ impl Journaled {
     }
 
     /// Unmounts it and mounts it again, so nothing is left to write, and the journal counts from zero.
-    ///
-    /// # Errors
-    /// If that fails.
     pub fn again(self, device: &Path) -> Result<Self> {
         let folder = self.folder.to_string_lossy().into_owned();
         drop(self);

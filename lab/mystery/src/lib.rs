@@ -4,7 +4,7 @@
 //! program under other names. They talk over a socket to the process that made the case, which alone knows the truth.
 
 #![deny(unsafe_code)]
-#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+#![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -72,9 +72,6 @@ enum Play {
 }
 
 /// Runs the command that this program was called as, or the job of a case.
-///
-/// # Errors
-/// Those of the command.
 pub fn called() -> Result<ExitCode> {
     let mut words = std::env::args();
     let name = words.next().unwrap_or_default();

@@ -32,9 +32,6 @@ pub const JOBS: [&str; 8] = ["billing", "orders", "ledger", "search", "mailer", 
 pub const GROUPS: [&str; 5] = ["front", "back", "office", "shop", "night"];
 
 /// Makes a disk with these settings of null_blk, and writes these files of its queue.
-///
-/// # Errors
-/// If the kernel refuses.
 pub fn disk(
     name: &str,
     time: Duration,
@@ -57,9 +54,6 @@ pub fn shuffled<T, const N: usize>(seed: &mut Rng, mut all: [T; N]) -> [T; N] {
 }
 
 /// Removes what a case left behind whose process was killed. Its jobs ended with it.
-///
-/// # Errors
-/// If the settings of disks can't be shown.
 pub fn clear() -> Result<()> {
     show_settings()?;
     unmount(Path::new(FOLDER));
@@ -75,17 +69,11 @@ pub fn clear() -> Result<()> {
 }
 
 /// Writes a file in `/sys`.
-///
-/// # Errors
-/// If the kernel refuses.
 pub fn write(file: &Path, value: &str) -> Result<()> {
     fs::write(file, value).or_cause(format!("cannot write {value} to {}", file.display()))
 }
 
 /// Starts a process with its orders, in a cgroup if one is given.
-///
-/// # Errors
-/// If it can't be started.
 pub fn job(name: &str, group: Option<&Cgroup>, streams: &[Stream]) -> Result<Job> {
     let mut job = Job::start(name, group.map(|group| group.folder.as_path()))?;
     job.order(streams)?;
@@ -101,10 +89,6 @@ pub fn in_state_d(job: &str, functions: &str) -> String {
     )
 }
 
-/// A truth.
-///
-/// # Errors
-/// If there is no such cause.
 pub fn truth(word: &str, places: &[String], numbers: RangeInclusive<f64>) -> Result<Truth> {
     let cause = cause_of(word).ok_or_else(|| Error::new(format!("there is no cause {word}")))?;
     Ok(Truth { cause, places: places.to_vec(), numbers })
@@ -113,15 +97,11 @@ pub fn truth(word: &str, places: &[String], numbers: RangeInclusive<f64>) -> Res
 /// A cgroup. Dropping this removes it.
 #[derive(Debug)]
 pub struct Cgroup {
-    /// Its folder.
     pub folder: PathBuf,
 }
 
 impl Cgroup {
     /// Makes one.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub fn new(name: &str) -> Result<Self> {
         const MOUNT: &str =
             "grep -q ' /sys/fs/cgroup ' /proc/mounts || mount -t cgroup2 cgroup2 /sys/fs/cgroup";
@@ -133,9 +113,6 @@ impl Cgroup {
     }
 
     /// Writes one of its files, such as `memory.max`.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub fn set(&self, file: &str, value: &str) -> Result<()> {
         write(&self.folder.join(file), value)
     }

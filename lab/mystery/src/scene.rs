@@ -15,7 +15,6 @@ use crate::{halves, late, parts, pieces, reads, saves, waits};
 pub struct Scene {
     /// The case's number.
     pub number: &'static str,
-    /// Its seed.
     pub seed: u64,
     /// Its words and numbers.
     pub story: Story,
@@ -31,17 +30,11 @@ pub struct Scene {
 
 impl Scene {
     /// Makes a case.
-    ///
-    /// # Errors
-    /// If there is no such case, or the kernel can't do it.
     pub fn make(number: &str, seed: u64) -> Result<Self> {
         Self::with_twin(number, seed, Twin::of(seed))
     }
 
     /// Makes a case with this cause, whatever the seed would choose.
-    ///
-    /// # Errors
-    /// Those of [`Scene::make`].
     pub fn with_twin(number: &str, seed: u64, twin: Twin) -> Result<Self> {
         let case = wire::mystery::find(number)?.number;
         let release = preflight::release();
@@ -76,9 +69,6 @@ impl Scene {
     }
 
     /// Cures it, and returns what was done.
-    ///
-    /// # Errors
-    /// If that fails.
     pub fn fix(&mut self) -> Result<String> {
         let fix = self.fix.take().ok_or_else(|| {
             Error::new("the cure was tried already")
@@ -90,7 +80,6 @@ impl Scene {
         Ok(self.story.fixed.clone())
     }
 
-    /// Ends it.
     pub fn end(&mut self) {
         self.jobs.clear();
         self.fix = None;
@@ -101,9 +90,6 @@ impl Scene {
     }
 
     /// Goes an expert's way: types each command, and shows what it prints now.
-    ///
-    /// # Errors
-    /// If nobody listens any more.
     pub fn show_way(&self, say: &mut impl FnMut(Said) -> Result<()>) -> Result<()> {
         /// How many lines of a command's output to show.
         const LINES: usize = 24;

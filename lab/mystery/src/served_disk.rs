@@ -74,9 +74,6 @@ enum Do {
 
 impl ServedDisk {
     /// Makes a disk of this many MiB, which takes no time until you set one.
-    ///
-    /// # Errors
-    /// If the kernel has no nbd, or refuses.
     pub fn new(name: &str, mib: usize) -> Result<Self> {
         const BLOCK: usize = 4096;
         /// The flags are there; the disk has a cache. It can't write past the cache, so a commit needs a second flush.

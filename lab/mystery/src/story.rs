@@ -16,9 +16,7 @@ pub const SAVE: u32 = 3;
 /// Which of the two causes a case has. Both have the same complaint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twin {
-    /// The one.
     One,
-    /// The other.
     Other,
 }
 

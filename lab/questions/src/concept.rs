@@ -29,9 +29,6 @@ pub const EXPORT: &str = "concept-test-";
 const HEADING: &str = "when\tform\tquestion\tanswer\tseconds\tright";
 
 /// The questions of a form. `root` is the top folder.
-///
-/// # Errors
-/// If there is no such form, or it is wrong in itself.
 pub fn form(root: &Path, form: char) -> Result<Vec<Question>> {
     read(&root.join(CHAPTERS).join("concept").join(format!("{form}.toml")), root)
 }
@@ -46,7 +43,6 @@ pub fn other(form: char) -> char {
 pub enum When {
     /// Before the course.
     Before,
-    /// After it.
     After,
 }
 
@@ -76,7 +72,6 @@ impl FromStr for When {
 pub struct Answered {
     /// When it was given.
     pub when: When,
-    /// The form.
     pub form: char,
     /// The question's name.
     pub question: String,

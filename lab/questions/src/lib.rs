@@ -20,7 +20,7 @@
 //! of the option without a `why`. What a page's table of measurements answers is `measured`, and no test compares it.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+#![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -68,7 +68,6 @@ pub struct Question {
 pub enum Asked {
     /// Before the run: a prediction.
     Before,
-    /// After it.
     After,
 }
 
@@ -77,14 +76,12 @@ pub enum Asked {
 pub enum Form {
     /// One of several.
     Choice {
-        /// The options.
         options: Vec<Answer>,
         /// Which of them is right.
         right: usize,
         /// Whether they are lines of code.
         is_code: bool,
     },
-    /// A number.
     Number {
         /// The right one.
         answer: u64,
@@ -108,7 +105,6 @@ pub enum Form {
 pub struct Answer {
     /// What the truth is if this is right.
     pub value: String,
-    /// Its text.
     pub text: String,
     /// Why somebody believes it, and what is wrong with it; nothing if it is right.
     #[serde(default)]
@@ -176,25 +172,16 @@ struct WrittenOrder {
 }
 
 /// The questions about the program in this folder; none if it has no such file.
-///
-/// # Errors
-/// If the file can't be read, or is wrong in itself or about the sources that it quotes.
 pub fn of(folder: &Path) -> Result<Vec<Question>> {
     read(&folder.join(FILE), folder)
 }
 
 /// The questions about a chapter of the book, such as `load`; none if it has none. `root` is the top folder.
-///
-/// # Errors
-/// Those of [`of`].
 pub fn of_chapter(root: &Path, chapter: &str) -> Result<Vec<Question>> {
     read(&root.join(CHAPTERS).join(chapter).with_extension("toml"), root)
 }
 
 /// The chapters that have questions; none in the guest of a room kit, which has no chapters.
-///
-/// # Errors
-/// If their folder can't be read.
 pub fn chapters(root: &Path) -> Result<Vec<String>> {
     let folder = root.join(CHAPTERS);
     let unreadable = || format!("cannot read {}", folder.display());
@@ -222,9 +209,6 @@ fn read(path: &Path, folder: &Path) -> Result<Vec<Question>> {
 }
 
 /// The questions in a file's text. `source` reads the files that it quotes.
-///
-/// # Errors
-/// Those of [`of`].
 pub fn parse(path: &Path, text: &str, source: impl Fn(&str) -> Result<String>) -> Result<Vec<Question>> {
     let file: WrittenFile = toml::from_str(text).map_err(|error| {
         let at = path.display();
@@ -384,7 +368,6 @@ fn mixed(cards: &[String]) -> Vec<usize> {
 /// What becomes of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgment {
-    /// It is right.
     Right,
     /// It is wrong. Why somebody believes it, if we know.
     Wrong(Option<String>),
@@ -484,9 +467,6 @@ impl Question {
     }
 
     /// Compares the truth of a run with the answer that the file says is right.
-    ///
-    /// # Errors
-    /// If they differ, or the run doesn't decide.
     pub fn prove(&self, run: &Run<'_>) -> Result<()> {
         let Some(truth) = self.truth.as_ref().filter(|truth| truth.shows != Shows::Measured) else {
             return Ok(());

@@ -90,9 +90,7 @@ pub enum Shows {
 /// A run of a stage beside some I/O.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// All of its stdout.
     pub stdout: &'a str,
-    /// All of its stderr.
     pub stderr: &'a str,
     /// The process id of `io`.
     pub pid: u32,
@@ -154,9 +152,6 @@ fn is_in_interrupt(line: &Line<'_>) -> bool {
 
 impl Truth {
     /// What a run shows.
-    ///
-    /// # Errors
-    /// If it doesn't decide.
     pub fn of(&self, run: &Run<'_>) -> Result<String> {
         let is_refused = run.stderr.contains("the kernel's verifier refused a BPF program");
         let shown = match &self.shows {

@@ -14,9 +14,6 @@ const ABOUT: &str = "written by `cargo upkeep kernels`; see CONTRIBUTING.md";
 
 /// For each of these series, or for all if none is named, looks for a newer kernel. If there is one, fetches it and locks
 /// it instead.
-///
-/// # Errors
-/// If this machine has no apt or no Debian mirror, or the mirror has no such kernel.
 pub fn lock_newest(arch: Arch, names: &[String], mirror: Option<&str>) -> Result<()> {
     let all = Series::all(arch);
     let named = |name: &String| {

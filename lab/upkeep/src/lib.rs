@@ -2,7 +2,7 @@
 //! parts of the pages.
 
 #![deny(unsafe_code)]
-#![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
+#![warn(clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]
 
 pub mod kernels;
 pub mod measure;

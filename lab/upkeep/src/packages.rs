@@ -12,9 +12,6 @@ use wire::arch::Arch;
 pub const LOADER: &str = "ld-linux-x86-64.so.2";
 
 /// Unpacks packages of a Debian suite and all their dependencies into a folder, and returns the packages' versions.
-///
-/// # Errors
-/// If this machine has no apt or no Debian mirror, or the mirror has no such package.
 pub fn unpack_whole(suite: &str, packages: &[&str], folder: &Path) -> Result<Vec<String>> {
     let apt = Apt::new(&[Arch::HERE], None)?;
     apt.look_into(&[suite])?;

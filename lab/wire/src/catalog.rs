@@ -60,7 +60,6 @@ pub struct Example {
 
 /// A program that the lab runs: a stage or an example.
 pub trait Program {
-    /// Its folder.
     fn folder(&self) -> &Path;
 
     /// Its name for `cargo lab`, such as `03` or `bitehist`.
@@ -184,9 +183,6 @@ impl Catalog {
     }
 
     /// The stage of this name, found as by [`Catalog::stage`], or the example.
-    ///
-    /// # Errors
-    /// If there is none.
     pub fn program(&self, name: &str) -> Result<&dyn Program> {
         if let Some(example) = self.examples.iter().find(|example| example.package() == name) {
             return Ok(example);
@@ -202,9 +198,6 @@ impl Catalog {
     }
 
     /// The stage called `3`, `03`, `stage03` or `stage03_bio_latency_map`.
-    ///
-    /// # Errors
-    /// If there is none.
     pub fn stage(&self, name: &str) -> Result<&Stage> {
         let number = name.strip_prefix("stage").unwrap_or(name);
         let number = number.split('_').next().and_then(|number| number.parse::<u32>().ok());

@@ -43,9 +43,6 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// In the guest: passes the files that exist to `send`, part by part.
-///
-/// # Errors
-/// If one is too large, or can't be read.
 pub fn pack(names: &[String], mut send: impl FnMut(FromGuest)) -> Result<()> {
     for name in names.iter().filter(|name| is_plain(name)) {
         let path = Path::new(FOLDER).join(name);
@@ -70,9 +67,6 @@ pub fn pack(names: &[String], mut send: impl FnMut(FromGuest)) -> Result<()> {
 }
 
 /// On the host: unpacks the files into a folder.
-///
-/// # Errors
-/// If a file arrived damaged, or can't be written.
 pub fn unpack(files: &BTreeMap<String, Vec<u8>>, folder: &Path) -> Result<()> {
     for (name, packed) in files.iter().filter(|(name, _)| is_plain(name)) {
         let mut bytes = Vec::new();

@@ -15,9 +15,6 @@ pub struct NewCase {
 
 impl NewCase {
     /// The command in the guest that starts it.
-    ///
-    /// # Errors
-    /// If there is no such case.
     pub fn argv(&self) -> Result<Vec<String>> {
         let case = find(&self.case)?.number;
         let seed = self.seed.map(|seed| format!("--seed={seed}"));
@@ -34,7 +31,6 @@ pub struct Case {
     pub title: &'static str,
 }
 
-/// The cases.
 pub const CASES: [Case; 6] = [
     Case { number: "01", title: "Half of the volume is slow" },
     Case { number: "02", title: "The disk gets many small I/Os" },
@@ -45,9 +41,6 @@ pub const CASES: [Case; 6] = [
 ];
 
 /// The case of this number.
-///
-/// # Errors
-/// If there is none.
 pub fn find(number: &str) -> Result<Case> {
     let bare = |number: &'_ str| number.trim_start_matches('0').to_owned();
     let case = CASES.into_iter().find(|case| bare(case.number) == bare(number));
@@ -75,7 +68,6 @@ const fn cause(word: &'static str, what: &'static str, place: &'static str, numb
     Cause { word, what, place, number }
 }
 
-/// All causes.
 pub const CAUSES: [Cause; 15] = [
     cause("slow-disk", "the disk itself takes long", "the disk", "ms that it takes for a request"),
     cause(

@@ -67,12 +67,7 @@ pub enum Said {
     /// Lines that stay as they are, such as the output of a command.
     Lines(String),
     /// What an expert types next.
-    Step {
-        /// Why.
-        why: String,
-        /// The command.
-        command: String,
-    },
+    Step { why: String, command: String },
     /// What is right about an answer.
     Graded(Vec<Part>),
     /// How far the player is.
@@ -97,7 +92,6 @@ pub struct Part {
 pub struct Played {
     /// The case's number.
     pub number: String,
-    /// Its seed.
     pub seed: u64,
     /// What somebody complains about.
     pub complaint: String,

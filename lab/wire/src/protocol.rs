@@ -73,7 +73,6 @@ pub enum FromGuest {
     Exit(i32),
     /// The next part of a file that the lab asked for, compressed.
     File {
-        /// Its name.
         name: String,
         /// Its bytes.
         part: Vec<u8>,
@@ -110,9 +109,6 @@ pub fn send(line: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
 }
 
 /// Waits for one message. Returns `None` at the end of the line.
-///
-/// # Errors
-/// If the line can't be read, or the bytes are not a message.
 pub fn receive<T: DeserializeOwned>(line: &mut impl Read) -> io::Result<Option<T>> {
     let mut length = [0; 4];
     match line.read_exact(&mut length) {

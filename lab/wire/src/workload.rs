@@ -99,7 +99,6 @@ pub struct Done {
     pub kind: String,
     /// The process ID. With one thread, this is also the thread's ID.
     pub pid: u32,
-    /// Threads.
     pub threads: u64,
     /// I/Os of all threads.
     pub count: u64,

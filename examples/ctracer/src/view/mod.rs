@@ -46,18 +46,12 @@ pub struct ShowArgs {
 }
 
 /// The page of a recording. If it is part of a book, `book` is the address of the book's page on ctracer.
-///
-/// # Errors
-/// If it can't be written as JSON.
 pub fn html(tree: &Tree, book: Option<&str>) -> Result<String> {
     Ok(page::html(&json(&json::View::of(tree))?, book))
 }
 
 impl ShowArgs {
     /// Checks before the recording that we can show it with these options and write all files. Changes no file.
-    ///
-    /// # Errors
-    /// If the options don't fit the class, or a file can't be written.
     pub fn check(&self, class: &str, output: Option<&Path>) -> Result<()> {
         self.check_class(class)?;
         let mut files = BTreeSet::new();
@@ -87,9 +81,6 @@ impl ShowArgs {
     }
 
     /// Reads a recording and shows it.
-    ///
-    /// # Errors
-    /// If the file can't be read, is not a recording, or the output can't be written.
     pub fn show(&self, recording: &Path) -> Result<()> {
         let recording = Recording::read(recording)?;
         self.check_class(&recording.header.class)?;

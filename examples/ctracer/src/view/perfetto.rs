@@ -21,9 +21,6 @@ struct Trace {
 }
 
 /// The trace.
-///
-/// # Errors
-/// If it can't be written as JSON.
 pub fn trace(tree: &Tree) -> Result<String> {
     let micros = |ns: u64| ns as f64 / 1000.0;
     let mut tracks = std::collections::BTreeMap::from([

@@ -130,9 +130,6 @@ fn micros(ns: u64) -> String {
 }
 
 /// The lives of the bio at an address.
-///
-/// # Errors
-/// If there are none.
 pub fn lives_of(tree: &Tree, object: u64) -> Result<String> {
     let lives: Vec<_> =
         tree.lives.iter().filter(|life| life.object == object).map(|life| self::life(tree, life)).collect();

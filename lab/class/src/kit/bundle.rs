@@ -82,9 +82,6 @@ offline = true
 "#;
 
 /// Makes a kit and prints the size of each part. The same inputs give the same bytes.
-///
-/// # Errors
-/// If a kernel is not here, the workbook does not compile, a tool is missing, or a file can't be written.
 pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
     let mut archs = if options.archs.is_empty() { vec![Arch::HERE] } else { options.archs.clone() };
     archs.sort();
@@ -192,9 +189,6 @@ fn chosen(archs: &[Arch], names: &[String]) -> Result<Vec<(Arch, Vec<Series>)>> 
 }
 
 /// Boots each kernel of a kit with the kit's own launcher, and runs every stage and example once.
-///
-/// # Errors
-/// If one fails, or the kit is damaged.
 pub fn verify(folder: &Path) -> Result<ExitCode> {
     let launcher = folder.join("lab");
     let run = |arguments: &[&str]| -> Result<bool> {

@@ -63,9 +63,6 @@ pub const MADE_FROM: &str = "WORKBOOK_MADE_FROM";
 
 /// The workbook, to be built with these compilers. The first time, this downloads them. If it is for another architecture
 /// than this machine's, it must already have what builds it.
-///
-/// # Errors
-/// If a package can't be had.
 pub fn workbook(workbook: &Workbook) -> Result<Workbook> {
     let arch = workbook.arch();
     let (here, root) = (folder(Arch::HERE)?, folder(arch)?);

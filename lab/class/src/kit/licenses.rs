@@ -35,7 +35,6 @@ system `apt-get source PACKAGE=VERSION` fetches it, and Debian's snapshot archiv
 pub struct ThirdParty<'a> {
     /// The guest's architecture.
     pub arch: Arch,
-    /// Its kernels.
     pub kernels: &'a [Kernel],
     /// Its programs and libraries, each a file of a Debian package.
     pub files: Vec<PathBuf>,
@@ -46,9 +45,6 @@ pub struct ThirdParty<'a> {
 }
 
 /// The content of the file.
-///
-/// # Errors
-/// If Debian's or Cargo's records can't be read.
 pub fn text(workbook: &Workbook, guests: &[ThirdParty<'_>]) -> Result<String> {
     let mut text = format!("{ABOUT}\nDebian packages, by the name of their source\n\n");
     let lock = Lock::read()?;

@@ -37,9 +37,6 @@ const TOOLS: [(&str, &[&str]); 6] = [
 const LIBRARIES: &str = "workbook/lib";
 
 /// Writes the image for these kernels. `files` are those that all guests of the kit have.
-///
-/// # Errors
-/// If something can't be compiled, fetched or written.
 pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&str, Vec<u8>)]) -> Result<()> {
     let with_compilers = compilers::workbook(workbook)?;
     let built = Built::new(&with_compilers)?;

@@ -11,9 +11,6 @@ use nix::unistd::geteuid;
 
 /// The user's cache folder, shared by all checkouts of the workbook. It is outside of `target/` because `cargo clean`
 /// empties that.
-///
-/// # Errors
-/// If the user has no home folder.
 pub fn cache() -> Result<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CACHE_HOME")
@@ -26,17 +23,11 @@ pub fn cache() -> Result<PathBuf> {
 }
 
 /// A new folder in this one that only the user can enter, until it is dropped. The temporary folder is for everybody.
-///
-/// # Errors
-/// If it can't be made.
 pub fn private(above: &Path, prefix: &str) -> io::Result<tempfile::TempDir> {
     tempfile::Builder::new().prefix(prefix).permissions(Permissions::from_mode(0o700)).tempdir_in(above)
 }
 
 /// The same in the temporary folder.
-///
-/// # Errors
-/// If it can't be made.
 pub fn temporary() -> io::Result<tempfile::TempDir> {
     private(&std::env::temp_dir(), ".tmp")
 }

@@ -48,9 +48,6 @@ pub fn progress() {
 }
 
 /// Checks whether to give up: immediately if no program runs; otherwise after a while, or when somebody insists.
-///
-/// # Errors
-/// If it is time to give up.
 pub fn check() -> Result<()> {
     let asked = ASKED.lock().ok().and_then(|asked| *asked);
     let asked = asked.or_else(|| SIGNALLED.load(Ordering::Relaxed).then(|| (1, Instant::now())));

@@ -12,7 +12,6 @@ use crate::host::interrupt;
 /// A program, and the Debian package that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tool {
-    /// Its name.
     pub name: &'static str,
     /// Debian's package.
     pub package: &'static str,
@@ -114,9 +113,6 @@ impl Tool {
     }
 
     /// The program as a command.
-    ///
-    /// # Errors
-    /// As [`Tool::find`].
     pub fn command(self) -> Result<Command> {
         self.find().map(Command::new)
     }

@@ -22,9 +22,6 @@ const ASK: &str = "ask";
 
 impl Workbook {
     /// Asks Cargo for the workbook. In a room kit's guest, a file has it.
-    ///
-    /// # Errors
-    /// If Cargo fails, or a stage's metadata is malformed.
     pub fn read() -> Result<Self> {
         if let Some(workbook) = recorded::workbook()? {
             return Ok(workbook);
@@ -59,34 +56,22 @@ impl Workbook {
 
     /// Builds everything that a learner uses in a guest and returns the binaries. Cargo prints to stderr if it has anything
     /// to report.
-    ///
-    /// # Errors
-    /// If it does not compile.
     pub fn build(&self) -> Result<Vec<PathBuf>> {
         self.build_programs(&[MYSTERY], self.catalog.programs(), "dev")
     }
 
     /// The same with Cargo's profile `kit`, which makes small binaries.
-    ///
-    /// # Errors
-    /// If it does not compile.
     pub fn build_small(&self) -> Result<Vec<PathBuf>> {
         // In the guest of a kit, nobody can build what asks the questions when it is wanted.
         self.build_programs(&[MYSTERY, ASK], self.catalog.programs(), SMALL)
     }
 
     /// Builds what runs in every guest, and of the stages and examples only these.
-    ///
-    /// # Errors
-    /// If it does not compile.
     pub fn build_only(&self, programs: &[&dyn Program]) -> Result<Vec<PathBuf>> {
         self.build_programs(&[], programs.iter().copied(), "dev")
     }
 
     /// Builds only what runs in every guest, and no stage or example.
-    ///
-    /// # Errors
-    /// If it does not compile.
     pub fn build_tools(&self) -> Result<Vec<PathBuf>> {
         self.build_programs(&[], std::iter::empty(), "dev")
     }
@@ -144,9 +129,6 @@ impl Workbook {
 
     /// Runs a command that compiles, and returns the programs of these names. Only Cargo knows where it puts them, because the
     /// user's own settings may name another folder.
-    ///
-    /// # Errors
-    /// If it does not compile.
     pub fn compile(&self, mut cargo: Command, names: &[String], cause: &str) -> Result<Vec<PathBuf>> {
         cargo.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
         let mut cargo = cargo.spawn().or_cause("cannot start cargo")?;

@@ -161,9 +161,6 @@ fn write_workspace(workbook: &Workbook, folder: &Path) -> Result<()> {
 }
 
 /// Builds these copies and returns their binaries. The compiler prints to stderr.
-///
-/// # Errors
-/// If one does not compile.
 pub fn build(workbook: &Workbook, folder: &Path, names: &[&str]) -> Result<Vec<PathBuf>> {
     // Otherwise, Cargo could read what another build is writing. Two builds would wait for each other anyway.
     let _lock = lock(folder)?;

@@ -116,7 +116,6 @@ impl Item {
 }
 
 impl Line {
-    /// Its text.
     pub fn text(&self) -> String {
         self.pieces.iter().map(|(_, text)| text.as_str()).collect()
     }

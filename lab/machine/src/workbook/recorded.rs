@@ -30,9 +30,6 @@ impl Recorded {
 
     /// Builds the copy whose package has this name, if it has changed since the last time. Returns its binary. The
     /// compilers print to stderr what Cargo would print.
-    ///
-    /// # Errors
-    /// If it does not compile.
     pub(super) fn build(&self, workbook: &Workbook, copies: &Path, name: &str) -> Result<PathBuf> {
         let copy = find(copies, name)?;
         let out = workbook.target.join("build").join(name);

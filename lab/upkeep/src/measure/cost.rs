@@ -18,9 +18,6 @@ pub const STATED: [(&str, &[&str]); 3] =
     [("08", &[]), ("biolatency", &["biolatency", "bitesize"]), ("ctracer", &["ctracer"])];
 
 /// The line of a block that says of which sources its costs are; empty if it states none.
-///
-/// # Errors
-/// If there is no such program, or a source can't be read.
 pub fn line(workbook: &Workbook, program: &str) -> Result<String> {
     let (_, programs) = STATED
         .iter()

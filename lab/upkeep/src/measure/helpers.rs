@@ -21,9 +21,6 @@ const REFUSED: [&str; 6] = [
 ];
 
 /// In the guest: the names of the kernel's helpers, each with the programs that may call it.
-///
-/// # Errors
-/// If the kernel has no types, or doesn't even look at a program.
 pub fn measure() -> Result<Vec<[String; 2]>> {
     let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
     let missing = |name: &str| Error::new(format!("the kernel's types have no {name}"));

@@ -28,9 +28,6 @@ use crate::packages::LOADER;
 const WRITES: u64 = 2000;
 
 /// Makes the rows of a table, without their first and last bar.
-///
-/// # Errors
-/// If there is no such measurement, or a tool can't run.
 pub fn measure(what: &str) -> Result<Vec<String>> {
     match what {
         "helpers" => Ok(helpers::measure()?.iter().map(|row| row.join("\t")).collect()),

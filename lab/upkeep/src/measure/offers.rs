@@ -12,9 +12,6 @@ use machine::workbook::Workbook;
 use super::{ask_guest, machine};
 
 /// Boots the kernels, asks each about its helpers, and looks for members in their types.
-///
-/// # Errors
-/// If a kernel is not here or doesn't answer, or the file can't be written.
 pub fn record(workbook: &Workbook) -> Result<()> {
     let kernels = MATRIX.map(|series| series.name);
     let mut rows = BTreeMap::new();

@@ -17,9 +17,6 @@ use machine::workbook::Workbook;
 pub const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// Writes the types of a guest's kernel to `vmlinux.h`, which the BPF programs include.
-///
-/// # Errors
-/// If the guest has no BTF, or the file can't be written.
 pub fn of_guest(guest: &mut Vm, workbook: &Workbook) -> Result<ExitCode> {
     let file = tempfile::NamedTempFile::new().or_cause("cannot make a file for the BTF")?;
     fs::write(file.path(), btf_of(guest)?).or_cause("cannot write the BTF")?;
@@ -27,17 +24,11 @@ pub fn of_guest(guest: &mut Vm, workbook: &Workbook) -> Result<ExitCode> {
 }
 
 /// Does the same for this machine's kernel and architecture, which may be one without a guest.
-///
-/// # Errors
-/// If this kernel has no BTF, or the file can't be written.
 pub fn of_this_machine(workbook: &Workbook) -> Result<ExitCode> {
     write(Path::new(BTF), std::env::consts::ARCH, &preflight::release(), workbook)
 }
 
 /// The types of a guest's kernel, as BTF.
-///
-/// # Errors
-/// If the guest has none.
 pub fn btf_of(guest: &mut Vm) -> Result<Vec<u8>> {
     // 5 MB would take long on the serial line.
     let packed = guest.output(&["gzip", "-1", "-c", BTF], Duration::from_secs(120))?;

@@ -92,9 +92,6 @@ const SYMPTOMS: [(&str, &[&str]); 5] = [
 ];
 
 /// The tables of all cases in Markdown, by what the message is about.
-///
-/// # Errors
-/// If a case can't be read, or its kind has no place here.
 pub fn tables(workbook: &Workbook) -> Result<String> {
     let cases = cases(workbook)?;
     let is_placed = |case: &&Case| !SYMPTOMS.iter().any(|(_, kinds)| kinds.contains(&case.kind()));
@@ -183,9 +180,6 @@ pub fn messages(workbook: &Workbook) -> Result<String> {
 
 /// Records what each kernel of the matrix says about each case and variant, or about the case of this number; and what
 /// kernels that are not released yet say about variants that have a log of them.
-///
-/// # Errors
-/// If a guest fails, or a file can't be written.
 pub fn record(workbook: &Workbook, number: Option<&str>) -> Result<()> {
     let mut cases = cases(workbook)?;
     cases.extend(variants(workbook)?);

@@ -29,9 +29,6 @@ pub fn names(page: &str) -> impl Iterator<Item = &str> {
 }
 
 /// All chapters of the book, and the READMEs of all programs.
-///
-/// # Errors
-/// If the folder of the chapters can't be read.
 pub fn pages(workbook: &Workbook) -> Result<Vec<PathBuf>> {
     let docs = workbook.root.join("docs/src");
     let entries = docs.read_dir().or_cause(format!("cannot read {}", docs.display()))?;
@@ -43,9 +40,6 @@ pub fn pages(workbook: &Workbook) -> Result<Vec<PathBuf>> {
 }
 
 /// The text of the block with this name.
-///
-/// # Errors
-/// If there is no such item, source or transcript.
 pub fn text(workbook: &Workbook, name: &str) -> Result<String> {
     let words: Vec<_> = name.split_whitespace().collect();
     match words[..] {

@@ -16,9 +16,6 @@ pub enum Patch {
 }
 
 /// Makes a patch from the changes in the working copy.
-///
-/// # Errors
-/// If there is no working copy, or the patch can't be written.
 pub fn save(workbook: &Workbook, exercise: &Exercise<'_>, patch: Patch) -> Result<String> {
     let (name, from) = match patch {
         Patch::Start => {

@@ -49,9 +49,6 @@ impl Run {
 
 /// Runs a stage or an example as its README shows, or `times` as long, and returns everything that it prints to
 /// stdout.
-///
-/// # Errors
-/// If the README shows no command, or the program fails.
 pub fn capture(guest: &mut Vm, program: &dyn Program, times: u32) -> Result<String> {
     let mut run = command(program)?;
     lengthen(&mut run.arguments, times);
@@ -102,9 +99,6 @@ fn lengthen(arguments: &mut [String], times: u32) {
 }
 
 /// The command in the code block before the recorded output, as it is typed.
-///
-/// # Errors
-/// If the README can't be read, or shows none.
 pub fn typed_command(program: &dyn Program) -> Result<String> {
     let readme = program.folder().join("README.md");
     let text = fs::read_to_string(&readme).or_cause(format!("cannot read {}", readme.display()))?;
@@ -125,9 +119,6 @@ fn parsed(line: &str) -> Result<Run> {
 }
 
 /// Runs a program, and returns what the page shows of what it prints.
-///
-/// # Errors
-/// Those of [`capture`].
 pub(super) fn recorded(guest: &mut Vm, program: &dyn Program) -> Result<String> {
     let (run, text) = (command(program)?, capture(guest, program, 1)?);
     // If somebody has to end the program, keep the beginning of its output, a whole round if that is short; otherwise its
@@ -147,9 +138,6 @@ pub(super) fn recorded(guest: &mut Vm, program: &dyn Program) -> Result<String> 
 }
 
 /// The recorded output of a program.
-///
-/// # Errors
-/// If there is none.
 pub fn of(program: &dyn Program) -> Result<String> {
     let file = program.folder().join("output.txt");
     fs::read_to_string(&file).map_err(|error| {

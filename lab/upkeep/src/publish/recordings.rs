@@ -60,9 +60,6 @@ pub struct Transcript {
 }
 
 /// All transcripts, by their names.
-///
-/// # Errors
-/// If the list is malformed.
 pub fn transcripts(workbook: &Workbook) -> Result<BTreeMap<String, Transcript>> {
     let path = workbook.root.join("lab/theory/transcripts.toml");
     let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
@@ -94,9 +91,6 @@ enum Made<'a> {
 }
 
 /// Runs the commands of the recordings that are named so, or begin so, such as `mystery-01`, and saves what they print.
-///
-/// # Errors
-/// If there is no such recording, or one can't be made.
 pub fn record(workbook: &Workbook, names: &[String]) -> Result<()> {
     let transcripts = transcripts(workbook)?;
     let mut all: Vec<(String, PathBuf, Made<'_>)> = Vec::new();
