@@ -1,19 +1,21 @@
 //! The room kit. These tests run its launcher with a fake emulator that only records how it was called. With
 //! `LAB_SOAK=1`, they also test whole kits, see [`whole`].
 
+mod fake;
+mod same;
 mod whole;
 mod workshop;
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
+use fake::{Fake, GUEST, within};
 use libtest_mimic::{Arguments, Failed, Trial};
 use machine::image;
 use machine::workbook::Workbook;
@@ -21,6 +23,7 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::termios;
 use nix::unistd::Pid;
+use same::all_three_start_the_same_machine;
 
 fn main() -> ExitCode {
     let trial = |(name, test): &(&str, fn())| {
@@ -74,7 +77,6 @@ const QUICK: &[(&str, fn())] = tests![
     a_kit_that_is_not_finished_is_cleared_away,
 ];
 
-/// An old QEMU's best processor does not boot all kernels, so the launcher chooses another one.
 /// A text in which each number is `#`, because this machine's numbers have any number of digits.
 fn numbers(text: &str) -> String {
     let mut text = text.replace(|c: char| c.is_ascii_digit(), "#");
@@ -84,6 +86,7 @@ fn numbers(text: &str) -> String {
     text
 }
 
+/// An old QEMU's best processor does not boot all kernels, so the launcher chooses another one.
 fn an_old_emulator_gets_a_plain_processor() {
     for (version, cpu) in [("5.2.0", "qemu64"), ("6.2.0", "qemu64"), ("7.2.22", "max"), ("10.0.2", "max")] {
         let fake = Fake::new(GUEST);
@@ -93,224 +96,6 @@ fn an_old_emulator_gets_a_plain_processor() {
         let text = fake.run(&["run", "01"]);
         assert!(text.ends_with("--- status 3"), "{text}");
         assert!(fake.calls().contains(&format!("-cpu\n{cpu},-erms,-fsrm\n")), "{version}");
-    }
-}
-
-/// All programs that the launcher calls. A plain laptop has no more.
-const PLAIN: [&str; 24] = [
-    "sh",
-    "cat",
-    "chmod",
-    "date",
-    "dd",
-    "df",
-    "dirname",
-    "find",
-    "grep",
-    "id",
-    "ls",
-    "mkdir",
-    "mkfifo",
-    "mktemp",
-    "mv",
-    "rm",
-    "sed",
-    "setsid",
-    "sha256sum",
-    "sleep",
-    "stty",
-    "tail",
-    "tr",
-    "uname",
-];
-
-/// A guest that is up immediately, prints, and ends with status 3.
-const GUEST: &str = r#"
-echo 'ready 6.12.0-fake' >>status
-printf 'out\n'
-case $* in *' lab.stderr=apart'*) printf 'err\n' >&9 ;; esac
-echo 'exit 3' >>status
-"#;
-
-/// A kit with fake kernels, in a folder with a space in its name, and a PATH with a plain system and our fake
-/// emulator.
-struct Fake {
-    folder: tempfile::TempDir,
-}
-
-impl Fake {
-    /// With an emulator that does this after it records how it was called.
-    fn new(guest: &str) -> Self {
-        let fake = Self { folder: tempfile::tempdir().unwrap() };
-        for name in ["kit stick/x86_64", "kit stick/parts", "bin", "tmp", "cache"] {
-            fs::create_dir_all(fake.at(name)).unwrap();
-        }
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("kit");
-        for file in ["lab", "parts/look.sh", "parts/machine.sh", "parts/workshop.sh"] {
-            fs::copy(sources.join(file), fake.at("kit stick").join(file)).unwrap();
-        }
-        for (name, text) in [
-            ("x86_64/vmlinuz-6.12", "a kernel"),
-            ("x86_64/vmlinuz-7.2", "another one"),
-            ("x86_64/default", "6.12\n"),
-            ("x86_64/initramfs", "a root"),
-            ("lab.cmd", "another launcher"),
-            ("README.md", "how to use it"),
-            ("LICENSES.txt", "whose work it is"),
-            ("parts/programs", "01\n03\nbitehist\n"),
-        ] {
-            fs::write(fake.at("kit stick").join(name), text).unwrap();
-        }
-        fake.sum_up();
-        for tool in PLAIN {
-            let found = ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(tool));
-            let found = found.into_iter().find(|path| path.exists()).expect(tool);
-            symlink(found, fake.at("bin").join(tool)).unwrap();
-        }
-        fs::write(fake.at("meminfo"), "MemTotal: 4000000 kB\nMemAvailable: 2000000 kB\n").unwrap();
-        fake.guest(guest);
-        fake
-    }
-
-    /// Adds a guest for arm64, and an emulator for it that does this.
-    fn with_arm(self, guest: &str) -> Self {
-        fs::create_dir_all(self.at("kit stick/arm64")).unwrap();
-        for (name, text) in
-            [("vmlinuz-6.12", "a third kernel"), ("default", "6.12\n"), ("initramfs", "a root for arm64")]
-        {
-            fs::write(self.at("kit stick/arm64").join(name), text).unwrap();
-        }
-        self.sum_up();
-        self.emulator("qemu-system-aarch64", guest);
-        self
-    }
-
-    fn sum_up(&self) {
-        let sums = "find * -type f ! -name SHA256SUMS | sort | xargs sha256sum >SHA256SUMS";
-        let status = Command::new("sh").args(["-c", sums]).current_dir(self.at("kit stick")).status();
-        assert!(status.unwrap().success());
-    }
-
-    /// Installs an emulator for x86_64 that does this after it records how it was called.
-    fn guest(&self, guest: &str) {
-        self.emulator("qemu-system-x86_64", guest);
-    }
-
-    fn emulator(&self, name: &str, guest: &str) {
-        self.program(
-            name,
-            &format!(
-                "[ $1 != --version ] || {{ echo 'QEMU emulator version 7.2.22 (Debian 1:7.2)'; exit; }}\n\
-                 [ ! -p stderr.out ] || exec 9>stderr.out\n\
-                 for word; do printf '%s\\n' \"$word\"; done >>'{}'\n{guest}",
-                self.at("calls").display()
-            ),
-        );
-    }
-
-    /// Makes the machine look like one of this system and this processor, as uname(1) calls them.
-    fn pretend(&self, system: &str, processor: &str) {
-        self.program(
-            "uname",
-            &format!("case $1 in -s) echo {system} ;; -m) echo {processor} ;; *) echo 1 ;; esac"),
-        );
-        if system == "Darwin" {
-            self.program("sysctl", "echo 8589934592");
-            fs::remove_file(self.at("meminfo")).unwrap();
-            fs::remove_file(self.at("bin/setsid")).unwrap();
-            fs::remove_file(self.at("bin/sha256sum")).unwrap();
-            self.program("shasum", "[ \"$1 $2\" = '-a 256' ] && shift 2 && exec /usr/bin/sha256sum \"$@\"");
-        }
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Puts our program into the PATH, in place of the system's.
-    fn program(&self, name: &str, script: &str) {
-        let path = self.at("bin").join(name);
-        let _ = fs::remove_file(&path);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.other_command(self.at("kit stick/lab"));
-        command.args(arguments).current_dir("/");
-        command
-    }
-
-    /// A second caller of the launcher, on the same machine.
-    fn other_command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
-        command.env_clear().stdin(Stdio::null());
-        command.env("PATH", self.at("bin")).env("TMPDIR", self.at("tmp")).env("TERM", "xterm");
-        command.env("XDG_CACHE_HOME", self.at("cache")).env("LAB_MEMINFO", self.at("meminfo"));
-        command.env("LAB_KVM", self.at("kvm"));
-        // Our fake emulator acts immediately, but a busy machine may delay it.
-        for limit in ["LAB_BOOT_LIMIT", "LAB_HELP_LIMIT", "LAB_PATIENCE"] {
-            command.env(limit, "600");
-        }
-        command
-    }
-
-    /// The processes with this one's PATH: the launcher, and everything that it started.
-    fn processes(&self) -> Vec<String> {
-        let path = format!("PATH={}\0", self.at("bin").display());
-        let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-        let ours = all.filter(|process| {
-            let environment = fs::read(process.join("environ")).unwrap_or_default();
-            String::from_utf8_lossy(&environment).contains(&path)
-        });
-        let words = ours.map(|process| fs::read_to_string(process.join("cmdline")).unwrap_or_default());
-        words.map(|words| words.replace('\0', " ")).collect()
-    }
-
-    /// Runs the launcher to its end; returns what it printed, and its status.
-    fn run(&self, arguments: &[&str]) -> String {
-        self.finish(&mut self.command(arguments))
-    }
-
-    fn finish(&self, command: &mut Command) -> String {
-        let output = command.output().unwrap();
-        let [stdout, stderr] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-        // No file may remain.
-        assert_eq!(fs::read_dir(self.at("tmp")).unwrap().count(), 0, "{stderr}");
-        self.plain(&format!("{stdout}--- stderr\n{stderr}--- status {}", output.status.code().unwrap()))
-    }
-
-    /// How the emulator was called, word by word.
-    fn calls(&self) -> String {
-        self.plain(&fs::read_to_string(self.at("calls")).unwrap_or_default())
-    }
-
-    fn words(&self) -> Vec<String> {
-        self.calls().lines().map(str::to_owned).collect()
-    }
-
-    /// Waits until the launcher's folder has this file.
-    fn wait_for_file(&self, name: &str) {
-        let folders = || fs::read_dir(self.at("tmp")).unwrap().flatten();
-        within(name, || folders().any(|entry| entry.path().join(name).exists()));
-    }
-
-    /// Removes what differs from run to run.
-    fn plain(&self, text: &str) -> String {
-        let mut text = text.replace(&self.folder.path().display().to_string(), "[folder]");
-        while let Some(at) = text.find("lab-kit.") {
-            text.replace_range(at..at + "lab-kit.XXXXXX".len(), "[scratch]");
-        }
-        text
-    }
-}
-
-/// Waits until something is true. The limit only exists so that an event that never happens gets reported.
-fn within(what: &str, is_so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(300), "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -812,94 +597,6 @@ fn what_cant_be_written_is_an_error() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("Error: cannot write what the program printed\n"), "{stderr}");
     assert!(stderr.contains("No space left on device") && output.status.code() == Some(1), "{stderr}");
-}
-
-/// Compares the lab, the launcher, and the Windows launcher, which can't run here.
-fn all_three_start_the_same_machine() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let windows = fs::read_to_string(root.join("kit/lab.cmd")).unwrap();
-    for arch in ["x86_64", "arm64"] {
-        let fake = Fake::new(GUEST).with_arm(GUEST);
-        let arguments = ["--arch", arch, "run", "03", "--io", "sync", "--", "--lines", "9"];
-        fake.run(&arguments);
-        let launcher = fake.words();
-        let expected = machine(&launcher);
-        assert!(expected.contains(&"nvme,serial=lab-fs,drive=fs".to_owned()), "{expected:?}");
-
-        // Without its cross compiler, the lab can't prepare a guest for another architecture.
-        if arch == "x86_64" {
-            let fake = Fake::new("exit 1");
-            let path = std::env::var("PATH").unwrap();
-            let workbook = Workbook::read().unwrap();
-            let built = workbook.cargo_build().args(["--quiet", "--package", "lab"]).status();
-            assert!(built.unwrap().success());
-            let mut lab = Command::new(workbook.binaries().join("lab"));
-            lab.args(["run", "01", "--accel", "tcg"]).env("TMPDIR", fake.at("tmp"));
-            let output = lab.env("PATH", format!("{}:{path}", fake.at("bin").display())).output().unwrap();
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            assert!(stderr.contains("Error: the emulator ended"), "{stderr}");
-            assert_eq!(machine(&fake.words()), expected);
-        }
-
-        let of_arch =
-            windows.split_once(&format!("\n:{arch}\n")).unwrap().1.split_once("\ngoto ended").unwrap().0;
-        // Text in quotes has odd indices.
-        let command = of_arch.replace(" ^\n", "");
-        let split = command.split('"').enumerate().flat_map(|(nth, part)| match nth % 2 {
-            0 => part.split_whitespace().collect(),
-            _ => vec![part],
-        });
-        // As they are without the workshop.
-        let set =
-            |name: &str| windows.split_once(&format!("\nset {name}=")).unwrap().1.split_once('\n').unwrap().0;
-        let variables =
-            ["MIB", "ROOT", "SECOND", "STATUS", "MORE"].map(|name| (format!("%{name}%"), set(name)));
-        let expanded = |word: &str| {
-            variables.iter().fold(word.to_owned(), |word, (name, value)| word.replace(name, value))
-        };
-        let words: Vec<_> = split.skip(1).map(expanded).filter(|word| !word.is_empty()).collect();
-        assert_eq!(machine(&words), expected);
-        // It also has the same disks, and passes its request in the same way.
-        let after = |words: &[String], option: &str| -> Vec<String> {
-            words.windows(2).filter(|pair| pair[0] == option).map(|pair| pair[1].clone()).collect()
-        };
-        assert_eq!(after(&words, "-drive"), after(&launcher, "-drive"));
-        let append = after(&launcher, "-append").concat();
-        let (begin, argv) = append.split_once(" lab.argv=").unwrap();
-        assert_eq!(after(&words, "-append"), [format!("{begin} lab.argv=%ARGV% lab.term=xterm,24,80")]);
-        assert_eq!(argv.split(' ').next(), Some(&*arguments[2..].join(",")));
-    }
-    // The Windows launcher writes a comma for each blank.
-    assert!(windows.contains("\nset ARGV=%*\n") && windows.contains("\nset ARGV=%ARGV: =,%\n"));
-    let blocks = |c| windows.matches(c).count();
-    assert_eq!(blocks('('), blocks(')'));
-    assert_eq!(blocks('"') % 2, 0);
-}
-
-/// The part of QEMU's arguments that describes the machine: all but its files, its serial ports, the content of its
-/// disks, and the guest's request.
-fn machine(words: &[String]) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut rest = words.iter();
-    while let Some(word) = rest.next() {
-        match &**word {
-            // Only the lab's emulator restricts itself, because a laptop's may be built without that.
-            "-kernel" | "-initrd" | "-chardev" | "-serial" | "-sandbox" => drop(rest.next()),
-            "-append" => found.extend(rest.next().unwrap().split(' ').take(2).map(str::to_owned)),
-            "-drive" => {
-                let parts = rest.next().unwrap().split(',');
-                let is_content =
-                    |part: &&str| ["file", "snapshot=", "cache="].iter().any(|key| part.starts_with(key));
-                let parts = parts.filter(|part| !is_content(part));
-                found.push(parts.collect::<Vec<_>>().join(","));
-            }
-            "-device" => {
-                found.extend(rest.next().filter(|device| !device.starts_with("pci-serial")).cloned())
-            }
-            _ => found.push(word.clone()),
-        }
-    }
-    found
 }
 
 fn the_same_content_gives_the_same_image() {
