@@ -65,8 +65,7 @@ set SHARED=%KEPT:,=,,%
 echo Booting the workshop. Your work is kept in %KEPT%
 start "" /b cmd /c call "%KIT%lab.cmd" wait-for-url
 :boot
-rem qemu:begin 5e4727d2
-rem Written by `cargo upkeep sync`: change lab/machine/src/qemu.rs.
+rem The machine is that of lab/machine/src/qemu.rs, which explains the options. A test compares them.
 rem With the variable SHARED, a folder whose commas are doubled, the guest has a network.
 set MIB=1024
 set SECOND=null,id=second
@@ -104,7 +103,6 @@ goto ended
   -drive if=none,id=part,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on,snapshot=on ^
   -device nvme,serial=lab-part,drive=part
 goto ended
-rem qemu:end
 rem Ends the background process that waits for the address. QEMU itself ends well whatever the guest reports.
 :ended
 set CODE=%ERRORLEVEL%

@@ -1,5 +1,5 @@
-//! QEMU's command line, and the only place that has it. The lab starts its guests with it (`vm.rs`), and
-//! `kit/launchers.rs` writes it into both launchers of the room kit.
+//! QEMU's command line for the lab's guests. Both launchers of the room kit start the same machine, and a test of the kit
+//! compares them with this one.
 
 use std::path::Path;
 
@@ -17,20 +17,10 @@ pub(crate) const DISKS: [(&str, &str, u64); 3] =
 
 /// MiB of memory that a guest has.
 pub const MEMORY: u32 = 1024;
-/// The same for a guest with the workshop, which has its compilers and its files in memory.
-pub const WORKSHOP_MEMORY: u32 = 2048;
 
 /// What QEMU is not allowed to do, in case a guest ever breaks out of its machine: start programs, gain privileges,
 /// or change its share of the machine. It needs none of these.
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
-
-/// How many of the ports are on the machine's board. The others are PCI cards.
-const fn ports_on_board(arch: Arch) -> usize {
-    match arch {
-        Arch::X86 => 4,
-        Arch::Arm => 1,
-    }
-}
 
 /// The machine's model. On x86_64 we use q35 because under emulation, a guest on the slimmer microvm occasionally hangs
 /// ("could not calculate TSC khz"). `virt` is the one for arm64 that is no copy of a real board.
@@ -41,8 +31,7 @@ const fn model(arch: Arch) -> &'static str {
     }
 }
 
-/// What differs between those who start a guest. Every text but [`Disks::Files`] may also be a variable in a
-/// launcher's language.
+/// What differs from guest to guest.
 pub struct CommandLine<'a> {
     /// The machine's architecture.
     pub arch: Arch,
@@ -54,51 +43,15 @@ pub struct CommandLine<'a> {
     pub initramfs: &'a str,
     /// The words of the kernel's command line that follow the ones every guest has.
     pub append: &'a str,
-    /// The serial ports, each with its name. The first is the kernel's console.
-    pub ports: &'a [(&'a str, Port<'a>)],
-    /// What its disks have.
-    pub disks: Disks<'a>,
+    /// The folder with the files of its disks, which have the names of [`DISKS`], and with what the kernel writes to its
+    /// console.
+    pub folder: &'a Path,
     /// Its memory in MiB.
     pub memory: &'a str,
     /// The image of another disk, which the guest can't write, with the serial [`TOOLS_DISK`].
     pub tools: Option<&'a Path>,
     /// Whether QEMU restricts itself, see [`SANDBOX`]. A QEMU that was built without seccomp can't.
     pub sandbox: bool,
-}
-
-/// What a serial port is connected to.
-pub enum Port<'a> {
-    /// What the guest writes is lost.
-    Nothing,
-    /// What the guest writes goes into this file.
-    File(&'a Path),
-    /// QEMU's stdin and stdout.
-    Stdio,
-    /// The named pipes `PATH.in` and `PATH.out`, or a single one called `PATH`.
-    Pipe(&'a Path),
-    /// A variable of a launcher's language that holds a [`Port::backend`].
-    Variable(&'a str),
-}
-
-impl Port<'_> {
-    /// The value of `-chardev`, for the port of this name.
-    pub fn backend(&self, name: &str) -> String {
-        match self {
-            Port::Nothing => format!("null,id={name}"),
-            Port::File(path) => format!("file,id={name},path={}", value(path)),
-            Port::Stdio => format!("stdio,id={name},signal=off"),
-            Port::Pipe(path) => format!("pipe,id={name},path={}", value(path)),
-            Port::Variable(variable) => (*variable).to_owned(),
-        }
-    }
-}
-
-/// The content of the disks.
-pub enum Disks<'a> {
-    /// Files in this folder with the names of [`DISKS`].
-    Files(&'a Path),
-    /// Zeros. QEMU keeps what the guest writes in an unnamed file.
-    Zeros,
 }
 
 /// The kernel's command line, for every guest.
@@ -145,26 +98,6 @@ pub(crate) fn counted(arch: Arch) -> Vec<String> {
     words(["-smp", "1", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", cpu])
 }
 
-/// A card in a network with nobody else in it. The guest can't reach the host's network, but the host forwards this
-/// port to the guest, and serves the files of this folder by TFTP. In a folder, a comma must be doubled.
-///
-/// Without the file of its ROM, which is only for a boot from the network, QEMU needs one package less.
-pub fn network(port: &str, folder: &str) -> Vec<String> {
-    let network = format!("{},tftp={folder}", forward(port));
-    words(["-netdev", &network, "-device", "virtio-net-pci,netdev=net,romfile="])
-}
-
-/// Makes QEMU only find out whether it can forward this port. It reads `quit` from stdin, and ends.
-pub fn try_to_forward(port: &str) -> Vec<String> {
-    let mut line = words(["-M", "none", "-nodefaults", "-no-user-config", "-display", "none"]);
-    line.extend(words(["-monitor", "stdio", "-netdev", &forward(port)]));
-    line
-}
-
-fn forward(port: &str) -> String {
-    format!("user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:{port}")
-}
-
 impl CommandLine<'_> {
     /// The arguments of the command.
     pub fn words(&self) -> Vec<String> {
@@ -179,24 +112,18 @@ impl CommandLine<'_> {
         // program has the same addresses each time it starts. QEMU keeps what it has translated by its address, so it
         // need not translate the program again: to start and end stage 03 takes a third less time.
         line.extend(words(["-append", format!("{} {}", append(self.arch), self.append).trim_end()]));
-        for (nth, (name, port)) in self.ports.iter().enumerate() {
-            let (option, device) = if nth < ports_on_board(self.arch) {
-                ("-serial", "chardev:")
-            } else {
-                ("-device", "pci-serial,chardev=")
-            };
-            line.extend(words(["-chardev", &port.backend(name), option, &format!("{device}{name}")]));
-        }
-        for (name, serial, bytes) in DISKS {
-            let content = match self.disks {
-                // cache=unsafe: the disk is gone with the guest, so the host need not flush it.
-                Disks::Files(folder) => format!("cache=unsafe,file={}", value(&folder.join(name))),
-                Disks::Zeros => {
-                    let size = bytes >> 20;
-                    format!("file.driver=null-co,file.size={size}M,file.read-zeroes=on,snapshot=on")
-                }
-            };
-            line.extend(words(["-drive", &format!("if=none,id={name},format=raw,{content}")]));
+        let console = format!("file,id=console,path={}", value(&self.folder.join("console")));
+        line.extend(words(["-chardev", &console, "-serial", "chardev:console"]));
+        line.extend(words(["-chardev", "stdio,id=line,signal=off"]));
+        line.extend(match self.arch {
+            Arch::X86 => words(["-serial", "chardev:line"]),
+            // There is only one port on the board.
+            Arch::Arm => words(["-device", "pci-serial,chardev=line"]),
+        });
+        for (name, serial, _) in DISKS {
+            // cache=unsafe: the disk is gone with the guest, so the host need not flush it.
+            let file = value(&self.folder.join(name));
+            line.extend(words(["-drive", &format!("if=none,id={name},format=raw,cache=unsafe,file={file}")]));
             line.extend(words(["-device", &format!("nvme,serial={serial},drive={name}")]));
         }
         if let Some(image) = self.tools {
@@ -231,8 +158,7 @@ mod tests {
             kernel: "/tmp/a, b/kernel",
             initramfs: "/tmp/a, b/initramfs",
             append: "",
-            ports: &[("console", Port::File(&folder.join("console"))), ("second", Port::Pipe(folder))],
-            disks: Disks::Files(folder),
+            folder,
             memory: "1024",
             tools: Some(&folder.join("tools")),
             sandbox: false,
@@ -245,7 +171,6 @@ mod tests {
                 "/tmp/a, b/kernel",
                 "/tmp/a, b/initramfs",
                 "file,id=console,path=/tmp/a,, b/console",
-                "pipe,id=second,path=/tmp/a,, b",
                 "if=none,id=fs,format=raw,cache=unsafe,file=/tmp/a,, b/fs",
                 "if=none,id=raw,format=raw,cache=unsafe,file=/tmp/a,, b/raw",
                 "if=none,id=part,format=raw,cache=unsafe,file=/tmp/a,, b/part",

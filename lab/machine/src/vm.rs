@@ -30,7 +30,7 @@ use crate::host::{folders, interrupt};
 use crate::image;
 use crate::kernels::{self, Kernel};
 use crate::line::Line;
-use crate::qemu::{self, CommandLine, DISKS, Disks, MEMORY, Port, RAW_BYTES};
+use crate::qemu::{self, CommandLine, DISKS, MEMORY, RAW_BYTES};
 use crate::workbook::{Cross, Workbook};
 
 /// How long a guest may take to boot, unless the user chooses another limit.
@@ -245,8 +245,7 @@ impl Machine {
             kernel: &self.kernel.image.display().to_string(),
             initramfs: &at("initramfs").display().to_string(),
             append: &self.append,
-            ports: &[("console", Port::File(&at("console"))), ("line", Port::Stdio)],
-            disks: Disks::Files(folder.path()),
+            folder: folder.path(),
             memory: &self.memory.to_string(),
             tools: self.tools.as_deref(),
             sandbox,

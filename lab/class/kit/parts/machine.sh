@@ -23,8 +23,7 @@ tell_size() {
 	esac
 }
 
-# qemu:begin 7aa45edb
-# Written by `cargo upkeep sync`: change lab/machine/src/qemu.rs.
+# The machine is that of lab/machine/src/qemu.rs, which explains the options. A test compares them.
 # emulate ACCEL: becomes QEMU, in the folder of the machine's pipes and files. With the variable shared, a folder
 # whose commas are doubled, the guest has a network.
 emulate() {
@@ -76,7 +75,6 @@ try_port() {
 	echo quit 2>/dev/null | "$qemu" -M none -nodefaults -no-user-config -display none -monitor stdio \
 		-netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$port-:$port"
 }
-# qemu:end
 
 # machine ACCEL: becomes QEMU.
 machine() {

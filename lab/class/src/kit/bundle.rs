@@ -3,8 +3,8 @@
 //!
 //! The launcher is a shell script that only finds and starts QEMU. It has three parts: `parts/look.sh`, which checks what the
 //! laptop has and refuses an unknown stage before the boot, `parts/machine.sh`, which runs the machine, and
-//! `parts/workshop.sh`. The lab and both launchers start the same machine: after a change of `lab/machine/src/qemu.rs`,
-//! `cargo upkeep sync` writes QEMU's options into the launchers.
+//! `parts/workshop.sh`. The lab and both launchers start the same machine: a change of
+//! `lab/machine/src/qemu.rs` is one of the launchers, too, and a test compares all three.
 //!
 //! `cargo test --package class --test kit` tests the launcher with a fake emulator that only records how it was called, and
 //! `make bundle-test` tests whole kits in an empty Debian.

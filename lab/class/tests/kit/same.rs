@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use machine::workbook::Workbook;
+use machine::qemu::{self, CommandLine};
+use wire::arch::Arch;
 
 use crate::fake::{Fake, GUEST};
 
@@ -20,20 +20,22 @@ pub fn all_three_start_the_same_machine() {
         let expected = machine(&launcher);
         assert!(expected.contains(&"nvme,serial=lab-fs,drive=fs".to_owned()), "{expected:?}");
 
-        // Without its cross compiler, the lab can't prepare a guest for another architecture.
-        if arch == "x86_64" {
-            let fake = Fake::new("exit 1");
-            let path = std::env::var("PATH").unwrap();
-            let workbook = Workbook::read().unwrap();
-            let built = workbook.cargo_build().args(["--quiet", "--package", "lab"]).status();
-            assert!(built.unwrap().success());
-            let mut lab = Command::new(workbook.binaries().join("lab"));
-            lab.args(["run", "01", "--accel", "tcg"]).env("TMPDIR", fake.at("tmp"));
-            let output = lab.env("PATH", format!("{}:{path}", fake.at("bin").display())).output().unwrap();
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            assert!(stderr.contains("Error: the emulator ended"), "{stderr}");
-            assert_eq!(machine(&fake.words()), expected);
-        }
+        let (of_lab, processors) = match arch {
+            "arm64" => (Arch::Arm, qemu::emulation_of_arm()),
+            _ => (Arch::X86, qemu::emulation("max")),
+        };
+        let line = CommandLine {
+            arch: of_lab,
+            processors: &processors,
+            kernel: "",
+            initramfs: "",
+            append: "",
+            folder: Path::new("/"),
+            memory: &qemu::MEMORY.to_string(),
+            tools: None,
+            sandbox: false,
+        };
+        assert_eq!(machine(&line.words()), expected);
 
         let of_arch =
             windows.split_once(&format!("\n:{arch}\n")).unwrap().1.split_once("\ngoto ended").unwrap().0;

@@ -1,8 +1,6 @@
-//! Generated blocks, between the comments `NAME:begin SUM` and `NAME:end`. In Markdown, these are
-//! `<!-- NAME:begin SUM -->` and `<!-- NAME:end -->`. SUM is a checksum of the text between them. With it we detect
+//! Generated blocks, between the comments `<!-- NAME:begin SUM -->` and `<!-- NAME:end -->`. SUM is a checksum of the text between them. With it we detect
 //! edits by hand, and don't overwrite them.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
@@ -25,23 +23,13 @@ pub fn replace(file: &Path, name: &str, text: &str, force: bool) -> Result<bool>
             )))
             .fix("move your edit to the source of the block; or discard it: cargo upkeep sync --force"));
     }
-    let (open, close) = comment(file);
-    let first = format!("{open}{name}:begin {}{close}\n", checksum(text));
+    let first = format!("<!-- {name}:begin {} -->\n", checksum(text));
     let whole = [found.before(), &first, text, found.after()].concat();
     if whole == found.whole {
         return Ok(false);
     }
     fs::write(file, whole).or_cause(format!("cannot write {}", file.display()))?;
     Ok(true)
-}
-
-/// How a comment begins and ends in a file's language.
-fn comment(file: &Path) -> (&'static str, &'static str) {
-    match file.extension().and_then(OsStr::to_str) {
-        Some("md" | "svg") => ("<!-- ", " -->"),
-        Some("cmd") => ("rem ", ""),
-        _ => ("# ", ""),
-    }
 }
 
 /// Where a block is in its file.
@@ -58,18 +46,17 @@ pub(crate) struct Markers {
 impl Markers {
     pub(crate) fn find(file: &Path, name: &str) -> Result<Self> {
         let whole = fs::read_to_string(file).or_cause(format!("cannot read {}", file.display()))?;
-        let (open, close) = comment(file);
-        let (first, last) = (format!("{open}{name}:begin"), format!("{open}{name}:end{close}"));
+        let (first, last) = (format!("<!-- {name}:begin"), format!("<!-- {name}:end -->"));
         let none = || {
             Error::new(format!("{} has no place for the block {name:?}", file.display()))
-                .evidence(format!("there is no line {first}{close}, or no line {last} after it"))
+                .evidence(format!("there is no line {first} -->, or no line {last} after it"))
                 .fix("put both lines back where the block belongs; or, if you removed them by mistake: git checkout")
         };
         let begin = whole.find(&first).ok_or_else(none)?;
         let text = begin + whole[begin..].find('\n').ok_or_else(none)? + 1;
         let end = text + whole[text..].find(&last).ok_or_else(none)?;
         let rest = whole[begin + first.len()..text].trim_end();
-        let checksum = rest.strip_suffix(close.trim()).unwrap_or(rest).trim().to_owned();
+        let checksum = rest.strip_suffix("-->").unwrap_or(rest).trim().to_owned();
         Ok(Self { whole, begin, text, end, checksum })
     }
 
@@ -98,11 +85,7 @@ mod tests {
     use super::*;
 
     fn file(text: &str) -> tempfile::NamedTempFile {
-        file_of(".md", text)
-    }
-
-    fn file_of(suffix: &str, text: &str) -> tempfile::NamedTempFile {
-        let file = tempfile::Builder::new().suffix(suffix).tempfile().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), text).unwrap();
         file
     }
@@ -119,18 +102,6 @@ mod tests {
             format!("before\n{begin}\nnew\n<!-- a:end -->\nafter\n<!-- b:begin -->\n<!-- b:end -->")
         );
         assert!(!replace(file.path(), "a", "new\n", false).unwrap(), "nothing left to do");
-    }
-
-    #[test]
-    fn the_markers_are_comments_in_the_files_language() {
-        for (suffix, comment) in [("", "#"), (".cmd", "rem")] {
-            let file = file_of(suffix, &format!("{comment} a:begin\n{comment} a:end\nafter\n"));
-            assert!(replace(file.path(), "a", "new\n", false).unwrap());
-            let text = fs::read_to_string(file.path()).unwrap();
-            let sum = checksum("new\n");
-            assert_eq!(text, format!("{comment} a:begin {sum}\nnew\n{comment} a:end\nafter\n"));
-            assert_eq!(Markers::find(file.path(), "a").unwrap().checksum, sum);
-        }
     }
 
     #[test]

@@ -1,9 +1,8 @@
-//! What writes the generated blocks in the READMEs, the book, and the room kit's launchers.
+//! What writes the generated blocks in the READMEs and the book.
 
 pub mod blocks;
 pub mod clinic;
 pub mod included;
-pub mod launchers;
 pub mod patch;
 pub mod record;
 pub mod recordings;

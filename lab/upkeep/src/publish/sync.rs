@@ -1,5 +1,5 @@
-//! `cargo upkeep sync`: updates all generated blocks of the workbook, which are tables, diffs, recorded output,
-//! exercises, and QEMU's command line in the room kit's launchers.
+//! `cargo upkeep sync`: updates all generated blocks of the workbook, which are tables, diffs, recorded output and
+//! exercises.
 
 use std::fmt::Write;
 use std::fs;
@@ -15,7 +15,7 @@ use machine::workbook::{Example, Program, Stage, Workbook};
 use crate::measure::cost::STATED;
 use crate::publish::blocks::{Markers, checksum, replace};
 use crate::publish::tables::markdown;
-use crate::publish::{clinic, included, launchers, record};
+use crate::publish::{clinic, included, record};
 
 /// A block: its file, its name, and its text; `None` if another command writes it.
 struct Block {
@@ -74,8 +74,6 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
             add(page.clone(), name, text);
         }
     }
-    add(workbook.root.join("lab/class/kit/parts/machine.sh"), "qemu", launchers::for_sh());
-    add(workbook.root.join("lab/class/kit/lab.cmd"), "qemu", launchers::for_cmd());
     for (name, _) in STATED {
         let file = workbook.catalog.program(name)?.folder().join("README.md");
         blocks.push(Block { file, name: "peers".to_owned(), text: None });
