@@ -24,6 +24,16 @@ export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
   return element as T;
 }
 
+/** Turns a button off for a while. It keeps the focus, which a keyboard would otherwise have lost. */
+export function pause(button: HTMLElement, paused: boolean): void {
+  button.ariaDisabled = String(paused);
+}
+addEventListener(
+  "click",
+  (event) => (event.target as Element).closest?.("[aria-disabled=true]") && event.stopImmediatePropagation(),
+  true,
+);
+
 /** Text in which `code` is set as code. */
 export const coded = (text: string): Node[] =>
   text.split(/`([^`\n]+)`/).map((part, nth) => (nth % 2 ? h("code", {}, part) : document.createTextNode(part)));

@@ -5,7 +5,7 @@ import { type Action, api, events, type Link, type Open, Problem, problem, type 
 import type { Command } from "./commands";
 import { Compiling } from "./compile";
 import { Documents } from "./documents";
-import { byId, h, inFolder, keep, plain, plural, rich, setFolder } from "./dom";
+import { byId, h, inFolder, keep, pause, plain, plural, rich, setFolder } from "./dom";
 import { takeFiles } from "./drop";
 import { Editor } from "./editor";
 import { boot, boots, drawKernels } from "./kernels";
@@ -412,7 +412,7 @@ function draw(): void {
   }
   // The lesson may be another stage's.
   byId("run").textContent = `Run ${exercise ? "" : editor.name}`.trim();
-  if (mystery) drawMoves(mysteries.open(editor.name));
+  drawMoves(mystery && mysteries.open(editor.name), mystery !== undefined);
   byId("diff").hidden = !exercise && !program?.parent;
   byId("diff").title = program?.parent ? `What is new in ${program.name} since ${program.parent}` : "What you changed";
   drawStarts();
@@ -431,10 +431,12 @@ function draw(): void {
 }
 
 /** What a player can do now. */
-function drawMoves(open: Open | undefined): void {
+function drawMoves(open: Open | undefined, isMystery: boolean): void {
   const { is_open: isOpen, is_cured: isCured } = open?.played ?? {};
-  const can = { hint: true, solution: !open?.moving, fix: isOpen && !isCured && !open?.moving, end: !open?.moving };
-  for (const [id, now] of Object.entries(can)) byId<HTMLButtonElement>(id).disabled = !open || !now;
+  for (const id of ["solution", "fix", "end"]) pause(byId(id), Boolean(open?.moving || (id === "fix" && isCured)));
+  if (!isMystery) return;
+  for (const id of ["hint", "solution", "end"]) byId<HTMLButtonElement>(id).disabled = !open;
+  byId<HTMLButtonElement>("fix").disabled = !isOpen;
 }
 
 /** A program that is read only leads to its exercises. */

@@ -2,7 +2,7 @@
 // counts the time and grades the answers. The learner measures in the terminals.
 
 import { type About, api, type Mystery, type Open, type Said, type State } from "./api";
-import { h, plain, rich } from "./dom";
+import { h, pause, plain, rich } from "./dom";
 import type { Button } from "./panel";
 import { card, hideVerdict } from "./verdict";
 
@@ -188,7 +188,7 @@ export class Mysteries {
       const { played, moving, now: looked, way: steps } = this.open(id) ?? {};
       if (!played) return;
       fill(complaint, [played.complaint], ([text]) => h("div", {}, ...paragraphs(text)));
-      look.disabled = Boolean(moving);
+      pause(look, Boolean(moving));
       const texts = textsOf(looked ?? []);
       fill(now, texts.length || moving !== "look" ? texts : ["…"], (all) => h("p", {}, ...rich(all.join(" "))));
       fill(answers, played.answers, (all) => list(all, "answers"));

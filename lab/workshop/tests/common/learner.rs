@@ -52,7 +52,8 @@ pub fn choose(list: &str, name: &str) -> String {
 
 /// Clicks a button when a mouse could: it is enabled, and nothing covers it.
 pub fn click(browser: &mut Reader, hook: &str) {
-    let button = format!("document.querySelector('[data-test=\"{hook}\"]:not(:disabled)')");
+    let button =
+        format!("document.querySelector('[data-test=\"{hook}\"]:not(:disabled, [aria-disabled=true])')");
     let middle = "((r) => document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2))";
     browser.until(&format!(
         "{button}?.checkVisibility() && {button}.contains({middle}({button}.getBoundingClientRect()))"
