@@ -33,7 +33,7 @@ common::record!(bio_data {
 pub enum Kind {
     /// A function returned: a `struct head`.
     Return,
-    /// A function was called: a `struct head`.
+    /// A function was called: a `struct head`. In a recording of bios, the bio is as it was at the call before.
     Call,
     /// A function was called with a bio: a `struct bio_call`.
     BioCall,
@@ -48,27 +48,60 @@ impl Kind {
     }
 }
 
-/// The first of the events in `bytes`; `None` if there is none, or not all of it.
+/// The sizes of what an event begins with, and of a bio's contents, in bytes.
+pub const HEAD: usize = size_of::<head>();
+/// See [`HEAD`].
+pub const BIO: usize = size_of::<bio_data>();
+
+/// The byte of an event that has its kind, from bit 5 on.
+const KIND: usize = offset_of!(head, cpu_kind_interrupt) + 1;
+
+/// The kind of an event that begins like this.
 #[inline]
-pub fn first(bytes: &[u8]) -> Option<(Kind, &[u8])> {
-    const HIGH_BYTE: usize = offset_of!(head, cpu_kind_interrupt) + 1;
-    let (kind, length) = match bytes.get(HIGH_BYTE)? >> 5 & 3 {
-        0 => (Kind::Return, size_of::<head>()),
-        1 => (Kind::Call, size_of::<head>()),
-        2 => (Kind::BioCall, size_of::<bio_call>()),
-        _ => (Kind::Thread, size_of::<thread>()),
+pub fn kind(head: &[u8; HEAD]) -> Kind {
+    match head[KIND] >> 5 & 3 {
+        0 => Kind::Return,
+        1 => Kind::Call,
+        2 => Kind::BioCall,
+        _ => Kind::Thread,
+    }
+}
+
+/// The first of the events in `bytes`; `None` if there is none, or not all of it.
+fn first(bytes: &[u8]) -> Option<(Kind, &[u8])> {
+    let kind = kind(bytes.first_chunk()?);
+    let length = match kind {
+        Kind::Return | Kind::Call => HEAD,
+        Kind::BioCall => size_of::<bio_call>(),
+        Kind::Thread => size_of::<thread>(),
     };
     Some((kind, bytes.get(..length)?))
 }
 
-/// The device of a [`Kind::BioCall`] as the kernel has it in the bio: its number, and on 5.10 the number of the disk and
-/// that of the partition on it.
+/// A [`Kind::BioCall`] as a [`Kind::Call`], which means in a recording of bios that the bio is as it was at the call
+/// before.
 #[inline]
-pub fn device(event: &[u8]) -> (u32, u8) {
-    const DATA: usize = offset_of!(bio_call, data);
-    let number = event.get(DATA + offset_of!(bio_data, dev)..).and_then(|bytes| bytes.first_chunk());
-    let partno = event.get(DATA + offset_of!(bio_data, partno));
-    (number.map_or(0, |bytes| u32::from_ne_bytes(*bytes)), partno.copied().unwrap_or_default())
+pub fn without_bio(mut head: [u8; HEAD]) -> [u8; HEAD] {
+    head[KIND] = head[KIND] & !(3 << 5) | 1 << 5;
+    head
+}
+
+/// A bio's contents in a form that takes few instructions to compare.
+#[inline]
+pub fn words(bio: &[u8; BIO]) -> [u64; BIO / 8] {
+    let mut words = [0; BIO / 8];
+    for (word, bytes) in words.iter_mut().zip(bio.as_chunks().0) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    words
+}
+
+/// The device as the kernel has it in the bio: its number, and on 5.10 the number of the disk and that of the partition
+/// on it.
+#[inline]
+pub fn device(bio: &[u8; BIO]) -> (u32, u8) {
+    let number = bio[offset_of!(bio_data, dev)..].first_chunk();
+    (number.map_or(0, |bytes| u32::from_ne_bytes(*bytes)), bio[offset_of!(bio_data, partno)])
 }
 
 /// The error for events that do not end where they should.
@@ -87,6 +120,8 @@ pub struct Decoder {
     devices: BTreeMap<(u32, u8), u32>,
     /// The threads whose name no call has needed so far.
     threads: HashMap<u32, Task>,
+    /// The bio of the last call.
+    bio: Option<Bio>,
 }
 
 impl Decoder {
@@ -117,7 +152,7 @@ impl Decoder {
         let (cpu, interrupt) = (cpu_kind_interrupt & 0x1fff, cpu_kind_interrupt >> 15 != 0);
         let place = Place { time, sp, tid, cpu, interrupt };
         let function = self.functions.get(&function).copied();
-        let bio = match kind {
+        match kind {
             Kind::Return => {
                 records.push(Record::Return(Return { place, function, value }));
                 return Ok(());
@@ -127,13 +162,13 @@ impl Decoder {
                 self.threads.insert(tid, Task { tid, pid, comm: task_name(comm) });
                 return Ok(());
             }
-            Kind::Call => None,
-            Kind::BioCall => Some(self.bio(&read_first::<bio_call>(event)?.data)),
-        };
+            Kind::Call => {}
+            Kind::BioCall => self.bio = Some(self.bio(&read_first::<bio_call>(event)?.data)),
+        }
         // A function that the kernel refused to probe after all.
         let Some(function) = function else { return Ok(()) };
         records.extend(self.threads.remove(&tid).map(Record::Task));
-        records.push(Record::Call(Call { place, function, object: value, bio }));
+        records.push(Record::Call(Call { place, function, object: value, bio: self.bio }));
         Ok(())
     }
 
@@ -198,7 +233,7 @@ mod tests {
             (0xb10, Bio { sector: 800, bytes: 4096, opf: 0x8801, remaining: 1, ..Bio::default() });
         let bio = Some(Bio { device: 8 << 20 | 2, status: 9, ..bio });
         let first = Record::Call(Call { place: place(1), function: 1, object, bio });
-        let second = Record::Call(Call { place: place(3), function: 0, object, bio: None });
+        let second = Record::Call(Call { place: place(3), function: 0, object, bio });
         let returns = |time, function| Record::Return(Return { place: place(time), function, value: 0xb10 });
 
         let old = thread(b"old\0\0\0\0\0\0\0\0\0\0\0\0\0");
@@ -225,8 +260,16 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_found_in_its_place() {
-        assert_eq!(device(&bio_call(1)), (8 << 20, 2));
-        assert_eq!(first(&bio_call(1)).unwrap().0, Kind::BioCall);
+    fn a_bio_that_stays_as_it_was_is_sent_once() {
+        let event = bio_call(1);
+        let (head, bio) = event.split_first_chunk().unwrap();
+        assert_eq!(kind(head), Kind::BioCall);
+        assert_eq!(device(bio.first_chunk().unwrap()), (8 << 20, 2));
+        let bytes = [&event[..], &without_bio(*head)].concat();
+        let [Record::Call(first), Record::Call(second)] = decoded(&bytes, false).unwrap()[..] else {
+            panic!()
+        };
+        assert!(first.bio.is_some());
+        assert_eq!(first, second);
     }
 }

@@ -19,6 +19,7 @@ pub mod page;
 pub mod record;
 pub mod recording;
 pub mod records;
+pub mod ring;
 pub mod source;
 pub mod tree;
 pub mod view;

@@ -1,8 +1,9 @@
 //! Record: attaches to all functions, and appends their events to a recording until the run ends.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::mem::MaybeUninit;
+use std::fs;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -14,16 +15,16 @@ use common::traced::Traced;
 use common::{Error, OrCause, Result, record, report};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, RingBufferBuilder};
-use nix::errno::Errno;
+use libbpf_rs::{MapCore, MapFlags};
 use toolkit::disks;
 use toolkit::flags::Flags;
 
 use crate::attach::{self, Links, Refused, Target};
 use crate::bpf;
-use crate::events::{self, Kind};
+use crate::events::{self, BIO, HEAD, Kind};
 use crate::find::{self, Names};
 use crate::recording::{Device, Function, Header, Kept, Losses, Record, Returned, Writer};
+use crate::ring::Ring;
 use crate::source;
 
 /// The phases, with the numbers of the BPF source.
@@ -34,7 +35,7 @@ const ENDING: u32 = 2;
 const BATCH: usize = 1 << 16;
 
 /// How often we read events. The ring buffer must hold all events of this time.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The number that the BPF programs use for a function that they do not know.
 const UNKNOWN: u16 = u16::MAX;
@@ -301,29 +302,20 @@ impl Plan<'_> {
             Header { class: class.clone(), kernel: preflight::release(), functions, ids, flags: self.flags };
         let mut recorder = Recorder {
             writer: Writer::new(file.create()?, header)?,
+            batch: Vec::with_capacity(1 << 20),
+            last_bio: None,
+            seen: Vec::new(),
             devices: BTreeMap::new(),
-            last_device: (0, 0),
+            changes: Vec::new(),
             calls: 0,
             most: self.args.max_events.unwrap_or(u64::MAX),
         };
-        // The callback only copies, because it runs for every event.
-        let batch = RefCell::new(Vec::with_capacity(1 << 20));
-        let mut ring = RingBufferBuilder::new();
-        ring.add(&skel.maps.events, |event| {
-            batch.borrow_mut().extend_from_slice(event);
-            0
-        })?;
-        let ring = ring.build()?;
-        let look = |recorder: &mut Recorder| -> Result<i32> {
-            // We read a limited number, or we would never return if events arrive faster than we read them.
-            let consumed = ring.consume_raw_n(BATCH);
-            if consumed < 0 {
-                return Err(Error::new("cannot read the events").evidence(Errno::from_raw(-consumed)));
-            }
-            let mut batch = batch.borrow_mut();
-            recorder.add(&batch)?;
-            batch.clear();
-            Ok(consumed)
+        let mut ring =
+            Ring::new(&skel.maps.events.as_fd().as_raw_fd(), skel.maps.events.max_entries() as usize)?;
+        // We read a limited number, or we would never return if events arrive faster than we read them.
+        let mut look = |recorder: &mut Recorder| {
+            let count = ring.read(BATCH, |event| recorder.see(event));
+            recorder.write().map(|()| count)
         };
 
         let stop = Stop::new(self.args.duration)?;
@@ -364,9 +356,13 @@ fn set_phase(bss: &mut Option<&mut bpf::types::bss>, phase: u32) -> Result<()> {
 /// Writes events to the recording.
 struct Recorder {
     writer: Writer,
-    /// The devices whose names are in the file, and the one of the last event.
+    /// Events that are not in the file yet, the contents of the last bio in them, and the devices of their bios.
+    batch: Vec<u8>,
+    last_bio: Option<[u64; BIO / 8]>,
+    seen: Vec<(u32, u8)>,
+    /// The devices whose names are in the file, and how many changes of devices the kernel had counted then.
     devices: BTreeMap<(u32, u8), Device>,
-    last_device: (u32, u8),
+    changes: Vec<u8>,
     calls: u64,
     most: u64,
 }
@@ -376,33 +372,57 @@ impl Recorder {
         self.calls >= self.most
     }
 
-    /// Adds events, one after another in `batch`, and hands them to the kernel, so nothing is lost if we are killed.
-    fn add(&mut self, batch: &[u8]) -> Result<()> {
-        if batch.is_empty() {
-            return Ok(());
+    /// Adds an event to the batch, and of a bio that is as it was at the last call, only the call.
+    #[inline]
+    fn see(&mut self, event: &[u8]) {
+        let Some((head, data)) = event.split_first_chunk::<HEAD>() else { return };
+        let kind = events::kind(head);
+        if kind.is_call() {
+            if self.is_full() {
+                return;
+            }
+            self.calls += 1;
         }
-        // Another disk may have the number of one that is gone.
-        self.devices.retain(|in_bio, known| device(*in_bio) == *known);
-        self.last_device = (0, 0);
-        let (mut from, mut to) = (0, 0);
-        while let Some((kind, event)) = events::first(&batch[to..]) {
-            if kind.is_call() && self.is_full() {
-                // Leave it out.
-                self.writer.events(&batch[from..to])?;
-                from = to + event.len();
-            } else if kind.is_call() {
-                self.calls += 1;
-                let device = if kind == Kind::BioCall { events::device(event) } else { self.last_device };
-                // A bio has no device at first.
-                if device != self.last_device && device.0 != 0 {
-                    self.last_device = device;
-                    self.name(device)?;
+        let bio = if kind == Kind::BioCall { data.first_chunk::<BIO>() } else { None };
+        match bio {
+            None => {
+                // Most have nothing else.
+                self.batch.extend_from_slice(head);
+                if !data.is_empty() {
+                    self.batch.extend_from_slice(data);
                 }
             }
-            to += event.len();
+            Some(bio) if self.last_bio == Some(events::words(bio)) => {
+                self.batch.extend_from_slice(&events::without_bio(*head));
+            }
+            Some(bio) => {
+                self.batch.extend_from_slice(head);
+                self.batch.extend_from_slice(bio);
+                self.last_bio = Some(events::words(bio));
+                let device = events::device(bio);
+                // A bio has no device at first.
+                if device.0 != 0 && self.seen.last() != Some(&device) {
+                    self.seen.push(device);
+                }
+            }
         }
-        self.writer.events(&batch[from..to])?;
-        if to < batch.len() { Err(events::not_whole(&batch[to..])) } else { self.writer.flush() }
+    }
+
+    /// Hands the batch to the kernel, so nothing is lost if we are killed.
+    fn write(&mut self) -> Result<()> {
+        // Another disk may have the number of one that is gone.
+        let changes =
+            fs::read("/sys/kernel/uevent_seqnum").or_cause("cannot read whether disks have changed")?;
+        if mem::replace(&mut self.changes, changes) != self.changes {
+            self.devices.retain(|in_bio, known| device(*in_bio) == *known);
+        }
+        for device in mem::take(&mut self.seen) {
+            self.name(device)?;
+        }
+        self.writer.events(&self.batch)?;
+        self.batch.clear();
+        self.last_bio = None;
+        self.writer.flush()
     }
 
     /// Writes the name of a device if it is new. A device may be gone when the recording is shown.

@@ -1,7 +1,7 @@
 //! The recording: a file to which we append events as they arrive. You can open a file that was cut short, up to the
 //! cut.
 //!
-//! The file begins with the line `ctracer recording 2`, where 2 is the version. Then come [`Record`]s, one after
+//! The file begins with the line `ctracer recording 3`, where 3 is the version. Then come [`Record`]s, one after
 //! another, in postcard's format. The first is a [`Record::Header`]. We never overwrite anything.
 
 use std::env;
@@ -19,7 +19,7 @@ pub use crate::records::{
 
 const MAGIC: &str = "ctracer recording ";
 /// Increase this with every change that would make older programs misread the file.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The file of a recording: the one that the user named, or a temporary one.
 #[derive(Debug)]
@@ -247,7 +247,7 @@ mod tests {
             path.exists() && std::fs::remove_file(path).is_ok()
         };
         assert!(stays(Some(&file())));
-        assert!(!stays(Some(b"ctracer recording 2\n")) && !stays(None));
+        assert!(!stays(Some(b"ctracer recording 3\n")) && !stays(None));
     }
 
     #[test]

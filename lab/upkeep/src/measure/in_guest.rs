@@ -25,7 +25,7 @@ use crate::packages::LOADER;
 
 /// How many writes [`calls`] makes under each tracer: enough for it to read its buffer several times, and few enough for
 /// the buffer to hold all events if it falls behind.
-const WRITES: u64 = 2000;
+const WRITES: u64 = 10_000;
 
 /// Makes the rows of a table, without their first and last bar.
 pub fn measure(what: &str) -> Result<Vec<String>> {
