@@ -14,7 +14,7 @@ use crate::{OrCause, Result};
 /// From a function's address to what the program of its kprobe has in `PT_REGS_IP()`, which is one of these. On x86_64, that
 /// is the address after the probe's instruction of one byte. The probe comes after an ENDBR instruction of four bytes if the
 /// kernel is built with these. On arm64, it is the probe's own address, and a BTI instruction has the same role as ENDBR.
-pub const FROM_FUNCTION_TO_PROBE: [u64; 2] = if cfg!(target_arch = "aarch64") { [0, 4] } else { [1, 5] };
+const FROM_FUNCTION_TO_PROBE: [u64; 2] = if cfg!(target_arch = "aarch64") { [0, 4] } else { [1, 5] };
 
 /// A function that takes a pointer to the struct.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -276,17 +276,16 @@ const RULE: &str = "==================================================";
 /// Call it while the programs are still attached. Kernels before 6.7 do not count these calls (commits 3acf8ace6823,
 /// dd8657894c11), and this returns `None`.
 pub fn skipped_calls(object: &Object) -> Result<Option<u64>> {
-    skipped_calls_of(object.progs())
+    let loaded = object.progs().filter(|program| program.autoload());
+    let ids = loaded.map(|program| Program::id_from_fd(program.as_fd()));
+    skipped_calls_of(&ids.collect::<libbpf_rs::Result<Vec<u32>>>()?)
 }
 
-/// The same for these programs of an object.
-pub fn skipped_calls_of<'a>(programs: impl Iterator<Item = Program<'a>>) -> Result<Option<u64>> {
+/// The same for the programs with these numbers.
+pub fn skipped_calls_of(ids: &[u32]) -> Result<Option<u64>> {
     if kernel::version(&kernel::release()) < (6, 7) {
         return Ok(None);
     }
-    let loaded = programs.filter(|program| program.autoload());
-    let ids = loaded.map(|program| Program::id_from_fd(program.as_fd()));
-    let ids = ids.collect::<libbpf_rs::Result<Vec<u32>>>()?;
     let programs: Vec<_> = ProgInfoIter::default().filter(|program| ids.contains(&program.id)).collect();
     let links: Vec<_> = LinkInfoIter::default().filter(|link| ids.contains(&link.prog_id)).collect();
     // The iterators end early at a program or link of somebody else that they don't understand.

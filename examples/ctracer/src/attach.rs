@@ -1,15 +1,15 @@
 //! Attach: probe the entry and the return of all functions.
 //!
 //! If the kernel has `kprobe.session`, one link attaches one program to all functions, and the probe's cookie identifies
-//! the function. On other kernels each function gets a kprobe and a kretprobe. The program then knows an entry by its
-//! address. A return event doesn't say which function it belongs to, so we match it to its entry by stack pointer: both
-//! have the same one.
+//! the function. On other kernels each function gets two programs of its own (fentry and fexit), which are copies of
+//! two that libbpf has loaded, with the function's numbers in them.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
+use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, IntoRawFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::{NonNull, null};
 use std::sync::Mutex;
 use std::thread;
 
@@ -17,12 +17,14 @@ use common::stop::Stop;
 use common::{Error, OrCause, Result, libbpf_log};
 use indicatif::{ProgressBar, ProgressStyle};
 use libbpf_rs::btf::{self, Btf};
-use libbpf_rs::libbpf_sys::{bpf_kprobe_multi_opts, bpf_program__attach_kprobe_multi_opts};
-use libbpf_rs::{AsRawLibbpf, Link, ProgramMut};
+use libbpf_rs::libbpf_sys::{
+    BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY, BPF_TRACE_FEXIT, bpf_attach_type, bpf_insn,
+    bpf_kprobe_multi_opts, bpf_link_create, bpf_prog_load, bpf_prog_load_opts,
+    bpf_program__attach_kprobe_multi_opts,
+};
+use libbpf_rs::{AsRawLibbpf, Link, Program, ProgramMut};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use perf_event::Builder;
-use perf_event::events::KProbe;
 
 /// How many threads detach probes in parallel.
 const THREADS: usize = 16;
@@ -37,16 +39,25 @@ pub struct Target {
     /// Which of the argument registers holds the object, counted from 0. There are six on x86_64, and eight
     /// on arm64.
     pub register: usize,
-    /// Its address in the kernel's code; 0 if the kernel hides it.
-    pub address: u64,
+    /// Which word after those of its arguments' registers is what it returns: as many as its arguments have; `None`
+    /// if we don't show what it returns.
+    pub result: Option<usize>,
+    /// Its number in the kernel's types.
+    pub btf_id: u32,
 }
 
 impl Target {
     /// The function's number and the register of its object, in the form that the programs expect.
     pub fn cookie(&self) -> u32 {
-        u32::from(self.id) | (self.register as u32) << 16
+        u32::from(self.id)
+            | (self.register as u32) << 16
+            | self.result.map_or(NO_RESULT, |word| word as u32) << 24
     }
 }
+
+/// In place of [`Target::result`], if there is none: on 5.10, the verifier lets no program read what a `void` function
+/// returns.
+const NO_RESULT: u32 = 0xff;
 
 /// A function that the kernel refused to probe, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,13 +87,25 @@ pub fn has_session_end(btf: &Btf<'_>) -> bool {
 
 /// The probes. Dropping this detaches them.
 #[derive(Debug, Default)]
-pub struct Links(pub Vec<Link>);
+pub struct Links {
+    probes: Vec<OwnedFd>,
+    /// The numbers of the functions' own programs.
+    pub programs: Vec<u32>,
+}
+
+impl Links {
+    /// Keeps a link of libbpf's, which the kernel detaches when nobody has it open.
+    pub fn keep(&mut self, link: &Link) -> Result<()> {
+        self.probes.push(link.as_fd().try_clone_to_owned().or_cause("cannot keep a probe")?);
+        Ok(())
+    }
+}
 
 impl Drop for Links {
     /// For each probe the kernel waits until no CPU can be running it. Waiting in parallel takes less time.
     fn drop(&mut self) {
-        let bar = progress("Detaching", self.0.len());
-        let links = Mutex::new(mem::take(&mut self.0));
+        let bar = progress("Detaching", self.probes.len());
+        let links = Mutex::new(mem::take(&mut self.probes));
         let next = || links.lock().ok()?.pop();
         let work = || {
             while let Some(link) = next() {
@@ -113,7 +136,7 @@ pub fn session(
         return Ok(());
     }
     match (attach_session(program, targets)?, targets) {
-        (Ok(link), _) => links.0.push(link),
+        (Ok(link), _) => links.keep(&link)?,
         (Err(error), [target]) => {
             refused.push(Refused { name: target.name.clone(), why: error.to_string() });
         }
@@ -164,10 +187,10 @@ fn attach_session(program: &ProgramMut<'_>, targets: &[Target]) -> Result<std::r
     })
 }
 
-/// Attaches to one function after another, until `stop`.
-pub fn single(
-    entry: &ProgramMut<'_>,
-    exit: &ProgramMut<'_>,
+/// Attaches own programs to one function after another, until `stop`: copies of `entry` and `exit`.
+pub fn own(
+    entry: &Program<'_>,
+    exit: &Program<'_>,
     targets: &[Target],
     links: &mut Links,
     refused: &mut Vec<Refused>,
@@ -179,12 +202,18 @@ pub fn single(
         if stop.is_over()? {
             break;
         }
-        let both = probe(exit, true, target.address)
-            .and_then(|first| Ok([first, probe(entry, false, target.address)?]));
+        // The return first: there is no entry then whose return we don't see.
+        let both = attach_own(exit, BPF_TRACE_FEXIT, target)
+            .and_then(|first| Ok([first, attach_own(entry, BPF_TRACE_FENTRY, target)?]));
         match both {
-            Ok(both) => links.0.extend(both),
-            Err(why) => {
-                libbpf_log::forget();
+            Ok(both) => {
+                for (program, link) in both {
+                    links.programs.push(Program::id_from_fd(program.as_fd())?);
+                    links.probes.push(link);
+                }
+            }
+            Err(error) => {
+                let why = format!("the kernel takes no fentry program for it ({error})");
                 refused.push(Refused { name: target.name.clone(), why });
             }
         }
@@ -194,17 +223,49 @@ pub fn single(
     Ok(())
 }
 
-/// Attaches to a function by its address, because 5.10 searches all its symbols to find a name.
-fn probe(program: &ProgramMut<'_>, is_return: bool, address: u64) -> Result<Link, String> {
-    // Without a name, the kernel takes the offset as the address. KProbe::for_addr() would make a uprobe.
-    let event = KProbe::for_function(is_return, CString::default(), address);
-    // perf_event_open(2) wants a CPU, but the program of a kprobe runs on all of them.
-    let event = event.and_then(|event| Builder::new(event).any_pid().one_cpu(0).build());
-    let event = event.map_err(|error| error.to_string())?;
-    let link = program.attach_perf_event(event.as_raw_fd()).map_err(|error| error.to_string())?;
-    // From now on the link owns the file descriptor and closes it.
-    let _ = event.into_raw_fd();
-    Ok(link)
+/// The upper half of the number in whose place a program gets the function's numbers, see `own_cookie()` in its source.
+const OWN: i32 = 0x6354_7261;
+
+/// Loads a copy of a program that libbpf has loaded, for one function, and attaches it. libbpf can load a program only
+/// once.
+#[allow(unsafe_code)]
+fn attach_own(
+    program: &Program<'_>,
+    kind: bpf_attach_type,
+    target: &Target,
+) -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut insns: Vec<bpf_insn> = program.insns().to_vec();
+    for at in 1..insns.len() {
+        if insns[at].code == 0 && insns[at].imm == OWN {
+            insns[at - 1].imm = target.cookie() as i32;
+        }
+    }
+    let mut options = bpf_prog_load_opts {
+        sz: size_of::<bpf_prog_load_opts>() as u64,
+        expected_attach_type: kind,
+        attach_btf_id: target.btf_id,
+        ..bpf_prog_load_opts::default()
+    };
+    let (name, license) = (c"own", c"GPL");
+    let owned = |fd: i32| match fd {
+        // SAFETY: the descriptor is new, and nobody else has it.
+        0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::from_raw_os_error(-fd)),
+    };
+    // SAFETY: all pointers are to what lives until the call returns. The kernel copies it.
+    let loaded = owned(unsafe {
+        bpf_prog_load(
+            BPF_PROG_TYPE_TRACING,
+            name.as_ptr(),
+            license.as_ptr(),
+            insns.as_ptr(),
+            insns.len() as u64,
+            &raw mut options,
+        )
+    })?;
+    // SAFETY: no options.
+    let link = owned(unsafe { bpf_link_create(loaded.as_raw_fd(), 0, kind, null()) })?;
+    Ok((loaded, link))
 }
 
 /// A progress bar on stderr, if that is a terminal.
@@ -213,11 +274,11 @@ fn progress(what: &str, length: usize) -> ProgressBar {
     ProgressBar::new(length as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Each entry and each return takes one open file on 5.10, and two since 5.15: the perf event and its link.
+/// Each entry and each return takes one open file: the link, which keeps its program.
 fn raise_limit(functions: u64) -> Result<()> {
     let cannot = "cannot open as many probes as there are functions";
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).or_cause(cannot)?;
-    let needed = 4 * functions + 64;
+    let needed = 2 * functions + 64;
     if soft >= needed {
         return Ok(());
     }

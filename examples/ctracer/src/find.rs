@@ -13,6 +13,7 @@ use libbpf_rs::btf::types::{Array, Enum, Enum64, Func, FuncProto, FwdKind, Int, 
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize};
 use memchr::memchr;
 
+use crate::attach;
 use crate::recording::Returned;
 
 /// How functions get their arguments, by the calling convention of a processor.
@@ -60,6 +61,10 @@ pub struct Function {
     pub argument: usize,
     /// Which of the argument registers holds the object, counted from 0.
     pub register: usize,
+    /// How many words its arguments have.
+    pub words: usize,
+    /// Its number in the kernel's types.
+    pub btf_id: u32,
     /// What it returns.
     pub returns: Returned,
     /// Why it can't be probed; `None` if it can.
@@ -79,6 +84,9 @@ pub enum Obstacle {
     Ambiguous,
     /// The object is on the stack, because the arguments before it take all six registers.
     OnStack,
+    /// The kernel has no session, and an fentry program can't have all of its arguments: more than the registers hold,
+    /// or a struct of more than two words.
+    Arguments,
 }
 
 impl fmt::Display for Obstacle {
@@ -89,6 +97,7 @@ impl fmt::Display for Obstacle {
             Self::NotTraceable => "notrace: not in available_filter_functions",
             Self::Ambiguous => "several functions have this name",
             Self::OnStack => "the argument is not in a register",
+            Self::Arguments => "fentry does not take all of its arguments",
         })
     }
 }
@@ -187,6 +196,7 @@ pub fn find(
     if class.contains('\0') || btf.type_by_name::<Struct<'_>>(class).is_none() {
         return Err(unknown(btf, class));
     }
+    let session = attach::has_session(btf);
     let mut found = BTreeMap::new();
     for function in btf.type_by_kind::<Func<'_>>() {
         let (Some(name), Some(proto)) = (name(function.name()), function.next_type()) else { continue };
@@ -196,12 +206,18 @@ pub fn find(
         let is_object = |ty: &Option<BtfType<'_>>| ty.is_some_and(|ty| is_pointer_to(ty, class));
         let Some(nth) = types.iter().position(is_object) else { continue };
         let register = Convention::HERE.register_after(proto.next_type(), &types[..nth]);
+        let sizes: Vec<_> = types.iter().flatten().map(|ty| words(*ty)).collect();
+        let all = sizes.iter().sum();
+        let is_too_much =
+            !session && (all > Convention::HERE.registers || sizes.iter().any(|words| *words > 2));
         let function = Function {
             prototype: declaration(btf, *proto, &format!("{name}({})", arguments(btf, &proto))),
             argument: nth + 1,
             register,
+            words: all,
+            btf_id: function.type_id().into(),
             returns: proto.next_type().map_or(Returned::Nothing, returned),
-            obstacle: None,
+            obstacle: is_too_much.then_some(Obstacle::Arguments),
             name: name.clone(),
         };
         // Several static functions may have the same name.
@@ -214,7 +230,7 @@ pub fn find(
     }
     let names = names(&found.keys().map(String::as_str).chain([BIO_CHAIN_ENDIO]).collect())?;
     let functions = found.into_values().map(|function| {
-        let obstacle = names.obstacle(&function.name, function.register);
+        let obstacle = names.obstacle(&function.name, function.register).or(function.obstacle);
         Function { obstacle, ..function }
     });
     Ok((functions.collect(), names))
@@ -541,8 +557,8 @@ mod tests {
 
     fn names(wanted: &HashSet<&str>) -> Result<Names> {
         Ok(Names::parse(
-            "session\nsingle_return [module]\n",
-            "ffffffff81000010 t session\n0000000000000000 D session\nffffffff81000020 T single_entry.isra.0\n\
+            "session\nwith_large\nsingle_return [module]\n",
+            "ffffffff81000010 t session\nffffffff81000050 t with_large\n0000000000000000 D session\nffffffff81000020 T single_entry.isra.0\n\
              ffffffff81000030 t single_return\nffffffff81000040 t single_return\t[module]\n",
             wanted,
         ))
@@ -550,7 +566,15 @@ mod tests {
 
     #[test]
     fn functions_are_listed_with_their_prototypes_and_what_is_in_the_way() {
-        let (found, names) = find(&own(), "pt_regs", names).unwrap();
+        let mut made = Made::default();
+        let regs = made.add(STRUCT, "pt_regs", 168, &[]);
+        let regs = made.add(PTR, "", regs, &[]);
+        let large = made.add(STRUCT, "large", 24, &[]);
+        for name in ["session", "session_end", "single_entry", "single_return"] {
+            made.function(name, 0, &[regs]);
+        }
+        made.function("with_large", 0, &[regs, large]);
+        let (found, names) = find(&made.types(), "pt_regs", names).unwrap();
         insta::assert_snapshot!(List { class: "pt_regs", functions: &found });
         let obstacle = |name: &str, register| names.obstacle(name, register);
         assert_eq!(obstacle("session", 6), Some(Obstacle::OnStack));

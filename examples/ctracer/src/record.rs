@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use common::args::{Verbose, seconds};
-use common::functions::FROM_FUNCTION_TO_PROBE;
 use common::preflight::{self, Need};
 use common::stop::Stop;
 use common::traced::Traced;
 use common::{Error, OrCause, Result, record, report};
 use libbpf_rs::btf::Btf;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, Program};
 use toolkit::disks;
 use toolkit::flags::Flags;
 
@@ -37,11 +36,10 @@ const BATCH: usize = 1 << 16;
 /// How often we read events. The ring buffer must hold all events of this time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The number that the BPF programs use for a function that they do not know.
-const UNKNOWN: u16 = u16::MAX;
-
 /// The functions at the two ends of a bio's life.
-pub const ENDS: [&str; 2] = ["submit_bio", "bio_endio"];
+pub const ENDS: [&str; 2] = [SUBMIT_BIO, BIO_ENDIO];
+const SUBMIT_BIO: &str = "submit_bio";
+const BIO_ENDIO: &str = "bio_endio";
 
 /// What to trace, and how long.
 #[derive(Args, Clone, Debug)]
@@ -92,16 +90,16 @@ impl Verbose for RecordArgs {
 pub struct Plan<'a> {
     args: &'a RecordArgs,
     is_bio: bool,
-    /// Whether one link can attach to all functions on this kernel.
-    session: bool,
     /// The functions. The programs use a function's index as its number.
     functions: Vec<Function>,
-    /// The functions that get a kprobe, see [`has_own_programs`].
+    /// The functions that a session probes.
     targets: Vec<Target>,
+    /// The functions that get programs of their own, see [`has_own_programs`].
+    own: Vec<Target>,
     /// `bio_endio()`, if a session follows its calls in tasks, see [`attach::has_session_end`].
     session_end: Vec<Target>,
-    /// The numbers of the functions in [`ENDS`].
-    ends: [u16; 2],
+    /// The number of `submit_bio()`.
+    submit_bio: u16,
     flags: Flags,
     only_dev: u32,
     bio_chain_bit: u32,
@@ -114,10 +112,6 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
         .iter()
         .try_for_each(Need::check)?;
     let is_bio = args.class == "bio";
-    if is_bio {
-        // For the ends of a bio's life, see has_own_programs().
-        preflight::fentry_can_attach()?;
-    }
     if args.device.is_some() && !is_bio {
         return Err(Error::new("--device works only for bios")
             .evidence(format!("ctracer does not know which disk a struct {} is for", args.class))
@@ -134,6 +128,11 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
 
     // FIND
     let btf = Btf::from_vmlinux().or_cause("cannot read the kernel's types")?;
+    let session = attach::has_session(&btf);
+    if is_bio || !session {
+        // See has_own_programs().
+        preflight::fentry_can_attach()?;
+    }
     let (found, names) = find::find(&btf, &args.class, Names::read)?;
     let good: Vec<_> = found.into_iter().filter(|function| function.obstacle.is_none()).collect();
     let good_names: Vec<_> = good.iter().map(|function| function.name.clone()).collect();
@@ -154,40 +153,38 @@ pub fn plan(args: &RecordArgs) -> Result<Plan<'_>> {
         None
     });
     let lines = lines.unwrap_or_default();
-    let session = attach::has_session(&btf);
-    let (mut functions, mut targets, mut ends) = (Vec::new(), Vec::new(), [UNKNOWN; 2]);
-    let mut session_end = Vec::new();
+    let (mut functions, mut targets, mut own) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut session_end, mut submit_bio) = (Vec::new(), u16::MAX);
     for function in good.into_iter().filter(|function| chosen.contains(&function.name)) {
         let id = functions.len() as u16;
-        let end = ENDS.iter().position(|end| is_bio && *end == function.name);
-        if let Some(end) = end {
-            ends[end] = id;
+        if function.name == SUBMIT_BIO {
+            submit_bio = id;
         }
         let target = Target {
             id,
             name: function.name.clone(),
             register: function.register,
-            address: names.address(&function.name).unwrap_or_default(),
+            result: (function.returns != Returned::Nothing).then_some(function.words),
+            btf_id: function.btf_id,
         };
-        if !end.is_some_and(|end| has_own_programs(session)[end]) {
+        if !has_own_programs(session, is_bio, &function.name) {
             targets.push(target);
-        } else if attach::has_session_end(&btf) {
-            session_end.push(target);
+        } else {
+            if session && attach::has_session_end(&btf) {
+                session_end.push(target.clone());
+            }
+            own.push(target);
         }
-        functions
-            .push(Function { source: lines.get(&function.name).cloned(), ..described(function, is_bio) });
-    }
-    if !session && targets.iter().any(|target| target.address == 0) {
-        return Err(hidden());
+        functions.push(Function { source: lines.get(&function.name).cloned(), ..described(function) });
     }
     Ok(Plan {
         args,
         is_bio,
-        session,
         functions,
         targets,
+        own,
         session_end,
-        ends,
+        submit_bio,
         flags: if is_bio { Flags::all_of_this_kernel()? } else { Flags::default() },
         only_dev,
         // If the kernel's types don't have it, we use a bit that is never set, and no bio counts as split.
@@ -205,26 +202,18 @@ impl Plan<'_> {
         let options = open_skel.maps.rodata_data.as_deref_mut();
         let options = options.ok_or_else(|| Error::new("the programs have no options"))?;
         options.is_bio = self.is_bio;
-        options.by_cookie = self.session;
         let process = self.args.pid.map(Traced::of_pid).transpose()?;
         options.only_pid = process.map_or(Ok(0), |process| process.kernel_pid())?;
         options.has_session_end = !self.session_end.is_empty();
         options.only_dev = self.only_dev;
-        [options.submit_bio_id, options.bio_endio_id] = self.ends.map(u32::from);
+        options.submit_bio_id = self.submit_bio.into();
         options.bio_chain_bit = self.bio_chain_bit;
         options.bio_chain_endio_at = self.bio_chain_endio_at;
-        open_skel.maps.probes.set_max_entries(2 * self.targets.len().max(1) as u32)?;
         let progs = &mut open_skel.progs;
-        progs.session.set_autoload(self.session && !self.targets.is_empty());
+        progs.session.set_autoload(!self.targets.is_empty());
         progs.session_end.set_autoload(!self.session_end.is_empty());
-        for program in [&mut progs.single_entry, &mut progs.single_return] {
-            program.set_autoload(!self.session && !self.targets.is_empty());
-        }
-        let [submit_bio, bio_endio] = has_own_programs(self.session).map(|has| has && self.is_bio);
-        progs.submit_bio_entry.set_autoload(submit_bio);
-        progs.submit_bio_return.set_autoload(submit_bio);
-        progs.bio_endio_entry.set_autoload(bio_endio);
-        progs.bio_endio_return.set_autoload(bio_endio);
+        progs.own_entry.set_autoload(!self.own.is_empty());
+        progs.own_return.set_autoload(!self.own.is_empty());
 
         // LOAD
         let mut skel = open_skel.load()?;
@@ -251,34 +240,13 @@ impl Plan<'_> {
         refused: &mut Vec<Refused>,
     ) -> Result<()> {
         let progs = &skel.progs;
-        for program in [
-            &progs.task_rename,
-            &progs.submit_bio_return,
-            &progs.bio_endio_return,
-            &progs.submit_bio_entry,
-            &progs.bio_endio_entry,
-        ] {
-            if program.autoload() {
-                links.0.push(program.attach_trace()?);
-            }
-        }
-        if self.session {
-            let mut end_refused = Vec::new();
-            attach::session(&progs.session_end, &self.session_end, links, &mut end_refused)?;
-            // The other programs for bio_endio() rely on it.
-            if let Some(refused) = end_refused.first() {
-                return Err(Error::new(format!("the kernel refuses a session for {}()", refused.name))
-                    .evidence(&refused.why));
-            }
-            attach::session(&progs.session, &self.targets, links, refused)?;
-        } else {
-            for target in &self.targets {
-                for distance in FROM_FUNCTION_TO_PROBE {
-                    let (at, probe) = (target.address + distance, target.cookie());
-                    skel.maps.probes.update(&at.to_ne_bytes(), &probe.to_ne_bytes(), MapFlags::ANY)?;
-                }
-            }
-            attach::single(&progs.single_entry, &progs.single_return, &self.targets, links, refused, stop)?;
+        links.keep(&progs.task_rename.attach_trace()?)?;
+        attach::session(&progs.session_end, &self.session_end, links, refused)?;
+        attach::own(&progs.own_entry, &progs.own_return, &self.own, links, refused, stop)?;
+        attach::session(&progs.session, &self.targets, links, refused)?;
+        let is_end = |refused: &&Refused| self.is_bio && ENDS.contains(&refused.name.as_str());
+        if let Some(Refused { name, why }) = refused.iter().find(is_end) {
+            return Err(Error::new(format!("the kernel does not let us trace {name}()")).evidence(why));
         }
         for Refused { name, why } in refused {
             eprintln!("warning: {name} is not traced: {why}");
@@ -327,9 +295,11 @@ impl Plan<'_> {
         }
         set_phase(&mut skel.maps.bss_data, ENDING)?;
         look(&mut recorder)?;
-        // What this one misses is in an interrupt, and bio_endio_entry sees it.
-        let programs = skel.object().progs().filter(|program| program.name() != "session_end");
-        let suppressed = report::skipped_calls_of(programs)?;
+        let session = &skel.progs.session;
+        let session = session.autoload().then(|| Program::id_from_fd(session.as_fd())).transpose()?;
+        // What session_end misses is in an interrupt, and the function's own program sees it.
+        let programs: Vec<_> = links.programs.iter().copied().chain(session).collect();
+        let suppressed = report::skipped_calls_of(&programs)?;
         drop(links);
         while look(&mut recorder)? > 0 {}
         let lost = record::of_each_cpu(&skel.maps.lost, 0)?;
@@ -338,13 +308,13 @@ impl Plan<'_> {
     }
 }
 
-/// Which of [`ENDS`] we trace with fentry and fexit instead of a kprobe.
+/// Whether we trace a function with fentry and fexit instead of a session.
 ///
-/// The kernel calls `bio_endio()` in interrupts, where it skips a kprobe's program if another one is running. Tasks
-/// call `submit_bio()`, so a kprobe is safe there. Without `kprobe.session` a return needs a kprobe's slot, and there are
-/// only a few, so fexit is better there.
-fn has_own_programs(session: bool) -> [bool; 2] {
-    [!session, true]
+/// Without `kprobe.session` we do, because a kprobe and a kretprobe take twice as long, and there are only a few slots for
+/// returns. With it, it is only `bio_endio()`: the kernel calls it in interrupts, where it skips a session's program if
+/// another one is running.
+fn has_own_programs(session: bool, is_bio: bool, name: &str) -> bool {
+    !session || is_bio && name == BIO_ENDIO
 }
 
 fn set_phase(bss: &mut Option<&mut bpf::types::bss>, phase: u32) -> Result<()> {
@@ -443,22 +413,12 @@ fn device(in_bio @ (disk, partno): (u32, u8)) -> Device {
     Device { number, name: disks::name_of(number).unwrap_or_default(), in_bio }
 }
 
-fn described(function: find::Function, is_bio: bool) -> Function {
-    // We don't record what submit_bio() returns, which it does only on 5.10.
-    let is_end = is_bio && ENDS.contains(&function.name.as_str());
+fn described(function: find::Function) -> Function {
     Function {
         argument: function.argument as u8,
-        returns: if is_end { Returned::Nothing } else { function.returns },
+        returns: function.returns,
         name: function.name,
         prototype: function.prototype,
         source: None,
     }
-}
-
-fn hidden() -> Error {
-    Error::new("this kernel hides where its functions are")
-        .evidence(
-            "the addresses in /proc/kallsyms are 0, and this kernel has no kprobe.session, which would not need them",
-        )
-        .fix("sudo sysctl kernel.kptr_restrict=1, then run it again")
 }

@@ -20,6 +20,8 @@ pub use crate::records::{
 const MAGIC: &str = "ctracer recording ";
 /// Increase this with every change that would make older programs misread the file.
 const VERSION: u32 = 3;
+/// Version 2 has the contents of each call's bio. We read that, too.
+const OLDEST: u32 = 2;
 
 /// The file of a recording: the one that the user named, or a temporary one.
 #[derive(Debug)]
@@ -146,7 +148,7 @@ impl Recording {
                 .evidence(format!("it does not begin with \"{MAGIC}\""))
                 .fix("make one: ctracer --output FILE"));
         };
-        if version != VERSION.to_string() {
+        if !(OLDEST..=VERSION).any(|known| version == known.to_string()) {
             return Err(Error::new(format!("{name} is a recording in version {version} of the format"))
                 .evidence(format!("this program reads version {VERSION}"))
                 .fix("show it with the program that made it, or record again"));

@@ -29,9 +29,6 @@ pub struct Ring {
 
 impl Ring {
     /// Maps the ring buffer `map`, which has `size` bytes: a power of two.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     #[allow(unsafe_code)]
     pub fn new(map: &impl AsRawFd, size: usize) -> Result<Self> {
         const CANNOT: &str = "cannot read the events";

@@ -8,12 +8,10 @@
 
 /* What the options ask for: user space sets these before the programs are loaded. */
 const volatile bool is_bio; /* the class is struct bio: read its data too */
-const volatile bool by_cookie; /* a probe knows its function by its cookie, else by its address */
 const volatile u32 only_pid; /* --pid; 0: all processes */
 const volatile u32 only_dev; /* --device: the disk's number; 0: all disks */
 const volatile bool has_session_end; /* bio_endio() has both its programs and session_end */
-const volatile u32 submit_bio_id; /* numbers of these two functions */
-const volatile u32 bio_endio_id;
+const volatile u32 submit_bio_id; /* the number of submit_bio() */
 /* BIO_CHAIN: 5 on 5.10, 4 later. Its enum has no name, by which CO-RE could find it. */
 const volatile u32 bio_chain_bit;
 const volatile u64 bio_chain_endio_at; /* its address; 0: not known */
@@ -26,8 +24,6 @@ enum phase {
 	ENDING,
 };
 volatile u32 phase;
-
-#define UNKNOWN 0xffff /* for a function */
 
 /* Linux 5.10; bi_bdev came with 5.12. */
 struct bio___old {
@@ -98,17 +94,9 @@ struct {
 	__type(value, u64);
 } lost SEC(".maps");
 
-/* The probes' cookies by address, where the kernel keeps none. A cookie is the function's number,
- * and in its upper half which argument is the object, counted from 0. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* user space knows how many */
-	__type(key, u64);
-	__type(value, u32);
-} probes SEC(".maps");
-
 /* Cookies of functions that were called lately, in their upper halves, with the lower half of the
- * function's address in the lower. The kernel finds a cookie by a binary search, which takes as
+ * function's address in the lower. A cookie is the function's number, and in its upper half which
+ * argument is the object, counted from 0. The kernel finds it by a binary search, which takes as
  * long as the rest of an event. */
 u64 cookies[1024];
 
@@ -303,10 +291,12 @@ static __always_inline u32 remaining(const struct bio *bio)
 	return bio->bi_flags >> bio_chain_bit & 1 ? bio->__bi_remaining.counter : 1;
 }
 
-static __always_inline void fill_bio(struct bio_data *data, u64 object)
+static __always_inline void fill_bio(struct bio_data *data, u64 object, bool is_typed)
 {
 	u64 copy[16];
-	const struct bio *bio = readable_bio((void *)object, copy, bi_private);
+	const struct bio *bio =
+	    is_typed ? (void *)object : readable_bio((void *)object, copy, bi_private);
+	struct gendisk *disk;
 	u64 parent = 0;
 
 	data->sector = bio->bi_iter.bi_sector;
@@ -315,10 +305,11 @@ static __always_inline void fill_bio(struct bio_data *data, u64 object)
 	data->status = bio->bi_status;
 	data->remaining = remaining(bio);
 	if (bpf_core_field_exists(struct bio___old, bi_disk)) {
-		data->dev = number_of(((const struct bio___old *)bio)->bi_disk);
+		disk = ((const struct bio___old *)bio)->bi_disk;
+		data->dev = (u32)disk->major << 20 | disk->first_minor;
 		data->partno = ((const struct bio___old *)bio)->bi_partno;
 	} else {
-		data->dev = CAN_CAST ? bio->bi_bdev->bd_dev : BPF_CORE_READ(bio->bi_bdev, bd_dev);
+		data->dev = bio->bi_bdev->bd_dev;
 		data->partno = 0;
 	}
 	if (bio_chain_endio_at && (u64)bio->bi_end_io == bio_chain_endio_at)
@@ -330,7 +321,8 @@ static __always_inline void fill_bio(struct bio_data *data, u64 object)
 		    remaining(readable_bio((void *)parent, copy, __bi_remaining));
 }
 
-static __always_inline int called(u64 object, u32 function, u64 sp)
+/* The verifier knows the type of a function's own argument, and lets us read it as in C. */
+static __always_inline int called(u64 object, u32 function, u64 sp, bool is_typed)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct seen *thread;
@@ -350,7 +342,7 @@ static __always_inline int called(u64 object, u32 function, u64 sp)
 			return 0;
 		}
 		fill(&event->head, thread, cpu, sp, object, function, EVENT_BIO_CALL);
-		fill_bio(&event->data, object);
+		fill_bio(&event->data, object, is_typed);
 		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	} else {
 		struct head *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
@@ -390,16 +382,11 @@ static __always_inline u32 cookie_of(struct pt_regs *ctx, u64 address)
 {
 	volatile u64 *slot = &cookies[address / 16 % 1024]; /* functions begin at multiples of 16 */
 	u64 known = *slot;
-	u32 cookie, *probe;
+	u32 cookie;
 
 	if ((u32)known == (u32)address)
 		return known >> 32;
-	if (by_cookie) {
-		cookie = bpf_get_attach_cookie(ctx);
-	} else {
-		probe = bpf_map_lookup_elem(&probes, &address);
-		cookie = probe ? *probe : UNKNOWN;
-	}
+	cookie = bpf_get_attach_cookie(ctx);
 	*slot = (u64)cookie << 32 | (u32)address;
 	return cookie;
 }
@@ -439,16 +426,14 @@ static __always_inline u64 argument(struct pt_regs *ctx, u32 nth)
 
 static __always_inline int entry(struct pt_regs *ctx)
 {
-	u32 cookie = cookie_of(ctx, by_cookie ? bpf_get_func_ip(ctx) : PT_REGS_IP(ctx));
+	u32 cookie = cookie_of(ctx, bpf_get_func_ip(ctx));
 
-	if (cookie == UNKNOWN)
-		return 0;
-	return called(argument(ctx, cookie >> 16), cookie & 0xffff, PLACE_AT_ENTRY(ctx));
+	return called(argument(ctx, cookie >> 16), cookie & 0xffff, PLACE_AT_ENTRY(ctx), false);
 }
 
 static __always_inline int exit(struct pt_regs *ctx)
 {
-	u32 function = by_cookie ? cookie_of(ctx, bpf_get_func_ip(ctx)) & 0xffff : UNKNOWN;
+	u32 function = cookie_of(ctx, bpf_get_func_ip(ctx)) & 0xffff;
 
 	return returned(PT_REGS_RC(ctx), function, PLACE_AT_RETURN(ctx));
 }
@@ -464,52 +449,51 @@ static __always_inline bool is_return(void *ctx)
 						      : bpf_session_is_return___without_ctx();
 }
 
-/* One program for the entries and the returns of all functions, with a single link ... */
+/* One program for the entries and the returns of all functions, with a single link. */
 SEC("?kprobe.session")
 int session(struct pt_regs *ctx)
 {
 	return is_return(ctx) ? exit(ctx) : entry(ctx);
 }
 
-/* ... or, where the kernel has no such link, two programs and two probes for each function. */
-SEC("?kprobe")
-int single_entry(struct pt_regs *ctx)
-{
-	return entry(ctx);
-}
-
-SEC("?kretprobe")
-int single_return(struct pt_regs *ctx)
-{
-	return exit(ctx);
-}
-
 /*
- * The two ends of a bio's life; has_own_programs() in record.rs says where each is used. The kernel
- * drops a kprobe's program when it interrupts another one; these it drops only if one interrupts
- * itself. The context is on the stack, as far from the function in both programs. To the verifier
- * its address is no number, but the distance to another pointer is one: to the bio, which can be
- * read as a number.
+ * Where the kernel has no such link, and for bio_endio(), which has_own_programs() in record.rs
+ * explains, each function has two programs of its own. User space loads each again and again, and
+ * writes the function's numbers into it. The context is on the stack, as far from the function in
+ * both programs. To the verifier its address is no number, but the distance to another pointer is
+ * one: to the object, which can be read as a number.
  */
-static __always_inline u64 place(u64 *ctx)
+static __always_inline u64 place(u64 *ctx, u64 pointer, u32 nth)
 {
-	u64 distance = (u64)ctx, bio = 0;
+	u64 distance = (u64)ctx, number = 0;
 
-	asm volatile("%0 -= %1" : "+r"(distance) : "r"(ctx[0]));
-	bpf_probe_read_kernel(&bio, sizeof(bio), ctx);
-	return distance + bio;
+	asm volatile("%0 -= %1" : "+r"(distance) : "r"(pointer));
+	bpf_probe_read_kernel(&number, sizeof(number), ctx + nth);
+	return distance + number;
 }
 
-SEC("fentry/submit_bio")
-int submit_bio_entry(u64 *ctx)
+/* The function's number, from bit 16 which argument is the object, and from bit 24 how many
+ * arguments it has; 0 in the program that libbpf loads. attach.rs knows the upper half. */
+static __always_inline u32 own_cookie(void)
 {
-	return called(ctx[0], submit_bio_id, place(ctx));
+	u64 cookie;
+
+	asm volatile("%0 = 0x6354726100000000 ll" : "=r"(cookie));
+	return cookie;
 }
 
-SEC("fexit/submit_bio")
-int submit_bio_return(u64 *ctx)
+/* The verifier follows a single one of these, since it knows nth. */
+static __always_inline u64 word(u64 *ctx, u32 nth)
 {
-	return returned(0, submit_bio_id, place(ctx));
+	u64 value = 0;
+
+#pragma unroll
+	for (int i = 0; i <= 8; i++) {
+		if (nth == i)
+			value = ctx[i];
+		barrier_var(value);
+	}
+	return value;
 }
 
 /*
@@ -532,20 +516,31 @@ int session_end(struct pt_regs *ctx)
 	return is_in_task(PLACE_AT_ENTRY(ctx)) ? entry(ctx) : 1; /* 1: not the return, either */
 }
 
-SEC("fentry/bio_endio")
-int bio_endio_entry(u64 *ctx)
+SEC("?fentry/bio_endio")
+int own_entry(u64 *ctx)
 {
-	u64 sp = place(ctx);
+	u32 cookie = own_cookie(), nth = cookie >> 16 & 0xff;
+	u64 object, sp;
 
-	return has_session_end && is_in_task(sp) ? 0 : called(ctx[0], bio_endio_id, sp);
+	if (!cookie)
+		return 0;
+	object = word(ctx, nth);
+	sp = place(ctx, object, nth);
+	return has_session_end && is_in_task(sp) ? 0 : called(object, cookie & 0xffff, sp, true);
 }
 
-SEC("fexit/bio_endio")
-int bio_endio_return(u64 *ctx)
+SEC("?fexit/bio_endio")
+int own_return(u64 *ctx)
 {
-	u64 sp = place(ctx);
+	u32 cookie = own_cookie(), nth = cookie >> 16 & 0xff;
+	u64 sp;
 
-	return has_session_end && is_in_task(sp) ? 0 : returned(0, bio_endio_id, sp);
+	if (!cookie)
+		return 0;
+	sp = place(ctx, word(ctx, nth), nth);
+	if (has_session_end && is_in_task(sp))
+		return 0;
+	return returned(word(ctx, cookie >> 24), cookie & 0xffff, sp);
 }
 
 /* A thread that gets another name keeps the CPU, so current_thread() would not notice. */
