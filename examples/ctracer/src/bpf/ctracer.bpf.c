@@ -95,7 +95,7 @@ struct {
 } lost SEC(".maps");
 
 /* Cookies of functions that were called lately, in their upper halves, with the lower half of the
- * function's address in the lower. A cookie is the function's number, and in its upper half which
+ * function's address in the lower. A cookie is the function's number, and from bit 16 which
  * argument is the object, counted from 0. The kernel finds it by a binary search, which takes as
  * long as the rest of an event. */
 u64 cookies[1024];
@@ -427,8 +427,9 @@ static __always_inline u64 argument(struct pt_regs *ctx, u32 nth)
 static __always_inline int entry(struct pt_regs *ctx)
 {
 	u32 cookie = cookie_of(ctx, bpf_get_func_ip(ctx));
+	u32 nth = cookie >> 16 & 0xff;
 
-	return called(argument(ctx, cookie >> 16), cookie & 0xffff, PLACE_AT_ENTRY(ctx), false);
+	return called(argument(ctx, nth), cookie & 0xffff, PLACE_AT_ENTRY(ctx), false);
 }
 
 static __always_inline int exit(struct pt_regs *ctx)
