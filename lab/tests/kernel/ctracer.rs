@@ -466,6 +466,13 @@ fn ctracer_nests_as_function_graph_does() {
         tree.header.functions.len(),
         sh("ctracer list | grep -c ';$'").trim().parse::<usize>().unwrap()
     );
+    // A function whose first argument is another one gets the same bios.
+    let bios = |is_first: bool| -> BTreeSet<_> {
+        let argument = |call: &&Call| tree.header.functions[call.function].argument;
+        let calls = tree.calls.iter().filter(|call| (argument(call) == 1) == is_first);
+        calls.map(|call| call.object).collect()
+    };
+    assert!(!bios(false).is_empty() && bios(false).is_subset(&bios(true)), "{:x?}", bios(false));
     // The calls of each stack separately, in order.
     let mut ours = BTreeMap::<_, Vec<_>>::new();
     for call in &tree.calls {
