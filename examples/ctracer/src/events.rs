@@ -86,16 +86,6 @@ pub fn without_bio(mut head: [u8; HEAD]) -> [u8; HEAD] {
     head
 }
 
-/// A bio's contents in a form that takes few instructions to compare.
-#[inline]
-pub fn words(bio: &[u8; BIO]) -> [u64; BIO / 8] {
-    let mut words = [0; BIO / 8];
-    for (word, bytes) in words.iter_mut().zip(bio.as_chunks().0) {
-        *word = u64::from_ne_bytes(*bytes);
-    }
-    words
-}
-
 /// The device as the kernel has it in the bio: its number, and on 5.10 the number of the disk and that of the partition
 /// on it.
 #[inline]

@@ -310,8 +310,8 @@ impl Plan<'_> {
 
 /// Whether we trace a function with fentry and fexit instead of a session.
 ///
-/// Without `kprobe.session` we do, because a kprobe and a kretprobe take twice as long, and there are only a few slots for
-/// returns. With it, it is only `bio_endio()`: the kernel calls it in interrupts, where it skips a session's program if
+/// Without `kprobe.session` we do, because a kprobe and a kretprobe cost more, and there are only a few slots for returns.
+/// With it, it is only `bio_endio()`: the kernel calls it in interrupts, where it skips a session's program if
 /// another one is running.
 fn has_own_programs(session: bool, is_bio: bool, name: &str) -> bool {
     !session || is_bio && name == BIO_ENDIO
@@ -328,7 +328,7 @@ struct Recorder {
     writer: Writer,
     /// Events that are not in the file yet, the contents of the last bio in them, and the devices of their bios.
     batch: Vec<u8>,
-    last_bio: Option<[u64; BIO / 8]>,
+    last_bio: Option<[u8; BIO]>,
     seen: Vec<(u32, u8)>,
     /// The devices whose names are in the file, and how many changes of devices the kernel had counted then.
     devices: BTreeMap<(u32, u8), Device>,
@@ -355,20 +355,14 @@ impl Recorder {
         }
         let bio = if kind == Kind::BioCall { data.first_chunk::<BIO>() } else { None };
         match bio {
-            None => {
-                // Most have nothing else.
-                self.batch.extend_from_slice(head);
-                if !data.is_empty() {
-                    self.batch.extend_from_slice(data);
-                }
-            }
-            Some(bio) if self.last_bio == Some(events::words(bio)) => {
+            None => self.batch.extend_from_slice(event),
+            Some(bio) if self.last_bio.as_ref() == Some(bio) => {
                 self.batch.extend_from_slice(&events::without_bio(*head));
             }
             Some(bio) => {
                 self.batch.extend_from_slice(head);
                 self.batch.extend_from_slice(bio);
-                self.last_bio = Some(events::words(bio));
+                self.last_bio = Some(*bio);
                 let device = events::device(bio);
                 // A bio has no device at first.
                 if device.0 != 0 && self.seen.last() != Some(&device) {

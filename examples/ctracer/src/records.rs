@@ -163,7 +163,7 @@ pub struct Bio {
 pub struct Return {
     /// Where and when.
     pub place: Place,
-    /// Which function; `None` on kernels where a return event doesn't say that.
+    /// Which function; `None` if the kernel refused to probe its entry, and in old recordings of 5.10 and 6.1.
     pub function: Option<u32>,
     /// The register of the return value, if the function returns one.
     pub value: u64,
