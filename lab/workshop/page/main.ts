@@ -8,21 +8,13 @@ import { Documents } from "./documents";
 import { byId, h, inFolder, keep, pause, plain, plural, rich, setFolder } from "./dom";
 import { takeFiles } from "./drop";
 import { Editor } from "./editor";
+import { keepFocus } from "./focus";
 import { boot, boots, drawKernels } from "./kernels";
 import { forget } from "./knowledge";
 import { Lesson } from "./lesson";
 import { isCase, progressOf, showMap, stateOf } from "./map";
 import { Mysteries } from "./mystery";
-import {
-  type Button,
-  explain,
-  hidePanel,
-  hideProblem,
-  leavePanel,
-  shownProblem,
-  showPanel,
-  showProblem,
-} from "./panel";
+import { type Button, explain, hidePanel, hideProblem, shownProblem, showPanel, showProblem } from "./panel";
 import { type Pane, Panes } from "./panes";
 import { Questions } from "./questions";
 import { Terminals } from "./terminals";
@@ -708,7 +700,7 @@ editor.onChange = () => {
   drawSaved();
   actions.edited();
 };
-leavePanel.to = () => panes.focus("editor");
+keepFocus((places) => panes.leaveTo(places));
 editor.documents.onFailure = (_doc, failure) => showProblem(failure);
 
 function drawTheme(): void {

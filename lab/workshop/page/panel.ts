@@ -7,7 +7,6 @@ export type Button = { label: string; test?: string; act: () => void };
 
 export function showPanel(kind: "hint" | "bad" | "news", title: string, content: Node[], buttons: Button[] = []): void {
   const panel = byId("panel");
-  const hadFocus = panel.contains(document.activeElement);
   panel.className = kind;
   shown = undefined;
   panel.setAttribute("aria-label", title);
@@ -25,18 +24,11 @@ export function showPanel(kind: "hint" | "bad" | "news", title: string, content:
   );
   panel.hidden = false;
   panel.scrollTop = 0;
-  if (hadFocus) panel.querySelector<HTMLElement>("button")?.focus();
 }
 
-/** Where the focus goes when the panel that has it closes. */
-export const leavePanel = { to: () => {} };
-
 export function hidePanel(): void {
-  const panel = byId("panel");
-  const hadFocus = panel.contains(document.activeElement);
-  panel.hidden = true;
+  byId("panel").hidden = true;
   shown = undefined;
-  if (hadFocus) leavePanel.to();
 }
 
 /** All three parts of an error: its cause, what shows it, and what helps. */

@@ -4,6 +4,9 @@ import { byId, keep } from "./dom";
 
 export type Pane = "lesson" | "editor" | "terminals";
 export const panes: Pane[] = ["lesson", "editor", "terminals"];
+/** All places for the focus, with the cards, in their order. */
+const places = ["lesson", "panel", "editor", "verdict", "terminals"];
+const isPane = (id: string): id is Pane => (panes as readonly string[]).includes(id);
 
 type Sizes = { lesson: number; terminals: number; folded: Pane[] };
 
@@ -37,22 +40,34 @@ export class Panes {
     this.focusOn(pane);
   }
 
-  /** The pane or card after or before the one with the focus, if it is shown. */
-  step(by: 1 | -1): void {
-    const isPane = (id: string): id is Pane => (panes as readonly string[]).includes(id);
-    const open = ["lesson", "panel", "editor", "verdict", "terminals"].filter((id) =>
-      isPane(id) ? !this.isFolded(id) : !byId(id).hidden,
-    );
-    // A card is within its pane.
-    const within = open.filter((id) => byId(id).contains(document.activeElement));
-    const now = open.indexOf(within.find((id) => !isPane(id)) ?? within[0]);
-    const to = open[now < 0 ? (by > 0 ? 0 : open.length - 1) : (now + by + open.length) % open.length];
-    if (isPane(to)) this.focusOn(to);
+  /** Whether a pane or a card is shown. */
+  private isOpen(place: string): boolean {
+    return isPane(place) ? !this.isFolded(place) : !byId(place).hidden;
+  }
+
+  private enter(place: string): void {
+    if (isPane(place)) this.focusOn(place);
     else
       ["input", "button:not(.close)", "button"]
-        .map((what) => byId(to).querySelector<HTMLElement>(what))
+        .map((what) => byId(place).querySelector<HTMLElement>(what))
         .find(Boolean)
         ?.focus();
+  }
+
+  /** The pane or card after or before the one with the focus, if it is shown. */
+  step(by: 1 | -1): void {
+    const open = places.filter((place) => this.isOpen(place));
+    // A card is within its pane.
+    const within = open.filter((place) => byId(place).contains(document.activeElement));
+    const now = open.indexOf(within.find((place) => !isPane(place)) ?? within[0]);
+    this.enter(open[now < 0 ? (by > 0 ? 0 : open.length - 1) : (now + by + open.length) % open.length]);
+  }
+
+  /** The first of these that is a pane or a card and still shown, or else the editor. */
+  leaveTo(ids: string[]): void {
+    const open = ids.find((id) => places.includes(id) && this.isOpen(id));
+    if (open) this.enter(open);
+    else this.focus("editor");
   }
 
   private splitter(splitter: HTMLElement, pane: "lesson" | "terminals", [least, most]: [number, number]): void {

@@ -1,5 +1,7 @@
 //! A mystery's case, as a guest has one, with which a test plays.
 
+#![allow(dead_code, reason = "each test uses a part of this")]
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;

@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::alone;
+use crate::case;
 use crate::learner::{click, shows, visit};
 use crate::reader::Reader;
 
@@ -77,18 +78,6 @@ fn axe_finds_no_barrier_and_small_windows_have_room() {
     browser.chord("F8", 119, 0);
     browser.until("document.querySelector('.cm-tooltip .cm-diagnostic')");
     look(&mut browser, "an error in the program", &mut wrong);
-    // Whoever listens hears that a text is not saved, until it is.
-    browser.eval("document.querySelector('.cm-content').focus()");
-    browser.call("Input.insertText", json!({ "text": "// no Rust" }));
-    browser.until("document.querySelector('#saved').textContent.startsWith('Saved')");
-    let network = |offline| json!({ "offline": offline, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
-    browser.call("Network.emulateNetworkConditions", network(true));
-    browser.call("Input.insertText", json!({ "text": "!" }));
-    let heard =
-        |words: &str| format!("document.querySelector('#trouble[role=status]').textContent === '{words}'");
-    browser.until(&heard("Not saved: the workshop does not answer"));
-    browser.call("Network.emulateNetworkConditions", network(false));
-    browser.until(&heard(""));
     click(&mut browser, "diff");
     browser.until("document.querySelector('#compared').textContent !== ''");
     look(&mut browser, "a comparison", &mut wrong);
@@ -164,4 +153,55 @@ fn the_keys_of_an_input_method_are_its_own() {
     browser.chord("Enter", 13, 0);
     browser.until("window.runs.length > 0");
     assert_eq!(browser.eval("window.runs"), json!(["\u{306b}\u{306b}"]));
+}
+
+#[test]
+fn what_goes_when_it_is_pressed_leaves_the_focus_to_its_place() {
+    let (_folder, server) = alone();
+    server.post("/api/works/03.1/start");
+    let script = |name: &str, text: &str| fs::write(server.mine().join(name), text).unwrap();
+    script("exercise", "echo error: no; exit 1");
+    script(
+        "mystery",
+        "echo mystery \"$@\"; door=${5#*=}; until [ -e $door ]; do sleep 0.1; done; while [ -e $door ]; do sleep 0.1; done",
+    );
+    let mut browser = visit(&server);
+    browser.until(&shows("panel", "Welcome"));
+    let press = |browser: &mut Reader, hook: &str| {
+        let button = format!("document.querySelector('[data-test=\"{hook}\"]')");
+        browser.until(&format!(
+            "{button}?.checkVisibility() && {button}.ariaDisabled !== 'true' && !{button}.disabled"
+        ));
+        browser.eval(&format!("{button}.focus()"));
+        browser.chord("Enter", 13, 0);
+    };
+    let leaves = |browser: &mut Reader, hook: &str, place: &str| {
+        press(browser, hook);
+        browser.until(&format!(
+            "(has => has.matches(':enabled, [contenteditable], .cm-content') && has.checkVisibility()
+                && has.dataset.test !== '{hook}' && has.closest('{place}'))(document.activeElement)"
+        ));
+    };
+    leaves(&mut browser, "panel-close", "#code");
+    browser.eval("location.hash = '#03.1'");
+    browser.until("document.title.startsWith('03.1:')");
+    press(&mut browser, "check");
+    leaves(&mut browser, "verdict-close", "#screens");
+    script("exercise", "sleep 1000");
+    press(&mut browser, "check");
+    leaves(&mut browser, "stop", "#code");
+    case::play(&server, 7);
+    browser.eval("location.hash = '#mystery-02'");
+    leaves(&mut browser, "go-to-open", "#editor");
+    browser.until(&shows("complaint", "It is slow."));
+    let answer = "(form => {
+        const field = (name) => form.querySelector(`[data-test=${name}]`);
+        field('cause').value = 'slow-disk';
+        field('cause').dispatchEvent(new Event('change'));
+        field('place').value = field('number').value = '1';
+        form.requestSubmit(); })(document.querySelector('[data-test=answer-form]'))";
+    browser.eval(answer);
+    leaves(&mut browser, "verdict-fix", "#terminals");
+    leaves(&mut browser, "end", "#editor");
+    browser.until(&shows("status", "mystery-01 ended"));
 }

@@ -1,6 +1,8 @@
 //! Works in the workshop as a learner does, in a real browser, with real guests: `make page-test`.
 
 mod access;
+#[path = "../common/case.rs"]
+mod case;
 #[path = "../common/mod.rs"]
 mod common;
 mod door;
@@ -9,6 +11,8 @@ mod firefox;
 mod learner;
 #[path = "../../../../docs/tests/browser/reader.rs"]
 mod reader;
+#[path = "../common/socket.rs"]
+mod socket;
 mod terminal;
 mod writing;
 

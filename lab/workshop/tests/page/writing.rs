@@ -292,6 +292,47 @@ fn a_file_from_the_desktop_replaces_the_open_one() {
     );
 }
 
+#[test]
+fn nothing_is_red_any_more_once_the_work_is_saved() {
+    let (_folder, server) = alone();
+    server.post("/api/works/03.1/start");
+    let mut browser = visit(&server);
+    browser.until(&shows("panel", "Welcome"));
+    browser.eval("location.hash = '#03.1'");
+    browser.until("document.title.startsWith('03.1:')");
+    // What is shown in red, and what somebody who listens has heard last.
+    let red = "[...document.querySelectorAll('.bad, #trouble')].filter((it) => it.checkVisibility() && it.textContent).map((it) => it.id).join()";
+    assert_eq!(browser.eval(red), "");
+    // No connection, and then a server that can't save. Neither Run nor Check goes on then.
+    let refuse = |status: u16| {
+        format!(
+            "window.fetch = window.other ??= window.fetch; window.fetch = (path, options) => options?.method !== 'PUT'
+                ? window.other(path, options) : {status} ? Promise.resolve(Response.json({{ cause: 'no room' }}, {{ status: {status} }}))
+                : Promise.reject(new TypeError()); 0"
+        )
+    };
+    for (status, cause) in [(0, "Not saved: the workshop does not answer"), (507, "Not saved: no room")] {
+        for runs in [false, true] {
+            browser.eval(&refuse(status));
+            replace(&mut browser, &format!("// {status} {runs}\n"));
+            browser.until(&shows("saved", cause));
+            if runs {
+                browser.chord("Enter", 13, CONTROL | SHIFT);
+                browser.until(&shows("panel", "are not saved"));
+            }
+            let is_told = status > 0 || runs;
+            browser.until(&format!(
+                "{red} === '{}'",
+                if is_told { "panel,trouble,saved" } else { "trouble,saved" }
+            ));
+            browser.eval("window.fetch = window.other; 0");
+            browser.until(&format!("{red} === ''"));
+            assert_eq!(browser.eval("document.querySelector('#panel').hidden"), true);
+            assert_eq!(server.file("03.1", "src/bpf/bio_trace.bpf.c"), format!("// {status} {runs}\n"));
+        }
+    }
+}
+
 /// A tab that closes hears no answer, so its draft stays in the browser.
 #[test]
 fn what_a_closing_tab_has_saved_is_no_conflict() {
