@@ -484,7 +484,6 @@ fn the_book_explains_every_error_before_the_first_line() {
         text(&rust, "Error::new(\"", '"'),
         text(&rust, "Error::new(format!(\"", '"'),
         text(&kit, "fail \"", '"'),
-        text(&kit, "echo Error: ", '\n'),
         text(&setup, "\tError: ", '\n'),
     ];
     assert!(said.iter().all(|said| !said.is_empty()), "{said:?}");
@@ -496,7 +495,7 @@ fn the_book_explains_every_error_before_the_first_line() {
     }
 }
 
-/// A message with dots where a program puts a name: `{name}` in Rust, `$name` in a shell, `%NAME%` in Windows.
+/// A message with dots where a program puts a name: `{name}` in Rust, `$name` in a shell.
 fn placeholders(message: &str) -> String {
     let mut text = String::new();
     let mut letters = message.chars().peekable();
@@ -506,9 +505,8 @@ fn placeholders(message: &str) -> String {
                 while letters.next().is_some_and(|next| next != '}') {}
                 text += "...";
             }
-            '$' | '%' => {
+            '$' => {
                 while letters.next_if(|next| next.is_alphanumeric() || *next == '_').is_some() {}
-                letters.next_if_eq(&'%');
                 text += "...";
             }
             other => text.push(other),

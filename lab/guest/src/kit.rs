@@ -158,7 +158,7 @@ fn run(request: &Request, status: &mut File) -> Result<ExitStatus> {
     }
     // From here on, no typed key is lost.
     writeln!(status, "ready {}", common::preflight::release()).or_cause("cannot report to the launcher")?;
-    // The workshop sends the learner's work over the second port.
+    // Only a shell has a second one.
     if !is_workshop {
         thread::spawn(second_console);
     }
@@ -297,7 +297,7 @@ fn catalog() -> Result<Catalog> {
 
 /// Becomes the workshop's server. Returns only if it can't.
 pub fn workshop(port: u16, options: &[String]) -> Result<()> {
-    workshop::serve(port, SECOND, STATUS, options)
+    workshop::serve(port, STATUS, options)
 }
 
 /// The command that runs a stage or an example, with I/O for it to see.

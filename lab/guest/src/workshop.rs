@@ -15,12 +15,15 @@ use crate::system::ENVIRONMENT;
 /// The guest's address in QEMU's user network, and the network's mask.
 const ADDRESS: [&str; 2] = ["10.0.2.15", "255.255.255.0"];
 
+/// The address at which QEMU starts the launcher's script `keep`.
+const KEEP: &str = "10.0.2.100:1";
+
 /// Where the compilers are, besides the guest's other programs.
 const COMPILERS: &str = "/usr/bin:/usr/lib/llvm-22/bin";
 
-/// Starts the network and becomes the server, which listens on this port. Returns only if it can't. `work` is the serial
-/// port to the file with the learner's work, `status` the one to the launcher, which may have more options for the server.
-pub fn serve(port: u16, work: &str, status: &str, options: &[String]) -> Result<()> {
+/// Starts the network and becomes the server, which listens on this port. Returns only if it can't. `status` is the serial
+/// port to the launcher, which may have more options for the server.
+pub fn serve(port: u16, status: &str, options: &[String]) -> Result<()> {
     if !Path::new(ROOT).exists() {
         return Err(
             Error::new("this guest has no workshop").fix("start it on your own system: ./lab workshop")
@@ -37,7 +40,7 @@ pub fn serve(port: u16, work: &str, status: &str, options: &[String]) -> Result<
     server.env("PATH", format!("{}:{COMPILERS}", ENVIRONMENT[0].1));
     server.args(["--driver", "/bin/lab", "--book"]).arg(Path::new(ROOT).join("book"));
     server.args(["--listen", ADDRESS[0], "--port", &port.to_string(), "--no-browser"]);
-    server.args(["--keep", work, "--announce", status]).args(options);
+    server.args(["--keep", KEEP, "--announce", status]).args(options);
     // The launcher prints the address.
     server.stdout(Stdio::null());
     Err(server.exec()).or_cause("cannot start the workshop's server")

@@ -18,7 +18,8 @@
 //! | `lab/workshop/guest` | is what only this guest has: its shell's profile, the command `cargo` |
 //! | `lab/guest/src/workshop.rs` | starts the network card and the server in the guest |
 //! | `lab/machine/src/workbook/recorded.rs` | compiles a learner's program there, without Cargo |
-//! | `lab/workshop/src/keep.rs` | sends the learner's work to the host, and restores it |
+//! | `lab/workshop/src/backup.rs` | sends the learner's work to the host, and restores it |
+//! | `lab/class/kit/parts/keep` | keeps the work on the host |
 //! | `lab/class/kit/parts/workshop.sh` | is the launcher's side |
 
 #![deny(unsafe_code)]
@@ -41,7 +42,6 @@ mod response;
 mod server;
 mod terminals;
 mod testing;
-mod tftp;
 mod words;
 
 use std::fs::OpenOptions;
@@ -66,7 +66,6 @@ use crate::backup::WorkBackup;
 use crate::instance::{Claim, Instance};
 use crate::kernels::Kernels;
 use crate::server::Workshop;
-use crate::tftp::Tftp;
 
 /// Serve the workshop on this machine, and print its address
 #[derive(Parser)]
@@ -96,12 +95,9 @@ struct Args {
     /// The kernels that the launcher can boot into the same page
     #[arg(long, value_name = "KERNELS", value_delimiter = ',', requires = "kernel")]
     kernels: Vec<String>,
-    /// The serial port through which the host keeps your work
-    #[arg(long, value_name = "PORT")]
-    keep: Option<PathBuf>,
-    /// The host's TFTP server, which has the work of the last session
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "10.0.2.2:69", requires = "keep")]
-    tftp: SocketAddr,
+    /// Where the host keeps your work
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    keep: Option<SocketAddr>,
 }
 
 #[tokio::main]
@@ -109,8 +105,7 @@ async fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let workbook = Workbook::read()?;
     // It also has the port and the secrets of the last session, so it comes before the claim.
-    let restore = |port: &PathBuf| WorkBackup::restore(&workbook.mine, port, Tftp { server: args.tftp });
-    let backup = args.keep.as_ref().map(restore).map(Arc::new);
+    let backup = args.keep.map(|host| Arc::new(WorkBackup::restore(&workbook.mine, host)));
     let instance = match Instance::claim(&workbook.mine)? {
         Claim::Ours(instance) => instance,
         Claim::Theirs(auth) => {

@@ -40,7 +40,7 @@ Debian, Ubuntu  sudo apt install qemu-system-$debian
 Fedora          sudo dnf install qemu-system-$fedora
 Arch            sudo pacman -S qemu-system-$distro
 macOS           brew install qemu
-Windows         winget install SoftwareFreedomConservancy.QEMU, then lab.cmd"
+Windows         the same in WSL"
 }
 
 is_older() { [ $((${1%.*} * 1000 + ${1#*.})) -lt $((${2%.*} * 1000 + ${2#*.})) ]; }
@@ -99,7 +99,7 @@ whole() {
 	[ -r "$kit/SHA256SUMS" ] ||
 		fail "the kit is not whole" "$kit/SHA256SUMS is missing" 'copy the whole folder again'
 	all=
-	bad=$(cd "$kit" && if [ $# -eq 0 ]; then all=yes; set -- */vmlinuz-* */initramfs */default parts/* lab lab.cmd LICENSES.txt README.md
+	bad=$(cd "$kit" && if [ $# -eq 0 ]; then all=yes; set -- */vmlinuz-* */initramfs */default parts/* lab LICENSES.txt README.md
 		for file in */workshop; do [ ! -e "$file" ] || set -- "$@" "$file"; done; fi &&
 		for file; do grep -q "  $file\$" SHA256SUMS || echo "$file: it is not in SHA256SUMS"; done 2>&1 &&
 		if [ -n "$all" ]; then cat SHA256SUMS; else for file; do grep "  $file\$" SHA256SUMS; done; fi |
@@ -111,7 +111,7 @@ whole() {
 root=initramfs
 # Checks the kernel that we want to boot, and the files that it needs.
 look_for_kernel() {
-	whole "$arch/default" "$arch/$root" parts/look.sh parts/machine.sh parts/workshop.sh parts/programs
+	whole "$arch/default" "$arch/$root" parts/look.sh parts/machine.sh parts/workshop.sh parts/keep parts/programs
 	grep -q "  $arch/vmlinuz-$kernel\$" "$kit/SHA256SUMS" ||
 		fail "this kit has no kernel $kernel for $arch" "it has $(kernels)" 'name one of these'
 	whole "$arch/vmlinuz-$kernel"

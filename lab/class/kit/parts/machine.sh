@@ -24,8 +24,8 @@ tell_size() {
 }
 
 # The machine is that of lab/machine/src/qemu.rs, which explains the options. A test compares them.
-# emulate ACCEL: becomes QEMU, in the folder of the machine's pipes and files. With the variable shared, a folder
-# whose commas are doubled, the guest has a network.
+# emulate ACCEL: becomes QEMU, in the folder of the machine's pipes and files. With the variable shared, the guest has a
+# network, and an address in it leads to the script that keeps the work.
 emulate() {
 	case $arch:$1 in
 	x86_64:tcg) set -- -smp 2 -accel tcg,thread=single -cpu "$cpu,-erms,-fsrm" ;;
@@ -34,8 +34,8 @@ emulate() {
 	esac
 	mib=1024 second=pipe,id=second,path=second
 	if [ -n "$shared" ]; then
-		mib=2048 second="file,id=second,path=$shared/work.new"
-		set -- "$@" -netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$port-:$port,tftp=$shared" \
+		mib=2048 second=null,id=second
+		set -- "$@" -netdev "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:$port-:$port,guestfwd=tcp:10.0.2.100:1-cmd:sh kept/keep kept" \
 			-device virtio-net-pci,netdev=net,romfile=
 	fi
 	case $arch in
@@ -183,6 +183,7 @@ boot() {
 	end_helpers
 	rm -f "$tmp"/*
 	mkfifo "$tmp/in" "$tmp/out" "$tmp/second.in" "$tmp/second.out" "$tmp/stderr.in" "$tmp/stderr.out" || exit 1
+	[ -z "$shared" ] || ln -s "$kept" "$tmp/kept" || exit 1
 	watch_over
 	# From now on, we read these files.
 	: >"$tmp/status"

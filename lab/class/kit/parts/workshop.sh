@@ -1,9 +1,9 @@
 # shellcheck shell=sh
 # ./lab workshop: a guest with the exercises, a compiler, and a server for the browser. The guest has no disk for the
-# work, because the stages would trace it. QEMU writes what the guest sends through a serial port into the file
-# work.new, and the next guest reads it over its network, as the file work. Part of ../lab.
+# work, because the stages would trace it. QEMU starts the script keep when the guest connects to an address of its
+# network, and that reads and writes the work. Part of ../lab.
 
-# The folder of these files, which only the user can read. In $shared, its commas are doubled, as in QEMU's options.
+# The folder of the work, which only the user can read.
 kept=${XDG_CACHE_HOME:-${HOME:-/nowhere}/.cache}/bpf-storage-workbook/workshop shared=''
 # How much room the work may take there, and how much memory the machine needs, in MiB.
 need_work=200 need_workshop=2300
@@ -71,13 +71,13 @@ open_work() {
 	done
 	claim=$kept/running
 	if [ -n "$fresh" ]; then
-		rm -f "$kept/work" "$kept/work.new" || exit 1
+		rm -f "$kept/work.zip" || exit 1
 		echo "Discarded the work that was in $kept" >&2
-	elif is_complete "$kept/work.new"; then
-		mv -f "$kept/work.new" "$kept/work" || exit 1
 	fi
+	# A copy: somebody may pull the stick out.
+	rm -f "$kept"/work.new.* && cp "$kit/parts/keep" "$kept/keep" || exit 1
 	choose_port
-	shared=$(printf '%s' "$kept" | sed 's/,/,,/g')
+	shared=yes
 	for_guest
 }
 
@@ -88,17 +88,11 @@ for_guest() { argv=workshop,--port,$port,--kernel,$kernel,--kernels,$(encode "$(
 next_kernel() {
 	next=$(sed -n 's/^next //p' "$tmp/status")
 	case "$status$asked:$next" in 0: | 0:*[!A-Za-z0-9._-]*) return 1 ;; 0:*) ;; *) return 1 ;; esac
-	is_complete "$kept/work.new" || return 1
-	mv -f "$kept/work.new" "$kept/work" || exit 1
 	# The page is open already.
 	kernel=$next no_browser=yes
 	look_for_kernel
 	for_guest
 }
-
-# Whether a tar has the entry `.workshop-complete`, which comes after everything that the session began with. A zero
-# byte ends the name. We make it the end of a line, and no other byte.
-is_complete() { [ -e "$1" ] && tr '\0\n' '\n ' <"$1" 2>/dev/null | grep -q '\.workshop-complete$'; }
 
 # Chooses a free port: the user's, or the last one, because the browser knows the page by it, or one of a few others.
 choose_port() {

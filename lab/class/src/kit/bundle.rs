@@ -3,8 +3,8 @@
 //!
 //! The launcher is a shell script that only finds and starts QEMU. It has three parts: `parts/look.sh`, which checks what the
 //! laptop has and refuses an unknown stage before the boot, `parts/machine.sh`, which runs the machine, and
-//! `parts/workshop.sh`. The lab and both launchers start the same machine: a change of
-//! `lab/machine/src/qemu.rs` is one of the launchers, too, and a test compares all three.
+//! `parts/workshop.sh`. The lab and the launcher start the same machine: a change of
+//! `lab/machine/src/qemu.rs` is one of the launcher, too, and a test compares them.
 //!
 //! `cargo test --package class --test kit` tests the launcher with a fake emulator that only records how it was called, and
 //! `make bundle-test` tests whole kits in an empty Debian.
@@ -50,7 +50,7 @@ pub struct KitOptions {
 }
 
 /// What every kit has. Other folders have checksums, too.
-const KIT: [&str; 3] = [SUMS, "lab", "lab.cmd"];
+const KIT: [&str; 2] = [SUMS, "lab"];
 /// The checksums of all other files.
 const SUMS: &str = "SHA256SUMS";
 /// The sources of the last commit.
@@ -429,13 +429,12 @@ impl Kit {
         self.write("parts/look.sh", include_str!("../../kit/parts/look.sh"))?;
         self.write("parts/machine.sh", include_str!("../../kit/parts/machine.sh"))?;
         self.write("parts/workshop.sh", include_str!("../../kit/parts/workshop.sh"))?;
+        self.write("parts/keep", include_str!("../../kit/parts/keep"))?;
         let names: String = self.workbook.catalog.programs().map(|program| program.name() + "\n").collect();
         self.write("parts/programs", names)?;
         let launcher = self.folder.join("lab");
         fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755))
             .or_cause("cannot make the launcher a program")?;
-        // Windows' shell needs CRLF line endings.
-        self.write("lab.cmd", include_str!("../../kit/lab.cmd").replace('\n', "\r\n"))?;
         let guest = |guest: &Guest| {
             let names: Vec<_> = guest.kernels.iter().map(|kernel| &*kernel.name).collect();
             format!("{} for {}", names.join(", "), guest.arch)
@@ -458,7 +457,7 @@ impl Kit {
         let names = files.iter().map(|file| file.strip_prefix(&self.folder).unwrap_or(file));
         let sums = output(SHA256SUM.command()?.current_dir(&self.folder).args(names))?.stdout;
         self.write(SUMS, sums)?;
-        self.parts.push(("launchers, README, checksums".to_owned(), size(&self.folder) - before));
+        self.parts.push(("launcher, README, checksums".to_owned(), size(&self.folder) - before));
         Ok(())
     }
 

@@ -8,10 +8,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// All programs that the launcher calls. A plain laptop has no more.
-const PLAIN: [&str; 24] = [
+const PLAIN: [&str; 26] = [
     "sh",
     "cat",
     "chmod",
+    "cp",
     "date",
     "dd",
     "df",
@@ -19,6 +20,7 @@ const PLAIN: [&str; 24] = [
     "find",
     "grep",
     "id",
+    "ln",
     "ls",
     "mkdir",
     "mkfifo",
@@ -57,7 +59,7 @@ impl Fake {
             fs::create_dir_all(fake.at(name)).unwrap();
         }
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("kit");
-        for file in ["lab", "parts/look.sh", "parts/machine.sh", "parts/workshop.sh"] {
+        for file in ["lab", "parts/look.sh", "parts/machine.sh", "parts/workshop.sh", "parts/keep"] {
             fs::copy(sources.join(file), fake.at("kit stick").join(file)).unwrap();
         }
         for (name, text) in [
@@ -65,7 +67,6 @@ impl Fake {
             ("x86_64/vmlinuz-7.2", "another one"),
             ("x86_64/default", "6.12\n"),
             ("x86_64/initramfs", "a root"),
-            ("lab.cmd", "another launcher"),
             ("README.md", "how to use it"),
             ("LICENSES.txt", "whose work it is"),
             ("parts/programs", "01\n03\nbitehist\n"),

@@ -23,7 +23,7 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::termios;
 use nix::unistd::Pid;
-use same::all_three_start_the_same_machine;
+use same::both_start_the_same_machine;
 
 fn main() -> ExitCode {
     let trial = |(name, test): &(&str, fn())| {
@@ -71,7 +71,7 @@ const QUICK: &[(&str, fn())] = tests![
     a_machine_that_hangs_is_reported,
     what_does_not_exist_is_an_error,
     what_cant_be_written_is_an_error,
-    all_three_start_the_same_machine,
+    both_start_the_same_machine,
     the_same_content_gives_the_same_image,
     a_kit_is_verified_by_its_own_launcher,
     a_kit_that_is_not_finished_is_cleared_away,

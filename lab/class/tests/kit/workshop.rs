@@ -17,7 +17,6 @@ use crate::{Fake, tests, within};
 pub const QUICK: &[(&str, fn())] = tests![
     the_workshop_gets_a_network_and_a_file_for_the_work,
     the_address_is_shown_and_only_ctrl_c_reaches_the_guest,
-    only_a_complete_session_replaces_the_one_before,
     another_kernel_continues_with_the_work,
     a_fresh_start_discards_the_work,
     a_port_that_is_taken_is_left_to_who_has_it,
@@ -36,17 +35,13 @@ port=${*##*hostfwd=tcp:127.0.0.1:}; port=${port%%-*}
 case " $TAKEN " in *" $port "*) echo "qemu: Could not set up host forwarding rule 'tcp:127.0.0.1:$port-:$port'" >&2; exit 1 ;; esac
 case $* in *'-M none'*) exit ;; esac
 umask >mask
-file=${*##*id=second,path=}; file=${file%%/work.new *}/work.new
-printf 'one' >"$(echo "$file" | sed 's/,,/,/g')"
+[ -x kept/keep ] || exit
 echo 'ready 6.12.0-fake' >>status
 printf 'url http://127.0.0.1:%s/#token=secret' "$port" >>status
 echo >>status
 head -c 1 >"$KEY"
 echo 'exit 0' >>status
 "#;
-
-/// A tar's last entry, as far as the launcher looks at it.
-const COMPLETE: &str = "old\0\0\0.workshop-complete\0\0\0 600\0";
 
 impl Fake {
     fn with_workshop(guest: &str) -> Self {
@@ -127,7 +122,7 @@ fn the_workshop_gets_a_network_and_a_file_for_the_work() {
     let child = fake.started(fake.workshop(&["--arch", "arm64"]).args(["--kernel", "6.12"]));
     assert!(fake.end(child).ends_with("--- status 0"));
     assert!(
-        fake.calls().contains("/arm64/workshop\n") && fake.calls().contains(",tftp="),
+        fake.calls().contains("/arm64/workshop\n") && fake.calls().contains(",guestfwd="),
         "{}",
         fake.calls()
     );
@@ -141,7 +136,7 @@ fn the_address_is_shown_and_only_ctrl_c_reaches_the_guest() {
     let mut command = fake.workshop(&[]);
     let mut child = fake.started(command.stdin(copy()).stdout(copy()).stderr(copy()));
     // Before the launcher shows anything, others could have read its files.
-    for file in ["running", "work.new", "port"] {
+    for file in ["running", "port"] {
         assert_eq!(fs::metadata(fake.kept(file)).unwrap().permissions().mode() & 0o777, 0o600, "{file}");
     }
     assert_eq!(fs::metadata(fake.kept("")).unwrap().permissions().mode() & 0o777, 0o700);
@@ -172,41 +167,24 @@ fn the_address_is_shown_and_only_ctrl_c_reaches_the_guest() {
     assert!(said.contains(shown), "{said}");
 }
 
-fn only_a_complete_session_replaces_the_one_before() {
-    for (last, is_complete) in [
-        (COMPLETE, true),
-        // The file before it has a whole number of blocks.
-        (&COMPLETE.replace("\0.", "."), true),
-        ("mine/a\0\0\0it is\n.workshop-complete\nhere\0", false),
-        ("mine/.workshop-completes\0\0", false),
-        ("", false),
-    ] {
-        let fake = Fake::with_workshop(SERVER);
-        fake.keep("work", "older");
-        fake.keep("work.new", last);
-        fake.session(&["--no-browser"]);
-        let work = fs::read_to_string(fake.kept("work")).unwrap();
-        assert_eq!(work, if is_complete { last } else { "older" });
-        assert_eq!(fs::read_to_string(fake.kept("work.new")).unwrap(), "one");
-    }
-}
-
 fn another_kernel_continues_with_the_work() {
     // The first guest asks for the next kernel, as the page does, and the second one waits for a key.
-    let guest = |next: &str, work: &str, status: u8| {
+    let guest = |next: &str, status: u8| {
         SERVER
             .replace(
                 "echo 'ready",
+                "first=; [ -e \"$KEY.first\" ] || { first=yes; : >\"$KEY.first\"; }\necho 'ready",
+            )
+            .replace(
+                "head -c 1",
                 &format!(
-                    "first=; [ -e \"$KEY.first\" ] || {{ first=yes; : >\"$KEY.first\"; printf '{}' >\"$(echo \"$file\" | sed 's/,,/,/g')\"; }}\necho 'ready",
-                    work.replace('\0', "\\0")
+                    "[ -z \"$first\" ] || {{ printf '{next}\\nexit {status}\\n' >>status; exit; }}; head -c 1"
                 ),
             )
-            .replace("head -c 1", &format!("[ -z \"$first\" ] || {{ printf '{next}\\nexit {status}\\n' >>status; exit; }}; head -c 1"))
     };
-    let fake = Fake::with_workshop(&guest("next 7.2", COMPLETE, 0));
+    let fake = Fake::with_workshop(&guest("next 7.2", 0));
     let child = fake.started(&mut fake.workshop(&[]));
-    within("the second guest", || fake.calls().contains("vmlinuz-7.2\n") && fake.kept("work").exists());
+    within("the second guest", || fake.calls().contains("vmlinuz-7.2\n"));
     within("its address", || {
         let folder = fs::read_dir(fake.at("tmp")).unwrap().flatten().next();
         folder.is_some_and(|folder| folder.path().join("ready").exists())
@@ -218,22 +196,20 @@ fn another_kernel_continues_with_the_work() {
         "{text}"
     );
     assert_eq!(text.matches("The workshop: http://127.0.0.1:8017/#token=secret\n").count(), 2, "{text}");
-    assert_eq!(fs::read_to_string(fake.kept("work")).unwrap(), COMPLETE);
     assert_eq!(fs::read_to_string(fake.at("opened")).unwrap().lines().count(), 1, "the page is open already");
     let called = fake.calls();
     for kernel in ["6.12", "7.2"] {
         let argv = format!("lab.argv=workshop,--port,8017,--kernel,{kernel},--kernels,6.12%2C7.2 ");
         assert!(called.contains(&argv), "{called}");
     }
-    // It did not ask for one, the work is not whole, the server has failed, or there is no such kernel.
-    for (next, work, status, end) in [
-        ("", COMPLETE, 0, "--- status 0"),
-        ("next ../7.2", COMPLETE, 0, "--- status 0"),
-        ("next 7.2", "half", 0, "--- status 0"),
-        ("next 7.2", COMPLETE, 1, "--- status 1"),
-        ("next 5.4", COMPLETE, 0, "--- status 1"),
+    // It did not ask for one, the server has failed, or there is no such kernel.
+    for (next, status, end) in [
+        ("", 0, "--- status 0"),
+        ("next ../7.2", 0, "--- status 0"),
+        ("next 7.2", 1, "--- status 1"),
+        ("next 5.4", 0, "--- status 1"),
     ] {
-        let fake = Fake::with_workshop(&guest(next, work, status));
+        let fake = Fake::with_workshop(&guest(next, status));
         let text = fake.finish(&mut fake.workshop(&["--no-browser"]));
         assert!(text.ends_with(end) && !fake.calls().contains("vmlinuz-7.2"), "{next} {text}");
     }
@@ -241,12 +217,11 @@ fn another_kernel_continues_with_the_work() {
 
 fn a_fresh_start_discards_the_work() {
     let fake = Fake::with_workshop(SERVER);
-    fake.keep("work", "older");
-    fake.keep("work.new", COMPLETE);
+    fake.keep("work.zip", "older");
     let text = fake.session(&["--fresh"]);
     let said = "Discarded the work that was in [folder]/cache/bpf-storage-workbook/workshop\n";
     assert!(text.contains(said), "{text}");
-    assert!(!fake.kept("work").exists());
+    assert!(!fake.kept("work.zip").exists());
     assert!(!fake.session(&[]).contains("Discarded"));
 }
 
@@ -358,11 +333,7 @@ fn a_folder_may_have_commas_and_blanks() {
     let child = command.env("XDG_CACHE_HOME", &cache).spawn().unwrap();
     within("the address", || kept.join("port").exists());
     assert!(fake.end(child).ends_with("--- status 0"));
-    assert_eq!(fs::read_to_string(kept.join("work.new")).unwrap(), "one");
-    let called = fake.calls();
-    let doubled = "[folder]/my,, own,,,,cache/bpf-storage-workbook/workshop";
-    assert!(called.contains(&format!("\nfile,id=second,path={doubled}/work.new\n")), "{called}");
-    assert!(called.contains(&format!(",tftp={doubled}\n")), "{called}");
+    assert!(kept.join("keep").exists());
     // No cache folder can be made.
     let mut command = fake.workshop(&[]);
     let text = fake.finish(command.env("XDG_CACHE_HOME", fake.at("meminfo")));
