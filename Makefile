@@ -70,6 +70,8 @@ soak: build kernels ## Run the long and heavy tests too
 
 lint: setup ## Check style and lints
 	cargo fmt --all --check
+	@# A build script finds these, so Cargo doesn't.
+	rustfmt --check --edition 2024 stages/*/check.rs examples/*/check.rs
 	cargo clippy --workspace --all-targets -- -D warnings
 	@# Cargo leaves these two out, because only `make page-test` and `make workshop-test` run them.
 	cargo clippy --package workshop --test page --test image -- -D warnings

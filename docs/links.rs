@@ -38,7 +38,9 @@ pub fn rewrite(workbook: &Workbook, folder: &Path, chapter: &Path, text: &str) -
         }
         let whole = &text[range.clone()];
         let is_link = !whole.starts_with('!');
-        let new = match page(workbook, &clean(folder.join(target)), is_link) {
+        let path = clean(folder.join(target));
+        let (path, fragment) = taught(workbook, &path, &fragment).unwrap_or((path, fragment));
+        let new = match page(workbook, &path, is_link) {
             Page::Book(page) => {
                 let (name, rest) = whole.split_at(whole.rfind("](").unwrap_or(0));
                 let way = format!("{}{fragment}", relative(chapter, &page));
@@ -104,6 +106,19 @@ fn page(workbook: &Workbook, path: &Path, is_link: bool) -> Page {
     }
 }
 
+/// Where the book has this section of a stage's `teach.md`.
+fn taught(workbook: &Workbook, path: &Path, fragment: &str) -> Option<(PathBuf, String)> {
+    let chapter = match fragment {
+        "#instructor" => "instructor.md",
+        "#troubles" => "troubleshooting.md",
+        "#what-moved" => "kernel-moved.md",
+        _ => return None,
+    };
+    let file = workbook.root.join(path);
+    let stage = workbook.catalog.stages.iter().find(|stage| stage.folder.join("teach.md") == file)?;
+    Some((Path::new("docs/src").join(chapter), format!("#stage-{:02}", stage.number)))
+}
+
 /// A patch that opens with a click.
 fn folded(name: &str, path: &Path) -> Result<String> {
     let patch = fs::read_to_string(path).or_cause(format!("cannot read {}", path.display()))?;
@@ -125,12 +140,13 @@ mod tests {
         let folder = Path::new("stages/stage03_bio_latency_map");
         let text = "![I/O](../../docs/src/io-path.svg), [02](../stage02_bio_endio_call_time#try-this), [a\nb](src/main.rs), \
             [README.md](../../README.md), [`x`](build.rs), [a](#b), [c](https://d.example/), [view](../../docs/slides#03), \
-            [page](../../docs/src/ctracer.png), ![picture](../../docs/src/ctracer.png)";
+            [page](../../docs/src/ctracer.png), ![picture](../../docs/src/ctracer.png), [moved](teach.md#what-moved)";
         let rewritten = rewrite(&workbook, folder, Path::new("stages/03.md"), text).unwrap();
         assert_eq!(
             rewritten,
             "![I/O](../io-path.svg), [02](../stages/02.md#try-this), `a\nb`, [README.md](../start.md), `x`, [a](#b), \
-            [c](https://d.example/), [view](../present.html#03), [page](../ctracer.html), ![picture](../ctracer.png)"
+            [c](https://d.example/), [view](../present.html#03), [page](../ctracer.html), ![picture](../ctracer.png), \
+            [moved](../kernel-moved.md#stage-03)"
         );
         let dead = rewrite(&workbook, folder, Path::new("stages/03.md"), "[a](../stage99)").unwrap_err();
         assert!(

@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use ::questions::Asked;
 use common::trace_pipe::Line;
@@ -70,7 +71,7 @@ fn in_page(style: &str) -> String {
 /// The page.
 pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
     let read = Read::longest(recording)?;
-    let slides = slides::all(&workbook.root, &read.words())?;
+    let slides = slides::all(workbook, &read.words())?;
     let plans = plans::all(workbook)?;
     let longest = plans.iter().max_by_key(|plan| plan.minutes).map_or(&[][..], |plan| &plan.slots);
     let theory = |id: &str| slides.iter().find(|part| part.id == id && !part.title.is_empty());
@@ -301,7 +302,7 @@ fn of_stage(workbook: &Workbook, slides: &[slides::Part], plans: &[Plan], stage:
     let said = about(&items, &explanation);
     let changes =
         changed.iter().zip(&said).flat_map(|((file, item, part), say)| change(file, item, part, say));
-    let notes = readme::notes_of(workbook, stage)?;
+    let notes = readme::teach(workbook, Path::new("present.md"), stage, "Instructor")?.unwrap_or_default();
     let parts: Vec<_> = slides.iter().filter(|part| part.id == number).collect();
     let tasks: Vec<_> = parts.iter().flat_map(|part| &part.tasks).collect();
     let slides: Vec<_> = parts.iter().flat_map(|part| &part.slides).collect();

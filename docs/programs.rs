@@ -57,11 +57,25 @@ impl Programs {
         Ok(below(parent, nth, &title, path, format!("{text}\n{present}\n")))
     }
 
+    /// The chapter with a section of each stage's `teach.md`, in place of the text that says where they are.
+    fn with_stages(&self, chapter: &Path, text: String) -> common::Result<String> {
+        let Some((before, rest)) = text.split_once("<!-- each stage: ") else { return Ok(text) };
+        let heading = rest.split(" -->").next().unwrap_or_default();
+        let mut all = before.to_owned();
+        for stage in &self.workbook.catalog.stages {
+            if let Some(section) = readme::teach(&self.workbook, chapter, stage, heading)? {
+                all += &format!("### Stage {:02}\n\n{section}\n\n", stage.number);
+            }
+        }
+        Ok(all + rest.find("\n## ").map_or("", |after| &rest[after..]))
+    }
+
     /// The chapter with links that work in the book, and with the pages below it.
     fn fill(&self, chapter: &mut Chapter) -> common::Result<()> {
         let Some(path) = chapter.path.clone() else { return Ok(()) };
         let folder = Path::new("docs/src");
         let text = links::rewrite(&self.workbook, folder, &path, &chapter.content)?;
+        let text = self.with_stages(&path, text)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let text = with_pictures(&self.workbook.root.join(folder), &text)?;
         let asked = ::questions::of_chapter(&self.workbook.root, &name)?;

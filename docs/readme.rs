@@ -1,4 +1,4 @@
-//! What the book takes from the READMEs of the stages and examples.
+//! What the book takes from the READMEs of the stages and examples, and from what helps to teach a stage.
 
 use std::fs;
 use std::path::Path;
@@ -30,14 +30,14 @@ fn for_book(workbook: &Workbook, chapter: &Path, program: &dyn Program, text: &s
     links::rewrite(workbook, folder, chapter, text)
 }
 
-/// The notes for instructors, which the instructor's guide has under the stage's number.
-pub fn notes_of(workbook: &Workbook, stage: &Stage) -> Result<String> {
-    let path = workbook.root.join("docs/src/instructor.md");
-    let guide = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
-    let number = format!("{:02}", stage.number);
-    let found = section(&guide, &number)
-        .map_err(|error| error.with_cause(format!("{} has no section {number}", path.display())))?;
-    Ok(found.trim().to_owned())
+/// The section with this heading of a stage's `teach.md`, if it has one, with links that work in this chapter of the book.
+pub fn teach(workbook: &Workbook, chapter: &Path, stage: &Stage, heading: &str) -> Result<Option<String>> {
+    let path = stage.folder.join("teach.md");
+    let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
+    if !text.contains(&format!("\n## {heading}\n")) {
+        return Ok(None);
+    }
+    for_book(workbook, chapter, stage, section(&text, heading)?.trim()).map(Some)
 }
 
 /// The section with this heading of a stage's README.

@@ -2,9 +2,12 @@
 //! explains the format.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use common::{Error, OrCause, Result};
+use machine::workbook::Workbook;
+
+use crate::readme;
 
 /// Some slides that belong together: a part of the theory, or those of a stage.
 #[derive(Debug, Default)]
@@ -50,17 +53,19 @@ pub struct Step {
 /// How many words of a task a class reads, and still looks at its own screen.
 const WORDS: usize = 25;
 
-/// All parts of all files in `docs/slides`, with `words` for what is measured, such as `{took}`.
-pub fn all(root: &Path, words: &[(&str, String)]) -> Result<Vec<Part>> {
-    let folder = root.join("docs/slides");
-    let cannot = || format!("cannot read {}", folder.display());
-    let entries = fs::read_dir(&folder).or_cause(cannot())?;
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.retain(|file| !file.ends_with("README.md"));
-    files.sort();
+/// The theory, and each stage's slides from its `teach.md`, with `words` for what is measured, such as `{took}`.
+pub fn all(workbook: &Workbook, words: &[(&str, String)]) -> Result<Vec<Part>> {
+    let theory = workbook.root.join("docs/slides/theory.md");
+    let text = fs::read_to_string(&theory).or_cause(format!("cannot read {}", theory.display()))?;
+    let mut texts = vec![(theory, text)];
+    for stage in &workbook.catalog.stages {
+        // Its links are then those of a chapter.
+        let slides = readme::teach(workbook, Path::new("present.md"), stage, "Slides")?;
+        let slides = slides.map(|slides| format!("# {:02}\n\n{slides}", stage.number));
+        texts.extend(slides.map(|slides| (stage.folder.join("teach.md"), slides)));
+    }
     let mut parts = Vec::new();
-    for file in files {
-        let mut text = fs::read_to_string(&file).or_cause(cannot())?;
+    for (file, mut text) in texts {
         for (name, word) in words {
             text = text.replace(name, word);
         }
@@ -83,7 +88,7 @@ fn parse(text: &str) -> Result<Vec<Part>> {
             continue;
         }
         let part = parts.last_mut().ok_or_else(|| wrong("it begins without a part", block))?;
-        if let Some(title) = block.strip_prefix("## ") {
+        if let Some(title) = block.strip_prefix("## ").or_else(|| block.strip_prefix("### ")) {
             part.slides.push(Slide { title: title.to_owned(), ..Slide::default() });
             continue;
         }

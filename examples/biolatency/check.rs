@@ -18,6 +18,7 @@ use crate::verdict::{Checked, expect};
 pub const CHECK: Check = Check {
     program: Some(Program::Own(of_all_disks)),
     exercises: &[("biolatency.1", only_what_somebody_waits_for)],
+    ..Check::NONE
 };
 
 fn only_what_somebody_waits_for(binary: &str) -> Checked<String> {

@@ -12,7 +12,7 @@ use crate::check::{Check, watch_while};
 use crate::verdict::{Checked, expect};
 
 /// See [`Check`].
-pub const CHECK: Check = Check { program: None, exercises: &[("hello_clone.1", processes_and_threads)] };
+pub const CHECK: Check = Check { exercises: &[("hello_clone.1", processes_and_threads)], ..Check::NONE };
 
 fn processes_and_threads(binary: &str) -> Checked<String> {
     // The main thread starts a thread, and the thread starts a process.

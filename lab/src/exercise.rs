@@ -1,7 +1,8 @@
 //! Exercises: a working copy to change, a check that runs it on a real kernel, a hint, a solution.
 //!
 //! Exercise 03.1 is the folder `exercises/1` of stage 03, and `bitehist.1` that of an example. Its `exercise.md` is what
-//! the learner reads. `start.patch` turns the stage or the example into the starting point, if the two differ, and
+//! the learner reads, after comments: what the check finds in the starting point (`fails`), and the most lines that the
+//! solution may take if that is more than usual (`lines`). `start.patch` turns the stage or the example into the starting point, if the two differ, and
 //! `solution.patch` turns the starting point into the solution. What the check looks at is in the crate
 //! `guest`. Each stage is also an exercise, called 03: write it yourself, starting from its parent.
 
@@ -59,6 +60,10 @@ pub struct Exercise<'a> {
     pub hints: Vec<String>,
     /// Its folder, or the stage's folder if it is the stage itself.
     pub folder: PathBuf,
+    /// What the check finds in the starting point: any other fault would teach something else.
+    pub fails: String,
+    /// The most lines that the solution may take, if it is a larger exercise.
+    pub lines: Option<usize>,
 }
 
 /// All exercises of a stage, without the stage itself, or of an example.
@@ -78,10 +83,15 @@ fn read(program: &dyn Program, number: u32) -> Result<Option<Exercise<'_>>> {
     let file = folder.join("exercise.md");
     let text = fs::read_to_string(&file).or_cause(format!("cannot read {}", file.display()))?;
     let broken = |what: &str| Error::new(format!("{} has no {what}", file.display()));
-    let (title, rest) = text
-        .strip_prefix("# ")
-        .and_then(|text| text.split_once('\n'))
-        .ok_or_else(|| broken("title in its first line"))?;
+    let (marks, text) = text.split_at(text.find("# ").unwrap_or(text.len()));
+    let mark = |name: &str| {
+        let marks = marks.lines().filter_map(|line| line.strip_prefix("<!-- ")?.strip_suffix(" -->"));
+        marks.filter_map(|mark| mark.strip_prefix(name)?.strip_prefix(": ")).next_back()
+    };
+    let fails = mark("fails").ok_or_else(|| broken("comment `fails: ...` above its title"))?.to_owned();
+    let lines = mark("lines").and_then(|lines| lines.parse().ok());
+    let (title, rest) =
+        text.strip_prefix("# ").and_then(|text| text.split_once('\n')).ok_or_else(|| broken("title"))?;
     let mut sections = rest.split("\n## ");
     let goal = sections.next().unwrap_or_default().trim().to_owned();
     let mut section = |name: &str| {
@@ -93,7 +103,19 @@ fn read(program: &dyn Program, number: u32) -> Result<Option<Exercise<'_>>> {
     let (start, check, hints) = (section("Start")?, section("Check")?, section("Hint")?);
     let hints = hints.split("\n---\n").map(|hint| hint.trim().to_owned()).collect();
     let title = title.trim().to_owned();
-    Ok(Some(Exercise { program, origin: program, number, title, goal, start, check, hints, folder }))
+    Ok(Some(Exercise {
+        program,
+        origin: program,
+        number,
+        title,
+        goal,
+        start,
+        check,
+        hints,
+        folder,
+        fails,
+        lines,
+    }))
 }
 
 /// Finds the exercise called `03.1` or `bitehist.1`, or the stage itself by its name, as
@@ -144,6 +166,8 @@ fn whole_stage<'a>(workbook: &'a Workbook, stage: &'a Stage) -> Result<Exercise<
             stage.package()
         )],
         folder: stage.folder.clone(),
+        fails: stage.parent_fails.clone().unwrap_or_default(),
+        lines: None,
     })
 }
 

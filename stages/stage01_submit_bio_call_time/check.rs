@@ -19,6 +19,7 @@ use crate::verdict::{Checked, expect, wrong};
 /// See [`Check`].
 pub const CHECK: Check = Check {
     program: Some(Program::Beside("write", right)),
+    lines: 1,
     exercises: &[("01.1", only_io), ("01.2", two_doors)],
 };
 

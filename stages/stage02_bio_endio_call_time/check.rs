@@ -16,6 +16,7 @@ use crate::verdict::{Checked, expect};
 /// See [`Check`].
 pub const CHECK: Check = Check {
     program: Some(Program::Beside("write", right)),
+    lines: 2,
     exercises: &[("02.1", both_counts), ("02.2", the_right_end), ("02.3", kprobe_misses)],
 };
 

@@ -18,6 +18,7 @@ use crate::verdict::{Checked, expect, expect_line};
 /// See [`Check`].
 pub const CHECK: Check = Check {
     program: Some(Program::Beside("write", right)),
+    lines: 3,
     exercises: &[("03.1", nothing_stays), ("03.2", who_waited), ("03.3", whole_bios)],
 };
 

@@ -18,6 +18,7 @@ use crate::verdict::{Checked, expect, expect_line, wrong};
 /// See [`Check`].
 pub const CHECK: Check = Check {
     program: Some(Program::Beside("write", right)),
+    lines: 3,
     exercises: &[("04.1", average_of_all_cpus), ("04.2", fastest)],
 };
 

@@ -16,6 +16,7 @@ use crate::verdict::{Checked, expect, expect_line};
 /// See [`Check`].
 pub const CHECK: Check = Check {
     program: Some(Program::Beside("write", right)),
+    lines: 3,
     exercises: &[("05", sectors_too), ("05.1", only_real_sectors), ("05.2", size)],
 };
 

@@ -26,6 +26,7 @@ use crate::verdict::{Checked, expect, expect_line};
 /// See [`Check`].
 pub const CHECK: Check = Check {
     program: Some(Program::Beside("write", right)),
+    lines: 3,
     exercises: &[("06.1", who_submitted), ("06.2", code_paths), ("06.3", records)],
 };
 

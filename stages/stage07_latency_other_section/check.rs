@@ -17,6 +17,7 @@ use crate::verdict::{Checked, expect, expect_line};
 /// See [`Check`].
 pub const CHECK: Check = Check {
     program: Some(Program::Own(program)),
+    lines: 3,
     exercises: &[("07.1", in_flight), ("07.2", reads_and_writes)],
 };
 

@@ -14,6 +14,7 @@ use crate::verdict::{Checked, expect, expect_line};
 pub const CHECK: Check = Check {
     program: Some(Program::Beside("read-cold", truth::of_reads)),
     exercises: &[("08.1", different_pages), ("08.2", bytes_read)],
+    ..Check::NONE
 };
 
 fn different_pages(binary: &str) -> Checked<String> {

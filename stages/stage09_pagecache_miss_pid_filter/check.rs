@@ -24,6 +24,7 @@ use crate::verdict::{Checked, expect, expect_line};
 pub const CHECK: Check = Check {
     program: Some(Program::Own(program)),
     exercises: &[("09.1", to_the_last_thread), ("09.2", children), ("09.3", worst_files)],
+    ..Check::NONE
 };
 
 fn program(binary: &str) -> Checked<Judged> {

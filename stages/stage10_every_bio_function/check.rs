@@ -17,6 +17,7 @@ use crate::verdict::{Checked, expect};
 pub const CHECK: Check = Check {
     program: Some(Program::Beside("write", right)),
     exercises: &[("10.1", only_bios), ("10.2", one_bio)],
+    ..Check::NONE
 };
 
 /// The writes of `io`, and the functions that their bios passed through.

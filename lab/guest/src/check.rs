@@ -1,5 +1,5 @@
 //! In the guest: whether a stage, an example or an exercise is right. What that means stands beside each of them, in
-//! `check.rs`, and `checks.rs` lists these files. Here is what several of them need.
+//! `check.rs`. Here is what several of them need.
 
 use common::trace_pipe::Line;
 use common::{Error, Result};
@@ -19,8 +19,14 @@ pub type Judged = (Observation, String);
 pub struct Check {
     /// How to judge the program. `None` if only its exercises are judged.
     pub program: Option<Program>,
+    /// How many lines it prints for each write. 0 if other I/O has lines, too, or only a report is printed.
+    pub lines: usize,
     /// By the exercise's id. With the stage's own number, in place of `program` for what a learner writes as the stage.
     pub exercises: &'static [(&'static str, Exercise)],
+}
+
+impl Check {
+    pub const NONE: Self = Self { program: None, lines: 0, exercises: &[] };
 }
 
 /// How to judge a program beside I/O of which we know everything.

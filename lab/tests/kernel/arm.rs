@@ -10,7 +10,7 @@ use machine::kernels::{self, DEFAULT, Series, Trait};
 use machine::workbook::Workbook;
 use wire::arch::Arch;
 
-use crate::{Timed, arch, boot, check, failed};
+use crate::{Mark, Timed, arch, boot, check, failed};
 
 /// What the stages count on kernels with pages of 16 KiB.
 pub fn trials() -> Vec<Trial> {
@@ -52,39 +52,13 @@ pub fn demo() -> Vec<Trial> {
     vec![demo]
 }
 
-/// Cases that compare a kernel with the book's pictures and stories or the editor's data, which are those of x86_64, and
-/// cases with a SCSI disk whose errors we control, which Debian's cloud kernels for arm64 don't have.
-pub const OF_X86_64: [&str; 7] = [
-    "helpers_may_be_called_where_the_editor_offers_them",
-    "the_functions_between_a_probe_and_its_program_exist",
-    "a_kprobe_at_a_functions_entry_is_an_ftrace_call",
-    "stage07_counts_a_request_that_fails_in_part_once",
-    "stage07_counts_a_request_that_is_started_twice_once",
-    "zone_appends_are_writes",
-    "the_answers_to_the_questions_are_what_runs_show",
-];
-
-/// Cases whose programs need no fentry, so they are right on older kernels, too.
-pub const WITHOUT_FENTRY: [&str; 9] = [
-    "stage01_prints_each_direct_write_once",
-    "stage07_times_each_direct_write_once",
-    "stage07_measures_a_disk_that_takes_20_ms",
-    "stage07_counts_the_parts_of_a_split_write",
-    "bitehist_and_bitesize_put_each_size_into_its_bucket",
-    "biolatency_has_each_request_in_its_bucket",
-    "hello_clone_has_each_process_once",
-    "hello_perf_output_has_each_process_once",
-    "tracex3_has_each_request_in_its_place",
-];
-
 /// Whether fentry and fexit programs can attach on a kernel.
 pub fn has_fentry(series: &Series) -> bool {
     arch() != Arch::Arm || series.has(Trait::FentryOnArm64)
 }
 
 /// Whether a case can't be right on a kernel.
-pub fn impossible(case: &str) -> impl Fn(&Series) -> bool + use<> {
-    let is_too_old = !WITHOUT_FENTRY.contains(&case);
-    let is_other = OF_X86_64.contains(&case);
-    move |series| arch() == Arch::Arm && (is_other || is_too_old && !has_fentry(series))
+pub fn is_impossible(marks: &[Mark], series: &Series) -> bool {
+    let is_too_old = !marks.contains(&Mark::NoFentry) && !has_fentry(series);
+    arch() == Arch::Arm && (marks.contains(&Mark::X86) || is_too_old)
 }

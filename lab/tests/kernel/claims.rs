@@ -9,8 +9,8 @@ use crate::guest::{AtEnd, io, is_in, quiet, sh};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
-    a_kprobe_at_a_functions_entry_is_an_ftrace_call,
-    the_functions_between_a_probe_and_its_program_exist,
+    a_kprobe_at_a_functions_entry_is_an_ftrace_call(X86),
+    the_functions_between_a_probe_and_its_program_exist(X86),
     a_tracepoint_program_is_skipped_within_any_other_and_a_tp_btf_program_is_not,
 ];
 

@@ -20,7 +20,7 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::clinic::{For, add_cure};
 use crate::{BOOT_LIMIT, Case, Fleet, KERNELS, cases, check, failed};
 
-pub const SPECIAL: &[Case] = cases![every_compilers_programs_load];
+pub const CASES: &[Case] = cases![every_compilers_programs_load];
 
 /// Where a guest has the objects, and what their names begin with.
 const OBJECTS: &str = "/bin/compiled-by-";
@@ -51,7 +51,7 @@ pub fn trials() -> Vec<Trial> {
     }
     let fleet = Arc::new(Fleet::new(boot));
     let trial = |nth: usize| {
-        let (case, fleet) = (SPECIAL[0].0, fleet.clone());
+        let (case, fleet) = (CASES[0].0, fleet.clone());
         let name = format!("{}::{case}", KERNELS[nth].name);
         let run = move |name: &str| {
             // What does not compile is the same on all kernels.

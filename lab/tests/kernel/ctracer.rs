@@ -29,40 +29,29 @@ use crate::guest::{AtEnd, Missed, io, is_in, programs, quiet, sh, wait_until};
 use crate::pagecache::{go, prepare};
 use crate::{Case, cases};
 
+/// `Outer`: the oldest kernel attaches functions one by one, and the newest has a link for all of them. Those between
+/// have nothing new.
 pub const CASES: &[Case] = cases![
-    ctracer_finds_what_another_reader_of_the_types_finds,
+    ctracer_finds_what_another_reader_of_the_types_finds(Once),
     ctracer_lives_are_what_io_did,
     ctracer_distinguishes_every_kind_of_bio,
     ctracer_lives_last_until_the_last_piece_ends,
     ctracer_ends_each_bio_of_a_chain,
-    ctracer_nests_as_function_graph_does,
-    ctracer_filters,
+    ctracer_nests_as_function_graph_does(Outer),
+    ctracer_filters(Once),
     ctracer_says_where_bios_without_lives_come_from,
     ctracer_names_the_disk_that_has_a_number_at_the_time,
-    ctracer_loses_nothing,
-    ctracer_traces_other_classes,
-    ctracer_sees_a_thread_change_its_name,
-    ctracer_ends_in_every_phase,
-    ctracer_explains_its_errors,
-    ctracer_keeps_what_it_cannot_write,
-    ctracer_records_what_comes_when_all_is_attached,
-    ctracer_attaches_no_more_than_the_kernel_lets,
-    ctracer_goes_on_without_those_that_the_kernel_refuses,
+    ctracer_loses_nothing(Outer),
+    ctracer_traces_other_classes(Once),
+    ctracer_sees_a_thread_change_its_name(Outer),
+    ctracer_ends_in_every_phase(Outer),
+    ctracer_explains_its_errors(Once),
+    ctracer_keeps_what_it_cannot_write(Once),
+    ctracer_records_what_comes_when_all_is_attached(Outer),
+    ctracer_attaches_no_more_than_the_kernel_lets(Outer),
+    ctracer_goes_on_without_those_that_the_kernel_refuses(Outer),
+    soak_ctracer(Soak),
 ];
-
-/// The oldest kernel attaches functions one by one, and the newest has a link for all of them. Those between have
-/// nothing new.
-pub const OUTER: &[&str] = &[
-    "ctracer_nests_as_function_graph_does",
-    "ctracer_loses_nothing",
-    "ctracer_sees_a_thread_change_its_name",
-    "ctracer_ends_in_every_phase",
-    "ctracer_records_what_comes_when_all_is_attached",
-    "ctracer_attaches_no_more_than_the_kernel_lets",
-    "ctracer_goes_on_without_those_that_the_kernel_refuses",
-];
-
-pub const SOAK: &[Case] = cases![soak_ctracer];
 
 /// Some of the functions that each bio passes through. Attaching all of them one by one, as on 5.10 and 6.1, takes
 /// long.

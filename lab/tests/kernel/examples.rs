@@ -14,9 +14,9 @@ use crate::pagecache::{go, prepare};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
-    bitehist_and_bitesize_put_each_size_into_its_bucket,
-    bitesize_counts_the_processes_that_it_is_asked_for,
-    bitehist_and_bitesize_end_in_every_way,
+    bitehist_and_bitesize_put_each_size_into_its_bucket(NoFentry),
+    bitesize_counts_the_processes_that_it_is_asked_for(Outer),
+    bitehist_and_bitesize_end_in_every_way(Once),
 ];
 
 /// What `io` did, in KiB.

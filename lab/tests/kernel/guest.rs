@@ -163,16 +163,6 @@ pub fn around(done: &Done) -> u64 {
     done.last_ns - done.first_ns
 }
 
-/// The numbers of the stages in this guest.
-pub fn stages() -> Vec<u32> {
-    let names =
-        fs::read_dir("/bin").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    // stage03, and not stage03-tiny.
-    let mut numbers: Vec<_> = names.filter_map(|name| name.strip_prefix("stage")?.parse().ok()).collect();
-    numbers.sort_unstable();
-    numbers
-}
-
 /// A shell command that runs at the end, even if the case fails.
 pub struct AtEnd(pub &'static str);
 

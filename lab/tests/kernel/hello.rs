@@ -13,13 +13,13 @@ use crate::guest::{AtEnd, is_in, sh, wait_until, watch_while};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
-    hello_perf_output_has_each_process_once,
-    hello_perf_output_counts_what_it_could_not_send,
-    hello_perf_output_of_a_cpu_that_comes_online_later,
-    hello_clone_has_each_process_once,
+    hello_perf_output_has_each_process_once(NoFentry),
+    hello_perf_output_counts_what_it_could_not_send(Outer),
+    hello_perf_output_of_a_cpu_that_comes_online_later(Outer),
+    hello_clone_has_each_process_once(Outer, NoFentry),
     a_thread_of_io_uring_does_not_come_from_kernel_clone,
-    bigreads_has_each_large_read_once,
-    bigreads_sees_reads_while_others_wait,
+    bigreads_has_each_large_read_once(Outer),
+    bigreads_sees_reads_while_others_wait(Outer),
 ];
 
 /// Processes and threads that the kernel has created since boot, including its own threads.

@@ -7,7 +7,7 @@ use upkeep::measure::helpers::measure;
 
 use crate::{Case, cases};
 
-pub const CASES: &[Case] = cases![helpers_may_be_called_where_the_editor_offers_them];
+pub const CASES: &[Case] = cases![helpers_may_be_called_where_the_editor_offers_them(X86),];
 
 fn helpers_may_be_called_where_the_editor_offers_them() {
     // There is no data of a preview.

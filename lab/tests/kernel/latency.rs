@@ -24,15 +24,15 @@ use crate::guest::{AtEnd, around, end_exact, io, is_in, one_by_one, quiet, sh, w
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
-    biolatency_has_each_request_in_its_bucket,
+    biolatency_has_each_request_in_its_bucket(NoFentry),
     biolatency_shows_how_long_requests_wait,
     biolatency_names_the_kinds_of_io,
     biolatency_reports_that_the_kernel_keeps_no_time,
-    biolatency_looks_at_one_disk_only,
+    biolatency_looks_at_one_disk_only(Outer),
     biolatency_counts_each_disk_under_its_name,
     biolatency_names_the_disks_that_make_requests,
-    biolatency_makes_room_for_more_requests,
-    tracex3_has_each_request_in_its_place,
+    biolatency_makes_room_for_more_requests(Once),
+    tracex3_has_each_request_in_its_place(NoFentry),
 ];
 
 /// What biolatency counted for the requests of one disk and one kind.

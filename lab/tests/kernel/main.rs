@@ -12,8 +12,7 @@
 //! With `LAB_ARCH=arm64`, the guests are of that architecture. Then the cases run that prove what the programs print, but
 //! not those of the lab itself.
 //!
-//! A new case runs on all four kernels. If it doesn't need to, add it to `OUTER` (the oldest and the newest kernel) or to
-//! `ONCE` (the default kernel).
+//! A new case runs on all four kernels. If it doesn't need to, mark it in its list: [`Mark`].
 //!
 //! If a case needs time while a slow disk is busy, it uses `long_enough()` from `lab/guest/src/null_blk.rs`, which makes the
 //! disk slower until the time is long enough. To check a latency, compare it with two times: with the disk's configured
@@ -29,7 +28,6 @@ mod ctracer;
 mod driver;
 mod examples;
 mod exercises;
-mod faults;
 mod functions;
 mod guest;
 mod hello;
@@ -64,16 +62,42 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use machine::cross;
 use machine::host::tools::{MKFS_BTRFS, SETPRIV, Tool, output};
 use machine::kernels::{DEFAULT, MATRIX, Series, Trait};
-use machine::vm::{Machine, Vm};
+use machine::vm::{Machine, Output, Vm};
 use machine::workbook::Workbook;
 use wire::arch::Arch;
 
 use crate::guest::Missed;
 
 /// A case: runs in a guest, and panics if something is wrong.
-type Case = (&'static str, fn());
+type Case = (&'static str, fn(), &'static [Mark]);
 
-/// The cases that run on each kernel.
+/// What is special about a case.
+#[derive(Clone, Copy, PartialEq)]
+enum Mark {
+    /// It runs on the oldest and the newest kernel, and with `LAB_SOAK=1` also on those between: how programs begin and
+    /// end, what they refuse, variants of stages, and whatever is the same on all kernels. A case that proves a number
+    /// that a stage prints has no such mark.
+    Outer,
+    /// It runs only on the default kernel, and with `LAB_SOAK=1` on all: an error that a program finds without asking the
+    /// kernel, or that every kernel reports in the same way, what a filter in a program leaves out, or a heavy case whose
+    /// subject is the program rather than the kernel.
+    Once,
+    /// It takes long, and runs only with `LAB_SOAK=1`.
+    Soak,
+    /// It leaves the kernel unusable, so it has its own guest.
+    Alone,
+    /// Its guest has an NVMe disk with two paths.
+    TwoPaths,
+    /// It needs exact times, see [`Trait::CountsOnTwo`].
+    Counted,
+    /// It compares a kernel with the book's pictures and stories or the editor's data, which are those of x86_64, or has
+    /// a SCSI disk whose errors we control, which Debian's cloud kernels for arm64 don't have.
+    X86,
+    /// Its programs need no fentry, so it is right on older kernels for arm64, too.
+    NoFentry,
+}
+
+/// All cases but those of compilers.
 const CASES: &[&[Case]] = &[
     stages::CASES,
     stacks::CASES,
@@ -95,96 +119,7 @@ const CASES: &[&[Case]] = &[
     zoned::CASES,
     questions::CASES,
     mystery::CASES,
-];
-
-/// The cases that run on the oldest and the newest kernel, and with `LAB_SOAK=1` also on those between: how programs
-/// begin and end, what they refuse, variants of stages, and whatever is the same on all kernels. Cases that prove a
-/// number that a stage prints are not among these.
-const OUTER: &[&[&str]] = &[
-    ctracer::OUTER,
-    &[
-        "stage03_accounts_for_what_four_threads_did",
-        "stages_are_right_on_ext4",
-        "an_event_is_a_line_whatever_its_thread_is_called",
-        "stages_see_their_own_lines_only",
-        "trace_pipes_are_made_at_the_same_moment",
-        "stages_start_at_the_same_moment",
-        "two_runs_of_a_stage_see_each_others_lines",
-        "shared_pipe_gives_everybodys_lines",
-        "shared_pipe_has_one_reader_or_each_line_one",
-        "before_the_first_io_there_is_nothing_to_report",
-        "every_way_to_end_leaves_nothing_behind",
-        "after_kill_the_next_run_clears_up",
-        "a_closed_pipe_ends_a_stage_without_io",
-        "what_came_before_ctrl_c_is_printed",
-        "stage06_gives_no_names_when_the_kernel_hides_addresses",
-        "stage06_names_no_stranger_beside_a_return_probe",
-        "stage06_does_not_notice_when_places_are_reused",
-        "stage06_reports_a_stack_that_is_cut",
-        "stage06_has_no_stack_before_the_first_io",
-        "stage07_needs_no_iostats",
-        "stage07_counts_with_each_scheduler",
-        "stage07_keeps_its_books_under_a_mixed_load",
-        "stage07_has_nothing_before_the_first_io",
-        "nothing_was_read_before_the_first_read",
-        "stage09_does_not_count_a_child",
-        "stage09_gives_its_commands_status",
-        "stage08_exercise_a_kretprobe_has_slots",
-        "stage08_exercise_the_slides_probe_sees_no_read",
-        "stage08_exercise_sendfile_goes_another_way",
-        "a_function_of_which_only_parts_exist",
-        "fentry_of_a_function_that_cannot_be_probed",
-        "programs_whose_function_is_missing",
-        "bitesize_counts_the_processes_that_it_is_asked_for",
-        "biolatency_looks_at_one_disk_only",
-        "hello_perf_output_counts_what_it_could_not_send",
-        "hello_perf_output_of_a_cpu_that_comes_online_later",
-        "hello_clone_has_each_process_once",
-        "bigreads_has_each_large_read_once",
-        "bigreads_sees_reads_while_others_wait",
-        "scenario_refuses_a_tracer_that_is_in_use",
-        "scenario_measures_a_disk_that_takes_20_ms",
-        "scenario_keeps_its_instance_beside_another_container",
-    ],
-];
-
-/// The cases that run only on the default kernel, and with `LAB_SOAK=1` on all: errors that a program finds without
-/// asking the kernel, or that every kernel reports in the same way, what a filter in a program leaves out, and heavy cases
-/// whose subject is the program rather than the kernel.
-const ONCE: &[&str] = &[
-    "verbose_shows_libbpfs_log",
-    "without_root",
-    "without_one_capability",
-    "shared_pipe_while_tracing_is_off",
-    "without_capabilities",
-    "without_btf",
-    "without_kprobes",
-    "without_tracefs_it_is_mounted",
-    "without_a_place_for_tracefs",
-    "a_function_that_does_not_exist",
-    "a_function_that_cannot_be_probed",
-    "none_of_several_functions",
-    "a_tracepoint_that_does_not_exist",
-    "lockdown_at_run_time",
-    "stage09_explains_what_it_cannot_watch",
-    "bitehist_and_bitesize_end_in_every_way",
-    "biolatency_makes_room_for_more_requests",
-    "scenario_explains_what_it_cannot_read",
-    "ctracer_filters",
-    "ctracer_traces_other_classes",
-    "ctracer_explains_its_errors",
-    "ctracer_keeps_what_it_cannot_write",
-    "lockdown_at_boot",
-    "stage03_forgets_nothing_in_6000_writes",
-    "a_stage_ends_in_the_middle_of_a_flood",
-    "scenario_leaves_ftrace_as_it_was",
-    "ctracer_finds_what_another_reader_of_the_types_finds",
-    "mystery_01_half_of_the_volume",
-    "mystery_02_small_pieces",
-    "mystery_03_slow_reads",
-    "mystery_04_long_waits",
-    "mystery_05_slow_saves",
-    "mystery_06_late_writes",
+    multipath::CASES,
 ];
 
 fn is_preview() -> bool {
@@ -195,10 +130,12 @@ fn is_preview() -> bool {
 static KERNELS: LazyLock<Vec<Series>> =
     LazyLock::new(|| if is_preview() { Series::previews().collect() } else { MATRIX.to_vec() });
 
-/// Makes cases from functions, and names them after the functions.
+/// Makes cases from functions with their marks, such as `a_case(Outer, X86)`, and names them after the functions.
 #[macro_export]
 macro_rules! cases {
-    ($($case:path),* $(,)?) => { &[$((stringify!($case), $case as fn())),*] };
+    ($($case:ident $(($($mark:ident),*))?),* $(,)?) => {
+        &[$((stringify!($case), $case as fn(), &[$($($crate::Mark::$mark),*)?])),*]
+    };
 }
 
 /// How long one case may take in a guest. No case comes close. A busy machine makes cases slow, but only one that
@@ -222,19 +159,9 @@ fn main() -> ExitCode {
 
 /// Runs one case in this guest.
 fn in_guest(name: &str) -> ExitCode {
-    let special = [
-        stages::SOAK,
-        pagecache::SOAK,
-        ctracer::SOAK,
-        side_by_side::SOAK,
-        mystery::SOAK,
-        situations::SPECIAL,
-        multipath::CASES,
-        compilers::SPECIAL,
-    ];
-    let mut all = CASES.iter().chain(&special).copied().flatten();
-    match all.find(|(case, _)| *case == name) {
-        Some((_, case)) => {
+    let mut all = CASES.iter().chain([&compilers::CASES]).copied().flatten();
+    match all.find(|(case, ..)| *case == name) {
+        Some((_, case, _)) => {
             for _ in 0..TRIES {
                 let before = guest::lost_io();
                 let Err(panic) = catch_unwind(case) else { return ExitCode::SUCCESS };
@@ -261,11 +188,6 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let with_paths = Arc::new(Fleet::new(|kernel| boot(kernel, "", &multipath::DISK)));
     let counting = Arc::new(Fleet::new(|kernel| boot_as(Machine::counting, kernel, "", &[])));
     let is_soak = std::env::var_os("LAB_SOAK").is_some();
-    let soak: &[&[Case]] = if is_soak {
-        &[stages::SOAK, pagecache::SOAK, ctracer::SOAK, side_by_side::SOAK, mystery::SOAK]
-    } else {
-        &[]
-    };
     // The others are about the kernels of the matrix, or the same on all.
     let is_here = arch() == Arch::HERE && !is_preview();
     let mut suites = match is_here {
@@ -280,31 +202,52 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         suites.push(compilers::trials());
     }
     let mut trials = Vec::new();
-    let cases = || CASES.iter().chain(soak).copied().flatten();
-    let of_arm = arm::WITHOUT_FENTRY.iter().chain(&arm::OF_X86_64);
-    for named in OUTER.iter().copied().flatten().chain(ONCE).chain(of_arm) {
-        let is_case = cases().chain(situations::SPECIAL).any(|(case, _)| case == named);
-        assert!(is_case, "there is no case {named}");
-    }
-    let kernels = |case: &str| {
-        let is_outer = OUTER.iter().any(|outer| outer.contains(&case));
-        let is_once = ONCE.contains(&case);
-        let is_here = move |nth: usize| match (is_outer, is_once) {
-            (true, _) => nth == 0 || nth == KERNELS.len() - 1,
-            (_, true) => KERNELS[nth].name == DEFAULT || is_preview(),
-            _ => true,
-        };
-        let is_impossible = arm::impossible(case);
-        let kernels = KERNELS.iter().enumerate();
-        kernels.filter(move |(nth, series)| (is_soak || is_here(*nth)) && !is_impossible(series))
-    };
-    let of_paths = multipath::CASES.iter().map(|case| (case, &with_paths));
-    for ((case, _), fleet) in cases().map(|case| (case, &fleet)).chain(of_paths) {
-        for (nth, series) in kernels(case) {
-            let counts = mystery::is_of(case) && series.has(Trait::CountsOnTwo);
-            let fleet = if counts { counting.clone() } else { fleet.clone() };
+    let cases = CASES.iter().copied().flatten();
+    for (case, _, marks) in cases.filter(|(.., marks)| is_soak || !marks.contains(&Mark::Soak)) {
+        let is = |mark| marks.contains(&mark);
+        let is_at_boot = case.ends_with("at_boot");
+        for (nth, series) in KERNELS.iter().enumerate() {
+            let is_default = series.name == DEFAULT || is_preview();
+            let is_outer = nth == 0 || nth == KERNELS.len() - 1;
+            let is_left_out = is(Mark::Outer) && !is_outer || is(Mark::Once) && !is_default;
+            // A kernel that was booted in this way reports the same at run time, so one case is enough.
+            if is_left_out && !is_soak || is_at_boot && !is_default || arm::is_impossible(marks, series) {
+                continue;
+            }
             let name = format!("{}::{case}", series.name);
-            trials.push(Trial::test(name.clone(), move || fleet.run(nth, &name, case)));
+            let timed = name.clone();
+            if is(Mark::Alone) {
+                let append = if is_at_boot { "lockdown=confidentiality" } else { "" };
+                let run = move || {
+                    let _timed = Timed::start(timed);
+                    check(&mut boot(series.name, append, &[])?, case)
+                };
+                trials.push(Trial::test(name, move || run().map_err(failed)));
+                continue;
+            }
+            let fleet = if is(Mark::TwoPaths) {
+                &with_paths
+            } else if is(Mark::Counted) && series.has(Trait::CountsOnTwo) {
+                &counting
+            } else {
+                &fleet
+            };
+            let fleet = fleet.clone();
+            trials.push(Trial::test(name, move || fleet.run(nth, &timed, case)));
+        }
+    }
+    // A stage whose lines no case counts is right by its own check.
+    let stages =
+        ::guest::checks::ALL.iter().filter(|(name, check)| name.parse::<u32>().is_ok() && check.lines == 0);
+    for (stage, nth) in stages.flat_map(|stage| (0..KERNELS.len()).map(move |nth| (stage.0, nth))) {
+        let (name, fleet) = (format!("{}::stage{stage}_is_right", KERNELS[nth].name), fleet.clone());
+        let run = move |guest: &mut Vm| match guest.output(&["guest", "demo", stage], LIMIT) {
+            Ok(Output { status: 0, .. }) => Ok(()),
+            Ok(output) => Err(output.stderr.into()),
+            Err(error) => Err(failed(error)),
+        };
+        if arm::has_fentry(&KERNELS[nth]) {
+            trials.push(Trial::test(name.clone(), move || fleet.with(nth, &name, run)));
         }
     }
     let nth = KERNELS.iter().position(|series| series.name == DEFAULT).unwrap_or_default();
@@ -314,23 +257,6 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         move || fleet.with(nth, &timed, |guest| vmlinux::is_like_the_kernels(guest).map_err(failed));
     if !is_preview() {
         trials.push(Trial::test(name, vmlinux));
-    }
-    // These leave the kernel unusable, so each has its own guest.
-    for (case, _) in situations::SPECIAL {
-        let is_at_boot = case.ends_with("at_boot");
-        // A kernel that was booted in this way reports the same at run time, so one case is enough.
-        for (_, series) in
-            kernels(case).filter(|(_, series)| !is_at_boot || series.name == DEFAULT || is_preview())
-        {
-            let append = if is_at_boot { "lockdown=confidentiality" } else { "" };
-            let name = format!("{}::{case}", series.name);
-            let timed = name.clone();
-            let run = move || {
-                let _timed = Timed::start(timed);
-                check(&mut boot(series.name, append, &[])?, case)
-            };
-            trials.push(Trial::test(name, move || run().map_err(failed)));
-        }
     }
     suites.push(trials);
     let mut arguments = arguments.clone();
@@ -531,5 +457,6 @@ fn boot_as(
         );
     }
     machine.binaries.extend(variants::binaries(&workbook)?);
+    machine.binaries.push(questions::write(&workbook, folder.path())?);
     change(machine).boot()
 }

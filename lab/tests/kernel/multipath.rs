@@ -13,8 +13,11 @@ use crate::guest::{io, quiet, sh};
 use crate::{Case, cases, ctracer, latency};
 
 /// The cases whose guests have this disk.
-pub const CASES: &[Case] =
-    cases![the_disk_has_two_paths, biolatency_names_the_paths_of_a_disk, ctracer_follows_a_bio_to_a_path];
+pub const CASES: &[Case] = cases![
+    the_disk_has_two_paths(TwoPaths),
+    biolatency_names_the_paths_of_a_disk(TwoPaths),
+    ctracer_follows_a_bio_to_a_path(TwoPaths),
+];
 
 /// QEMU's arguments for the disk: two controllers of one subsystem, which share a namespace.
 pub const DISK: [&str; 10] = [

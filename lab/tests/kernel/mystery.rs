@@ -14,26 +14,19 @@ use crate::guest::is_in;
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
-    mystery_01_half_of_the_volume,
-    mystery_02_small_pieces,
-    mystery_03_slow_reads,
-    mystery_04_long_waits,
-    mystery_05_slow_saves,
-    mystery_06_late_writes,
+    mystery_01_half_of_the_volume(Counted, Once),
+    mystery_02_small_pieces(Counted, Once),
+    mystery_03_slow_reads(Counted, Once),
+    mystery_04_long_waits(Counted, Once),
+    mystery_05_slow_saves(Counted, Once),
+    mystery_06_late_writes(Counted, Once),
+    soak_mystery_01(Soak, Counted),
+    soak_mystery_02(Soak, Counted),
+    soak_mystery_03(Soak, Counted),
+    soak_mystery_04(Soak, Counted),
+    soak_mystery_05(Soak, Counted),
+    soak_mystery_06(Soak, Counted),
 ];
-pub const SOAK: &[Case] = cases![
-    soak_mystery_01,
-    soak_mystery_02,
-    soak_mystery_03,
-    soak_mystery_04,
-    soak_mystery_05,
-    soak_mystery_06
-];
-
-/// Whether this is a case of the mysteries.
-pub fn is_of(case: &str) -> bool {
-    CASES.iter().chain(SOAK).any(|(name, _)| *name == case)
-}
 
 fn mystery_01_half_of_the_volume() {
     play("01", 1..=1);

@@ -28,21 +28,20 @@ pub const CASES: &[Case] = cases![
     stage08_counts_exactly_with_four_readers,
     stage08_prints_a_line_for_each_call,
     stages_08_and_09_count_pages_of_the_kernels_size,
-    nothing_was_read_before_the_first_read,
+    nothing_was_read_before_the_first_read(Outer),
     stage09_counts_a_command,
     stage09_counts_one_process_with_its_threads,
-    stage09_does_not_count_a_child,
-    stage09_gives_its_commands_status,
-    stage09_explains_what_it_cannot_watch,
-    stage08_exercise_a_kretprobe_has_slots,
-    stage08_exercise_the_slides_probe_sees_no_read,
-    stage08_exercise_sendfile_goes_another_way,
+    stage09_does_not_count_a_child(Outer),
+    stage09_gives_its_commands_status(Outer),
+    stage09_explains_what_it_cannot_watch(Once),
+    stage08_exercise_a_kretprobe_has_slots(Outer),
+    stage08_exercise_the_slides_probe_sees_no_read(Outer),
+    stage08_exercise_sendfile_goes_another_way(Outer),
     huge_pages_of_hugetlbfs_are_in_no_page_cache,
     pages_of_a_loop_device_count_in_both_layers,
     stage08_names_the_ways_that_it_does_not_see,
+    soak_stage08_100000_reads(Soak),
 ];
-
-pub const SOAK: &[Case] = cases![soak_stage08_100000_reads];
 
 /// A file of 2,000 pages.
 pub const LARGE: &str = "/mnt/large";

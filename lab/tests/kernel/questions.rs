@@ -1,10 +1,13 @@
 //! The answers to the questions are what runs show.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fs;
 use std::panic::panic_any;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::Result;
+use common::{OrCause, Result};
 use guest::running::{Observation, Running};
 use guest::system::Setting;
 use guest::truth::skipped;
@@ -12,7 +15,7 @@ use machine::workbook::Workbook;
 use machine::workbook::copies::{self, Files};
 use nix::sys::signal::Signal;
 use questions::{Question, Run, Truth};
-use wire::catalog::Program;
+use serde::{Deserialize, Serialize};
 use wire::disks::FS_MOUNT;
 use wire::workload::{Done, Workload};
 
@@ -20,60 +23,61 @@ use crate::guest::{Missed, io, quiet, wait_until, with_ext4};
 use crate::variants::edit;
 use crate::{Case, cases};
 
-pub const CASES: &[Case] = cases![the_answers_to_the_questions_are_what_runs_show];
+pub const CASES: &[Case] = cases![the_answers_to_the_questions_are_what_runs_show(X86),];
 
-/// A stage's binary, its questions, and the sources that they quote. The guest has no folders of stages.
-macro_rules! asked {
-    ($binary:literal, $folder:literal, $bpf:literal) => {
-        (
-            $binary,
-            include_str!(concat!("../../../stages/", $folder, "/questions.toml")),
-            &[
-                ("src/main.rs", include_str!(concat!("../../../stages/", $folder, "/src/main.rs"))),
-                ($bpf, include_str!(concat!("../../../stages/", $folder, "/", $bpf))),
-            ],
-        )
-    };
-    // An example or a chapter, whose questions quote nothing.
-    ($name:literal, $file:literal) => {
-        ($name, include_str!(concat!("../../../", $file)), &[])
-    };
+/// A program, a chapter, or a form of the concept test, with its questions: the guest has no folders.
+#[derive(Deserialize, Serialize)]
+struct Asked {
+    /// The program's binary, or the name of the other two.
+    name: String,
+    text: String,
+    /// The files that the text quotes.
+    sources: BTreeMap<String, String>,
+    /// Whether the program starts what it watches.
+    starts_io: bool,
 }
 
-type Asked = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+/// Where the guest has them.
+const ASKED: &str = "/bin/asked.json";
 
-const ASKED: &[Asked] = &[
-    asked!("stage01", "stage01_submit_bio_call_time", "src/bpf/bio_trace.bpf.c"),
-    asked!("stage02", "stage02_bio_endio_call_time", "src/bpf/bio_trace.bpf.c"),
-    asked!("stage03", "stage03_bio_latency_map", "src/bpf/bio_trace.bpf.c"),
-    asked!("stage04", "stage04_max_latency", "src/bpf/bio_trace.bpf.c"),
-    asked!("stage05", "stage05_max_latency_sector", "src/bpf/bio_trace.bpf.c"),
-    asked!("stage06", "stage06_max_latency_stacktrace", "src/bpf/bio_trace.bpf.c"),
-    asked!("stage07", "stage07_latency_other_section", "src/bpf/bio_trace.bpf.c"),
-    asked!("stage08", "stage08_pagecache_miss_counts", "src/bpf/pagecache_trace.bpf.c"),
-    asked!("stage09", "stage09_pagecache_miss_pid_filter", "src/bpf/pagecache_trace.bpf.c"),
-    asked!("stage10", "stage10_every_bio_function", "src/bpf/bio_trace.bpf.c"),
-    asked!("bigreads", "examples/bigreads/questions.toml"),
-    asked!("biolatency", "examples/biolatency/questions.toml"),
-    asked!("bitehist", "examples/bitehist/questions.toml"),
-    asked!("bitesize", "examples/bitesize/questions.toml"),
-    asked!("ctracer", "examples/ctracer/questions.toml"),
-    asked!("hello_clone", "examples/hello_clone/questions.toml"),
-    asked!("hello_perf_output", "examples/hello_perf_output/questions.toml"),
-    asked!("page_cache_scenario", "examples/page_cache_scenario/questions.toml"),
-    asked!("tracex3", "examples/tracex3/questions.toml"),
-    // The chapters with a question that a run answers.
-    asked!("histograms", "docs/questions/histograms.toml"),
-    asked!("load", "docs/questions/load.toml"),
-    asked!("slow-disk", "docs/questions/slow-disk.toml"),
-    asked!("storage-stack", "docs/questions/storage-stack.toml"),
-    // The concept test.
-    asked!("form a", "docs/questions/concept/a.toml"),
-    asked!("form b", "docs/questions/concept/b.toml"),
-];
+/// Writes the questions that a run answers into a file for the guest.
+pub fn write(workbook: &Workbook, folder: &Path) -> Result<PathBuf> {
+    let root = &workbook.root;
+    let mut asked = Vec::new();
+    let mut add = |name: String, file: PathBuf, folder: &Path, starts_io: bool| -> Result<()> {
+        let read = |path: &Path| fs::read_to_string(path).or_cause(format!("cannot read {}", path.display()));
+        let (text, sources) = (read(&file)?, RefCell::new(BTreeMap::new()));
+        let source = |name: &str| {
+            let text = read(&folder.join(name))?;
+            sources.borrow_mut().insert(name.to_owned(), text.clone());
+            Ok(text)
+        };
+        if questions::parse(&file, &text, source)?.iter().any(|question| is_run(question).is_some()) {
+            asked.push(Asked { name, text, sources: sources.into_inner(), starts_io });
+        }
+        Ok(())
+    };
+    for program in workbook.catalog.programs() {
+        let file = program.folder().join(questions::FILE);
+        if file.exists() {
+            add(program.binary(), file, program.folder(), program.beside().1.is_some())?;
+        }
+    }
+    let chapters = root.join(questions::CHAPTERS);
+    for name in questions::chapters(root)?.into_iter().chain(["concept/a", "concept/b"].map(str::to_owned)) {
+        let file = chapters.join(&name).with_extension("toml");
+        add(name, file, root, false)?;
+    }
+    let file = folder.join("asked.json");
+    let text = serde_json::to_string(&asked).or_cause("cannot write the questions")?;
+    fs::write(&file, text).or_cause("cannot write the questions")?;
+    Ok(file)
+}
 
-/// The stage that starts what it watches.
-const STARTS_IO: &str = "stage09";
+/// How a run answers a question, if one does.
+fn is_run(question: &Question) -> Option<&Truth> {
+    question.truth.as_ref().filter(|truth| truth.recorded.is_none())
+}
 
 /// How often to repeat a run in which nothing happened.
 const TRIES: usize = 30;
@@ -84,62 +88,39 @@ fn variant(stage: &str, question: &Question) -> String {
 }
 
 /// The programs that are changed for questions.
-pub fn variants(workbook: &Workbook) -> impl Iterator<Item = Result<(String, Files)>> {
-    let is_asked = |name: &str| {
-        assert!(ASKED.iter().any(|(asked, ..)| *asked == name), "nothing proves the questions of {name}");
-    };
-    let of_program = |program: &dyn Program| -> Result<Vec<(String, Files)>> {
-        let binary = program.binary();
-        let questions = questions::of(program.folder())?;
-        if !questions.is_empty() {
-            is_asked(&binary);
+pub fn variants(workbook: &Workbook) -> Result<Vec<(String, Files)>> {
+    let mut variants = Vec::new();
+    for program in workbook.catalog.programs() {
+        for question in questions::of(program.folder())? {
+            let Some(truth) = question.truth.as_ref().filter(|truth| !truth.change.is_empty()) else {
+                continue;
+            };
+            let name = variant(&program.binary(), &question);
+            let mut files = copies::files(program)?;
+            copies::rename(&mut files, program, &name);
+            edit(&mut files, &name, truth.change.iter().map(|change| (&*change.from, &*change.to)))?;
+            variants.push((name, files));
         }
-        let changed = |question: Question| {
-            let truth = question.truth.as_ref().filter(|truth| !truth.change.is_empty())?;
-            let name = variant(&binary, &question);
-            let files = copies::files(program).and_then(|mut files| {
-                copies::rename(&mut files, program, &name);
-                edit(&mut files, &name, truth.change.iter().map(|change| (&*change.from, &*change.to)))?;
-                Ok((name.clone(), files))
-            });
-            Some(files)
-        };
-        questions.into_iter().filter_map(changed).collect()
-    };
-    let of_chapters = || -> Result<()> {
-        for chapter in questions::chapters(&workbook.root)? {
-            let questions = questions::of_chapter(&workbook.root, &chapter)?;
-            let is_run =
-                |question: &Question| question.truth.as_ref().is_some_and(|truth| truth.recorded.is_none());
-            if questions.iter().any(is_run) {
-                is_asked(&chapter);
-            }
-        }
-        Ok(())
-    };
-    let all: Result<Vec<_>> = workbook.catalog.programs().map(of_program).collect();
-    match of_chapters().and(all) {
-        Ok(all) => all.into_iter().flatten().map(Ok).collect::<Vec<_>>(),
-        Err(error) => vec![Err(error)],
     }
-    .into_iter()
+    Ok(variants)
 }
 
 fn the_answers_to_the_questions_are_what_runs_show() {
     let (mut wrong, mut runs) = (Vec::new(), BTreeMap::new());
-    for &(asked, text, sources) in ASKED {
-        let source = |name: &str| Ok(sources.iter().find(|(of, _)| *of == name).unwrap().1.to_owned());
+    let all: Vec<Asked> = serde_json::from_str(&fs::read_to_string(ASKED).unwrap()).unwrap();
+    let starts_io = |program: &str| all.iter().any(|asked| asked.starts_io && asked.name == program);
+    for Asked { name: asked, text, sources, .. } in &all {
+        let source = |name: &str| Ok(sources[name].clone());
         for question in questions::parse(asked.as_ref(), text, source).unwrap() {
-            let Some(truth) = question.truth.as_ref().filter(|truth| truth.recorded.is_none()) else {
-                continue;
-            };
+            let Some(truth) = is_run(&question) else { continue };
             let program = truth.program.as_deref().unwrap_or(asked);
             let binary =
                 if truth.change.is_empty() { program.to_owned() } else { variant(program, &question) };
             let key = (binary.clone(), truth.io.clone(), truth.arguments.clone());
             let mut tries = 1..TRIES;
             let proof = loop {
-                let (seen, pid, ios) = runs.entry(key.clone()).or_insert_with(|| run(&binary, truth));
+                let (seen, pid, ios) =
+                    runs.entry(key.clone()).or_insert_with(|| run(&binary, truth, starts_io(program)));
                 let run = Run { stdout: &seen.stdout, stderr: &seen.stderr, pid: *pid, ios: *ios };
                 let happened = truth.unless.is_none() || truth.of(&run).ok() != truth.unless;
                 if happened || tries.next().is_none() {
@@ -154,7 +135,7 @@ fn the_answers_to_the_questions_are_what_runs_show() {
 }
 
 /// What a program printed beside its I/O, with the process id of `io` and the number of its I/Os.
-fn run(binary: &str, truth: &Truth) -> (Observation, u32, u64) {
+fn run(binary: &str, truth: &Truth, starts_io: bool) -> (Observation, u32, u64) {
     let argv: Vec<_> = [binary].into_iter().chain(truth.arguments.split_whitespace()).collect();
     let arguments = match truth.io.parse().unwrap() {
         Workload::Io(arguments) => arguments,
@@ -171,7 +152,7 @@ fn run(binary: &str, truth: &Truth) -> (Observation, u32, u64) {
     // Once unobserved, which makes the file, and leaves nothing to be written later.
     io(&arguments);
     nix::unistd::sync();
-    if binary.starts_with(STARTS_IO) {
+    if starts_io {
         let argv: Vec<_> = [binary, "--", "io"].into_iter().chain(arguments.split(' ')).collect();
         let seen = Running::start(&argv).unwrap().wait().unwrap();
         let done = seen.stdout.lines().find(|line| line.starts_with("io ")).unwrap_or_default();
@@ -189,7 +170,7 @@ fn run(binary: &str, truth: &Truth) -> (Observation, u32, u64) {
         // The kernel writes dirty pages after half a minute, and looks for them every few seconds.
         let _soon = ["dirty_expire_centisecs", "dirty_writeback_centisecs"]
             .map(|name| Setting::new(format!("/proc/sys/vm/{name}"), "10").unwrap());
-        let is_written = || std::fs::read_to_string("/proc/vmstat").unwrap().contains("\nnr_writeback 0\n");
+        let is_written = || fs::read_to_string("/proc/vmstat").unwrap().contains("\nnr_writeback 0\n");
         wait_until("the kernel has written what is dirty", || stage.lines() > 0 && is_written());
     }
     let mut seen = stage.end(Signal::SIGINT).unwrap();
@@ -211,7 +192,7 @@ fn run_to_its_end(argv: &[&str]) -> Observation {
 fn with_names(stdout: &str) -> String {
     let named = |line: &str| {
         let pid = line.strip_prefix("<...>-")?.split(' ').next()?;
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
         Some(line.replacen("<...>", name.trim(), 1))
     };
     stdout.lines().map(|line| named(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()

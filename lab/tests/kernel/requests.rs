@@ -18,22 +18,22 @@ use crate::stages::check_durations;
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
-    stage07_times_each_direct_write_once,
-    stage07_measures_a_disk_that_takes_20_ms,
-    stage07_counts_the_parts_of_a_split_write,
+    stage07_times_each_direct_write_once(NoFentry),
+    stage07_measures_a_disk_that_takes_20_ms(NoFentry),
+    stage07_counts_the_parts_of_a_split_write(NoFentry),
     stage07_counts_no_flush_of_sync,
     stage07_counts_no_flush_of_fsync,
-    stage07_needs_no_iostats,
-    stage07_counts_with_each_scheduler,
+    stage07_needs_no_iostats(Outer),
+    stage07_counts_with_each_scheduler(Outer),
     stage07_counts_the_requests_of_a_loop_device,
     stage07_sees_only_the_disk_below_a_device_mapper_disk,
     requests_of_dm_multipath_count_twice,
     stage03_does_not_count_commands_for_the_driver,
-    stage07_counts_a_request_that_fails_in_part_once,
-    stage07_counts_a_request_that_is_started_twice_once,
+    stage07_counts_a_request_that_fails_in_part_once(X86),
+    stage07_counts_a_request_that_is_started_twice_once(X86),
     stage07_counts_ends_without_a_start,
-    stage07_keeps_its_books_under_a_mixed_load,
-    stage07_has_nothing_before_the_first_io,
+    stage07_keeps_its_books_under_a_mixed_load(Outer),
+    stage07_has_nothing_before_the_first_io(Outer),
 ];
 
 /// Counts flushes that were submitted on their own, without data to write: `blkdev_issue_flush()`; and commands to a

@@ -17,12 +17,12 @@ use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
     scenario_shows_a_miss_and_a_hit,
-    scenario_measures_a_disk_that_takes_20_ms,
+    scenario_measures_a_disk_that_takes_20_ms(Outer),
     scenario_reads_from_the_disk_when_it_is_cold,
-    scenario_explains_what_it_cannot_read,
-    scenario_refuses_a_tracer_that_is_in_use,
-    scenario_leaves_ftrace_as_it_was,
-    scenario_keeps_its_instance_beside_another_container,
+    scenario_explains_what_it_cannot_read(Once),
+    scenario_refuses_a_tracer_that_is_in_use(Outer),
+    scenario_leaves_ftrace_as_it_was(Once),
+    scenario_keeps_its_instance_beside_another_container(Outer),
 ];
 
 const TRACEFS: &str = "/sys/kernel/tracing";

@@ -12,9 +12,11 @@ use nix::sys::signal::Signal;
 use crate::guest::{instances, io, programs, quiet, wait_until};
 use crate::{Case, cases};
 
-pub const CASES: &[Case] = cases![trace_pipes_are_made_at_the_same_moment, stages_start_at_the_same_moment];
-
-pub const SOAK: &[Case] = cases![soak_stages_start_at_the_same_moment];
+pub const CASES: &[Case] = cases![
+    trace_pipes_are_made_at_the_same_moment(Outer),
+    stages_start_at_the_same_moment(Outer),
+    soak_stages_start_at_the_same_moment(Soak),
+];
 
 /// How many of them start at the same moment.
 const STARTS: usize = 8;

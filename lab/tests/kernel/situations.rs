@@ -12,30 +12,29 @@ use crate::guest::{AtEnd, has, instances, io, is_in, programs, quiet, sh};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
-    without_root,
-    without_one_capability,
-    shared_pipe_while_tracing_is_off,
-    without_capabilities,
+    without_root(Once),
+    without_one_capability(Once),
+    shared_pipe_while_tracing_is_off(Once),
+    without_capabilities(Once),
     without_locked_memory,
-    without_btf,
-    without_kprobes,
-    without_tracefs_it_is_mounted,
+    without_btf(Once),
+    without_kprobes(Once),
+    without_tracefs_it_is_mounted(Once),
     looking_mounts_nothing,
-    without_a_place_for_tracefs,
-    a_function_that_does_not_exist,
-    a_function_that_cannot_be_probed,
-    a_function_of_which_only_parts_exist,
-    programs_whose_function_is_missing,
-    none_of_several_functions,
-    fentry_of_a_function_that_cannot_be_probed,
+    without_a_place_for_tracefs(Once),
+    a_function_that_does_not_exist(Once),
+    a_function_that_cannot_be_probed(Once),
+    a_function_of_which_only_parts_exist(Outer),
+    programs_whose_function_is_missing(Outer),
+    none_of_several_functions(Once),
+    fentry_of_a_function_that_cannot_be_probed(Outer),
     kinds_of_probes_that_came_later,
-    a_tracepoint_that_does_not_exist,
+    a_tracepoint_that_does_not_exist(Once),
     a_program_that_the_verifier_refuses,
-    verbose_shows_libbpfs_log,
+    verbose_shows_libbpfs_log(Once),
+    lockdown_at_run_time(Alone, Once),
+    lockdown_at_boot(Alone, Once),
 ];
-
-/// Cases that lock the kernel down, or start with a kernel that is locked down.
-pub const SPECIAL: &[Case] = cases![lockdown_at_run_time, lockdown_at_boot];
 
 /// Runs a command that must fail with an error, returns the error, and checks that nothing is left.
 fn error(command: &mut Command) -> String {

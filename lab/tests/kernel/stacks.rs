@@ -21,12 +21,12 @@ pub const CASES: &[Case] = cases![
     stage06_shows_a_path_of_sync,
     stage06_shows_what_the_kernels_own_tracer_shows,
     stage06_names_the_module_of_a_function,
-    stage06_gives_no_names_when_the_kernel_hides_addresses,
+    stage06_gives_no_names_when_the_kernel_hides_addresses(Outer),
     stage06_reports_stacks_that_collide,
-    stage06_does_not_notice_when_places_are_reused,
-    stage06_reports_a_stack_that_is_cut,
-    stage06_has_no_stack_before_the_first_io,
-    stage06_names_no_stranger_beside_a_return_probe,
+    stage06_does_not_notice_when_places_are_reused(Outer),
+    stage06_reports_a_stack_that_is_cut(Outer),
+    stage06_has_no_stack_before_the_first_io(Outer),
+    stage06_names_no_stranger_beside_a_return_probe(Outer),
 ];
 
 /// A function on a path, and the kernels that have it, see [`is_in`].

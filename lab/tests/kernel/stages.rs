@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use common::trace_pipe::Line;
-use guest::checks::{stage01, stage02, stage03, stage04, stage05, stage06};
+use guest::check::Program;
+use guest::checks;
 use guest::null_blk::{NullBlk, long_enough};
 use guest::running::{Observation, Running};
 use guest::truth::{self, Event, NOT_MEASURED, durations, not_measured};
@@ -22,44 +23,41 @@ use nix::unistd::{Pid, gettid};
 use wire::workload::{Done, Io};
 
 use crate::guest::{
-    AtEnd, around, instances, io, is_in, one_by_one, programs, quiet, sh, stages, wait_until, watch,
-    watch_while, with_ext4,
+    AtEnd, around, instances, io, is_in, one_by_one, programs, quiet, sh, wait_until, watch, watch_while,
+    with_ext4,
 };
 use crate::variants::TEXTS;
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
-    stage01_prints_each_direct_write_once,
+    stage01_prints_each_direct_write_once(NoFentry),
     stage02_prints_each_start_and_each_end_once,
     stage03_prints_durations_that_are_end_minus_start,
     stage03_measures_a_disk_that_takes_20_ms,
-    stage03_forgets_nothing_in_6000_writes,
-    stage03_accounts_for_what_four_threads_did,
+    stage03_forgets_nothing_in_6000_writes(Once),
+    stage03_accounts_for_what_four_threads_did(Outer),
     a_missed_end_makes_no_bio_slow,
     stage03_counts_what_finds_no_room,
     stage04_finds_the_slowest_of_two_disks,
     stage05_reports_the_sector_that_was_written,
-    stages_are_right_on_ext4,
-    an_event_is_a_line_whatever_its_thread_is_called,
-    stages_see_their_own_lines_only,
+    stages_are_right_on_ext4(Outer),
+    an_event_is_a_line_whatever_its_thread_is_called(Outer),
+    stages_see_their_own_lines_only(Outer),
     every_text_arrives_on_a_private_pipe,
-    two_runs_of_a_stage_see_each_others_lines,
-    shared_pipe_gives_everybodys_lines,
-    shared_pipe_has_one_reader_or_each_line_one,
-    before_the_first_io_there_is_nothing_to_report,
-    every_way_to_end_leaves_nothing_behind,
-    after_kill_the_next_run_clears_up,
-    a_closed_pipe_ends_a_stage_without_io,
-    what_came_before_ctrl_c_is_printed,
+    two_runs_of_a_stage_see_each_others_lines(Outer),
+    shared_pipe_gives_everybodys_lines(Outer),
+    shared_pipe_has_one_reader_or_each_line_one(Outer),
+    before_the_first_io_there_is_nothing_to_report(Outer),
+    every_way_to_end_leaves_nothing_behind(Outer),
+    after_kill_the_next_run_clears_up(Outer),
+    a_closed_pipe_ends_a_stage_without_io(Outer),
+    what_came_before_ctrl_c_is_printed(Outer),
     ctrl_c_before_a_stage_has_started_ends_the_run,
-    a_stage_ends_in_the_middle_of_a_flood,
-];
-
-pub const SOAK: &[Case] = cases![
-    soak_stage04_50000_writes,
-    soak_stage03_200000_writes,
-    soak_stage03_eight_threads,
-    soak_every_way_to_end_of_every_stage
+    a_stage_ends_in_the_middle_of_a_flood(Once),
+    soak_stage04_50000_writes(Soak),
+    soak_stage03_200000_writes(Soak),
+    soak_stage03_eight_threads(Soak),
+    soak_every_way_to_end_of_every_stage(Soak),
 ];
 
 fn submits(events: &[(Line<'_>, Event)]) -> usize {
@@ -70,15 +68,30 @@ fn ends(events: &[(Line<'_>, Event)]) -> usize {
     events.iter().filter(|(_, event)| matches!(event, Event::End { .. })).count()
 }
 
-/// What each of the stages about bios must print.
-const RIGHT: [fn(&Observation, &Done) -> Checked<String>; 6] =
-    [stage01::right, stage02::right, stage03::right, stage04::right, stage05::right, stage06::right];
+/// What a stage prints is right.
+type Right = fn(&Observation, &Done) -> Checked<String>;
+
+/// The stages that print a line or more for each write, and how many: the number, that, and, if it is about bios, when it is
+/// right.
+pub fn traces() -> impl Iterator<Item = (u32, usize, Option<Right>)> {
+    let stages = checks::ALL.iter().filter_map(|(name, check)| Some((name.parse().ok()?, check)));
+    stages.filter(|(_, check)| check.lines > 0).map(|(number, check)| match check.program {
+        Some(Program::Beside("write", right)) => (number, check.lines, Some(right)),
+        _ => (number, check.lines, None),
+    })
+}
+
+/// Those about bios.
+pub fn of_bios() -> impl Iterator<Item = (u32, usize, Right)> {
+    traces().filter_map(|(number, lines, right)| Some((number, lines, right?)))
+}
 
 /// Checks the output for `count` writes to a disk that nobody else uses: exactly these lines, in order.
 fn check_alone(number: u32, count: usize) {
     quiet();
     let (seen, done) = watch(&format!("stage{number:02}"), &format!("write /dev/scratch --count {count}"));
-    RIGHT[number as usize - 1](&seen, &done).unwrap();
+    let (_, _, right) = of_bios().find(|(of, ..)| *of == number).unwrap();
+    right(&seen, &done).unwrap();
     let events = truth::events(&seen).unwrap();
     assert_eq!(submits(&events), count, "{}", seen.stdout);
     assert_eq!(ends(&events), if number > 1 { count } else { 0 }, "{}", seen.stdout);
@@ -110,37 +123,14 @@ fn stage03_prints_durations_that_are_end_minus_start() {
     check_alone(3, 64);
 }
 
-/// The subject of a stage.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Subject {
-    Bios,
-    Requests,
-    PageCache,
-    Functions,
-}
-
-/// The stages with these subjects. Panics if a stage has no subject here, because then no case tests it.
-pub fn stages_of(subjects: &[Subject]) -> Vec<u32> {
-    let subject = |number| match number {
-        1..=6 => Subject::Bios,
-        7 => Subject::Requests,
-        8 | 9 => Subject::PageCache,
-        10 => Subject::Functions,
-        new => panic!("nothing proves stage {new}: say what it shows, and write its cases"),
-    };
-    let all = stages();
-    assert!(!all.is_empty());
-    all.into_iter().filter(|number| subjects.contains(&subject(*number))).collect()
-}
-
 /// The same while a file system's journal also writes.
 fn stages_are_right_on_ext4() {
     with_ext4();
     io("write /mnt/file --count 16");
     io("sync /mnt/dirty");
-    for number in stages_of(&[Subject::Bios]) {
+    for (number, _, right) in of_bios() {
         let (seen, done) = watch(&format!("stage{number:02}"), "write /mnt/file --count 16");
-        RIGHT[number as usize - 1](&seen, &done).unwrap();
+        right(&seen, &done).unwrap();
     }
 }
 
@@ -156,8 +146,7 @@ fn an_event_is_a_line_whatever_its_thread_is_called() {
             one_by_one(&write, 4);
         })
     };
-    for number in stages_of(&[Subject::Bios, Subject::Requests]) {
-        let lines_per_write = number.min(3) as usize;
+    for (number, lines_per_write, _) in traces() {
         let lines = NAMES.len() * 4 * lines_per_write;
         for options in [&[][..], &["--lines", "5"]] {
             let stage = format!("stage{number:02}");
@@ -170,10 +159,9 @@ fn an_event_is_a_line_whatever_its_thread_is_called() {
             let trace = seen.stdout.lines().filter(|line| Line::parse(line).is_some()).count();
             let all = if options.is_empty() { lines } else { 5 };
             assert_eq!((trace, seen.lines().len()), (all, all), "{}", seen.stdout);
-            let report = ["=", "From", "To", "Bio", "Max", "Stack", "No I/O"];
-            let is_report = |line: &&str| report.iter().any(|begin| line.starts_with(begin));
-            let others = seen.stdout.lines().filter(|line| !is_report(line)).count() - trace;
-            assert_eq!(others, usize::from(number >= 3), "{}", seen.stdout);
+            // What a line was broken into would be among the others; the report comes after them.
+            let is_whole = |line: &&str| Line::parse(line).is_some();
+            assert_eq!(seen.stdout.lines().take_while(is_whole).count(), all, "{}", seen.stdout);
         }
     }
 }
@@ -354,14 +342,15 @@ fn stage03_counts_what_finds_no_room() {
 
 fn before_the_first_io_there_is_nothing_to_report() {
     quiet();
-    for number in stages_of(&[Subject::Bios]) {
+    for (number, lines_per_write, _) in of_bios() {
         let (seen, ()) = watch_while(&format!("stage{number:02}"), || ());
         let mut lines = seen.stdout.lines();
-        if number >= 4 {
+        if (4..=6).contains(&number) {
             assert_eq!(lines.next(), Some("No I/O has finished, so none was the slowest."));
         }
-        assert!(number < 3 || not_measured(&seen).unwrap() == 0, "{}", seen.stdout);
-        assert_eq!(lines.count(), usize::from(number >= 3), "{}", seen.stdout);
+        let has_report = lines_per_write >= 3;
+        assert!(!has_report || not_measured(&seen).unwrap() == 0, "{}", seen.stdout);
+        assert_eq!(lines.count(), usize::from(has_report), "{}", seen.stdout);
     }
 }
 
@@ -518,27 +507,26 @@ const ENDS: [End; 5] =
 
 /// Stages 01 and 07 end in each way, those between in one or two; the soak ends all of them in each way.
 fn every_way_to_end_leaves_nothing_behind() {
-    for number in stages_of(&[Subject::Bios, Subject::Requests]) {
+    for (number, lines, _) in traces() {
         for (nth, end) in ENDS.into_iter().enumerate() {
             if [1, 7].contains(&number) || number as usize % ENDS.len() == nth {
-                end_a_stage(number, end);
+                end_a_stage(number, lines, end);
             }
         }
     }
 }
 
 fn soak_every_way_to_end_of_every_stage() {
-    for number in stages_of(&[Subject::Bios, Subject::Requests]) {
-        ENDS.into_iter().for_each(|end| end_a_stage(number, end));
+    for (number, lines, _) in traces() {
+        ENDS.into_iter().for_each(|end| end_a_stage(number, lines, end));
     }
 }
 
-fn end_a_stage(number: u32, end: End) {
+fn end_a_stage(number: u32, lines_per_write: usize, end: End) {
     quiet();
     let before = programs();
     let name = format!("stage{number:02}");
-    let lines_per_write = number.min(3) as usize;
-    let has_report = |text: &str| text.contains(NOT_MEASURED) == (number >= 3);
+    let has_report = |text: &str| text.contains(NOT_MEASURED) == (lines_per_write >= 3);
     match end {
         End::Signal(signal) => {
             let stage = Running::start(&[&name]).unwrap();

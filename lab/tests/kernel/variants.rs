@@ -194,8 +194,9 @@ pub fn binaries(workbook: &Workbook) -> Result<Vec<PathBuf>> {
         .get_or_init(|| {
             let copies =
                 VARIANTS.iter().map(|variant| Ok((variant.name.to_owned(), variant.files(workbook)?)));
-            let copies = copies.chain(questions::variants(workbook));
-            build(workbook, "variants", copies.collect::<Result<_>>()?)
+            let mut copies = copies.collect::<Result<Vec<_>>>()?;
+            copies.extend(questions::variants(workbook)?);
+            build(workbook, "variants", copies)
         })
         .clone()
 }

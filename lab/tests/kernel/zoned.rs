@@ -14,7 +14,7 @@ use crate::guest::{AtEnd, end_exact, quiet, sh, watch_while};
 use crate::requests::{EmptyFlushes, ios_of};
 use crate::{Case, cases};
 
-pub const CASES: &[Case] = cases![zone_appends_are_writes, stage07_does_not_count_the_reset_of_a_zone];
+pub const CASES: &[Case] = cases![zone_appends_are_writes(X86), stage07_does_not_count_the_reset_of_a_zone,];
 
 /// An empty zonefs, which has a file for each zone. See `fs/zonefs/zonefs.h` in the kernel's source.
 fn zonefs() -> Vec<u8> {

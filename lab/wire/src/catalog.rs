@@ -30,6 +30,8 @@ pub struct Stage {
     pub bookkeeping: Vec<String>,
     /// How long a class takes for it.
     pub minutes: u32,
+    /// What the check finds in its parent, checked as this stage: any other fault would teach something else.
+    pub parent_fails: Option<String>,
     /// The workload to run beside it, if not `write`.
     pub io: Option<String>,
     /// The command to observe when the lab runs it without arguments, if it needs one.
