@@ -30,7 +30,7 @@ setup: ## Install what is missing (apt on Debian and Ubuntu)
 build: driver ## Build everything but the book
 	cargo build
 
-demo: driver ## Boot a kernel, run stages 01 to 09 and three examples, and check what they print against the truth
+demo: driver ## Boot a kernel, run most stages and three examples, and check what they print against the truth
 	@echo 'Compiling the stages, and meanwhile fetching what is missing, such as the emulator and the kernel ...'
 	@$(MAKE) --no-print-directory --jobs=2 programs kernel DRIVER="$(DRIVER)"
 	@cargo lab demo --kernel $(KERNEL)

@@ -340,7 +340,11 @@ fn of_stage(workbook: &Workbook, slides: &[slides::Part], plans: &[Plan], stage:
         let asked = quiz.iter().filter(|question| question.asked == asked);
         asked.flat_map(|question| hands::of(question, title, &output)).collect()
     };
-    let mut all = vec![here(stage, &number)];
+    // A new stage may not be on the map yet.
+    let map = workbook.root.join("docs/src").join(MAP);
+    let map = fs::read_to_string(&map).or_cause(format!("cannot read {}", map.display()))?;
+    let is_there = map.contains(&format!("id=\"stage-{number}\""));
+    let mut all: Vec<_> = is_there.then(|| here(stage, &number)).into_iter().collect();
     all.extend(hands(Asked::Before, "Before we run it"));
     let prediction = quiz.iter().find(|question| question.asked == Asked::Before);
     let lit = prediction.map(|question| hands::deciding(question, &output)).unwrap_or_default();

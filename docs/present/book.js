@@ -1,4 +1,4 @@
-// npm run build made this from 3c446188
+// npm run build made this from b969c136
 "use strict";
 (() => {
   // questions.ts

@@ -329,7 +329,9 @@ addEventListener("keydown", (event) => {
   // In a field, only a clicker turns pages.
   if (at.closest("input") && !event.key.startsWith("Page")) return;
   if (at.closest("select") || (at.closest("button, a") && event.key === " ")) return;
-  const chosen = parts.find((part) => part.id === (event.key === "0" ? "10" : `0${event.key}`));
+  // The stages whose numbers end in this digit, one after the other.
+  const stages = parts.filter(({ id }) => /^\d\d$/.test(id) && id[1] === event.key);
+  const chosen = stages[(stages.indexOf(part) + 1) % stages.length];
   const act = chosen ? () => go(chosen, 0) : Object.hasOwn(keys, event.key) && keys[event.key];
   if (!act) return;
   event.preventDefault();

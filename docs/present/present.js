@@ -1,4 +1,4 @@
-// npm run build made this from 3c446188
+// npm run build made this from b969c136
 "use strict";
 (() => {
   // data.ts
@@ -670,7 +670,8 @@
     const at = event.target;
     if (at.closest("input") && !event.key.startsWith("Page")) return;
     if (at.closest("select") || at.closest("button, a") && event.key === " ") return;
-    const chosen = parts.find((part2) => part2.id === (event.key === "0" ? "10" : `0${event.key}`));
+    const stages = parts.filter(({ id }) => /^\d\d$/.test(id) && id[1] === event.key);
+    const chosen = stages[(stages.indexOf(part) + 1) % stages.length];
     const act = chosen ? () => go(chosen, 0) : Object.hasOwn(keys, event.key) && keys[event.key];
     if (!act) return;
     event.preventDefault();

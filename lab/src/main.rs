@@ -158,7 +158,7 @@ enum Command {
         #[command(flatten)]
         boot: Boot,
     },
-    /// Run stages 01 to 09 and three examples briefly, and check what they print against the truth
+    /// Run most stages and three examples briefly, and check what they print against the truth
     Demo {
         #[command(flatten)]
         boot: Boot,

@@ -425,7 +425,8 @@ fn the_view_for_a_projector_shows_every_change() {
             .map((line) => line.textContent.replace('\\u200b', '')),
         words: [...document.querySelectorAll('.word')].map((word) => word.textContent),
     })";
-    for stage in &workbook.catalog.stages {
+    // The copy that a new stage begins as has no change yet.
+    for stage in workbook.catalog.stages.iter().filter(|stage| !stage.is_copy()) {
         let number = format!("{:02}", stage.number);
         visit(&mut browser, stage.number, 0);
         let title = browser.eval("document.querySelector('main').textContent");

@@ -16,7 +16,7 @@ use upkeep::kernels;
 use upkeep::measure::cost::STATED;
 use upkeep::measure::{in_guest, vmlinux};
 use upkeep::publish::patch::{self, Patch};
-use upkeep::publish::{clinic, recordings, sync};
+use upkeep::publish::{clinic, new, recordings, sync};
 use wire::arch::Arch;
 
 /// Maintain the workbook: record, measure, and write what the pages show
@@ -37,6 +37,11 @@ enum Command {
         /// Overwrite blocks that somebody edited by hand, too
         #[arg(long, conflicts_with = "check")]
         force: bool,
+    },
+    /// Make the folder of a new stage, a copy of its parent, whose page says what to write
+    New {
+        #[command(subcommand)]
+        what: New,
     },
     /// Run the commands whose output the pages show, and record it; all of them if you name none
     Record {
@@ -94,6 +99,19 @@ enum Command {
     },
 }
 
+#[derive(Subcommand)]
+enum New {
+    /// A stage
+    Stage {
+        number: u32,
+        /// What it shows, such as bio_latency_map
+        name: String,
+        /// The stage that it begins as a copy of
+        #[arg(long, value_name = "PARENT")]
+        from: String,
+    },
+}
+
 fn main() -> Result<ExitCode> {
     run(Upkeep::parse().command)
 }
@@ -102,6 +120,12 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Sync { check: true, .. } => print(&sync::check(&Workbook::read()?)?),
         Command::Sync { force, .. } => print(&sync::write(&Workbook::read()?, force)?),
+        Command::New { what: New::Stage { number, name, from } } => {
+            let workbook = Workbook::read()?;
+            let folder = new::stage(&workbook, number, &name, workbook.catalog.stage(&from)?)?;
+            print(&format!("{}\n", exercise::shown(&workbook, &folder)))?;
+            print(&sync::write(&Workbook::read()?, false)?)
+        }
         Command::Record { names } => {
             let workbook = Workbook::read()?;
             signals::install_handlers()?;

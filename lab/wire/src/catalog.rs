@@ -19,16 +19,17 @@ pub struct Stage {
     pub title: String,
     /// Its one idea.
     pub adds: String,
-    /// Each attach point, map type and helper that its parent doesn't use.
+    /// Each attach point, map type and helper that its parent doesn't use. A test compares this with the compiled object.
     #[serde(default)]
     pub new: Vec<String>,
-    /// The items of its sources whose change is the lesson, in the order that teaches best.
+    /// The items of its sources whose change is the lesson, in the order that teaches best. An item is called what it
+    /// defines, or `#include`, `about`, `use`, `bpf`.
     #[serde(default)]
     pub lesson: Vec<String>,
     /// The other items that change: counters, options and reports. A diff shows them after the lesson.
     #[serde(default)]
     pub bookkeeping: Vec<String>,
-    /// How long a class takes for it.
+    /// How long a class takes for it, with one exercise.
     pub minutes: u32,
     /// What the check finds in its parent, checked as this stage: any other fault would teach something else.
     pub parent_fails: Option<String>,
@@ -36,9 +37,21 @@ pub struct Stage {
     pub io: Option<String>,
     /// The command to observe when the lab runs it without arguments, if it needs one.
     pub command: Option<String>,
+    /// Whether the demo leaves it out, because it takes too long to begin and to end.
+    #[serde(default)]
+    pub slow: bool,
+    /// How many words of its page a reader may see before the exercises, if more than usual.
+    pub words: Option<usize>,
     /// Its folder.
     #[serde(default)]
     pub folder: PathBuf,
+}
+
+impl Stage {
+    /// Whether it is still a copy of its parent: nothing is its lesson.
+    pub fn is_copy(&self) -> bool {
+        self.parent.is_some() && self.lesson.is_empty()
+    }
 }
 
 /// An example, from `[package.metadata.example]` of its `Cargo.toml`.

@@ -3,6 +3,7 @@
 pub mod blocks;
 pub mod clinic;
 pub mod included;
+pub mod new;
 pub mod patch;
 pub mod record;
 pub mod recordings;
