@@ -372,8 +372,11 @@ fn of_stage(workbook: &Workbook, slides: &[slides::Part], plans: &[Plan], stage:
 /// What the class knows now. What it can't see yet is for the presenter.
 fn so(stage: &Stage, number: &str) -> Result<Value> {
     let page = readme::text_of(stage)?;
-    let (now, not_yet) =
-        closing(&page).map_err(|error| error.with_cause(format!("stage {number} has no closing slide")))?;
+    let (now, not_yet) = closing(&page).map_err(|error| {
+        Error::new(format!("stage {number} has no closing slide")).evidence(error).fix(
+            "write what you know now after `So now you`, and in the next sentence what you can't see yet",
+        )
+    })?;
     Ok(text(number, "So …", &format!("# {now}"), 0, &not_yet))
 }
 

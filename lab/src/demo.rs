@@ -9,14 +9,12 @@ use machine::vm::{Output, Vm};
 use machine::workbook::{Program, Workbook};
 use wire::protocol::NOT_HERE;
 
-/// The examples to run.
-const EXAMPLES: [&str; 3] = ["bitehist", "biolatency", "ctracer"];
-
 /// The programs to run.
-pub fn programs(workbook: &Workbook) -> Result<Vec<&dyn Program>> {
+pub fn programs(workbook: &Workbook) -> Vec<&dyn Program> {
     let stages = workbook.catalog.stages.iter().filter(|stage| !stage.slow);
     let stages = stages.map(|stage| stage as &dyn Program);
-    stages.map(Ok).chain(EXAMPLES.map(|name| workbook.catalog.program(name))).collect()
+    let examples = workbook.catalog.examples.iter().filter(|example| example.demo);
+    stages.chain(examples.map(|example| example as &dyn Program)).collect()
 }
 
 /// Runs one program's demo in the guest. Its status is not 0 if what it printed is not true.

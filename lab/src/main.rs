@@ -412,7 +412,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Demo { boot, no_run } => {
             signals::install_handlers()?;
             let workbook = boot.workbook()?;
-            let programs = demo::programs(&workbook)?;
+            let programs = demo::programs(&workbook);
             let binaries = workbook.build_only(&programs)?;
             if no_run {
                 return Ok(ExitCode::SUCCESS);

@@ -68,8 +68,8 @@ use wire::arch::Arch;
 
 use crate::guest::Missed;
 
-/// A case: runs in a guest, and panics if something is wrong.
-type Case = (&'static str, fn(), &'static [Mark]);
+/// A case: runs in a guest, by its name, and panics if something is wrong.
+type Case = (&'static str, fn(&str), &'static [Mark]);
 
 /// What is special about a case.
 #[derive(Clone, Copy, PartialEq)]
@@ -97,7 +97,7 @@ enum Mark {
     NoFentry,
 }
 
-/// All cases but those of compilers.
+/// All cases but those of mysteries and compilers.
 const CASES: &[&[Case]] = &[
     stages::CASES,
     stacks::CASES,
@@ -118,9 +118,12 @@ const CASES: &[&[Case]] = &[
     containers::CASES,
     zoned::CASES,
     questions::CASES,
-    mystery::CASES,
     multipath::CASES,
 ];
+
+fn cases() -> impl Iterator<Item = Case> {
+    CASES.iter().copied().flatten().copied().chain(mystery::cases())
+}
 
 fn is_preview() -> bool {
     std::env::var_os("LAB_PREVIEW").is_some()
@@ -134,7 +137,7 @@ static KERNELS: LazyLock<Vec<Series>> =
 #[macro_export]
 macro_rules! cases {
     ($($case:ident $(($($mark:ident),*))?),* $(,)?) => {
-        &[$((stringify!($case), $case as fn(), &[$($($crate::Mark::$mark),*)?])),*]
+        &[$((stringify!($case), |_| $case(), &[$($($crate::Mark::$mark),*)?])),*]
     };
 }
 
@@ -159,12 +162,12 @@ fn main() -> ExitCode {
 
 /// Runs one case in this guest.
 fn in_guest(name: &str) -> ExitCode {
-    let mut all = CASES.iter().chain([&compilers::CASES]).copied().flatten();
+    let mut all = cases().chain(compilers::CASES.iter().copied());
     match all.find(|(case, ..)| *case == name) {
         Some((_, case, _)) => {
             for _ in 0..TRIES {
                 let before = guest::lost_io();
-                let Err(panic) = catch_unwind(case) else { return ExitCode::SUCCESS };
+                let Err(panic) = catch_unwind(|| case(name)) else { return ExitCode::SUCCESS };
                 let lost = guest::lost_io().filter(|line| before.as_ref() != Some(line));
                 if let Some(line) = &lost {
                     eprintln!("the emulated disk lost an I/O: {line}");
@@ -202,8 +205,7 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         suites.push(compilers::trials());
     }
     let mut trials = Vec::new();
-    let cases = CASES.iter().copied().flatten();
-    for (case, _, marks) in cases.filter(|(.., marks)| is_soak || !marks.contains(&Mark::Soak)) {
+    for (case, _, marks) in cases().filter(|(.., marks)| is_soak || !marks.contains(&Mark::Soak)) {
         let is = |mark| marks.contains(&mark);
         let is_at_boot = case.ends_with("at_boot");
         for (nth, series) in KERNELS.iter().enumerate() {

@@ -11,69 +11,22 @@ use mystery::scene::Scene;
 use mystery::story::{SAVE, Twin};
 
 use crate::guest::is_in;
-use crate::{Case, cases};
+use crate::{Case, Mark};
 
-pub const CASES: &[Case] = cases![
-    mystery_01_half_of_the_volume(Counted, Once),
-    mystery_02_small_pieces(Counted, Once),
-    mystery_03_slow_reads(Counted, Once),
-    mystery_04_long_waits(Counted, Once),
-    mystery_05_slow_saves(Counted, Once),
-    mystery_06_late_writes(Counted, Once),
-    soak_mystery_01(Soak, Counted),
-    soak_mystery_02(Soak, Counted),
-    soak_mystery_03(Soak, Counted),
-    soak_mystery_04(Soak, Counted),
-    soak_mystery_05(Soak, Counted),
-    soak_mystery_06(Soak, Counted),
-];
-
-fn mystery_01_half_of_the_volume() {
-    play("01", 1..=1);
+/// A case for each mystery, and a long one with more seeds.
+pub fn cases() -> impl Iterator<Item = Case> {
+    wire::mystery::CASES.into_iter().flat_map(|wire::mystery::Case { number, .. }| -> [Case; 2] {
+        let [once, soak] = ["", "soak_"].map(|begin| &*format!("{begin}mystery_{number}").leak());
+        [
+            (once, |name| play(number_of(name), 1..=1), &[Mark::Counted, Mark::Once]),
+            (soak, |name| play(number_of(name), 2..=4), &[Mark::Counted, Mark::Soak]),
+        ]
+    })
 }
 
-fn mystery_02_small_pieces() {
-    play("02", 1..=1);
-}
-
-fn mystery_03_slow_reads() {
-    play("03", 1..=1);
-}
-
-fn mystery_04_long_waits() {
-    play("04", 1..=1);
-}
-
-fn mystery_05_slow_saves() {
-    play("05", 1..=1);
-}
-
-fn mystery_06_late_writes() {
-    play("06", 1..=1);
-}
-
-fn soak_mystery_01() {
-    play("01", 2..=4);
-}
-
-fn soak_mystery_02() {
-    play("02", 2..=4);
-}
-
-fn soak_mystery_03() {
-    play("03", 2..=4);
-}
-
-fn soak_mystery_04() {
-    play("04", 2..=4);
-}
-
-fn soak_mystery_05() {
-    play("05", 2..=4);
-}
-
-fn soak_mystery_06() {
-    play("06", 2..=4);
+/// The last word of a case's name.
+fn number_of(name: &str) -> &str {
+    name.rsplit('_').next().unwrap()
 }
 
 /// Plays a case: only its own answer is right, the complaint is real, and the fix ends it.

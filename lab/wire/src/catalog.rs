@@ -66,6 +66,9 @@ pub struct Example {
     pub io: Option<String>,
     /// The command to observe when the lab runs it without arguments, if it needs one.
     pub command: Option<String>,
+    /// Whether the demo runs it.
+    #[serde(default)]
+    pub demo: bool,
     /// The ftrace tracer that it demonstrates, if it has no BPF programs.
     pub tracer: Option<String>,
     /// Its folder.
