@@ -13,7 +13,8 @@ pub struct Reader(Chromium);
 
 impl Reader {
     pub fn start() -> Self {
-        Self(Chromium::start(&[]).unwrap())
+        // The workshop's lesson would have a process of its own, to which the DevTools connect apart from the page.
+        Self(Chromium::start(&["--disable-features=IsolateSandboxedIframes"]).unwrap())
     }
 
     /// A browser of a laptop: there is a mouse, and so the pages hide what comes with it.
@@ -140,13 +141,37 @@ impl Reader {
         );
     }
 
-    /// Like [`Reader::until`], for what is inside a frame, where no observer of ours is.
-    #[allow(dead_code, reason = "only the workshop has frames")]
+    /// Like [`Reader::until`], for what no observer of ours sees.
+    #[allow(dead_code, reason = "only the workshop has such things")]
     #[track_caller]
     pub fn poll(&mut self, expression: &str) {
         let deadline = Instant::now() + LIMIT;
         while self.eval(&format!("!!({expression})")) != true {
             assert!(Instant::now() < deadline, "this never came true: {expression}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The value of an expression in the page's first frame; null if another page is just being loaded there.
+    #[allow(dead_code, reason = "only the workshop has frames")]
+    pub fn eval_in_frame(&mut self, expression: &str) -> Value {
+        let tree = self.call("Page.getFrameTree", json!({}));
+        let frame = &tree["frameTree"]["childFrames"][0]["frame"]["id"];
+        let world = self.0.call("Page.createIsolatedWorld", json!({ "frameId": frame }));
+        let Ok(context) = world.map(|world| world["executionContextId"].clone()) else { return Value::Null };
+        let params = json!({ "expression": expression, "contextId": context, "returnByValue": true });
+        self.0
+            .call("Runtime.evaluate", params)
+            .map_or(Value::Null, |answer| answer["result"]["value"].clone())
+    }
+
+    /// Waits until an expression in the page's first frame is true.
+    #[allow(dead_code, reason = "only the workshop has frames")]
+    #[track_caller]
+    pub fn poll_frame(&mut self, expression: &str) {
+        let deadline = Instant::now() + LIMIT;
+        while self.eval_in_frame(&format!("!!({expression})")) != true {
+            assert!(Instant::now() < deadline, "this never came true in the frame: {expression}");
             thread::sleep(Duration::from_millis(50));
         }
     }

@@ -1,7 +1,7 @@
 // What the server offers, and the connection by which it reports what changes.
 
 import { h } from "./dom";
-import { proof, prove } from "./key";
+import { promise, proof, prove } from "./key";
 
 export type Program = { name: string; title: string; page: string; parent: string | null };
 export type Exercise = {
@@ -304,6 +304,8 @@ class Events {
   onSaved: (saved: Saved) => void = () => {};
   onProblem: (problem: Problem) => void = () => {};
   onLink: (link: Link) => void = () => {};
+  /** There is a new connection, to a server that knows our key. */
+  onOpen: () => void = () => {};
   private socket?: WebSocket;
   private link?: Link;
   // Since when there is no socket (0: there is one), when the last one was made, and when we last heard something.
@@ -327,17 +329,30 @@ class Events {
     return this.socket?.readyState === WebSocket.OPEN;
   }
 
-  private connect(): void {
-    const socket = socketTo("/api/events");
+  private async connect(): Promise<void> {
+    // Somebody else may listen there now. Nothing of theirs is believed, such as that the page is to be loaded again.
+    const nonce = crypto.randomUUID();
+    const promised = await promise(nonce);
+    const socket = socketTo(`/api/events?nonce=${nonce}`);
+    let isProven = false;
     this.socket = socket;
     this.made = performance.now();
     socket.onmessage = ({ data }) => {
       if (socket !== this.socket) return;
+      const event = JSON.parse(data);
+      if (!isProven) {
+        isProven = event.kind === "hello" && event.proof === promised;
+        if (isProven) this.onOpen();
+        else {
+          socket.close();
+          this.refused();
+        }
+        return;
+      }
       this.heard = performance.now();
       this.closed = 0;
       this.tries = 0;
       this.become("up");
-      const event = JSON.parse(data);
       if (event.kind === "state") this.onState(event.state);
       if (event.kind === "saved") this.onSaved(event);
       if (event.kind === "problem") this.onProblem(new Problem(-1, event.cause, event.evidence, event.fix));

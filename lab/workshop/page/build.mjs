@@ -1,4 +1,4 @@
-// Bundles the page into workshop.js and workshop.css, which are committed, so that only those who change the page need
+// Bundles the page into workshop.js, workshop.css and frame.js, which are committed, so that only those who change the page need
 // npm. Their first line has a checksum of the sources, so that a test can notice when somebody forgot this step.
 // licenses.txt has the licenses of the packages in the bundle, because the minified bundle has lost them.
 
@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 
-const built = ["workshop.js", "workshop.css"];
+const built = ["workshop.js", "workshop.css", "frame.js"];
 const sources = readdirSync(".")
   .filter((name) => /\.(ts|css)$/.test(name) && !built.includes(name))
   .concat("package-lock.json", "../../../docs/present/questions.ts")
@@ -19,6 +19,7 @@ const { metafile } = await build({
   entryPoints: [
     { in: "main.ts", out: "workshop" },
     { in: "page.css", out: "workshop" },
+    { in: "frame.ts", out: "frame" },
   ],
   outdir: ".",
   bundle: true,

@@ -8,23 +8,6 @@ import { showPanel } from "./panel";
 /** The server's limit for a file, in bytes. */
 const largest = 1 << 20;
 
-const hasFiles = (event: DragEvent) => event.dataTransfer?.types.includes("Files") ?? false;
-
-/** Makes a window take files only where `onDrop` does. Anywhere else, the browser would leave the page and show the file. */
-export function takeFiles(view: Window, place?: Element, onDrop: (files: FileList) => void = () => {}): void {
-  const on = (event: DragEvent, isDrop: boolean) => {
-    if (!hasFiles(event) || !event.dataTransfer) return;
-    event.preventDefault();
-    // CodeMirror would insert it.
-    event.stopPropagation();
-    const takes = Boolean(place?.contains(event.target as Node));
-    event.dataTransfer.dropEffect = takes ? "copy" : "none";
-    if (isDrop && takes) onDrop(event.dataTransfer.files);
-  };
-  view.addEventListener("dragover", (event) => on(event, false), true);
-  view.addEventListener("drop", (event) => on(event, true), true);
-}
-
 const kind = (name: string) => /\.(c|h|rs)$/.exec(name)?.[1];
 
 /** The text of what was dropped onto an open file, if that can take it. */

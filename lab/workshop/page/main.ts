@@ -6,7 +6,6 @@ import type { Command } from "./commands";
 import { Compiling } from "./compile";
 import { Documents } from "./documents";
 import { byId, h, inFolder, keep, pause, plain, plural, rich, setFolder } from "./dom";
-import { takeFiles } from "./drop";
 import { Editor } from "./editor";
 import { keepFocus } from "./focus";
 import { boot, boots, drawKernels } from "./kernels";
@@ -15,13 +14,14 @@ import { Lesson } from "./lesson";
 import { isCase, progressOf, showMap, stateOf } from "./map";
 import { Mysteries } from "./mystery";
 import { type Button, explain, hidePanel, hideProblem, shownProblem, showPanel, showProblem } from "./panel";
-import { type Pane, Panes } from "./panes";
+import { Panes } from "./panes";
 import { Questions } from "./questions";
 import { Terminals } from "./terminals";
 import { drawTests } from "./test";
 import { applyTheme, isDark, onTheme, toggleTheme } from "./theme";
 import { explained, showLine } from "./trace";
 import { hideVerdict } from "./verdict";
+import { type Act, actOf, takeFiles } from "./window";
 
 applyTheme();
 const lesson = new Lesson();
@@ -348,6 +348,10 @@ function runCommand(command: Extract<Command, { kind: "run" }>): Promise<void> {
   return tried(opened.then(() => run(name, mine, args)));
 }
 lesson.onOpen = (name) => tried(openName(name, true));
+lesson.onLink = (name) => {
+  if (isKnown(name)) location.hash = name;
+};
+lesson.onAnswers = (answers) => questions.fromLesson(answers);
 
 // What the page shows around the panes' contents.
 
@@ -536,6 +540,8 @@ events.onLink = (link) => {
   drawLink(link);
   if (link !== "up") cameBack = true;
 };
+// Until then, somebody else may have filled the lesson's frame.
+events.onOpen = () => lesson.load();
 events.onSaved = (saved) => editor.documents.saved(saved);
 /** Why the server can't tell its state. */
 let broken: Problem | undefined;
@@ -560,8 +566,8 @@ events.onState = (now) => {
   terminals.update(now.terminals);
   mysteries.update(now);
   actions.update(now.actions);
-  lesson.update(now);
   questions.update(now);
+  lesson.update(now);
   drawKernels(now, cameBack);
   drawTests(now, tried);
   if (before && before.kernel !== now.kernel) forget();
@@ -712,36 +718,25 @@ function drawTheme(): void {
 onTheme(drawTheme);
 drawTheme();
 
-const isMac = /^Mac/.test(navigator.platform);
+/** What the keys do that work in every pane. */
+const acts: Record<Act, () => void> = {
+  next: () => panes.step(1),
+  previous: () => panes.step(-1),
+  lesson: () => panes.focus("lesson"),
+  editor: () => panes.focus("editor"),
+  terminals: () => panes.focus("terminals"),
+  keys: () => byId<HTMLDialogElement>("keys").showModal(),
+  explain: explainLine,
+  error: () => editor.toFirstError(true),
+  run: runOpen,
+  check: checkOpen,
+  save: () => editor.saveNow(),
+  left: () => editor.step(-1),
+  right: () => editor.step(1),
+};
+lesson.onAct = (act) => acts[act]?.();
 
-/** The keys that work in every pane. Those of the browser and of a shell stay theirs elsewhere. */
-function onKey(event: KeyboardEvent, pane: Pane | undefined): void {
-  // While an input method composes, all keys are its own: Enter ends a word, and F6 to F10 choose another script.
-  if (event.isComposing || event.keyCode === 229) return;
-  const { key, code, shiftKey: shift, altKey: alt, metaKey: meta } = event;
-  // On a Mac, the Command key does what Ctrl does elsewhere, and people write signs such as # with Alt and a digit.
-  if (document.querySelector("dialog[open]") || (isMac ? alt : meta)) return;
-  const ctrl = event.ctrlKey || meta;
-  const digit = /^(?:Digit|Numpad)([123])$/.exec(code)?.[1];
-  let act: (() => void) | undefined;
-  if (key === "F6" && !ctrl && !alt) act = () => panes.step(shift ? -1 : 1);
-  else if (key === "F1" && !ctrl && !alt && !shift) act = () => byId<HTMLDialogElement>("keys").showModal();
-  else if (key === "F8" && pane === "editor" && editor.errsElsewhere) act = () => editor.toFirstError(true);
-  else if (key === "F9" && !ctrl && !alt && !shift) act = explainLine;
-  else if (digit && alt && !ctrl && !shift) {
-    act = () => panes.focus((["lesson", "editor", "terminals"] as const)[Number(digit) - 1]);
-  } else if (key === "Enter" && ctrl && !alt) act = shift ? checkOpen : runOpen;
-  else if (code === "KeyS" && ctrl && !alt && !shift && (pane !== "terminals" || meta)) act = () => editor.saveNow();
-  else if (/^Arrow(Left|Right)$/.test(key) && alt && !ctrl && !shift && pane === "editor") {
-    act = () => editor.step(key === "ArrowLeft" ? -1 : 1);
-  }
-  if (!act) return;
-  event.preventDefault();
-  event.stopPropagation();
-  act();
-}
-
-takeFiles(window, byId("editor"), (files) => tried(editor.drop(files)));
+takeFiles(byId("editor"), (files) => tried(editor.drop(files)));
 addEventListener("hashchange", () => tried(follow()));
 
 // Before CodeMirror and xterm see a key.
@@ -749,11 +744,14 @@ addEventListener(
   "keydown",
   (event) => {
     const id = (event.target as Element).closest?.("section[id]")?.id;
-    onKey(event, id === "editor" || id === "terminals" || id === "lesson" ? id : undefined);
+    const act = actOf(event, id === "editor" || id === "terminals" || id === "lesson" ? id : undefined);
+    if (!act || document.querySelector("dialog[open]") || (act === "error" && !editor.errsElsewhere)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    acts[act]();
   },
   true,
 );
-lesson.onKey = (event) => onKey(event, "lesson");
 addEventListener("beforeunload", (event) => {
   if (editor.documents.all.some(({ dirty, conflict }) => dirty || conflict)) event.preventDefault();
 });

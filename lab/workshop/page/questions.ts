@@ -16,7 +16,7 @@ export class Questions {
   private known = new Map<string, number>();
 
   constructor(readonly tried: (doing: Promise<unknown>) => void) {
-    addEventListener("storage", ({ key }) => key === STORAGE && this.fromLesson());
+    addEventListener("storage", ({ key }) => key === STORAGE && this.adopt());
   }
 
   /** What the server knows, the cards in the lesson know, too. */
@@ -39,7 +39,16 @@ export class Questions {
     });
   }
 
-  private fromLesson(): void {
+  /** These were answered in the lesson. */
+  fromLesson(given: Record<string, number>): void {
+    keep((all) => {
+      for (const id of Object.keys(all)) delete all[id];
+      Object.assign(all, given);
+    });
+    this.adopt();
+  }
+
+  private adopt(): void {
     const asked = new Set(this.state?.questions.map(({ id }) => id));
     for (const [id, tries] of Object.entries(answers())) {
       if (this.known.get(id) === tries || !asked.has(id)) continue;
@@ -111,12 +120,15 @@ function fits({ arguments: about, tries }: Question, args: string): boolean {
   return about ? !args || args.startsWith(about) : !/(^| )--io\b/.test(args);
 }
 
+/** What a card consists of. Anything else, such as a frame, is not the book's: somebody else may have taken our port. */
+const parts = "b, code, div, em, input, label, li, ol, p, pre, span, strong, ul";
+
 /** The card of a question in a page of the book, without what belongs only there. */
 async function formOf(page: string, id: string): Promise<HTMLFormElement | undefined> {
   const html = await (await fetch(`/book/${page}`)).text();
   const cards = new DOMParser().parseFromString(html, "text/html").querySelectorAll<HTMLFormElement>("form.question");
   const form = [...cards].find(({ dataset }) => dataset.name === id);
-  for (const part of form?.querySelectorAll(".which, [hidden]") ?? []) part.remove();
+  for (const part of form?.querySelectorAll(`.which, [hidden], :not(${parts})`) ?? []) part.remove();
   if (form) form.noValidate = true;
   return form && document.adoptNode(form);
 }

@@ -10,6 +10,10 @@
 //! accepts that. Each start has a new key, unless it goes on with another kernel for a page that is open. At another
 //! port it has a new one even then: whoever has taken ours could let the page prove itself to that run.
 //!
+//! Whoever has taken our port can also answer the open page. So the page believes no events before the server has proved
+//! itself, and it shows lessons in a frame without an origin, whose scripts find no key. Only a tab that is loaded from
+//! there is theirs: nobody can help that.
+//!
 //! The page itself and the book are no secrets. They are not for foreign names that lead here (DNS rebinding), either.
 
 use std::collections::BTreeMap;
@@ -79,6 +83,11 @@ impl Auth {
         Ok(Self { port, key, folder, is_over: false, run: random()?, results: random()? })
     }
 
+    /// What shows the page that we know the key, too.
+    pub fn hello(&self, nonce: &str) -> String {
+        checksum(&format!("server {nonce}"), &self.key)
+    }
+
     /// The same for those who come after this run.
     pub fn over(&self, goes_on: bool) -> Self {
         let key = if goes_on { self.key.clone() } else { String::new() };
@@ -122,7 +131,7 @@ impl Auth {
 
     /// Whether a request comes from our page. For a WebSocket, a browser sends no header but this.
     fn is_proven(&self, headers: &HeaderMap) -> bool {
-        let proof = hex(Sha256::digest(format!("{} {}", self.run, self.key)).as_slice());
+        let proof = checksum(&self.run, &self.key);
         let lines = [HeaderName::from_static(PROOF), SEC_WEBSOCKET_PROTOCOL];
         let lines = lines.iter().filter_map(|name| headers.get(name)?.to_str().ok());
         lines.flat_map(|line| line.split(", ")).any(|word| is_same(word, &proof))
@@ -137,6 +146,10 @@ pub const PROTOCOL: &str = "workshop";
 /// Compares all of both texts, so that the time does not show how much was right.
 pub fn is_same(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+fn checksum(words: &str, key: &str) -> String {
+    hex(Sha256::digest(format!("{words} {key}")).as_slice())
 }
 
 /// 128 random bits.

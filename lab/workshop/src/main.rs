@@ -3,7 +3,7 @@
 //! It runs where the stages are compiled. It does nothing that the driver can't do in a terminal: the exercises are those
 //! of `cargo lab exercise`, and Run and Check are the driver's own commands, each in a terminal that the page shows.
 //!
-//! The browser's side is in `page/`, in TypeScript. The bundles `workshop.js` and `workshop.css` are committed, so only
+//! The browser's side is in `page/`, in TypeScript. The bundles `workshop.js`, `workshop.css` and `frame.js` are committed, so only
 //! somebody who changes the page needs npm: `make page` checks the sources and bundles them again. With
 //! `PICTURES=docs/src make page-test`, the test also makes the picture in the book's chapter.
 //!

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anstream::adapter::strip_str;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as STANDARD;
@@ -27,17 +27,32 @@ const OF_A_RESULT: &str = "sandbox allow-scripts; default-src 'none'; script-src
 const LARGEST: u64 = 64 << 20;
 
 /// The files of the page, which `npm run build` makes.
-const PAGE: [(&str, &str, &str); 3] = [
+const PAGE: [(&str, &str, &str); 4] = [
     ("", "text/html; charset=utf-8", include_str!("../page/index.html")),
     ("workshop.js", "text/javascript; charset=utf-8", include_str!("../page/workshop.js")),
     ("workshop.css", "text/css; charset=utf-8", include_str!("../page/workshop.css")),
+    (FRAME, "text/javascript; charset=utf-8", include_str!("../page/frame.js")),
+];
+
+/// What a page of the book does in the workshop's frame.
+const FRAME: &str = "frame.js";
+
+/// The frame has no origin, so it may not load what is only for ours.
+const FOR_ALL: [(HeaderName, &str); 2] = [
+    (HeaderName::from_static("cross-origin-resource-policy"), "cross-origin"),
+    (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
 ];
 
 /// A file of the page.
 pub fn page(name: &str) -> Response {
     match PAGE.iter().find(|(known, ..)| *known == name) {
         Some((_, kind, text)) => {
-            ([(CONTENT_TYPE, *kind), (CONTENT_SECURITY_POLICY, OF_THE_PAGE)], *text).into_response()
+            let headers = [(CONTENT_TYPE, *kind), (CONTENT_SECURITY_POLICY, OF_THE_PAGE)];
+            if name == FRAME {
+                (FOR_ALL, headers, *text).into_response()
+            } else {
+                (headers, *text).into_response()
+            }
         }
         None => nothing(name).into_response(),
     }
@@ -45,18 +60,21 @@ pub fn page(name: &str) -> Response {
 
 /// A file of the book. Its pages have a few scripts inside, and the policy lists exactly these.
 pub fn book(folder: &Path, name: &str) -> Response {
-    let Some((path, bytes)) = read(folder, name) else { return nothing(name).into_response() };
+    let Some((path, mut bytes)) = read(folder, name) else { return nothing(name).into_response() };
     let kind = kind(&path);
     let mut policy =
         "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; \
                       connect-src 'self'; base-uri 'self'; frame-ancestors 'self'; script-src 'self'"
             .to_owned();
     if kind.starts_with("text/html") {
-        for script in scripts(&String::from_utf8_lossy(&bytes)) {
+        let html = String::from_utf8_lossy(&bytes);
+        for script in scripts(&html) {
             let _ = write!(policy, " 'sha256-{}'", STANDARD.encode(Sha256::digest(script)));
         }
+        // Before all scripts of the page.
+        bytes = html.replacen("<head>", &format!("<head><script src=\"/{FRAME}\"></script>"), 1).into_bytes();
     }
-    ([(CONTENT_TYPE, kind), (CONTENT_SECURITY_POLICY, &policy)], bytes).into_response()
+    (FOR_ALL, [(CONTENT_TYPE, kind), (CONTENT_SECURITY_POLICY, &policy)], bytes).into_response()
 }
 
 /// A file that a program wrote.

@@ -519,9 +519,24 @@ async fn terminal(
     Ok(upgrade.on_upgrade(move |socket| async move { terminal.connect(socket).await }))
 }
 
-async fn events(State(workshop): Shared, upgrade: WebSocketUpgrade) -> Response {
+#[derive(Deserialize)]
+struct Hello {
+    /// What the page wants to see in our proof.
+    nonce: String,
+}
+
+async fn events(
+    State(workshop): Shared,
+    Query(Hello { nonce }): Query<Hello>,
+    upgrade: WebSocketUpgrade,
+) -> Response {
     let upgrade = upgrade.max_message_size(1024).protocols([auth::PROTOCOL]);
-    upgrade.on_upgrade(move |socket| report(workshop, socket))
+    upgrade.on_upgrade(async move |mut socket| {
+        let hello = json!({ "kind": "hello", "proof": workshop.auth.hello(&nonce) });
+        if socket.send(Message::Text(hello.to_string().into())).await.is_ok() {
+            report(workshop, socket).await;
+        }
+    })
 }
 
 /// Sends a page the state whenever it changes, and what other pages saved.

@@ -63,16 +63,15 @@ pub fn click(browser: &mut Reader, hook: &str) {
 
 /// Waits until a button of the lesson is there, whose label ends with this, and clicks it.
 pub fn click_in_lesson(browser: &mut Reader, page: &str, hook: &str, end: &str) {
-    let inner = "document.querySelector('#book').contentDocument";
     browser.eval(&format!("document.querySelector('#book').contentWindow.location.href = '/book/{page}'"));
     let button = format!(
-        "[...{inner}?.querySelectorAll('[data-test=\"{hook}\"]') ?? []]
+        "[...document.querySelectorAll('[data-test=\"{hook}\"]')]
             .find((b) => !b.disabled && b.ariaLabel.endsWith({}))",
         json!(end)
     );
     // Look and click at once: between the two, the page may be replaced.
     let click = format!("(button => button && (button.click(), true))({button})");
-    browser.poll(&format!("{inner}?.location.pathname === '/book/{page}' && {click}"));
+    browser.poll_frame(&format!("location.pathname === '/book/{page}' && {click}"));
 }
 
 /// Answers what the page asks before a stage's first run.

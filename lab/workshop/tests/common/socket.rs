@@ -43,7 +43,7 @@ pub fn until_it(socket: &mut WebSocket<TcpStream>, is_enough: impl Fn(&str) -> b
 
 /// Waits until an action has ended, and returns it.
 pub fn ended(server: &Server, is_it: impl Fn(&Value) -> bool) -> Value {
-    let mut events = socket(server, "/api/events");
+    let mut events = socket(server, "/api/events?nonce=");
     loop {
         let Message::Text(text) = events.read().unwrap() else { continue };
         let event: Value = serde_json::from_str(&text).unwrap();

@@ -124,13 +124,11 @@ fn a_learner_does_an_exercise_and_runs_a_stage() {
     // The guest can't boot another kernel, so no button offers that.
     let mut browser = open(&server);
     browser.eval("document.querySelector('#book').contentWindow.location.href = '/book/install.html'");
-    browser.until(
+    browser.poll_frame(
         "(() => {
-            const book = document.querySelector('#book').contentDocument;
-            if (book?.location.pathname !== '/book/install.html') return false;
-            const others = [...book.querySelectorAll('code')].filter((code) => /^cargo lab run 03 --(kernel|arch) /.test(code.textContent));
-            return book.querySelector('.workshop-button') !== null && others.length > 0
-                && others.every((code) => !code.nextElementSibling?.matches('.workshop-button'));
+            const others = [...document.querySelectorAll('code')].filter((code) => /^cargo lab run 03 --(kernel|arch) /.test(code.textContent));
+            return location.pathname === '/book/install.html' && document.querySelector('.workshop-button') !== null
+                && others.length > 0 && others.every((code) => !code.nextElementSibling?.matches('.workshop-button'));
         })()",
     );
 

@@ -62,7 +62,7 @@ fn axe_finds_no_barrier_and_small_windows_have_room() {
     has_room(&mut browser, 9.0, 8.0);
     look(&mut browser, "a hint and a verdict", &mut wrong);
     // A key goes through all of it.
-    browser.eval("document.querySelector('#book').focus()");
+    browser.eval("document.querySelector('#lesson-start').focus()");
     for place in ["panel", "editor", "verdict", "terminals", "lesson"] {
         browser.chord("F6", 117, 0);
         browser.until(&format!(

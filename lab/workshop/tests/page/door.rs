@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use tungstenite::WebSocket;
+use tungstenite::handshake::derive_accept_key;
+use tungstenite::protocol::Role;
 
 use crate::alone;
 use crate::common::{Server, proof_of};
@@ -37,16 +40,27 @@ impl Other {
                 while !head.ends_with(b"\r\n\r\n") && matches!(stream.read(&mut byte), Ok(1)) {
                     head.push(byte[0]);
                 }
+                if !head.ends_with(b"\r\n\r\n") {
+                    continue;
+                }
                 let head = String::from_utf8_lossy(&head).into_owned();
                 if head.starts_with("GET /leave ") {
                     return;
                 }
                 let (status, body) = answer(head.split(' ').nth(1).unwrap_or_default());
-                let length = body.len();
-                let _ = write!(
-                    stream,
-                    "HTTP/1.1 {status} X\r\nContent-Type: text/html\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-                );
+                let key = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
+                let socket = key.map(|key| {
+                    let accept = derive_accept_key(key.as_bytes());
+                    format!("Upgrade: websocket\r\nSec-WebSocket-Protocol: workshop\r\nSec-WebSocket-Accept: {accept}")
+                });
+                let plain = format!("Content-Type: text/html\r\nContent-Length: {}", body.len());
+                let (status, more) = socket.map_or((status, plain), |more| (101, more));
+                let connection = if status == 101 { "Upgrade" } else { "close" };
+                let _ = write!(stream, "HTTP/1.1 {status} X\r\nConnection: {connection}\r\n{more}\r\n\r\n");
+                let _ = match status {
+                    101 => WebSocket::from_raw_socket(stream, Role::Server, None).send(body.into()).is_ok(),
+                    _ => stream.write_all(body.as_bytes()).is_ok(),
+                };
                 *keeps.0.lock().unwrap() += &head;
                 keeps.1.notify_all();
             }
@@ -150,6 +164,65 @@ fn neither_another_port_nor_whoever_takes_ours_gets_a_shell() {
     other.wait_for(&proof);
     assert_eq!(shell(&server, &proof), 401);
     other.leave();
+}
+
+/// Whoever answers at the port can't prove to the page that it is the workshop, and the lesson's scripts have no origin.
+#[test]
+fn whoever_takes_our_port_finds_no_key_in_the_open_tab() {
+    let (_folder, mut server) = alone();
+    let mut browser = visit(&server);
+    browser.until(&shows("progress", "cases done"));
+    let (port, run, asked) =
+        (server.port(), run(&server), server.get("/api/state").json()["questions"].clone());
+    let cards = asked.as_array().unwrap().iter().filter(|one| one["program"] == "01").map(|one| {
+        format!(
+            "<form class=question data-name={}>theirs<iframe src=/ onload=alert()></iframe></form>",
+            one["id"]
+        )
+    });
+    let lesson = "<title>theirs</title><script>
+        const told = {};
+        const tries = {
+            storage: () => localStorage.length, page: () => parent.localStorage.length, window: () => open('/').name,
+            top: () => { top.location = '/'; return 'yes'; }, worker: () => navigator.serviceWorker.register('/w.js') && 'yes',
+        };
+        for (const [name, act] of Object.entries(tries)) try { told[name] = act(); } catch { told[name] = 'no'; }
+        for (const message of [{ away: location.origin }, { exercise: 'token=theirs' }, { path: 'http://127.0.0.1/', ready: '' }])
+            parent.postMessage(message, '*');
+        fetch(`/told/${JSON.stringify(told).replaceAll('\"', '')}`);
+        </script>"
+        .to_owned()
+        + &cards.collect::<String>();
+    server.end(Signal::SIGKILL);
+    let other = Other::new(port, move |path| match path {
+        "/run" => (200, run.clone()),
+        "/" => (200, "<script>fetch('/stolen/' + localStorage.length)</script>".to_owned()),
+        _ if path.starts_with("/api/events") => {
+            (200, r#"{"kind":"state","state":{"folder":"theirs"}}"#.to_owned())
+        }
+        _ if path.starts_with("/book/") => (200, lesson.clone()),
+        _ => (200, "{}".to_owned()),
+    });
+    browser.eval("document.querySelector('#lesson-start').click()");
+    other.wait_for("GET /told/");
+    browser.until(&shows("banner", "This tab is not connected"));
+    // The card of a question is theirs, too.
+    browser.eval("document.querySelector('#run').click()");
+    browser.until(&shows("panel", "theirs"));
+    assert_eq!(browser.eval("document.querySelectorAll('#panel iframe').length"), 0);
+    browser.poll_frame("document.title === 'theirs'");
+    let got = other.got.0.lock().unwrap().clone();
+    let told = "/told/%7Bstorage:no,page:no,window:no,top:no,worker:no%7D";
+    assert!(got.contains(told) && !got.contains("/stolen"), "{got}");
+    let tabs = browser.call("Target.getTargets", json!({}))["targetInfos"].to_string();
+    assert_eq!(tabs.matches(&server.origin()).count(), 1, "{tabs}");
+    assert_eq!(browser.eval("localStorage.getItem('workshop:key')"), json!(key(&server)).to_string());
+    // Once the workshop is back, nothing of them is left.
+    other.leave();
+    server.again();
+    open_again(&mut browser, &server);
+    browser.until("document.querySelector('#banner').hidden");
+    browser.poll_frame("document.title !== 'theirs'");
 }
 
 /// Forwards a port to this one, as `ssh -L` does.

@@ -19,8 +19,8 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     browser.until("document.querySelector('#lesson-title').textContent.startsWith('02 ')");
     for names in [["04.1", "02.3"], ["02", "02.2"]] {
         browser.eval(&names.map(|name| choose("open", name)).concat());
-        browser.poll(&format!(
-            "[...document.querySelector('#book').contentDocument?.querySelectorAll('h3') ?? []]
+        browser.poll_frame(&format!(
+            "[...document.querySelectorAll('h3')]
                 .some((h3) => h3.textContent.startsWith('{} ') && Math.abs(h3.getBoundingClientRect().top) < 50)",
             names[1]
         ));
@@ -39,9 +39,9 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     assert!(fs::read_to_string(server.mine().join("answers.txt")).unwrap().starts_with("03/left 2"));
     browser.until(&shows("progress", "done, 1 of "));
     // The card in the lesson has its answer, too, and one that is answered there counts here.
-    let cards = "[...document.querySelector('#book').contentDocument.querySelectorAll('form.question')]";
-    browser.poll(&format!("{cards}[0]?.matches('.answered') && !{cards}[1].matches('.answered')"));
-    browser.eval(&format!(
+    let cards = "[...document.querySelectorAll('form.question')]";
+    browser.poll_frame(&format!("{cards}[0]?.matches('.answered') && !{cards}[1].matches('.answered')"));
+    browser.eval_in_frame(&format!(
         "(card => {{ card.querySelector(`[value='${{card.dataset.right}}']`).click(); card.requestSubmit() }})({cards}[1])"
     ));
     browser.until(&shows("progress", "done, 2 of "));
@@ -82,15 +82,14 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     browser.until("workshop.terminalText().includes('42 from the shell')");
 
     // After twenty reloads, it still shows what it did, and the lesson is where it was.
-    let lesson = "document.querySelector('#book').contentWindow";
-    browser.eval(&format!("{lesson}.scrollTo(0, 700)"));
+    browser.eval_in_frame("scrollTo(0, 700)");
     browser.poll("JSON.parse(localStorage.getItem('workshop:lesson-top'))?.top === 700");
     for _ in 0..20 {
         browser.loading(|browser| {
             browser.call("Page.reload", json!({}));
         });
         browser.until(&format!("{tabs} === 3"));
-        browser.poll(&format!("{lesson}.scrollY === 700"));
+        browser.poll_frame("scrollY === 700");
     }
     browser.eval("document.querySelectorAll('[data-test=\"terminal-tab\"]')[2].click()");
     browser.until("workshop.terminalText().includes('42 from the shell')");

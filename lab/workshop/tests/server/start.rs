@@ -156,7 +156,7 @@ fn the_pages_scripts_are_built() {
         .iter()
         .fold(Sha256::new(), |hash, name| hash.chain_update(fs::read(folder.join(name)).unwrap()));
     let hash: String = hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    for built in ["workshop.js", "workshop.css"] {
+    for built in ["workshop.js", "workshop.css", "frame.js"] {
         let text = fs::read_to_string(folder.join(built)).unwrap();
         let first = text.lines().next().unwrap();
         assert!(
