@@ -30,11 +30,22 @@ fn for_book(workbook: &Workbook, chapter: &Path, program: &dyn Program, text: &s
     links::rewrite(workbook, folder, chapter, text)
 }
 
+/// The sections of a stage's `teach.md`, each if it needs one.
+const TAUGHT: [&str; 4] = ["Instructor", "Slides", "Troubles", "What moved"];
+
 /// The section with this heading of a stage's `teach.md`, if it has one, with links that work in this chapter of the book.
 pub fn teach(workbook: &Workbook, chapter: &Path, stage: &Stage, heading: &str) -> Result<Option<String>> {
     let path = stage.folder.join("teach.md");
     let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
-    if !text.contains(&format!("\n## {heading}\n")) {
+    // Nobody would see what is under another heading.
+    let headings: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    if let Some(other) = headings.iter().find(|heading| !TAUGHT.contains(heading)) {
+        let known = TAUGHT.join(", ");
+        return Err(Error::new(format!("{} has the heading {other:?}", path.display()))
+            .evidence("no page shows what is below it")
+            .fix(format!("the headings are {known}")));
+    }
+    if !headings.contains(&heading) {
         return Ok(None);
     }
     for_book(workbook, chapter, stage, section(&text, heading)?.trim()).map(Some)
@@ -85,5 +96,19 @@ mod tests {
         assert_eq!(section(text, "D").unwrap().trim(), "four");
         let error = section(text, "Nothing").unwrap_err().to_string();
         assert!(error.contains("there is no heading \"Nothing\""), "{error}");
+    }
+
+    #[test]
+    fn what_helps_to_teach_is_under_a_heading_that_a_page_shows() {
+        let (workbook, folder) = (Workbook::read().unwrap(), tempfile::tempdir().unwrap());
+        let stage = Stage { folder: folder.path().to_owned(), ..workbook.catalog.stages[0].clone() };
+        let teach = |text: &str, heading: &str| {
+            fs::write(folder.path().join("teach.md"), text).unwrap();
+            super::teach(&workbook, Path::new("x.md"), &stage, heading)
+        };
+        assert_eq!(teach("# T\n\n## Troubles\n\nOne\n", "Troubles").unwrap().as_deref(), Some("One"));
+        assert_eq!(teach("# T\n\n## Troubles\n\nOne\n", "Slides").unwrap(), None);
+        let error = teach("# T\n\n## Trouble\n\nOne\n", "Troubles").unwrap_err().to_string();
+        assert!(error.contains("\"Trouble\"") && error.contains("Instructor, Slides, Troubles"), "{error}");
     }
 }

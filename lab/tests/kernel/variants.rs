@@ -6,18 +6,15 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use common::{Error, OrCause, Result};
-use lab::exercise;
 use machine::workbook::Workbook;
 use machine::workbook::copies::{self, Files};
 
 use crate::questions;
 
-/// A stage, or an exercise's starting point, and what to replace in its sources.
+/// A stage, and what to replace in its sources.
 struct Variant {
+    /// It begins with the stage's.
     name: &'static str,
-    stage: &'static str,
-    /// A file that replaces the source, in the stage's folder.
-    source: Option<&'static str>,
     edits: &'static [(&'static str, &'static str)],
 }
 
@@ -25,81 +22,53 @@ const VARIANTS: &[Variant] = &[
     // Removed in 5.9.
     Variant {
         name: "stage01-gone",
-        stage: "01",
-        source: None,
         edits: &[("SEC(\"kprobe/submit_bio\")", "SEC(\"kprobe/generic_make_request\")")],
     },
     Variant {
         name: "stage02-gone",
-        stage: "02",
-        source: None,
         edits: &[("SEC(\"fentry/bio_endio\")", "SEC(\"fentry/generic_make_request\")")],
     },
     // On each of the four kernels it is in kallsyms and in BTF, but it is declared `inline`, which includes
     // `notrace`.
     Variant {
         name: "stage01-notrace",
-        stage: "01",
-        source: None,
         edits: &[("SEC(\"kprobe/submit_bio\")", "SEC(\"kprobe/__blk_mq_end_request\")")],
     },
     Variant {
         name: "stage02-notrace",
-        stage: "02",
-        source: None,
         edits: &[("SEC(\"fentry/bio_endio\")", "SEC(\"fentry/__blk_mq_end_request\")")],
     },
     Variant {
         name: "stage08-gone",
-        stage: "08",
-        source: None,
         edits: &[
             ("?kprobe.session/filemap_read", "?kprobe.session/blk_account_io_completion"),
             ("?fexit/filemap_read", "?fexit/generic_make_request"),
             ("name_here(\"filemap_read\")", "name_here(\"generic_make_request\")"),
         ],
     },
-    Variant {
-        name: "stage03-tiny",
-        stage: "03",
-        source: None,
-        edits: &[("max_entries, 4096", "max_entries, 1")],
-    },
-    Variant { name: "stage01-texts", stage: "01", source: None, edits: &[LONG, (PRINTK, TEXTS)] },
-    Variant { name: "stage01-any", stage: "01", source: None, edits: &[ARRAY, (PRINTK, ANY)] },
+    Variant { name: "stage03-tiny", edits: &[("max_entries, 4096", "max_entries, 1")] },
+    Variant { name: "stage01-texts", edits: &[LONG, (PRINTK, TEXTS)] },
+    Variant { name: "stage01-any", edits: &[ARRAY, (PRINTK, ANY)] },
     // Every second end is missed, as if the kernel had skipped the program.
-    Variant { name: "stage03-misses", stage: "03", source: None, edits: MISSES },
-    Variant { name: "stage06-misses", stage: "06", source: None, edits: MISSES },
+    Variant { name: "stage03-misses", edits: MISSES },
+    Variant { name: "stage06-misses", edits: MISSES },
     Variant {
         name: "stage03-unchecked",
-        stage: "03",
-        source: None,
         edits: &[("\tif (!start_time)\n\t\treturn 0; /* we did not see its start */\n", "")],
     },
-    Variant {
-        name: "stage06-one",
-        stage: "06",
-        source: None,
-        edits: &[("max_entries, 16384", "max_entries, 1")],
-    },
+    Variant { name: "stage06-one", edits: &[("max_entries, 16384", "max_entries, 1")] },
     Variant {
         name: "stage06-short",
-        stage: "06",
-        source: None,
         edits: &[("value_size, 64 * sizeof(u64)", "value_size, 4 * sizeof(u64)")],
     },
     // Stage 06's README explains what is lost then.
     Variant {
         name: "stage06-reuse",
-        stage: "06",
-        source: None,
         edits: &[("max_entries, 16384", "max_entries, 16"), ("&stack_map, 0)", "&stack_map, 1 << 10)")],
     },
     // The end of the original. Stage 07's README explains what becomes of it.
     Variant {
         name: "stage07-function",
-        stage: "07",
-        source: None,
         edits: &[
             ("#include <bpf/bpf_helpers.h>", "#include <bpf/bpf_core_read.h>\n#include <bpf/bpf_helpers.h>"),
             ("SEC(\"tp_btf/block_rq_complete\")", "SEC(\"kprobe/blk_account_io_completion.part.0\")"),
@@ -110,17 +79,13 @@ const VARIANTS: &[Variant] = &[
             ("nr_bytes < rq->__data_len", "nr_bytes < BPF_CORE_READ(rq, __data_len)"),
         ],
     },
-    Variant { name: "stage08-slides", stage: "08", source: Some(KRETPROBE), edits: &[NO_CHOICE] },
+    Variant { name: "stage08-slides", edits: &[NO_CHOICE] },
     Variant {
         name: "stage08-kretprobe",
-        stage: "08",
-        source: Some(KRETPROBE),
         edits: &[NO_CHOICE, ("kretprobe/pagecache_get_page", "kretprobe/filemap_read")],
     },
     Variant {
         name: "stage08-kretprobe-older",
-        stage: "08",
-        source: Some(KRETPROBE),
         edits: &[NO_CHOICE, ("kretprobe/pagecache_get_page", "kretprobe/generic_file_buffered_read")],
     },
 ];
@@ -172,7 +137,7 @@ const MISSES: &[(&str, &str)] = &[
     ("\tbpf_printk(\"bio_endio(", "\tif (ends++ % 2)\n\t\treturn 0;\n\tbpf_printk(\"bio_endio("),
 ];
 
-/// Stage 08's README explains what it sees.
+/// What replaces the BPF source where there is nothing to choose. Stage 08's README explains what it sees.
 const KRETPROBE: &str = "exercises/kretprobe.bpf.c";
 
 /// It has one program, so there is nothing to choose.
@@ -218,15 +183,12 @@ pub fn build(workbook: &Workbook, folder: &str, copies: Vec<(String, Files)>) ->
 
 impl Variant {
     fn files(&self, workbook: &Workbook) -> Result<Files> {
-        if self.stage.contains('.') {
-            return exercise::find(workbook, self.stage)?.starting_point(self.name);
-        }
-        let stage = workbook.catalog.stage(self.stage)?;
+        let stage = workbook.catalog.stage(self.name.split('-').next().unwrap_or_default())?;
         let mut files = copies::files(stage)?;
         copies::rename(&mut files, stage, self.name);
-        if let Some(source) = self.source {
+        if self.edits.contains(&NO_CHOICE) {
             files[0].1 =
-                fs::read_to_string(stage.folder.join(source)).or_cause(format!("cannot read {source}"))?;
+                fs::read_to_string(stage.folder.join(KRETPROBE)).or_cause("cannot read the kretprobe")?;
         }
         edit(&mut files, self.name, self.edits.iter().copied())?;
         Ok(files)
