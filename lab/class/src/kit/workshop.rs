@@ -10,6 +10,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use cargo_metadata::camino::Utf8Path;
 use cargo_metadata::{DependencyKind, Message, MetadataCommand, Node, NodeDep, PackageId};
 use common::{Error, OrCause, Result};
 use machine::host::folders::files as files_below;
@@ -161,7 +162,7 @@ impl Built {
             workbook.catalog.programs().map(|program| (program.package(), program.binary())).collect();
         let mut names: Vec<_> = tools.map(|(package, name)| (package, name.to_owned())).collect();
         names.extend(programs.iter().cloned());
-        let artifacts = build(workbook, &names)?;
+        let (made, artifacts) = build(workbook, &names)?;
 
         let metadata = MetadataCommand::new()
             .manifest_path(workbook.root.join("Cargo.toml"))
@@ -185,9 +186,8 @@ impl Built {
         rustc.push(format!("-Ldependency=/{LIBRARIES}"));
         rustc.extend(of(&direct).iter().map(|(name, file)| format!("--extern={name}={}", place(file))));
         rustc.extend(link_arguments(workbook));
-        let folder = workbook.binaries();
         Ok(Self {
-            programs: names.iter().map(|(_, name)| folder.join(name)).collect(),
+            programs: made,
             libraries: of(&needed).into_iter().map(|(_, file)| file.clone()).collect(),
             rustc,
         })
@@ -198,8 +198,8 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Builds these binaries, each of a package, and returns the libraries that Cargo made for them.
-fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<Vec<Artifact>> {
+/// Builds these binaries, each of a package. Returns them, and the libraries that Cargo made for them.
+fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<(Vec<PathBuf>, Vec<Artifact>)> {
     let mut cargo = workbook.cargo_build();
     cargo.args(["--quiet", "--message-format=json-render-diagnostics"]);
     for (package, name) in names {
@@ -219,30 +219,50 @@ fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<Vec<Artifact>>
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags);
     // An incremental build puts random names into the libraries, and Cargo reports in the order in which it gets done.
     cargo.env("CARGO_INCREMENTAL", "0");
-    let folder = workbook.binaries();
     let mut cargo = cargo.stdout(Stdio::piped()).spawn().or_cause("cannot start cargo")?;
     let messages = cargo.stdout.take().ok_or_else(|| Error::new("cargo has no pipe"))?;
-    let mut artifacts = Vec::new();
+    let mut made = Vec::new();
     for message in Message::parse_stream(BufReader::new(messages)) {
-        let Message::CompilerArtifact(artifact) = message.or_cause("cannot read what Cargo says")? else {
-            continue;
-        };
-        // Other folders have what runs only on this machine.
-        let mut files = artifact.filenames.iter().filter(|file| file.starts_with(&folder));
-        let file = files.find(|file| matches!(file.extension(), Some("rlib" | "so")));
-        if let Some(file) = file {
-            let name = artifact.target.name.replace('-', "_");
-            artifacts.push(Artifact { package: artifact.package_id, name, file: file.clone().into() });
+        if let Message::CompilerArtifact(artifact) = message.or_cause("cannot read what Cargo says")? {
+            made.push(artifact);
         }
     }
     if cargo.wait().or_cause("cannot wait for cargo")?.success() {
-        artifacts.sort_by(|one, other| one.file.cmp(&other.file));
-        return Ok(artifacts);
+        return sorted(made, names, workbook.arch());
     }
     machine::host::interrupt::check()?;
     Err(Error::new("the workshop does not compile")
         .evidence("the compiler's errors above")
         .fix("fix the first error, or look at what you changed: git diff"))
+}
+
+/// The programs of these names and the libraries among what Cargo made. Only Cargo knows their folder, because the user's own
+/// settings may name a target.
+fn sorted(
+    made: Vec<cargo_metadata::Artifact>,
+    names: &[(&str, String)],
+    arch: Arch,
+) -> Result<(Vec<PathBuf>, Vec<Artifact>)> {
+    let program = |(_, name): &(&str, String)| {
+        let mut files = made.iter().filter_map(|one| one.executable.as_ref());
+        let file = files.find(|file| file.file_name() == Some(name));
+        file.cloned().ok_or_else(|| Error::new(format!("cargo made no program {name}")))
+    };
+    let programs: Vec<_> = names.iter().map(program).collect::<Result<_>>()?;
+    let folder = programs.first().and_then(|program| program.parent()).map(ToOwned::to_owned);
+    // Other folders have what runs only on this machine. The plugins of its compiler are there, too, if it has a target.
+    let is_guests = |file: &Utf8Path| {
+        let is_there = folder.as_ref().is_some_and(|folder| file.starts_with(folder));
+        matches!(file.extension(), Some("rlib" | "so"))
+            && (is_there || (arch == Arch::HERE && file.extension() == Some("so")))
+    };
+    let library = |one: cargo_metadata::Artifact| {
+        let file = one.filenames.into_iter().find(|file| is_guests(file))?.into();
+        Some(Artifact { package: one.package_id, name: one.target.name.replace('-', "_"), file })
+    };
+    let mut artifacts: Vec<_> = made.into_iter().filter_map(library).collect();
+    artifacts.sort_by(|one, other| one.file.cmp(&other.file));
+    Ok((programs.into_iter().map(Into::into).collect(), artifacts))
 }
 
 /// The packages that a package itself uses, except those that only its build script or its tests use.
@@ -282,7 +302,36 @@ fn link_arguments(workbook: &Workbook) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    /// With `[build] target` in somebody's settings, Cargo has a folder more for the guest's programs, and none for plugins.
+    #[test]
+    fn what_is_for_the_guest_is_where_cargo_says() {
+        for triple in ["", "x86_64-unknown-linux-gnu/"] {
+            let message = |kind: &str, file: &str, executable: &str| {
+                let target =
+                    json!({ "kind": [kind], "crate_types": [kind], "name": "a-b", "src_path": "/a.rs" });
+                let profile = json!({ "opt_level": "0", "debug_assertions": true, "overflow_checks": true, "test": false });
+                serde_json::from_value(json!({ "package_id": file, "target": target, "profile": profile,
+                    "features": [], "filenames": [file], "fresh": true,
+                    "executable": (!executable.is_empty()).then_some(executable) }))
+                .unwrap()
+            };
+            let (own, ask) = (format!("/t/{triple}debug/deps/liba.rlib"), format!("/t/{triple}debug/ask"));
+            let made = vec![
+                message("lib", &own, ""),
+                message("lib", "/t/release/deps/liba.rlib", ""),
+                message("proc-macro", "/t/debug/deps/libm.so", ""),
+                message("bin", &ask, &ask),
+            ];
+            let (programs, libraries) = sorted(made, &[("ask", "ask".to_owned())], Arch::HERE).unwrap();
+            assert_eq!(programs, [Path::new(&ask)]);
+            let files: Vec<_> = libraries.iter().map(|library| library.file.display().to_string()).collect();
+            assert_eq!(BTreeSet::from_iter(files), BTreeSet::from([own, "/t/debug/deps/libm.so".to_owned()]));
+        }
+    }
 
     #[test]
     fn a_module_comes_after_those_that_it_needs() {
