@@ -41,11 +41,11 @@ enum Command {
         /// Include everything that is needed to build the workbook without a network
         #[arg(long)]
         with_sources: bool,
-        /// Include the workshop: compilers and an editor in a guest, used with a browser. The first time, the lab downloads
-        /// 140 MB
+        /// Put the workshop into the guest, for a browser: an editor, compilers and the book. The first time, the lab
+        /// downloads 140 MB
         #[arg(long)]
         with_workshop: bool,
-        /// Make no kit, but verify this one: boot each of its kernels, and run every stage and example once
+        /// Make no kit, but verify this one: boot each of its kernels, and check what the stages and examples print
         #[arg(long, value_name = "DIR", conflicts_with_all = ["arch", "kernels", "out", "with_sources", "with_workshop"])]
         verify: Option<PathBuf>,
     },

@@ -1,8 +1,7 @@
 //! The program `guest`, as the lab and people call it in the guest: `guest beside`, `guest demo`, and so on.
 
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use clap::Parser;
 use common::kernel::NO_FENTRY;
@@ -13,7 +12,7 @@ use serde::Serialize;
 use wire::protocol::NOT_HERE;
 use wire::workload::Workload;
 
-use crate::{checks, clinic, demo, kit, running};
+use crate::{checks, clinic, demo, kit, running, workshop};
 
 /// What the lab starts in the guest besides the stages themselves.
 #[derive(Parser)]
@@ -27,37 +26,18 @@ pub enum GuestCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         argv: Vec<String>,
     },
-    /// Run a stage or an example briefly and check what it prints; in a room kit's guest all of them, if you name
-    /// none
+    /// Run a stage or an example briefly and check what it prints; in a room kit's guest all that have a check, if
+    /// you name none
     Demo {
         /// Its name, such as 03 or bitehist.
         program: Option<String>,
-    },
-    /// In a room kit's guest: run a stage or an example, with I/O for it to see, until you press Ctrl-C
-    Run {
-        /// The stage, such as 03, or the example, such as bitehist
-        #[arg(value_name = "STAGE or EXAMPLE")]
-        program: String,
-        /// The I/O to repeat meanwhile: write, sync, read-cold, read-warm, none, or the arguments of `io` in quotes
-        /// [default: I/O that fits the program]
-        #[arg(long, value_name = "WORKLOAD")]
-        io: Option<Workload>,
-        /// Arguments for the program, such as -- --lines 10
-        #[arg(last = true)]
-        arguments: Vec<String>,
-    },
-    /// In a room kit's guest: run a program as the first process of its session
-    Session {
-        /// The program and its arguments.
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        argv: Vec<String>,
     },
     /// In a room kit's guest that has the workshop: serve it
     Workshop {
         /// The port.
         #[arg(long)]
         port: u16,
-        /// More options of the server, if the launcher can boot another kernel.
+        /// More options of the server: the kernels that the launcher can boot.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
@@ -96,13 +76,7 @@ impl GuestCommand {
                     ended => ended.map(|()| ExitCode::SUCCESS),
                 }
             }
-            Self::Session { argv } => Ok(exit_code(kit::lead_session(&argv)?).into()),
-            Self::Run { program, io, arguments } => {
-                let argv = kit::argv(&program, io.as_ref(), &arguments)?;
-                Err(Command::new(&argv[0]).args(&argv[1..]).exec())
-                    .or_cause(format!("cannot start {}", argv[0]))
-            }
-            Self::Workshop { port, options } => kit::workshop(port, &options).map(|()| ExitCode::SUCCESS),
+            Self::Workshop { port, options } => workshop::serve(port, &options).map(|()| ExitCode::SUCCESS),
             Self::Check { exercise, binary } => print_json(&checks::run(&exercise, &binary)),
             Self::Refused { objects } => print_json(&clinic::logs(&objects)?),
             Self::Cured { object } => print_json(&clinic::check(&object)),

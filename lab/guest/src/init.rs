@@ -30,7 +30,7 @@ use crate::system::{ENVIRONMENT, RCU_EXPEDITED, mount_fs};
 
 /// The line to the lab: the second serial port. The first one is the kernel's console, and on arm64 it is of another
 /// kind, with another name.
-const LINE: &str = if cfg!(target_arch = "aarch64") { "/dev/ttyS0" } else { "/dev/ttyS1" };
+pub const LINE: &str = if cfg!(target_arch = "aarch64") { "/dev/ttyS0" } else { "/dev/ttyS1" };
 
 /// Mounts the usual file systems, names the disks, and does what the lab or a room kit's launcher asks for.
 pub fn run() -> Result<ExitCode> {
@@ -52,8 +52,8 @@ pub fn run() -> Result<ExitCode> {
     let _ = fs::write("/proc/sys/kernel/hostname", "lab");
     // To start and end stage 03 takes 0.3 s with it, and 0.5 s without. On 5.10, ctracer takes 4 s instead of 8 s.
     let _ = fs::write(RCU_EXPEDITED, "1");
-    match kit::Request::read() {
-        Some(request) => kit::serve(&request, prepare(true))?,
+    match kit::request() {
+        Some(words) => kit::serve(&words, prepare(true))?,
         None => serve(prepare(false).err().map(|error| error.to_string()))?,
     }
     Ok(ExitCode::SUCCESS)

@@ -5,12 +5,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{Error, OrCause, Result};
+use common::{OrCause, Result};
 use nix::mount::{MsFlags, mount};
 use wire::command::output;
 use wire::kit::{NETWORK, ROOT};
 
-use crate::system::ENVIRONMENT;
+use crate::init::LINE;
 
 /// The guest's address in QEMU's user network, and the network's mask.
 const ADDRESS: [&str; 2] = ["10.0.2.15", "255.255.255.0"];
@@ -18,17 +18,9 @@ const ADDRESS: [&str; 2] = ["10.0.2.15", "255.255.255.0"];
 /// The address at which QEMU starts the launcher's script `keep`.
 const KEEP: &str = "10.0.2.100:1";
 
-/// Where the compilers are, besides the guest's other programs.
-const COMPILERS: &str = "/usr/bin:/usr/lib/llvm-22/bin";
-
-/// Starts the network and becomes the server, which listens on this port. Returns only if it can't. `status` is the serial
-/// port to the launcher, which may have more options for the server.
-pub fn serve(port: u16, status: &str, options: &[String]) -> Result<()> {
-    if !Path::new(ROOT).exists() {
-        return Err(
-            Error::new("this guest has no workshop").fix("start it on your own system: ./lab workshop")
-        );
-    }
+/// Starts the network and becomes the server, which listens on this port. Returns only if it can't. The launcher has more
+/// options for it.
+pub fn serve(port: u16, options: &[String]) -> Result<()> {
     network()?;
     // What is compiled here shall not fill the memory.
     let built = Path::new(ROOT).join("target");
@@ -36,11 +28,11 @@ pub fn serve(port: u16, status: &str, options: &[String]) -> Result<()> {
     mount(Some("tmpfs"), &built, Some("tmpfs"), MsFlags::empty(), Some("size=400m"))
         .or_cause("cannot mount the folder for what is compiled")?;
     let mut server = Command::new("workshop");
-    server.current_dir(ROOT).envs(ENVIRONMENT).env("SHELL", "sh").env("ENV", "/root/.profile");
-    server.env("PATH", format!("{}:{COMPILERS}", ENVIRONMENT[0].1));
+    // The shell's profile says what is kept.
+    server.env("KEPT", "mine");
     server.args(["--driver", "/bin/lab", "--book"]).arg(Path::new(ROOT).join("book"));
     server.args(["--listen", ADDRESS[0], "--port", &port.to_string(), "--no-browser"]);
-    server.args(["--keep", KEEP, "--announce", status]).args(options);
+    server.args(["--keep", KEEP, "--announce", LINE]).args(options);
     // The launcher prints the address.
     server.stdout(Stdio::null());
     Err(server.exec()).or_cause("cannot start the workshop's server")

@@ -1,5 +1,5 @@
-//! QEMU's command line for the lab's guests. Both launchers of the room kit start the same machine, and a test of the kit
-//! compares them with this one.
+//! QEMU's command line for the lab's guests. The room kit's launcher starts the same machine, and a test of the
+//! kit compares them.
 
 use std::path::Path;
 

@@ -19,8 +19,8 @@
 //! | `lab/guest/src/workshop.rs` | starts the network card and the server in the guest |
 //! | `lab/machine/src/workbook/recorded.rs` | compiles a learner's program there, without Cargo |
 //! | `lab/workshop/src/backup.rs` | sends the learner's work to the host, and restores it |
-//! | `lab/class/kit/parts/keep` | keeps the work on the host |
-//! | `lab/class/kit/parts/workshop.sh` | is the launcher's side |
+//! | `lab/class/kit/keep` | keeps the work on the host |
+//! | `lab/class/kit/lab` | is the launcher's side |
 
 #![deny(unsafe_code)]
 #![warn(missing_docs, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::unwrap_used)]

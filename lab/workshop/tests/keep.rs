@@ -25,7 +25,7 @@ use zip::ZipArchive;
 
 use crate::common::{Response, Server};
 
-const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../class/kit/parts/keep");
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../class/kit/keep");
 
 /// Many blocks of 512 bytes.
 const ENOUGH: u32 = 1 << 20;

@@ -1,9 +1,8 @@
 //! `cargo class bundle`: the room kit, a folder for a USB stick with everything that a laptop needs except QEMU. Its
 //! launcher is `lab/class/kit/lab`.
 //!
-//! The launcher is a shell script that only finds and starts QEMU. It has three parts: `parts/look.sh`, which checks what the
-//! laptop has and refuses an unknown stage before the boot, `parts/machine.sh`, which runs the machine, and
-//! `parts/workshop.sh`. The lab and the launcher start the same machine: a change of
+//! The launcher is a shell script that only looks at the laptop and starts QEMU. The script `keep` beside it keeps a learner's
+//! work. The lab and the launcher start the same machine: a change of
 //! `lab/machine/src/qemu.rs` is one of the launcher, too, and a test compares them.
 //!
 //! `cargo test --package class --test kit` tests the launcher with a fake emulator that only records how it was called, and
@@ -26,7 +25,7 @@ use machine::host::folders::{files, size};
 use machine::host::tools::{GIT, SHA256SUM, TAR, XZ, ZSTD, output};
 use machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
 use machine::qemu::FS_BYTES;
-use machine::workbook::{Toolchain, Workbook};
+use machine::workbook::{Recorded, Toolchain, Workbook};
 use machine::{cross, image};
 use wire::arch::Arch;
 use wire::kit;
@@ -43,7 +42,7 @@ pub struct KitOptions {
     pub kernels: Vec<String>,
     /// Its folder; by default `room-kit` in Cargo's target folder.
     pub out: Option<PathBuf>,
-    /// Whether to add the workshop's image.
+    /// Whether to add the workshop and its compilers to the guest.
     pub with_workshop: bool,
     /// Whether to add everything that is needed to build the workbook without a network.
     pub with_sources: bool,
@@ -63,7 +62,7 @@ const LICENSES: &str = "LICENSES.txt";
 /// and Debian's kernels support it since 5.10.
 const INITRAMFS: &str = "initramfs";
 
-/// The root file system of the workshop's guest, in the same folder.
+/// The same with more files in it: the workshop's server, compilers, sources and the book.
 const WORKSHOP: &str = "workshop";
 
 /// What comes before its name in the name of a kernel's file.
@@ -119,8 +118,7 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
 
     let mut steps: Vec<(&str, Step)> = vec![
         ("copying kernels", Kit::kernels),
-        ("compiling, small", Kit::build),
-        ("compressing the guest's root", Kit::roots),
+        ("making the guest", Kit::roots),
         ("collecting licenses", Kit::licenses),
         ("packing sources", Kit::sources),
         ("copying the book", Kit::book),
@@ -129,9 +127,6 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
         return Err(Error::new("there are no sources to put into the kit")
             .evidence(format!("{} is not a clone of the workbook", workbook.root.display()))
             .fix("leave out --with-sources, or make the kit in a clone"));
-    }
-    if options.with_workshop {
-        steps.push(("making the workshop", Kit::workshops));
     }
     if options.with_sources {
         steps.push(("packing the build kit", Kit::build_kit));
@@ -188,7 +183,7 @@ fn chosen(archs: &[Arch], names: &[String]) -> Result<Vec<(Arch, Vec<Series>)>> 
     archs.iter().map(of_arch).collect()
 }
 
-/// Boots each kernel of a kit with the kit's own launcher, and runs every stage and example once.
+/// Boots each kernel of a kit with the kit's own launcher, and checks what the stages and examples print.
 pub fn verify(folder: &Path) -> Result<ExitCode> {
     let launcher = folder.join("lab");
     let run = |arguments: &[&str]| -> Result<bool> {
@@ -277,30 +272,33 @@ impl Kit {
         Ok(())
     }
 
-    fn build(&mut self) -> Result<()> {
-        self.guests.iter().try_for_each(|guest| guest.workbook.build_small().map(drop))
-    }
-
+    /// The guest of each architecture, with the workshop or without.
     fn roots(&mut self) -> Result<()> {
-        let (files, copies) = (self.guest_files()?, self.questions()?);
+        let files = self.guest_files()?;
         let bare = self.folder.join("bare");
+        let mut parts = Vec::new();
         for Guest { arch, kernels, workbook } in &self.guests {
-            let content = image::Content {
-                kernels: kernels.iter().collect(),
-                modules: image::MODULES.to_vec(),
-                binaries: workbook.build_small()?,
-                cross: workbook.cross(),
-                profile: include_str!("../../kit/profile"),
-                files: files.clone(),
-                copies: copies.clone(),
-            };
-            image::write(&bare, &content)?;
-            compress("-19", &bare, &self.folder.join(arch.name()).join(INITRAMFS))?;
+            let (name, level) = if self.has_workshop { (WORKSHOP, "-15") } else { (INITRAMFS, "-19") };
+            if self.has_workshop {
+                workshop::write(&bare, workbook, kernels, &files)?;
+            } else {
+                let cargo = (self.workbook.root.join(workshop::CARGO), "bin/cargo".into());
+                let content = image::Content {
+                    kernels: kernels.iter().collect(),
+                    modules: image::MODULES.to_vec(),
+                    binaries: workbook.build_small()?,
+                    cross: workbook.cross(),
+                    profile: workshop::PROFILE,
+                    files: files.clone(),
+                    copies: self.questions()?.into_iter().chain([cargo]).collect(),
+                };
+                image::write(&bare, &content)?;
+            }
+            let path = format!("{arch}/{name}");
+            compress(level, &bare, &self.folder.join(&path))?;
+            parts.push((format!("the guest for {arch}"), path));
         }
-        let archs: Vec<_> = self.guests.iter().map(|guest| guest.arch).collect();
-        archs.into_iter().for_each(|arch| {
-            self.part(format!("the root of the guest for {arch}"), &format!("{arch}/{INITRAMFS}"))
-        });
+        parts.into_iter().for_each(|(what, path)| self.part(what, &path));
         Ok(())
     }
 
@@ -321,30 +319,15 @@ impl Kit {
 
     /// The files that a guest of any architecture has.
     fn guest_files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
-        let known = Workbook { toolchain: Toolchain::Cargo, ..workshop::in_guest(&self.workbook) };
+        let none = Toolchain::Recorded(Recorded { rustc: Vec::new() });
+        let known = Workbook { toolchain: none, ..workshop::in_guest(&self.workbook) };
         Ok(vec![
-            ("etc/motd", self.programs().into_bytes()),
             (kit::FILE_SYSTEM, file_system()?),
             (kit::WORKBOOK, serde_json::to_vec(&known).or_cause("cannot describe the workbook")?),
         ])
     }
 
-    /// The workshop's image for each architecture.
-    fn workshops(&mut self) -> Result<()> {
-        let files = self.guest_files()?;
-        let bare = self.folder.join("bare");
-        for Guest { arch, kernels, workbook } in &self.guests {
-            workshop::write(&bare, workbook, kernels, &files)?;
-            compress("-15", &bare, &self.folder.join(arch.name()).join(WORKSHOP))?;
-        }
-        let archs: Vec<_> = self.guests.iter().map(|guest| guest.arch).collect();
-        archs.into_iter().for_each(|arch| {
-            self.part(format!("the workshop for {arch}"), &format!("{arch}/{WORKSHOP}"));
-        });
-        Ok(())
-    }
-
-    /// The list of programs for the guest's shell and the README.
+    /// The list of programs for the README.
     fn programs(&self) -> String {
         let programs = self.workbook.catalog.programs();
         programs.map(|program| format!("  {:<20}{}\n", program.binary(), program.title())).collect()
@@ -409,12 +392,15 @@ impl Kit {
     fn licenses(&mut self) -> Result<()> {
         let mut works = Vec::new();
         for Guest { arch, kernels, workbook } in &self.guests {
-            let binaries = workbook.build_small()?;
-            let files = image::works_of_others(&binaries, workbook.cross())?;
             let cross = workbook.cross();
+            // All that the workshop has from others is in the packages of its compilers.
             let compilers =
                 if self.has_workshop { compilers::workbook(workbook)?.cross().cloned() } else { None };
             let compilers = compilers.map(|cross| cross.root);
+            let files = match compilers {
+                Some(_) => Vec::new(),
+                None => image::works_of_others(&workbook.build_small()?, cross)?,
+            };
             works.push(ThirdParty { arch: *arch, kernels, files, cross, compilers });
         }
         self.write(LICENSES, licenses::text(&self.workbook, &works)?)?;
@@ -424,14 +410,7 @@ impl Kit {
 
     fn finish(&mut self) -> Result<()> {
         self.write("lab", include_str!("../../kit/lab"))?;
-        fs::create_dir_all(self.folder.join("parts"))
-            .or_cause("cannot make the folder of the launcher's parts")?;
-        self.write("parts/look.sh", include_str!("../../kit/parts/look.sh"))?;
-        self.write("parts/machine.sh", include_str!("../../kit/parts/machine.sh"))?;
-        self.write("parts/workshop.sh", include_str!("../../kit/parts/workshop.sh"))?;
-        self.write("parts/keep", include_str!("../../kit/parts/keep"))?;
-        let names: String = self.workbook.catalog.programs().map(|program| program.name() + "\n").collect();
-        self.write("parts/programs", names)?;
+        self.write("keep", include_str!("../../kit/keep"))?;
         let launcher = self.folder.join("lab");
         fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755))
             .or_cause("cannot make the launcher a program")?;
@@ -442,15 +421,7 @@ impl Kit {
         let guests: Vec<_> = self.guests.iter().map(guest).collect();
         let readme = include_str!("../../kit/README.md")
             .replace("@KERNELS@", &guests.join("; "))
-            .replace("@PROGRAMS@\n", &self.programs())
-            .replace(
-                "@WORKSHOP@\n",
-                if self.has_workshop {
-                    concat!(include_str!("../../../workshop/guest/README.md"), "\n")
-                } else {
-                    ""
-                },
-            );
+            .replace("@PROGRAMS@\n", &self.programs());
         self.write("README.md", readme)?;
         let before: u64 = self.parts.iter().map(|(_, bytes)| bytes).sum();
         let files = files(&self.folder, "")?;
@@ -472,9 +443,8 @@ impl Kit {
         }
         let _ = writeln!(
             text,
-            "The kit is {}. Try it: {0}/lab{}; or verify all of it: cargo class bundle --verify {0}",
+            "The kit is {}. Try it: {0}/lab; or verify all of it: cargo class bundle --verify {0}",
             out.display(),
-            if self.has_workshop { " workshop" } else { "" },
         );
         text
     }

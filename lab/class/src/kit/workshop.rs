@@ -1,4 +1,4 @@
-//! The workshop's image: an initramfs in which a learner can work. Besides what every guest of a kit has, it has compilers,
+//! The guest of a kit with the workshop: an initramfs in which a learner can work. Besides what every guest has, it has compilers,
 //! the workbook's sources and compiled libraries, the book, and the workshop's server.
 //!
 //! All of it is in memory. Reading it from a disk would start bios, and the stages would print them.
@@ -34,6 +34,12 @@ const TOOLS: [(&str, &[&str]); 6] = [
     ("workshop", &["workshop"]),
 ];
 
+/// What the guest's shell reads when it starts.
+pub const PROFILE: &str = include_str!("../../../workshop/guest/profile");
+
+/// The guest's command `cargo`, in the workbook's folder.
+pub const CARGO: &str = "lab/workshop/guest/cargo";
+
 /// The folder of the compiled libraries in the guest.
 const LIBRARIES: &str = "workbook/lib";
 
@@ -58,7 +64,7 @@ pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&s
         let place = Path::new("workbook/book").join(file.strip_prefix(&book).unwrap_or(&file));
         copies.push((file, place));
     }
-    copies.push((workbook.root.join("lab/workshop/guest/cargo"), "bin/cargo".into()));
+    copies.push((workbook.root.join(CARGO), "bin/cargo".into()));
     for kernel in kernels {
         let Some(modules) = &kernel.modules else { continue };
         let place = Path::new(NETWORK).join(modules.file_name().unwrap_or_default());
@@ -78,7 +84,7 @@ pub fn write(image: &Path, workbook: &Workbook, kernels: &[Kernel], files: &[(&s
         modules: image::MODULES.to_vec(),
         binaries: built.programs,
         cross: with_compilers.cross(),
-        profile: include_str!("../../../workshop/guest/profile"),
+        profile: PROFILE,
         files,
         copies,
     };

@@ -9,10 +9,9 @@ use crate::fake::{Fake, GUEST};
 
 pub fn both_start_the_same_machine() {
     for arch in ["x86_64", "arm64"] {
-        let fake = Fake::new(GUEST).with_arm(GUEST);
-        let arguments = ["--arch", arch, "run", "03", "--io", "sync", "--", "--lines", "9"];
-        fake.run(&arguments);
-        let launcher = fake.words();
+        let fake = Fake::new(GUEST);
+        fake.run(&["--arch", arch, "demo"]);
+        let launcher: Vec<_> = fake.calls().lines().map(str::to_owned).collect();
         let expected = machine(&launcher);
         assert!(expected.contains(&"nvme,serial=lab-fs,drive=fs".to_owned()), "{expected:?}");
 

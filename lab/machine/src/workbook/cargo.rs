@@ -16,9 +16,11 @@ use crate::workbook::{Toolchain, Workbook, recorded};
 /// Cargo's profile for the room kit.
 const SMALL: &str = "kit";
 
-/// The program that makes and plays the mysteries, and the one that asks questions: their packages, and their binaries.
+/// The program that makes and plays the mysteries, the one that asks questions, and the driver: their packages, and their
+/// binaries.
 const MYSTERY: &str = "mystery";
 const ASK: &str = "ask";
+const LAB: &str = "lab";
 
 impl Workbook {
     /// Asks Cargo for the workbook. In a room kit's guest, a file has it.
@@ -62,8 +64,8 @@ impl Workbook {
 
     /// The same with Cargo's profile `kit`, which makes small binaries.
     pub fn build_small(&self) -> Result<Vec<PathBuf>> {
-        // In the guest of a kit, nobody can build what asks the questions when it is wanted.
-        self.build_programs(&[MYSTERY, ASK], self.catalog.programs(), SMALL)
+        // In the guest of a kit, nobody can build what is wanted later.
+        self.build_programs(&[MYSTERY, ASK, LAB], self.catalog.programs(), SMALL)
     }
 
     /// Builds what runs in every guest, and of the stages and examples only these.
