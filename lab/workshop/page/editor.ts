@@ -211,7 +211,10 @@ export class Editor {
     const at = this.comparisons.findIndex(({ key }) => key === comparison.key);
     if (at < 0) this.comparisons.push(comparison);
     else this.comparisons[at] = comparison;
+    const hadFocus = this.compared.contains(document.activeElement);
     this.show(comparison.key);
+    // Whoever listens hears its name.
+    if (!hadFocus) byId("files").querySelector<HTMLElement>("[aria-selected=true]")?.focus();
   }
 
   private closeComparison(key: string): void {

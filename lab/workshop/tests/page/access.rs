@@ -185,11 +185,14 @@ fn what_goes_when_it_is_pressed_leaves_the_focus_to_its_place() {
     leaves(&mut browser, "panel-close", "#code");
     browser.eval("location.hash = '#03.1'");
     browser.until("document.title.startsWith('03.1:')");
+    // What opens is named.
+    leaves(&mut browser, "diff", "#files");
+    assert_eq!(browser.eval("document.activeElement.textContent"), "Diff of 03.1");
     press(&mut browser, "check");
     leaves(&mut browser, "verdict-close", "#screens");
     script("exercise", "sleep 1000");
     press(&mut browser, "check");
-    leaves(&mut browser, "stop", "#code");
+    leaves(&mut browser, "stop", "#editor");
     case::play(&server, 7);
     browser.eval("location.hash = '#mystery-02'");
     leaves(&mut browser, "go-to-open", "#editor");
