@@ -30,9 +30,6 @@ use crate::source;
 const RECORDING: u32 = 1;
 const ENDING: u32 = 2;
 
-/// We read at most this many events before we look at the clock again.
-const BATCH: usize = 1 << 16;
-
 /// How often we read events. The ring buffer must hold all events of this time.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -206,6 +203,7 @@ impl Plan<'_> {
         options.only_pid = process.map_or(Ok(0), |process| process.kernel_pid())?;
         options.has_session_end = !self.session_end.is_empty();
         options.only_dev = self.only_dev;
+        options.asks_for_some = options.only_pid != 0 || options.only_dev != 0;
         options.submit_bio_id = self.submit_bio.into();
         options.bio_chain_bit = self.bio_chain_bit;
         options.bio_chain_endio_at = self.bio_chain_endio_at;
@@ -240,6 +238,7 @@ impl Plan<'_> {
         refused: &mut Vec<Refused>,
     ) -> Result<()> {
         let progs = &skel.progs;
+        links.keep(&progs.task_newtask.attach_trace()?)?;
         links.keep(&progs.task_rename.attach_trace()?)?;
         attach::session(&progs.session_end, &self.session_end, links, refused)?;
         attach::own(&progs.own_entry, &progs.own_return, &self.own, links, refused, stop)?;
@@ -280,10 +279,9 @@ impl Plan<'_> {
         };
         let mut ring =
             Ring::new(&skel.maps.events.as_fd().as_raw_fd(), skel.maps.events.max_entries() as usize)?;
-        // We read a limited number, or we would never return if events arrive faster than we read them.
         let mut look = |recorder: &mut Recorder| {
-            let count = ring.read(BATCH, |event| recorder.see(event));
-            recorder.write().map(|()| count)
+            let any = ring.read(|event| recorder.see(event));
+            recorder.write().map(|()| any)
         };
 
         let stop = Stop::new(self.args.duration)?;
@@ -301,7 +299,7 @@ impl Plan<'_> {
         let programs: Vec<_> = links.programs.iter().copied().chain(session).collect();
         let suppressed = report::skipped_calls_of(&programs)?;
         drop(links);
-        while look(&mut recorder)? > 0 {}
+        while look(&mut recorder)? {}
         let lost = record::of_each_cpu(&skel.maps.lost, 0)?;
         recorder.writer.add(&Record::Losses(Losses { lost, suppressed }))?;
         recorder.writer.flush()
@@ -353,22 +351,25 @@ impl Recorder {
             }
             self.calls += 1;
         }
-        let bio = if kind == Kind::BioCall { data.first_chunk::<BIO>() } else { None };
-        match bio {
-            None => self.batch.extend_from_slice(event),
-            Some(bio) if self.last_bio.as_ref() == Some(bio) => {
-                self.batch.extend_from_slice(&events::without_bio(*head));
-            }
-            Some(bio) => {
-                self.batch.extend_from_slice(head);
-                self.batch.extend_from_slice(bio);
-                self.last_bio = Some(*bio);
-                let device = events::device(bio);
-                // A bio has no device at first.
-                if device.0 != 0 && self.seen.last() != Some(&device) {
-                    self.seen.push(device);
-                }
-            }
+        if kind == Kind::Thread {
+            self.batch.extend_from_slice(event);
+            return;
+        }
+        let Some(bio) = data.first_chunk::<BIO>() else {
+            self.batch.extend_from_slice(head);
+            return;
+        };
+        if self.last_bio.as_ref().is_some_and(|last| is_same(last, bio)) {
+            self.batch.extend_from_slice(&events::without_bio(*head));
+            return;
+        }
+        self.batch.extend_from_slice(head);
+        self.batch.extend_from_slice(bio);
+        self.last_bio = Some(*bio);
+        let device = events::device(bio);
+        // A bio has no device at first.
+        if device.0 != 0 && self.seen.last() != Some(&device) {
+            self.seen.push(device);
         }
     }
 
@@ -398,6 +399,13 @@ impl Recorder {
         self.devices.insert(in_bio, device.clone());
         self.writer.add(&Record::Device(device))
     }
+}
+
+/// Whether two bios have the same contents, without a call of `memcmp()` for each event.
+#[inline]
+fn is_same(one: &[u8; BIO], other: &[u8; BIO]) -> bool {
+    let mut words = one.as_chunks().0.iter().zip(other.as_chunks().0);
+    words.all(|(one, other)| u64::from_ne_bytes(*one) == u64::from_ne_bytes(*other))
 }
 
 /// The device that a bio for it has now. On 5.10, that is the number of its disk and that of its partition.

@@ -34,16 +34,17 @@ impl Ring {
         const CANNOT: &str = "cannot read the events";
         let page = sysconf(SysconfVar::PAGE_SIZE).or_cause(CANNOT)?.unwrap_or(4096) as usize;
         let mut written = MmapOptions::new();
-        written.offset(page as u64).len(page + 2 * size);
+        written.offset(page as u64).len(page + 2 * size).populate();
         // SAFETY: no file, which somebody could make shorter.
         let both = unsafe { (MmapOptions::new().len(page).map_mut(map), written.map(map)) };
         Ok(Self { read: both.0.or_cause(CANNOT)?, written: both.1.or_cause(CANNOT)?, page, size })
     }
 
-    /// Calls `see` with each event that is there, but no more than `most`, and returns how many there were.
+    /// Calls `see` with each event that is there, but no more than a quarter of what has room, and returns whether there
+    /// were any.
     #[allow(unsafe_code)]
     #[inline]
-    pub fn read(&mut self, most: usize, mut see: impl FnMut(&[u8])) -> usize {
+    pub fn read(&mut self, mut see: impl FnMut(&[u8])) -> bool {
         // SAFETY: a page is aligned, and we and the kernel access these 8 bytes atomically.
         let (read, written) = unsafe {
             (
@@ -51,24 +52,28 @@ impl Ring {
                 AtomicU64::from_ptr(self.written.as_ptr().cast_mut().cast()),
             )
         };
-        let (mut at, end) = (read.load(Ordering::Relaxed), written.load(Ordering::Acquire));
-        let mut count = 0;
-        while at < end && count < most {
-            let event = &self.written[self.page + (at as usize & (self.size - 1))..];
+        let begin = read.load(Ordering::Relaxed);
+        let end = written.load(Ordering::Acquire).min(begin + self.size as u64 / 4);
+        let (events, mask) = (&self.written[self.page..], self.size as u64 - 1);
+        let mut at = begin;
+        while at < end {
+            let Some((header, event)) = events[(at & mask) as usize..].split_first_chunk::<HEADER>() else {
+                break;
+            };
             // SAFETY: events are aligned to 8 bytes, and the kernel accesses the header atomically.
             let header =
-                unsafe { AtomicU32::from_ptr(event.as_ptr().cast_mut().cast()) }.load(Ordering::Acquire);
+                unsafe { AtomicU32::from_ptr(header.as_ptr().cast_mut().cast()) }.load(Ordering::Acquire);
             if header & BUSY != 0 {
                 break;
             }
             let length = (header & !DISCARDED) as usize;
             if header & DISCARDED == 0 {
-                see(&event[HEADER..][..length]);
-                count += 1;
+                see(&event[..length]);
             }
-            at += (HEADER + length).next_multiple_of(8) as u64;
+            // The kernel rounds it up.
+            at += ((HEADER + length + 7) & !7) as u64;
         }
         read.store(at, Ordering::Release);
-        count
+        at > begin
     }
 }

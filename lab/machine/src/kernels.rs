@@ -41,8 +41,6 @@ pub struct Series {
     traits: &'static [Trait],
     /// For the book: which Debian release it comes from, and what it represents.
     pub about: [&'static str; 2],
-    /// What ctracer may cost at most, as a multiple of what trace-cmd costs for the same calls.
-    pub ctracer_goal: f64,
 }
 
 /// What is different on some kernels.
@@ -73,7 +71,6 @@ const TABLE: &[Series] = &[
         large_pages: None,
         traits: &[],
         about: ["Debian 11, bullseye", "before folios; requests complete one by one"],
-        ctracer_goal: 1.0,
     },
     Series {
         name: "6.1",
@@ -82,7 +79,6 @@ const TABLE: &[Series] = &[
         large_pages: None,
         traits: &[],
         about: ["Debian 12, bookworm", "folios, completion in batches; ext4 keeps to one page a folio"],
-        ctracer_goal: 1.0,
     },
     Series {
         name: "6.12",
@@ -91,7 +87,6 @@ const TABLE: &[Series] = &[
         large_pages: Some("6.12-16k"),
         traits: &[Fprobe, FentryOnArm64, CountsOnTwo],
         about: ["Debian 13, trixie, and the security updates of 12", "today: the default here"],
-        ctracer_goal: 1.1,
     },
     Series {
         name: "7.2",
@@ -100,7 +95,6 @@ const TABLE: &[Series] = &[
         large_pages: Some("7.2-16k"),
         traits: &[Preemptible, LargeFolios, Fprobe, FprobeOnArm64, FentryOnArm64, CountsOnTwo],
         about: ["Debian unstable, sid", "what comes: large folios on ext4, a preemptible kernel"],
-        ctracer_goal: 1.1,
     },
     Series {
         name: "7.3",
@@ -109,7 +103,6 @@ const TABLE: &[Series] = &[
         large_pages: None,
         traits: &[Preemptible, LargeFolios, Fprobe, FprobeOnArm64, FentryOnArm64, CountsOnTwo],
         about: ["Debian experimental", "a preview: not released yet"],
-        ctracer_goal: 1.1,
     },
 ];
 

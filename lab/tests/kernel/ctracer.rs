@@ -44,6 +44,7 @@ pub const CASES: &[Case] = cases![
     ctracer_loses_nothing(Outer),
     ctracer_traces_other_classes(Once),
     ctracer_sees_a_thread_change_its_name(Outer),
+    ctracer_tells_threads_apart_that_had_the_same_stack(Outer),
     ctracer_ends_in_every_phase(Outer),
     ctracer_explains_its_errors(Once),
     ctracer_keeps_what_it_cannot_write(Once),
@@ -695,6 +696,22 @@ fn ctracer_sees_a_thread_change_its_name() {
         (*io, *shell) == ("io", "sh") && tids == same && tids.len() == 1,
         "{io} {tids:?} {shell} {same:?}"
     );
+}
+
+/// The kernel gives the stack of a thread that has ended to the next one, and the programs know a thread by its stack.
+fn ctracer_tells_threads_apart_that_had_the_same_stack() {
+    quiet();
+    // Each of these processes writes one page when it closes the disk. None of them gets a name of its own.
+    let command = "for i in $(seq 20); do (echo a > /dev/scratch) & echo $!; wait; done";
+    let (tree, said) = watch(&[], || sh(command));
+    check(&tree);
+    let began = |life: &&Life| &tree.tasks[tree.calls[life.calls[0]].task];
+    let writers: Vec<_> = lives(&tree, RAW_DEVICE, "write").iter().map(began).collect();
+    if writers.iter().any(|task| task.comm.starts_with("kworker/")) {
+        panic_any(Missed); // see above
+    }
+    let pids: Vec<u32> = said.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(writers.iter().map(|task| task.tid).collect::<Vec<_>>(), pids);
 }
 
 fn ctracer_records_what_comes_when_all_is_attached() {

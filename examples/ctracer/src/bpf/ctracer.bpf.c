@@ -10,6 +10,7 @@
 const volatile bool is_bio; /* the class is struct bio: read its data too */
 const volatile u32 only_pid; /* --pid; 0: all processes */
 const volatile u32 only_dev; /* --device: the disk's number; 0: all disks */
+const volatile bool asks_for_some; /* one of these two */
 const volatile bool has_session_end; /* bio_endio() has both its programs and session_end */
 const volatile u32 submit_bio_id; /* the number of submit_bio() */
 /* BIO_CHAIN: 5 on 5.10, 4 later. Its enum has no name, by which CO-RE could find it. */
@@ -94,18 +95,24 @@ struct {
 	__type(value, u64);
 } lost SEC(".maps");
 
-/* Cookies of functions that were called lately, in their upper halves, with the lower half of the
- * function's address in the lower. A cookie is the function's number, and from bit 16 which
- * argument is the object, counted from 0. The kernel finds it by a binary search, which takes as
- * long as the rest of an event. */
-u64 cookies[1024];
+/* Cookies of functions that were called lately and that returned, in their upper halves, with the
+ * lower half of an address in the lower: at the call that of the probe, which the context has, and
+ * at the return that of the function, for which we must ask. A cookie is the function's number, and
+ * from bit 16 which argument is the object, counted from 0. The kernel finds it by a binary search,
+ * which takes as long as the rest of an event. */
+u64 cookies[2][1024];
 
-/* Who was on each CPU at its last event, and where that thread's stack is. */
+/* Who was on each CPU at its last event, where that thread's stack is, and how often threads had
+ * changed then. */
 struct seen {
 	u64 task;
 	u64 pid_tgid;
 	u64 stack;
+	u64 changes;
 } seen[512];
+
+/* How many threads have begun, or have got another name or number. */
+volatile u64 changes;
 
 /* The threads whose names were sent, by their ids: when each was started. */
 u64 named[1024];
@@ -161,40 +168,46 @@ static __always_inline bool send_thread(u64 pid_tgid, const char *comm)
 	return true;
 }
 
-/* The thread that has this CPU. An interrupt in the middle of this finds the same thread. */
-static __always_inline struct seen *current_thread(u32 cpu)
+/* The thread that has this CPU, and its number with, in bit 15, whether this is not on the thread's
+ * own stack. An interrupt in the middle of this finds the same thread. On the stack of the last
+ * thread that is again this thread, unless threads have changed: a new one may have the stack of
+ * one that is gone. */
+static __always_inline struct seen *current_thread(u64 sp, u16 *cpu_interrupt)
 {
+	u32 cpu = bpf_get_smp_processor_id();
 	struct seen *thread = &seen[cpu % 512];
-	struct task_struct *task = (void *)bpf_get_current_task();
-	u64 pid_tgid = bpf_get_current_pid_tgid();
-	u64 *name, start;
+	u64 now = changes, pid_tgid, *name, start;
+	struct task_struct *task;
 
-	if (thread->task == (u64)task && thread->pid_tgid == pid_tgid)
+	*cpu_interrupt = cpu;
+	if (thread->changes == now && sp - thread->stack < THREAD_SIZE)
 		return thread;
-	thread->stack = (u64)BPF_CORE_READ(task, stack);
-	thread->pid_tgid = pid_tgid;
-	thread->task = (u64)task;
-	name = &named[(u32)pid_tgid % 1024];
-	start = BPF_CORE_READ(task, start_time);
-	if (*name != start && send_thread(pid_tgid, task->comm))
-		*name = start;
+	task = (void *)bpf_get_current_task();
+	pid_tgid = bpf_get_current_pid_tgid();
+	if (thread->task != (u64)task || thread->pid_tgid != pid_tgid) {
+		thread->stack = (u64)BPF_CORE_READ(task, stack);
+		thread->pid_tgid = pid_tgid;
+		thread->task = (u64)task;
+		name = &named[(u32)pid_tgid % 1024];
+		start = BPF_CORE_READ(task, start_time);
+		if (*name != start && send_thread(pid_tgid, task->comm))
+			*name = start;
+	}
+	thread->changes = now;
+	if (sp - thread->stack >= THREAD_SIZE)
+		*cpu_interrupt |= 1 << 15;
 	return thread;
 }
 
-static __always_inline bool is_interrupt(const struct seen *thread, u64 sp)
-{
-	return sp - thread->stack >= THREAD_SIZE;
-}
-
-static __always_inline void fill(struct head *head, const struct seen *thread, u32 cpu, u64 sp,
-				 u64 value, u32 function, u32 kind)
+static __always_inline void fill(struct head *head, const struct seen *thread, u16 cpu_interrupt,
+				 u64 sp, u64 value, u32 function, u32 kind)
 {
 	head->time = bpf_ktime_get_ns();
 	head->sp = sp;
 	head->value = value;
 	head->tid = thread->pid_tgid;
 	head->function = function;
-	head->cpu_kind_interrupt = cpu | kind << 13 | is_interrupt(thread, sp) << 15;
+	head->cpu_kind_interrupt = cpu_interrupt | kind << 13;
 }
 
 /* The disk of a bio; NULL if it has none yet. */
@@ -217,10 +230,10 @@ static __always_inline u32 number_of(struct gendisk *disk)
 /* A bio is followed from the process's hands on: the kernel ends it in an interrupt, when some
  * other process has the CPU. Other objects, such as inodes, pass through many hands, and we do not
  * know their end: of these, the process's own calls. */
-static __always_inline bool is_of_process(u64 object, u32 function, u64 sp,
+static __always_inline bool is_of_process(u64 object, u32 function, u16 cpu_interrupt,
 					  const struct seen *thread)
 {
-	bool is_own = thread->pid_tgid >> 32 == only_pid && !is_interrupt(thread, sp);
+	bool is_own = thread->pid_tgid >> 32 == only_pid && !(cpu_interrupt >> 15);
 	u8 one = 1;
 
 	if (!is_bio)
@@ -264,14 +277,14 @@ static __always_inline bool is_of_disk(u64 object, u32 function)
 	return is_here;
 }
 
-static __always_inline bool is_asked_for(u64 object, u32 function, u64 sp,
+static __always_inline bool is_asked_for(u64 object, u32 function, u64 sp, u16 cpu_interrupt,
 					 const struct seen *thread)
 {
 	u8 one = 1;
 
-	if (!only_pid && !only_dev)
+	if (!asks_for_some)
 		return true;
-	if ((only_pid && !is_of_process(object, function, sp, thread)) ||
+	if ((only_pid && !is_of_process(object, function, cpu_interrupt, thread)) ||
 	    (only_dev && !is_of_disk(object, function))) {
 		/* The return of the last call there may have been lost. */
 		bpf_map_delete_elem(&told, &sp);
@@ -324,13 +337,13 @@ static __always_inline void fill_bio(struct bio_data *data, u64 object, bool is_
 /* The verifier knows the type of a function's own argument, and lets us read it as in C. */
 static __always_inline int called(u64 object, u32 function, u64 sp, bool is_typed)
 {
-	u32 cpu = bpf_get_smp_processor_id();
 	struct seen *thread;
+	u16 cpu_interrupt;
 
 	if (phase != RECORDING)
 		return 0;
-	thread = current_thread(cpu);
-	if (!is_asked_for(object, function, sp, thread))
+	thread = current_thread(sp, &cpu_interrupt);
+	if (!is_asked_for(object, function, sp, cpu_interrupt, thread))
 		return 0;
 	/* User space looks again and again: waking it up for each event would cost more than the
 	 * event. */
@@ -341,7 +354,7 @@ static __always_inline int called(u64 object, u32 function, u64 sp, bool is_type
 			count_lost();
 			return 0;
 		}
-		fill(&event->head, thread, cpu, sp, object, function, EVENT_BIO_CALL);
+		fill(&event->head, thread, cpu_interrupt, sp, object, function, EVENT_BIO_CALL);
 		fill_bio(&event->data, object, is_typed);
 		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	} else {
@@ -351,7 +364,7 @@ static __always_inline int called(u64 object, u32 function, u64 sp, bool is_type
 			count_lost();
 			return 0;
 		}
-		fill(event, thread, cpu, sp, object, function, EVENT_CALL);
+		fill(event, thread, cpu_interrupt, sp, object, function, EVENT_CALL);
 		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	}
 	return 0;
@@ -359,32 +372,33 @@ static __always_inline int called(u64 object, u32 function, u64 sp, bool is_type
 
 static __always_inline int returned(u64 value, u32 function, u64 sp)
 {
-	u32 cpu = bpf_get_smp_processor_id();
 	struct seen *thread;
 	struct head *event;
+	u16 cpu_interrupt;
 
 	if (phase == ATTACHING)
 		return 0;
-	if ((only_pid || only_dev) && !bpf_map_lookup_elem(&told, &sp))
+	if (asks_for_some && !bpf_map_lookup_elem(&told, &sp))
 		return 0;
-	thread = current_thread(cpu);
+	thread = current_thread(sp, &cpu_interrupt);
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		count_lost();
 		return 0;
 	}
-	fill(event, thread, cpu, sp, value, function, EVENT_RETURN);
+	fill(event, thread, cpu_interrupt, sp, value, function, EVENT_RETURN);
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
-static __always_inline u32 cookie_of(struct pt_regs *ctx, u64 address)
+static __always_inline u32 cookie_of(struct pt_regs *ctx, u64 address, bool is_return)
 {
-	volatile u64 *slot = &cookies[address / 16 % 1024]; /* functions begin at multiples of 16 */
+	volatile u64 *slot =
+	    &cookies[is_return][address / 16 % 1024]; /* functions begin at multiples of 16 */
 	u64 known = *slot;
 	u32 cookie;
 
-	if ((u32)known == (u32)address)
+	if ((known ^ address) << 32 == 0)
 		return known >> 32;
 	cookie = bpf_get_attach_cookie(ctx);
 	*slot = (u64)cookie << 32 | (u32)address;
@@ -426,7 +440,7 @@ static __always_inline u64 argument(struct pt_regs *ctx, u32 nth)
 
 static __always_inline int entry(struct pt_regs *ctx)
 {
-	u32 cookie = cookie_of(ctx, bpf_get_func_ip(ctx));
+	u32 cookie = cookie_of(ctx, PT_REGS_IP(ctx), false);
 	u32 nth = cookie >> 16 & 0xff;
 
 	return called(argument(ctx, nth), cookie & 0xffff, PLACE_AT_ENTRY(ctx), false);
@@ -434,7 +448,7 @@ static __always_inline int entry(struct pt_regs *ctx)
 
 static __always_inline int exit(struct pt_regs *ctx)
 {
-	u32 function = cookie_of(ctx, bpf_get_func_ip(ctx)) & 0xffff;
+	u32 function = cookie_of(ctx, bpf_get_func_ip(ctx), true) & 0xffff;
 
 	return returned(PT_REGS_RC(ctx), function, PLACE_AT_RETURN(ctx));
 }
@@ -544,10 +558,19 @@ int own_return(u64 *ctx)
 	return returned(word(ctx, cookie >> 24), cookie & 0xffff, sp);
 }
 
-/* A thread that gets another name keeps the CPU, so current_thread() would not notice. */
+SEC("tp_btf/task_newtask")
+int task_newtask(void *ctx)
+{
+	__sync_fetch_and_add(&changes, 1);
+	return 0;
+}
+
+/* A thread that gets another name keeps the CPU, so current_thread() would not notice. In
+ * execve(2), it may get another number, too. */
 SEC("tp_btf/task_rename")
 int BPF_PROG(task_rename, struct task_struct *task, const char *comm)
 {
+	__sync_fetch_and_add(&changes, 1);
 	if (phase == RECORDING)
 		send_thread((u64)task->tgid << 32 | (u32)task->pid, comm);
 	return 0;
