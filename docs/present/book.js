@@ -1,4 +1,4 @@
-// npm run build made this from b969c136
+// npm run build made this from ad5a00b6
 "use strict";
 (() => {
   // questions.ts
@@ -221,6 +221,7 @@
     open(told) {
       this.told = told;
       const { steps, is_cut } = told.walk;
+      const isChosen = this.kernels.contains(document.activeElement);
       this.kernels.replaceChildren(
         ...this.all.map((other) => {
           const choice = button(`Linux ${other.kernel}`, "", () => this.open(other));
@@ -228,6 +229,7 @@
           return choice;
         })
       );
+      if (isChosen) this.kernels.querySelector("[aria-pressed=true]")?.focus({ preventScroll: true });
       this.list.replaceChildren(this.arrows);
       if (is_cut) this.list.append(element("div", "source", "The middle of this log is left out."));
       this.rows = steps.map(({ instruction, text, source, location }, nth) => {
@@ -303,6 +305,8 @@
       };
       const isRead = (name) => reads.some(([read]) => read === name);
       const others = Object.keys(before).filter((name) => !isRead(name) && name !== "r10");
+      const buttons = () => [...this.state.querySelectorAll("button")];
+      const pressed = buttons().indexOf(document.activeElement);
       this.state.replaceChildren(
         element(
           "div",
@@ -315,6 +319,7 @@
         element("dl", "read", ...reads.flatMap(([name, from]) => entry(name, from))),
         element("dl", "", ...others.flatMap((name) => entry(name)))
       );
+      if (pressed >= 0) (pressed < 2 ? buttons()[pressed] : this.list).focus({ preventScroll: true });
     }
   };
   for (const box of document.querySelectorAll(".log-view")) {

@@ -75,6 +75,7 @@ class LogView {
   private open(told: Told): void {
     this.told = told;
     const { steps, is_cut } = told.walk;
+    const isChosen = this.kernels.contains(document.activeElement);
     this.kernels.replaceChildren(
       ...this.all.map((other) => {
         const choice = button(`Linux ${other.kernel}`, "", () => this.open(other));
@@ -82,6 +83,8 @@ class LogView {
         return choice;
       }),
     );
+    // Whoever has pressed a button of these with a key stays there.
+    if (isChosen) this.kernels.querySelector<HTMLElement>("[aria-pressed=true]")?.focus({ preventScroll: true });
     this.list.replaceChildren(this.arrows);
     if (is_cut) this.list.append(element("div", "source", "The middle of this log is left out."));
     this.rows = steps.map(({ instruction, text, source, location }, nth) => {
@@ -161,6 +164,8 @@ class LogView {
     };
     const isRead = (name: string) => reads.some(([read]) => read === name);
     const others = Object.keys(before).filter((name) => !isRead(name) && name !== "r10");
+    const buttons = () => [...this.state.querySelectorAll("button")];
+    const pressed = buttons().indexOf(document.activeElement as HTMLButtonElement);
     this.state.replaceChildren(
       element(
         "div",
@@ -173,6 +178,8 @@ class LogView {
       element("dl", "read", ...reads.flatMap(([name, from]) => entry(name, from))),
       element("dl", "", ...others.flatMap((name) => entry(name))),
     );
+    // Back and forward stay. A way to another instruction ends there.
+    if (pressed >= 0) (pressed < 2 ? buttons()[pressed] : this.list).focus({ preventScroll: true });
   }
 }
 

@@ -1,4 +1,4 @@
-// npm run build made this from b969c136
+// npm run build made this from ad5a00b6
 "use strict";
 (() => {
   // data.ts

@@ -165,6 +165,20 @@ fn a_log_leads_backwards_to_where_a_value_came_from() {
     browser.press("End");
     browser.press("ArrowUp");
     assert_eq!(browser.eval(selected), "9call bpf_ktime_get_ns#5");
+    // A button that is pressed leaves the focus to itself, or to what it leads to.
+    for (button, focus) in [
+        (".kernels [aria-pressed=true]", "Linux 5.10"),
+        (".moves :last-child", "Forward \u{2192}"),
+        ("dd button", "listbox"),
+        (".moves :first-child", "\u{2190} Back"),
+    ] {
+        browser.eval(&format!("document.querySelector('.log-view {button}').focus()"));
+        browser.chord("Enter", 13, 0);
+        assert_eq!(
+            browser.eval("(it => it.role ?? it.closest('button')?.textContent)(document.activeElement)"),
+            focus
+        );
+    }
     assert_eq!(browser.wrong(), [""; 0]);
 }
 

@@ -90,6 +90,12 @@ function showLesson(name: string): void {
   if (page) lesson.show(page, exercise?.id);
 }
 
+/** Goes to a page of the book, also with the focus: whoever listens hears of nothing that changes elsewhere. */
+function read(page: string): void {
+  lesson.go(`/book/${page}`);
+  panes.focus("lesson");
+}
+
 const howTo = "The lesson explains the task. Change the program, then press Check. The workshop saves while you type.";
 
 /** Whether a working copy is being made, which is opened then. */
@@ -164,7 +170,7 @@ function after({ name, status, diagnostics }: Action): Button[] {
       { label: "What I changed", test: "verdict-diff", act: there(() => tried(diff())) },
     ];
     const line = { label: "Show the line", act: there(() => editor.toFirstError(true)) };
-    const toLog = () => lesson.go(`/book/${pageOfCase(name)}#step-by-step`);
+    const toLog = () => read(`${pageOfCase(name)}#step-by-step`);
     if (checked && isCase(checked))
       buttons.push({ label: "The log, step by step", test: "verdict-log", act: there(toLog) });
     return diagnostics.some(({ severity }) => severity === "error") ? [line, ...buttons] : buttons;
@@ -628,7 +634,7 @@ function welcome(): void {
     "On the left is the first lesson. Read it, and press its buttons. On the right is the lesson's program. Its output " +
     "appears below. Each lesson ends with exercises, in which you change the program. " +
     "Nothing that you do here can hurt your machine.";
-  const more = { label: "What is where", act: () => lesson.go("/book/workshop.html#what-is-where") };
+  const more = { label: "What is where", act: () => read("workshop.html#what-is-where") };
   showPanel("hint", "Welcome", rich(text), [more]);
 }
 

@@ -65,8 +65,10 @@ async function take(when: When): Promise<void> {
 
 /** Shows what has become of the answers. */
 function show(said: Node[], label: string, act: () => void): void {
-  const button = h("button", { type: "button", class: "main", "data-test": "test-end", click: act }, label);
-  byId("test-text").replaceChildren(...said, button);
+  // Whoever listens hears the text with the button that gets the focus.
+  const about = { class: "main", "aria-describedby": "test-told", "data-test": "test-end" };
+  const button = h("button", { type: "button", ...about, click: act }, label);
+  byId("test-text").replaceChildren(h("div", { id: "test-told" }, ...said), button);
   button.focus();
 }
 

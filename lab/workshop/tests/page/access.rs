@@ -156,6 +156,28 @@ fn the_keys_of_an_input_method_are_its_own() {
 }
 
 #[test]
+fn what_appears_elsewhere_is_heard() {
+    let (_folder, server) = alone();
+    let mut browser = visit(&server);
+    browser.until(&shows("panel", "Welcome"));
+    browser.eval("document.querySelector('#panel button').focus()");
+    browser.chord("Enter", 13, 0);
+    browser.until("document.activeElement.id === 'book'");
+    // What is lost is said before the button that has the focus.
+    for dialog in ["reset", "replace"] {
+        browser.eval(&format!(
+            "document.querySelector('#replace-text').textContent = 'This replaces your changes';
+            document.querySelector('#{dialog}-dialog').showModal()"
+        ));
+        let tree = browser.call("Accessibility.getFullAXTree", json!({}));
+        let mut nodes = tree["nodes"].as_array().unwrap().iter();
+        let said = &nodes.find(|node| node["role"]["value"] == "dialog").unwrap()["description"]["value"];
+        assert!(said.as_str().is_some_and(|said| said.contains("your changes")), "{dialog}: {said}");
+        browser.press("Escape");
+    }
+}
+
+#[test]
 fn what_goes_when_it_is_pressed_leaves_the_focus_to_its_place() {
     let (_folder, server) = alone();
     server.post("/api/works/03.1/start");

@@ -319,6 +319,10 @@ fn the_concept_test_asks_and_shows_no_answer() {
     browser.until("document.querySelector('#banner').hidden");
     click(&mut browser, "test-end");
     browser.until(&shows("test-said", "Thank you. Your answers and their times are in "));
+    // Whoever listens hears that with the button.
+    browser.until(
+        "document.getElementById(document.activeElement.getAttribute('aria-describedby'))?.textContent.startsWith('Thank you.')",
+    );
     let names = || fs::read_dir(server.mine()).unwrap().map(|entry| entry.unwrap().path());
     let kept = names().find(|path| path.extension().is_some_and(|extension| extension == "tsv")).unwrap();
     let answers = questions::concept::import(&fs::read_to_string(kept).unwrap()).unwrap();
