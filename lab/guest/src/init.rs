@@ -26,11 +26,7 @@ use wire::play::SOCKET;
 use wire::protocol::{ALIVE_EVERY, FromGuest, Size, Terminal, ToGuest, receive, send};
 
 use crate::kit;
-use crate::system::{ENVIRONMENT, RCU_EXPEDITED, mount_fs};
-
-/// The line to the lab: the second serial port. The first one is the kernel's console, and on arm64 it is of another
-/// kind, with another name.
-pub const LINE: &str = if cfg!(target_arch = "aarch64") { "/dev/ttyS0" } else { "/dev/ttyS1" };
+use crate::system::{ENVIRONMENT, LINE, RCU_EXPEDITED, mount_fs};
 
 /// Mounts the usual file systems, names the disks, and does what the lab or a room kit's launcher asks for.
 pub fn run() -> Result<ExitCode> {

@@ -22,8 +22,7 @@ use wire::kit::{FILE_SYSTEM, ROOT, WORKBOOK, write_blocks};
 use wire::protocol::NOT_HERE;
 
 use crate::checks;
-use crate::init::LINE;
-use crate::system::ENVIRONMENT;
+use crate::system::{ENVIRONMENT, LINE};
 
 /// The user's terminal: the first serial port.
 const CONSOLE: &str = if cfg!(target_arch = "aarch64") { "/dev/ttyAMA0" } else { "/dev/ttyS0" };

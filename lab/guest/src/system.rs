@@ -11,6 +11,10 @@ use nix::mount::{MsFlags, mount, umount};
 use wire::command::output;
 use wire::disks::{FS_DEVICE, FS_MOUNT, RAW_DEVICE};
 
+/// The line to the lab, or to a room kit's launcher: the second serial port. The first one is the kernel's console, and on
+/// arm64 it is of another kind, with another name.
+pub const LINE: &str = if cfg!(target_arch = "aarch64") { "/dev/ttyS0" } else { "/dev/ttyS1" };
+
 /// The environment of every program in the guest.
 pub const ENVIRONMENT: [(&str, &str); 4] =
     [("PATH", "/bin"), ("HOME", "/root"), ("TERM", "dumb"), ("PS1", "lab:\\w# ")];

@@ -10,7 +10,7 @@ use nix::mount::{MsFlags, mount};
 use wire::command::output;
 use wire::kit::{NETWORK, ROOT};
 
-use crate::init::LINE;
+use crate::system::LINE;
 
 /// The guest's address in QEMU's user network, and the network's mask.
 const ADDRESS: [&str; 2] = ["10.0.2.15", "255.255.255.0"];
