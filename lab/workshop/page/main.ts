@@ -749,7 +749,10 @@ addEventListener("hashchange", () => tried(follow()));
 addEventListener(
   "keydown",
   (event) => {
-    const id = (event.target as Element).closest?.("section[id]")?.id;
+    const target = event.target as Element;
+    // The editor's panels would close at the Escape that ends a composition.
+    if (event.isComposing && target.closest?.(".cm-panel")) event.stopPropagation();
+    const id = target.closest?.("section[id]")?.id;
     const act = actOf(event, id === "editor" || id === "terminals" || id === "lesson" ? id : undefined);
     if (!act || document.querySelector("dialog[open]") || (act === "error" && !editor.errsElsewhere)) return;
     event.preventDefault();

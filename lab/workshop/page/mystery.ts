@@ -69,9 +69,11 @@ export class Mysteries {
     if (field) field.value = seed;
   }
 
-  /** Shows where an expert's way is. */
+  /** Goes to an expert's way: who listens reads on from there. */
   toWay(): void {
-    this.parts?.view.querySelector("[data-test=way]")?.scrollIntoView();
+    const way = this.parts?.view.querySelector<HTMLElement>("[data-test=way]");
+    way?.focus();
+    way?.scrollIntoView();
   }
 
   /** Shows what the case says now. */
@@ -169,7 +171,7 @@ export class Mysteries {
     const now = h("div", { role: "status", "data-test": "now" });
     const answers = h("div");
     const notes = h("div");
-    const way = h("div", { "data-test": "way" });
+    const way = h("div", { "data-test": "way", tabindex: -1, role: "group", "aria-label": "An expert's way" });
     const complaint = h("blockquote", { "data-test": "complaint" });
     const look = button("Look", "look", { title: "How slow it was in the last seconds" });
     look.addEventListener("click", () => this.tried(api.play("look")));

@@ -37,7 +37,7 @@ export class Panes {
 
   focus(pane: Pane): void {
     this.fold(pane, false);
-    this.focusOn(pane);
+    this.enter(pane);
   }
 
   /** Whether a pane or a card is shown. */
@@ -52,6 +52,8 @@ export class Panes {
         .map((what) => byId(place).querySelector<HTMLElement>(what))
         .find(Boolean)
         ?.focus();
+    // On a small screen, the panes are below each other, and neither the editor nor a terminal scrolls to itself.
+    byId(place).scrollIntoView({ block: "nearest" });
   }
 
   /** The pane or card after or before the one with the focus, if it is shown. */

@@ -179,10 +179,13 @@ class Screen {
     this.light(this.lit);
   }
 
-  /** Shows the first line that is lit. */
+  /** Goes to the first line that is lit, and selects it, so that F9 explains it. */
   toLight(): void {
     const line = this.lights[0]?.marker.line ?? -1;
-    if (line >= 0) this.xterm.scrollToLine(line);
+    if (line < 0) return;
+    this.xterm.scrollToLine(line);
+    this.xterm.selectLines(line, line);
+    this.xterm.focus();
   }
 
   private lightUp(): void {
@@ -295,7 +298,11 @@ export class Terminals {
   }
 
   update(list: Terminal[]): void {
+    const ended = list.filter(({ id, running }) => !running && this.list.find((one) => one.id === id)?.running);
     this.list = list;
+    // Who listens hears of programs by their actions. A shell has none.
+    const shells = ended.filter(({ title }) => title.startsWith("Shell "));
+    if (shells.length) byId("shell-ended").textContent = shells.map(({ title }) => `${title} ended`).join(". ");
     for (const [id, screen] of this.screens) {
       const terminal = list.find((one) => one.id === id);
       if (terminal) screen.update(terminal);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::alone;
 use crate::case;
-use crate::learner::{click, shows, visit};
+use crate::learner::{ALT, CONTROL, click, shows, visit};
 use crate::reader::Reader;
 
 /// Lets axe look at what the page shows, in light and dark.
@@ -153,6 +153,22 @@ fn the_keys_of_an_input_method_are_its_own() {
     browser.chord("Enter", 13, 0);
     browser.until("window.runs.length > 0");
     assert_eq!(browser.eval("window.runs"), json!(["\u{306b}\u{306b}"]));
+    // An Escape discards the composition, and not the panel in which it is.
+    browser.eval("document.querySelector('.cm-content').focus()");
+    let open = "document.activeElement.matches('.cm-panel input')";
+    for (key, code, modifiers) in [("f", 70, CONTROL), ("g", 71, CONTROL | ALT)] {
+        browser.chord(key, code, modifiers);
+        browser.until(open);
+        browser.call(
+            "Input.imeSetComposition",
+            json!({ "text": "\u{306b}", "selectionStart": 1, "selectionEnd": 1 }),
+        );
+        browser.chord("Escape", 27, 0);
+        assert_eq!(browser.eval(open), true, "{key}");
+        browser.call("Input.insertText", json!({ "text": "" }));
+        browser.chord("Escape", 27, 0);
+        browser.until("document.querySelector('.cm-content') === document.activeElement");
+    }
 }
 
 #[test]
@@ -163,6 +179,12 @@ fn what_appears_elsewhere_is_heard() {
     browser.eval("document.querySelector('#panel button').focus()");
     browser.chord("Enter", 13, 0);
     browser.until("document.activeElement.id === 'book'");
+    // A shell has no line in the status.
+    click(&mut browser, "new-shell");
+    browser.until("document.activeElement.className === 'xterm-helper-textarea'");
+    browser.call("Input.insertText", json!({ "text": "exit" }));
+    browser.chord("Enter", 13, 0);
+    browser.until("document.querySelector('#terminals > [role=status]').textContent === 'Shell 1 ended'");
     // What is lost is said before the button that has the focus.
     for dialog in ["reset", "replace"] {
         browser.eval(&format!(

@@ -88,6 +88,14 @@ fn it_can_be_used_with_keys_alone_and_in_the_dark() {
         browser.chord(digit, 48 + digit.parse::<u32>().unwrap(), ALT);
         browser.until(&format!("document.querySelector('#{pane}').contains(document.activeElement)"));
     }
+    // At 200 %, the panes are below each other.
+    browser.size(640, 400);
+    for (digit, pane) in [("1", "lesson"), ("3", "terminals"), ("2", "editor"), ("3", "terminals")] {
+        browser.chord(digit, 48 + digit.parse::<u32>().unwrap(), ALT);
+        browser.until(&format!(
+            "(({{ top, bottom }}) => top > -1 && bottom < innerHeight + 1)(document.querySelector('#{pane}').getBoundingClientRect())"
+        ));
+    }
     // A question before a run leaves room to read the program.
     browser.size(1280, 720);
     for stage in 1..=10 {
@@ -226,6 +234,8 @@ fn a_mystery_is_solved() {
     click(&mut browser, "answer");
     browser.until(&shows("verdict", "mystery-01 is solved"));
     browser.until(&shows("clock", "Solved after "));
+    click(&mut browser, "verdict-way");
+    browser.until("document.activeElement.dataset.test === 'way'");
     click(&mut browser, "verdict-fix");
     browser.until(&shows("now", "; before the fix: "));
 

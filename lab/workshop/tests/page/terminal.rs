@@ -36,6 +36,8 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     for words in ["You expected something else", "predicted8", "you got0", "its own bio"] {
         browser.until(&shows("verdict", words));
     }
+    click(&mut browser, "to-lines");
+    browser.until("document.activeElement.className === 'xterm-helper-textarea'");
     assert!(fs::read_to_string(server.mine().join("answers.txt")).unwrap().starts_with("03/left 2"));
     browser.until(&shows("progress", "done, 1 of "));
     // The card in the lesson has its answer, too, and one that is answered there counts here.
