@@ -88,6 +88,8 @@ fn it_can_be_used_with_keys_alone_and_in_the_dark() {
         browser.chord(digit, 48 + digit.parse::<u32>().unwrap(), ALT);
         browser.until(&format!("document.querySelector('#{pane}').contains(document.activeElement)"));
     }
+    click(&mut browser, "new-shell");
+    browser.until("document.activeElement.className === 'xterm-helper-textarea'");
     // At 200 %, the panes are below each other.
     browser.size(640, 400);
     for (digit, pane) in [("1", "lesson"), ("3", "terminals"), ("2", "editor"), ("3", "terminals")] {
