@@ -9,14 +9,15 @@ use guest::checks::stage10;
 use guest::null_blk::NullBlk;
 use guest::running::{Observation, Running};
 use guest::truth;
+use libbpf_rs::btf::types::{Func, FuncProto, Ptr};
+use libbpf_rs::btf::{Btf, BtfKind, BtfType, TypeId};
 use nix::sys::signal::Signal;
 
-use crate::ctracer::Types;
 use crate::guest::{one_by_one, programs, quiet, wait_until, watch, watch_while};
 use crate::{Case, cases};
 
 pub const CASES: &[Case] = cases![
-    stage10_attaches_to_what_another_reader_of_the_types_finds,
+    stage10_attaches_to_what_takes_a_bio,
     stage10_shows_each_bio_from_its_start_to_its_end,
     stage10_shows_the_bio_wherever_it_is_among_the_arguments,
     stage10_and_stage02_count_the_same,
@@ -42,9 +43,26 @@ fn not_measured(seen: &Observation) -> Option<u64> {
     number.parse().ok()
 }
 
-/// The functions that take a bio as one of their first three arguments, and can be probed by their name; and how many
-/// take one.
-fn truth_of_types() -> (BTreeSet<String>, usize) {
+/// Each function of the kernel with the structs to which its arguments point.
+pub fn functions() -> Vec<(String, Vec<Option<String>>)> {
+    let btf = Btf::from_vmlinux().unwrap();
+    let structure = |argument: TypeId| {
+        let pointer =
+            Ptr::try_from(btf.type_by_id::<BtfType<'_>>(argument)?.skip_mods_and_typedefs()).ok()?;
+        let pointed = pointer.next_type()?.skip_mods_and_typedefs();
+        let name = pointed.name().filter(|_| pointed.kind() == BtfKind::Struct)?;
+        Some(name.to_str().unwrap().to_owned())
+    };
+    let function = |function: Func<'_>| {
+        let proto = FuncProto::try_from(function.next_type().unwrap()).unwrap();
+        let arguments = (0..proto.len()).map(|nth| structure(proto.get(nth).unwrap().ty)).collect();
+        (function.name().unwrap().to_str().unwrap().to_owned(), arguments)
+    };
+    btf.type_by_kind::<Func<'_>>().map(function).collect()
+}
+
+/// The functions that can be probed, and by their name, because no other has it.
+pub fn can_be_probed() -> BTreeSet<String> {
     let list = fs::read_to_string("/sys/kernel/tracing/available_filter_functions").unwrap();
     let traceable: BTreeSet<_> = list.lines().map(|line| line.split(' ').next().unwrap()).collect();
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
@@ -52,22 +70,20 @@ fn truth_of_types() -> (BTreeSet<String>, usize) {
     for symbol in symbols.lines().filter_map(|line| line.split([' ', '\t']).nth(2)) {
         *copies.entry(symbol).or_default() += 1;
     }
-    let types = Types::read();
-    let is_bio = |argument: &Option<String>| argument.as_deref() == Some("bio");
-    let all: BTreeMap<_, _> =
-        types.functions().filter_map(|(name, args)| Some((name, args.iter().position(is_bio)?))).collect();
-    let can = all
-        .iter()
-        .filter(|(name, nth)| **nth < 3 && traceable.contains(&***name) && copies.get(&***name) == Some(&1));
-    (can.map(|(name, _)| name.clone()).collect(), all.len())
+    traceable.into_iter().filter(|name| copies.get(name) == Some(&1)).map(str::to_owned).collect()
 }
 
-fn stage10_attaches_to_what_another_reader_of_the_types_finds() {
+fn stage10_attaches_to_what_takes_a_bio() {
     quiet();
-    let (can, all) = truth_of_types();
+    let is_bio = |argument: &Option<String>| argument.as_deref() == Some("bio");
+    let nth = functions().into_iter().filter_map(|(name, all)| Some((name, all.iter().position(is_bio)?)));
+    let all: BTreeMap<_, _> = nth.collect();
+    // The stage looks at three arguments.
+    let mut can = can_be_probed();
+    can.retain(|name| all.get(name).is_some_and(|nth| *nth < 3));
     assert!(can.len() > 100, "{can:?}");
     let (seen, _) = watch("stage10", "write /dev/scratch --count 16");
-    let first = format!("Attached to {} of {all} functions", can.len());
+    let first = format!("Attached to {} of {} functions", can.len(), all.len());
     assert_eq!(seen.stdout.lines().next(), Some(&*first));
     // Each is one of these, and has its own name: its symbol is at the address that the kernel's list of probes names.
     for (_, function, _) in calls(&seen) {

@@ -45,7 +45,6 @@ mod split;
 mod stacks;
 mod stages;
 mod variants;
-mod vmlinux;
 mod writers;
 mod zoned;
 
@@ -252,14 +251,6 @@ fn on_host(arguments: &Arguments) -> ExitCode {
         if arm::has_fentry(&KERNELS[nth]) {
             trials.push(Trial::test(name.clone(), move || fleet.with(nth, &name, run)));
         }
-    }
-    let nth = KERNELS.iter().position(|series| series.name == DEFAULT).unwrap_or_default();
-    let name = format!("{DEFAULT}::vmlinux_h_is_like_the_kernels_types");
-    let timed = name.clone();
-    let vmlinux =
-        move || fleet.with(nth, &timed, |guest| vmlinux::is_like_the_kernels(guest).map_err(failed));
-    if !is_preview() {
-        trials.push(Trial::test(name, vmlinux));
     }
     suites.push(trials);
     let mut arguments = arguments.clone();

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use common::trace_pipe::Line;
 use guest::device_mapper::{PIECES, with_split};
 use guest::running::Running;
 use guest::system::{Setting, queue};

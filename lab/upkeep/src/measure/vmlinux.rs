@@ -29,7 +29,7 @@ pub fn of_this_machine(workbook: &Workbook) -> Result<ExitCode> {
 }
 
 /// The types of a guest's kernel, as BTF.
-pub fn btf_of(guest: &mut Vm) -> Result<Vec<u8>> {
+fn btf_of(guest: &mut Vm) -> Result<Vec<u8>> {
     // 5 MB would take long on the serial line.
     let packed = guest.output(&["gzip", "-1", "-c", BTF], Duration::from_secs(120))?;
     if packed.status != 0 {
