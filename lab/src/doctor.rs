@@ -9,7 +9,7 @@ use common::{Error, OrCause, Result, tracefs};
 use machine::host::tools;
 use machine::kernels::{self, DEFAULT, MATRIX};
 use machine::workbook::{Program, Workbook};
-use machine::{fetch, vm};
+use machine::{fetch, scratch, vm};
 use wire::arch::Arch;
 
 use crate::exercise;
@@ -70,7 +70,7 @@ fn for_the_lab(workbook: &Workbook) -> Vec<Finding> {
     }
     findings.push((
         "room".to_owned(),
-        vm::free_space().map(|free| format!("{} MiB for the guest's disks", free >> 20)),
+        scratch::free_space().map(|free| format!("{} MiB for the guest's disks", free >> 20)),
     ));
     findings.push(("acceleration".to_owned(), Ok(acceleration(workbook))));
     findings

@@ -9,6 +9,7 @@ pub mod boot;
 pub mod btf;
 pub mod cross;
 mod door;
+mod emulator;
 pub mod executor;
 pub mod fetch;
 pub mod host;
@@ -17,7 +18,7 @@ pub mod kernels;
 pub mod line;
 pub mod lock;
 pub mod qemu;
-
+pub mod scratch;
 pub mod signals;
 pub mod terminal;
 pub mod vm;

@@ -1,36 +1,32 @@
 //! A guest: a kernel booted in QEMU, and the connection over which we run programs in it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Error, OrCause, Result};
-use nix::fcntl::{Flock, FlockArg, OFlag};
-use nix::sys::signal::{Signal, kill};
-use nix::sys::statvfs::statvfs;
 use nix::time::clock_getcpuclockid;
-use nix::unistd::{Pid, Uid};
 use wire::arch::Arch;
-use wire::command::lines;
 use wire::disks::{PART_DISK, RAW_DEVICE, partition_table};
 use wire::files;
 use wire::protocol::{FromGuest, Terminal, ToGuest, receive};
 
 use crate::door::Door;
+use crate::emulator::Emulator;
+use crate::host::interrupt;
 use crate::host::tools::{SETPRIV, emulator, output};
-use crate::host::{folders, interrupt};
 use crate::image;
 use crate::kernels::{self, Kernel};
 use crate::line::Line;
 use crate::qemu::{self, CommandLine, DISKS, MEMORY, RAW_BYTES};
+use crate::scratch::{Scratch, free_space};
 use crate::workbook::{Cross, Workbook};
 
 /// How long a guest may take to boot, unless the user chooses another limit.
@@ -514,280 +510,9 @@ impl Vm {
     }
 }
 
-/// With which words a kernel ends if its first program can't run: the loader's exit status 127, and the signal SIGILL. What
-/// they mean, and what to do.
-const NO_FIRST_PROGRAM: [(&str, &str, &str); 2] = [
-    (
-        "Attempted to kill init! exitcode=0x00007f00",
-        "a library is missing",
-        "compile it again with your system's own libraries: cargo clean, then try again without LD_LIBRARY_PATH, LIBRARY_PATH \
-         and your own linker flags",
-    ),
-    (
-        "Attempted to kill init! exitcode=0x00000004",
-        "it was compiled for another processor than the emulated one",
-        "compile it again for every processor: cargo clean, then try again without -march=native in CFLAGS",
-    ),
-];
-
-/// QEMU's process, its console and its files.
-#[derive(Debug)]
-struct Emulator {
-    pid: Pid,
-    /// The thread that started QEMU and waits for it.
-    waiter: Option<JoinHandle<std::io::Result<ExitStatus>>>,
-    /// Its exit status.
-    status: Option<ExitStatus>,
-    /// The last lines that QEMU itself printed on stderr.
-    complaints: Arc<Mutex<VecDeque<String>>>,
-    folder: Scratch,
-}
-
-/// What we keep of the child while a thread waits for it.
-struct Pipes {
-    stdin: Option<ChildStdin>,
-    stdout: Option<std::process::ChildStdout>,
-}
-
-impl Emulator {
-    fn start(mut command: std::process::Command, folder: Scratch) -> Result<(Pipes, Self)> {
-        let (sender, started) = mpsc::channel();
-        let complaints = Arc::new(Mutex::new(VecDeque::new()));
-        let heard = complaints.clone();
-        // --pdeathsig refers to the thread that started the child, so this thread lives exactly as long as QEMU.
-        let waiter = thread::spawn(move || {
-            let mut child = match command.spawn() {
-                Ok(child) => child,
-                Err(error) => {
-                    let _ = sender.send(Err(error));
-                    return Err(std::io::ErrorKind::NotFound.into());
-                }
-            };
-            let pipes = Pipes { stdin: child.stdin.take(), stdout: child.stdout.take() };
-            let pid = Pid::from_raw(child.id() as i32);
-            let _ = sender.send(Ok((pid, pipes)));
-            for line in lines(child.stderr.take()) {
-                // After this error, QEMU goes on forever without running the guest.
-                if line.contains("KVM internal error") {
-                    let _ = kill(pid, Signal::SIGKILL);
-                }
-                if let Ok(mut heard) = heard.lock() {
-                    heard.push_back(line);
-                    if heard.len() > 5 {
-                        heard.pop_front();
-                    }
-                }
-            }
-            child.wait()
-        });
-        let (pid, pipes) = started
-            .recv()
-            .or_cause("the thread that starts the emulator is gone")?
-            .or_cause("cannot start the emulator")?;
-        Ok((pipes, Self { pid, waiter: Some(waiter), status: None, complaints, folder }))
-    }
-
-    /// What the kernel has printed.
-    fn console(&self) -> String {
-        let console = fs::read(self.folder.path().join("console")).unwrap_or_default();
-        String::from_utf8_lossy(&console).into_owned()
-    }
-
-    /// The end of the console, as evidence.
-    fn console_tail(&self) -> String {
-        let console = self.console();
-        let lines: Vec<_> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-        // Start shortly before the first sign of trouble, if there is one: the cause is there, and a call trace
-        // follows.
-        let signs = ["BUG: ", "Oops", "general protection fault", "Kernel panic"];
-        let trouble = lines.iter().position(|line| signs.iter().any(|sign| line.contains(sign)));
-        let from = trouble.map_or(lines.len().saturating_sub(10), |trouble| trouble.saturating_sub(3));
-        let last = &lines[from..lines.len().min(from + if trouble.is_some() { 30 } else { 10 })];
-        if last.is_empty() {
-            "the console is empty".to_owned()
-        } else {
-            format!("the console's last lines:\n{}", last.join("\n"))
-        }
-    }
-
-    /// The guest did not answer within `limit`.
-    fn hang_error(&self, limit: Duration) -> Error {
-        Error::new(format!("the guest hangs: it has not answered for {} s", limit.as_secs()))
-            .evidence(self.console_tail())
-            .fix("try again; if it hangs again, try another kernel: --kernel VERSION, or give it more time: --boot-limit SECS")
-    }
-
-    /// The emulator ended although nobody asked it to.
-    fn exit_error(&mut self) -> Error {
-        self.end();
-        let words = self.console_tail();
-        let console = self.console();
-        if let Some((_, cause, fix)) = NO_FIRST_PROGRAM.iter().find(|(sign, ..)| console.contains(sign)) {
-            return Error::new(format!("the guest can't run its first program: {cause}"))
-                .evidence(words)
-                .fix(*fix);
-        }
-        if words.contains("Kernel panic") {
-            return Error::new("the guest's kernel panicked")
-                .evidence(words)
-                .fix("try again; if it panics again, try another kernel: --kernel VERSION");
-        }
-        Error::new("the emulator ended")
-            .evidence(format!("{}\n{words}", self.complaints()).trim_start().to_owned())
-    }
-
-    /// The last lines that QEMU itself printed on stderr.
-    fn complaints(&self) -> String {
-        let complaints = self.complaints.lock().map(|lines| Vec::from(lines.clone()));
-        complaints.unwrap_or_default().join("\n")
-    }
-
-    /// Whether it ended because it has no sandbox, or because the sandbox forbids something that it needs.
-    fn refused_sandbox(&self) -> bool {
-        let complaints = self.complaints();
-        self.status.is_some_and(|status| {
-            status.signal() == Some(Signal::SIGSYS as i32)
-                || !status.success() && ["sandbox", "seccomp"].iter().any(|word| complaints.contains(word))
-        })
-    }
-
-    fn end(&mut self) {
-        if let Some(waiter) = self.waiter.take() {
-            if !waiter.is_finished() {
-                let _ = kill(self.pid, Signal::SIGKILL);
-            }
-            self.status = waiter.join().ok().and_then(std::io::Result::ok);
-        }
-    }
-}
-
-impl Drop for Emulator {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-/// A folder for a guest's files. Dropping it removes it.
-#[derive(Debug)]
-struct Scratch {
-    // Declared before the lock, so it is dropped first: the folder is ours until it is gone.
-    folder: tempfile::TempDir,
-    _lock: Flock<fs::File>,
-}
-
-impl Scratch {
-    const PREFIX: &str = "bpf-lab-";
-    /// A file in it that the lab keeps locked. The kernel releases the lock however the lab ends. A process ID would
-    /// not work, because a lab in another container can share /tmp but has IDs that mean nothing here.
-    const LOCK: &str = "lock";
-
-    /// Makes a folder, and removes the folders of labs that were killed.
-    fn new(above: &Path) -> Result<Self> {
-        Self::remove_dead(above);
-        let cannot = "cannot make a folder for the guest";
-        loop {
-            let folder = folders::private(above, Self::PREFIX).or_cause(cannot)?;
-            let file = fs::File::create(folder.path().join(Self::LOCK)).or_cause(cannot)?;
-            // Before we had the lock, another lab may have considered the folder dead. Then it is gone, or will be
-            // soon.
-            let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
-            if let Ok(lock) = lock
-                && lock.metadata().is_ok_and(|file| file.nlink() > 0)
-            {
-                return Ok(Self { folder, _lock: lock });
-            }
-        }
-    }
-
-    fn remove_dead(above: &Path) {
-        for entry in fs::read_dir(above).into_iter().flatten().flatten() {
-            let has_name = entry.file_name().to_str().is_some_and(|name| name.starts_with(Self::PREFIX));
-            // Anybody can make folders in /tmp. A link is not followed here.
-            let is_ours = |it: fs::Metadata| it.is_dir() && it.uid() == Uid::effective().as_raw();
-            // To open a FIFO would take forever.
-            let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-            let mut options = fs::OpenOptions::new();
-            if has_name
-                && entry.metadata().is_ok_and(is_ours)
-                && let Ok(file) =
-                    options.read(true).custom_flags(flags.bits()).open(entry.path().join(Self::LOCK))
-                && let Ok(_lock) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
-            {
-                // If we can't remove it, it stays.
-                let _ = fs::remove_dir_all(entry.path());
-            }
-        }
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-}
-
-/// Checks that the folder for the guest's files has room for its disks, and returns the free bytes there.
-pub fn free_space() -> Result<u64> {
-    check_free_space(&std::env::temp_dir(), DISKS.iter().map(|(_, _, bytes)| bytes).sum())
-}
-
-/// Checked before the guest boots, because later a full disk would look like a broken one.
-fn check_free_space(folder: &Path, needed: u64) -> Result<u64> {
-    let disk = statvfs(folder).or_cause(format!("cannot find out how much room {} has", folder.display()))?;
-    let free = disk.blocks_available() * disk.fragment_size();
-    if free >= needed {
-        return Ok(free);
-    }
-    Err(Error::new("there is no room for the guest's disks")
-        .evidence(format!("{} has {} MiB, they may take {} MiB", folder.display(), free >> 20, needed >> 20))
-        .fix("make room there, or name another folder: TMPDIR=FOLDER cargo lab ..."))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// All of them belong to this process, because the process does not matter.
-    #[test]
-    fn only_the_folders_that_no_lab_holds_are_removed() {
-        let above = tempfile::tempdir().unwrap();
-        let living = Scratch::new(above.path()).unwrap();
-        let Scratch { folder, _lock } = Scratch::new(above.path()).unwrap();
-        fs::write(folder.path().join("raw"), "what a guest wrote").unwrap();
-        // As if its lab had been killed.
-        let dead = folder.keep();
-        drop(_lock);
-        let others = above.path().join("bpf-lab-of-something-else");
-        fs::create_dir(&others).unwrap();
-        let next = Scratch::new(above.path()).unwrap();
-        assert!(!dead.exists());
-        assert!([living.path(), next.path(), &others].iter().all(|path| path.exists()));
-        drop((living, next));
-        assert_eq!(above.path().read_dir().unwrap().count(), 1);
-    }
-
-    /// Anybody can make what is in /tmp. If a FIFO was opened, this would take forever.
-    #[test]
-    fn what_others_make_is_left_alone() {
-        let above = tempfile::tempdir().unwrap();
-        let make = |name: &str| {
-            let folder = above.path().join(format!("{}{name}", Scratch::PREFIX));
-            fs::create_dir(&folder).unwrap();
-            nix::unistd::mkfifo(&folder.join(Scratch::LOCK), nix::sys::stat::Mode::S_IRWXU).unwrap();
-            folder
-        };
-        let _ours = make("ours");
-        let theirs = make("theirs");
-        let is_root = Uid::effective().is_root();
-        if is_root {
-            std::os::unix::fs::chown(&theirs, Some(1), None).unwrap();
-        }
-        let elsewhere = tempfile::tempdir().unwrap();
-        fs::write(elsewhere.path().join(Scratch::LOCK), "").unwrap();
-        let link = above.path().join("bpf-lab-link");
-        std::os::unix::fs::symlink(elsewhere.path(), &link).unwrap();
-        let scratch = Scratch::new(above.path()).unwrap();
-        assert_eq!(scratch.path().metadata().unwrap().mode() & 0o7777, 0o700);
-        assert_eq!((theirs.exists(), link.exists()), (is_root, true));
-    }
 
     #[test]
     fn kvm_is_used_if_it_is_up_first_and_never_needed() {
@@ -832,17 +557,5 @@ mod tests {
             file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60 * age)).unwrap();
             assert_eq!(kvm_has_failed(folder.path()), failed, "{age} minutes");
         }
-    }
-
-    #[test]
-    fn a_full_disk_is_an_error_before_the_guest_runs() {
-        let error = check_free_space(Path::new("/"), u64::MAX).unwrap_err();
-        insta::with_settings!({filters => [(r"\d+ MiB", "[N] MiB")]}, {
-            insta::assert_snapshot!(error, @r"
-            there is no room for the guest's disks
-              evidence: / has [N] MiB, they may take [N] MiB
-              fix:      make room there, or name another folder: TMPDIR=FOLDER cargo lab ...
-            ");
-        });
     }
 }
