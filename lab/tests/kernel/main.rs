@@ -25,6 +25,7 @@ mod clinic;
 mod compilers;
 mod containers;
 mod ctracer;
+mod ctracer_ends;
 mod driver;
 mod examples;
 mod exercises;
@@ -109,6 +110,7 @@ const CASES: &[&[Case]] = &[
     helpers::CASES,
     functions::CASES,
     ctracer::CASES,
+    ctracer_ends::CASES,
     scenario::CASES,
     writers::CASES,
     claims::CASES,

@@ -9,7 +9,8 @@ use guest::truth::{self, Event, durations, histogram, histograms, not_measured};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::ctracer::{self, has_session};
+use crate::ctracer;
+use crate::ctracer_ends::has_session;
 use crate::guest::{end_exact, io, quiet, watch_exact};
 use crate::stages::of_bios;
 use crate::{Case, cases};
