@@ -6,7 +6,8 @@ use common::{Error, OrCause, Result};
 use machine::apt::{Apt, field};
 use machine::host::tools::output;
 use machine::kernels::Series;
-use machine::lock::{Archive, Lock, Locked, NAME, PATH, Package, Source, Sum};
+use machine::lock::{Archive, Lock, Locked, NAME, Package, Source, Sum};
+use machine::workbook::Workbook;
 use wire::arch::Arch;
 
 /// The text at the top of the lock.
@@ -28,15 +29,15 @@ pub fn lock_newest(arch: Arch, names: &[String], mirror: Option<&str>) -> Result
     };
     let named = names.iter().map(named).collect::<Result<Vec<_>>>()?;
     let apt = Apt::new(&[arch], mirror)?;
+    let mut lock = Lock::read()?;
     for series in if named.is_empty() { all } else { named } {
-        lock_newest_of(series, arch, &apt)?;
+        lock_newest_of(series, arch, &apt, &mut lock)?;
     }
     Ok(())
 }
 
-fn lock_newest_of(series: Series, arch: Arch, apt: &Apt) -> Result<()> {
+fn lock_newest_of(series: Series, arch: Arch, apt: &Apt, lock: &mut Lock) -> Result<()> {
     let name = series.name;
-    let mut lock = Lock::read()?;
     let locked = lock.kernel(arch, name).cloned().ok();
     let found = look(series, arch, apt)?;
     let now = found.package.version.clone();
@@ -45,12 +46,12 @@ fn lock_newest_of(series: Series, arch: Arch, apt: &Apt) -> Result<()> {
     {
         eprintln!("There is no newer kernel {name} than the locked one.");
         // It may have been released since.
-        replace(&mut lock, Locked { preview: series.is_preview, ..locked.clone() });
-        return write(&lock);
+        replace(lock, Locked { preview: series.is_preview, ..locked.clone() });
+        return write(lock);
     }
     series.install(&found, &apt.mirror, |vmlinuz| {
-        replace(&mut lock, Locked { preview: series.is_preview, source: found.clone(), vmlinuz });
-        write(&lock)
+        replace(lock, Locked { preview: series.is_preview, source: found.clone(), vmlinuz });
+        write(lock)
     })?;
     let before = locked.map(|locked| {
         let before = &locked.source.package.version;
@@ -62,8 +63,9 @@ fn lock_newest_of(series: Series, arch: Arch, apt: &Apt) -> Result<()> {
 
 /// Writes the lock beside its file, and renames it when it is complete.
 fn write(lock: &Lock) -> Result<()> {
-    let beside = format!("{PATH}.new");
-    let written = fs::write(&beside, text(lock)?).and_then(|()| fs::rename(&beside, PATH));
+    let file = Workbook::read()?.root.join(NAME);
+    let beside = file.with_extension("new");
+    let written = fs::write(&beside, text(lock)?).and_then(|()| fs::rename(&beside, &file));
     written.or_cause(format!("cannot write {NAME}"))
 }
 
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn a_new_kernel_takes_the_place_of_the_old_one() {
         let mut lock = Lock::read().unwrap();
-        assert_eq!(text(&lock).unwrap(), fs::read_to_string(PATH).unwrap());
+        assert_eq!(text(&lock).unwrap(), include_str!("../../kernels.lock.json"));
         let before = lock.kernels.clone();
         let newer = Locked { vmlinuz: Sum::of(b"newer"), ..before[2].clone() };
         replace(&mut lock, newer.clone());
