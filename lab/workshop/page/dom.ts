@@ -34,6 +34,11 @@ addEventListener(
   true,
 );
 
+/** Tells who listens what only who looks would notice. */
+export function say(text: string): void {
+  byId("heard").textContent = plain(text);
+}
+
 /** Text in which `code` is set as code. */
 export const coded = (text: string): Node[] =>
   text.split(/`([^`\n]+)`/).map((part, nth) => (nth % 2 ? h("code", {}, part) : document.createTextNode(part)));

@@ -1,7 +1,7 @@
 // Another kernel without leaving: the kit's launcher boots it in the place of this one, and this page waits for it.
 
 import { api, problem, type State } from "./api";
-import { byId, h } from "./dom";
+import { byId, h, say } from "./dom";
 
 /** The one that boots. */
 let next = "";
@@ -15,21 +15,24 @@ export const boots = () =>
 /** Shows which kernel runs, if the launcher can boot others. `isBack`: the workshop did not answer before. */
 export function drawKernels({ kernel, kernels }: State, isBack: boolean): void {
   const select = byId<HTMLSelectElement>("kernel");
-  if (isBack) next = "";
+  if (isBack && next) {
+    next = "";
+    say(`Linux ${kernel} runs now`);
+  }
   if (next) return;
   if (select.options.length !== kernels.length) {
     select.replaceChildren(...kernels.map((name) => h("option", { value: name }, `Linux ${name}`)));
   }
   select.hidden = kernels.length < 2;
   select.disabled = false;
-  if (kernel) select.value = kernel;
+  // Somebody with keys goes over the ones between.
+  if (kernel && document.activeElement !== select) select.value = kernel;
 }
 
-/** Boots the kernel that was chosen, after everything on the screen was saved. */
-export async function boot(save: () => Promise<void>): Promise<void> {
-  const select = byId<HTMLSelectElement>("kernel");
-  next = select.value;
-  select.disabled = true;
+/** Boots a kernel, after everything on the screen was saved. */
+export async function boot(kernel: string, save: () => Promise<void>): Promise<void> {
+  next = kernel;
+  byId<HTMLSelectElement>("kernel").disabled = true;
   try {
     await save();
     await api.boot(next);

@@ -35,6 +35,7 @@ compiling.check = (name) => name === editor.name && tried(check(name));
 const questions = new Questions(tried);
 const mysteries = new Mysteries(tried, startMystery, (id) => tried(openName(id)), afterAnswer);
 const panes = new Panes((pane) => ({ lesson, editor, terminals })[pane].focus());
+terminals.onFocus = () => panes.fold("terminals", false);
 let state: State | undefined;
 
 /** Shows what went wrong, until something else works. */
@@ -675,7 +676,22 @@ click("reset-yes", () => {
 click("done", () => state && showMap(state, (name) => tried(openName(name, true).then(() => showLesson(name)))));
 click("download", () => tried(download()));
 click("upload", () => byId("upload-file").click());
-byId("kernel").addEventListener("change", () => tried(boot(saveAll)).then(() => state && drawKernels(state, false)));
+const kernel = byId<HTMLSelectElement>("kernel");
+const kernelNow = () => state && drawKernels(state, false);
+kernel.addEventListener("change", () => {
+  const { value } = kernel;
+  if (value === state?.kernel) {
+    hidePanel();
+    return;
+  }
+  const act = () => {
+    hidePanel();
+    tried(boot(value, saveAll)).then(kernelNow);
+  };
+  const text = "It boots into this page. Your work is kept, and what runs ends.";
+  showPanel("hint", `Boot Linux ${value}?`, [h("p", {}, text)], [{ label: "Boot it", test: "boot", act }]);
+});
+kernel.addEventListener("blur", kernelNow);
 click("theme", toggleTheme);
 const explainLine = () => tried(Promise.resolve().then(() => showLine((by) => terminals.explain(by))));
 click("explain", explainLine);
@@ -751,7 +767,7 @@ addEventListener(
   (event) => {
     const target = event.target as Element;
     // The editor's panels would close at the Escape that ends a composition.
-    if (event.isComposing && target.closest?.(".cm-panel")) event.stopPropagation();
+    if ((event.isComposing || event.keyCode === 229) && target.closest?.(".cm-panel")) event.stopPropagation();
     const id = target.closest?.("section[id]")?.id;
     const act = actOf(event, id === "editor" || id === "terminals" || id === "lesson" ? id : undefined);
     if (!act || document.querySelector("dialog[open]") || (act === "error" && !editor.errsElsewhere)) return;

@@ -2,7 +2,7 @@
 // counts the time and grades the answers. The learner measures in the terminals.
 
 import { type About, api, type Mystery, type Open, type Said, type State } from "./api";
-import { h, pause, plain, rich } from "./dom";
+import { h, pause, plain, rich, say } from "./dom";
 import type { Button } from "./panel";
 import { card, hideVerdict } from "./verdict";
 
@@ -143,8 +143,10 @@ export class Mysteries {
     );
     const draw = () => {
       const { mystery, actions } = this.state ?? {};
-      const isStarting = actions?.some(({ what, name, phase }) => what === "play" && name === id && phase !== "ended");
-      start.disabled = Boolean(mystery || isStarting);
+      const phase = actions?.find(({ what, name }) => what === "play" && name === id)?.phase ?? "ended";
+      start.disabled = Boolean(mystery || phase !== "ended");
+      // While a case ends, its driver still runs.
+      const isStarting = phase === "compiling" || phase === "booting";
       const other = mystery && idOf(mystery);
       if (other && news.dataset.other !== other) {
         const go = button(`Go to ${other}`, "go-to-open", { click: () => this.go(other) });
@@ -196,6 +198,8 @@ export class Mysteries {
       fill(answers, played.answers, (all) => list(all, "answers"));
       fill(notes, this.of(id)?.notes ?? [], (all) => list(all, "notes"));
       const isMoving = moving === "solution";
+      if (isMoving && !wasMoving) say("The commands of an expert run now. Each takes some seconds.");
+      if (wasMoving && !isMoving && steps?.length) say("An expert's way is complete. The button Solution goes to it.");
       const isNews = fill(way, [steps ?? [], isMoving] as const, ([all, isMoving]) => wayOf(all, isMoving));
       if (isNews && (isMoving || wasMoving)) way.scrollIntoView({ block: "end" });
       wasMoving = isMoving;
@@ -224,6 +228,7 @@ export class Mysteries {
       const written = async () => {
         await api.play({ note: { words: [text] } });
         if (words.value.trim() === text) words.value = "";
+        say("The note is written down");
       };
       if (text) this.tried(written());
       words.focus();
@@ -318,8 +323,6 @@ function wayOf(all: Said[], isMoving: boolean): HTMLElement | null {
     if ("lines" in said) return [h("pre", {}, said.lines.trimEnd())];
     return "text" in said ? paragraphs(said.text) : [];
   });
-  const wait = isMoving
-    ? h("p", { class: "wait", role: "status" }, "The commands run now. Each takes some seconds …")
-    : null;
+  const wait = isMoving ? h("p", { class: "wait" }, "The commands run now. Each takes some seconds …") : null;
   return row("An expert's way", ...shown, ...(wait ? [wait] : []));
 }

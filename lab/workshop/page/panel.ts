@@ -10,6 +10,8 @@ export function showPanel(kind: "hint" | "bad" | "news", title: string, content:
   panel.className = kind;
   shown = undefined;
   panel.setAttribute("aria-label", title);
+  const { activeElement } = document;
+  const focused = panel.contains(activeElement) && activeElement?.textContent;
   const close = { label: "Close", test: "panel-close", act: hidePanel };
   panel.replaceChildren(
     h("h3", {}, title),
@@ -23,6 +25,8 @@ export function showPanel(kind: "hint" | "bad" | "news", title: string, content:
     ),
   );
   panel.hidden = false;
+  // Who goes on with the same button finds it where it was.
+  if (focused) [...panel.querySelectorAll("button")].find(({ textContent }) => textContent === focused)?.focus();
   panel.scrollTop = 0;
 }
 

@@ -4,8 +4,8 @@ import { byId, keep } from "./dom";
 
 export type Pane = "lesson" | "editor" | "terminals";
 export const panes: Pane[] = ["lesson", "editor", "terminals"];
-/** All places for the focus, with the cards, in their order. */
-const places = ["lesson", "panel", "editor", "verdict", "terminals"];
+/** All places for the focus, with the cards and the bar at the top, in their order. */
+const places = ["lesson", "panel", "editor", "verdict", "terminals", "top"];
 const isPane = (id: string): id is Pane => (panes as readonly string[]).includes(id);
 
 type Sizes = { lesson: number; terminals: number; folded: Pane[] };
@@ -48,7 +48,7 @@ export class Panes {
   private enter(place: string): void {
     if (isPane(place)) this.focusOn(place);
     else
-      ["input", "button:not(.close)", "button"]
+      ["input:not([hidden])", "button:not(.close)", "button"]
         .map((what) => byId(place).querySelector<HTMLElement>(what))
         .find(Boolean)
         ?.focus();
@@ -56,7 +56,7 @@ export class Panes {
     byId(place).scrollIntoView({ block: "nearest" });
   }
 
-  /** The pane or card after or before the one with the focus, if it is shown. */
+  /** The place after or before the one with the focus, if it is shown. */
   step(by: 1 | -1): void {
     const open = places.filter((place) => this.isOpen(place));
     // A card is within its pane.

@@ -94,7 +94,8 @@ export class Questions {
       this.tried(api.answered(id, 0));
       done();
     };
-    form.append(note);
+    // With it, Enter on a radio button submits.
+    form.append(note, h("button", { hidden: true }));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       predict();

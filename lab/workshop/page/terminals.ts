@@ -3,7 +3,7 @@
 import { FitAddon } from "@xterm/addon-fit";
 import { type IDecoration, Terminal as Xterm } from "@xterm/xterm";
 import { events, Problem, socketTo, type Terminal } from "./api";
-import { byId, h, keep, type Tab, Tabs } from "./dom";
+import { byId, h, keep, say, type Tab, Tabs } from "./dom";
 import { isDark, onTheme } from "./theme";
 import { explained } from "./trace";
 
@@ -179,13 +179,14 @@ class Screen {
     this.light(this.lit);
   }
 
-  /** Goes to the first line that is lit, and selects it, so that F9 explains it. */
+  /** Goes to the first line that is lit, and selects it, so that F9 explains it if it is one of the trace pipe. */
   toLight(): void {
     const line = this.lights[0]?.marker.line ?? -1;
     if (line < 0) return;
     this.xterm.scrollToLine(line);
     this.xterm.selectLines(line, line);
     this.xterm.focus();
+    say(this.lit[0]);
   }
 
   private lightUp(): void {
@@ -273,6 +274,8 @@ export class Terminals {
   private readonly box = byId("screens");
   private readonly tabs: Tabs;
   onSelect: () => void = () => {};
+  /** Before a terminal gets the focus. */
+  onFocus: () => void = () => {};
 
   constructor(readonly end: (id: number) => void) {
     this.tabs = new Tabs(byId("terminal-tabs"), this.box, "terminal-tab", (key, focus) =>
@@ -300,9 +303,9 @@ export class Terminals {
   update(list: Terminal[]): void {
     const ended = list.filter(({ id, running }) => !running && this.list.find((one) => one.id === id)?.running);
     this.list = list;
-    // Who listens hears of programs by their actions. A shell has none.
+    // The end of another program is that of its action.
     const shells = ended.filter(({ title }) => title.startsWith("Shell "));
-    if (shells.length) byId("shell-ended").textContent = shells.map(({ title }) => `${title} ended`).join(". ");
+    if (shells.length) say(shells.map(({ title }) => `${title} ended`).join(". "));
     for (const [id, screen] of this.screens) {
       const terminal = list.find((one) => one.id === id);
       if (terminal) screen.update(terminal);
@@ -335,6 +338,7 @@ export class Terminals {
   }
 
   toLight(id: number): void {
+    this.onFocus();
     this.screens.get(id)?.toLight();
   }
 
@@ -373,6 +377,7 @@ export class Terminals {
   }
 
   focus(): void {
+    this.onFocus();
     const screen = this.screens.get(this.selected ?? -1);
     // It would be gone with the one that is shown until then.
     if (this.wanted) this.wanted.focus = true;

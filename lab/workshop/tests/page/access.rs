@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::alone;
 use crate::case;
-use crate::learner::{ALT, CONTROL, click, shows, visit};
+use crate::learner::{ALT, CONTROL, SHIFT, click, shows, visit};
 use crate::reader::Reader;
 
 /// Lets axe look at what the page shows, in light and dark.
@@ -63,10 +63,10 @@ fn axe_finds_no_barrier_and_small_windows_have_room() {
     look(&mut browser, "a hint and a verdict", &mut wrong);
     // A key goes through all of it.
     browser.eval("document.querySelector('#lesson-start').focus()");
-    for place in ["panel", "editor", "verdict", "terminals", "lesson"] {
+    for place in ["panel", "editor", "verdict", "terminals", "top", "lesson"] {
         browser.chord("F6", 117, 0);
         browser.until(&format!(
-            "[...document.querySelectorAll('#lesson, #panel, #editor, #verdict, #terminals')]
+            "[...document.querySelectorAll('#lesson, #panel, #editor, #verdict, #terminals, #top')]
                 .filter((place) => place.contains(document.activeElement)).pop()?.id === '{place}'"
         ));
     }
@@ -184,7 +184,7 @@ fn what_appears_elsewhere_is_heard() {
     browser.until("document.activeElement.className === 'xterm-helper-textarea'");
     browser.call("Input.insertText", json!({ "text": "exit" }));
     browser.chord("Enter", 13, 0);
-    browser.until("document.querySelector('#terminals > [role=status]').textContent === 'Shell 1 ended'");
+    browser.until("document.querySelector('#heard').textContent === 'Shell 1 ended'");
     // What is lost is said before the button that has the focus.
     for dialog in ["reset", "replace"] {
         browser.eval(&format!(
@@ -211,6 +211,10 @@ fn what_goes_when_it_is_pressed_leaves_the_focus_to_its_place() {
     );
     let mut browser = visit(&server);
     browser.until(&shows("panel", "Welcome"));
+    // The bar at the top is one of the places.
+    browser.eval("document.activeElement.blur()");
+    browser.chord("F6", 117, SHIFT);
+    browser.until("document.activeElement.id === 'done'");
     let press = |browser: &mut Reader, hook: &str| {
         let button = format!("document.querySelector('[data-test=\"{hook}\"]')");
         browser.until(&format!(

@@ -112,6 +112,14 @@ fn it_can_be_used_with_keys_alone_and_in_the_dark() {
         );
         click(&mut browser, "panel-close");
     }
+    // Enter answers, also where one of several is chosen.
+    browser.eval(&choose("open", "02"));
+    browser.until("document.title.startsWith('02:')");
+    browser.chord("Enter", 13, CONTROL);
+    browser.until("document.activeElement.matches('#panel [type=radio]')");
+    browser.eval("document.activeElement.click()");
+    browser.chord("Enter", 13, 0);
+    browser.until(&shows("status", "Run of 02"));
     for (width, height) in [(1280, 800), (1920, 1080), (1024, 700)] {
         for scheme in ["light", "dark"] {
             browser.size(width, height);
@@ -188,13 +196,17 @@ fn a_mystery_is_solved() {
     fill(&mut browser, "note", "as long as it is");
     click(&mut browser, "add-note");
     browser.until(&shows("notes", "as long as it is"));
+    let heard = |text: &str| format!("document.querySelector('#heard').textContent === '{text}'");
+    browser.until(&heard("The note is written down"));
 
     // Nobody sees the solution by accident.
     click(&mut browser, "solution");
     browser.until(&shows("panel", "No answer was right yet"));
     click(&mut browser, "peek");
+    browser.until(&heard("The commands of an expert run now. Each takes some seconds."));
     // It ends in `CAUSE: WHAT. Place: PLACE or PLACE. Number: WHICH, from LOW to HIGH.`
     browser.until(&shows("way", ". Place: "));
+    browser.until(&heard("An expert\\'s way is complete. The button Solution goes to it."));
     let way = browser.eval("document.querySelector('[data-test=\"way\"]').textContent");
     let (cause, rest) = way.as_str().unwrap().rsplit_once(". Place: ").unwrap();
     let cause = CAUSES.iter().find(|one| cause.ends_with(&format!("{}: {}", one.word, one.what))).unwrap();

@@ -36,8 +36,13 @@ fn stages_run_in_a_terminal_and_leave_files_to_open() {
     for words in ["You expected something else", "predicted8", "you got0", "its own bio"] {
         browser.until(&shows("verdict", words));
     }
+    // Also where the terminals are folded.
+    click(&mut browser, "fold-terminals");
     click(&mut browser, "to-lines");
     browser.until("document.activeElement.className === 'xterm-helper-textarea'");
+    browser.until(
+        "document.querySelector('#heard').textContent.startsWith('Durations missing or too short: 0')",
+    );
     assert!(fs::read_to_string(server.mine().join("answers.txt")).unwrap().starts_with("03/left 2"));
     browser.until(&shows("progress", "done, 1 of "));
     // The card in the lesson has its answer, too, and one that is answered there counts here.

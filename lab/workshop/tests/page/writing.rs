@@ -124,8 +124,13 @@ fn another_kernel_boots_into_the_same_page() {
     browser.eval(&choose("open", "03.1"));
     browser.until("workshop.text().includes('SEC(')");
     replace(&mut browser, "/* before */\n");
+    // An arrow key asks, and moves no focus.
+    browser.eval("document.querySelector('#kernel').focus()");
+    browser.chord("ArrowDown", 40, 0);
+    browser.until(&shows("panel", "Boot Linux 7.2?"));
+    assert_eq!(browser.eval("document.activeElement.id"), "kernel");
     // All that is on the screen is saved first.
-    browser.eval(&choose("kernel", "7.2"));
+    click(&mut browser, "boot");
     assert!(server.wait().success());
     let file = server.mine().join("03.1/src/bpf/bio_trace.bpf.c");
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* before */\n");
@@ -136,6 +141,7 @@ fn another_kernel_boots_into_the_same_page() {
     server.again();
     browser.until("document.querySelector('#banner').hidden");
     browser.until("(k => k?.value === '7.2' && !k.disabled)(document.querySelector('#kernel'))");
+    assert_eq!(browser.eval("document.querySelector('#heard').textContent"), "Linux 7.2 runs now");
     browser.until(&shows("saved", "Saved"));
     assert_eq!(fs::read_to_string(&file).unwrap(), "/* meanwhile */\n");
     // One that ends for another reason is started again by the learner.
