@@ -139,7 +139,7 @@ impl Emulator {
     }
 
     /// The last lines that QEMU itself printed on stderr.
-    pub(crate) fn complaints(&self) -> String {
+    fn complaints(&self) -> String {
         let complaints = self.complaints.lock().map(|lines| Vec::from(lines.clone()));
         complaints.unwrap_or_default().join("\n")
     }

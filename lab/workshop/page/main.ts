@@ -35,7 +35,7 @@ compiling.check = (name) => name === editor.name && tried(check(name));
 const questions = new Questions(tried);
 const mysteries = new Mysteries(tried, startMystery, (id) => tried(openName(id)), afterAnswer);
 const panes = new Panes((pane) => ({ lesson, editor, terminals })[pane].focus());
-terminals.onFocus = () => panes.fold("terminals", false);
+terminals.onVisit = () => panes.fold("terminals", false);
 let state: State | undefined;
 
 /** Shows what went wrong, until something else works. */
@@ -698,14 +698,7 @@ click("explain", explainLine);
 click("smaller", () => terminals.zoom(-1));
 click("larger", () => terminals.zoom(1));
 click("keys-button", () => byId<HTMLDialogElement>("keys").showModal());
-click("new-shell", () =>
-  tried(
-    api.newShell().then(({ id }) => {
-      panes.fold("terminals", false);
-      terminals.select(id, true);
-    }),
-  ),
-);
+click("new-shell", () => tried(api.newShell().then(({ id }) => terminals.select(id, true))));
 for (const button of document.querySelectorAll("[data-close]")) {
   button.addEventListener("click", () => button.closest("dialog")?.close());
 }

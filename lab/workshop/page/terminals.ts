@@ -274,8 +274,8 @@ export class Terminals {
   private readonly box = byId("screens");
   private readonly tabs: Tabs;
   onSelect: () => void = () => {};
-  /** Before a terminal gets the focus. */
-  onFocus: () => void = () => {};
+  /** Before somebody goes to a terminal. */
+  onVisit: () => void = () => {};
 
   constructor(readonly end: (id: number) => void) {
     this.tabs = new Tabs(byId("terminal-tabs"), this.box, "terminal-tab", (key, focus) =>
@@ -338,7 +338,7 @@ export class Terminals {
   }
 
   toLight(id: number): void {
-    this.onFocus();
+    this.onVisit();
     this.screens.get(id)?.toLight();
   }
 
@@ -346,6 +346,7 @@ export class Terminals {
   select(id: number | undefined, focus = false): void {
     this.wanted = undefined;
     const terminal = this.list.find((one) => one.id === id);
+    if (focus) this.onVisit();
     if (id !== undefined && !terminal) {
       this.wanted = { id, focus };
       return;
@@ -377,7 +378,6 @@ export class Terminals {
   }
 
   focus(): void {
-    this.onFocus();
     const screen = this.screens.get(this.selected ?? -1);
     // It would be gone with the one that is shown until then.
     if (this.wanted) this.wanted.focus = true;
