@@ -100,6 +100,44 @@ fn what_a_stage_was_recorded_to_print_is_in_its_source() {
     }
 }
 
+/// What a page says after its recording, although it is not in there: what other runs show, what to write in the place
+/// of something, and the form of arguments.
+const NOT_RECORDED: [(&str, &str); 4] = [
+    ("stage02", "h"),
+    ("stage06", "/mnt/file"),
+    ("bitehist", "[INTERVAL [COUNT]]"),
+    ("bitesize", "[INTERVAL [COUNT]]"),
+];
+
+/// A new recording has other tasks, disks and numbers. So all that the paragraphs after it have in backticks must be in
+/// the recording, or in the command above it. The brackets of a call don't count, and `...` stands for anything.
+#[test]
+fn a_page_quotes_its_recording() {
+    let workbook = Workbook::read().unwrap();
+    let (mut wrong, mut unused) = (Vec::new(), NOT_RECORDED.to_vec());
+    let mut quoted = 0;
+    for program in workbook.catalog.programs() {
+        let (name, binary) = (program.name(), program.binary());
+        let page = fs::read_to_string(program.folder().join("README.md")).unwrap();
+        let (before, after) = page.split_once("<!-- output:end -->\n").unwrap();
+        let recorded = before.rsplit_once("```sh\n").unwrap().1;
+        let is_prose = |line: &&str| !["#", "|", "<", "```"].iter().any(|begin| line.starts_with(begin));
+        let prose = after.lines().take_while(is_prose).collect::<Vec<_>>().join(" ");
+        for quote in prose.split('`').skip(1).step_by(2) {
+            quoted += 1;
+            let is_there =
+                quote.split("...").all(|part| recorded.contains(part.strip_suffix("()").unwrap_or(part)));
+            if !is_there && !NOT_RECORDED.contains(&(&*binary, quote)) {
+                wrong.push(format!("{name}: {quote}"));
+            }
+            unused.retain(|known| *known != (&*binary, quote));
+        }
+    }
+    assert!(quoted > 40, "{quoted}");
+    assert!(wrong.is_empty(), "pages quote what their recordings lack:\n{}", wrong.join("\n"));
+    assert!(unused.is_empty(), "no longer needed: {unused:?}");
+}
+
 #[test]
 fn the_programs_that_chapters_show_compile() {
     let workbook = Workbook::read().unwrap();
