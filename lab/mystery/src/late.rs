@@ -82,7 +82,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             ),
             format!(
                 "If a thread of `{patient}` is in state R, it could run, but somebody else has its CPU: look at top. If it is \
-                 in state D and bios are long, look at io.max of its cgroup."
+                 in state D and bios are long, look at io.max of its cgroup and of those above it."
             ),
         ],
         way: vec![
@@ -101,7 +101,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: format!("cat /proc/{pid}/task/*/stack"),
             },
             Step {
-                why: "In which states are its threads? D waits for I/O, and R for a CPU. The one in state S has nothing to do.",
+                why: "In which states are its threads? D waits for I/O, and R for a CPU. S waits for something else, or for asynchronous I/O.",
                 command: format!(
                     "for i in $(seq 50); do grep -h State /proc/{pid}/task/*/status; sleep 0.03; done | sort | uniq -c"
                 ),

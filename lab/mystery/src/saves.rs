@@ -127,7 +127,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 ),
             },
             Step {
-                why: "How many blocks does the journal write at a time? A block has 4 KiB.",
+                why: "How many blocks does the journal write at a time? A block has 4 KiB here.",
                 command: format!("tail -n 1 /proc/fs/jbd2/{name}*/info"),
             },
             Step {

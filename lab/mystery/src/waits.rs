@@ -74,7 +74,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             ),
             format!(
                 "Below blk_mq_get_tag(), the stack shows that the queue is full: find out by whom, with bitesize. If \
-                 `{patient}` waits anywhere else, its bio is held back: look at io.max of its cgroup."
+                 `{patient}` waits anywhere else, its bio is held back: look at io.max of its cgroup and of those above it."
             ),
         ],
         way: vec![
