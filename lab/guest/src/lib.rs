@@ -9,6 +9,7 @@ pub mod clinic;
 pub mod commands;
 pub mod demo;
 pub mod device_mapper;
+pub mod engine;
 pub mod init;
 pub mod kit;
 pub mod null_blk;

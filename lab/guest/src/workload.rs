@@ -4,52 +4,35 @@
 
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::thread;
 use std::time::Duration;
 
 use common::{Error, OrCause, Result};
-use memmap2::MmapOptions;
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
-use nix::time::{ClockId, clock_gettime};
-use wire::workload::{Done, Io, Kind, What};
+use wire::workload::{Clock, Done, Io, Kind, What};
 
-/// One I/O at a byte of the target.
-type Step = fn(&mut Target, u64) -> std::io::Result<()>;
-
-/// How to do one I/O, and with which flags to open the target for it.
-fn step(kind: &Kind) -> (Step, OFlag) {
-    match kind {
-        Kind::Write(_) => (Target::write, OFlag::O_DIRECT),
-        Kind::Sync(_) | Kind::WriteCached(_) => (Target::write, OFlag::empty()),
-        Kind::ReadCold(_) | Kind::ReadWarm(_) | Kind::Read(_) => (Target::read, OFlag::empty()),
-        Kind::ReadDirect(_) => (Target::read, OFlag::O_DIRECT),
-        Kind::MmapCold(_) => (Target::read_map, OFlag::empty()),
-    }
-}
+use crate::engine::{Op, Queue, now};
 
 /// Does the I/O.
 pub fn run(io: &Io) -> Result<Done> {
+    io.check()?;
     let (kind, what) = io.kind.parts();
-    let (step, flags) = step(&io.kind);
-    if flags.contains(OFlag::O_DIRECT) && what.size % 512 != 0 {
-        return Err(Error::new("the size of a direct I/O must be a multiple of the disk's sector size")
-            .evidence(format!("--size {} is not a multiple of 512", what.size))
-            .fix("use --size 4096"));
-    }
+    let flags = if io.kind.is_direct() { OFlag::O_DIRECT } else { OFlag::empty() };
     prepare(what)?;
     match io.kind {
-        Kind::ReadCold(_) | Kind::MmapCold(_) => Target::open(what, OFlag::empty())?.evict()?,
-        Kind::ReadWarm(_) => Target::open(what, OFlag::empty())?.each(0..what.threads * what.count, step)?,
+        Kind::ReadCold(_) | Kind::MmapCold(_) => evict(&Queue::open(what, flags)?.file)?,
+        Kind::ReadWarm(_) => drop(each(&io.kind, Queue::open(what, flags)?, 0..what.threads * what.count)?),
         _ => {}
     }
 
     let read_before = read_bytes()?;
     let first_ns = now();
-    thread::scope(|scope| {
+    let times = thread::scope(|scope| {
         let work = |thread| {
             let mine = thread * what.count..(thread + 1) * what.count;
-            Target::open(what, flags)?.each(mine, step)
+            each(&io.kind, Queue::open(what, flags)?, mine)
         };
         let others: Vec<_> = (1..what.threads).map(|thread| scope.spawn(move || work(thread))).collect();
         // The first part runs here, so with one thread, the task is the process.
@@ -57,7 +40,7 @@ pub fn run(io: &Io) -> Result<Done> {
         results.extend(others.into_iter().map(|thread| {
             thread.join().unwrap_or_else(|_| Err(Error::new("a thread of the workload panicked")))
         }));
-        results.into_iter().collect::<Result<()>>()
+        results.into_iter().collect::<Result<Vec<_>>>()
     })?;
     if matches!(io.kind, Kind::Sync(_)) {
         nix::unistd::sync();
@@ -74,6 +57,10 @@ pub fn run(io: &Io) -> Result<Done> {
         read_bytes: read_bytes()? - read_before,
         first_ns,
         last_ns,
+        clock: what.engine.map(|_| {
+            let all = |kind: usize| times.iter().flat_map(|times| &times[kind]).copied().collect();
+            Clock::new([all(0), all(1), all(2)], last_ns - first_ns)
+        }),
     })
 }
 
@@ -87,11 +74,6 @@ pub fn wait_for_threads() -> Result<()> {
         thread::sleep(Duration::from_millis(1));
     }
     Ok(())
-}
-
-/// The clock of `bpf_ktime_get_ns()`.
-fn now() -> u64 {
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |time| Duration::from(time).as_nanos() as u64)
 }
 
 /// How many bytes were read from disks for this process so far.
@@ -126,70 +108,48 @@ pub fn prepare(what: &What) -> Result<()> {
     file.sync_all().or_cause(cannot())
 }
 
-const ALIGNMENT: usize = 4096;
-
-/// The opened target and a buffer for one I/O.
-struct Target {
-    what: What,
-    file: File,
-    buffer: Vec<u8>,
+/// Does the I/O of one thread, and returns how long each read, each write and each fsync took.
+fn each(kind: &Kind, mut queue: Queue, blocks: Range<u64>) -> Result<[Vec<u64>; 3]> {
+    let (_, what) = kind.parts();
+    let mut blocks: Vec<_> = blocks.collect();
+    if what.random {
+        posix_fadvise(&queue.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM)
+            .or_cause("cannot advise the kernel of random reads")?;
+        // The same order each time, so runs can be compared.
+        let hash = BuildHasherDefault::<DefaultHasher>::default();
+        blocks.sort_by_cached_key(|block| hash.hash_one(block));
+    }
+    let first_ns = now();
+    let mut writes = 0;
+    for (nth, block) in (0_u64..).zip(blocks) {
+        if nth > 0 && what.interval > 0 {
+            queue.wait_until(now() + what.interval * 1_000_000)?;
+        }
+        if let Some(due) = (nth * 1_000_000_000).checked_div(what.rate_iops) {
+            queue.wait_until(first_ns + due)?;
+        }
+        // The reads of a mix, in equal distances.
+        let is_mixed_in = (nth + 1) * what.rwmixread / 100 > nth * what.rwmixread / 100;
+        let op = match kind {
+            Kind::MmapCold(_) => Op::ReadMap,
+            _ if kind.writes() && !is_mixed_in => Op::Write,
+            _ => Op::Read,
+        };
+        queue.submit(op, (what.seek + block * what.stride) * u64::from(what.size))?;
+        writes += u64::from(op == Op::Write);
+        if op == Op::Write && what.fsync > 0 && writes % what.fsync == 0 {
+            queue.fsync()?;
+        }
+    }
+    queue.drain()?;
+    Ok(std::mem::take(&mut queue.times))
 }
 
-impl Target {
-    fn open(what: &What, flags: OFlag) -> Result<Self> {
-        // With room to begin at a page boundary, as O_DIRECT requires.
-        let buffer = vec![0xb1; what.size as usize + ALIGNMENT];
-        let file = OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open(&what.target);
-        let file = file.or_cause(format!("cannot open {}", what.target.display()))?;
-        Ok(Self { what: what.clone(), file, buffer })
-    }
-
-    /// Does `one` at each block of `blocks`.
-    fn each(&mut self, blocks: std::ops::Range<u64>, one: Step) -> Result<()> {
-        let mut blocks: Vec<_> = blocks.collect();
-        if self.what.random {
-            posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM)
-                .or_cause("cannot advise the kernel of random reads")?;
-            // The same order each time, so runs can be compared.
-            let hash = BuildHasherDefault::<DefaultHasher>::default();
-            blocks.sort_by_cached_key(|block| hash.hash_one(block));
-        }
-        for (nth, block) in blocks.into_iter().enumerate() {
-            if nth > 0 && self.what.interval > 0 {
-                thread::sleep(Duration::from_millis(self.what.interval));
-            }
-            let offset = (self.what.seek + block * self.what.stride) * u64::from(self.what.size);
-            one(self, offset)
-                .or_cause(format!("I/O at byte {offset} of {} failed", self.what.target.display()))?;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, offset: u64) -> std::io::Result<()> {
-        let start = self.buffer.as_ptr().align_offset(ALIGNMENT);
-        self.file.write_all_at(&self.buffer[start..start + self.what.size as usize], offset)
-    }
-
-    fn read(&mut self, offset: u64) -> std::io::Result<()> {
-        let start = self.buffer.as_ptr().align_offset(ALIGNMENT);
-        self.file.read_exact_at(&mut self.buffer[start..start + self.what.size as usize], offset)
-    }
-
-    #[allow(unsafe_code)]
-    fn read_map(&mut self, offset: u64) -> std::io::Result<()> {
-        let size = self.what.size as usize;
-        // SAFETY: valid as long as the file keeps its length, and nobody shortens the workload's own file.
-        let map = unsafe { MmapOptions::new().offset(offset).len(size).map(&self.file) }?;
-        self.buffer[..size].copy_from_slice(&map);
-        Ok(())
-    }
-
-    /// Removes the target from the page cache.
-    fn evict(&self) -> Result<()> {
-        self.file.sync_all().or_cause("cannot write the file's data to disk")?;
-        posix_fadvise(&self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
-            .or_cause("cannot remove the file from the page cache")
-    }
+/// Removes a file from the page cache.
+fn evict(file: &File) -> Result<()> {
+    file.sync_all().or_cause("cannot write the file's data to disk")?;
+    posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+        .or_cause("cannot remove the file from the page cache")
 }
 
 #[cfg(test)]
@@ -223,6 +183,54 @@ mod tests {
         assert_eq!((done.bytes, std::fs::metadata(&file).unwrap().len()), (3 * 4096, 5 * 4096));
     }
 
+    /// Each engine writes and reads the same bytes. Whether the kernel has libaio and io_uring depends on the machine:
+    /// `io_has_as_many_in_flight_as_it_says` needs both.
+    #[test]
+    fn engines_differ_in_nothing_but_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file").to_str().unwrap().to_owned();
+        for (engine, kind, depth) in [
+            ("sync", "write-cached", "1"),
+            ("sync", "write", "1"),
+            ("libaio", "write", "4"),
+            ("io_uring", "write", "4"),
+            ("io_uring", "sync", "3"),
+        ] {
+            let _ = std::fs::remove_file(&path);
+            let options = "--count 10 --seek 1 --stride 2 --random --rwmixread 30 --fsync 3".split(' ');
+            let args = [kind, &path, "--engine", engine, "--iodepth", depth].into_iter();
+            let done = match io(&args.chain(options).collect::<Vec<_>>()) {
+                Err(error) if engine != "sync" && error.to_string().contains("io_uring_setup(2)") => continue,
+                done => done.unwrap(),
+            };
+            let clock = done.clock.clone().unwrap();
+            assert_eq!((clock.reads, clock.writes, clock.fsyncs), (3, 7, 2), "{engine} {kind}");
+            assert!(clock.p50_us <= clock.p99_us && clock.p99_us <= clock.max_us && clock.mean_us > 0.0);
+            // Nothing that it saw took longer than all of it.
+            let all_us = (done.last_ns - done.first_ns) as f64 / 1e3;
+            assert!(clock.max_us <= all_us && clock.fsync_max_us <= all_us, "{done}");
+            let bytes = std::fs::read(&path).unwrap();
+            let written = bytes.chunks(4096).map(|block| block.iter().all(|byte| *byte == 0xb1));
+            let written: Vec<_> = written.collect();
+            assert_eq!(written.iter().filter(|written| **written).count(), 7, "{engine} {kind}");
+            // Between the blocks that it visits, it writes nothing.
+            assert!(written.iter().step_by(2).all(|written| !written));
+        }
+    }
+
+    #[test]
+    fn a_rate_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for engine in ["sync", "libaio"] {
+            let args = ["write", path.to_str().unwrap(), "--count", "11", "--rate_iops", "100", "--engine"];
+            let depth = if engine == "sync" { "1" } else { "8" };
+            let done = io(&[&args[..], &[engine, "--iodepth", depth]].concat()).unwrap();
+            assert!(done.last_ns - done.first_ns >= 100_000_000, "{done}");
+            assert!(done.clock.unwrap().iops <= 110.0);
+        }
+    }
+
     #[test]
     fn invalid_arguments_are_errors() {
         insta::assert_snapshot!(io(&["write", "/nowhere/file"]).unwrap_err(), @r"
@@ -234,5 +242,17 @@ mod tests {
           evidence: --size 1000 is not a multiple of 512
           fix:      use --size 4096
         ");
+        for (args, error) in [
+            ("write --iodepth 32", "one I/O in flight"),
+            ("write --engine sync --iodepth 2", "one I/O in flight"),
+            ("sync --engine libaio", "only direct I/Os are asynchronous"),
+            ("mmap-cold --engine io_uring", "mmap(2)"),
+            ("read-direct --fsync 1", "--fsync is for workloads that write"),
+            ("read --rwmixread 1", "--rwmixread is for workloads that write"),
+        ] {
+            let args: Vec<_> = args.split(' ').chain(["/nowhere/file"]).collect();
+            let found = io(&args).unwrap_err().to_string();
+            assert!(found.contains(error) && found.contains("fix: "), "{args:?}: {found}");
+        }
     }
 }

@@ -46,6 +46,7 @@ mod split;
 mod stacks;
 mod stages;
 mod variants;
+mod workload;
 mod writers;
 mod zoned;
 
@@ -120,6 +121,7 @@ const CASES: &[&[Case]] = &[
     zoned::CASES,
     questions::CASES,
     multipath::CASES,
+    workload::CASES,
 ];
 
 fn cases() -> impl Iterator<Item = Case> {

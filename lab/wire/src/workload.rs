@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use common::{Error, Result};
 
 use crate::disks::FS_MOUNT;
@@ -17,6 +17,41 @@ pub struct Io {
     /// The I/O to do.
     #[command(subcommand)]
     pub kind: Kind,
+}
+
+impl Io {
+    /// Fails if the I/O can't be done as asked.
+    pub fn check(&self) -> Result<()> {
+        let (name, what) = self.kind.parts();
+        let engine = what.engine.unwrap_or(Engine::Sync);
+        if self.kind.is_direct() && what.size % 512 != 0 {
+            return Err(Error::new("the size of a direct I/O must be a multiple of the disk's sector size")
+                .evidence(format!("--size {} is not a multiple of 512", what.size))
+                .fix("use --size 4096"));
+        }
+        if engine == Engine::Sync && what.iodepth > 1 {
+            return Err(Error::new("with the engine sync, a thread has one I/O in flight")
+                .evidence(format!("--iodepth {}", what.iodepth))
+                .fix(format!("use --engine io_uring, or --threads {}", what.iodepth)));
+        }
+        if engine == Engine::Libaio && !self.kind.is_direct() {
+            return Err(Error::new("with the engine libaio, only direct I/Os are asynchronous")
+                .evidence(format!("io_submit(2) itself would wait for each I/O of {name} that waits at all"))
+                .fix("use the workload write or read-direct, or --engine io_uring"));
+        }
+        if engine != Engine::Sync && matches!(self.kind, Kind::MmapCold(_)) {
+            return Err(Error::new("no system call reads a file through mmap(2)")
+                .evidence("mmap-cold with an engine other than sync")
+                .fix("use the workload read-cold"));
+        }
+        let for_writes = [("rwmixread", what.rwmixread > 0), ("fsync", what.fsync > 0)];
+        if let (false, Some((option, _))) = (self.kind.writes(), for_writes.iter().find(|(_, used)| *used)) {
+            return Err(Error::new(format!("--{option} is for workloads that write"))
+                .evidence(format!("{name} only reads"))
+                .fix("use the workload write, write-cached or sync"));
+        }
+        Ok(())
+    }
 }
 
 /// The workloads.
@@ -54,6 +89,28 @@ impl Kind {
             Self::MmapCold(what) => ("mmap-cold", what),
         }
     }
+
+    /// Whether it passes by the page cache.
+    pub fn is_direct(&self) -> bool {
+        matches!(self, Self::Write(_) | Self::ReadDirect(_))
+    }
+
+    /// Whether it writes.
+    pub fn writes(&self) -> bool {
+        matches!(self, Self::Write(_) | Self::Sync(_) | Self::WriteCached(_))
+    }
+}
+
+/// How a thread submits its I/Os. The names are fio's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// A system call for each I/O, which returns when the I/O has ended
+    Sync,
+    /// io_submit(2) and io_getevents(2)
+    Libaio,
+    /// io_uring_enter(2)
+    #[value(name = "io_uring")]
+    IoUring,
 }
 
 /// The target and the amount.
@@ -90,10 +147,36 @@ pub struct What {
     /// Milliseconds to wait before each I/O except a thread's first
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub interval: u64,
+
+    /// How to submit the I/Os [default: sync]; with this, the report has their IOPS and latencies
+    #[arg(long, value_enum)]
+    pub engine: Option<Engine>,
+
+    /// I/Os that each thread has in flight
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub iodepth: u32,
+
+    /// Percentage of the I/Os that are reads, for workloads that write
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=100))]
+    pub rwmixread: u64,
+
+    /// Call fsync(2) after every N writes, when they have ended [default: never]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub fsync: u64,
+
+    /// I/Os per second of each thread at most [default: no limit]
+    #[arg(
+        long = "rate_iops",
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true,
+        conflicts_with = "interval"
+    )]
+    pub rate_iops: u64,
 }
 
 /// What was done: the truth to check other programs against.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Done {
     /// The workload's name.
     pub kind: String,
@@ -111,15 +194,82 @@ pub struct Done {
     pub first_ns: u64,
     /// The time after the last I/O (and the sync) in nanoseconds, from the same clock.
     pub last_ns: u64,
+    /// With `--engine`: what its clock saw of each I/O.
+    pub clock: Option<Clock>,
+}
+
+/// What the workload's own clock saw, in user space. A latency is from before the system call that submits an I/O to
+/// after the one that reports its end, in µs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clock {
+    pub reads: u64,
+    pub writes: u64,
+    pub fsyncs: u64,
+    /// I/Os per second, without fsyncs, from the first I/O to the end.
+    pub iops: f64,
+    pub mean_us: f64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub max_us: f64,
+    /// Of the fsyncs.
+    pub fsync_mean_us: f64,
+    pub fsync_max_us: f64,
+}
+
+impl Clock {
+    /// From the latencies in ns of all reads, writes and fsyncs.
+    pub fn new([reads, writes, mut fsyncs]: [Vec<u64>; 3], time_ns: u64) -> Self {
+        let counts = [&reads, &writes, &fsyncs].map(|of| of.len() as u64);
+        let mut all = [reads, writes].concat();
+        all.sort_unstable();
+        fsyncs.sort_unstable();
+        let us = |ns: u64| ns as f64 / 1e3;
+        let mean = |all: &[u64]| us(all.iter().sum()) / all.len().max(1) as f64;
+        // The smallest latency that this share of the I/Os doesn't exceed.
+        let at = |all: &[u64], percent: usize| {
+            us(all.get((all.len() * percent).div_ceil(100).max(1) - 1).copied().unwrap_or_default())
+        };
+        Self {
+            reads: counts[0],
+            writes: counts[1],
+            fsyncs: counts[2],
+            iops: all.len() as f64 * 1e9 / time_ns.max(1) as f64,
+            mean_us: mean(&all),
+            p50_us: at(&all, 50),
+            p99_us: at(&all, 99),
+            max_us: at(&all, 100),
+            fsync_mean_us: mean(&fsyncs),
+            fsync_max_us: at(&fsyncs, 100),
+        }
+    }
 }
 
 impl fmt::Display for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, pid, threads, count, bytes, read_bytes, first_ns, last_ns } = self;
+        let Self { kind, pid, threads, count, bytes, read_bytes, first_ns, last_ns, clock } = self;
         write!(
             f,
             "io {kind}: pid={pid} threads={threads} count={count} bytes={bytes} read_bytes={read_bytes} \
              first_ns={first_ns} last_ns={last_ns}"
+        )?;
+        let Some(clock) = clock else { return Ok(()) };
+        let Clock {
+            reads,
+            writes,
+            fsyncs,
+            iops,
+            mean_us,
+            p50_us,
+            p99_us,
+            max_us,
+            fsync_mean_us,
+            fsync_max_us,
+        } = clock;
+        write!(
+            f,
+            " reads={reads} writes={writes} iops={iops:.1} mean_us={mean_us:.1} p50_us={p50_us:.1} \
+             p99_us={p99_us:.1} max_us={max_us:.1} fsyncs={fsyncs} fsync_mean_us={fsync_mean_us:.1} \
+             fsync_max_us={fsync_max_us:.1}"
         )
     }
 }
@@ -132,9 +282,25 @@ impl FromStr for Done {
         let broken = || Error::new("this is not what `io` prints").evidence(text);
         let (kind, fields) =
             text.trim().strip_prefix("io ").and_then(|text| text.split_once(": ")).ok_or_else(broken)?;
-        let field = |name: &str| {
+        let value = |name: &str| {
             let mut pairs = fields.split(' ').filter_map(|field| field.split_once('='));
-            pairs.find(|(key, _)| *key == name).and_then(|(_, value)| value.parse().ok()).ok_or_else(broken)
+            pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+        };
+        let field = |name| value(name).and_then(|value| value.parse::<u64>().ok()).ok_or_else(broken);
+        let decimal = |name| value(name).and_then(|value| value.parse::<f64>().ok()).ok_or_else(broken);
+        let clock = || -> Result<Clock> {
+            Ok(Clock {
+                reads: field("reads")?,
+                writes: field("writes")?,
+                fsyncs: field("fsyncs")?,
+                iops: decimal("iops")?,
+                mean_us: decimal("mean_us")?,
+                p50_us: decimal("p50_us")?,
+                p99_us: decimal("p99_us")?,
+                max_us: decimal("max_us")?,
+                fsync_mean_us: decimal("fsync_mean_us")?,
+                fsync_max_us: decimal("fsync_max_us")?,
+            })
         };
         Ok(Self {
             kind: kind.to_owned(),
@@ -145,6 +311,7 @@ impl FromStr for Done {
             read_bytes: field("read_bytes")?,
             first_ns: field("first_ns")?,
             last_ns: field("last_ns")?,
+            clock: value("iops").map(|_| clock()).transpose()?,
         })
     }
 }
@@ -171,7 +338,7 @@ impl FromStr for Workload {
         let args: Vec<String> = args.split_whitespace().map(str::to_owned).collect();
         let io = std::iter::once("io").chain(args.iter().map(String::as_str));
         match Io::try_parse_from(io) {
-            Ok(_) => Ok(Self::Io(args)),
+            Ok(io) => io.check().map(|()| Self::Io(args)).map_err(|error| error.to_string()),
             Err(error) if error.use_stderr() && args.len() > 1 => Err(error.to_string()),
             Err(_) => Err(
                 "the workloads are write, sync, read-cold, read-warm and none, or the arguments of io in \
@@ -197,9 +364,16 @@ mod tests {
             read_bytes: 131072,
             first_ns: 2_290_123_456,
             last_ns: 2_311_112_222,
+            clock: None,
         };
         insta::assert_snapshot!(done, @"io read-cold: pid=98 threads=2 count=16 bytes=65536 read_bytes=131072 first_ns=2290123456 last_ns=2311112222");
         assert_eq!(done.to_string().parse::<Done>().unwrap(), done);
+        // 199 reads of 1 to 199 µs in 20 ms, a write and two fsyncs.
+        let times = [(1000..=199_000).step_by(1000).collect(), vec![500_000], vec![2_000_000, 3_000_500]];
+        let done = Done { clock: Some(Clock::new(times, 20_000_000)), ..done };
+        insta::assert_snapshot!(done, @"io read-cold: pid=98 threads=2 count=16 bytes=65536 read_bytes=131072 first_ns=2290123456 last_ns=2311112222 reads=199 writes=1 iops=10000.0 mean_us=102.0 p50_us=100.0 p99_us=198.0 max_us=500.0 fsyncs=2 fsync_mean_us=2500.2 fsync_max_us=3000.5");
+        assert_eq!(done.to_string().parse::<Done>().unwrap().to_string(), done.to_string());
+        assert_eq!(Clock::new([vec![7000], vec![], vec![]], 1).p50_us, 7.0);
         assert!("io write: pid=98".parse::<Done>().is_err());
     }
 
