@@ -17,18 +17,19 @@ pub const CASES: &[Case] = cases![
     the_disk_has_two_paths(TwoPaths),
     biolatency_names_the_paths_of_a_disk(TwoPaths),
     ctracer_follows_a_bio_to_a_path(TwoPaths),
+    a_disk_with_one_queue_completes_each_request_alone(TwoPaths),
 ];
 
-/// QEMU's arguments for the disk: two controllers of one subsystem, which share a namespace.
+/// QEMU's arguments for the disk: two controllers of one subsystem, which share a namespace. Each has one queue.
 pub const DISK: [&str; 10] = [
     "-drive",
     "if=none,id=shared,format=raw,file.driver=null-co,file.size=64M,file.read-zeroes=on",
     "-device",
     "nvme-subsys,id=shared",
     "-device",
-    "nvme,serial=paths,subsys=shared",
+    "nvme,serial=paths,subsys=shared,max_ioqpairs=1",
     "-device",
-    "nvme,serial=paths,subsys=shared",
+    "nvme,serial=paths,subsys=shared,max_ioqpairs=1",
     "-device",
     "nvme-ns,drive=shared,nsid=1",
 ];
@@ -121,4 +122,18 @@ fn ctracer_follows_a_bio_to_a_path() {
     let other = ctracer::number(RAW_DEVICE);
     let foreign = tree.calls.iter().filter(|call| call.bio.is_some_and(|bio| bio.device == other)).count();
     assert_eq!(foreign, 0, "of {} calls", tree.calls.len());
+}
+
+/// The lab's own disks have a queue for each CPU. There, from Linux 5.16 on, `blk_update_request()` sees no write.
+fn a_disk_with_one_queue_completes_each_request_alone() {
+    let there = |commands: &str| sh(&format!("cd /sys/kernel/tracing && {commands}"));
+    let calls = |disk: &str| {
+        quiet();
+        there("echo p:one/update blk_update_request > kprobe_events && echo 1 > events/one/enable");
+        io(&format!("write {disk} --count 32"));
+        there("awk '{ print $2 }' kprobe_profile && echo 0 > events/one/enable && echo > kprobe_events")
+    };
+    let [one, each] = [disk().0.to_str().unwrap(), RAW_DEVICE].map(|disk| calls(disk).trim().to_owned());
+    let batched = if release().starts_with("5.10") { "32" } else { "0" };
+    assert_eq!((&*one, &*each), ("32", batched));
 }
