@@ -42,6 +42,7 @@ mod requests;
 mod scenario;
 mod side_by_side;
 mod situations;
+mod slow_disk;
 mod split;
 mod stacks;
 mod stages;
@@ -105,6 +106,7 @@ const CASES: &[&[Case]] = &[
     requests::CASES,
     pagecache::CASES,
     situations::CASES,
+    slow_disk::CASES,
     examples::CASES,
     latency::CASES,
     hello::CASES,

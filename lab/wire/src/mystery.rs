@@ -158,12 +158,15 @@ mod tests {
     #[test]
     fn the_chapter_has_all_causes_and_no_other() {
         let chapter = std::fs::read_to_string("../../docs/src/slow-disk.md").unwrap();
-        let (_, table) = chapter.split_once("|---|---|---|\n").unwrap();
+        let (_, section) = chapter.split_once("## The causes\n").unwrap();
+        let (_, table) = section.split_once("|---|---|---|\n").unwrap();
         let row = |line: &str| line.split('|').skip(1).take(2).map(|cell| cell.trim().to_owned()).collect();
         let rows: Vec<Vec<String>> =
             table.lines().take_while(|line| line.starts_with('|')).map(row).collect();
         assert_eq!(rows, CAUSES.map(|cause| vec![cause.word.to_owned(), cause.what.to_owned()]));
+        let chart = std::fs::read_to_string("../../docs/src/slow-disk-flow.svg").unwrap();
         for Cause { word, .. } in CAUSES {
+            assert!(chart.contains(word), "{word} is not in the flow chart");
             assert!(chapter.contains(&format!("*{word}*")), "no question leads to {word}");
         }
     }

@@ -1,0 +1,153 @@
+//! What the chapter *How to find a slow disk* claims about stacks, states and limits.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::Result;
+use guest::null_blk::{NullBlk, long_enough};
+use nix::errno::Errno;
+use nix::libc;
+
+use crate::guest::{AtEnd, quiet, sh};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    who_waits_for_asynchronous_io_is_in_state_s,
+    who_waits_for_metadata_has_the_file_system_uppermost,
+    a_limit_holds_for_the_groups_below_it,
+];
+
+const PAGE: &str = include_str!("../../../docs/src/slow-disk.md");
+
+/// The names of stacks in one row of the page's table.
+fn names(row: &str) -> Vec<&'static str> {
+    let line = PAGE.lines().find(|line| line.trim_start().starts_with('|') && line.contains(row)).unwrap();
+    line.split('|').nth(1).unwrap().split('`').skip(1).step_by(2).collect()
+}
+
+/// Lets a thread wait for a disk, and returns its state and its stack at a moment when it sleeps and `is_there` is true for
+/// the stack; `None` if the I/O was over before.
+fn waiting(
+    wait: impl FnOnce() + Send + 'static,
+    is_there: impl Fn(&str) -> bool,
+) -> Option<(String, String)> {
+    let (sender, receiver) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        sender.send(nix::unistd::gettid()).unwrap();
+        wait();
+    });
+    let task = format!("/proc/self/task/{}", receiver.recv().unwrap());
+    let mut seen = None;
+    while seen.is_none() && !thread.is_finished() {
+        // The files are gone with the thread.
+        let read = |file| fs::read_to_string(format!("{task}/{file}")).unwrap_or_default();
+        let (stack, status) = (read("stack"), read("status"));
+        let state = status.lines().find(|line| line.starts_with("State:")).unwrap_or_default().to_owned();
+        let sleeps = !state.starts_with("State:\tR") && is_there(&stack) && !thread.is_finished();
+        seen = sleeps.then_some((state, stack));
+        thread::yield_now();
+    }
+    thread.join().unwrap();
+    seen
+}
+
+/// Question 2. libaio does the same system calls.
+fn who_waits_for_asynchronous_io_is_in_state_s() {
+    let names = names("asynchronous");
+    let symbols = sh("cat /proc/kallsyms");
+    assert!(names.len() == 2 && names.iter().all(|name| symbols.contains(*name)), "{names:?}");
+    let attempt = |time| -> Result<Option<(String, String)>> {
+        let disk = NullBlk::new("vda", time)?;
+        let device = disk.device.clone();
+        let inflight = format!("/sys/block/{}/inflight", device.file_name().unwrap().display());
+        let is_there = |stack: &str| {
+            let reads_and_writes = fs::read_to_string(&inflight).unwrap();
+            stack.contains("io_getevents") && reads_and_writes.split_whitespace().eq(["1", "0"])
+        };
+        Ok(waiting(move || read_asynchronously(&device), is_there))
+    };
+    let (state, stack) = long_enough(Duration::from_millis(500), attempt).unwrap();
+    assert!(state.starts_with("State:\tS"), "{state}");
+    assert!(stack.lines().any(|line| names.iter().any(|name| line.contains(name))), "{stack}");
+}
+
+/// Reads a block with `io_submit()`, and waits for its end.
+#[allow(unsafe_code)]
+fn read_asynchronously(device: &Path) {
+    #[repr(align(4096))]
+    struct Block([u8; 4096]);
+    let mut block = Block([0; 4096]);
+    let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(device).unwrap();
+    // The kernel's `struct iocb`: the third word has the file above the number of a read, which is 0.
+    let (fd, to) = (file.as_raw_fd() as u64, block.0.as_mut_ptr() as u64);
+    let mut order = [0, 0, fd << 32, to, block.0.len() as u64, 0, 0, 0];
+    let (mut context, mut orders, mut event) = (0u64, [order.as_mut_ptr()], [0u64; 4]);
+    let none = std::ptr::null::<libc::timespec>();
+    // SAFETY: the kernel reads and writes only these variables, which live until the I/O has ended.
+    let done = unsafe {
+        Errno::result(libc::syscall(libc::SYS_io_setup, 1, &raw mut context)).unwrap();
+        Errno::result(libc::syscall(libc::SYS_io_submit, context, 1, orders.as_mut_ptr())).unwrap();
+        libc::syscall(libc::SYS_io_getevents, context, 1, 1, event.as_mut_ptr(), none)
+    };
+    assert_eq!((done, event[2]), (1, 4096));
+}
+
+/// Question 2: a cold inode or directory. `/proc/PID/stack` leaves out what is in the scheduler's section, such as
+/// `bit_wait_io()`, so neither a page nor an own I/O is in it.
+fn who_waits_for_metadata_has_the_file_system_uppermost() {
+    let names = names("metadata");
+    let attempt = |time| -> Result<Option<(String, String)>> {
+        let disk = NullBlk::with("vda", time, &[("memory_backed", 1)])?;
+        let device = disk.device.display();
+        sh(&format!("mke2fs {device} && mkdir -p /tmp/meta && mount -t ext4 {device} /tmp/meta"));
+        let _unmounted = AtEnd("umount /tmp/meta");
+        sh(&format!(
+            "mkdir /tmp/meta/cold && touch /tmp/meta/cold/file && umount /tmp/meta && mount -t ext4 {device} /tmp/meta"
+        ));
+        let wait = || assert!(fs::metadata("/tmp/meta/cold/file").unwrap().is_file());
+        Ok(waiting(wait, |stack| stack.contains("lookup")))
+    };
+    let (state, stack) = long_enough(Duration::from_millis(20), attempt).unwrap();
+    assert!(state.starts_with("State:\tD"), "{state}");
+    let others = ["wait_bit", "page_bit", "bit_wait", "submit_bio", "dio", "direct_IO"];
+    assert!(!others.iter().any(|name| stack.contains(name)), "{stack}");
+    let uppermost = stack.lines().next().unwrap();
+    assert!(names.iter().any(|name| uppermost.contains(name)), "{stack}");
+}
+
+/// Question 6: the file of the process's own group says nothing, and the page's command finds the limit above it.
+fn a_limit_holds_for_the_groups_below_it() {
+    quiet();
+    let disk = NullBlk::new("vda", Duration::from_millis(1)).unwrap();
+    let device = disk.device.display().to_string();
+    let name = device.trim_start_matches("/dev/");
+    sh("grep -q ' /sys/fs/cgroup ' /proc/mounts || mount -t cgroup2 cgroup2 /sys/fs/cgroup");
+    let _removed = AtEnd("cd /sys/fs/cgroup; rmdir pod/app pod");
+    sh(&format!(
+        "cd /sys/fs/cgroup; echo +io > cgroup.subtree_control; mkdir pod; echo +io > pod/cgroup.subtree_control; \
+         mkdir pod/app; echo $(cat /sys/block/{name}/dev) wiops=2 > pod/io.max"
+    ));
+    let start = Instant::now();
+    let write = format!("echo $$ > /sys/fs/cgroup/pod/app/cgroup.procs; exec io write {device} --count 6");
+    assert!(
+        Command::new("sh")
+            .args(["-c", &write])
+            .stdout(std::process::Stdio::null())
+            .status()
+            .unwrap()
+            .success()
+    );
+    // The disk takes 6 ms for all, and two a second may begin.
+    assert!(start.elapsed() > Duration::from_secs(1), "{:?}", start.elapsed());
+    assert_eq!(sh("cat /sys/fs/cgroup/pod/app/io.max"), "");
+    let command = "find /sys/fs/cgroup -name io.max | xargs grep -H .";
+    assert!(PAGE.contains(&format!("`{command}`")));
+    let found = sh(command);
+    assert!(found.starts_with("/sys/fs/cgroup/pod/io.max:") && found.lines().count() == 1, "{found}");
+}
