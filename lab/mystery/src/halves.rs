@@ -59,10 +59,10 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ..Stream::writes(&volume.device)
     });
     let rare = |stream: &Stream| Stream { round: 1, pause: Duration::from_millis(200), ..stream.clone() };
-    let crowded = vec![busy.clone(); crowd as usize];
+    let crowded = Stream { depth: crowd as u32, ..busy.clone() };
     let jobs = vec![
         job(patient, None, &[healthy.clone(), busy.clone()])?,
-        job(neighbor, None, &crowded)?,
+        job(neighbor, None, &[crowded])?,
         job(other, None, &[rare(&healthy)])?,
     ];
 

@@ -2,9 +2,10 @@
 //! command line nor its environment shows what it does.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write, stdin};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
@@ -13,11 +14,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use clap::Parser;
 use common::report::print_text;
 use common::{Error, OrCause, Result};
 use fastrand::Rng;
+use guest::engine::{Op, Queue};
 use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 use serde::{Deserialize, Serialize};
+use wire::workload::Io;
 
 /// Where this program is in the guest.
 pub(crate) const PROGRAM: &str = "/bin/mystery";
@@ -29,6 +33,9 @@ pub struct Stream {
     pub target: PathBuf,
     /// What it does there.
     pub access: Access,
+    /// How many I/Os it has in flight by libaio, if it writes past the page cache. With 0, it waits in the system call that
+    /// writes. With 1, it waits for the end of each I/O. With more, the last I/Os of a round end in the next one.
+    pub depth: u32,
     /// Bytes of each I/O.
     pub size: u64,
     /// The first byte of its part of the target.
@@ -51,6 +58,7 @@ impl Stream {
         Self {
             target: target.to_owned(),
             access: Access::Write,
+            depth: 0,
             size: 4096,
             from: 0,
             blocks: 8192,
@@ -252,20 +260,20 @@ pub fn run(name: &str) -> Result<ExitCode> {
 }
 
 fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Result<()> {
-    let Stream { target, access, size, from, blocks, random, round, rest, pause } = stream;
-    let flags = if *access == Access::Write { OFlag::O_DIRECT } else { OFlag::empty() };
+    let Stream { target, access, depth, size, from, blocks, random, round, rest, pause } = stream;
+    let mut queue = (*access == Access::Write).then(|| writer(stream)).transpose()?;
     let open = |target: &Path| {
-        let file = OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open(target);
+        let file = OpenOptions::new().read(true).write(true).open(target);
         file.or_cause(format!("cannot open {}", target.display()))
     };
     let files: Vec<_> = match access {
         Access::Touch => {
             (0..*blocks).map(|nth| open(&target.join(nth.to_string()))).collect::<Result<_>>()?
         }
+        Access::Write => Vec::new(),
         _ => vec![open(target)?],
     };
-    let file = &files[0];
-    if *random {
+    if let (true, Some(file)) = (*random, files.first()) {
         // Otherwise the kernel may read ahead around a page that it finds in its cache.
         posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_RANDOM)
             .or_cause("cannot advise the kernel")?;
@@ -285,10 +293,17 @@ fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Res
             let block = if *random { seed.u64(..*blocks) } else { next % blocks };
             next += 1;
             let at = from + block * size;
+            if let Some(queue) = &mut queue {
+                queue.submit(Op::Write, at)?;
+                if *depth == 1 {
+                    queue.drain()?;
+                }
+                continue;
+            }
             match access {
-                Access::Write => file.write_all_at(buffer, at),
-                Access::Read => file.read_exact_at(buffer, at),
-                Access::Save => file.write_all_at(buffer, at).and_then(|()| file.sync_all()),
+                Access::Write => Ok(()),
+                Access::Read => files[0].read_exact_at(buffer, at),
+                Access::Save => files[0].write_all_at(buffer, at).and_then(|()| files[0].sync_all()),
                 Access::Touch => files[block as usize].set_modified(SystemTime::now()),
                 Access::Compute(time) => {
                     let time = time.as_nanos() * rested.as_nanos() / pause.as_nanos().max(1);
@@ -304,4 +319,15 @@ fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Res
         rested = rest.elapsed();
     }
     Ok(())
+}
+
+/// Opens the target of a stream that writes past the page cache.
+fn writer(stream: &Stream) -> Result<Queue> {
+    let Stream { target, depth, size, .. } = stream;
+    let engine = if *depth == 0 { "sync" } else { "libaio" };
+    let options = format!("--engine={engine} --iodepth={} --size={size}", depth.max(&1));
+    let args =
+        ["io", "write"].into_iter().chain(options.split(' ')).map(OsStr::new).chain([target.as_os_str()]);
+    let io = Io::try_parse_from(args).or_cause("cannot write past the page cache")?;
+    Queue::open(io.kind.parts().1, OFlag::O_DIRECT)
 }

@@ -30,6 +30,8 @@ pub const DISKS: [&str; 8] = ["vda", "vdb", "vdc", "vdd", "vde", "vdf", "vdg", "
 pub const JOBS: [&str; 8] = ["billing", "orders", "ledger", "search", "mailer", "photos", "stock", "prices"];
 /// Names for cgroups.
 pub const GROUPS: [&str; 5] = ["front", "back", "office", "shop", "night"];
+/// The name of a cgroup in another one.
+const CHILD: &str = "app";
 
 /// Makes a disk with these settings of null_blk, and writes these files of its queue.
 pub fn disk(
@@ -62,8 +64,9 @@ pub fn clear() -> Result<()> {
         let _ = fs::write(disk.join("power"), "0");
         let _ = fs::remove_dir(disk);
     }
-    for group in GROUPS {
-        let _ = fs::remove_dir(Path::new(CGROUPS).join(group));
+    for group in GROUPS.map(|group| Path::new(CGROUPS).join(group)) {
+        let _ = fs::remove_dir(group.join(CHILD));
+        let _ = fs::remove_dir(group);
     }
     Ok(())
 }
@@ -80,11 +83,11 @@ pub fn job(name: &str, group: Option<&Cgroup>, streams: &[Stream]) -> Result<Job
     Ok(job)
 }
 
-/// A command that counts in which of these functions a job's threads wait. In any other state than D, a thread still shows
-/// the stack of its last sleep.
-pub fn in_state_d(job: &str, functions: &str) -> String {
+/// A command that counts in which of these functions a job's threads sleep. In state R, a thread still shows the stack of
+/// its last sleep.
+pub fn asleep_in(job: &str, functions: &str) -> String {
     format!(
-        "for i in $(seq 40); do for t in /proc/$(pidof {job})/task/*; do grep -q 'State:.D' $t/status && grep -oE \
+        "for i in $(seq 40); do for t in /proc/$(pidof {job})/task/*; do grep -q 'State:.[DS]' $t/status && grep -oE \
          '{functions}' $t/stack | head -n 1; done; sleep 0.05; done | sort | uniq -c"
     )
 }
@@ -108,6 +111,14 @@ impl Cgroup {
         output(Command::new("sh").args(["-c", MOUNT]))?;
         write(&Path::new(CGROUPS).join("cgroup.subtree_control"), "+memory +io")?;
         let folder = Path::new(CGROUPS).join(name);
+        fs::create_dir(&folder).or_cause("cannot make a cgroup")?;
+        Ok(Self { folder })
+    }
+
+    /// Makes one in this one, which then has no processes of its own.
+    pub fn child(&self) -> Result<Self> {
+        self.set("cgroup.subtree_control", "+io")?;
+        let folder = self.folder.join(CHILD);
         fs::create_dir(&folder).or_cause("cannot make a cgroup")?;
         Ok(Self { folder })
     }

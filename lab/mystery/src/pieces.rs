@@ -31,10 +31,12 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     };
     let disks = [make(0)?, make(1)?];
 
-    let large = Stream { size: save * 1024, blocks: 64, random: false, ..Stream::writes(&disks[0].device) };
+    let large =
+        Stream { depth: 1, size: save * 1024, blocks: 64, random: false, ..Stream::writes(&disks[0].device) };
     let small = Stream { size: piece * 1024, blocks: 64 * pieces, round: pieces, ..large.clone() };
     let rare = Stream {
         target: disks[1].device.clone(),
+        depth: 0,
         size: 4096,
         pause: Duration::from_millis(500),
         ..large.clone()

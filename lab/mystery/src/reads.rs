@@ -45,6 +45,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         size,
         from: 0,
         blocks: (4 << 30) / size,
+        depth: 0,
         random: false,
         round: CHUNK / size,
         rest: Duration::ZERO,

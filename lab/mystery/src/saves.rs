@@ -13,7 +13,7 @@ use guest::system::queue;
 
 use crate::job::{Access, Job, Stream};
 use crate::journaled::{BLOCK, Journaled};
-use crate::parts::{FOLDER, JOBS, in_state_d, job, shuffled, truth, write};
+use crate::parts::{FOLDER, JOBS, asleep_in, job, shuffled, truth, write};
 use crate::served_disk::{ServedDisk, names};
 use crate::story::{Kept, Parts, Step, Story, Twin};
 
@@ -52,6 +52,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         size: BLOCK as u64,
         from: 0,
         blocks: 64,
+        depth: 0,
         random: true,
         round: 1,
         rest: Duration::ZERO,
@@ -116,8 +117,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         way: vec![
             Step {
-                why: "For what does it wait, each time that a thread is in state D?",
-                command: in_state_d(patient, "jbd2_log_wait_commit|io_schedule"),
+                why: "For what does it wait, each time that a thread sleeps?",
+                command: asleep_in(patient, "jbd2_log_wait_commit|io_schedule"),
             },
             Step {
                 why: "How many flushes were there in four seconds, and how many ms did all of them take?",

@@ -1,5 +1,8 @@
-//! An I/O waits long, and the disk is quick. Either a cgroup's limit holds it back, or the disk takes one request at a time
-//! and another process is always there first.
+//! An I/O waits long, and the disk is quick. Either a limit holds it back, of the cgroup above the one that the process is
+//! in, or the disk takes one request at a time and another process is always there first.
+//!
+//! The process uses libaio, so it sleeps in io_getevents(2), in state S, while its I/O is in flight or held back. For a
+//! place in the queue, it waits in io_submit(2).
 //!
 //! On both, the wait comes before there is a request, so `iostat` does not see it; and the disk is always busy.
 
@@ -10,7 +13,7 @@ use common::{OrCause, Result};
 use fastrand::Rng;
 
 use crate::job::{Job, Stream};
-use crate::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, in_state_d, job, shuffled, truth};
+use crate::parts::{Cgroup, DISKS, GROUPS, JOBS, asleep_in, disk, job, shuffled, truth};
 use crate::story::{Kept, Parts, SAVE, Step, Story, Twin};
 
 pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
@@ -31,12 +34,15 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let depth = if twin == Twin::One { 64 } else { 1 };
     let disk = disk(name, time, &[("hw_queue_depth", depth)], &[("scheduler", "none")])?;
     let [group, other_group] = [Cgroup::new(groups[0])?, Cgroup::new(groups[1])?];
+    let [app, other_app] = [group.child()?, other_group.child()?];
     let number = fs::read_to_string(format!("/sys/block/{name}/dev")).or_cause("a disk has no number")?;
     let limit = |writes: u64| format!("{} wiops={writes}", number.trim());
-    // Both have a limit in both cases. Only that of the throttled one is reached.
+    // All have a limit in both cases. Only the one above the throttled process is reached.
     let spare = 10 * rate;
     group.set("io.max", &limit(if twin == Twin::One { rate } else { spare }))?;
-    other_group.set("io.max", &limit(1000))?;
+    for generous in [&app, &other_group, &other_app] {
+        generous.set("io.max", &limit(1000))?;
+    }
 
     let write = Stream::writes(&disk.device);
     // Without a rest, the thread whose write has just ended would be the next again, before those that wait.
@@ -44,8 +50,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let crowded = Stream { pause: rest, ..write.clone() };
     let streams = if twin == Twin::One { 1 } else { crowd as usize };
     let jobs = vec![
-        job(patient, Some(&group), &[Stream { round: SAVE.into(), rest, pause, ..write.clone() }])?,
-        job(neighbor, Some(&other_group), &vec![crowded; streams])?,
+        job(patient, Some(&app), &[Stream { depth: 1, round: SAVE.into(), rest, pause, ..write.clone() }])?,
+        job(neighbor, Some(&other_app), &vec![crowded; streams])?,
     ];
 
     let share = 100.0 * (crowd + 1) as f64 / (crowd + 2) as f64;
@@ -70,10 +76,10 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             "iostat's await begins when there is a request. What can an I/O wait for before that?".to_owned(),
             format!(
                 "Compare stage03, which measures bios, with biolatency -Q, which measures requests. Then look at what \
-                 `{patient}` is doing while it waits: /proc/PID/stack."
+                 `{patient}` is doing while it waits: /proc/PID/task/*/stack."
             ),
             format!(
-                "Below blk_mq_get_tag(), the stack shows that the queue is full: find out by whom, with bitesize. If \
+                "With blk_mq_get_tag(), the stack shows that the queue is full: find out by whom, with bitesize. If \
                  `{patient}` waits anywhere else, its bio is held back: look at io.max of its cgroup and of those above it."
             ),
         ],
@@ -87,8 +93,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: slowest(5),
             },
             Step {
-                why: "Where does it wait, each time that a thread is in state D?",
-                command: in_state_d(patient, "blk_mq_get_tag|submit_bio_wait"),
+                why: "Where does it wait, each time that a thread sleeps? With libaio, that is state S.",
+                command: asleep_in(patient, "blk_mq_get_tag|io_getevents"),
             },
             Step { why: "Who makes how many I/Os?", command: "bitesize 4 1".to_owned() },
             Step {
@@ -100,16 +106,19 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: format!("cat /sys/block/{name}/queue/nr_requests"),
             },
             Step {
-                why: "Which limits are there?",
-                command: "grep -o 'wiops=.*' /sys/fs/cgroup/*/io.max".to_owned(),
+                why: "In which cgroup is it, and which limits do this one and those above it have?",
+                command: format!(
+                    "cd /sys/fs/cgroup; g=$(sed 's/.*:.//' /proc/$(pidof {patient})/cgroup); while [ $g != . ]; do grep -H wiops \
+                     $g/io.max; g=$(dirname $g); done"
+                ),
             },
         ],
         decided: match twin {
             Twin::One => format!(
                 "Questions 1, 2, 3 and 7 decided: requests take {ms} ms, but bios up to [2], and `{patient}` has submitted \
-                 its bio and waits for its end, not for a place in the queue. So the bio is held back before it is a request, \
-                 because the cgroup of `{patient}`, `{}`, may write {rate} times in a second. (The kernel \
-                 counts so small a limit in slices of time, and fewer come through.)",
+                 its bio and waits for its end, not for a place in the queue. So the bio is held back before it is a request. \
+                 The limit of its own cgroup is generous. But all that is in the one above, `{}`, may write {rate} times in a \
+                 second. (The kernel counts so small a limit in slices of time, and fewer come through.)",
                 groups[0]
             ),
             Twin::Other => format!(
@@ -124,8 +133,9 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                  stopping it would help. Question 5 shows that it does not."
             ),
             Twin::Other => format!(
-                "The tempting answer is throttled, because the cgroup of `{patient}` has an io.max. But that allows {spare} \
-                 writes in a second, and question 4 shows far fewer in four. Question 5 shows that stopping `{neighbor}` helps."
+                "The tempting answer is throttled, because the cgroups of `{patient}` have an io.max. But the lowest allows \
+                 {spare} writes in a second, and question 4 shows far fewer in four. Question 5 shows that stopping `{neighbor}` \
+                 helps."
             ),
         },
         cure: match twin {
@@ -151,7 +161,13 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         }
         Ok(Box::new(()))
     };
-    Ok(Parts { story, jobs, stream: 0, fix: Box::new(fix), world: Box::new((disk, group, other_group)) })
+    Ok(Parts {
+        story,
+        jobs,
+        stream: 0,
+        fix: Box::new(fix),
+        world: Box::new((disk, app, other_app, group, other_group)),
+    })
 }
 
 /// A command that prints how long the slowest bios take.
