@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `seat-card.pdf` | what people type, and what a line says: one page, for each seat |
 //! | `glossary.pdf` | the technical words: one page |
+//! | `slow-disk.pdf` | the questions that find a slow disk, and the causes: one page |
 //! | `exercises.pdf` | the exercises, each stage on pages of its own |
 //! | `questions.pdf` | the stages' questions for pairs, cards to cut out, and the answers at the end |
 //! | `concept-test.pdf` | the two forms of the concept test, and their key |
@@ -33,6 +34,7 @@ pub fn all(workbook: &Workbook, book: &Path, folder: &Path) -> Result<()> {
     let handouts = [
         ("seat-card", chapter(workbook, "seat-card.md")?),
         ("glossary", glossary(workbook)?),
+        ("slow-disk", slow_disk(workbook)?),
         ("exercises", exercises(workbook)?),
         ("questions", sheets::questions(workbook)?),
         ("concept-test", sheets::concept_test(workbook)?),
@@ -103,6 +105,15 @@ fn unbroken(code: &str) -> Vec<Event<'static>> {
     });
     let begin = std::iter::once(Event::InlineHtml("<code>".into()));
     begin.chain(words).chain([Event::InlineHtml("</code>".into())]).collect()
+}
+
+/// The flow chart, and what the causes predict.
+fn slow_disk(workbook: &Workbook) -> Result<String> {
+    let text = chapter(workbook, "slow-disk.md")?;
+    let causes = text.split("## The causes\n").nth(1).unwrap_or_default();
+    let table: String =
+        causes.lines().filter(|line| line.starts_with('|')).map(|line| format!("{line}\n")).collect();
+    Ok(format!("# How to find a slow disk\n\n![](slow-disk-flow.svg)\n\n{table}"))
 }
 
 /// The glossary, a paragraph for each entry, without the links at its end.

@@ -17,9 +17,10 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
 const SIZES: [(&str, f64, f64); 2] = [("a4", 595.0, 842.0), ("letter", 612.0, 792.0)];
 
 /// The PDFs, with the margin that their style sheet names, in millimeters.
-const FILES: [(&str, f64); 7] = [
+const FILES: [(&str, f64); 8] = [
     ("seat-card", 14.0),
     ("glossary", 14.0),
+    ("slow-disk", 14.0),
     ("exercises", 14.0),
     ("questions", 14.0),
     ("concept-test", 14.0),
@@ -58,7 +59,7 @@ fn numbers(line: &str) -> Vec<f64> {
 fn each_sheet_begins_on_a_page_of_its_own() {
     let workbook = Workbook::read().unwrap();
     for (size, ..) in SIZES {
-        for name in ["seat-card", "glossary"] {
+        for name in ["seat-card", "glossary", "slow-disk"] {
             assert_eq!(pages(size, name).len(), 1, "{name}, {size}");
         }
         let firsts = |name: &str| -> Vec<String> {
