@@ -84,6 +84,18 @@ impl Flags {
         self.operations.get(&operation).cloned().unwrap_or_else(|| format!("Op{operation}"))
     }
 
+    /// The number of an operation, such as `write`.
+    pub fn number(&self, operation: &str) -> Result<u32> {
+        let known = self.operations.iter().find(|(_, name)| name.eq_ignore_ascii_case(operation));
+        known.map(|(number, _)| *number).ok_or_else(|| {
+            let names =
+                self.operations.values().map(|name| name.to_lowercase()).collect::<Vec<_>>().join(" ");
+            Error::new(format!("this kernel knows no operation {operation}"))
+                .evidence(format!("it knows: {names}"))
+                .fix("choose one of these: --op read")
+        })
+    }
+
     /// The flags that are set, such as `Metadata-Sync`; empty if none is.
     pub fn names(&self, cmd_flags: u32) -> String {
         let set = self.flags.iter().filter(|(mask, _)| cmd_flags & mask != 0);

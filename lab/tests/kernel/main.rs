@@ -20,6 +20,7 @@
 //! A factor such as 1.5 fits only the machine on which you measured it.
 
 mod arm;
+mod biowhere;
 mod claims;
 mod clinic;
 mod compilers;
@@ -109,6 +110,7 @@ const CASES: &[&[Case]] = &[
     slow_disk::CASES,
     examples::CASES,
     latency::CASES,
+    biowhere::CASES,
     hello::CASES,
     helpers::CASES,
     functions::CASES,

@@ -1,0 +1,137 @@
+//! Names for what the kernel knows by number: files and control groups.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use common::events::printable;
+
+use crate::bpf::types;
+use crate::io::text;
+
+/// How many folders a file is in, at most. More come only from an entry that the kernel has used again.
+const LEVELS: usize = 64;
+
+/// Files by their entry (`struct dentry`), and control groups by their id.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// A name and the folder that it is in.
+    entries: HashMap<u64, (String, u64)>,
+    cgroups: HashMap<u64, Option<String>>,
+    mounts: HashMap<u32, Option<String>>,
+}
+
+impl Names {
+    /// Learns a name.
+    pub fn add(&mut self, name: &types::name) {
+        self.entries.insert(name.dentry, (text(&name.text), name.parent));
+    }
+
+    /// The path of a file on the file system with this number. A file system that is not mounted here gives a path from
+    /// its own root, with its number.
+    pub fn file(&mut self, entry: u64, device: u32) -> Option<String> {
+        let mut path = String::new();
+        let mut at = entry;
+        for _ in 0..LEVELS {
+            let (name, parent) = self.entries.get(&at)?;
+            if *parent == at {
+                let mount = self.mounts.entry(device).or_insert_with(|| mount_point(&mountinfo(), device));
+                return Some(match mount.as_deref() {
+                    Some("/") => path,
+                    Some(mount) => format!("{mount}{path}"),
+                    None => format!("[{}:{}]{path}", device >> 20, device & 0xf_ffff),
+                });
+            }
+            path.insert_str(0, &format!("/{name}"));
+            at = *parent;
+        }
+        None
+    }
+
+    /// The path of a control group below the root of their file system. One that is gone, or is not of version 2, has
+    /// none.
+    pub fn cgroup(&mut self, id: u64) -> Option<String> {
+        if id == 0 {
+            return None;
+        }
+        if !self.cgroups.contains_key(&id)
+            && let Some(root) = cgroup_root(&mountinfo())
+        {
+            add_cgroups(&root, &root, &mut self.cgroups);
+        }
+        self.cgroups.entry(id).or_default().clone()
+    }
+}
+
+/// A group's id is the number of its folder.
+fn add_cgroups(root: &Path, folder: &Path, found: &mut HashMap<u64, Option<String>>) {
+    let Ok(metadata) = fs::metadata(folder) else { return };
+    let path = folder.strip_prefix(root).unwrap_or(folder);
+    found.insert(metadata.ino(), Some(printable(&format!("/{}", path.display()))));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            add_cgroups(root, &entry.path(), found);
+        }
+    }
+}
+
+fn mountinfo() -> String {
+    fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
+}
+
+/// Where the file system with this number is mounted as a whole, by a text such as that of `/proc/self/mountinfo`.
+fn mount_point(mountinfo: &str, device: u32) -> Option<String> {
+    let number = format!("{}:{}", device >> 20, device & 0xf_ffff);
+    mountinfo.lines().find_map(|line| {
+        let words: Vec<_> = line.split(' ').collect();
+        (*words.get(2)? == number && *words.get(3)? == "/").then(|| unescape(words.get(4)?))?
+    })
+}
+
+fn cgroup_root(mountinfo: &str) -> Option<PathBuf> {
+    mountinfo.lines().find_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        kind.starts_with("cgroup2 ").then(|| unescape(mount.split(' ').nth(4)?).map(PathBuf::from))?
+    })
+}
+
+/// The kernel writes blanks and the like as `\040`.
+fn unescape(path: &str) -> Option<String> {
+    let mut parts = path.split('\\');
+    let mut text = parts.next()?.to_owned();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(3)?;
+        text.push(u8::from_str_radix(code, 8).ok()? as char);
+        text += rest;
+    }
+    Some(printable(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+22 1 259:0 /sub /bound rw - ext4 /dev/nvme0n1 rw
+23 1 259:0 / /my\\040disk rw,relatime shared:1 - ext4 /dev/nvme0n1 rw
+24 1 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
+
+    #[test]
+    fn a_path_begins_where_the_whole_file_system_is_mounted() {
+        assert_eq!(mount_point(MOUNTS, 259 << 20).as_deref(), Some("/my disk"));
+        assert_eq!(mount_point(MOUNTS, 7), None);
+        assert_eq!(cgroup_root(MOUNTS), Some(PathBuf::from("/sys/fs/cgroup")));
+        let mut names = Names::default();
+        names.mounts.insert(1, Some("/mnt".to_owned()));
+        names.mounts.insert(2, Some("/".to_owned()));
+        for (entry, name, parent) in [(10, "/", 10), (11, "folder", 10), (12, "file", 11), (13, "lost", 99)] {
+            names.entries.insert(entry, (name.to_owned(), parent));
+        }
+        assert_eq!(names.file(12, 1).as_deref(), Some("/mnt/folder/file"));
+        assert_eq!(names.file(12, 2).as_deref(), Some("/folder/file"));
+        assert_eq!(names.file(12, 259 << 20).map(|path| path.ends_with("/folder/file")), Some(true));
+        // A folder of which we know nothing: rather none than half a path.
+        assert_eq!((names.file(13, 1), names.file(0, 1)), (None, None));
+    }
+}

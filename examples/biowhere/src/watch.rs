@@ -1,0 +1,146 @@
+//! What becomes of the events: lines, the slowest, or a summary.
+
+use std::cmp::Reverse;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::events::Lines;
+use common::{OrCause, Result, record};
+use nix::time::{ClockId, clock_gettime};
+use toolkit::flags::Flags;
+
+use crate::args::Args;
+use crate::bpf::types;
+use crate::io::{Form, Io};
+use crate::names::Names;
+use crate::summary::{By, Summary};
+
+/// `struct name` and not `struct io`: `enum event_kind` of the programs.
+const NAME: u32 = 1;
+
+pub struct Watch {
+    form: Form,
+    json: bool,
+    /// Only the I/O of this control group and of those in it.
+    only_cgroup: Option<String>,
+    flags: Flags,
+    /// When tracing began, by the clock of `bpf_ktime_get_ns()`.
+    began: Duration,
+    names: Names,
+    mode: Mode,
+    error: Result<()>,
+}
+
+enum Mode {
+    Lines,
+    /// How many, and the slowest of them so far.
+    Slowest(usize, Vec<Io>),
+    Summary {
+        by: By,
+        every: Option<Duration>,
+        since: Instant,
+        summary: Summary,
+    },
+}
+
+impl Watch {
+    /// Begins to count time.
+    pub fn new(args: &Args, flags: Flags) -> Result<Self> {
+        let mode = match (args.summary, args.slowest) {
+            (Some(every), _) => {
+                Mode::Summary { by: args.by, every, since: Instant::now(), summary: Summary::default() }
+            }
+            (None, Some(most)) => Mode::Slowest(most, Vec::new()),
+            (None, None) => Mode::Lines,
+        };
+        let form = Form { us: args.us, with_cgroup: args.cgroup.is_some() };
+        let began =
+            Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).or_cause("cannot read the clock")?);
+        let only_cgroup = args.cgroup.clone().filter(|path| path != "/");
+        let names = Names::default();
+        Ok(Self { form, json: args.json, only_cgroup, flags, began, names, mode, error: Ok(()) })
+    }
+
+    /// What stands above the lines.
+    pub fn head(&self) -> Option<String> {
+        (!self.json && !matches!(self.mode, Mode::Summary { .. })).then(|| self.form.head())
+    }
+
+    /// Takes an event of the programs.
+    pub fn see(&mut self, event: &[u8], lines: &Lines) {
+        if let Err(error) = self.take(event, lines) {
+            self.error = Err(error);
+        }
+    }
+
+    fn take(&mut self, event: &[u8], lines: &Lines) -> Result<()> {
+        if record::read_first::<u32>(event)? == NAME {
+            self.names.add(&record::read(event)?);
+            return Ok(());
+        }
+        let event: types::io = record::read(event)?;
+        let io = Io::new(&event, self.began.as_nanos() as u64, &self.flags, &mut self.names);
+        if let Some(only) = &self.only_cgroup
+            && !io.cgroup.as_ref().is_some_and(|group| Path::new(group).starts_with(only))
+        {
+            return Ok(());
+        }
+        match &mut self.mode {
+            Mode::Lines => lines.add(self.show(&io)?),
+            Mode::Slowest(most, ios) => {
+                ios.push(io);
+                // Seldom enough that it costs nothing.
+                if ios.len() > 2 * *most + 1000 {
+                    keep_slowest(*most, ios);
+                }
+            }
+            Mode::Summary { by, summary, .. } => summary.add(&io, *by),
+        }
+        Ok(())
+    }
+
+    fn show(&self, io: &Io) -> Result<String> {
+        if self.json {
+            serde_json::to_string(io).or_cause("cannot write JSON")
+        } else {
+            Ok(self.form.line(io))
+        }
+    }
+
+    /// Adds a summary if it is time for one.
+    pub fn tick(&mut self, lines: &Lines) {
+        if let Mode::Summary { every: Some(every), since, .. } = &self.mode
+            && since.elapsed() >= *every
+        {
+            self.summarize(lines);
+        }
+    }
+
+    fn summarize(&mut self, lines: &Lines) {
+        let Mode::Summary { since, summary, .. } = &mut self.mode else { return };
+        let time = since.elapsed();
+        let ended = std::mem::take(summary);
+        *since = Instant::now();
+        lines.add(if self.json { ended.json(time).to_string() } else { ended.tables(time, self.form) });
+    }
+
+    /// Adds what is printed at the end.
+    pub fn finish(&mut self, lines: &Lines) -> Result<()> {
+        std::mem::replace(&mut self.error, Ok(()))?;
+        self.summarize(lines);
+        if let Mode::Slowest(most, ios) = &mut self.mode {
+            keep_slowest(*most, ios);
+        }
+        if let Mode::Slowest(_, ios) = &self.mode {
+            for io in ios {
+                lines.add(self.show(io)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn keep_slowest(most: usize, ios: &mut Vec<Io>) {
+    ios.sort_by_key(|io| Reverse(io.total));
+    ios.truncate(most);
+}

@@ -1,0 +1,310 @@
+//! biowhere shows each bio once, on the right disk, with the right file and control group; its parts add up, and the time
+//! is in the part in which the I/O was held up.
+
+use std::fs;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use guest::device_mapper::{Linear, PIECES, with_split};
+use guest::null_blk::{NullBlk, long_enough};
+use guest::running::Running;
+use guest::system::queue;
+use guest::truth::disk_reads_and_writes;
+use nix::unistd::{Pid, gettid};
+use serde::Deserialize;
+use wire::workload::Done;
+
+use crate::guest::{AtEnd, around, end_exact, io, one_by_one, quiet, sh, wait_until, with_ext4};
+use crate::{Case, cases};
+
+pub const CASES: &[Case] = cases![
+    biowhere_has_each_io_with_the_time_of_its_disk,
+    biowhere_shows_the_wait_for_a_busy_disk_in_the_queue,
+    biowhere_shows_the_wait_for_a_limit_before_the_request,
+    biowhere_lets_the_slowest_piece_decide,
+    biowhere_names_the_disk_below,
+    biowhere_names_files_and_who_pays,
+    biowhere_shows_each_bio_of_a_request,
+    biowhere_has_the_flush_in_the_disk,
+];
+
+/// A line of `--json`. Times are in ns.
+#[derive(Clone, Debug, Deserialize)]
+struct Io {
+    task: String,
+    pid: u32,
+    disk: String,
+    lower: Option<String>,
+    operation: String,
+    sector: u64,
+    bytes: u64,
+    total: u64,
+    parts: Option<Parts>,
+    requeues: u32,
+    failed: bool,
+    cgroup: Option<String>,
+    file: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Parts {
+    before: u64,
+    queue: u64,
+    disk: u64,
+    end: u64,
+}
+
+impl Io {
+    fn parts(&self) -> Parts {
+        self.parts.unwrap_or_else(|| panic!("no parts: {self:?}"))
+    }
+}
+
+fn start(arguments: &str) -> Running {
+    let arguments = arguments.split_whitespace();
+    Running::start(&["biowhere", "--json"].into_iter().chain(arguments).collect::<Vec<_>>()).unwrap()
+}
+
+/// Ends it. Of each I/O, the parts add up to the total.
+fn end(tool: Running) -> Vec<Io> {
+    let seen = end_exact(tool);
+    assert!(!seen.stderr.contains("warning"), "{}", seen.stderr);
+    let ios = serde_json::Deserializer::from_str(&seen.stdout).into_iter().collect::<Result<Vec<Io>, _>>();
+    let ios = ios.unwrap_or_else(|error| panic!("{error}: {}", seen.stdout));
+    for io in &ios {
+        let sum = |Parts { before, queue, disk, end }| before + queue + disk + end;
+        assert!(io.parts.is_none_or(|parts| sum(parts) == io.total), "{io:?}");
+        assert!(!io.failed && io.requeues == 0, "{io:?}");
+    }
+    ios
+}
+
+fn name(device: &Path) -> String {
+    fs::canonicalize(device).unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+fn ns(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+/// Disks that take 2, 20 and 200 ms, at the same time.
+fn biowhere_has_each_io_with_the_time_of_its_disk() {
+    const DISKS: [(u64, usize); 3] = [(2, 20), (20, 8), (200, 2)];
+    quiet();
+    let disks = DISKS.map(|(ms, _)| NullBlk::new(&format!("takes{ms}"), Duration::from_millis(ms)).unwrap());
+    let tool = start("");
+    let before = disk_reads_and_writes().unwrap();
+    let took: Vec<Vec<Done>> = thread::scope(|scope| {
+        let ios = disks.iter().zip(DISKS).map(|(disk, (_, count))| {
+            let write = format!("write {} --seek 3", disk.device.display());
+            scope.spawn(move || one_by_one(&write, count))
+        });
+        let ios: Vec<_> = ios.collect();
+        ios.into_iter().map(|io| io.join().unwrap()).collect()
+    });
+    let after = disk_reads_and_writes().unwrap();
+    let ios = end(tool);
+    assert_eq!(ios.len() as u64, after.0 - before.0 + after.1 - before.1, "{ios:?}");
+    for ((disk, (ms, _)), took) in disks.iter().zip(DISKS).zip(took) {
+        let disk = name(&disk.device);
+        let of_disk: Vec<_> = ios.iter().filter(|io| io.disk == disk).collect();
+        assert_eq!(of_disk.len(), took.len(), "{ios:?}");
+        for (io, done) in of_disk.into_iter().zip(&took) {
+            assert!(io.parts().disk >= ms * 1_000_000 && io.total <= around(done), "{io:?} {done:?}");
+            let is = (&*io.operation, io.sector, io.bytes, io.pid, &io.lower, &io.file);
+            assert_eq!(is, ("write", 24, 4096, std::process::id(), &None, &None), "{io:?}");
+            assert!("kernel-tests".starts_with(&io.task), "{io:?}");
+        }
+    }
+}
+
+/// A disk that takes one request at a time, and eight readers, so the last one waits for the other seven. With a
+/// scheduler, they wait in the queue.
+fn biowhere_shows_the_wait_for_a_busy_disk_in_the_queue() {
+    const READERS: u64 = 8;
+    quiet();
+    sh("modprobe mq-deadline || true");
+    let (time, took, ios) = long_enough(Duration::from_millis(50), |time| {
+        let disk = NullBlk::with("one", time, &[("hw_queue_depth", 1)])?;
+        let device = disk.device.to_str().unwrap();
+        for (file, value) in [("scheduler", "mq-deadline"), ("nr_requests", "64"), ("nomerges", "2")] {
+            fs::write(queue(device, file)?, value).unwrap();
+        }
+        let tool = start(&format!("-d {device}"));
+        let stat = queue(device, "../stat")?;
+        let reads = || fs::read_to_string(&stat).unwrap().split_whitespace().next().unwrap().to_owned();
+        let before = reads();
+        let is_first = || reads() == before;
+        let (all_wait, took) = thread::scope(|scope| {
+            let (sender, readers) = mpsc::channel();
+            let reader = |nth: u64| {
+                let (sender, read) = (sender.clone(), format!("read-direct {device} --seek {nth}"));
+                move || {
+                    sender.send(gettid()).unwrap();
+                    one_by_one(&read, 1).remove(0)
+                }
+            };
+            let ios: Vec<_> = (0..READERS).map(|nth| scope.spawn(reader(nth))).collect();
+            let readers: Vec<_> = readers.iter().take(ios.len()).collect();
+            let pread = format!("{} ", nix::libc::SYS_pread64);
+            let waits = |reader: &Pid| {
+                let call = fs::read_to_string(format!("/proc/self/task/{reader}/syscall"));
+                call.is_ok_and(|call| call.starts_with(&pread))
+            };
+            let all_wait = || readers.iter().all(waits);
+            wait_until("all wait", || all_wait() || !is_first());
+            let all_wait = all_wait() && is_first();
+            (all_wait, ios.into_iter().map(|io| io.join().unwrap()).collect::<Vec<_>>())
+        });
+        let ios = end(tool);
+        Ok(all_wait.then_some((ns(time), took, ios)))
+    })
+    .unwrap();
+    assert_eq!(ios.len() as u64, READERS, "{ios:?}");
+    let sum = |part: fn(Parts) -> u64| ios.iter().map(|io| part(io.parts())).sum::<u64>();
+    let each: u64 = took.iter().map(around).sum();
+    let all = took.iter().map(|done| done.last_ns).max().unwrap()
+        - took.iter().map(|done| done.first_ns).min().unwrap();
+    // One after the other, within the time of all of them.
+    assert!((READERS * time..=all).contains(&sum(|parts| parts.disk)), "{all}: {ios:?}");
+    // The second waits for the first, the third for two, and so on.
+    let least = time * (READERS * (READERS - 1) / 2 - READERS + 1);
+    assert!((least..=each).contains(&sum(|parts| parts.queue)), "{least} to {each}: {ios:?}");
+    assert!(ios.iter().map(|io| io.total).sum::<u64>() <= each, "{ios:?}");
+}
+
+/// A control group that may write 4 KiB in a certain time, and a disk that takes next to none. The group above has the
+/// limit. The kernel counts in slices of a tenth of a second, so the first writes may not wait.
+fn biowhere_shows_the_wait_for_a_limit_before_the_request() {
+    const WRITES: u64 = 6;
+    quiet();
+    sh(
+        "mkdir -p /tmp/cgroup; mount -t cgroup2 cgroup2 /tmp/cgroup; echo +io > /tmp/cgroup/cgroup.subtree_control; \
+        mkdir -p /tmp/cgroup/slow/job",
+    );
+    let _end = AtEnd("rmdir /tmp/cgroup/slow/job /tmp/cgroup/slow; umount /tmp/cgroup");
+    let disk = NullBlk::new("limited", Duration::from_millis(1)).unwrap();
+    let number = sh(&format!("cat /sys/block/{}/dev", name(&disk.device)));
+    let (time, ios) = long_enough(Duration::from_millis(200), |time| {
+        let bytes_a_second = 4096 * 1000 / time.as_millis();
+        sh(&format!("echo '{} wbps={bytes_a_second}' > /tmp/cgroup/slow/io.max", number.trim()));
+        let tool = start("--op write");
+        let write = format!("exec io write {} --count {WRITES}", disk.device.display());
+        sh(&format!("echo 0 > /tmp/cgroup/slow/job/cgroup.procs; {write}"));
+        let ios = end(tool);
+        // What a busy machine takes for itself is not left for the limit to add.
+        let others: u64 = ios.iter().map(|io| io.total - io.parts().before).sum();
+        Ok((others < ns(time) / 2).then_some((time, ios)))
+    })
+    .unwrap();
+    assert_eq!(ios.len() as u64, WRITES, "{ios:?}");
+    assert!(ios.iter().all(|io| io.cgroup.as_deref() == Some("/slow/job")), "{ios:?}");
+    let before: u64 = ios.iter().map(|io| io.parts().before).sum();
+    assert!(before >= (WRITES - 3) * ns(time), "{before}: {ios:?}");
+}
+
+fn biowhere_lets_the_slowest_piece_decide() {
+    quiet();
+    with_split(|disk, size| {
+        let tool = start(&format!("-d {disk}"));
+        let done = io(&format!("write {disk} --count 1 --size {size}"));
+        let ios = end(tool);
+        let [io] = &ios[..] else { panic!("{ios:?}") };
+        assert!(io.parts().disk >= ns(PIECES[2]) && io.total <= around(&done), "{io:?}");
+        assert_eq!(
+            (io.bytes, io.lower.as_deref().map(|lower| lower == name(Path::new(disk)))),
+            (size, Some(false))
+        );
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// A disk of device-mapper on a disk that takes 20 ms.
+fn biowhere_names_the_disk_below() {
+    quiet();
+    let slow = NullBlk::new("below", Duration::from_millis(20)).unwrap();
+    let upper = Linear::new("above", &[(&slow.device, 4096)]).unwrap();
+    let tool = start("");
+    io(&format!("write {} --count 5 --seek 2", upper.device.display()));
+    let ios: Vec<_> = end(tool).into_iter().filter(|io| io.operation == "write").collect();
+    assert_eq!(ios.len(), 5, "{ios:?}");
+    for io in &ios {
+        assert_eq!((&*io.disk, io.lower.as_deref()), (&*name(&upper.device), Some(&*name(&slow.device))));
+        assert!(io.parts().disk >= 20_000_000, "{io:?}");
+    }
+}
+
+/// Reads, buffered writes and direct writes of files in a folder, by two control groups.
+fn biowhere_names_files_and_who_pays() {
+    with_ext4();
+    sh("mkdir -p /tmp/cgroup; mount -t cgroup2 cgroup2 /tmp/cgroup; \
+        echo '+io +memory' > /tmp/cgroup/cgroup.subtree_control; mkdir -p /tmp/cgroup/a /tmp/cgroup/b; \
+        mkdir -p '/mnt/a folder/b'; io read-cold '/mnt/a folder/b/cold' --count 64; sync");
+    let _end = AtEnd("rm -r '/mnt/a folder'; rmdir /tmp/cgroup/a /tmp/cgroup/b; umount /tmp/cgroup");
+    let tool = start("");
+    let run = |group: &str, what: &str, file: &str| {
+        sh(&format!("echo 0 > /tmp/cgroup/{group}/cgroup.procs; exec io {what} '/mnt/a folder/{file}'"));
+    };
+    run("a", "write --count 16", "direct");
+    run("b", "read-cold --count 64", "b/cold");
+    run("a", "sync --count 16", "synced");
+    sh("mv '/mnt/a folder/direct' '/mnt/a folder/b/moved'");
+    run("b", "write --count 4", "b/moved");
+    let ios = end(tool);
+    let bytes = |file: &str, group: &str, operation: &str| {
+        let is_it = |io: &&Io| {
+            io.file.as_deref() == Some(&*format!("/mnt/a folder/{file}"))
+                && io.cgroup.as_deref() == Some(group)
+                && io.operation == operation
+        };
+        ios.iter().filter(is_it).map(|io| io.bytes).sum::<u64>()
+    };
+    // Before it writes a new file, `io` makes it as long as it will be.
+    let direct = ios.iter().filter(|io| io.task == "io" && io.bytes == 4096 && io.operation == "write");
+    assert!(direct.count() >= 20, "{ios:?}");
+    assert_eq!(bytes("b/cold", "/b", "read"), 64 * 4096, "{ios:#?}");
+    assert_eq!(bytes("synced", "/a", "write"), 2 * 16 * 4096, "{ios:#?}");
+    assert_eq!(bytes("direct", "/a", "write"), 2 * 16 * 4096, "{ios:#?}");
+    assert_eq!(bytes("b/moved", "/b", "write"), 4 * 4096, "{ios:#?}");
+    // What is left is the file system's own: it has no file.
+    let with_file =
+        ["/mnt/a folder/b/cold", "/mnt/a folder/synced", "/mnt/a folder/direct", "/mnt/a folder/b/moved"];
+    for io in &ios {
+        assert!(io.file.as_deref().is_none_or(|file| with_file.contains(&file)), "{io:?}");
+    }
+}
+
+/// A request that takes four neighbors, each with a wait of its own before it.
+fn biowhere_shows_each_bio_of_a_request() {
+    with_ext4();
+    let device = sh("grep ' /mnt ' /proc/mounts").split(' ').next().unwrap().to_owned();
+    let tool = start(&format!("-d {device}"));
+    let before = disk_reads_and_writes().unwrap();
+    io("sync /mnt/merged --count 64");
+    let after = disk_reads_and_writes().unwrap();
+    let ios = end(tool);
+    // Bios are at least as many as requests, and each one has its parts.
+    assert!(ios.len() as u64 >= after.1 - before.1, "{ios:?}");
+    for io in &ios {
+        io.parts();
+    }
+}
+
+/// The kernel sends a flush as a request of its own. A write that needs one waits for it.
+fn biowhere_has_the_flush_in_the_disk() {
+    quiet();
+    let disk =
+        NullBlk::with("flushes", Duration::from_millis(30), &[("memory_backed", 1), ("cache_size", 1)])
+            .unwrap();
+    let device = disk.device.to_str().unwrap().to_owned();
+    let tool = start(&format!("-d {device}"));
+    let file = fs::File::options().write(true).open(&device).unwrap();
+    file.sync_all().unwrap();
+    let ios: Vec<_> = end(tool);
+    let [io] = &ios[..] else { panic!("{ios:?}") };
+    assert_eq!((&*io.operation, io.bytes), ("flush", 0));
+    assert!(io.parts().disk >= 30_000_000, "{io:?}");
+}
