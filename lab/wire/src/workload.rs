@@ -148,8 +148,8 @@ pub struct What {
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub interval: u64,
 
-    /// How to submit the I/Os [default: sync]; with this, the report has their IOPS and latencies
-    #[arg(long, value_enum)]
+    /// How to submit the I/Os: sync, libaio or io_uring [default: sync]; with this, the report has their IOPS and latencies
+    #[arg(long, value_enum, hide_possible_values = true)]
     pub engine: Option<Engine>,
 
     /// I/Os that each thread has in flight
