@@ -24,7 +24,10 @@ fn the_slowest_piece_decides(binary: &str) -> Checked<String> {
         let disk = words.get(10).and_then(|disk| disk.parse::<u128>().ok()).unwrap_or_default();
         expect(
             disk >= PIECES[2].as_micros(),
-            format!("{} us or more in the second column DISK: that is what the slowest piece takes", PIECES[2].as_micros()),
+            format!(
+                "{} us or more in the second column DISK: that is what the slowest piece takes",
+                PIECES[2].as_micros()
+            ),
             format!("`{disk}`"),
             seen.at(|of| of == line),
         )?;
