@@ -146,7 +146,7 @@ fn a_limit_holds_for_the_groups_below_it() {
     // The disk takes 6 ms for all, and two a second may begin.
     assert!(start.elapsed() > Duration::from_secs(1), "{:?}", start.elapsed());
     assert_eq!(sh("cat /sys/fs/cgroup/pod/app/io.max"), "");
-    let command = "find /sys/fs/cgroup -name io.max | xargs grep -H .";
+    let command = "find /sys/fs/cgroup -name io.max -exec grep -H . {} +";
     assert!(PAGE.contains(&format!("`{command}`")));
     let found = sh(command);
     assert!(found.starts_with("/sys/fs/cgroup/pod/io.max:") && found.lines().count() == 1, "{found}");
