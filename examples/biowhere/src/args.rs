@@ -1,5 +1,6 @@
 //! The options.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
@@ -11,7 +12,7 @@ use crate::summary::By;
 #[derive(Parser)]
 #[command(name = env!("CARGO_BIN_NAME"), version)]
 pub struct Args {
-    /// Trace only this disk, such as nvme0n1
+    /// Trace only this disk, such as nvme0n1, and what disks above it send there
     #[arg(short, long, value_name = "DISK")]
     pub disk: Option<String>,
 
@@ -32,7 +33,7 @@ pub struct Args {
     pub slower_than: Option<Duration>,
 
     /// Print only the N slowest I/Os, at the end
-    #[arg(long, value_name = "N", conflicts_with = "summary")]
+    #[arg(long, value_name = "N", conflicts_with_all = ["summary", "lines"])]
     pub slowest: Option<usize>,
 
     /// Print percentiles in place of lines: at the end, or every SECS seconds
@@ -42,6 +43,10 @@ pub struct Args {
     /// Make a summary for each of these
     #[arg(long, value_enum, default_value = "disk", requires = "summary")]
     pub by: By,
+
+    /// Compare with an earlier summary, which is the output of --summary --json
+    #[arg(long, value_name = "FILE", requires = "summary", conflicts_with = "json")]
+    pub before: Option<PathBuf>,
 
     /// Print microseconds
     #[arg(long)]

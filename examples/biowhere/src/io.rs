@@ -9,6 +9,28 @@ use toolkit::flags::Flags;
 use crate::bpf::types;
 use crate::names::Names;
 
+common::record!(types::io {
+    kind,
+    requeues,
+    submitted_ns,
+    made_ns,
+    issued_ns,
+    done_ns,
+    ended_ns,
+    sector,
+    cgroup,
+    dentry,
+    bytes,
+    flags,
+    pid,
+    tid,
+    device,
+    error,
+    comm,
+    disk,
+    lower,
+});
+
 /// An I/O that has ended. Times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Io {

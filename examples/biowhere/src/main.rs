@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::thread;
+use std::time::Duration;
 
 use clap::Parser;
 use common::events::Lines;
@@ -22,32 +23,11 @@ mod bpf {
     include!(concat!(env!("OUT_DIR"), "/biowhere.skel.rs"));
 }
 use args::Args;
-use bpf::types;
 use summary::By;
 use watch::Watch;
 
-common::record!(types::io {
-    kind,
-    requeues,
-    submitted_ns,
-    made_ns,
-    issued_ns,
-    done_ns,
-    ended_ns,
-    sector,
-    cgroup,
-    dentry,
-    bytes,
-    flags,
-    pid,
-    tid,
-    device,
-    error,
-    comm,
-    disk,
-    lower,
-});
-common::record!(types::name { kind, length, dentry, parent, text });
+/// How often to look for events. Meanwhile, the ring buffer has room for thousands.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 fn main() -> common::Result<()> {
     let args = Args::parse();
@@ -81,13 +61,17 @@ fn main() -> common::Result<()> {
     let ring = ring.build()?;
     watch.borrow().head().map_or(Ok(()), report::print)?;
     skel.attach()?;
+    if let Some(globals) = skel.maps.bss_data.as_deref_mut() {
+        globals.is_attached = 1;
+    }
     lines.follow(args.events.duration, |timeout| {
         // The programs wake nobody: looking now and then costs less.
-        thread::sleep(timeout);
+        thread::sleep(timeout.min(LOOK_AGAIN));
         ring.consume()?;
         watch.borrow_mut().tick(&lines);
         Ok(())
     })?;
+    report::warn_skipped(skel.object())?;
     skel.links = Default::default(); // detach, and then read the events that are still in the buffer
     ring.consume()?;
     watch.borrow_mut().finish(&lines)?;
@@ -96,5 +80,5 @@ fn main() -> common::Result<()> {
     if lost > 0 {
         eprintln!("warning: {lost} I/Os are not shown: there was no room for them, or their end was missed");
     }
-    report::warn_skipped(skel.object())
+    Ok(())
 }

@@ -10,6 +10,8 @@ use common::events::printable;
 use crate::bpf::types;
 use crate::io::text;
 
+common::record!(types::name { kind, pad, dentry, parent, text });
+
 /// How many folders a file is in, at most. More come only from an entry that the kernel has used again.
 const LEVELS: usize = 64;
 
@@ -26,6 +28,11 @@ impl Names {
     /// Learns a name.
     pub fn add(&mut self, name: &types::name) {
         self.entries.insert(name.dentry, (text(&name.text), name.parent));
+    }
+
+    /// File systems come and go.
+    pub fn forget_mounts(&mut self) {
+        self.mounts.clear();
     }
 
     /// The path of a file on the file system with this number. A file system that is not mounted here gives a path from
@@ -77,7 +84,7 @@ fn add_cgroups(root: &Path, folder: &Path, found: &mut HashMap<u64, Option<Strin
 }
 
 fn mountinfo() -> String {
-    fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
+    String::from_utf8_lossy(&fs::read("/proc/self/mountinfo").unwrap_or_default()).into_owned()
 }
 
 /// Where the file system with this number is mounted as a whole, by a text such as that of `/proc/self/mountinfo`.

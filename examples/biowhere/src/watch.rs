@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use common::events::Lines;
 use common::{OrCause, Result, record};
 use nix::time::{ClockId, clock_gettime};
+use serde::Serialize;
 use toolkit::flags::Flags;
 
 use crate::args::Args;
 use crate::bpf::types;
 use crate::io::{Form, Io};
 use crate::names::Names;
-use crate::summary::{By, Summary};
+use crate::summary::{By, Report, Summary};
 
 /// `struct name` and not `struct io`: `enum event_kind` of the programs.
 const NAME: u32 = 1;
@@ -40,6 +41,7 @@ enum Mode {
         every: Option<Duration>,
         since: Instant,
         summary: Summary,
+        earlier: Option<Report>,
     },
 }
 
@@ -47,9 +49,13 @@ impl Watch {
     /// Begins to count time.
     pub fn new(args: &Args, flags: Flags) -> Result<Self> {
         let mode = match (args.summary, args.slowest) {
-            (Some(every), _) => {
-                Mode::Summary { by: args.by, every, since: Instant::now(), summary: Summary::default() }
-            }
+            (Some(every), _) => Mode::Summary {
+                by: args.by,
+                every,
+                since: Instant::now(),
+                summary: Summary::default(),
+                earlier: args.before.as_deref().map(Report::read).transpose()?,
+            },
             (None, Some(most)) => Mode::Slowest(most, Vec::new()),
             (None, None) => Mode::Lines,
         };
@@ -68,7 +74,13 @@ impl Watch {
 
     /// Takes an event of the programs.
     pub fn see(&mut self, event: &[u8], lines: &Lines) {
-        if let Err(error) = self.take(event, lines) {
+        let taken = self.take(event, lines);
+        self.keep(taken);
+    }
+
+    /// An error is reported at the end.
+    fn keep(&mut self, done: Result<()>) {
+        if let Err(error) = done {
             self.error = Err(error);
         }
     }
@@ -109,25 +121,30 @@ impl Watch {
 
     /// Adds a summary if it is time for one.
     pub fn tick(&mut self, lines: &Lines) {
+        self.names.forget_mounts();
         if let Mode::Summary { every: Some(every), since, .. } = &self.mode
             && since.elapsed() >= *every
         {
-            self.summarize(lines);
+            let summarized = self.summarize(lines);
+            self.keep(summarized);
         }
     }
 
-    fn summarize(&mut self, lines: &Lines) {
-        let Mode::Summary { since, summary, .. } = &mut self.mode else { return };
-        let time = since.elapsed();
-        let ended = std::mem::take(summary);
+    fn summarize(&mut self, lines: &Lines) -> Result<()> {
+        let Mode::Summary { since, summary, earlier, .. } = &mut self.mode else { return Ok(()) };
+        let report = std::mem::take(summary).report(since.elapsed());
         *since = Instant::now();
-        lines.add(if self.json { ended.json(time).to_string() } else { ended.tables(time, self.form) });
+        lines.add(match self.json {
+            true => to_json(&report)?,
+            false => report.tables(self.form, earlier.as_ref()),
+        });
+        Ok(())
     }
 
     /// Adds what is printed at the end.
     pub fn finish(&mut self, lines: &Lines) -> Result<()> {
         std::mem::replace(&mut self.error, Ok(()))?;
-        self.summarize(lines);
+        self.summarize(lines)?;
         if let Mode::Slowest(most, ios) = &mut self.mode {
             keep_slowest(*most, ios);
         }
@@ -143,4 +160,8 @@ impl Watch {
 fn keep_slowest(most: usize, ios: &mut Vec<Io>) {
     ios.sort_by_key(|io| Reverse(io.total));
     ios.truncate(most);
+}
+
+fn to_json(what: &impl Serialize) -> Result<String> {
+    serde_json::to_string(what).or_cause("cannot write JSON")
 }

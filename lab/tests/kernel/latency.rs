@@ -156,20 +156,21 @@ fn biolatency_has_each_request_in_its_bucket() {
     assert_no_shorter(&queued, &without);
 }
 
+/// How many readers [`busy_disk`] has.
+pub const READERS: u64 = 8;
+
 /// A disk that takes one request at a time, and eight readers, so the last one waits for the other seven. We don't
-/// use writers, because mq-deadline makes them wait for a request, and `-Q` does not see what happens before a
-/// request exists.
-fn biolatency_shows_how_long_requests_wait() {
-    const READERS: u64 = 8;
-    quiet();
+/// use writers, because mq-deadline makes them wait for a request, and then they wait before it and not in the queue.
+/// Returns how long the disk takes, what each reader did, and what `start` has started before, for this disk.
+pub fn busy_disk<T>(start: impl Fn(&str) -> T) -> (Duration, Vec<Done>, T) {
     sh("modprobe mq-deadline || true");
-    let (ms, took, kinds) = long_enough(Duration::from_millis(50), |time| {
+    long_enough(Duration::from_millis(50), |time| {
         let disk = NullBlk::with("one", time, &[("hw_queue_depth", 1)])?;
         let device = disk.device.to_str().unwrap();
         for (file, value) in [("scheduler", "mq-deadline"), ("nr_requests", "64"), ("nomerges", "2")] {
             fs::write(queue(device, file)?, value).unwrap();
         }
-        let (without, queued) = (start("-mej"), start("-Qmej"));
+        let started = start(device);
         let stat = queue(device, "../stat")?;
         let reads = || fs::read_to_string(&stat).unwrap().split_whitespace().next().unwrap().to_owned();
         // At this point, the kernel has already looked for partitions.
@@ -198,10 +199,17 @@ fn biolatency_shows_how_long_requests_wait() {
             let all_wait = all_wait() && is_first();
             (all_wait, ios.into_iter().map(|io| io.join().unwrap()).collect::<Vec<_>>())
         });
-        let kinds = [end(without).0, end(queued).0];
-        Ok(all_wait.then_some((time.as_millis() as u64, took, kinds)))
+        Ok(all_wait.then_some((time, took, started)))
     })
-    .unwrap();
+    .unwrap()
+}
+
+/// What happens before a request exists, `-Q` does not see.
+fn biolatency_shows_how_long_requests_wait() {
+    quiet();
+    let (time, took, tools) = busy_disk(|_| [start("-mej"), start("-Qmej")]);
+    let ms = time.as_millis() as u64;
+    let kinds = tools.map(|tool| end(tool).0);
     let [without, queued] = kinds;
     assert_no_shorter(&queued, &without);
 

@@ -54,8 +54,13 @@ struct page___new {
 
 #define NAME 256 /* bytes of a file's name, with the zero at its end */
 #define LEVELS 16 /* how many folders a file is in, at most */
-#define BIOS 256 /* how many bios a request has, at most */
-#define PIECES 8 /* how deep pieces of pieces are looked for */
+#define BIOS 512 /* how many bios a request has, at most */
+#define PIECES 32 /* how deep pieces of pieces are looked for */
+
+#define PF_KTHREAD 0x200000 /* include/linux/sched.h */
+/* include/uapi/linux/magic.h */
+#define TMPFS_MAGIC 0x01021994
+#define HUGETLBFS_MAGIC 0x958458f6
 
 enum event_kind {
 	EVENT_IO,
@@ -89,7 +94,7 @@ struct io {
 /* The name of a file or folder, sent before the first I/O that needs it. */
 struct name {
 	u32 kind;
-	u32 length;
+	u32 pad;
 	u64 dentry;
 	u64 parent;
 	char text[NAME];
@@ -102,6 +107,8 @@ struct bio_info {
 	u64 gendisk;
 	u32 pieces; /* bios that must end, too, before this one has */
 	u32 ends;
+	u32 is_asked_for; /* by -d */
+	u32 pad;
 	struct io io;
 };
 
@@ -121,9 +128,9 @@ struct {
 	__type(value, u64);
 } flush_map SEC(".maps");
 
-/* A name that was sent. If the file gets another name or goes to another folder, this changes. */
+/* The name that was sent last for an entry. A file may get another name or folder, and an entry
+ * another file. */
 struct known {
-	u64 dentry;
 	u64 parent;
 	u64 hash_length;
 };
@@ -131,8 +138,8 @@ struct known {
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
-	__type(key, struct known);
-	__type(value, u8);
+	__type(key, u64);
+	__type(value, struct known);
 } name_map SEC(".maps");
 
 struct {
@@ -144,6 +151,8 @@ struct {
 struct name *unused_name;
 struct io *unused_io;
 
+/* User space sets it when all programs are attached: before that, an end would be missed. */
+u32 is_attached;
 u64 lost; /* I/Os for which there was no room, or whose end we did not see */
 
 extern const void bio_chain_endio __ksym __weak;
@@ -202,8 +211,15 @@ static __always_inline struct dentry *of_page(const struct bio *bio)
 	    (u64)mapping & 3) /* a process' own memory, such as the buffer of a direct write */
 		return NULL;
 	inode = BPF_CORE_READ(mapping, host);
+	/* A page of a slab has another word here. */
+	if (!inode || BPF_CORE_READ(inode, i_mapping) != mapping)
+		return NULL;
 	/* A block device has no file: these are the file system's own blocks. */
-	if (!inode || (BPF_CORE_READ(inode, i_mode) & 0170000) == 0060000)
+	if ((BPF_CORE_READ(inode, i_mode) & 0170000) == 0060000)
+		return NULL;
+	/* Memory that processes share has one, but the I/O does not go there. */
+	head = BPF_CORE_READ(inode, i_sb, s_magic);
+	if (head == TMPFS_MAGIC || head == HUGETLBFS_MAGIC)
 		return NULL;
 	head = (u64)BPF_CORE_READ(inode, i_dentry.first);
 	if (!head)
@@ -213,36 +229,33 @@ static __always_inline struct dentry *of_page(const struct bio *bio)
 	return (void *)head - bpf_core_field_offset(struct dentry, d_u.d_alias);
 }
 
-/* Sends the names of a file and of the folders that it is in, as far as they were not sent before.
- */
+/* Sends the names of a file and of the folders that it is in, as far as they are new. */
 static __always_inline void send_names(struct dentry *dentry)
 {
-	u8 one = 1;
-
 	for (int level = 0; level < LEVELS; level++) {
-		struct known known = {
-			.dentry = (u64)dentry,
+		u64 key = (u64)dentry;
+		struct known now = {
 			.parent = (u64)BPF_CORE_READ(dentry, d_parent),
 			.hash_length = BPF_CORE_READ(dentry, d_name.hash_len),
 		};
-		struct name *name;
+		struct known *sent = bpf_map_lookup_elem(&name_map, &key);
 
-		if (bpf_map_lookup_elem(&name_map, &known))
+		if (!sent || sent->parent != now.parent || sent->hash_length != now.hash_length) {
+			struct name *name = bpf_ringbuf_reserve(&events, sizeof(*name), 0);
+
+			if (!name)
+				return; /* it is not known, so it comes again */
+			name->kind = EVENT_NAME;
+			name->dentry = key;
+			name->parent = now.parent;
+			bpf_probe_read_kernel_str(name->text, sizeof(name->text),
+						  BPF_CORE_READ(dentry, d_name.name));
+			bpf_ringbuf_submit(name, BPF_RB_NO_WAKEUP);
+			bpf_map_update_elem(&name_map, &key, &now, BPF_ANY);
+		}
+		if (now.parent == key)
 			return;
-		name = bpf_ringbuf_reserve(&events, sizeof(*name), 0);
-		if (!name)
-			return;
-		name->kind = EVENT_NAME;
-		name->length = known.hash_length >> 32;
-		name->dentry = known.dentry;
-		name->parent = known.parent;
-		bpf_probe_read_kernel_str(name->text, sizeof(name->text),
-					  BPF_CORE_READ(dentry, d_name.name));
-		bpf_ringbuf_submit(name, BPF_RB_NO_WAKEUP);
-		bpf_map_update_elem(&name_map, &known, &one, BPF_ANY);
-		if (known.parent == known.dentry)
-			return;
-		dentry = (void *)known.parent;
+		dentry = (void *)now.parent;
 	}
 }
 
@@ -252,14 +265,19 @@ static __always_inline void send_names(struct dentry *dentry)
 static __always_inline u64 who_pays(const struct bio *bio)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
-	u32 nth = bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id);
-	struct blkcg *blkcg = BPF_CORE_READ(bio, bi_blkg, blkcg);
 	struct cgroup_subsys_state *css = NULL;
 	struct css_set *groups = BPF_CORE_READ(task, cgroups);
+	struct blkcg *blkcg;
+	u32 nth;
 
+	if (!bpf_core_field_exists(bio->bi_blkg)) /* CONFIG_BLK_CGROUP */
+		return 0;
+	blkcg = BPF_CORE_READ(bio, bi_blkg, blkcg);
+	nth = bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id);
 	bpf_probe_read_kernel(&css, sizeof(css), &groups->subsys[nth]);
-	if (blkcg && css == &blkcg->css &&
-	    !(BPF_CORE_READ(task, flags) & 0x200000 /* PF_KTHREAD */))
+	if (!blkcg || BPF_CORE_READ(blkcg, css.cgroup, root, hierarchy_id)) /* version 1 */
+		return 0;
+	if (css == &blkcg->css && !(BPF_CORE_READ(task, flags) & PF_KTHREAD))
 		return BPF_CORE_READ(groups, dfl_cgrp, kn, id);
 	return BPF_CORE_READ(blkcg, css.cgroup, kn, id);
 }
@@ -292,6 +310,25 @@ static __always_inline bool is_again(u32 cleared)
 	       1;
 }
 
+static __always_inline u32 number_of(struct gendisk *disk)
+{
+	return (u32)BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
+}
+
+/* A flush alone is submitted as an empty write. */
+static __always_inline u32 operation_of(const struct io *io)
+{
+	if (!io->bytes && io->flags & 1 << __REQ_PREFLUSH)
+		return REQ_OP_FLUSH;
+	return io->flags & REQ_OP_MASK;
+}
+
+/* Whether a bio's end function says that it is a piece of another one. */
+static __always_inline bool ends_in_a_chain(const struct bio *bio)
+{
+	return &bio_chain_endio && (u64)BPF_CORE_READ(bio, bi_end_io) == (u64)&bio_chain_endio;
+}
+
 /* A task submits a bio. */
 SEC("kprobe/submit_bio")
 int BPF_KPROBE(submit_bio_entry, struct bio *bio)
@@ -311,18 +348,24 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	};
 	struct bio_info *before = info_of(bio);
 
+	if (!is_attached)
+		return 0;
+	if (before) {
+		if (before->root ? ends_in_a_chain(bio)
+				 : is_again(before->io.flags & ~new.io.flags))
+			return 0;
+		if (!before->root)
+			__sync_fetch_and_add(&lost, 1);
+		bpf_map_delete_elem(&bio_map, &key);
+	}
 	if (only_pid && new.io.pid != only_pid)
 		return 0;
-	if (only_operation != ~0U && (new.io.flags &REQ_OP_MASK) != only_operation)
+	if (only_operation != ~0U && operation_of(&new.io) != only_operation)
 		return 0;
-	if (only_disk &&
-	    ((u32)BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor)) != only_disk)
+	new.is_asked_for = !only_disk || number_of(disk) == only_disk;
+	/* A disk without requests may pass it on to the one that is asked for. */
+	if (!new.is_asked_for && !BPF_CORE_READ(disk, fops, submit_bio))
 		return 0;
-	if (before && !before->root) {
-		if (is_again(before->io.flags & ~new.io.flags))
-			return 0;
-		__sync_fetch_and_add(&lost, 1);
-	}
 	new.io.sector = BPF_CORE_READ(bio, bi_iter.bi_sector) + start_of_partition(bio, disk);
 	new.io.cgroup = who_pays(bio);
 	bpf_get_current_comm(new.io.comm, sizeof(new.io.comm));
@@ -336,17 +379,19 @@ int BPF_KPROBE(submit_bio_entry, struct bio *bio)
 	return 0;
 }
 
-/* `piece` is a part or a copy of `bio`. */
+/* `piece` is a part or a copy of `bio`, and not submitted yet. */
 static __always_inline struct bio_info *is_piece(const void *piece, const void *bio)
 {
 	struct bio_info *whole = info_of(bio), new = {};
 	u64 key = (u64)piece;
 
-	if (!whole)
+	if (!whole) {
+		bpf_map_delete_elem(&bio_map, &key); /* a bio that was here before */
 		return NULL;
+	}
 	new.root = whole->root ?: (u64)bio;
-	/* If it is one already, it keeps what we know of it. */
-	bpf_map_update_elem(&bio_map, &key, &new, BPF_NOEXIST);
+	if (bpf_map_update_elem(&bio_map, &key, &new, BPF_ANY))
+		__sync_fetch_and_add(&lost, 1);
 	return whole;
 }
 
@@ -359,6 +404,22 @@ int BPF_KPROBE(bio_chain_entry, struct bio *bio, struct bio *parent)
 	if (whole)
 		__sync_fetch_and_add(&whole->pieces, 1);
 	return 0;
+}
+
+/* Since 5.19, device-mapper splits a bio in place: then the sector is that of the bio itself. */
+static __always_inline int is_split(u64 bio, u64 sector)
+{
+	struct bio_info *info = info_of((void *)bio);
+
+	if (info && (u32)sector == (u32)BPF_CORE_READ((struct bio *)bio, bi_iter.bi_sector))
+		__sync_fetch_and_add(&info->pieces, 1);
+	return 0;
+}
+
+SEC("tp_btf/block_split")
+int block_split(u64 *ctx)
+{
+	return IS_5_10 ? is_split(ctx[1], ctx[2]) : is_split(ctx[0], ctx[1]);
 }
 
 /* Device-mapper and MD send copies to the disks below. */
@@ -426,6 +487,9 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 			continue;
 		}
 		info->issued_ns = issued_ns;
+		if (!info->made_ns) /* of a discard that shares a request, the kernel does not say
+				       when */
+			info->made_ns = issued_ns;
 		/* The flush before it was the first thing that the disk got for it. */
 		if (bio->bi_opf & 1 << __REQ_PREFLUSH) {
 			flushed = bpf_map_lookup_elem(&flush_map, &queue);
@@ -433,6 +497,8 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 				info->issued_ns = *flushed;
 		}
 	}
+	if (bio)
+		__sync_fetch_and_add(&lost, 1); /* or more: those beyond BIOS have no parts */
 	return 0;
 }
 
@@ -459,9 +525,14 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 		root = info->root ? info_of((void *)info->root) : info;
 		if (!root || root->io.done_ns > done_ns)
 			continue;
-		root->io.made_ns = info->made_ns;
-		root->io.issued_ns = info->issued_ns;
+		/* Device-mapper sends the flush as a piece of its own, before the data. */
+		if (root == info || !root->io.done_ns || !(root->io.flags & 1 << __REQ_PREFLUSH)) {
+			root->io.made_ns = info->made_ns;
+			root->io.issued_ns = info->issued_ns;
+		}
 		root->io.done_ns = done_ns;
+		if (only_disk && disk && number_of(disk) == only_disk)
+			root->is_asked_for = true;
 		if (root != info)
 			root->io.requeues += info->io.requeues;
 		if (disk && (u64)disk != root->gendisk)
@@ -474,19 +545,22 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int nr_b
 /* Whether a bio has ended, if this is one of its ends. */
 static __always_inline bool has_ended(struct bio_info *info, const struct bio *bio)
 {
-	if (!info || !info->pieces)
-		return BPF_CORE_READ(bio, __bi_remaining.counter) <= 1;
+	if (info)
+		__sync_fetch_and_add(&info->ends, 1);
 	/* Pieces may end at the same moment on several CPUs. Then the kernel's counter is not yet
 	 * down for any of them. */
-	__sync_fetch_and_add(&info->ends, 1);
-	return info->ends > info->pieces;
+	if (info && info->pieces)
+		return info->ends > info->pieces;
+	return BPF_CORE_READ(bio, __bi_remaining.counter) <= 1;
 }
 
-static __always_inline void send(struct bio_info *info, u64 key, u64 ended_ns, u32 error)
+/* The end of a bio that we know. */
+static __always_inline void ends(struct bio_info *info, u64 key, u64 ended_ns, u32 error)
 {
 	struct io *io = NULL;
 
-	if (ended_ns - info->io.submitted_ns >= slower_than_ns) {
+	if (!info->root && info->is_asked_for &&
+	    ended_ns - info->io.submitted_ns >= slower_than_ns) {
 		io = bpf_ringbuf_reserve(&events, sizeof(*io), 0);
 		if (!io)
 			__sync_fetch_and_add(&lost, 1);
@@ -511,6 +585,7 @@ SEC("fentry/bio_endio")
 int BPF_PROG(bio_endio_entry, struct bio *ended)
 {
 	u64 ended_ns = bpf_ktime_get_ns(), key = (u64)ended;
+	u32 error = 0;
 
 	for (int level = 0; level < PIECES; level++) {
 		const struct bio *bio = (void *)key;
@@ -518,15 +593,26 @@ int BPF_PROG(bio_endio_entry, struct bio *ended)
 
 		if (!has_ended(info, bio))
 			return 0;
-		if (info && info->root)
-			bpf_map_delete_elem(&bio_map, &key);
-		else if (info)
-			send(info, key, ended_ns, BPF_CORE_READ(bio, bi_status));
-		if (!&bio_chain_endio ||
-		    (u64)BPF_CORE_READ(bio, bi_end_io) != (u64)&bio_chain_endio)
+		error = BPF_CORE_READ(bio, bi_status) ?: error; /* a piece hands its error on */
+		if (info)
+			ends(info, key, ended_ns, error);
+		if (!ends_in_a_chain(bio))
 			return 0;
 		key = (u64)BPF_CORE_READ(bio, bi_private);
 	}
+	__sync_fetch_and_add(&lost, 1); /* or more: a chain that is longer than PIECES */
+	return 0;
+}
+
+/* A disk without requests is done with a bio: RAID 5, for example, counts its pieces for itself. */
+SEC("tp_btf/block_bio_complete")
+int BPF_PROG(block_bio_complete, struct request_queue *q, struct bio *bio)
+{
+	struct bio_info *info = info_of(bio);
+
+	/* If bio_endio() was not called yet, it follows. */
+	if (info && info->ends)
+		ends(info, (u64)bio, bpf_ktime_get_ns(), bio->bi_status);
 	return 0;
 }
 
