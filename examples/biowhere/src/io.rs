@@ -116,6 +116,11 @@ impl Io {
             file: names.file(io.dentry, io.device),
         }
     }
+
+    /// The disk, and if that passed the I/O on, the one that had the request.
+    pub fn place(&self) -> String {
+        self.lower.as_ref().map_or_else(|| self.disk.clone(), |lower| format!("{}>{lower}", self.disk))
+    }
 }
 
 /// The text of a C string.
@@ -163,7 +168,7 @@ impl Form {
         }
         let [before, queue, disk, end] = parts;
         let total = self.time(self.round(io.total));
-        let mut place = io.lower.as_ref().map_or(io.disk.clone(), |lower| format!("{}>{lower}", io.disk));
+        let mut place = io.place();
         if io.requeues > 0 {
             place += &format!("({})", io.requeues + 1);
         }

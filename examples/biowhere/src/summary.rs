@@ -62,7 +62,7 @@ impl Summary {
     pub fn add(&mut self, io: &Io, by: By) {
         let none = || "-".to_owned();
         let name = match by {
-            By::Disk => io.disk.clone(),
+            By::Disk => io.place(),
             By::Task => io.task.clone(),
             By::Cgroup => io.cgroup.clone().unwrap_or_else(none),
             By::File => io.file.clone().unwrap_or_else(none),
@@ -206,6 +206,7 @@ mod tests {
             summary.add(&Io { total: nth * 1_000_000, ..io() }, By::Disk);
         }
         summary.add(&Io { parts: None, disk: "zram0".to_owned(), ..io() }, By::Disk);
+        summary.add(&Io { disk: "dm-0".to_owned(), lower: Some("sda".to_owned()), ..io() }, By::Disk);
         let report = summary.report(Duration::from_secs(4));
         let Times { p50, p90, p99, p999, max } = &report.groups[0].ns["total"];
         for (found, right) in [(p50, 500.0), (p90, 900.0), (p99, 990.0), (p999, 999.0)] {

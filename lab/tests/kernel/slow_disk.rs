@@ -121,7 +121,7 @@ fn who_waits_for_metadata_has_the_file_system_uppermost() {
     assert!(names.iter().any(|name| uppermost.contains(name)), "{stack}");
 }
 
-/// Question 6: the file of the process's own group says nothing, and the page's command finds the limit above it.
+/// Question 4: the file of the process's own group says nothing, and the page's command finds the limit above it.
 fn a_limit_holds_for_the_groups_below_it() {
     quiet();
     let disk = NullBlk::new("vda", Duration::from_millis(1)).unwrap();
