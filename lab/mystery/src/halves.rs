@@ -88,11 +88,10 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         truth,
         hints: [
             "Where does a slow write spend its time: on the disk, or before the disk gets it?".to_owned(),
-            "biolatency -D measures each disk from the moment it gets a request. What does -Q add?".to_owned(),
+            "biowhere --summary divides the time of I/Os into parts. Which one is long, and on which disk?".to_owned(),
             format!(
-                "Compare the averages of biolatency -De 4 1 and biolatency -QDe 4 1 for {bad_disk}. If they are equal, the disk \
-                 takes that long. If not, requests wait: bitesize 4 1 shows who makes them, and biolatency -d {bad_disk} -e \
-                 4 1 how many there are."
+                "If disk is long for {bad_disk}, also without the others, it takes that long. If queue is long, I/Os wait: \
+                 biowhere -d {bad_disk} --summary --by task shows who makes how many."
             ),
         ],
         way: vec![
@@ -105,41 +104,40 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
                 command: "stage05 --duration 3 | tail -n 8".to_owned(),
             },
             Step {
-                why: "How long do the disks themselves take for a request?",
-                command: "biolatency -Dme 4 1".to_owned(),
-            },
-            Step { why: "And with the wait before (-Q)?", command: "biolatency -QDme 4 1".to_owned() },
-            Step {
-                why: "Whose I/Os are these, on all disks, and how many requests does the slow disk get?",
-                command: format!("bitesize 4 1 & biolatency -d {bad_disk} -me 4 1 | sed -n 's/^avg/{bad_disk}: avg/p'; wait"),
+                why: "In which part is the time, on each of the disks?",
+                command: "biowhere --summary --duration 4".to_owned(),
             },
             Step {
-                why: "How long is it, with the wait before, while the other process that writes there stands still?",
+                why: "Whose I/Os does the slow disk get?",
+                command: format!("biowhere -d {bad_disk} --summary --by task --duration 4 | grep I/Os"),
+            },
+            Step {
+                why: "How long is it while the other process that writes there stands still?",
                 command: format!(
-                    "kill -STOP $(pidof {neighbor}); biolatency -d {bad_disk} -Qme 4 1 | tail -n 1; kill -CONT $(pidof {neighbor})"
+                    "kill -STOP $(pidof {neighbor}); biowhere -d {bad_disk} --summary --duration 4; kill -CONT $(pidof {neighbor})"
                 ),
             },
         ],
         decided: match twin {
             Twin::One => format!(
-                "Questions 3, 4 and 6 decided: {bad_disk} itself takes {slow_ms} ms, and -Q adds \
-                 nothing to it, so nothing waits. Without `{neighbor}`, it takes as long."
+                "Questions 3 and 5 decided: {bad_disk} itself takes {slow_ms} ms, and queue is short, so nothing waits. \
+                 Without `{neighbor}`, it takes as long."
             ),
             Twin::Other => format!(
-                "Questions 3 to 6 decided: {bad_disk} takes {ms} ms for a request, as \
-                 {good_disk} does, but with the wait before (-Q) it is {slow_ms} ms. Without `{neighbor}`, nothing waits. \
-                 By the counts of question 5, about {share:.0} % of the requests of {bad_disk} come from `{neighbor}`. \
+                "Questions 3 to 5 decided: {bad_disk} takes {ms} ms for a request, as \
+                 {good_disk} does, but with queue it is {slow_ms} ms. Without `{neighbor}`, nothing waits. \
+                 By the counts of question 4, about {share:.0} % of the requests of {bad_disk} come from `{neighbor}`. \
                  (`{patient}` makes more, but most of them on {good_disk}.)"
             ),
         },
         tempting: match twin {
             Twin::One => format!(
                 "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os there. If it were right, \
-                 {bad_disk} would be as fast as {good_disk} without -Q, and stopping `{neighbor}` would help. It does not."
+                 disk would be as short for {bad_disk} as for {good_disk}, and stopping `{neighbor}` would help. It does not."
             ),
             Twin::Other => format!(
                 "The tempting answer is slow-disk, because iostat's await includes the wait. If it were right, {bad_disk} \
-                 would take {slow_ms} ms without -Q, too, and stopping `{neighbor}` would not help. It does."
+                 would have {slow_ms} ms in disk, and stopping `{neighbor}` would not help. It does."
             ),
         },
         cure: match twin {

@@ -77,7 +77,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         hints: [
             "When does a write end for the disk, and when for the process? And when does it begin?".to_owned(),
             format!(
-                "stage03 measures from submit_bio() to bio_endio(). If that is much less than what `{patient}` waits, the time \
+                "biowhere measures from submit_bio() to bio_endio(). If that is much less than what `{patient}` waits, the time \
                  passes before or after the bio. What is the state of its threads, in /proc/PID/task/*/status?"
             ),
             format!(
@@ -87,14 +87,8 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         way: vec![
             Step {
-                why: "How long do requests take?",
-                command: "biolatency -QDme 4 1".to_owned(),
-            },
-            Step {
-                why: "How long do bios take? Half of them take less than this.",
-                command: "stage03 --duration 4 | sed -n 's/.*duration: //p' | sort -n > /tmp/bios; awk -v half=$(($(wc -l < \
-                          /tmp/bios) / 2 + 1)) 'NR == half { print $1 / 1000000 \" ms\" }' /tmp/bios"
-                    .to_owned(),
+                why: "How long do bios take, and in which part is the time?",
+                command: "biowhere --summary --duration 4".to_owned(),
             },
             Step {
                 why: "For what does the process wait?",
@@ -124,13 +118,13 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "Questions 2, 4, 5 and 6 decided: bios end after {ms} ms, and then \
+                "Questions 1, 3, 4 and 5 decided: bios end after {ms} ms, and then \
                  `{patient}` is in state R. It may run only on CPU 1, where `{busy}` has a real-time priority and takes about \
                  {tens:.0} % of the time. A thread that has not run yet still has the stack with which it went to sleep."
             ),
             Twin::Other => format!(
-                "Questions 1, 2 and 7 decided: half of the bios take longer than [2], but requests only {ms} ms. \
-                 So they are held back before there is a request, because the cgroup of `{patient}`, `{group}`, may write {rate} times in a \
+                "Questions 1 and 6 decided: disk is only {ms} ms, and most of the time is in before. \
+                 So bios are held back before there is a request, because the cgroup of `{patient}`, `{group}`, may write {rate} times in a \
                  second. (The kernel counts so small a limit in slices of time, and about half of that comes through.)"
             ),
         },

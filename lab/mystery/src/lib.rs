@@ -291,6 +291,11 @@ impl Game {
                     return Err(Error::new("no answer was right yet")
                         .fix("get a hint: hint; or see the solution anyway: solution --peek"));
                 }
+                if self.is_cured {
+                    say(Said::Text(
+                        "The cause is gone, so the commands show how it is without it.".to_owned(),
+                    ))?;
+                }
                 self.is_open = true;
                 self.scene.show_way(say)
             }

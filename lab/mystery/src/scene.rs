@@ -93,7 +93,6 @@ impl Scene {
     pub fn show_way(&self, say: &mut impl FnMut(Said) -> Result<()>) -> Result<()> {
         /// How many lines of a command's output to show.
         const LINES: usize = 24;
-        let mut decided = self.story.decided.clone();
         for (number, Step { why, command }) in (1..).zip(&self.story.way) {
             say(Said::Step { why: format!("{number}. {why}"), command: command.clone() })?;
             let output =
@@ -102,10 +101,9 @@ impl Scene {
             let said = if output.stdout.is_empty() { &output.stderr } else { &output.stdout };
             let text = String::from_utf8_lossy(said);
             let lines: Vec<_> = text.lines().take(LINES).collect();
-            decided = decided.replace(&format!("[{number}]"), lines.last().unwrap_or(&"?").trim());
             say(Said::Lines(format!("{}\n", lines.join("\n"))))?;
         }
-        let Story { truth, tempting, cure, .. } = &self.story;
+        let Story { truth, decided, tempting, cure, .. } = &self.story;
         let (low, high) = (truth.numbers.start(), truth.numbers.end());
         let text = format!(
             "{}: {}. Place: {}. Number: {}, from {low:.0} to {high:.0}.\n\n{decided}\n\n{tempting}\n\n{cure}\n\nTo see \

@@ -56,7 +56,7 @@ pub struct Story {
     pub hints: [String; 3],
     /// An expert's commands.
     pub way: Vec<Step>,
-    /// Which measurement decides. `[2]` is what the second command prints last.
+    /// Which measurement decides.
     pub decided: String,
     /// What it would have been if the tempting answer were right.
     pub tempting: String,

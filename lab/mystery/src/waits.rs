@@ -75,31 +75,29 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         hints: [
             "iostat's await begins when there is a request. What can an I/O wait for before that?".to_owned(),
             format!(
-                "Compare stage03, which measures bios, with biolatency -Q, which measures requests. Then look at what \
-                 `{patient}` is doing while it waits: /proc/PID/task/*/stack."
+                "biowhere --summary --by task shows what is before the request. Then look at what `{patient}` is doing while it \
+                 waits: /proc/PID/task/*/stack."
             ),
             format!(
-                "With blk_mq_get_tag(), the stack shows that the queue is full: find out by whom, with bitesize. If \
+                "With blk_mq_get_tag(), the stack shows that the queue is full: biowhere shows by whom. If \
                  `{patient}` waits anywhere else, its bio is held back: look at io.max of its cgroup and of those above it."
             ),
         ],
         way: vec![
             Step {
-                why: "How long do requests take, with their wait in the scheduler?",
-                command: "biolatency -QDme 4 1".to_owned(),
-            },
-            Step {
-                why: "And bios? These are the slowest.",
-                command: slowest(5),
+                why: "In which part is the time, for each task, and who makes how many I/Os?",
+                command: "biowhere --summary --by task --duration 4".to_owned(),
             },
             Step {
                 why: "Where does it wait, each time that a thread sleeps? With libaio, that is state S.",
                 command: asleep_in(patient, "blk_mq_get_tag|io_getevents"),
             },
-            Step { why: "Who makes how many I/Os?", command: "bitesize 4 1".to_owned() },
             Step {
-                why: "How long are the slowest bios while the one that makes most of them stands still?",
-                command: format!("kill -STOP $(pidof {neighbor}); sleep 1; {}; kill -CONT $(pidof {neighbor})", slowest(2)),
+                why: "And while the one that makes most of them stands still?",
+                command: format!(
+                    "kill -STOP $(pidof {neighbor}); sleep 1; biowhere --summary --by task --duration 4; kill -CONT $(pidof \
+                     {neighbor})"
+                ),
             },
             Step {
                 why: "How many I/Os have a place in the queue?",
@@ -115,26 +113,26 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ],
         decided: match twin {
             Twin::One => format!(
-                "Questions 1, 2, 3 and 7 decided: requests take {ms} ms, but bios up to [2], and `{patient}` has submitted \
+                "Questions 1, 2 and 5 decided: disk is {ms} ms, and most of the time of `{patient}` is in before. It has submitted \
                  its bio and waits for its end, not for a place in the queue. So the bio is held back before it is a request. \
                  The limit of its own cgroup is generous. But all that is in the one above, `{}`, may write {rate} times in a \
                  second. (The kernel counts so small a limit in slices of time, and fewer come through.)",
                 groups[0]
             ),
             Twin::Other => format!(
-                "Questions 3 to 6 decided: `{patient}` waits in blk_mq_get_tag() for a place in the queue, which has \
-                 only one. `{neighbor}` makes most of the I/Os, because several of its threads always wait for that place, \
-                 too. While it stands still, no bio takes longer than [5]."
+                "Questions 1 to 4 decided: `{patient}` waits in blk_mq_get_tag() for a place in the queue, which has \
+                 only one. That is in before. `{neighbor}` makes most of the I/Os, because several of its threads always wait \
+                 for that place, too. While it stands still, before is short."
             ),
         },
         tempting: match twin {
             Twin::One => format!(
                 "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os. If it were right, \
-                 stopping it would help. Question 5 shows that it does not."
+                 stopping it would help. Question 3 shows that it does not."
             ),
             Twin::Other => format!(
                 "The tempting answer is throttled, because the cgroups of `{patient}` have an io.max. But the lowest allows \
-                 {spare} writes in a second, and question 4 shows far fewer in four. Question 5 shows that stopping `{neighbor}` \
+                 {spare} writes in a second, and question 1 shows far fewer. Question 3 shows that stopping `{neighbor}` \
                  helps."
             ),
         },
@@ -168,11 +166,4 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         fix: Box::new(fix),
         world: Box::new((disk, app, other_app, group, other_group)),
     })
-}
-
-/// A command that prints how long the slowest bios take.
-fn slowest(count: u32) -> String {
-    format!(
-        "stage03 --duration 4 | sed -n 's/.*duration: //p' | sort -n | tail -n {count} | awk '{{ print $1 / 1000000 \" ms\" }}'"
-    )
 }
