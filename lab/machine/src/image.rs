@@ -24,8 +24,8 @@ pub const MODULES: [&str; 8] =
     ["null_blk", "nbd", "mq-deadline", "loop", "dm-mod", "nvme", "crc32c_generic", "ext4"];
 
 /// What our tests load besides: disks whose errors we control, a disk that makes no requests, one that makes two for each
-/// I/O, file systems for zoned disks, and a file system whose functions are in a module.
-pub const FOR_TESTS: [&str; 10] = [
+/// I/O, file systems for zoned disks, and file systems whose functions are in a module.
+pub const FOR_TESTS: [&str; 11] = [
     "scsi_debug",
     "sd_mod",
     "brd",
@@ -33,6 +33,7 @@ pub const FOR_TESTS: [&str; 10] = [
     "dm-round-robin",
     "btrfs",
     "zonefs",
+    "xfs",
     "vfat",
     "nls_cp437",
     "nls_ascii",

@@ -31,6 +31,7 @@ pub const CASES: &[Case] = cases![
     biowhere_starts_on_a_busy_disk,
     biowhere_names_the_disk_below,
     biowhere_names_files_and_who_pays,
+    biowhere_names_files_and_who_pays_on_xfs,
     biowhere_shows_each_bio_of_a_request,
     biowhere_has_the_flush_in_the_disk,
 ];
@@ -256,9 +257,27 @@ fn biowhere_names_the_disk_below() {
     }
 }
 
-/// Reads, buffered writes and direct writes of files in a folder, by two control groups.
 fn biowhere_names_files_and_who_pays() {
     with_ext4();
+    names_files_and_who_pays();
+}
+
+/// An empty XFS, made with `mkfs.xfs --unsupported -m bigtime=0,inobtcount=0,reflink=0,rmapbt=0,finobt=0 -i
+/// nrext64=0,sparse=0` in a file of 16 MiB, and `xz`.
+const XFS: &[u8] = include_bytes!("xfs.img.xz");
+
+fn biowhere_names_files_and_who_pays_on_xfs() {
+    quiet();
+    fs::write("/tmp/xfs.xz", XFS).unwrap();
+    sh(
+        "xzcat /tmp/xfs.xz | dd of=/dev/scratch bs=1M conv=fsync; modprobe xfs; mount -t xfs /dev/scratch /mnt",
+    );
+    let _end = AtEnd("umount /mnt; rm /tmp/xfs.xz");
+    names_files_and_who_pays();
+}
+
+/// Reads, buffered writes and direct writes of files in a folder, by two control groups.
+fn names_files_and_who_pays() {
     sh("mkdir -p /tmp/cgroup; mount -t cgroup2 cgroup2 /tmp/cgroup; \
         echo '+io +memory' > /tmp/cgroup/cgroup.subtree_control; mkdir -p /tmp/cgroup/a /tmp/cgroup/b; \
         mkdir -p '/mnt/a folder/b'; io read-cold '/mnt/a folder/b/cold' --count 64; sync");
