@@ -38,12 +38,12 @@ pub const CASES: &[Case] = cases![
 
 /// A line of `--json`. Times are in ns.
 #[derive(Clone, Debug, Deserialize)]
-struct Io {
+pub struct Io {
     task: String,
     pid: u32,
     disk: String,
     lower: Option<String>,
-    operation: String,
+    pub operation: String,
     sector: u64,
     bytes: u64,
     total: u64,
@@ -55,26 +55,26 @@ struct Io {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-struct Parts {
-    before: u64,
-    queue: u64,
-    disk: u64,
+pub struct Parts {
+    pub before: u64,
+    pub queue: u64,
+    pub disk: u64,
     end: u64,
 }
 
 impl Io {
-    fn parts(&self) -> Parts {
+    pub fn parts(&self) -> Parts {
         self.parts.unwrap_or_else(|| panic!("no parts: {self:?}"))
     }
 }
 
-fn start(arguments: &str) -> Running {
+pub fn start(arguments: &str) -> Running {
     let arguments = arguments.split_whitespace();
     Running::start(&["biowhere", "--json"].into_iter().chain(arguments).collect::<Vec<_>>()).unwrap()
 }
 
 /// Ends it. Of each I/O, the parts add up to the total.
-fn end(tool: Running) -> Vec<Io> {
+pub fn end(tool: Running) -> Vec<Io> {
     let seen = end_exact(tool);
     assert!(!seen.stderr.contains("warning"), "{}", seen.stderr);
     parse(&seen.stdout)
@@ -95,7 +95,7 @@ fn name(device: &Path) -> String {
     fs::canonicalize(device).unwrap().file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-fn ns(time: Duration) -> u64 {
+pub fn ns(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 

@@ -21,6 +21,7 @@
 
 mod arm;
 mod biowhere;
+mod biowhere_and_others;
 mod claims;
 mod clinic;
 mod compilers;
@@ -111,6 +112,7 @@ const CASES: &[&[Case]] = &[
     examples::CASES,
     latency::CASES,
     biowhere::CASES,
+    biowhere_and_others::CASES,
     hello::CASES,
     helpers::CASES,
     functions::CASES,
