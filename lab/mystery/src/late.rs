@@ -59,7 +59,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
 
     let wait = (between - time).as_millis() as f64;
     let truth = match twin {
-        Twin::One => truth("busy-cpu", &[busy.to_owned(), jobs[1].pid().to_string()], share - 25.0..=99.0)?,
+        Twin::One => truth("busy-cpu", &[busy.to_owned(), jobs[1].pid().to_string()], share - 15.0..=99.0)?,
         Twin::Other => truth("throttled", &[group.to_owned()], wait * 0.7..=wait * 1.9)?,
     };
     let (ms, all_ms) = (time.as_millis(), between.as_millis());
