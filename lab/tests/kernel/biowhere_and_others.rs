@@ -69,9 +69,10 @@ fn biowhere_agrees_with_the_kernels_statistics() {
                 assert!(ours <= (ms + 1) * 1_000_000, "{what}");
                 is_exact &= is_near(ours as f64, ms as f64 * 1e6);
             }
-            // Without a scheduler, the seven others wait for the only request.
+            // Without a scheduler, io_submit(2) waits for the only request, so each but the first waits for the one before.
             let waited = if scheduler == "none" { both[0] } else { both[1] };
-            Ok((is_exact && waited > COUNT * ns(time)).then_some(()))
+            assert!(waited > COUNT * ns(time) / 2, "{what}");
+            Ok(is_exact.then_some(()))
         })
         .unwrap();
     }
