@@ -77,16 +77,20 @@ impl Reader {
         self.0.eval(expression).unwrap()
     }
 
-    /// Waits until an expression is true. Checks it whenever the page, its address or its size changes.
+    /// Waits until an expression is true. Checks it whenever the page, its focus, its address or its size changes.
     #[track_caller]
     pub fn until(&mut self, expression: &str) {
         let found = self.eval(&format!(
             "new Promise((done) => {{
-                const look = () => {{ if ({expression}) done(true); }};
-                new MutationObserver(look).observe(document, {{
+                const ended = new AbortController();
+                const end = (found) => {{ ended.abort(); observer.disconnect(); done(found); }};
+                const look = () => {{ if ({expression}) end(true); }};
+                const observer = new MutationObserver(look);
+                observer.observe(document, {{
                     subtree: true, childList: true, attributes: true, characterData: true }});
-                for (const event of ['hashchange', 'resize', 'scroll', 'transitionend']) addEventListener(event, look);
-                setTimeout(() => done(false), {});
+                for (const event of ['focusin', 'hashchange', 'resize', 'scroll', 'transitionend'])
+                    addEventListener(event, look, {{ signal: ended.signal }});
+                setTimeout(() => end(false), {});
                 look();
             }})",
             LIMIT.as_millis() / 2,
