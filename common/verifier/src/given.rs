@@ -40,6 +40,9 @@ pub fn is_given(given: &Given, values: &Values, log: &Log<'_>, object: Option<&O
     let origin = values.get("register").map_or(Origin::Unknown, |register| log.origin(register));
     let came_from = |helpers: &[&str]| matches!(&origin, Origin::Call(helper, _) if helpers.contains(helper));
     let past = values.get("register").map(|register| log.past(register)).unwrap_or_default();
+    let was = |types: &[String]| {
+        past.was.as_ref().is_some_and(|was| types.iter().any(|begin| was.starts_with(begin)))
+    };
     let refused = log.last_instruction().unwrap_or_default();
     match given {
         Given::Reserved if matches!(&origin, Origin::Call(helper, _) if *helper != RESERVE) => false,
@@ -65,14 +68,13 @@ pub fn is_given(given: &Given, values: &Values, log: &Log<'_>, object: Option<&O
             let constant = past.constant.and_then(|(value, _)| value.parse::<u64>().ok());
             constant.is_some_and(|constant| constant < FIELDS)
         }
-        Given::Was(types) => past.was.as_ref().is_some_and(|was| types.iter().any(|of| was.starts_with(of))),
+        Given::Was(types) => was(types),
         Given::WasBefore(types, calls) => {
-            is_given(&Given::Was(types), values, log, object)
-                && past.calls.iter().any(|(name, _)| calls.contains(name))
+            was(types) && past.calls.iter().any(|(name, _)| calls.iter().any(|call| call == name))
         }
         Given::Cut => past.is_cut && past.was.is_some(),
         Given::Shows(words) => log.shows(words),
-        Given::Is(name, is) => values.get(*name).is_some_and(|value| is.contains(&&**value)),
+        Given::Is(name, is) => values.get(name).is_some_and(|value| is.contains(value)),
         Given::Far => values.get("register").is_some_and(|register| log.is_far(register)),
         Given::NoTracing => {
             object.and_then(|object| object.section(log.program)).is_some()

@@ -17,7 +17,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::given::is_given;
-use crate::kinds::{At, Given, Kind, UNKNOWN};
+use crate::kinds::{At, Given, KINDS, Kind};
 pub use crate::log::{LEFT_OUT, REPORT};
 use crate::log::{Log, Origin, Source, called};
 pub use crate::object::{Access, Location, Object};
@@ -112,7 +112,7 @@ fn verifiers(log: &Log<'_>, objects: &[Object]) -> Option<Refusal> {
     let object = object_of(log, objects);
     let place =
         |source: &Source| Place { location: log.location(source, object), source: source.text.clone() };
-    let explained = |kind: &Kind, mut values: Values| {
+    let explained = |kind: &'static Kind, mut values: Values| {
         let refused = match kind.at {
             At::Nowhere => None,
             At::End => log.source().map(place),
@@ -134,13 +134,13 @@ fn verifiers(log: &Log<'_>, objects: &[Object]) -> Option<Refusal> {
     };
     let found = recognized(&log.words, |given, values| is_given(given, values, log, object))
         .find_map(|(kind, _, values)| explained(kind, values));
-    found.or_else(|| explained(&UNKNOWN, Values::new()))
+    found.or_else(|| explained(&KINDS.unknown, Values::new()))
 }
 
 /// The kinds that have these words, whatever else must be true for them: the names, each once.
 pub fn kinds_with(words: &str) -> Vec<&'static str> {
     let lines: Vec<_> = words.lines().collect();
-    let mut names: Vec<_> = recognized(&lines, |_, _| true).map(|(kind, ..)| kind.name).collect();
+    let mut names: Vec<_> = recognized(&lines, |_, _| true).map(|(kind, ..)| &*kind.name).collect();
     let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(*name));
     names
@@ -148,14 +148,14 @@ pub fn kinds_with(words: &str) -> Vec<&'static str> {
 
 /// The names of all kinds. A kind with several forms comes several times.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
-    kinds::kinds().map(|kind| kind.name)
+    KINDS.known.iter().map(|kind| &*kind.name)
 }
 
 /// What we know about a kind of mistake without a log, for a page that looks up words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Known {
     /// What the verifier or libbpf says, with names in braces for what differs.
-    pub says: &'static [&'static str],
+    pub says: &'static [String],
     /// The number of the clinic's case.
     pub case: Option<&'static str>,
     /// What is wrong. As in the next two, names in braces are those of `says`.
@@ -185,13 +185,14 @@ const GENERAL: [(&str, &str); 11] = [
 /// log shows which of them it is.
 pub fn known() -> Vec<Known> {
     let values: Values = GENERAL.map(|(name, words)| (name.to_owned(), words.to_owned())).into();
-    kinds::kinds()
+    let known = KINDS.known.iter();
+    known
         .map(|kind| Known {
-            says: kind.says,
+            says: &kind.says,
             case: kind.case(),
-            cause: fill(kind.cause, &values),
-            why: fill(kind.why, &values),
-            cure: fill(kind.cure, &values),
+            cause: fill(&kind.cause, &values),
+            why: fill(&kind.why, &values),
+            cure: fill(&kind.cure, &values),
         })
         .collect()
 }
@@ -201,7 +202,7 @@ fn recognized(
     lines: &[&str],
     is_given: impl Fn(&Given, &Values) -> bool,
 ) -> impl Iterator<Item = (&'static Kind, Vec<String>, Values)> {
-    kinds::kinds().filter_map(move |kind| {
+    KINDS.known.iter().filter_map(move |kind| {
         kind.says.iter().find_map(|says| {
             lines.windows(says.lines().count()).find_map(|lines| {
                 let values = matches(says, &lines.join("\n"))?;
@@ -217,7 +218,7 @@ const RESERVE: &str = "bpf_ringbuf_reserve";
 const RELEASE: [&str; 2] = ["bpf_ringbuf_submit", "bpf_ringbuf_discard"];
 
 /// Whether a program of one of these objects is in one of these sections.
-fn is_in(objects: &[Object], program: &str, sections: &[&str]) -> bool {
+fn is_in(objects: &[Object], program: &str, sections: &[String]) -> bool {
     objects.iter().any(|object| object.is_in(program, sections))
 }
 
@@ -264,8 +265,8 @@ fn named(values: &Values, log: &Log<'_>, object: Option<&Object>) -> Option<Plac
 /// pasted more than a log, only the end.
 fn words_of(log: &Log<'_>, kind: &Kind) -> Vec<String> {
     const MOST: usize = 12;
-    let before = if kind.name == UNKNOWN.name { log.end() } else { &[] };
-    let words = if kind.name == UNKNOWN.name {
+    let before = if kind.name == KINDS.unknown.name { log.end() } else { &[] };
+    let words = if kind.name == KINDS.unknown.name {
         &log.words[log.words.len().saturating_sub(MOST)..]
     } else {
         &log.words
@@ -328,7 +329,8 @@ fn add_values(values: &mut Values, log: &Log<'_>, object: Option<&Object>, place
     let statement = |source: &str| source.ends_with(';').then(|| source.to_owned());
     let past = register.as_ref().map(|register| log.past(register)).unwrap_or_default();
     let at = |source: Option<&Source>| source.and_then(|source| line_of(log.location(source, object)));
-    let calls = || past.calls.iter().find(|(name, _)| kinds::CHANGE_THE_PACKET.contains(name));
+    let calls =
+        || past.calls.iter().find(|(name, _)| KINDS.change_the_packet.iter().any(|helper| helper == name));
     let call = calls().or(past.calls.first());
     let released = log.last_call(&RELEASE).and_then(|source| statement(&source.text));
     let found = [
@@ -504,19 +506,24 @@ fn word_before(text: &str) -> Option<&str> {
 
 impl Refusal {
     /// `None` if the kind's texts need something that we don't know.
-    fn new(kind: &Kind, program: Option<String>, words: Vec<String>, values: &Values) -> Option<Self> {
+    fn new(
+        kind: &'static Kind,
+        program: Option<String>,
+        words: Vec<String>,
+        values: &Values,
+    ) -> Option<Self> {
         let is_known = |text: &str| names(text).all(|name| values.contains_key(name));
-        [kind.cause, kind.why, kind.cure].iter().all(|text| is_known(text)).then(|| Self {
+        [&kind.cause, &kind.why, &kind.cure].iter().all(|text| is_known(text)).then(|| Self {
             is_verifiers: false,
-            kind: kind.name,
+            kind: &kind.name,
             program,
             place: None,
             path: Vec::new(),
             words,
-            cause: fill(kind.cause, values),
-            why: fill(kind.why, values),
-            cure: fill(kind.cure, values),
-            change: Some(fill(kind.change, values))
+            cause: fill(&kind.cause, values),
+            why: fill(&kind.why, values),
+            cure: fill(&kind.cure, values),
+            change: Some(fill(&kind.change, values))
                 .filter(|change| !change.is_empty() && !change.contains("{?")),
             case: kind.case(),
         })
@@ -524,7 +531,7 @@ impl Refusal {
 
     /// Whether we don't know the verifier's words.
     pub fn is_unknown(&self) -> bool {
-        self.kind == UNKNOWN.name
+        self.kind == KINDS.unknown.name
     }
 }
 
@@ -583,8 +590,8 @@ mod tests {
         // Of the others, `Refusal::new` makes sure.
         let general = GENERAL.iter().map(|(name, _)| *name);
         let known: Vec<_> = general.chain(["register"]).collect();
-        for kind in kinds::kinds() {
-            for says in kind.says {
+        for kind in &KINDS.known {
+            for says in &kind.says {
                 let filled = matches(says, says).unwrap();
                 // There is room if the access begins inside of something.
                 let has_room = filled.contains_key("size")
@@ -592,7 +599,7 @@ mod tests {
                 let is_known = |name: &str| {
                     known.contains(&name) || filled.contains_key(name) || name == "room" && has_room
                 };
-                for text in [kind.cause, kind.why, kind.cure] {
+                for text in [&kind.cause, &kind.why, &kind.cure] {
                     for name in text.split('{').skip(1).filter_map(|rest| rest.split('}').next()) {
                         if !is_known(name) {
                             missing.push(format!("{}: {name} is not in {says:?}", kind.name));

@@ -260,7 +260,7 @@ impl<'a> Log<'a> {
     }
 
     /// Whether what the path shows of a register or of a place on the stack has one of these words.
-    pub fn shows(&self, words: &[&str]) -> bool {
+    pub fn shows(&self, words: &[String]) -> bool {
         let has = |text: &str| words.iter().any(|word| text.contains(word));
         self.path.iter().any(|step| has(step.shown()) || step.state.lines.iter().any(|line| has(line)))
     }

@@ -159,10 +159,10 @@ impl Object {
     }
 
     /// Whether a program is in one of these sections, such as `fentry`, or `fentry.s`.
-    pub fn is_in(&self, program: &str, sections: &[&str]) -> bool {
+    pub fn is_in(&self, program: &str, sections: &[impl AsRef<str>]) -> bool {
         let section = self.section(program).unwrap_or_default().trim_start_matches('?');
         let section = section.split(['/', '.']).next().unwrap_or_default();
-        sections.contains(&section)
+        sections.iter().any(|of| of.as_ref() == section)
     }
 
     /// The line of a program that has this word; none if several have it. Lines that only ask whether something exists don't
