@@ -4,6 +4,7 @@
 //! On both, the same processes do the same I/O at the same rate, so `iostat` prints the same: if a disk that takes many
 //! I/Os at a time takes `n` times as long for each, it completes as many per second as one that takes them one by one.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use guest::system::queue;
 
 use crate::job::{Job, Stream};
 use crate::parts::{DISKS, JOBS, VOLUME, disk, job, shuffled, truth, write};
-use crate::story::{Kept, Parts, SAVE, Step, Story, Twin};
+use crate::story::{Kept, Parts, SAVE, Story, Twin};
 
 /// Sectors of each half.
 const HALF: u64 = 65536;
@@ -77,82 +78,18 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
             truth("busy-neighbor", &places, share - 8.0..=share + 8.0)?
         }
     };
-    let story = Story {
-        complaint: format!(
-            "\"We keep the data of `{patient}` on the volume dm-0. Since Tuesday, every save to its {half} half takes \
-             many times as long as one to its {other_half} half, and we have changed nothing. iostat shows {bad_disk} \
-             with an await to match, and it is always busy. Shall we order a new disk?\""
-        ),
-        what: format!("A save of `{patient}` to the {half} half"),
-        usual: quick * SAVE,
-        truth,
-        hints: [
-            "Where does a slow write spend its time: on the disk, or before the disk gets it?".to_owned(),
-            "biowhere --summary divides the time of I/Os into parts. Which one is long, and on which disk?".to_owned(),
-            format!(
-                "If disk is long for {bad_disk}, also without the others, it takes that long. If queue is long, I/Os wait: \
-                 biowhere -d {bad_disk} --summary --by task shows who makes how many."
-            ),
-        ],
-        way: vec![
-            Step {
-                why: "Which disks are below the volume?",
-                command: "ls /sys/block/dm-0/slaves".to_owned(),
-            },
-            Step {
-                why: "Which sector did the slowest bio touch? The first half ends at sector 65536.",
-                command: "stage05 --duration 3 | tail -n 8".to_owned(),
-            },
-            Step {
-                why: "In which part is the time, on each of the disks?",
-                command: "biowhere --summary --duration 4".to_owned(),
-            },
-            Step {
-                why: "Whose I/Os does the slow disk get?",
-                command: format!("biowhere -d {bad_disk} --summary --by task --duration 4 | grep I/Os"),
-            },
-            Step {
-                why: "How long is it while the other process that writes there stands still?",
-                command: format!(
-                    "kill -STOP $(pidof {neighbor}); biowhere -d {bad_disk} --summary --duration 4; kill -CONT $(pidof {neighbor})"
-                ),
-            },
-        ],
-        decided: match twin {
-            Twin::One => format!(
-                "Questions 3 and 5 decided: {bad_disk} itself takes {slow_ms} ms, and queue is short, so nothing waits. \
-                 Without `{neighbor}`, it takes as long."
-            ),
-            Twin::Other => format!(
-                "Questions 3 to 5 decided: {bad_disk} takes {ms} ms for a request, as \
-                 {good_disk} does, but with queue it is {slow_ms} ms. Without `{neighbor}`, nothing waits. \
-                 By the counts of question 4, about {share:.0} % of the requests of {bad_disk} come from `{neighbor}`. \
-                 (`{patient}` makes more, but most of them on {good_disk}.)"
-            ),
-        },
-        tempting: match twin {
-            Twin::One => format!(
-                "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os there. If it were right, \
-                 disk would be as short for {bad_disk} as for {good_disk}, and stopping `{neighbor}` would help. It does not."
-            ),
-            Twin::Other => format!(
-                "The tempting answer is slow-disk, because iostat's await includes the wait. If it were right, {bad_disk} \
-                 would have {slow_ms} ms in disk, and stopping `{neighbor}` would not help. It does."
-            ),
-        },
-        cure: match twin {
-            Twin::One => "In real life: look at the disk's error log and its temperature, then replace it.",
-            Twin::Other => {
-                "In real life: move one of the two to another disk, give the noisy one a limit (io.max), or spread the \
-                 volume over both disks in stripes."
-            }
-        }
-        .to_owned(),
-        fixed: match twin {
-            Twin::One => "Replacing the slow disk while the volume is in use".to_owned(),
-            Twin::Other => format!("Letting `{neighbor}` write once in a while"),
-        },
-    };
+    let values: &[(&str, &dyn Display)] = &[
+        ("patient", &patient),
+        ("neighbor", &neighbor),
+        ("bad_disk", &bad_disk),
+        ("good_disk", &good_disk),
+        ("half", &half),
+        ("other_half", &other_half),
+        ("ms", &ms),
+        ("slow_ms", &slow_ms),
+        ("share", &format!("{share:.0}")),
+    ];
+    let story = Story::new(include_str!("halves.toml"), quick * SAVE, truth, values)?;
 
     let new_disk = names[2];
     let (fixed_volume, calm) = (volume.clone(), rare(&busy));

@@ -3,6 +3,7 @@
 //!
 //! On both, a write is as long as the other, so `iostat` prints the same, and somebody has most of one CPU's time.
 
+use std::fmt::Display;
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use wire::command::output;
 
 use crate::job::{Access, Job, Stream};
 use crate::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, shuffled, truth};
-use crate::story::{Kept, Parts, SAVE, Step, Story, Twin};
+use crate::story::{Kept, Parts, SAVE, Story, Twin};
 
 /// How many threads write.
 const THREADS: u64 = 2;
@@ -65,93 +66,18 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let (ms, all_ms) = (time.as_millis(), between.as_millis());
     let tens = 10.0 * (share / 10.0).round();
     let pid = format!("$(pidof {patient})");
-    let story = Story {
-        complaint: format!(
-            "\"`{patient}` writes to {name}, and each save takes many times as long as it should. iostat says await {ms} ms, \
-             and {name} is idle most of the time. We gave {name} a faster controller, and nothing changed. And yes, `{patient}` does wait \
-             for I/O: look at its stack.\""
-        ),
-        what: format!("A save of `{patient}`"),
-        usual: time * SAVE,
-        truth,
-        hints: [
-            "When does a write end for the disk, and when for the process? And when does it begin?".to_owned(),
-            format!(
-                "biowhere measures from submit_bio() to bio_endio(). If that is much less than what `{patient}` waits, the time \
-                 passes before or after the bio. What is the state of its threads, in /proc/PID/task/*/status?"
-            ),
-            format!(
-                "If a thread of `{patient}` is in state R, it could run, but somebody else has its CPU: look at top. If it is \
-                 in state D and bios are long, look at io.max of its cgroup and of those above it."
-            ),
-        ],
-        way: vec![
-            Step {
-                why: "How long do bios take, and in which part is the time?",
-                command: "biowhere --summary --duration 4".to_owned(),
-            },
-            Step {
-                why: "For what does the process wait?",
-                command: format!("cat /proc/{pid}/task/*/stack"),
-            },
-            Step {
-                why: "In which states are its threads? D waits for I/O, and R for a CPU. S waits for something else, or for asynchronous I/O.",
-                command: format!(
-                    "for i in $(seq 50); do grep -h State /proc/{pid}/task/*/status; sleep 0.03; done | sort | uniq -c"
-                ),
-            },
-            Step {
-                why: "Who has the CPUs? %CPU is a share of both together, so of one CPU it is twice as much.",
-                command: "top -b -n 2 -d 4 | grep -A 4 '^ *PID' | tail -n 5 | cut -c -5,37-".to_owned(),
-            },
-            Step {
-                why: "On which CPUs may these two run, and with which priority? One below 0 is a real-time priority.",
-                command: format!(
-                    "grep Cpus_allowed_list /proc/{pid}/status /proc/$(pidof {busy})/status; awk '{{ print $2, $18 }}' \
-                     /proc/{pid}/stat /proc/$(pidof {busy})/stat"
-                ),
-            },
-            Step {
-                why: "Which limits are there?",
-                command: "grep -o 'wiops=.*' /sys/fs/cgroup/*/io.max".to_owned(),
-            },
-        ],
-        decided: match twin {
-            Twin::One => format!(
-                "Questions 1, 3, 4 and 5 decided: bios end after {ms} ms, and then \
-                 `{patient}` is in state R. It may run only on CPU 1, where `{busy}` has a real-time priority and takes about \
-                 {tens:.0} % of the time. A thread that has not run yet still has the stack with which it went to sleep."
-            ),
-            Twin::Other => format!(
-                "Questions 1 and 6 decided: disk is only {ms} ms, and most of the time is in before. \
-                 So bios are held back before there is a request, because the cgroup of `{patient}`, `{group}`, may write {rate} times in a \
-                 second. (The kernel counts so small a limit in slices of time, and about half of that comes through.)"
-            ),
-        },
-        tempting: match twin {
-            Twin::One => format!(
-                "The tempting answer is throttled, because `{patient}` has an io.max, and its stack is one of I/O. If it were \
-                 right, bios would take {all_ms} ms, and its threads would be in state D."
-            ),
-            Twin::Other => format!(
-                "The tempting answer is busy-cpu, because `{busy}` has a CPU nearly for itself. But that is another one, and \
-                 `{patient}` is in state D, not in R."
-            ),
-        },
-        cure: match twin {
-            Twin::One => format!(
-                "In real life: let `{patient}` run on other CPUs, too (taskset, AllowedCPUs=), or take the real-time priority \
-                 from `{busy}` (chrt)."
-            ),
-            Twin::Other => {
-                "In real life: raise the limit (IOWriteIOPSMax=, or io.max), or ask whoever set it what it protects.".to_owned()
-            }
-        },
-        fixed: match twin {
-            Twin::One => format!("Letting `{busy}` compute for a tenth of the time"),
-            Twin::Other => format!("Removing the limit of cgroup {group}"),
-        },
-    };
+    let values: &[(&str, &dyn Display)] = &[
+        ("patient", &patient),
+        ("busy", &busy),
+        ("name", &name),
+        ("group", &group),
+        ("rate", &rate),
+        ("ms", &ms),
+        ("all_ms", &all_ms),
+        ("pid", &pid),
+        ("tens", &tens),
+    ];
+    let story = Story::new(include_str!("late.toml"), time * SAVE, truth, values)?;
     let limits = groups[0].folder.join("io.max");
     let no_limit = limit("max");
     let calm = Stream { pause: busy_for * 10, ..compute(busy_for) };

@@ -26,7 +26,7 @@ use wire::play::{Move, Part, Played, RULES, SOCKET, Said, none_is_open};
 
 use crate::answer::{Answer, Grade};
 use crate::scene::Scene;
-use crate::story::Story;
+use crate::story::{Story, Words};
 
 pub mod answer;
 mod halves;
@@ -210,14 +210,14 @@ impl Game {
         Played {
             number: (*number).to_owned(),
             seed: *seed,
-            complaint: story.complaint.clone(),
+            complaint: story.words.complaint.clone(),
             seconds: self.time().as_secs(),
             limit: TIME.as_secs(),
             clock: self.clock(),
             notes: self.notes.clone(),
             answers: self.answers.clone(),
-            hints: story.hints.iter().take(self.hints).cloned().collect(),
-            all_hints: story.hints.len(),
+            hints: story.words.hints.iter().take(self.hints).cloned().collect(),
+            all_hints: story.words.hints.len(),
             is_solved: self.solved.is_some(),
             is_open: self.is_open || self.solved.is_some(),
             is_cured: self.is_cured,
@@ -225,7 +225,7 @@ impl Game {
     }
 
     fn look(&self) -> String {
-        let Scene { stream, story: Story { what, usual, .. }, .. } = &self.scene;
+        let Scene { stream, story: Story { words: Words { what, .. }, usual, .. }, .. } = &self.scene;
         let now = self.scene.patient().lately(*stream);
         format!("{what}: {}; normal: about {}.", ms(now), ms(*usual))
     }
@@ -277,7 +277,7 @@ impl Game {
                 self.grade(&Answer { cause: cause.clone(), place: place.clone(), number }, say)
             }
             Move::Hint => {
-                let hints = &self.scene.story.hints;
+                let hints = &self.scene.story.words.hints;
                 let Some(hint) = hints.get(self.hints) else {
                     return Err(
                         Error::new("that was the last hint").fix("see an expert's way: solution --peek")
@@ -313,7 +313,10 @@ impl Game {
                 say(Said::Text(format!("{fixed} ...")))?;
                 let after = self.scene.patient().median(self.scene.stream)?;
                 let [before, after] = [before, after].map(ms);
-                say(Said::Text(format!("{}: {after}; before the fix: {before}.", self.scene.story.what)))
+                say(Said::Text(format!(
+                    "{}: {after}; before the fix: {before}.",
+                    self.scene.story.words.what
+                )))
             }
             Move::End => {
                 say(Said::Text("The case ends.".to_owned()))?;

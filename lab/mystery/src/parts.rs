@@ -83,15 +83,6 @@ pub fn job(name: &str, group: Option<&Cgroup>, streams: &[Stream]) -> Result<Job
     Ok(job)
 }
 
-/// A command that counts in which of these functions a job's threads sleep. In state R, a thread still shows the stack of
-/// its last sleep.
-pub fn asleep_in(job: &str, functions: &str) -> String {
-    format!(
-        "for i in $(seq 40); do for t in /proc/$(pidof {job})/task/*; do grep -q 'State:.[DS]' $t/status && grep -oE \
-         '{functions}' $t/stack | head -n 1; done; sleep 0.05; done | sort | uniq -c"
-    )
-}
-
 pub fn truth(word: &str, places: &[String], numbers: RangeInclusive<f64>) -> Result<Truth> {
     let cause = cause_of(word).ok_or_else(|| Error::new(format!("there is no cause {word}")))?;
     Ok(Truth { cause, places: places.to_vec(), numbers })

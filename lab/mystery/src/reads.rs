@@ -3,6 +3,7 @@
 //!
 //! On both, each miss reads one page from the disk, one after the other, so `iostat` prints the same.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use guest::system::queue;
 
 use crate::job::{Access, Job, Stream};
 use crate::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, shuffled, truth, write};
-use crate::story::{Kept, Parts, Step, Story, Twin};
+use crate::story::{Kept, Parts, Story, Twin};
 
 /// The data that is read again and again.
 const DATA: u64 = 12 << 20;
@@ -88,92 +89,17 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     };
     let folder = groups[0].folder.display();
     let mib = memory("memory.max") as f64 / f64::from(1 << 20);
-    let story = Story {
-        complaint: format!(
-            "\"`{patient}` reads records of {size} bytes from {name}. Since it moved to the new machine, it waits for the \
-             disk all day: thousands of reads of 4 KiB, says iostat, each as fast as ever. On the old machine with the \
-             same data, there was hardly a read to see.\""
-        ),
-        what: format!("{} reads of `{patient}`", CHUNK / size),
-        usual: time,
-        truth,
-        hints: [
-            "Does the process read pages that it has not read before, or pages that it has?".to_owned(),
-            format!(
-                "stage09 PID counts the pages that `{patient}` reads and those that are not in the cache. The kernel counts \
-                 pages that come back to the cache: workingset_refault_file in memory.stat of a cgroup."
-            ),
-            format!(
-                "Read workingset_refault_file of the cgroup of `{patient}` twice. If it grows, the cache is too small. If \
-                 not, all pages are new, and the kernel should have read them ahead."
-            ),
-        ],
-        way: vec![
-            Step {
-                why: "How many of the pages that it reads are not in the cache?",
-                command: format!("stage09 --duration 5 $(pidof {patient}) | tail -n 4"),
-            },
-            Step {
-                why: "In which cgroup is it?",
-                command: format!("cat /proc/$(pidof {patient})/cgroup"),
-            },
-            Step {
-                why: "Do pages come back that were in the cache before? The counter, now and 4 s later.",
-                command: format!(
-                    "grep workingset_refault_file {folder}/memory.stat; sleep 4; grep workingset_refault_file \
-                     {folder}/memory.stat"
-                ),
-            },
-            Step {
-                why: "Does it read one page after the other? A page is eight sectors.",
-                command: format!(
-                    "ctracer --duration 2 2> /dev/null | grep ' submit_bio(.*{name}' | grep -o 'read [0-9]* + .*{name}' | head \
-                     -n 5"
-                ),
-            },
-            Step {
-                why: "How much memory may it use, and how much does it?",
-                command: format!("grep . {folder}/memory.max {folder}/memory.current"),
-            },
-            Step {
-                why: "How much would the kernel read ahead, in KiB?",
-                command: "grep . /sys/block/vd*/queue/read_ahead_kb".to_owned(),
-            },
-        ],
-        decided: match twin {
-            Twin::One => format!(
-                "Questions 3, 4 and 6 decided: no page comes back, so `{patient}` reads new ones \
-                 all the time, one after the \
-                 other, and the kernel could have read them ahead. On {name}, it reads 0 KiB ahead. (A page has {} records, and \
-                 only the first read of it misses.)",
-                4096 / size
-            ),
-            Twin::Other => format!(
-                "Questions 3 and 5 decided: pages come back that were in the cache before, because cgroup \
-                 `{group}` may use only {mib:.1} MiB of memory, and uses nearly all of it."
-            ),
-        },
-        tempting: match twin {
-            Twin::One => "The tempting answer is small-cache, because nothing that is read seems to stay. If it were right, \
-                          pages would come back, and the cgroup would be at its limit."
-                .to_owned(),
-            Twin::Other => format!(
-                "The tempting answer is no-read-ahead, because the disk reads single pages, and read_ahead_kb is 0 on a disk. \
-                 But that is not {name}, and if it were right, the missed pages would be new ones."
-            ),
-        },
-        cure: match twin {
-            Twin::One => format!(
-                "In real life: echo 128 > /sys/block/{name}/queue/read_ahead_kb, restart `{patient}`, because an open file keeps \
-                 the old value, and find out who set it to 0."
-            ),
-            Twin::Other => format!("In real life: give the service more memory, with MemoryMax= or {folder}/memory.max."),
-        },
-        fixed: match twin {
-            Twin::One => format!("Setting read_ahead_kb of {name} to 128, and restarting `{patient}`"),
-            Twin::Other => format!("Raising memory.max of {group}, and waiting until `{patient}` has read everything once"),
-        },
-    };
+    let values: &[(&str, &dyn Display)] = &[
+        ("patient", &patient),
+        ("name", &name),
+        ("group", &group),
+        ("folder", &folder),
+        ("size", &size),
+        ("mib", &format!("{mib:.1}")),
+        ("reads", &(CHUNK / size)),
+        ("records", &(4096 / size)),
+    ];
+    let story = Story::new(include_str!("reads.toml"), time, truth, values)?;
     let ahead = queue(&disks[0].device.to_string_lossy(), "read_ahead_kb")?;
     let limit = groups[0].folder.join("memory.max");
     let fix = move |jobs: &mut [Job]| -> Result<Kept> {

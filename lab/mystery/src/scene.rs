@@ -8,7 +8,7 @@ use guest::null_blk::{hide_settings, show_settings};
 use wire::play::Said;
 
 use crate::job::Job;
-use crate::story::{Fix, Kept, Parts, Step, Story, Twin};
+use crate::story::{End, Fix, Kept, Parts, Step, Story, Twin};
 use crate::{halves, late, parts, pieces, reads, saves, waits};
 
 /// A case that happens. Dropping this ends it.
@@ -72,12 +72,12 @@ impl Scene {
     pub fn fix(&mut self) -> Result<String> {
         let fix = self.fix.take().ok_or_else(|| {
             Error::new("the cure was tried already")
-                .evidence(&self.story.fixed)
+                .evidence(&self.story.end.fixed)
                 .fix("end the case, exit, and start it again")
         })?;
         self.kept.push(fix(&mut self.jobs)?);
         hide_settings()?;
-        Ok(self.story.fixed.clone())
+        Ok(self.story.end.fixed.clone())
     }
 
     pub fn end(&mut self) {
@@ -93,7 +93,7 @@ impl Scene {
     pub fn show_way(&self, say: &mut impl FnMut(Said) -> Result<()>) -> Result<()> {
         /// How many lines of a command's output to show.
         const LINES: usize = 24;
-        for (number, Step { why, command }) in (1..).zip(&self.story.way) {
+        for (number, Step { why, command }) in (1..).zip(&self.story.words.way) {
             say(Said::Step { why: format!("{number}. {why}"), command: command.clone() })?;
             let output =
                 Command::new("sh").args(["-c", command]).output().or_cause("cannot start a shell")?;
@@ -103,7 +103,7 @@ impl Scene {
             let lines: Vec<_> = text.lines().take(LINES).collect();
             say(Said::Lines(format!("{}\n", lines.join("\n"))))?;
         }
-        let Story { truth, decided, tempting, cure, .. } = &self.story;
+        let Story { truth, end: End { decided, tempting, cure, .. }, .. } = &self.story;
         let (low, high) = (truth.numbers.start(), truth.numbers.end());
         let text = format!(
             "{}: {}. Place: {}. Number: {}, from {low:.0} to {high:.0}.\n\n{decided}\n\n{tempting}\n\n{cure}\n\nTo see \

@@ -1,10 +1,13 @@
 //! What a case says and consists of. A module for each case makes this, and [`crate::scene`] plays it.
 
 use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::time::Duration;
 
-use common::Result;
+use common::{Error, OrCause, Result};
 use fastrand::Rng;
+use serde::Deserialize;
 
 use crate::answer::Truth;
 use crate::job::Job;
@@ -28,10 +31,10 @@ impl Twin {
 }
 
 /// One command on an expert's way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Step {
     /// Why to type it.
-    pub why: &'static str,
+    pub why: String,
     /// What to type.
     pub command: String,
 }
@@ -44,18 +47,35 @@ pub type Fix = Box<dyn FnOnce(&mut [Job]) -> Result<Kept> + Send>;
 /// What a case consists of, in words and numbers.
 #[derive(Clone, Debug)]
 pub struct Story {
+    /// How long what the sufferer measures takes in a healthy guest.
+    pub usual: Duration,
+    /// What is wrong.
+    pub truth: Truth,
+    pub words: Words,
+    /// What is said about the cause of this case.
+    pub end: End,
+}
+
+/// The words of a case, as in its `.toml` file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Words {
     /// The complaint, in the words of whoever suffers.
     pub complaint: String,
     /// What the sufferer measures.
     pub what: String,
-    /// How long that takes in a healthy guest.
-    pub usual: Duration,
-    /// What is wrong.
-    pub truth: Truth,
     /// A question, a pointer, and almost the answer.
     pub hints: [String; 3],
     /// An expert's commands.
     pub way: Vec<Step>,
+    /// What differs between the twins, by their causes.
+    cause: BTreeMap<String, End>,
+}
+
+/// What is said at the end.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
     /// Which measurement decides.
     pub decided: String,
     /// What it would have been if the tempting answer were right.
@@ -64,6 +84,25 @@ pub struct Story {
     pub cure: String,
     /// What `fix` does.
     pub fixed: String,
+}
+
+impl Story {
+    /// The story with these values for the names in braces. Fails if a name has no value.
+    pub fn new(words: &str, usual: Duration, truth: Truth, values: &[(&str, &dyn Display)]) -> Result<Self> {
+        let fill = |text: String, (name, value): &(&str, &dyn Display)| {
+            text.replace(&format!("{{{name}}}"), &value.to_string())
+        };
+        let words = values.iter().fold(words.to_owned(), fill);
+        let names = words.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
+        if let Some(name) = names.into_iter().find(|name| name.chars().all(|c| c.is_lowercase() || c == '_'))
+        {
+            return Err(Error::new(format!("the words of a case have a name without a value: {name}")));
+        }
+        let mut words: Words = toml::from_str(&words).or_cause("cannot read the words of a case")?;
+        let end = words.cause.remove(truth.cause.word);
+        let end = end.ok_or_else(|| Error::new(format!("a case has no words for {}", truth.cause.word)))?;
+        Ok(Self { usual, truth, words, end })
+    }
 }
 
 /// What a case's module makes.

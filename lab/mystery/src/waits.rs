@@ -6,6 +6,7 @@
 //!
 //! On both, the wait comes before there is a request, so `iostat` does not see it; and the disk is always busy.
 
+use std::fmt::Display;
 use std::fs;
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use common::{OrCause, Result};
 use fastrand::Rng;
 
 use crate::job::{Job, Stream};
-use crate::parts::{Cgroup, DISKS, GROUPS, JOBS, asleep_in, disk, job, shuffled, truth};
-use crate::story::{Kept, Parts, SAVE, Step, Story, Twin};
+use crate::parts::{Cgroup, DISKS, GROUPS, JOBS, disk, job, shuffled, truth};
+use crate::story::{Kept, Parts, SAVE, Story, Twin};
 
 pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
     let [name, ..] = shuffled(seed, DISKS);
@@ -63,92 +64,16 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         }
     };
     let ms = time.as_millis();
-    let story = Story {
-        complaint: format!(
-            "\"A save of `{patient}` to {name} takes several times as long as the disk needs for it. The vendor says that \
-             the disk is fine, and iostat agrees: await {ms} ms. Yes, {name} is busy, because `{neighbor}` writes there as \
-             well. Who of us is right?\""
-        ),
-        what: format!("A save of `{patient}`"),
-        usual: time * SAVE,
-        truth,
-        hints: [
-            "iostat's await begins when there is a request. What can an I/O wait for before that?".to_owned(),
-            format!(
-                "biowhere --summary --by task shows what is before the request. Then look at what `{patient}` is doing while it \
-                 waits: /proc/PID/task/*/stack."
-            ),
-            format!(
-                "With blk_mq_get_tag(), the stack shows that the queue is full: biowhere shows by whom. If \
-                 `{patient}` waits anywhere else, its bio is held back: look at io.max of its cgroup and of those above it."
-            ),
-        ],
-        way: vec![
-            Step {
-                why: "In which part is the time, for each task, and who makes how many I/Os?",
-                command: "biowhere --summary --by task --duration 4".to_owned(),
-            },
-            Step {
-                why: "Where does it wait, each time that a thread sleeps? With libaio, that is state S.",
-                command: asleep_in(patient, "blk_mq_get_tag|io_getevents"),
-            },
-            Step {
-                why: "And while the one that makes most of them stands still?",
-                command: format!(
-                    "kill -STOP $(pidof {neighbor}); sleep 1; biowhere --summary --by task --duration 4; kill -CONT $(pidof \
-                     {neighbor})"
-                ),
-            },
-            Step {
-                why: "How many I/Os have a place in the queue?",
-                command: format!("cat /sys/block/{name}/queue/nr_requests"),
-            },
-            Step {
-                why: "In which cgroup is it, and which limits do this one and those above it have?",
-                command: format!(
-                    "cd /sys/fs/cgroup; g=$(sed 's/.*:.//' /proc/$(pidof {patient})/cgroup); while [ $g != . ]; do grep -H wiops \
-                     $g/io.max; g=$(dirname $g); done"
-                ),
-            },
-        ],
-        decided: match twin {
-            Twin::One => format!(
-                "Questions 1, 2 and 5 decided: disk is {ms} ms, and most of the time of `{patient}` is in before. It has submitted \
-                 its bio and waits for its end, not for a place in the queue. So the bio is held back before it is a request. \
-                 The limit of its own cgroup is generous. But all that is in the one above, `{}`, may write {rate} times in a \
-                 second. (The kernel counts so small a limit in slices of time, and fewer come through.)",
-                groups[0]
-            ),
-            Twin::Other => format!(
-                "Questions 1 to 4 decided: `{patient}` waits in blk_mq_get_tag() for a place in the queue, which has \
-                 only one. That is in before. `{neighbor}` makes most of the I/Os, because several of its threads always wait \
-                 for that place, too. While it stands still, before is short."
-            ),
-        },
-        tempting: match twin {
-            Twin::One => format!(
-                "The tempting answer is busy-neighbor, because `{neighbor}` makes most of the I/Os. If it were right, \
-                 stopping it would help. Question 3 shows that it does not."
-            ),
-            Twin::Other => format!(
-                "The tempting answer is throttled, because the cgroups of `{patient}` have an io.max. But the lowest allows \
-                 {spare} writes in a second, and question 1 shows far fewer. Question 3 shows that stopping `{neighbor}` \
-                 helps."
-            ),
-        },
-        cure: match twin {
-            Twin::One => "In real life: raise the limit (IOWriteIOPSMax=, or io.max), or ask whoever set it what it protects.",
-            Twin::Other => {
-                "In real life: give the noisy one a limit (io.max), move it to another disk, or use a scheduler that \
-                 shares the queue, such as BFQ."
-            }
-        }
-        .to_owned(),
-        fixed: match twin {
-            Twin::One => format!("Removing the limit of cgroup {}", groups[0]),
-            Twin::Other => format!("Letting `{neighbor}` write once in a while"),
-        },
-    };
+    let values: &[(&str, &dyn Display)] = &[
+        ("patient", &patient),
+        ("neighbor", &neighbor),
+        ("name", &name),
+        ("rate", &rate),
+        ("spare", &spare),
+        ("ms", &ms),
+        ("group", &groups[0]),
+    ];
+    let story = Story::new(include_str!("waits.toml"), time * SAVE, truth, values)?;
     let limits = group.folder.join("io.max");
     let no_limit = format!("{} wiops=max", number.trim());
     let calm = Stream { round: 1, pause: Duration::from_millis(500), ..write };

@@ -215,7 +215,7 @@ fn counted(scene: &Scene) -> Option<f64> {
         "small-io" => written / 1024.0 / disk[4],
         // The story says how many KiB a save has.
         "split-io" => {
-            let (_, save) = story.what.split_once(", ").unwrap();
+            let (_, save) = story.words.what.split_once(", ").unwrap();
             disk[4] / (written / 1024.0 / save.trim_end_matches(" KiB").parse::<f64>().unwrap())
         }
         "journal" => 4.0 * logged_blocks(),
