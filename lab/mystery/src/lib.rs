@@ -29,6 +29,7 @@ use crate::scene::Scene;
 use crate::story::{Story, Words};
 
 pub mod answer;
+mod ceiling;
 mod halves;
 pub mod job;
 mod journaled;

@@ -9,7 +9,7 @@ use wire::play::Said;
 
 use crate::job::Job;
 use crate::story::{End, Fix, Kept, Parts, Step, Story, Twin};
-use crate::{halves, late, parts, pieces, reads, saves, waits};
+use crate::{ceiling, halves, late, parts, pieces, reads, saves, waits};
 
 /// A case that happens. Dropping this ends it.
 pub struct Scene {
@@ -54,6 +54,7 @@ impl Scene {
             "04" => waits::make(numbers, twin)?,
             "05" => saves::make(numbers, twin)?,
             "06" => late::make(numbers, twin)?,
+            "07" => ceiling::make(numbers, twin)?,
             _ => return Err(Error::new(format!("nobody wrote case {case}"))),
         };
         let Parts { story, jobs, stream, fix, world } = parts;

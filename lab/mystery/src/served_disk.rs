@@ -41,6 +41,10 @@ pub struct ServedDisk {
 pub struct Times {
     write: AtomicU64,
     flush: AtomicU64,
+    /// Between two writes, if there is a limit.
+    between: AtomicU64,
+    /// How long a rest the limit remembers.
+    saved: AtomicU64,
 }
 
 impl Times {
@@ -48,6 +52,16 @@ impl Times {
     pub fn set(&self, write: Duration, flush: Duration) {
         self.write.store(write.as_nanos() as u64, Ordering::Relaxed);
         self.flush.store(flush.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Limits the writes, as a cloud does: one in this time, and after a rest this many as quickly as the disk can.
+    pub fn limit(&self, between: Duration, burst: u32) {
+        self.between.store(between.as_nanos() as u64, Ordering::Relaxed);
+        self.saved.store((between * burst).as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    fn get(time: &AtomicU64) -> Duration {
+        Duration::from_nanos(time.load(Ordering::Relaxed))
     }
 }
 
@@ -180,8 +194,14 @@ fn serve(mut requests: UnixStream, mut data: Vec<u8>, times: &Arc<Times>) -> Res
     let queue = Arc::new(Queue::default());
     let (writes, answers, write_times) = (queue.clone(), replies.clone(), times.clone());
     thread::spawn(move || {
+        // Until when the limit's writes are used up.
+        let mut used = Instant::now();
         while let Some(request) = next(&writes) {
-            thread::sleep(Duration::from_nanos(write_times.write.load(Ordering::Relaxed)));
+            thread::sleep(Times::get(&write_times.write));
+            let now = Instant::now();
+            let oldest = now.checked_sub(Times::get(&write_times.saved)).unwrap_or(now);
+            used = used.max(oldest) + Times::get(&write_times.between);
+            thread::sleep(used.saturating_duration_since(now));
             let _ = request.reply(&answers, &[]);
         }
     });
@@ -196,7 +216,7 @@ fn serve(mut requests: UnixStream, mut data: Vec<u8>, times: &Arc<Times>) -> Res
             FLUSH => {
                 let (answers, times) = (replies.clone(), times.clone());
                 thread::spawn(move || {
-                    thread::sleep(Duration::from_nanos(times.flush.load(Ordering::Relaxed)));
+                    thread::sleep(Times::get(&times.flush));
                     request.reply(&answers, &[])
                 });
                 Ok(())

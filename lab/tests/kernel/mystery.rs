@@ -49,6 +49,12 @@ fn play(number: &str, seeds: RangeInclusive<u64>) {
                 wait_until("a job waits in io_getevents(2)", || is_in_io_getevents(scene.jobs[*job].pid()));
             }
             let seen = iostat();
+            if number == "07" {
+                let [rate, steady] = after_a_rest(&scene);
+                eprintln!("  {rate} I/Os per second after a rest, and {steady} without one");
+                // A disk without a limit does not save up.
+                assert_eq!(rate > 1.25 * steady, twin == Twin::One, "{rate} and {steady} I/Os per second");
+            }
             let truth = scene.story.truth.clone();
             let proof = counted(&scene);
             scene.fix().unwrap();
@@ -81,6 +87,22 @@ fn assert_gives_nothing_away() {
     let (above, own) = (limits("*"), limits("*/*"));
     assert!(above.len() == 2 && above.iter().all(|limit| limit.contains("wiops=")), "{above:?}");
     assert!(own.len() == 2 && own.iter().all(|limit| limit.ends_with("wiops=1000")), "{own:?}");
+}
+
+/// How many I/Os end in a second, after a rest of the patient, and how many the disk is made for without one.
+fn after_a_rest(scene: &Scene) -> [f64; 2] {
+    const IOS: f64 = 50.0;
+    let patient = scene.patient().pid();
+    let ended = || -> f64 {
+        stats().iter().filter(|(name, _)| name.starts_with("nbd")).map(|(_, stat)| stat[4]).sum()
+    };
+    sh(&format!("kill -STOP {patient}"));
+    thread::sleep(Duration::from_secs(5));
+    let (before, start) = (ended(), Instant::now());
+    sh(&format!("kill -CONT {patient}"));
+    wait_until("the patient goes on", || ended() - before >= IOS);
+    // The usual time is that of two I/Os, one after the other.
+    [IOS / start.elapsed().as_secs_f64(), 2.0 / scene.story.usual.as_secs_f64()]
 }
 
 /// Whether a thread of a process is in this system call now.
@@ -220,6 +242,8 @@ fn counted(scene: &Scene) -> Option<f64> {
         }
         "journal" => 4.0 * logged_blocks(),
         "busy-cpu" => 100.0 * computed(scene.jobs[1].pid()),
+        "disk-limit" => disk[4] / seconds,
+        "too-much-load" => disk[10] / 1000.0 / seconds,
         "slow-flush" => disk[16] / disk[15],
         "no-read-ahead" | "small-cache" => 100.0 * process["read_bytes"] / 4096.0 / process["syscr"],
         _ => return None,

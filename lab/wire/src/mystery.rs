@@ -31,13 +31,14 @@ pub struct Case {
     pub title: &'static str,
 }
 
-pub const CASES: [Case; 6] = [
+pub const CASES: [Case; 7] = [
     Case { number: "01", title: "Half of the volume is slow" },
     Case { number: "02", title: "The disk gets many small I/Os" },
     Case { number: "03", title: "Reads became slow on the new machine" },
     Case { number: "04", title: "Saves take long, and the disk is quick" },
     Case { number: "05", title: "A small fsync takes long" },
     Case { number: "06", title: "Writes take long, and the disk is idle" },
+    Case { number: "07", title: "The disk does no more than this" },
 ];
 
 /// The case of this number.
@@ -68,8 +69,20 @@ const fn cause(word: &'static str, what: &'static str, place: &'static str, numb
     Cause { word, what, place, number }
 }
 
-pub const CAUSES: [Cause; 15] = [
+pub const CAUSES: [Cause; 17] = [
     cause("slow-disk", "the disk itself takes long", "the disk", "ms that it takes for a request"),
+    cause(
+        "disk-limit",
+        "the disk could do more, but lets only so many I/Os through",
+        "the disk",
+        "I/Os that it completes in a second, long after a rest",
+    ),
+    cause(
+        "too-much-load",
+        "a process asks for more than the disk can do",
+        "that process",
+        "I/Os that it has in flight, on average",
+    ),
     cause(
         "busy-neighbor",
         "another process fills the disk's queue",
