@@ -29,7 +29,7 @@ pub(crate) const PROGRAM: &str = "/bin/mystery";
 /// What one thread of a job does, again and again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stream {
-    /// A device or a file; for [`Access::Touch`], a folder; for [`Access::Compute`], any.
+    /// A device or a file; for [`Access::Touch`] and [`Access::List`], a folder; for [`Access::Compute`], any.
     pub target: PathBuf,
     /// What it does there.
     pub access: Access,
@@ -81,6 +81,10 @@ pub enum Access {
     Save,
     /// It changes the times of files, which are named `0`, `1` and so on. It is no I/O until somebody else waits for it.
     Touch,
+    /// It lists folders, which are named `0`, `1` and so on. What it reads belongs to the file system, and to no file.
+    List,
+    /// It writes a file anew, from an empty one on, through the page cache. That is no I/O, either, until somebody waits.
+    Anew,
     /// It computes for this long, and longer if its last rest was longer than its pause, so its share of the time is the
     /// same on a busy machine.
     Compute(Duration),
@@ -270,7 +274,7 @@ fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Res
         Access::Touch => {
             (0..*blocks).map(|nth| open(&target.join(nth.to_string()))).collect::<Result<_>>()?
         }
-        Access::Write => Vec::new(),
+        Access::Write | Access::List => Vec::new(),
         _ => vec![open(target)?],
     };
     if let (true, Some(file)) = (*random, files.first()) {
@@ -304,6 +308,8 @@ fn repeat((order, nth): (u32, usize), stream: &Stream, stop: &AtomicBool) -> Res
                 Access::Write => Ok(()),
                 Access::Read => files[0].read_exact_at(buffer, at),
                 Access::Save => files[0].write_all_at(buffer, at).and_then(|()| files[0].sync_all()),
+                Access::Anew => files[0].set_len(0).and_then(|()| files[0].write_all_at(buffer, 0)),
+                Access::List => fs::read_dir(target.join(block.to_string())).map(|all| all.for_each(drop)),
                 Access::Touch => files[block as usize].set_modified(SystemTime::now()),
                 Access::Compute(time) => {
                     let time = time.as_nanos() * rested.as_nanos() / pause.as_nanos().max(1);

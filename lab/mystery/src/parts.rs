@@ -114,6 +114,12 @@ impl Cgroup {
         Ok(Self { folder })
     }
 
+    /// The bytes that one of its files names, such as `memory.max`; `max`, which is no limit, counts as none.
+    pub fn bytes(&self, file: &str) -> u64 {
+        let text = fs::read_to_string(self.folder.join(file));
+        text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
+    }
+
     /// Writes one of its files, such as `memory.max`.
     pub fn set(&self, file: &str, value: &str) -> Result<()> {
         write(&self.folder.join(file), value)

@@ -4,7 +4,7 @@
 //! On both, each miss reads one page from the disk, one after the other, so `iostat` prints the same.
 
 use std::fmt::Display;
-use std::fs::{self, File};
+use std::fs::File;
 use std::time::Duration;
 
 use common::{OrCause, Result};
@@ -62,15 +62,10 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         ..all.clone()
     };
     let mut reader = Job::start(patient, Some(&groups[0].folder))?;
-    // In bytes; `max`, which is no limit, counts as none.
-    let memory = |file: &str| -> u64 {
-        let text = fs::read_to_string(groups[0].folder.join(file));
-        text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
-    };
     match twin {
         Twin::One => reader.order(std::slice::from_ref(&all))?,
         Twin::Other => {
-            let room = memory("memory.current") + DATA / 100 * (100 - missed);
+            let room = groups[0].bytes("memory.current") + DATA / 100 * (100 - missed);
             groups[0].set("memory.max", &room.to_string())?;
             reader.order(std::slice::from_ref(&fill))?;
             reader.first(0)?;
@@ -88,7 +83,7 @@ pub fn make(seed: &mut Rng, twin: Twin) -> Result<Parts> {
         Twin::Other => truth("small-cache", &[group.to_owned()], percent - 12.0..=percent + 20.0)?,
     };
     let folder = groups[0].folder.display();
-    let mib = memory("memory.max") as f64 / f64::from(1 << 20);
+    let mib = groups[0].bytes("memory.max") as f64 / f64::from(1 << 20);
     let values: &[(&str, &dyn Display)] = &[
         ("patient", &patient),
         ("name", &name),

@@ -69,7 +69,7 @@ pub struct Words {
     /// An expert's commands.
     pub way: Vec<Step>,
     /// What differs between the twins, by their causes.
-    cause: BTreeMap<String, End>,
+    end: BTreeMap<String, End>,
 }
 
 /// What is said at the end.
@@ -89,6 +89,17 @@ pub struct End {
 impl Story {
     /// The story with these values for the names in braces. Fails if a name has no value.
     pub fn new(words: &str, usual: Duration, truth: Truth, values: &[(&str, &dyn Display)]) -> Result<Self> {
+        Self::with_end(words, truth.cause.word, usual, truth, values)
+    }
+
+    /// The same for one of several ends that a cause has.
+    pub fn with_end(
+        words: &str,
+        end: &str,
+        usual: Duration,
+        truth: Truth,
+        values: &[(&str, &dyn Display)],
+    ) -> Result<Self> {
         let fill = |text: String, (name, value): &(&str, &dyn Display)| {
             text.replace(&format!("{{{name}}}"), &value.to_string())
         };
@@ -99,8 +110,8 @@ impl Story {
             return Err(Error::new(format!("the words of a case have a name without a value: {name}")));
         }
         let mut words: Words = toml::from_str(&words).or_cause("cannot read the words of a case")?;
-        let end = words.cause.remove(truth.cause.word);
-        let end = end.ok_or_else(|| Error::new(format!("a case has no words for {}", truth.cause.word)))?;
+        let none = || Error::new(format!("a case has no words for {end}"));
+        let end = words.end.remove(end).ok_or_else(none)?;
         Ok(Self { usual, truth, words, end })
     }
 }

@@ -18,8 +18,8 @@ pub fn cases() -> impl Iterator<Item = Case> {
     wire::mystery::CASES.into_iter().flat_map(|wire::mystery::Case { number, .. }| -> [Case; 2] {
         let [once, soak] = ["", "soak_"].map(|begin| &*format!("{begin}mystery_{number}").leak());
         [
-            (once, |name| play(number_of(name), 1..=1), &[Mark::Counted, Mark::Once]),
-            (soak, |name| play(number_of(name), 2..=4), &[Mark::Counted, Mark::Soak]),
+            (once, |name| play(number_of(name), 1..=forms(name)), &[Mark::Counted, Mark::Once]),
+            (soak, |name| play(number_of(name), forms(name) + 1..=4), &[Mark::Counted, Mark::Soak]),
         ]
     })
 }
@@ -27,6 +27,11 @@ pub fn cases() -> impl Iterator<Item = Case> {
 /// The last word of a case's name.
 fn number_of(name: &str) -> &str {
     name.rsplit('_').next().unwrap()
+}
+
+/// In how many forms a case comes. The first seeds have one each.
+fn forms(name: &str) -> u64 {
+    if number_of(name) == "05" { 2 } else { 1 }
 }
 
 /// Plays a case: only its own answer is right, the complaint is real, and the fix ends it.
@@ -49,6 +54,12 @@ fn play(number: &str, seeds: RangeInclusive<u64>) {
                 wait_until("a job waits in io_getevents(2)", || is_in_io_getevents(scene.jobs[*job].pid()));
             }
             let seen = iostat();
+            if number == "05" {
+                let Work { process, .. } = work(scene.jobs[3].pid());
+                eprintln!("  {process:?}");
+                // What it reads from the disk is not what a file has.
+                assert!(process["read_bytes"] >= 20.0 * 4096.0 && process["rchar"] == 0.0, "{process:?}");
+            }
             if number == "07" {
                 let [rate, steady] = after_a_rest(&scene);
                 eprintln!("  {rate} I/Os per second after a rest, and {steady} without one");
@@ -240,7 +251,9 @@ fn counted(scene: &Scene) -> Option<f64> {
             let (_, save) = story.words.what.split_once(", ").unwrap();
             disk[4] / (written / 1024.0 / save.trim_end_matches(" KiB").parse::<f64>().unwrap())
         }
-        "journal" => 4.0 * logged_blocks(),
+        "journal" if logged_blocks() > 100.0 => 4.0 * logged_blocks(),
+        // It waits for data. A save is a write, and another one to whoever measures it.
+        "journal" => disk[6] / process["syscw"],
         "busy-cpu" => 100.0 * computed(scene.jobs[1].pid()),
         "disk-limit" => disk[4] / seconds,
         "too-much-load" => disk[10] / 1000.0 / seconds,
