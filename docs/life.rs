@@ -1,4 +1,4 @@
-//! The life of a bio, as the deck begins with it: the read in ctracer's recording that took longest, and a picture of
+//! The life of a bio, as the deck begins with it: the write in ctracer's recording that waited longest, and a picture of
 //! where its time was. All numbers come from the recording.
 
 use std::fmt::Write;
@@ -13,8 +13,8 @@ pub const PICTURE: &str = "life.svg";
 const LEFT: f64 = 20.0;
 const LONG: f64 = 820.0;
 
-/// A read, and where its time was. Times are in nanoseconds.
-pub struct Read {
+/// A write, and where its time was. Times are in nanoseconds.
+pub struct Bio {
     bytes: u32,
     /// From submit_bio() to the call of bio_endio().
     took: u64,
@@ -26,15 +26,13 @@ pub struct Read {
     calls: Vec<(String, u64)>,
 }
 
-impl Read {
-    /// The read that took longest.
+impl Bio {
+    /// The write that waited longest.
     pub fn longest(tree: &Tree) -> Result<Self> {
-        let reads = tree.lives.iter().filter(|life| tree.operation(&life.bio) == "read");
-        let life = reads
-            .max_by_key(|life| life.duration())
-            .filter(|life| life.end.is_some())
-            .ok_or_else(|| Error::new("the recording has no read that has ended"))?;
-        Ok(Self::of(tree, life))
+        let ended = tree.lives.iter().filter(|life| life.end.is_some());
+        let writes = ended.filter(|life| tree.operation(&life.bio) == "write");
+        let longest = writes.map(|life| Self::of(tree, life)).max_by_key(|bio| bio.wait);
+        longest.ok_or_else(|| Error::new("the recording has no write that has ended"))
     }
 
     fn of(tree: &Tree, life: &Life) -> Self {
@@ -98,7 +96,7 @@ impl Read {
   <rect class="paper" width="860" height="396"/>
   <g id="life">
     <rect class="blue" x="{LEFT}" y="40" width="{LONG}" height="64" rx="4" stroke-width="2"/>
-    <text class="ink" x="430" y="80" font-size="22" font-weight="bold">a read of {bytes} bytes: {took}</text>
+    <text class="ink" x="430" y="80" font-size="22" font-weight="bold">a write of {bytes} bytes: {took}</text>
     <text class="ink" x="{LEFT}" y="26" text-anchor="start" font-family="monospace">submit_bio()</text>
     <text class="ink" x="{right}" y="26" text-anchor="end" font-family="monospace">bio_endio()</text>
   </g>
@@ -148,18 +146,18 @@ mod tests {
     fn the_parts_are_the_whole() {
         let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ctracer.rec");
         let tree = Tree::new(Recording::read(&recording).unwrap());
-        let read = Read::longest(&tree).unwrap();
-        assert!(tree.lives.iter().filter_map(Life::duration).any(|took| took == read.took));
-        assert!(read.completing > 0 && read.wait < read.took);
-        assert!(read.calls.iter().all(|(name, start)| !name.is_empty() && *start <= read.submitting()));
+        let bio = Bio::longest(&tree).unwrap();
+        assert!(tree.lives.iter().filter_map(Life::duration).any(|took| took == bio.took));
+        assert!(bio.completing > 0 && bio.wait < bio.took);
+        assert!(bio.calls.iter().all(|(name, start)| !name.is_empty() && *start <= bio.submitting()));
         // The pieces of the bar are as long as the bar.
-        let svg = read.picture();
+        let svg = bio.picture();
         let wide = |group: &str| -> f64 {
             let rect = svg.split_once(&format!("<g id=\"{group}\">")).unwrap().1;
             rect.split_once("width=\"").unwrap().1.split_once('"').unwrap().0.parse().unwrap()
         };
-        let back = LONG * read.completing as f64 / read.whole() as f64;
+        let back = LONG * bio.completing as f64 / bio.whole() as f64;
         assert!((wide("code") + back + wide("wait") - wide("life")).abs() < 0.2, "{svg}");
-        assert_eq!(svg.matches("height=\"54\"").count(), read.calls.len());
+        assert_eq!(svg.matches("height=\"54\"").count(), bio.calls.len());
     }
 }

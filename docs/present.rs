@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use upkeep::publish::record;
 
 use crate::hands;
-use crate::life::{self, Read};
+use crate::life::{self, Bio};
 use crate::mysteries;
 use crate::pages;
 use crate::plans::{self, Plan, Slot};
@@ -70,8 +70,8 @@ fn in_page(style: &str) -> String {
 
 /// The page.
 pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
-    let read = Read::longest(recording)?;
-    let slides = slides::all(workbook, &read.words())?;
+    let bio = Bio::longest(recording)?;
+    let slides = slides::all(workbook, &bio.words())?;
     let plans = plans::all(workbook)?;
     let longest = plans.iter().max_by_key(|plan| plan.minutes).map_or(&[][..], |plan| &plan.slots);
     let theory = |id: &str| slides.iter().find(|part| part.id == id && !part.title.is_empty());
@@ -107,7 +107,7 @@ pub fn page(workbook: &Workbook, recording: &Tree) -> Result<String> {
     let picture = |file: &&str| {
         let path = workbook.root.join("docs/src").join(file);
         let svg = match *file {
-            life::PICTURE => read.picture(),
+            life::PICTURE => bio.picture(),
             _ => fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?,
         };
         let letters = letters(&svg).unwrap_or_default();

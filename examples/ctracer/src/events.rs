@@ -10,7 +10,7 @@ use common::record::read_first;
 use common::{Error, Result};
 
 use crate::bpf::types::{bio_call, bio_data, head, thread};
-use crate::records::{Bio, Call, Device, Place, Record, Return, Task};
+use crate::records::{Bio, Call, Device, Mark, Moment, Place, Record, Return, Task};
 
 common::record!(head { time, sp, value, tid, function, cpu_kind_interrupt });
 common::record!(thread { head, comm, pid, pad });
@@ -39,7 +39,14 @@ pub enum Kind {
     BioCall,
     /// A thread has this name from here on: a `struct thread`.
     Thread,
+    /// A moment of a bio's request: a `struct head`, whose function says which.
+    Mark,
 }
+
+/// The first of the numbers that a mark has in place of a function's.
+const MARKS: u16 = 0xfff0;
+/// What they mean.
+const MOMENTS: [Moment; 3] = [Moment::Made, Moment::Issued, Moment::Done];
 
 impl Kind {
     /// Whether a function was called.
@@ -55,12 +62,16 @@ pub const BIO: usize = size_of::<bio_data>();
 
 /// The byte of an event that has its kind, from bit 5 on.
 const KIND: usize = offset_of!(head, cpu_kind_interrupt) + 1;
+/// The first byte that has its function.
+const FUNCTION: usize = offset_of!(head, function);
 
 /// The kind of an event that begins like this.
 #[inline]
 pub fn kind(head: &[u8; HEAD]) -> Kind {
+    let [low, high] = [head[FUNCTION], head[FUNCTION + 1]];
     match head[KIND] >> 5 & 3 {
         0 => Kind::Return,
+        1 if u16::from_ne_bytes([low, high]) >= MARKS => Kind::Mark,
         1 => Kind::Call,
         2 => Kind::BioCall,
         _ => Kind::Thread,
@@ -71,7 +82,7 @@ pub fn kind(head: &[u8; HEAD]) -> Kind {
 fn first(bytes: &[u8]) -> Option<(Kind, &[u8])> {
     let kind = kind(bytes.first_chunk()?);
     let length = match kind {
-        Kind::Return | Kind::Call => HEAD,
+        Kind::Return | Kind::Call | Kind::Mark => HEAD,
         Kind::BioCall => size_of::<bio_call>(),
         Kind::Thread => size_of::<thread>(),
     };
@@ -141,6 +152,11 @@ impl Decoder {
         let head { time, sp, value, tid, function, cpu_kind_interrupt } = read_first(event)?;
         let (cpu, interrupt) = (cpu_kind_interrupt & 0x1fff, cpu_kind_interrupt >> 15 != 0);
         let place = Place { time, sp, tid, cpu, interrupt };
+        if kind == Kind::Mark {
+            let what = MOMENTS.get(usize::from(function - MARKS)).copied();
+            records.extend(what.map(|what| Record::Mark(Mark { time, object: value, what })));
+            return Ok(());
+        }
         let function = self.functions.get(&function).copied();
         match kind {
             Kind::Return => {
@@ -152,7 +168,7 @@ impl Decoder {
                 self.threads.insert(tid, Task { tid, pid, comm: task_name(comm) });
                 return Ok(());
             }
-            Kind::Call => {}
+            Kind::Call | Kind::Mark => {}
             Kind::BioCall => self.bio = Some(self.bio(&read_first::<bio_call>(event)?.data)),
         }
         // A function that the kernel refused to probe after all.
@@ -233,6 +249,9 @@ mod tests {
             decoded(&bytes, false).unwrap(),
             [task("old"), first, returns(2, Some(1)), task("new"), second]
         );
+        // A moment of a request.
+        let mark = Record::Mark(Mark { time: 1, object: 0xb10, what: Moment::Issued });
+        assert_eq!(decoded(&event(1, MARKS + 1, 1, &[]), false).unwrap(), [mark]);
         // A function that is not traced after all, and a return that doesn't say whose it is.
         let bytes = [event(1, 50, 1, &[]), event(2, u16::MAX, 0, &[])].concat();
         assert_eq!(decoded(&bytes, false).unwrap(), [returns(2, None)]);

@@ -212,6 +212,11 @@ impl Plan<'_> {
         progs.session_end.set_autoload(!self.session_end.is_empty());
         progs.own_entry.set_autoload(!self.own.is_empty());
         progs.own_return.set_autoload(!self.own.is_empty());
+        progs.block_getrq.set_autoload(self.is_bio);
+        progs.block_bio_backmerge.set_autoload(self.is_bio);
+        progs.block_bio_frontmerge.set_autoload(self.is_bio);
+        progs.block_rq_issue.set_autoload(self.is_bio);
+        progs.block_rq_complete.set_autoload(self.is_bio);
 
         // LOAD
         let mut skel = open_skel.load()?;
@@ -240,6 +245,13 @@ impl Plan<'_> {
         let progs = &skel.progs;
         links.keep(&progs.task_newtask.attach_trace()?)?;
         links.keep(&progs.task_rename.attach_trace()?)?;
+        if self.is_bio {
+            links.keep(&progs.block_getrq.attach_trace()?)?;
+            links.keep(&progs.block_bio_backmerge.attach_trace()?)?;
+            links.keep(&progs.block_bio_frontmerge.attach_trace()?)?;
+            links.keep(&progs.block_rq_issue.attach_trace()?)?;
+            links.keep(&progs.block_rq_complete.attach_trace()?)?;
+        }
         attach::session(&progs.session_end, &self.session_end, links, refused)?;
         attach::own(&progs.own_entry, &progs.own_return, &self.own, links, refused, stop)?;
         attach::session(&progs.session, &self.targets, links, refused)?;

@@ -14,7 +14,7 @@ use tempfile::TempPath;
 
 use crate::events::Decoder;
 pub use crate::records::{
-    Bio, Call, Device, Function, Header, Losses, Place, Record, Return, Returned, Task,
+    Bio, Call, Device, Function, Header, Losses, Mark, Moment, Place, Record, Return, Returned, Task,
 };
 
 const MAGIC: &str = "ctracer recording ";

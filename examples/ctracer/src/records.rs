@@ -21,6 +21,8 @@ pub enum Record {
     Events(u64),
     /// What was not recorded. The last such record counts.
     Losses(Losses),
+    /// A moment of a bio's request.
+    Mark(Mark),
 }
 
 /// What was traced, and where.
@@ -167,6 +169,28 @@ pub struct Return {
     pub function: Option<u32>,
     /// The register of the return value, if the function returns one.
     pub value: u64,
+}
+
+/// A moment of a bio's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// When, in nanoseconds, by the clock of a [`Place`].
+    pub time: u64,
+    /// The bio's address; 0 for the flush of a disk's cache, for which several bios may wait.
+    pub object: u64,
+    /// What happened then.
+    pub what: Moment,
+}
+
+/// What can happen to a bio's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Moment {
+    /// A request exists for the bio, or takes it, too: `block_getrq`, `block_bio_backmerge`, `block_bio_frontmerge`.
+    Made,
+    /// The driver gets the request: `block_rq_issue`.
+    Issued,
+    /// The disk is done with it: `block_rq_complete`.
+    Done,
 }
 
 /// What was not recorded.

@@ -19,7 +19,8 @@ use toolkit::disks;
 
 use crate::record::ENDS;
 use crate::recording::{
-    Bio, Call as Called, Device, Function, Header, Losses, Place, Record, Recording, Return, Task,
+    Bio, Call as Called, Device, Function, Header, Losses, Mark, Moment, Place, Record, Recording, Return,
+    Task,
 };
 
 /// The size of the kernel's stacks, without KASAN, and with pages of at most 16 KiB. None is larger.
@@ -66,12 +67,23 @@ pub struct Life {
     pub bio: Bio,
     /// The calls between start and end that got this bio or a piece of it, in order: indices into [`Tree::calls`].
     pub calls: Vec<usize>,
+    /// When its request was made, when the driver got it, and when the disk was done with it. If it had several, those of
+    /// the one that was done last. `None` if it had none, or if we didn't see that.
+    pub request: Option<[u64; 3]>,
 }
 
 impl Life {
     /// How long it took, in nanoseconds, if it ended.
     pub fn duration(&self) -> Option<u64> {
         self.end.map(|end| end.saturating_sub(self.start))
+    }
+
+    /// Of this time, in nanoseconds, what came before the request, what the queue and the disk had, and the completion;
+    /// `None` if there was no request.
+    pub fn parts(&self) -> Option<[u64; 4]> {
+        let [made, issued, done] = self.request?;
+        let times = [self.start, made, issued, done, self.end?];
+        Some([0, 1, 2, 3].map(|nth| times[nth + 1].saturating_sub(times[nth])))
     }
 }
 
@@ -88,6 +100,8 @@ pub struct Tree {
     pub calls: Vec<Call>,
     /// The lives, in the order in which they began.
     pub lives: Vec<Life>,
+    /// The moments of the bios' requests, in order.
+    marks: Vec<Mark>,
     /// What was not recorded; `None` if the recording was cut short before this record.
     pub losses: Option<Losses>,
 }
@@ -177,8 +191,10 @@ impl Tree {
                 }
                 Record::Return(seen) => events.push(Event::Return(seen)),
                 Record::Losses(losses) => self.losses = Some(losses),
+                Record::Mark(mark) => self.marks.push(mark),
             }
         }
+        self.marks.sort_by_key(|mark| mark.time);
         events.sort_by_key(|event| event.place().time);
         events
     }
@@ -326,7 +342,7 @@ impl Lives<'_> {
     fn begin(&mut self, nth: usize, bio: Bio) {
         let call = &self.tree.calls[nth];
         let (object, start) = (call.object, call.place.time);
-        let life = Life { object, start, end: None, status: 0, bio, calls: vec![nth] };
+        let life = Life { object, start, end: None, status: 0, bio, calls: vec![nth], request: None };
         self.loose.remove(&object);
         // A bio that is chained before this one may have ended already. If that call still runs, this one may see an end
         // that the call is about to count.
@@ -403,7 +419,9 @@ impl Lives<'_> {
     }
 
     fn finish(self) {
+        let flags = &self.tree.header.flags;
         for (nth, life) in self.tree.lives.iter_mut().enumerate() {
+            let flushes = flags.names(life.bio.opf).split('-').any(|flag| flag == "Preflush");
             life.calls.sort_unstable();
             life.calls.dedup();
             let calls = &mut self.tree.calls;
@@ -411,8 +429,35 @@ impl Lives<'_> {
             for call in &life.calls {
                 calls[*call].life.get_or_insert(nth);
             }
+            life.request =
+                life.end.and_then(|end| request(calls, &life.calls, &self.tree.marks, end, flushes));
         }
     }
+}
+
+/// The times of the request that a life waited for: of its bio, or of the piece whose request was done last. If it
+/// `flushes` the disk's cache first, that is the first thing that the driver got for it.
+fn request(calls: &[Call], of_life: &[usize], marks: &[Mark], end: u64, flushes: bool) -> Option<[u64; 3]> {
+    let mut since: HashMap<u64, u64> = HashMap::new();
+    for call in of_life.iter().map(|call| &calls[*call]) {
+        since.entry(call.object).or_insert(call.place.time);
+    }
+    let start = since.values().min().copied()?;
+    let marks = &marks[marks.partition_point(|mark| mark.time < start)..];
+    let marks = &marks[..marks.partition_point(|mark| mark.time <= end)];
+    let is_its = |mark: &&Mark| since.get(&mark.object).is_some_and(|since| *since <= mark.time);
+    let done = marks.iter().filter(is_its).rfind(|mark| mark.what == Moment::Done)?;
+    // If the driver gave the request back, the first time counts.
+    let first = |object, what, since| {
+        let is_it = |mark: &&Mark| mark.object == object && mark.what == what && mark.time >= since;
+        marks.iter().find(is_it).map(|mark| mark.time)
+    };
+    let object = done.object;
+    let since = since.get(&object).copied()?;
+    let made = first(object, Moment::Made, since);
+    let flushed = made.filter(|_| flushes).and_then(|made| first(0, Moment::Issued, made));
+    let issued = first(object, Moment::Issued, since).into_iter().chain(flushed).min()?;
+    Some([made.unwrap_or(issued).min(issued), issued, done.time])
 }
 
 #[cfg(test)]

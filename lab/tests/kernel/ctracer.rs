@@ -20,7 +20,8 @@ use wire::disks::{PART_DEVICE, RAW_DEVICE};
 use wire::workload::Done;
 
 use crate::functions::{can_be_probed, functions};
-use crate::guest::{Missed, io, is_in, quiet, sh, wait_until};
+use crate::guest::{Missed, around, io, is_in, quiet, sh, wait_until};
+use crate::latency::{READERS, busy_disk};
 use crate::pagecache::{go, prepare};
 use crate::{Case, cases};
 
@@ -31,6 +32,7 @@ pub const CASES: &[Case] = cases![
     ctracer_lives_are_what_io_did,
     ctracer_distinguishes_every_kind_of_bio,
     ctracer_lives_last_until_the_last_piece_ends,
+    ctracer_shows_the_wait_for_a_busy_disk_in_the_queue,
     ctracer_ends_each_bio_of_a_chain,
     ctracer_nests_as_function_graph_does(Outer),
     ctracer_filters(Once),
@@ -243,6 +245,26 @@ fn ctracer_lives_last_until_the_last_piece_ends() {
         Ok(())
     })
     .unwrap();
+}
+
+/// With a scheduler, readers wait in the queue of a busy disk, and it takes as long as was set for each.
+fn ctracer_shows_the_wait_for_a_busy_disk_in_the_queue() {
+    quiet();
+    let (time, took, tool) = busy_disk(|device| start(&[&SOME[..], &["--device", device]].concat()));
+    let (time, tree) = (time.as_nanos() as u64, end(tool));
+    let parts: Vec<_> = tree.lives.iter().map(|life| life.parts().unwrap()).collect();
+    assert_eq!(parts.len() as u64, READERS, "{parts:?}");
+    for (life, parts) in tree.lives.iter().zip(&parts) {
+        assert_eq!(Some(parts.iter().sum()), life.duration(), "{parts:?}");
+    }
+    let sum = |part: usize| parts.iter().map(|parts| parts[part]).sum::<u64>();
+    let each: u64 = took.iter().map(around).sum();
+    let all = took.iter().map(|done| done.last_ns).max().unwrap()
+        - took.iter().map(|done| done.first_ns).min().unwrap();
+    assert!((READERS * time..=all).contains(&sum(2)), "{all}: {parts:?}");
+    // The second waits for the first, the third for two, and so on.
+    let least = time * (READERS * (READERS - 1) / 2 - READERS + 1);
+    assert!((least..=each).contains(&sum(1)), "{least} to {each}: {parts:?}");
 }
 
 /// The kernel zeros a large range with many bios, each chained to the next one.

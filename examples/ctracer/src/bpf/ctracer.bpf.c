@@ -34,7 +34,7 @@ struct bio___old {
 
 enum event_kind {
 	EVENT_RETURN,
-	EVENT_CALL, /* of another class than bio, whose data is not sent */
+	EVENT_CALL, /* of another class than bio, whose data is not sent; or a mark */
 	EVENT_BIO_CALL,
 	EVENT_THREAD,
 };
@@ -50,6 +50,16 @@ struct head {
 	 * not on the thread's own stack. */
 	u16 cpu_kind_interrupt;
 };
+
+/* What a mark has in place of a function's number: what happens to the bio at this moment. */
+enum mark {
+	MARK_MADE = 0xfff0, /* a request exists for it, or takes it, too */
+	MARK_ISSUED, /* the driver gets that request */
+	MARK_DONE, /* the disk is done with it */
+};
+
+#define BIOS 512 /* how many bios a request has, at most */
+#define REQ_OP_MASK 0xff /* include/linux/blk_types.h */
 
 /* A thread's name, sent when another thread was here before. */
 struct thread {
@@ -574,6 +584,77 @@ int BPF_PROG(task_rename, struct task_struct *task, const char *comm)
 	if (phase == RECORDING)
 		send_thread((u64)task->tgid << 32 | (u32)task->pid, comm);
 	return 0;
+}
+
+/* Some tracepoints of a bio's request, which no function that takes a bio is near. */
+static __always_inline int mark(u64 bio, enum mark mark)
+{
+	struct head *event;
+
+	if (phase != RECORDING || (bio && only_pid && !bpf_map_lookup_elem(&own, &bio)) ||
+	    (bio && only_dev && !is_of_disk(bio, mark)))
+		return 0;
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		count_lost();
+		return 0;
+	}
+	__builtin_memset(event, 0, sizeof(*event));
+	event->time = bpf_ktime_get_ns();
+	event->value = bio;
+	event->function = mark;
+	event->cpu_kind_interrupt = EVENT_CALL << 13;
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+static __always_inline int mark_all(struct request *rq, enum mark which)
+{
+	struct bio *bio = rq->bio;
+
+	for (int nth = 0; nth < BIOS && bio; nth++, bio = bio->bi_next)
+		mark((u64)bio, which);
+	return 0;
+}
+
+/* Linux 5.10 has the queue as the first argument of these three. */
+SEC("?tp_btf/block_getrq")
+int block_getrq(u64 *ctx)
+{
+	if (bpf_core_field_exists(struct bio___old, bi_disk))
+		return mark(ctx[1], MARK_MADE);
+	return mark(ctx[0], MARK_MADE);
+}
+
+SEC("?tp_btf/block_bio_backmerge")
+int block_bio_backmerge(u64 *ctx)
+{
+	if (bpf_core_field_exists(struct bio___old, bi_disk))
+		return mark(ctx[2], MARK_MADE);
+	return mark(ctx[0], MARK_MADE);
+}
+
+SEC("?tp_btf/block_bio_frontmerge")
+int block_bio_frontmerge(u64 *ctx)
+{
+	if (bpf_core_field_exists(struct bio___old, bi_disk))
+		return mark(ctx[2], MARK_MADE);
+	return mark(ctx[0], MARK_MADE);
+}
+
+SEC("?tp_btf/block_rq_issue")
+int BPF_PROG(block_rq_issue, struct request *rq)
+{
+	/* A bio that waits for a flush has no other mark of it. */
+	if (!rq->bio && (rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH)
+		return mark(0, MARK_ISSUED);
+	return mark_all(rq, MARK_ISSUED);
+}
+
+SEC("?tp_btf/block_rq_complete")
+int BPF_PROG(block_rq_complete, struct request *rq)
+{
+	return mark_all(rq, MARK_DONE);
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -1,6 +1,6 @@
 // The recording: what was traced, what was lost, and its figures.
 import { calls, count, end, lives, view } from "./model.js";
-import { PHASES, phasesOf, shares, together } from "./spent.js";
+import { onDisk, PHASES, shares, together } from "./spent.js";
 import { button, byId, bytes, element, integer, labels, latency, plural, swatch, time, timeInColumn } from "./text.js";
 import { change, filtered, state, whole } from "./state.js";
 import { shown } from "./shown.js";
@@ -49,7 +49,8 @@ export function recording() {
     const moved = bytes(all.reduce((sum, life) => sum + life.bytes, 0));
     return [[marked(operation), integer(all.length), moved, at(0.5), at(0.99), at(1)]];
   });
-  const phases = shares(together(ended)).map((share, phase) => share + " % " + PHASES[phase]).join(", ");
+  const sum = together(ended), told = shares(sum).map((share, phase) => share + " % " + PHASES[phase]);
+  const phases = told.filter((_, phase) => sum[phase]).join(", ");
   const parts = [
     title,
     table("sums", ["", "lives", "bytes", "median", "99 %", "longest"].map((name) => [name]), sums),
@@ -60,7 +61,7 @@ export function recording() {
   const sorted = ended.map((life) => [key(life), life]).sort(([a], [b]) => way * (a < b ? -1 : a > b ? 1 : 0));
   const listed = sorted.slice(0, SOME).map(([, life]) => [
     marked(life.operation), button("", () => jump(life.calls[0]), timeInColumn(latency(life))),
-    Math.round((100 * phasesOf(life)[1]) / added(phasesOf(life))) + " %", bytes(life.bytes), life.sector,
+    Math.round(100 * onDisk(life)) + " %", bytes(life.bytes), life.sector,
     labels.device(life.device),
   ]);
   const heads = Object.entries(columns).map(([name, { title }]) => {
@@ -76,12 +77,11 @@ export function recording() {
     element("p", "note", (ended.length > SOME ? some : "") + hint),
   ];
 }
-const added = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
 // The columns by which the lives can be sorted.
 export const columns = {
   operation: { title: "kind", key: (life) => labels.operation(life.operation) },
   lasted: { title: "lasted", key: latency },
-  waiting: { title: "waiting", key: (life) => phasesOf(life)[1] / added(phasesOf(life)) },
+  disk: { title: "disk", key: onDisk },
   bytes: { title: "bytes", key: (life) => life.bytes },
   sector: { title: "sector", key: (life) => life.sector },
   device: { title: "device", key: (life) => labels.device(life.device) },

@@ -5,8 +5,10 @@ import { calls, lives, order, place, size, until, view } from "./model.js";
 
 export const LITTLE = 0.01; // of the time: shorter rows are folded
 const GAP = 0.05; // of the time: shorter times between calls count as the function's own
-export const PHASES = ["submitting", "waiting below", "completing"];
-const [SUBMIT, BELOW, COMPLETE] = [0, 1, 2];
+// Before the request, until the driver got it, until the disk was done with it, and from there on. The last one is what
+// comes before the end of a life that had no request.
+export const PHASES = ["before", "queue", "disk", "completing", "without a request"];
+const [BEFORE, QUEUE, DISK, COMPLETE, ALL] = PHASES.keys();
 const ending = view.functions.findIndex(({ name }) => name === "bio_endio");
 // The call of bio_endio() that ended a life.
 export const endOf = ({ calls: list, end }) =>
@@ -37,18 +39,12 @@ export function spent(list, life) {
   const marks = [[to, -1, 1]];
   for (const { call, at, time } of rows.values()) if (time > 0) marks.push([at, call, 1], [at + time, call, 0]);
   marks.sort((a, b) => a[0] - b[0] || a[2] - b[2]);
-  const isCompleting = (call) =>
-    known.has(call) && (calls.function[call] === ending || isCompleting(calls.parent[call]));
-  const phases = [0, 0, 0], parts = [], open = [];
+  const open = [];
   let at = from, before = "";
   for (const [now, call, begins] of marks) {
     const inner = open.at(-1) ?? -1, time = now - at;
     if (time > 0) {
       const isGap = inner < 0 || (size[inner] > 1 && time >= GAP * whole);
-      const phase = at >= end || isCompleting(inner) ? COMPLETE : isGap ? BELOW : SUBMIT;
-      phases[phase] += time;
-      if (parts.at(-1)?.phase === phase) parts.at(-1).to = now;
-      else parts.push({ phase, from: at, to: now });
       const gap = before || [begins ? "before" : "in", call];
       if (isGap) rows.get(inner).children.push({ gap, own: time, time, at, children: [] });
       else rows.get(inner).own += time;
@@ -60,17 +56,33 @@ export function spent(list, life) {
   }
   for (const { children } of rows.values()) children.sort((a, b) => a.at - b.at);
   const outlasts = story.find((call) => until[call] > to);
-  return { from, to, whole, phases, parts, rows: rows.get(-1).children, outlasts };
+  return { from, to, whole, ...divided(life, from, to), rows: rows.get(-1).children, outlasts };
+}
+
+// The parts of a life, one after the other, and how long each phase took.
+function divided(life, from, to) {
+  const phases = PHASES.map(() => 0), parts = [], [made, issued, done] = life?.request ?? [];
+  const ends = life?.request ? [[BEFORE, made], [QUEUE, issued], [DISK, done]] : [[ALL, life?.end >= 0 ? life.end : to]];
+  let at = from;
+  for (const [phase, end] of [...ends, [COMPLETE, to]]) {
+    if (end <= at) continue;
+    parts.push({ phase, from: at, to: end });
+    phases[phase] += end - at;
+    at = end;
+  }
+  return { phases, parts };
 }
 
 // The phases of a life, or of several together.
 const computed = new Map();
-export function phasesOf(life) {
-  if (!computed.has(life)) computed.set(life, life.end < 0 ? [0, 0, 0] : spent(life.calls, life).phases);
+function phasesOf(life) {
+  if (!computed.has(life)) computed.set(life, life.end < 0 ? PHASES.map(() => 0) : spent(life.calls, life).phases);
   return computed.get(life);
 }
+// Which share of it the disk had.
+export const onDisk = (life) => phasesOf(life)[DISK] / phasesOf(life).reduce((sum, time) => sum + time, 0);
 export const together = (some) =>
-  some.reduce((sums, life) => phasesOf(life).map((time, phase) => sums[phase] + time), [0, 0, 0]);
+  some.reduce((sums, life) => phasesOf(life).map((time, phase) => sums[phase] + time), PHASES.map(() => 0));
 
 // Shares of a sum in percent with one digit, which always make 100: those with the largest rest are rounded up.
 export function shares(times) {

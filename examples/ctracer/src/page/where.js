@@ -51,16 +51,18 @@ function bar(life, { from, whole, phases, parts, outlasts }) {
     part.style.width = (100 * (end - begin)) / whole + "%";
     return part;
   }));
-  const hints = ["", ": queue or disk", ""], percent = shares(phases), most = Math.max(...phases);
-  const told = PHASES.map((name, phase) => {
+  const percent = shares(phases), most = Math.max(...phases);
+  const told = PHASES.flatMap((name, phase) => {
+    if (!phases[phase]) return [];
     const mark = element("i", "swatch", element("i", "phase-" + phase));
     const share = element("b", "", percent[phase] + " %"), took = element("span", "faint", time(phases[phase]));
-    return element("span", phases[phase] === most && "most", mark, share, " " + name + hints[phase] + " ", took);
+    return element("span", phases[phase] === most && "most", mark, share, " " + name + " ", took);
   });
   byId("phases").replaceChildren(...told);
   const returned = calls.duration[endOf(life)] >= 0 ? "returned" : "was called; its return was not seen";
-  const until = life.end < 0 ? "up to the last of it that was seen" : "until bio_endio() " + returned;
-  byId("why").textContent = `100 % is ${time(whole)}, ${until}.`;
+  const rest = `: ${time(latency(life))}, and ${time(whole - latency(life))} until bio_endio() ${returned}`;
+  const seen = life.end < 0 ? ", up to the last of it that was seen" : rest;
+  byId("why").textContent = `100 % is ${time(whole)}${seen}.`;
   if (outlasts === undefined) return;
   const name = labels.function(calls.function[outlasts]) + "()", took = time(calls.duration[outlasts]);
   const why = `the disk was done, and bio_endio() ended the bio, before ${name} returned.`;

@@ -71,6 +71,12 @@ impl Script {
         self
     }
 
+    fn mark(&mut self, object: u64, what: Moment) -> &mut Self {
+        self.time += 1;
+        self.records.push(Record::Mark(Mark { time: self.time, object, what }));
+        self
+    }
+
     /// A call and its return, with nothing in between.
     fn both(&mut self, function: u32, depth: u64, object: u64, bio: Bio) -> &mut Self {
         self.bio_call(function, depth, object, bio).ret(function, depth)
@@ -306,6 +312,36 @@ fn a_bio_that_was_split_ends_with_the_last_of_its_pieces() {
     let mut script = Script::new();
     script.both(SUBMIT, 1, 0xb10, remaining(1)).both(END, 1001, 0xb10, remaining(2));
     assert_eq!(lives(&script.tree())[0].1, None);
+}
+
+#[test]
+fn a_life_has_the_times_of_the_request_that_it_waited_for() {
+    use Moment::{Done, Issued, Made};
+    let request = |script: &mut Script| script.tree().lives[0].request;
+    // Another bio has marks, too, and the driver gives the request back once.
+    let mut script = Script::new();
+    script.both(SUBMIT, 1, 0xb10, remaining(1)).mark(0xb10, Made).mark(0xc1d, Made).mark(0xb10, Issued);
+    script.mark(0xb10, Issued).mark(0xc1d, Issued).mark(0xb10, Done).mark(0xc1d, Done);
+    assert_eq!(request(script.both(END, 1001, 0xb10, remaining(1))), Some([3, 5, 8]));
+    assert_eq!(request(script.both(SUBMIT, 1, 0xb10, remaining(1)).both(END, 1, 0xb10, remaining(1))), None);
+
+    // The last piece decides.
+    let piece = Bio { remaining: 1, parent: 0xb10, parent_remaining: 2, ..Bio::default() };
+    for [first, last] in [[0xb10, 0xc1d], [0xc1d, 0xb10]] {
+        let mut script = Script::new();
+        script.both(SUBMIT, 1, 0xb10, remaining(1)).both(INNER, 2, 0xc1d, piece);
+        script.mark(first, Made).mark(first, Issued).mark(last, Made).mark(last, Issued);
+        script.mark(first, Done).mark(last, Done).both(END, 1001, 0xc1d, piece);
+        assert_eq!(request(script.both(END, 1001, 0xb10, remaining(1))), Some([7, 8, 10]), "{last:x}");
+    }
+
+    // A write that waits for a flush, and one that doesn't but comes at the same time.
+    for (opf, issued) in [(1 | 262_144, 4), (1, 5)] {
+        let mut script = Script::new();
+        script.both(SUBMIT, 1, 0xb10, Bio { opf, ..remaining(1) }).mark(0xb10, Made).mark(0, Issued);
+        script.mark(0xb10, Issued).mark(0xb10, Done);
+        assert_eq!(request(script.both(END, 1001, 0xb10, remaining(1))), Some([3, issued, 6]));
+    }
 }
 
 #[test]

@@ -107,6 +107,8 @@ pub struct Life {
     end: i64,
     status: u8,
     calls: Vec<usize>,
+    /// When its request was made, issued and done; null if it had none.
+    request: Option<[i64; 3]>,
 }
 
 /// Distinct values, in the order in which they first came.
@@ -178,6 +180,7 @@ impl View {
             end: life.end.map_or(-1, since),
             status: life.status,
             calls: life.calls.clone(),
+            request: life.request.map(|times| times.map(since)),
         });
         let lives = lives.collect();
         let losses = tree.losses.clone().unwrap_or_default();

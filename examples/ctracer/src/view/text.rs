@@ -159,6 +159,9 @@ fn life(tree: &Tree, life: &Life) -> String {
     let took = life.duration().map_or_else(|| "in flight".to_owned(), micros);
     let error = if life.status == 0 { String::new() } else { format!(", status {}", life.status) };
     let _ = writeln!(text, ": {took}{error}");
+    if let Some([before, queue, disk, completing]) = life.parts().map(|parts| parts.map(micros)) {
+        let _ = writeln!(text, "before {before}, queue {queue}, disk {disk}, completing {completing}");
+    }
     let _ = writeln!(text, "{:>13} {:>13} CPU  {:<24} FUNCTION", "SINCE START", "SINCE LAST", "TASK");
     let (mut last, own) = (life.start, life.calls.first().and_then(|submit| tree.calls[*submit].life));
     let least = life.calls.iter().map(|call| tree.calls[*call].depth).min().unwrap_or_default();

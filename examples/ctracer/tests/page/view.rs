@@ -128,14 +128,14 @@ impl View {
             } else {
                 *spent.own.entry(*inner.unwrap()).or_default() += time;
             }
-            let is_completing = from >= end
-                || inner.is_some_and(|call| {
-                    story.iter().any(|outer| {
-                        self.name(*outer) == "bio_endio" && (outer == call || self.is_within(*call, *outer))
-                    })
-                });
-            spent.phases[if is_completing { 2 } else { usize::from(is_gap) }] += time;
         }
+        let request = &self.0["lives"][life]["request"];
+        spent.phases = match [0, 1, 2].map(|nth| request[nth].as_i64()) {
+            [Some(made), Some(issued), Some(done)] => {
+                [made - start, issued - made, done - issued, to - done, 0]
+            }
+            _ => [0, 0, 0, to - end, end - start],
+        };
         spent
     }
 
@@ -178,6 +178,6 @@ pub struct Spent {
     pub own: BTreeMap<usize, i64>,
     /// The long times in between.
     pub gaps: Vec<i64>,
-    /// Submitting, waiting and completing.
-    pub phases: [i64; 3],
+    /// Before its request, in the queue, in the disk, completing; and what comes before that, without a request.
+    pub phases: [i64; 5],
 }

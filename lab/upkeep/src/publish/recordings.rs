@@ -39,7 +39,7 @@ pub const SEEDS: [u32; 2] = [1, 2];
 /// The recording of ctracer that the book shows as a page, and the picture of this page.
 const CTRACER: [&str; 2] = ["ctracer.rec", "ctracer.png"];
 /// Reads and writes by several tasks: `io`, ext4's journal, and a worker that writes the page cache.
-const IO: &str = "sync";
+const IO: &str = "sync --threads 4 --count 16 --stride 4 /mnt/f";
 /// The Debian packages of the transcripts' tools, and of the libraries that they need: the guest has this machine's.
 const PACKAGES: [&str; 2] = ["bpftool", "strace"];
 const TOOLS: [&str; 2] = ["sbin/bpftool", "bin/strace"];
@@ -167,7 +167,8 @@ fn ctracer(guest: &mut Vm, workbook: &Workbook) -> Result<()> {
     let [recording, picture] = CTRACER;
     let example = workbook.catalog.program("ctracer")?;
     let arguments = ["--duration", "1", "--output", recording].map(str::to_owned);
-    record::beside(guest, example, Some(&Workload::Io(vec![IO.to_owned()])), &arguments, false)?;
+    let io = Workload::Io(IO.split(' ').map(str::to_owned).collect());
+    record::beside(guest, example, Some(&io), &arguments, false)?;
     let folder = workbook.root.join("docs/src");
     guest.fetch(vec![recording.to_owned()], &folder)?;
     let scratch = tempfile::tempdir().or_cause("cannot make a folder for the page")?;
