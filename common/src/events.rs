@@ -1,7 +1,7 @@
 //! Prints the events that BPF programs send through a buffer, as they arrive.
 
 use std::cell::RefCell;
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ impl Lines {
         let mut state = self.state.borrow_mut();
         if state.count < self.limit {
             state.count += 1;
-            state.text += &format!("{line}\n");
+            let _ = writeln!(state.text, "{line}"); // a String takes everything
         }
     }
 
@@ -97,8 +97,13 @@ impl Lines {
 
 /// A task's name, as `bpf_get_current_comm()` returns it.
 pub fn task_name(comm: [i8; 16]) -> String {
-    let name: Vec<u8> = comm.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
-    printable(&String::from_utf8_lossy(&name))
+    text(&comm)
+}
+
+/// The text of a C string, as it can be printed.
+pub fn text(bytes: &[i8]) -> String {
+    let text: Vec<u8> = bytes.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
+    printable(&String::from_utf8_lossy(&text))
 }
 
 /// Text that others chose, such as a name, as it can be printed in one line. A task can give itself any name, even one that

@@ -38,6 +38,7 @@ pub trait Record: Sized {
 macro_rules! numbers {
     ($($number:ty)*) => { $(
         impl Record for $number {
+            #[inline] // also where it runs for each byte of a name
             fn from_bytes(bytes: &[u8]) -> Self {
                 bytes.first_chunk().copied().map_or(0, Self::from_ne_bytes)
             }
@@ -48,7 +49,8 @@ numbers!(i8 i16 i32 i64 u8 u16 u32 u64);
 
 impl<T: Record, const N: usize> Record for [T; N] {
     fn from_bytes(bytes: &[u8]) -> Self {
-        std::array::from_fn(|nth| field(bytes, nth * size_of::<T>()))
+        let mut items = bytes.chunks(size_of::<T>());
+        std::array::from_fn(|_| T::from_bytes(items.next().unwrap_or_default()))
     }
 }
 

@@ -1,13 +1,12 @@
 //! One I/O: who asked for it, of what, and where its time went.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::rc::Rc;
 
-use common::events::{printable, task_name};
 use serde::Serialize;
-use toolkit::flags::Flags;
 
 use crate::bpf::types;
-use crate::names::Names;
+use crate::names::{Kind, Names};
 
 common::record!(types::io {
     kind,
@@ -31,20 +30,23 @@ common::record!(types::io {
     lower,
 });
 
+/// How many parts a time has.
+const PARTS: usize = 4;
+
 /// An I/O that has ended. Times are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Io {
     /// When it was submitted, since tracing began.
     pub time: u64,
-    pub task: String,
+    pub task: Rc<str>,
     pub pid: u32,
     pub tid: u32,
     /// The disk to which it was submitted.
-    pub disk: String,
+    pub disk: Rc<str>,
     /// The disk that had its request, if it is another one: `disk` has only bios.
-    pub lower: Option<String>,
-    pub operation: String,
-    pub flags: String,
+    pub lower: Option<Rc<str>>,
+    pub operation: Rc<str>,
+    pub flags: Rc<str>,
     /// Of the whole disk.
     pub sector: u64,
     pub bytes: u32,
@@ -57,7 +59,7 @@ pub struct Io {
     /// Whether it failed.
     pub failed: bool,
     /// The control group that pays for it.
-    pub cgroup: Option<String>,
+    pub cgroup: Option<Rc<str>>,
     pub file: Option<String>,
 }
 
@@ -85,27 +87,24 @@ impl Parts {
         })
     }
 
-    pub fn all(self) -> [u64; 4] {
+    pub fn all(self) -> [u64; PARTS] {
         [self.before, self.queue, self.disk, self.end]
     }
 }
 
 impl Io {
     /// `began` is when tracing began.
-    pub fn new(io: &types::io, began: u64, flags: &Flags, names: &mut Names) -> Self {
-        let operation = flags.operation(io.flags);
-        let set = flags.names(io.flags);
-        // Whoever wants a flush alone submits an empty write.
-        let is_flush = io.bytes == 0 && set.split('-').any(|flag| flag == "Preflush");
+    pub fn new(io: &types::io, began: u64, names: &mut Names) -> Self {
+        let Kind { operation, flags } = names.kind(io.flags, io.bytes == 0);
         Self {
             time: io.submitted_ns.saturating_sub(began),
-            task: task_name(io.comm),
+            task: names.task(io.comm),
             pid: io.pid,
             tid: io.tid,
-            disk: text(&io.disk),
-            lower: Some(text(&io.lower)).filter(|lower| !lower.is_empty()),
-            operation: if is_flush { "flush".to_owned() } else { operation.to_lowercase() },
-            flags: set,
+            disk: names.disk(io.disk),
+            lower: (io.lower[0] != 0).then(|| names.disk(io.lower)),
+            operation,
+            flags,
             sector: io.sector,
             bytes: io.bytes,
             total: io.ended_ns - io.submitted_ns,
@@ -118,15 +117,12 @@ impl Io {
     }
 
     /// The disk, and if that passed the I/O on, the one that had the request.
-    pub fn place(&self) -> String {
-        self.lower.as_ref().map_or_else(|| self.disk.clone(), |lower| format!("{}>{lower}", self.disk))
+    pub fn place(&self) -> Cow<'_, str> {
+        match &self.lower {
+            Some(lower) => format!("{}>{lower}", self.disk).into(),
+            None => (&*self.disk).into(),
+        }
     }
-}
-
-/// The text of a C string.
-pub fn text(bytes: &[i8]) -> String {
-    let bytes: Vec<_> = bytes.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
-    printable(&String::from_utf8_lossy(&bytes))
 }
 
 /// How lines are printed.
@@ -149,7 +145,13 @@ impl Form {
 
     /// A time that was rounded by [`Form::round`].
     pub fn time(self, steps: u64) -> String {
-        if self.us { steps.to_string() } else { format!("{}.{:02}", steps / 100, steps % 100) }
+        let mut text = String::new();
+        self.add_time(&mut text, steps);
+        text
+    }
+
+    fn add_time(self, text: &mut String, steps: u64) {
+        add_decimal(text, steps, if self.us { 0 } else { 2 });
     }
 
     /// Nanoseconds in steps of what is printed: hundredths of milliseconds, or microseconds.
@@ -160,44 +162,85 @@ impl Form {
 
     /// The line of an I/O. What is printed adds up: each part ends where the next one begins, and these points are rounded.
     pub fn line(self, io: &Io) -> String {
+        let mut line = Line(String::with_capacity(160));
+        line.left(10, |text| add_decimal(text, io.time / 1000, 6));
+        line.left(15, |text| *text += &io.task);
+        line.right(7, |text| add_decimal(text, io.pid.into(), 0));
+        line.left(16, |text| {
+            *text += &io.place();
+            if io.requeues > 0 {
+                *text += &format!("({})", io.requeues + 1);
+            }
+        });
+        line.left(8, |text| *text += &io.operation);
+        line.right(10, |text| add_decimal(text, io.sector, 0));
+        line.right(5, |text| match io.bytes % 1024 {
+            0 => add_decimal(text, u64::from(io.bytes) / 1024, 0),
+            _ => *text += &format!("{:.1}", f64::from(io.bytes) / 1024.0),
+        });
+        line.right(8, |text| self.add_time(text, self.round(io.total)));
         let mut until = 0;
-        let mut parts = ["-"; 4].map(str::to_owned);
-        for (part, ns) in parts.iter_mut().zip(io.parts.iter().flat_map(|parts| parts.all())) {
-            *part = self.time(self.round(until + ns) - self.round(until));
-            until += ns;
+        for nth in 0..PARTS {
+            let from = self.round(until);
+            line.right(8, |text| match io.parts {
+                Some(parts) => {
+                    until += parts.all()[nth];
+                    self.add_time(text, self.round(until) - from);
+                }
+                None => text.push('-'),
+            });
         }
-        let [before, queue, disk, end] = parts;
-        let total = self.time(self.round(io.total));
-        let mut place = io.place();
-        if io.requeues > 0 {
-            place += &format!("({})", io.requeues + 1);
+        let Line(mut line) = line;
+        if self.with_cgroup {
+            line += &format!(" {} ", io.cgroup.as_deref().unwrap_or("-"));
         }
-        let cgroup = match &io.cgroup {
-            _ if !self.with_cgroup => String::new(),
-            Some(path) => format!("{path}  "),
-            None => "-  ".to_owned(),
-        };
-        format!(
-            "{:<10.6} {:<15} {:>7} {place:<16} {:<8} {:>10} {:>5} {total:>8} {before:>8} {queue:>8} {disk:>8} {end:>8}  {cgroup}{}{}",
-            io.time as f64 / 1e9,
-            io.task,
-            io.pid,
-            io.operation,
-            io.sector,
-            Kib(io.bytes),
-            io.file.as_deref().unwrap_or("-"),
-            if io.failed { "  failed" } else { "" },
-        )
+        line + " " + io.file.as_deref().unwrap_or("-") + if io.failed { "  failed" } else { "" }
     }
 }
 
-/// A size, which may be less than a KiB.
-struct Kib(u32);
+/// A line of columns. The macros of `std::fmt` would take several times as long, which is much of what a line costs.
+struct Line(String);
 
-impl fmt::Display for Kib {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kib = f64::from(self.0) / 1024.0;
-        f.pad(&if kib.fract() == 0.0 { format!("{kib}") } else { format!("{kib:.1}") })
+impl Line {
+    fn left(&mut self, width: usize, add: impl FnOnce(&mut String)) {
+        let begin = self.0.len();
+        add(&mut self.0);
+        let used = self.0[begin..].chars().count();
+        self.0 += blanks(width, used);
+        self.0.push(' ');
+    }
+
+    /// For a number.
+    fn right(&mut self, width: usize, add: impl FnOnce(&mut String)) {
+        let begin = self.0.len();
+        add(&mut self.0);
+        self.0.insert_str(begin, blanks(width, self.0.len() - begin));
+        self.0.push(' ');
+    }
+}
+
+/// What a column lacks.
+fn blanks(width: usize, used: usize) -> &'static str {
+    const BLANKS: &str = "                ";
+    BLANKS.get(..width.saturating_sub(used)).unwrap_or_default()
+}
+
+/// Adds a number divided by a power of ten, with so many digits after the point.
+fn add_decimal(text: &mut String, number: u64, digits: u32) {
+    let point = 10_u64.pow(digits);
+    let mut place = point;
+    while number / place >= 10 {
+        place *= 10;
+    }
+    loop {
+        text.push(char::from(b'0' + (number / place % 10) as u8));
+        if place == 1 {
+            break;
+        }
+        if place == point {
+            text.push('.');
+        }
+        place /= 10;
     }
 }
 
@@ -208,34 +251,29 @@ pub mod tests {
     pub fn io() -> Io {
         Io {
             time: 12_345_000,
-            task: "io".to_owned(),
+            task: "io".into(),
             pid: 158,
             tid: 158,
-            disk: "nvme0n1".to_owned(),
+            disk: "nvme0n1".into(),
             lower: None,
-            operation: "write".to_owned(),
-            flags: "Sync".to_owned(),
+            operation: "write".into(),
+            flags: "Sync".into(),
             sector: 800,
             bytes: 4096,
             total: 12_064_000,
             parts: Parts::new([1_000, 24_000, 8_938_000, 12_034_000, 12_065_000]),
             requeues: 0,
             failed: false,
-            cgroup: Some("/user".to_owned()),
-            file: Some("/mnt/f".to_owned()),
+            cgroup: Some("/user".into()),
+            file: Some("/mnt/f".into()),
         }
     }
 
     #[test]
     fn lines_stand_below_their_columns() {
         let form = Form { us: false, with_cgroup: false };
-        let other = Io {
-            disk: "dm-0".to_owned(),
-            lower: Some("nvme0n1".to_owned()),
-            bytes: 512,
-            requeues: 1,
-            ..io()
-        };
+        let other =
+            Io { disk: "dm-0".into(), lower: Some("nvme0n1".into()), bytes: 512, requeues: 1, ..io() };
         let unknown = Io { parts: None, file: None, failed: true, ..io() };
         let lines = [io(), other, unknown].map(|io| form.line(&io)).join("\n");
         let with_group = Form { us: true, with_cgroup: true };

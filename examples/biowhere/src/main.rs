@@ -61,6 +61,7 @@ fn main() -> common::Result<()> {
     let ring = ring.build()?;
     watch.borrow().head().map_or(Ok(()), report::print)?;
     skel.attach()?;
+    watch.borrow_mut().begin()?;
     if let Some(globals) = skel.maps.bss_data.as_deref_mut() {
         globals.is_attached = 1;
     }
@@ -71,6 +72,7 @@ fn main() -> common::Result<()> {
         watch.borrow_mut().tick(&lines);
         Ok(())
     })?;
+    watch.borrow_mut().end()?;
     report::warn_skipped(skel.object())?;
     skel.links = Default::default(); // detach, and then read the events that are still in the buffer
     ring.consume()?;

@@ -2,29 +2,93 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::hash::Hash;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use common::events::printable;
+use common::events::{printable, text};
+use toolkit::flags::Flags;
 
 use crate::bpf::types;
-use crate::io::text;
 
 common::record!(types::name { kind, pad, dentry, parent, text });
 
 /// How many folders a file is in, at most. More come only from an entry that the kernel has used again.
 const LEVELS: usize = 64;
 
-/// Files by their entry (`struct dentry`), and control groups by their id.
+/// Names that were made before. Most I/Os are of few tasks, disks and kinds, and to make a name costs as much as all else.
+#[derive(Debug)]
+struct Made<K, N>(HashMap<K, N>);
+
+impl<K, N> Default for Made<K, N> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Eq + Hash, N: Clone> Made<K, N> {
+    /// How many it keeps, because there may be any number of tasks.
+    const MOST: usize = 1000;
+
+    fn get(&mut self, key: K, make: impl FnOnce(&K) -> N) -> N {
+        if let Some(name) = self.0.get(&key) {
+            return name.clone();
+        }
+        if self.0.len() == Self::MOST {
+            self.0.clear();
+        }
+        let name = make(&key);
+        self.0.insert(key, name.clone());
+        name
+    }
+}
+
+/// The kind of an I/O.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    pub operation: Rc<str>,
+    /// The names of its flags, such as `Metadata-Sync`.
+    pub flags: Rc<str>,
+}
+
+/// Files by their entry (`struct dentry`), and control groups by their id; and what else has names.
 #[derive(Debug, Default)]
 pub struct Names {
+    flags: Flags,
+    tasks: Made<[i8; 16], Rc<str>>,
+    disks: Made<[i8; 32], Rc<str>>,
+    /// By the flags, and whether it moves no data.
+    kinds: Made<(u32, bool), Kind>,
     /// A name and the folder that it is in.
     entries: HashMap<u64, (String, u64)>,
-    cgroups: HashMap<u64, Option<String>>,
+    cgroups: HashMap<u64, Option<Rc<str>>>,
     mounts: HashMap<u32, Option<String>>,
 }
 
 impl Names {
+    pub fn new(flags: Flags) -> Self {
+        Self { flags, ..Self::default() }
+    }
+
+    pub fn task(&mut self, comm: [i8; 16]) -> Rc<str> {
+        self.tasks.get(comm, |comm| text(comm).into())
+    }
+
+    pub fn disk(&mut self, name: [i8; 32]) -> Rc<str> {
+        self.disks.get(name, |name| text(name).into())
+    }
+
+    /// Whoever wants a flush alone submits an empty write.
+    pub fn kind(&mut self, flags: u32, is_empty: bool) -> Kind {
+        self.kinds.get((flags, is_empty), |_| {
+            let names = self.flags.names(flags);
+            let is_flush = is_empty && names.split('-').any(|flag| flag == "Preflush");
+            let operation = self.flags.operation(flags).to_lowercase();
+            Kind { operation: if is_flush { "flush".into() } else { operation.into() }, flags: names.into() }
+        })
+    }
+
     /// Learns a name.
     pub fn add(&mut self, name: &types::name) {
         self.entries.insert(name.dentry, (text(&name.text), name.parent));
@@ -58,7 +122,7 @@ impl Names {
 
     /// The path of a control group below the root of their file system. One that is gone, or is not of version 2, has
     /// none.
-    pub fn cgroup(&mut self, id: u64) -> Option<String> {
+    pub fn cgroup(&mut self, id: u64) -> Option<Rc<str>> {
         if id == 0 {
             return None;
         }
@@ -72,10 +136,10 @@ impl Names {
 }
 
 /// A group's id is the number of its folder.
-fn add_cgroups(root: &Path, folder: &Path, found: &mut HashMap<u64, Option<String>>) {
+fn add_cgroups(root: &Path, folder: &Path, found: &mut HashMap<u64, Option<Rc<str>>>) {
     let Ok(metadata) = fs::metadata(folder) else { return };
     let path = folder.strip_prefix(root).unwrap_or(folder);
-    found.insert(metadata.ino(), Some(printable(&format!("/{}", path.display()))));
+    found.insert(metadata.ino(), Some(printable(&format!("/{}", path.display())).into()));
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             add_cgroups(root, &entry.path(), found);

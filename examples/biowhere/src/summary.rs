@@ -60,15 +60,18 @@ pub struct Summary {
 
 impl Summary {
     pub fn add(&mut self, io: &Io, by: By) {
-        let none = || "-".to_owned();
         let name = match by {
-            By::Disk => io.place(),
-            By::Task => io.task.clone(),
-            By::Cgroup => io.cgroup.clone().unwrap_or_else(none),
-            By::File => io.file.clone().unwrap_or_else(none),
+            By::Disk => &*io.place(),
+            By::Task => &*io.task,
+            By::Cgroup => io.cgroup.as_deref().unwrap_or("-"),
+            By::File => io.file.as_deref().unwrap_or("-"),
         };
-        let has_room = self.groups.len() < GROUPS || self.groups.contains_key(&name);
-        let group = self.groups.entry(if has_room { name } else { "(others)".to_owned() }).or_default();
+        let has_room = self.groups.len() < GROUPS || self.groups.contains_key(name);
+        let name = if has_room { name } else { "(others)" };
+        if !self.groups.contains_key(name) {
+            self.groups.insert(name.to_owned(), Group::default());
+        }
+        let Some(group) = self.groups.get_mut(name) else { return };
         group.ios += 1;
         group.bytes += u64::from(io.bytes);
         group.total += u128::from(io.total);
@@ -205,8 +208,8 @@ mod tests {
         for nth in 1..=1000 {
             summary.add(&Io { total: nth * 1_000_000, ..io() }, By::Disk);
         }
-        summary.add(&Io { parts: None, disk: "zram0".to_owned(), ..io() }, By::Disk);
-        summary.add(&Io { disk: "dm-0".to_owned(), lower: Some("sda".to_owned()), ..io() }, By::Disk);
+        summary.add(&Io { parts: None, disk: "zram0".into(), ..io() }, By::Disk);
+        summary.add(&Io { disk: "dm-0".into(), lower: Some("sda".into()), ..io() }, By::Disk);
         let report = summary.report(Duration::from_secs(4));
         let Times { p50, p90, p99, p999, max } = &report.groups[0].ns["total"];
         for (found, right) in [(p50, 500.0), (p90, 900.0), (p99, 990.0), (p999, 999.0)] {
@@ -229,7 +232,7 @@ mod tests {
         let earlier = Report::read(&file).unwrap();
         let mut summary = Summary::default();
         summary.add(&io(), By::Disk);
-        summary.add(&Io { disk: "sda".to_owned(), ..io() }, By::Disk);
+        summary.add(&Io { disk: "sda".into(), ..io() }, By::Disk);
         let form = Form { us: false, with_cgroup: false };
         insta::assert_snapshot!(summary.report(Duration::from_secs(2)).tables(form, Some(&earlier)));
         fs::write(&file, "TIME  TASK").unwrap();

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::events::Lines;
 use common::{OrCause, Result, record};
@@ -24,9 +24,9 @@ pub struct Watch {
     json: bool,
     /// Only the I/O of this control group and of those in it.
     only_cgroup: Option<String>,
-    flags: Flags,
-    /// When tracing began, by the clock of `bpf_ktime_get_ns()`.
-    began: Duration,
+    /// When tracing began and ended, by the clock of `bpf_ktime_get_ns()`.
+    began_ns: u64,
+    ended_ns: Option<u64>,
     names: Names,
     mode: Mode,
     error: Result<()>,
@@ -39,20 +39,19 @@ enum Mode {
     Summary {
         by: By,
         every: Option<Duration>,
-        since: Instant,
+        since_ns: u64,
         summary: Summary,
         earlier: Option<Report>,
     },
 }
 
 impl Watch {
-    /// Begins to count time.
     pub fn new(args: &Args, flags: Flags) -> Result<Self> {
         let mode = match (args.summary, args.slowest) {
             (Some(every), _) => Mode::Summary {
                 by: args.by,
                 every,
-                since: Instant::now(),
+                since_ns: 0,
                 summary: Summary::default(),
                 earlier: args.before.as_deref().map(Report::read).transpose()?,
             },
@@ -60,11 +59,33 @@ impl Watch {
             (None, None) => Mode::Lines,
         };
         let form = Form { us: args.us, with_cgroup: args.cgroup.is_some() };
-        let began =
-            Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).or_cause("cannot read the clock")?);
         let only_cgroup = args.cgroup.clone().filter(|path| path != "/");
-        let names = Names::default();
-        Ok(Self { form, json: args.json, only_cgroup, flags, began, names, mode, error: Ok(()) })
+        let names = Names::new(flags);
+        Ok(Self {
+            form,
+            json: args.json,
+            only_cgroup,
+            began_ns: 0,
+            ended_ns: None,
+            names,
+            mode,
+            error: Ok(()),
+        })
+    }
+
+    /// Begins to count time.
+    pub fn begin(&mut self) -> Result<()> {
+        self.began_ns = now_ns()?;
+        if let Mode::Summary { since_ns, .. } = &mut self.mode {
+            *since_ns = self.began_ns;
+        }
+        Ok(())
+    }
+
+    /// What ends while the programs are detached, which takes a while, does not count.
+    pub fn end(&mut self) -> Result<()> {
+        self.ended_ns = Some(now_ns()?);
+        Ok(())
     }
 
     /// What stands above the lines.
@@ -91,9 +112,12 @@ impl Watch {
             return Ok(());
         }
         let event: types::io = record::read(event)?;
-        let io = Io::new(&event, self.began.as_nanos() as u64, &self.flags, &mut self.names);
+        if self.ended_ns.is_some_and(|end| event.ended_ns > end) {
+            return Ok(());
+        }
+        let io = Io::new(&event, self.began_ns, &mut self.names);
         if let Some(only) = &self.only_cgroup
-            && !io.cgroup.as_ref().is_some_and(|group| Path::new(group).starts_with(only))
+            && !io.cgroup.as_ref().is_some_and(|group| Path::new(&**group).starts_with(only))
         {
             return Ok(());
         }
@@ -122,18 +146,19 @@ impl Watch {
     /// Adds a summary if it is time for one.
     pub fn tick(&mut self, lines: &Lines) {
         self.names.forget_mounts();
-        if let Mode::Summary { every: Some(every), since, .. } = &self.mode
-            && since.elapsed() >= *every
-        {
-            let summarized = self.summarize(lines);
+        if let Mode::Summary { every: Some(every), since_ns, .. } = self.mode {
+            let summarized = now_ns().and_then(|now| match now - since_ns >= every.as_nanos() as u64 {
+                true => self.summarize(lines, now),
+                false => Ok(()),
+            });
             self.keep(summarized);
         }
     }
 
-    fn summarize(&mut self, lines: &Lines) -> Result<()> {
-        let Mode::Summary { since, summary, earlier, .. } = &mut self.mode else { return Ok(()) };
-        let report = std::mem::take(summary).report(since.elapsed());
-        *since = Instant::now();
+    fn summarize(&mut self, lines: &Lines, now: u64) -> Result<()> {
+        let Mode::Summary { since_ns, summary, earlier, .. } = &mut self.mode else { return Ok(()) };
+        let report = std::mem::take(summary).report(Duration::from_nanos(now - *since_ns));
+        *since_ns = now;
         lines.add(match self.json {
             true => to_json(&report)?,
             false => report.tables(self.form, earlier.as_ref()),
@@ -144,7 +169,8 @@ impl Watch {
     /// Adds what is printed at the end.
     pub fn finish(&mut self, lines: &Lines) -> Result<()> {
         std::mem::replace(&mut self.error, Ok(()))?;
-        self.summarize(lines)?;
+        let end = self.ended_ns.map_or_else(now_ns, Ok)?;
+        self.summarize(lines, end)?;
         if let Mode::Slowest(most, ios) = &mut self.mode {
             keep_slowest(*most, ios);
         }
@@ -155,6 +181,11 @@ impl Watch {
         }
         Ok(())
     }
+}
+
+fn now_ns() -> Result<u64> {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).or_cause("cannot read the clock")?;
+    Ok(Duration::from(now).as_nanos() as u64)
 }
 
 fn keep_slowest(most: usize, ios: &mut Vec<Io>) {

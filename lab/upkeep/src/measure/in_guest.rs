@@ -1,11 +1,11 @@
 //! In the guest: compares well-known tools with ours, under the same load.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Error, OrCause, Result, tracefs};
 use guest::null_blk::NullBlk;
@@ -23,6 +23,9 @@ use crate::measure::helpers;
 use crate::measure::peers::PAGES;
 use crate::packages::LOADER;
 
+/// The tracepoints of ctracer that every write passes.
+const MOMENTS: [&str; 3] = ["block:block_getrq", "block:block_rq_issue", "block:block_rq_complete"];
+
 /// How many writes [`calls`] makes under each tracer: enough for it to read its buffer several times, and few enough for
 /// the buffer to hold all events if it falls behind.
 const WRITES: u64 = 10_000;
@@ -35,6 +38,7 @@ pub fn measure(what: &str) -> Result<Vec<String>> {
         "latency" => latency(),
         "costs" => costs(),
         "calls" => calls(),
+        "lines" => lines(),
         "jited" => jited(),
         _ => Err(Error::new(format!("nobody knows how to measure {what}"))),
     }
@@ -140,8 +144,8 @@ fn costs() -> Result<Vec<String>> {
 
 /// What it takes to follow bios through their functions: guest instructions for each direct write to a disk that
 /// completes immediately, with nothing attached and under each tracer. A tracer's cost includes reading its events
-/// and writing its file. trace-cmd has ftrace's `function_graph` record the functions that ctracer probes. This is
-/// for a guest like that of [`costs`].
+/// and writing its file. trace-cmd has ftrace's `function_graph` record the functions that ctracer probes, and the same
+/// moments of the request. This is for a guest like that of [`costs`].
 fn calls() -> Result<Vec<String>> {
     let disk = NullBlk::with("fast", Duration::ZERO, &[("irqmode", 0)])?;
     let device = disk.device.to_string_lossy().into_owned();
@@ -163,7 +167,9 @@ fn calls() -> Result<Vec<String>> {
         fs::write(tracefs.join("set_ftrace_filter"), functions).or_cause("ftrace refuses the functions")
     };
     choose(&ftrace::numbers(&list, |name| names.contains(name)))?;
-    let peer = Peer::start(&["trace-cmd", "record", "-q", "-p", "function_graph", "-o", "/tmp/trace.dat"])?
+    let events = MOMENTS.iter().flat_map(|moment| ["-e", *moment]);
+    let record = ["trace-cmd", "record", "-q", "-p", "function_graph", "-o", "/tmp/trace.dat"];
+    let peer = Peer::start(&record.into_iter().chain(events).collect::<Vec<_>>())?
         .ok_or_else(|| Error::new("trace-cmd does not start"))?;
     let graph = write()?;
     let stats = fs::read_to_string(tracefs.join("per_cpu/cpu0/stats"))
@@ -172,8 +178,8 @@ fn calls() -> Result<Vec<String>> {
     let stats: BTreeMap<_, u64> =
         fields.filter_map(|(name, count)| Some((name, count.parse().ok()?))).collect();
     let count = |names: [&str; 2]| names.iter().filter_map(|name| stats.get(name)).sum::<u64>();
-    // A call and its return are one event each.
-    let calls = count(["entries", "read events"]) / 2 / WRITES;
+    // A call and its return are one event each, and so is each moment.
+    let calls = (count(["entries", "read events"]) / WRITES - MOMENTS.len() as u64) / 2;
     let lost = count(["overrun", "dropped events"]);
     peer.end(Signal::SIGINT)?;
     choose("")?;
@@ -197,6 +203,92 @@ fn calls() -> Result<Vec<String>> {
     }
 }
 
+/// What it takes to show each I/O, or to watch all and show none, or their percentiles: guest instructions for each direct
+/// write, as in [`calls`].
+fn lines() -> Result<Vec<String>> {
+    let disk = NullBlk::with("fast", Duration::ZERO, &[("irqmode", 0)])?;
+    let device = disk.device.to_string_lossy().into_owned();
+    let cost = |tool: Option<u32>| {
+        let ran = || tool.map_or(Ok(0), time_on_cpu);
+        let done = io(&["write", &device, "--count", &WRITES.to_string()])?;
+        let before = ran()?;
+        // What is in its buffer, it reads at most 100 ms later.
+        thread::sleep(Duration::from_secs(2));
+        Ok::<_, Error>((done.last_ns - done.first_ns + ran()? - before) / WRITES)
+    };
+    let btt = blktrace_and_btt(&device, |pid| cost(Some(pid)))?;
+    let shown = |text: &str| text.lines().filter(|line| line.contains(" io ")).count() as u64;
+    let is = |tool: &str, is_right: bool, text: &str| match is_right {
+        true => Ok(()),
+        false => Err(Error::new(format!("{tool} does not show {WRITES} writes")).evidence(text)),
+    };
+    let theirs = match Peer::start(&["biosnoop-libbpf", "-Q"])? {
+        Some(running) => {
+            let cost = cost(Some(running.0.id()))?;
+            let text = running.end(Signal::SIGINT)?;
+            is("biosnoop", shown(&text) == WRITES, &text)?;
+            cost.to_string()
+        }
+        None => "does not start".to_owned(),
+    };
+    let ours = |options: &[&str]| {
+        let file = File::create(PRINTED).or_cause("cannot make a file")?;
+        let running = Running::spawn(Command::new("biowhere").args(options).stdout(file))?;
+        let cost = cost(Some(running.pid().as_raw() as u32))?;
+        running.end(Signal::SIGINT)?;
+        let text = fs::read_to_string(PRINTED).or_cause("cannot read the lines")?;
+        Ok::<_, Error>((cost, text))
+    };
+    let (slow, text) = ours(&["--slower-than", "10000"])?;
+    is("biowhere --slower-than", shown(&text) == 0, &text)?;
+    let (summary, text) = ours(&["--summary"])?;
+    is("biowhere --summary", text.contains(&format!("{WRITES} I/Os")), &text)?;
+    let (all, text) = ours(&[])?;
+    is("biowhere", shown(&text) == WRITES, &text)?;
+    Ok(vec![format!("{} | {btt} | {theirs} | {slow} | {summary} | {all}", cost(None)?)])
+}
+
+/// What it takes to record all that happens to each write, and then to sum it up.
+fn blktrace_and_btt(device: &str, cost: impl Fn(u32) -> Result<u64>) -> Result<u64> {
+    output(
+        Command::new("sh")
+            .args(["-c", "mountpoint -q /sys/kernel/debug || mount -t debugfs debugfs /sys/kernel/debug"]),
+    )?;
+    // Its buffers hold all that comes while it does not look, twice a second.
+    let mut blktrace = Peer::spawn(&["blktrace", "-d", device, "-b", "4096", "-o", "-"])?;
+    // It does not say when it has begun.
+    while fs::metadata(PRINTED).is_ok_and(|printed| printed.len() == 0) {
+        io(&["read-direct", device, "--count", "1"])?;
+    }
+    let cost = cost(blktrace.id())?;
+    kill(Pid::from_raw(blktrace.id() as i32), Signal::SIGINT).or_cause("cannot signal a peer")?;
+    blktrace.wait().or_cause("cannot wait for a peer")?;
+    let [parse, sum] =
+        ["blkparse", "btt"].map(|name| format!("/bin/{LOADER} --library-path /bin /bin/{name}"));
+    let command = format!("{parse} -q -O -a write -i - -d /tmp/run < {PRINTED} && {sum} -i /tmp/run");
+    let begin = Instant::now();
+    let text = output(Command::new("sh").args(["-c", &command]))?;
+    let took = begin.elapsed().as_nanos() as u64;
+    let text = String::from_utf8_lossy(&text.stdout);
+    if text.lines().any(|line| line.starts_with("D2C") && line.ends_with(&format!(" {WRITES}"))) {
+        Ok(cost + took / WRITES)
+    } else {
+        Err(Error::new(format!("btt has not seen {WRITES} writes")).evidence(text))
+    }
+}
+
+/// How long the threads of a process have run, in nanoseconds.
+fn time_on_cpu(pid: u32) -> Result<u64> {
+    let cannot = "cannot read how long a tool ran";
+    let mut all = 0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).or_cause(cannot)? {
+        let times = fs::read_to_string(thread.or_cause(cannot)?.path().join("schedstat")).or_cause(cannot)?;
+        let first = times.split(' ').next().and_then(|time| time.parse::<u64>().ok());
+        all += first.ok_or_else(|| Error::new(cannot).evidence(times))?;
+    }
+    Ok(all)
+}
+
 /// Writes the processor's instructions that the kernel made of stage 01's program into a file. The bpftool that the
 /// transcripts use can't.
 fn jited() -> Result<Vec<String>> {
@@ -209,43 +301,51 @@ fn jited() -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
+/// Where a tool's lines go. A pipe would be full while nobody reads it.
+const PRINTED: &str = "/tmp/printed";
+
 /// Somebody else's tool, running.
 struct Peer(Child);
 
 impl Peer {
-    /// Starts a tool and waits until it is attached, which is when it sleeps in `clock_nanosleep(2)`: its lines stay in a
-    /// buffer. `None` if the kernel rejects its programs.
+    /// Starts a tool and waits until it is attached, which is when it sleeps in `clock_nanosleep(2)` or `epoll_wait(2)`: its
+    /// lines stay in a buffer. `None` if the kernel rejects its programs, or lacks a function that they need.
     fn start(argv: &[&str]) -> Result<Option<Self>> {
-        const CLOCK_NANOSLEEP: &str = "230";
+        const SLEEPS: [&str; 2] = ["230", "232"];
         let name = argv[0];
-        let mut command = Command::new(format!("/bin/{LOADER}"));
-        command.args(["--library-path", "/bin", &format!("/bin/{name}")]).args(&argv[1..]);
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .or_cause(format!("cannot start {name}"))?;
+        let mut child = Self::spawn(argv)?;
         // We don't look at its wchan, which is 0 on 5.10.
         let call = format!("/proc/{}/syscall", child.id());
         while child.try_wait().or_cause("cannot wait for a peer")?.is_none() {
-            if fs::read_to_string(&call).is_ok_and(|call| call.split(' ').next() == Some(CLOCK_NANOSLEEP)) {
+            let now = fs::read_to_string(&call).unwrap_or_default();
+            if now.split(' ').next().is_some_and(|call| SLEEPS.contains(&call)) {
                 return Ok(Some(Self(child)));
             }
             thread::sleep(Duration::from_millis(5));
         }
         let said = child.wait_with_output().or_cause("cannot read what a peer says")?.stderr;
         let said = String::from_utf8_lossy(&said);
-        if said.contains("BPF program load failed") {
+        if ["BPF program load failed", "failed to find kernel BTF type ID"]
+            .iter()
+            .any(|why| said.contains(why))
+        {
             return Ok(None);
         }
         Err(Error::new(format!("{name} does not run")).evidence(said))
     }
 
+    fn spawn(argv: &[&str]) -> Result<Child> {
+        let name = argv[0];
+        let mut command = Command::new(format!("/bin/{LOADER}"));
+        command.args(["--library-path", "/bin", &format!("/bin/{name}")]).args(&argv[1..]);
+        command.stdout(File::create(PRINTED).or_cause("cannot make a file")?).stderr(Stdio::piped());
+        command.spawn().or_cause(format!("cannot start {name}"))
+    }
+
     /// Sends a signal and returns what it printed.
     fn end(self, signal: Signal) -> Result<String> {
         kill(Pid::from_raw(self.0.id() as i32), signal).or_cause("cannot signal a peer")?;
-        let output = self.0.wait_with_output().or_cause("cannot read what a peer says")?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        self.printed()
     }
 
     /// Waits for its end and returns what it printed. It must still run at this point.
@@ -253,7 +353,11 @@ impl Peer {
         if self.0.try_wait().or_cause("cannot wait for a peer")?.is_some() {
             return Err(Error::new("a peer ended before the workload did"));
         }
-        let output = self.0.wait_with_output().or_cause("cannot read what a peer says")?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        self.printed()
+    }
+
+    fn printed(mut self) -> Result<String> {
+        self.0.wait().or_cause("cannot wait for a peer")?;
+        fs::read_to_string(PRINTED).or_cause("cannot read what a peer printed")
     }
 }

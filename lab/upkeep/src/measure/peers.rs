@@ -1,6 +1,6 @@
-//! `make compare-peers`: compares well-known tools with ours under the same load. It writes the tables of three
-//! READMEs: stage 08 against cachestat and the disk, the example biolatency against the tool of the same name, and
-//! ctracer against trace-cmd.
+//! `make compare-peers`: compares well-known tools with ours under the same load. It writes the tables of four READMEs:
+//! stage 08 against cachestat and the disk, the example biolatency against the tool of the same name, biowhere against
+//! biosnoop, and ctracer against trace-cmd.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,9 +19,17 @@ pub const PAGES: u64 = 2000;
 
 /// The Debian packages of the tools. They need the libraries of their own Debian release, because the guest has this
 /// machine's.
-const PACKAGES: [&str; 2] = ["libbpf-tools", "trace-cmd"];
-const PROGRAMS: [&str; 4] =
-    ["sbin/cachestat-libbpf", "sbin/biolatency-libbpf", "sbin/bitesize-libbpf", "bin/trace-cmd"];
+const PACKAGES: [&str; 3] = ["libbpf-tools", "trace-cmd", "blktrace"];
+const PROGRAMS: [&str; 8] = [
+    "sbin/cachestat-libbpf",
+    "sbin/biolatency-libbpf",
+    "sbin/bitesize-libbpf",
+    "sbin/biosnoop-libbpf",
+    "bin/trace-cmd",
+    "sbin/blktrace",
+    "bin/blkparse",
+    "bin/btt",
+];
 const LIBRARIES: [&str; 6] =
     ["libelf.so.1", "libz.so.1", "libzstd.so.1", "libtraceevent.so.1", "libtracefs.so.1", "libc.so.6"];
 
@@ -33,6 +41,9 @@ const GOALS: [(&str, [f64; 2]); 3] =
 /// What ctracer may cost at most, as a multiple of what trace-cmd costs for the same calls.
 const CTRACER_GOAL: f64 = 1.0;
 
+/// What biowhere may cost at most, as a multiple of what biosnoop costs: without lines, and with them.
+const BIOWHERE_GOALS: [(&str, f64); 3] = [("--slower-than", 0.7), ("--summary", 0.7), ("lines", 1.0)];
+
 /// The rows of a kernel's guest: its name, how to run its instructions, and what it compares.
 type Compare<'a> = dyn Fn(&str, Accel, &str) -> Result<Vec<String>> + 'a;
 
@@ -43,7 +54,9 @@ type Compare<'a> = dyn Fn(&str, Accel, &str) -> Result<Vec<String>> + 'a;
 pub fn run(workbook: &Workbook, only: Option<&str>) -> Result<ExitCode> {
     let folder = tempfile::tempdir().or_cause("cannot make a folder")?;
     let versions = packages::unpack_whole("sid", &PACKAGES, folder.path())?;
-    let [version, trace_cmd] = &versions[..] else { return Err(Error::new("a tool has no version")) };
+    let [version, trace_cmd, blktrace] = &versions[..] else {
+        return Err(Error::new("a tool has no version"));
+    };
     let libraries = folder.path().join("usr/lib/x86_64-linux-gnu");
     let mut peers: Vec<PathBuf> =
         [LOADER].iter().chain(&LIBRARIES).map(|name| libraries.join(name)).collect();
@@ -57,6 +70,7 @@ pub fn run(workbook: &Workbook, only: Option<&str>) -> Result<ExitCode> {
     for (program, _) in STATED.iter().filter(|(program, _)| only.is_none_or(|only| only == *program)) {
         let table = match *program {
             "biolatency" => latencies(&compare, version, &mut missed)?,
+            "biowhere" => lines(&compare, [version, blktrace], &mut missed)?,
             "ctracer" => calls(&compare, trace_cmd, &mut missed)?,
             _ => pages(&compare, version)?,
         };
@@ -114,6 +128,27 @@ fn calls(compare: &Compare<'_>, version: &str, missed: &mut Vec<String>) -> Resu
             table += &format!("| {} | {row} |\n", series.name);
             let too_much = |ratio| too_much(series.name, "ctracer", ratio, CTRACER_GOAL);
             missed.extend(ratio(&row).and_then(too_much));
+        }
+    }
+    Ok(table)
+}
+
+/// The table of biowhere.
+fn lines(compare: &Compare<'_>, [biosnoop, blktrace]: [&str; 2], missed: &mut Vec<String>) -> Result<String> {
+    let mut table = format!(
+        "| kernel | nothing | blktrace {blktrace}, and btt | biosnoop -Q {biosnoop} | biowhere --slower-than | biowhere --summary \
+         | biowhere |\n|---|---|---|---|---|---|---|\n"
+    );
+    for series in MATRIX {
+        for row in compare(series.name, Accel::Icount, "lines")? {
+            table += &format!("| {} | {row} |\n", series.name);
+            // Where the peer does not start, there is no goal.
+            let numbers: Option<Vec<f64>> = row.split(" | ").map(|cell| cell.parse().ok()).collect();
+            let [nothing, _, peer, ours @ ..] = &numbers.unwrap_or_default()[..] else { continue };
+            for ((what, goal), cost) in BIOWHERE_GOALS.iter().zip(ours) {
+                let ratio = (cost - nothing) / (peer - nothing);
+                missed.extend(too_much(series.name, &format!("biowhere, {what},"), ratio, *goal));
+            }
         }
     }
     Ok(table)
