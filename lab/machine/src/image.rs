@@ -24,13 +24,14 @@ pub const MODULES: [&str; 8] =
     ["null_blk", "nbd", "mq-deadline", "loop", "dm-mod", "nvme", "crc32c_generic", "ext4"];
 
 /// What our tests load besides: disks whose errors we control, a disk that makes no requests, one that makes two for each
-/// I/O, file systems for zoned disks, and file systems whose functions are in a module.
-pub const FOR_TESTS: [&str; 11] = [
+/// I/O, a mirror, file systems for zoned disks, and file systems whose functions are in a module.
+pub const FOR_TESTS: [&str; 12] = [
     "scsi_debug",
     "sd_mod",
     "brd",
     "dm-multipath",
     "dm-round-robin",
+    "raid1",
     "btrfs",
     "zonefs",
     "xfs",
@@ -149,7 +150,7 @@ pub fn works_of_others(binaries: &[PathBuf], cross: Option<&Cross>) -> Result<Ve
 
 /// The shared libraries and the loader that programs need: each file, and its place in the guest.
 ///
-/// They are in the system's own folders. This machine's loader may take others for its own programs: from
+/// They are in the system's own folders, or in one that a program itself names. This machine's loader may take others for its own programs: from
 /// `LD_LIBRARY_PATH`, from `/usr/local/lib`, or those for a processor that the emulator isn't. The guest can't find or run
 /// these.
 fn libraries(cross: Option<&Cross>, programs: &[&PathBuf]) -> Result<BTreeSet<(PathBuf, PathBuf)>> {
@@ -157,8 +158,9 @@ fn libraries(cross: Option<&Cross>, programs: &[&PathBuf]) -> Result<BTreeSet<(P
     let mut found = BTreeSet::new();
     let mut left: Vec<_> = programs.iter().map(|program| (*program).clone()).collect();
     while !left.is_empty() {
-        for name in needed(&std::mem::take(&mut left))? {
-            let Some(library) = library(root, &cross::debian(arch), &name) else {
+        let (names, folders) = needed(&std::mem::take(&mut left))?;
+        for name in names {
+            let Some(library) = library(root, &cross::debian(arch), &folders, &name) else {
                 // What we compare with comes with its own libraries.
                 if programs.iter().any(|program| program.ends_with(&name)) {
                     continue;
@@ -178,25 +180,31 @@ fn libraries(cross: Option<&Cross>, programs: &[&PathBuf]) -> Result<BTreeSet<(P
     Ok(found)
 }
 
-/// The names of the libraries that programs and libraries need themselves, and the paths of the programs' loaders.
-fn needed(files: &[PathBuf]) -> Result<BTreeSet<String>> {
+/// The names of the libraries that programs and libraries need themselves, with the paths of the programs' loaders; and the
+/// folders of their own in which they look for them.
+fn needed(files: &[PathBuf]) -> Result<(BTreeSet<String>, Vec<String>)> {
     let mut readelf = READELF.command()?;
     readelf.env("LC_ALL", "C").args(["--wide", "--dynamic", "--program-headers"]).args(files);
     // For a script, readelf prints an error and fails.
     let shown = readelf.output().or_cause("cannot start readelf")?;
-    // [Requesting program interpreter: PATH], and (NEEDED) Shared library: [NAME].
-    let name = |line: &str| {
-        let begin =
-            ["program interpreter: ", "Shared library: ["].iter().find_map(|begin| line.split_once(begin));
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    let after = |line: &str, begins: &[&str]| {
+        let begin = begins.iter().find_map(|begin| line.split_once(begin));
         begin.and_then(|(_, rest)| rest.split(']').next()).map(str::to_owned)
     };
-    Ok(String::from_utf8_lossy(&shown.stdout).lines().filter_map(name).collect())
+    // [Requesting program interpreter: PATH], and (NEEDED) Shared library: [NAME].
+    let names = shown.lines().filter_map(|line| after(line, &["program interpreter: ", "Shared library: ["]));
+    // (RUNPATH) Library runpath: [FOLDER].
+    let folders = shown.lines().filter_map(|line| after(line, &["Library runpath: ["]));
+    Ok((names.collect(), folders.collect()))
 }
 
-/// The library of this name, or the loader of this path, below a root folder. `debian` is Debian's name for its folders.
-fn library(root: &Path, debian: &str, name: &str) -> Option<PathBuf> {
+/// The library of this name, or the loader of this path, below a root folder. `debian` is Debian's name for its folders, and
+/// `folders` are those of a program.
+fn library(root: &Path, debian: &str, folders: &[String], name: &str) -> Option<PathBuf> {
     let places = ["", "lib", "usr/lib", "lib64", "usr/lib64"].map(|place| root.join(place));
-    let folders = places.iter().flat_map(|place| [place.join(debian), place.clone()]);
+    let own = folders.iter().map(|folder| root.join(folder.trim_start_matches('/')));
+    let folders = places.iter().flat_map(|place| [place.join(debian), place.clone()]).chain(own);
     let files = folders.map(|folder| folder.join(name.trim_start_matches('/')));
     // An absolute link is meant for the guest, where this folder is the root.
     let mut files = files.map(|file| match file.read_link() {
@@ -308,11 +316,14 @@ mod tests {
         };
         make("usr/local/lib/libz.so.1");
         make(&format!("usr/lib/{debian}/glibc-hwcaps/x86-64-v4/libz.so.1"));
-        assert_eq!(library(root.path(), debian, "libz.so.1"), None);
+        assert_eq!(library(root.path(), debian, &[], "libz.so.1"), None);
         let fedoras = make("usr/lib64/libz.so.1");
-        assert_eq!(library(root.path(), debian, "libz.so.1"), Some(fedoras));
+        assert_eq!(library(root.path(), debian, &[], "libz.so.1"), Some(fedoras));
         let debians = make(&format!("usr/lib/{debian}/libz.so.1"));
-        assert_eq!(library(root.path(), debian, "libz.so.1"), Some(debians));
+        assert_eq!(library(root.path(), debian, &[], "libz.so.1"), Some(debians));
+        let own = make("usr/lib/ceph/libceph.so.2");
+        let folders = ["/usr/lib/ceph".to_owned()];
+        assert_eq!(library(root.path(), debian, &folders, "libceph.so.2"), Some(own));
         let error = missing(Path::new("/"), "libelf.so.1").to_string();
         assert!(error.contains("libelf.so.1") && error.contains("/usr/local/lib"), "{error}");
 

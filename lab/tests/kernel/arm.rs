@@ -60,5 +60,6 @@ pub fn has_fentry(series: &Series) -> bool {
 /// Whether a case can't be right on a kernel.
 pub fn is_impossible(marks: &[Mark], series: &Series) -> bool {
     let is_too_old = !marks.contains(&Mark::NoFentry) && !has_fentry(series);
-    arch() == Arch::Arm && (marks.contains(&Mark::X86) || is_too_old)
+    let is_of_x86 = [Mark::X86, Mark::Peers].iter().any(|mark| marks.contains(mark));
+    arch() == Arch::Arm && (is_of_x86 || is_too_old)
 }

@@ -64,7 +64,7 @@ use clap::ValueEnum;
 use common::{OrCause, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
 use machine::cross;
-use machine::host::tools::{MKFS_BTRFS, SETPRIV, Tool, output};
+use machine::host::tools::{MKFS_BTRFS, PEERS, SETPRIV, Tool, output};
 use machine::kernels::{DEFAULT, MATRIX, Series, Trait};
 use machine::vm::{Machine, Output, Vm};
 use machine::workbook::Workbook;
@@ -92,6 +92,8 @@ enum Mark {
     Alone,
     /// Its guest has an NVMe disk with two paths.
     TwoPaths,
+    /// Its guest has others' tools that measure I/O: fio and blktrace.
+    Peers,
     /// It needs exact times, see [`Trait::CountsOnTwo`].
     Counted,
     /// It compares a kernel with the book's pictures and stories or the editor's data, which are those of x86_64, or has
@@ -198,6 +200,7 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     }
     let fleet = Arc::new(Fleet::new(|kernel| boot(kernel, "", &[])));
     let with_paths = Arc::new(Fleet::new(|kernel| boot(kernel, "", &multipath::DISK)));
+    let with_peers = Arc::new(Fleet::new(boot_with_peers));
     let counting = Arc::new(Fleet::new(|kernel| boot_as(Machine::counting, kernel, "", &[])));
     let is_soak = std::env::var_os("LAB_SOAK").is_some();
     // The others are about the kernels of the matrix, or the same on all.
@@ -238,6 +241,8 @@ fn on_host(arguments: &Arguments) -> ExitCode {
             }
             let fleet = if is(Mark::TwoPaths) {
                 &with_paths
+            } else if is(Mark::Peers) {
+                &with_peers
             } else if is(Mark::Counted) && series.has(Trait::CountsOnTwo) {
                 &counting
             } else {
@@ -433,6 +438,18 @@ fn tool(workbook: &Workbook, tool: Tool) -> Result<PathBuf> {
 /// Boots a kernel of the matrix with everything that the cases need, and with these arguments for QEMU.
 fn boot(kernel: &str, append: &str, arguments: &[&str]) -> Result<Vm> {
     boot_as(|machine| machine, kernel, append, arguments)
+}
+
+/// Boots a kernel as [`boot`] does, with others' tools. The libraries of fio take 84 MB, so only the cases that need them
+/// have them.
+fn boot_with_peers(kernel: &str) -> Result<Vm> {
+    let peers = PEERS.into_iter().map(Tool::find).collect::<Result<Vec<_>>>()?;
+    let change = |mut machine: Machine| {
+        machine.binaries.extend(peers);
+        machine.memory *= 2;
+        machine
+    };
+    boot_as(change, kernel, "", &[])
 }
 
 fn boot_as(

@@ -9,14 +9,15 @@ use guest::running::Running;
 use toolkit::disks;
 use wire::disks::RAW_DEVICE;
 
-use crate::guest::{io, quiet, sh};
-use crate::{Case, cases, ctracer, latency};
+use crate::guest::{io, quiet, sh, wait_until};
+use crate::{Case, biowhere, cases, ctracer, latency};
 
 /// The cases whose guests have this disk.
 pub const CASES: &[Case] = cases![
     the_disk_has_two_paths(TwoPaths),
     biolatency_names_the_paths_of_a_disk(TwoPaths),
     ctracer_follows_a_bio_to_a_path(TwoPaths),
+    biowhere_names_the_paths_of_a_disk(TwoPaths),
     a_disk_with_one_queue_completes_each_request_alone(TwoPaths),
 ];
 
@@ -122,6 +123,37 @@ fn ctracer_follows_a_bio_to_a_path() {
     let other = ctracer::number(RAW_DEVICE);
     let foreign = tree.calls.iter().filter(|call| call.bio.is_some_and(|bio| bio.device == other)).count();
     assert_eq!(foreign, 0, "of {} calls", tree.calls.len());
+}
+
+/// The kernel asks the controllers what they are by requests of its own, which nobody submits: these are no I/Os.
+fn biowhere_names_the_paths_of_a_disk() {
+    quiet();
+    let (disk, paths) = disk();
+    let tool = biowhere::start("");
+    let there = |commands: &str| sh(&format!("cd /sys/kernel/tracing && {commands}"));
+    let counts = || paths.iter().map(|path| writes(path));
+    let before: Vec<_> = counts().collect();
+    io(&format!("write {} --count 32", disk.display()));
+    there(
+        "echo 'rwbs ~ \"N*\"' > events/block/block_rq_issue/filter && echo 1 > events/block/block_rq_issue/enable",
+    );
+    sh("for each in /sys/class/nvme/nvme*; do echo 1 > $each/rescan_controller; done");
+    wait_until("the kernel has asked", || there("cat trace").contains("block_rq_issue:"));
+    io(&format!("write {} --count 32", disk.display()));
+    there(
+        "echo 0 > events/block/block_rq_issue/enable && echo 0 > events/block/block_rq_issue/filter; echo > trace",
+    );
+    let ios = biowhere::end(tool);
+    let head = disk.file_name().unwrap().to_str().unwrap();
+    let mut seen = BTreeMap::new();
+    for io in &ios {
+        assert_eq!((&*io.disk, &*io.operation), (head, "write"), "{io:?}");
+        *seen.entry(io.lower.clone().unwrap()).or_insert(0) += 1;
+        io.parts();
+    }
+    let truth = paths.iter().cloned().zip(counts().zip(before).map(|(after, before)| after - before));
+    assert_eq!(seen, truth.filter(|(_, count)| *count > 0).collect());
+    assert_eq!(ios.len(), 64);
 }
 
 /// The lab's own disks have a queue for each CPU. There, from Linux 5.16 on, `blk_update_request()` sees no write.

@@ -15,7 +15,7 @@ use wire::disks::RAW_DEVICE;
 
 use crate::guest::{AtEnd, end_exact, io, is_in, one_by_one, quiet, sh, wait_until, watch_while, with_ext4};
 use crate::stages::check_durations;
-use crate::{Case, cases};
+use crate::{Case, biowhere, cases};
 
 pub const CASES: &[Case] = cases![
     stage07_times_each_direct_write_once(NoFentry),
@@ -319,12 +319,20 @@ fn stage07_counts_a_request_that_fails_in_part_once() {
 }
 
 /// A host that reports every fifth command as busy, so the kernel starts the request again later.
+/// biowhere says how often.
 fn stage07_counts_a_request_that_is_started_twice_once() {
     quiet();
     let disk = ScsiDebug::new("opts=0x8000 every_nth=5");
-    let seen = watch_requests("stage07", || drop(io(&format!("write {} --count 20", disk.0.display()))));
+    let mut ios = Vec::new();
+    let seen = watch_requests("stage07", || {
+        let tool = biowhere::start("");
+        io(&format!("write {} --count 20", disk.0.display()));
+        ios = biowhere::end_as_it_is(tool);
+    });
     seen.is_complete();
     assert!(seen.started as u64 > seen.ios, "the disk was never busy: {}", seen.seen.stdout);
+    let again: u64 = ios.iter().map(|io| u64::from(io.requeues)).sum();
+    assert_eq!((ios.len() as u64, again), (seen.ios, seen.started as u64 - seen.ios), "{ios:?}");
 }
 
 /// Four requests that started before the stage, and end while it watches.

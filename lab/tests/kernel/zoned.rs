@@ -12,7 +12,7 @@ use guest::truth::{self, Event, histogram};
 
 use crate::guest::{AtEnd, end_exact, quiet, sh, watch_while};
 use crate::requests::{EmptyFlushes, ios_of};
-use crate::{Case, cases};
+use crate::{Case, biowhere, cases};
 
 pub const CASES: &[Case] = cases![zone_appends_are_writes(X86), stage07_does_not_count_the_reset_of_a_zone,];
 
@@ -83,6 +83,7 @@ fn zone_appends_are_writes() {
     };
     let _unmounted = AtEnd("umount /tmp/zoned");
     let tools = ["bitehist", "bitesize"].map(|tool| Running::start(&[tool]).unwrap());
+    let lines = biowhere::start(&format!("-d {device}"));
     let empty = EmptyFlushes::new();
     let before = ios_of(&device);
     // Unmounted, it writes no more.
@@ -93,4 +94,9 @@ fn zone_appends_are_writes() {
         let seen = end_exact(tool);
         assert_eq!(histogram(&seen.stdout).count(), writes, "{}", seen.stdout);
     }
+    let ios = biowhere::end(lines);
+    let appends = ios.iter().filter(|io| io.operation == "zoneappend").count();
+    let others = ios.iter().filter(|io| io.operation == "write" && io.bytes > 0).count();
+    assert!(appends >= 32 && (appends + others) as u64 == writes, "{appends} + {others}, {writes}: {ios:?}");
+    assert!(ios.iter().all(|io| io.operation != "zoneappend" || io.parts().disk >= 1_000_000), "{ios:?}");
 }

@@ -61,6 +61,15 @@ pub const SETPRIV: Tool =
 /// Makes a file system on a zoned disk, in the guest of the tests.
 pub const MKFS_BTRFS: Tool =
     Tool { name: "mkfs.btrfs", package: "btrfs-progs", purpose: "makes a file system on a zoned disk" };
+/// Others' tools that measure I/O, in the guest of the tests: by the clock of a program, and of the kernel's own tracer,
+/// whose records the last two read.
+pub const PEERS: [Tool; 4] = [
+    Tool { name: "fio", package: "fio", purpose: "measures I/O by its own clock" },
+    Tool { name: "blktrace", ..BTT },
+    Tool { name: "blkparse", ..BTT },
+    BTT,
+];
+const BTT: Tool = Tool { name: "btt", package: "blktrace", purpose: "divides the time of an I/O" };
 /// Shows loaded BPF programs and maps. The guest of `cargo lab shell` has it if this machine has it.
 pub const BPFTOOL: Tool =
     Tool { name: "bpftool", package: "bpftool", purpose: "shows loaded BPF programs and maps" };
