@@ -156,7 +156,7 @@ mod tests {
             let rect = svg.split_once(&format!("<g id=\"{group}\">")).unwrap().1;
             rect.split_once("width=\"").unwrap().1.split_once('"').unwrap().0.parse().unwrap()
         };
-        let back = LONG * bio.completing as f64 / bio.whole() as f64;
+        let back = (LONG * bio.completing as f64 / bio.whole() as f64).max(4.0);
         assert!((wide("code") + back + wide("wait") - wide("life")).abs() < 0.2, "{svg}");
         assert_eq!(svg.matches("height=\"54\"").count(), bio.calls.len());
     }
