@@ -1,7 +1,6 @@
 //! The BPF program's counts: reads them, subtracts the previous reading, and prints the difference.
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
 use std::ops::AddAssign;
 
 use common::{OrCause, Result};
@@ -68,12 +67,6 @@ impl Readings {
         self.0 = now;
         interval
     }
-}
-
-/// A disk's name.
-pub fn text(name: [i8; 32]) -> String {
-    let name = name.map(|byte| byte as u8);
-    CStr::from_bytes_until_nul(&name).unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// How to print an interval.

@@ -81,7 +81,7 @@ fn main() -> common::Result<()> {
         unmatched = 0;
         for key in map.keys() {
             let Some(hist) = record::lookup::<hist>(map, &key)? else { continue };
-            let disk = latency::text(hist.disk);
+            let disk = common::events::text(&hist.disk);
             if only_disk.as_ref().is_some_and(|only| *only != disk) {
                 continue;
             }

@@ -6,6 +6,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use common::Result;
 use common::preflight::release;
 use guest::null_blk::{NullBlk, long_enough};
 use guest::running::Running;
@@ -86,6 +87,18 @@ fn is_near(one: f64, other: f64) -> bool {
     (one - other).abs() <= other * BUCKET
 }
 
+/// A disk of known time that works on so many I/Os at a time. With a scheduler, others wait there.
+fn disk(time: Duration, at_a_time: u128, scheduler: &str) -> Result<NullBlk> {
+    let disk = NullBlk::with("known", time, &[("hw_queue_depth", at_a_time)])?;
+    let device = disk.device.to_str().unwrap();
+    fs::write(queue(device, "scheduler")?, scheduler).unwrap();
+    fs::write(queue(device, "nomerges")?, "2").unwrap();
+    if scheduler != "none" {
+        fs::write(queue(device, "nr_requests")?, "64").unwrap();
+    }
+    Ok(disk)
+}
+
 /// fio's clock begins before an I/O is submitted and ends after fio has seen its end, so each TOTAL is within one `lat`.
 /// fio's `clat` is a little shorter: with libaio and io_uring, it begins when the system call that submits returns. All of
 /// them are the same, within a bucket, if the disk takes much longer than the processor.
@@ -109,11 +122,8 @@ fn biowhere_agrees_with_fio() {
             _ => 96,
         };
         long_enough(Duration::from_millis(200), |time| {
-            let disk = NullBlk::with("known", time, &[("hw_queue_depth", at_a_time)])?;
+            let disk = disk(time, at_a_time, "mq-deadline")?;
             let device = disk.device.to_str().unwrap();
-            for (file, value) in [("scheduler", "mq-deadline"), ("nr_requests", "64"), ("nomerges", "2")] {
-                fs::write(queue(device, file)?, value).unwrap();
-            }
             let tool = Running::start(&["biowhere", "--summary", "--json", "-d", device])?;
             let fio = sh(&format!(
                 "fio --name=job --filename={device} --rw=randread --bs=4k --direct=1 --ioengine={engine} \
@@ -155,13 +165,8 @@ fn biowhere_agrees_with_the_kernels_statistics() {
     sh("modprobe mq-deadline || true");
     for scheduler in ["mq-deadline", "none"] {
         long_enough(Duration::from_millis(50), |time| {
-            let disk = NullBlk::with("counted", time, &[("hw_queue_depth", 1)])?;
+            let disk = disk(time, 1, scheduler)?;
             let device = disk.device.to_str().unwrap();
-            fs::write(queue(device, "scheduler")?, scheduler).unwrap();
-            fs::write(queue(device, "nomerges")?, "2").unwrap();
-            if scheduler != "none" {
-                fs::write(queue(device, "nr_requests")?, "64").unwrap();
-            }
             let stat = queue(device, "../stat")?;
             let stat = || -> Vec<u64> {
                 let text = fs::read_to_string(&stat).unwrap();
@@ -244,13 +249,8 @@ fn biowhere_agrees_with_btt() {
     sh("mount -t debugfs debugfs /sys/kernel/debug || true; modprobe mq-deadline || true");
     for scheduler in ["mq-deadline", "none"] {
         long_enough(Duration::from_millis(50), |time| {
-            let disk = NullBlk::with("traced", time, &[("hw_queue_depth", 1)])?;
+            let disk = disk(time, 1, scheduler)?;
             let device = disk.device.to_str().unwrap();
-            fs::write(queue(device, "scheduler")?, scheduler).unwrap();
-            fs::write(queue(device, "nomerges")?, "2").unwrap();
-            if scheduler != "none" {
-                fs::write(queue(device, "nr_requests")?, "64").unwrap();
-            }
             sh("rm -rf /tmp/btt; mkdir /tmp/btt");
             // Into a file of its own, it would write only half a megabyte at a time.
             let run = fs::File::create("/tmp/btt/run").unwrap();
