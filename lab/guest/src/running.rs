@@ -18,14 +18,25 @@ use wire::workload::{Done, Io, Workload};
 
 use crate::workload::prepare;
 
-/// A stage or an example that runs in this guest, with its programs attached.
+/// A stage or an example that runs in this guest, with its programs attached. It ends with this value, too.
 #[derive(Debug)]
 pub struct Running {
-    child: Child,
+    child: EndsAtDrop,
     stdout: JoinHandle<String>,
     stderr: JoinHandle<String>,
     /// The number of lines on stdout so far.
     lines: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct EndsAtDrop(Child);
+
+impl Drop for EndsAtDrop {
+    fn drop(&mut self) {
+        // It fails if the process has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// What a stage printed and how it ended.
@@ -91,7 +102,7 @@ impl Running {
             }
             text
         });
-        let stage = Self { child, stdout, stderr, lines: lines_so_far };
+        let stage = Self { child: EndsAtDrop(child), stdout, stderr, lines: lines_so_far };
         if wait.recv().is_ok() {
             return Ok(stage);
         }
@@ -101,12 +112,12 @@ impl Running {
 
     /// Whether it has not ended yet.
     pub fn is_running(&mut self) -> Result<bool> {
-        Ok(self.child.try_wait().or_cause("cannot wait for a program")?.is_none())
+        Ok(self.child.0.try_wait().or_cause("cannot wait for a program")?.is_none())
     }
 
     /// Its process id.
     pub fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id() as i32)
+        Pid::from_raw(self.child.0.id() as i32)
     }
 
     /// How many lines it has printed to stdout so far.
@@ -122,7 +133,7 @@ impl Running {
 
     /// Waits for the end.
     pub fn wait(mut self) -> Result<Observation> {
-        let status = self.child.wait().or_cause("cannot wait for the stage")?;
+        let status = self.child.0.wait().or_cause("cannot wait for the stage")?;
         let text = |thread: JoinHandle<String>| thread.join().map_err(|_| Error::new("a reader panicked"));
         Ok(Observation { stdout: text(self.stdout)?, stderr: text(self.stderr)?, status })
     }

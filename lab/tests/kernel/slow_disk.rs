@@ -61,7 +61,7 @@ fn waiting(
 fn who_waits_for_asynchronous_io_is_in_state_s() {
     let names = names("asynchronous");
     let symbols = sh("cat /proc/kallsyms");
-    assert!(names.len() == 2 && names.iter().all(|name| symbols.contains(*name)), "{names:?}");
+    assert!(names.len() == 3 && names.iter().all(|name| symbols.contains(*name)), "{names:?}");
     let attempt = |time| -> Result<Option<(String, String)>> {
         let disk = NullBlk::new("vda", time)?;
         let device = disk.device.clone();
