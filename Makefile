@@ -7,8 +7,6 @@ ARGS   ?=
 COMPILERS ?=
 FROM   ?=
 TO     ?= 02
-# The kernels to fetch for guests of arm64. Those with pages of 16 KiB are three times as large.
-ARM64  ?= matrix
 SUITES ?= bookworm trixie sid
 # Only Cargo knows where it builds: settings outside of this folder may name another one.
 TARGET = $(shell cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\).*/\1/')
@@ -122,9 +120,8 @@ distro-test: setup-test ## Follow the README in new Debians, and record the resu
 arm64: driver ## Prepare guests of arm64: cargo lab run 03 --arch arm64
 	@lab/setup arm64
 	@cargo lab build --arch arm64 $(if $(MIRROR),--mirror $(MIRROR))
-	@$(DRIVER) kernels --arch arm64 --fetch $(ARM64) $(if $(MIRROR),--mirror $(MIRROR))
+	@$(DRIVER) kernels --arch arm64 --fetch $(if $(MIRROR),--mirror $(MIRROR))
 
-test-arm64: ARM64 =
 test-arm64: arm64 ## Run the tests on kernels of arm64
 	LAB_ARCH=arm64 cargo test --package lab --test kernel
 

@@ -99,7 +99,7 @@ fn page(workbook: &Workbook, path: &Path, is_link: bool) -> Page {
         return Page::Book(format!("clinic/{number}.md").into());
     }
     let mut programs = workbook.catalog.programs();
-    match programs.find(|program| at == program.folder() || at == program.folder().join("README.md")) {
+    match programs.find(|program| at == program.folder || at == program.folder.join("README.md")) {
         Some(program) => Page::Book(page_of(program)),
         None if at.exists() => Page::Repository(at),
         None => Page::Nowhere,

@@ -16,7 +16,7 @@ use ctracer::tree::Tree;
 use lab::clinic::{self, Case};
 use lab::exercise::{self, Exercise};
 use machine::workbook::diff::{self, FileDiff, Item, Kind, Reading};
-use machine::workbook::{Program, Stage, Workbook};
+use machine::workbook::{Program, Workbook};
 use mdbook_markdown::pulldown_cmark::{Event, Tag, TagEnd, html};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 use serde_json::{Value, json};
@@ -278,7 +278,7 @@ fn asked(questions: &[[String; 2]]) -> Vec<Value> {
 }
 
 /// The run, the picture, the difference, questions and the exercises.
-fn of_stage(workbook: &Workbook, slides: &[slides::Part], plans: &[Plan], stage: &Stage) -> Result<Value> {
+fn of_stage(workbook: &Workbook, slides: &[slides::Part], plans: &[Plan], stage: &Program) -> Result<Value> {
     let files = diff::of_stage(workbook, stage)?;
     let lesson = workbook
         .catalog
@@ -306,7 +306,7 @@ fn of_stage(workbook: &Workbook, slides: &[slides::Part], plans: &[Plan], stage:
     let parts: Vec<_> = slides.iter().filter(|part| part.id == number).collect();
     let tasks: Vec<_> = parts.iter().flat_map(|part| &part.tasks).collect();
     let slides: Vec<_> = parts.iter().flat_map(|part| &part.slides).collect();
-    let quiz = questions::of(stage.folder())?;
+    let quiz = questions::of(&stage.folder)?;
     let mut exercises = Vec::new();
     for exercise in exercise::of(stage)?.into_iter().filter(|exercise| exercise.number > 0) {
         let nth = exercises.iter().filter(|step: &&Value| step["kind"] == "exercise").count();
@@ -370,7 +370,7 @@ fn of_stage(workbook: &Workbook, slides: &[slides::Part], plans: &[Plan], stage:
 }
 
 /// What the class knows now. What it can't see yet is for the presenter.
-fn so(stage: &Stage, number: &str) -> Result<Value> {
+fn so(stage: &Program, number: &str) -> Result<Value> {
     let page = readme::text_of(stage)?;
     let (now, not_yet) = closing(&page).map_err(|error| {
         Error::new(format!("stage {number} has no closing slide")).evidence(error).fix(
@@ -489,7 +489,7 @@ fn about(items: &[&Item], explanation: &[Paragraph]) -> Vec<String> {
 }
 
 /// Where a stage is among the others.
-fn here(stage: &Stage, number: &str) -> Value {
+fn here(stage: &Program, number: &str) -> Value {
     let caption = stage.parent.map_or_else(
         || "Here it begins.".to_owned(),
         |parent| format!("Stage {number} begins as a copy of stage {parent:02}."),
@@ -504,10 +504,9 @@ fn here(stage: &Stage, number: &str) -> Value {
 
 /// The recorded run. Marked are the lines that answer the prediction; if that is all of its events, the first line with a
 /// word that its parent does not print.
-fn run(workbook: &Workbook, stage: &Stage, lit: &[&str], notes: &str) -> Result<Vec<Value>> {
+fn run(workbook: &Workbook, stage: &Program, lit: &[&str], notes: &str) -> Result<Vec<Value>> {
     let output = record::of(stage)?;
-    let before =
-        workbook.catalog.parent(stage).map_or_else(|_| Ok(output.clone()), |parent| record::of(parent))?;
+    let before = workbook.catalog.parent(stage).map_or_else(|_| Ok(output.clone()), record::of)?;
     let mut known: BTreeSet<_> = words(&before).collect();
     let events = output.lines().filter(|line| Line::parse(line).is_some()).count();
     let tasks = output.lines().filter_map(Line::parse).map(|line| task(&line).len());

@@ -20,7 +20,7 @@ use std::path::Path;
 use browser::Chromium;
 use common::report::print_text;
 use common::{OrCause, Result};
-use machine::workbook::{Stage, Workbook};
+use machine::workbook::{Program, Workbook};
 use mdbook_markdown::pulldown_cmark::{Event, Tag, TagEnd, html};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 
@@ -140,7 +140,7 @@ fn without_last_links(paragraph: &str) -> &str {
 
 /// The exercises of each stage, without hints and answers.
 fn exercises(workbook: &Workbook) -> Result<String> {
-    let sheet = |stage: &Stage| {
+    let sheet = |stage: &Program| {
         let text = readme::section_for_book(workbook, Path::new("print.md"), stage, "Exercises")?;
         Ok(format!("# Stage {:02}: {}\n\n{}\n", stage.number, stage.title, without_details(&text)))
     };

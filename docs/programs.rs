@@ -19,7 +19,7 @@ use crate::{links, questions, readme};
 const FOLDERS: [&str; 2] = ["stages", "examples"];
 
 /// The path of a program's page in the book, such as `stages/03.md`.
-pub fn page_of(program: &dyn Program) -> PathBuf {
+pub fn page_of(program: &Program) -> PathBuf {
     program.page().with_extension("md")
 }
 
@@ -35,16 +35,16 @@ impl Programs {
     }
 
     /// A program's page is its README.
-    fn page(&self, program: &dyn Program, nth: u32, parent: &Chapter) -> common::Result<Chapter> {
+    fn page(&self, program: &Program, nth: u32, parent: &Chapter) -> common::Result<Chapter> {
         let name = program.name();
         // The title of a stage's page is its question; that of an example's is its name.
         let title = match name.parse::<u32>() {
-            Ok(_) => format!("{name} {}", program.title().split_inclusive('?').next().unwrap_or_default()),
+            Ok(_) => format!("{name} {}", program.title.split_inclusive('?').next().unwrap_or_default()),
             Err(_) => name.clone(),
         };
         let path = page_of(program);
         let text = presented(&path, &readme::page(&self.workbook, &path, program)?);
-        let text = questions::in_program(&name, &text, &::questions::of(program.folder())?)?;
+        let text = questions::in_program(&name, &text, &::questions::of(&program.folder)?)?;
         Ok(below(parent, nth, &title, path, text))
     }
 
@@ -84,7 +84,7 @@ impl Programs {
             FOLDERS.iter().find(|folder| path == Path::new(folder).with_extension("md"))
         {
             let programs =
-                self.workbook.catalog.programs().filter(|program| page_of(*program).starts_with(folder));
+                self.workbook.catalog.programs().filter(|program| page_of(program).starts_with(folder));
             programs.zip(1..).map(|(program, nth)| self.page(program, nth, chapter)).collect()
         } else if path == Path::new("clinic.md") {
             chapter.content = with_look_up(&chapter.content)?;

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use common::{Error, OrCause, Result};
-use machine::workbook::{Program, Stage, Workbook};
+use machine::workbook::{Program, Workbook};
 use mdbook_markdown::pulldown_cmark::{Event, Tag};
 use mdbook_markdown::{MarkdownOptions, new_cmark_parser};
 
 use crate::links;
 
 /// The README of a program, with links that work in this chapter of the book.
-pub fn page(workbook: &Workbook, chapter: &Path, program: &dyn Program) -> Result<String> {
+pub fn page(workbook: &Workbook, chapter: &Path, program: &Program) -> Result<String> {
     for_book(workbook, chapter, program, &text_of(program)?)
 }
 
@@ -19,14 +19,14 @@ pub fn page(workbook: &Workbook, chapter: &Path, program: &dyn Program) -> Resul
 pub fn section_for_book(
     workbook: &Workbook,
     chapter: &Path,
-    program: &dyn Program,
+    program: &Program,
     heading: &str,
 ) -> Result<String> {
     for_book(workbook, chapter, program, section(&text_of(program)?, heading)?)
 }
 
-fn for_book(workbook: &Workbook, chapter: &Path, program: &dyn Program, text: &str) -> Result<String> {
-    let folder = program.folder().strip_prefix(&workbook.root).unwrap_or(program.folder());
+fn for_book(workbook: &Workbook, chapter: &Path, program: &Program, text: &str) -> Result<String> {
+    let folder = program.folder.strip_prefix(&workbook.root).unwrap_or(&program.folder);
     links::rewrite(workbook, folder, chapter, text)
 }
 
@@ -34,7 +34,7 @@ fn for_book(workbook: &Workbook, chapter: &Path, program: &dyn Program, text: &s
 const TAUGHT: [&str; 4] = ["Instructor", "Slides", "Troubles", "What moved"];
 
 /// The section with this heading of a stage's `teach.md`, if it has one, with links that work in this chapter of the book.
-pub fn teach(workbook: &Workbook, chapter: &Path, stage: &Stage, heading: &str) -> Result<Option<String>> {
+pub fn teach(workbook: &Workbook, chapter: &Path, stage: &Program, heading: &str) -> Result<Option<String>> {
     let path = stage.folder.join("teach.md");
     let text = fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))?;
     // Nobody would see what is under another heading.
@@ -52,7 +52,7 @@ pub fn teach(workbook: &Workbook, chapter: &Path, stage: &Stage, heading: &str) 
 }
 
 /// The section with this heading of a stage's README.
-pub fn section_of(stage: &Stage, heading: &str) -> Result<String> {
+pub fn section_of(stage: &Program, heading: &str) -> Result<String> {
     section(&text_of(stage)?, heading).map(str::to_owned)
 }
 
@@ -79,8 +79,8 @@ fn section<'a>(text: &'a str, heading: &str) -> Result<&'a str> {
 }
 
 /// The README of a program.
-pub fn text_of(program: &dyn Program) -> Result<String> {
-    let path = program.folder().join("README.md");
+pub fn text_of(program: &Program) -> Result<String> {
+    let path = program.folder.join("README.md");
     fs::read_to_string(&path).or_cause(format!("cannot read {}", path.display()))
 }
 
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn what_helps_to_teach_is_under_a_heading_that_a_page_shows() {
         let (workbook, folder) = (Workbook::read().unwrap(), tempfile::tempdir().unwrap());
-        let stage = Stage { folder: folder.path().to_owned(), ..workbook.catalog.stages[0].clone() };
+        let stage = Program { folder: folder.path().to_owned(), ..workbook.catalog.stages[0].clone() };
         let teach = |text: &str, heading: &str| {
             fs::write(folder.path().join("teach.md"), text).unwrap();
             super::teach(&workbook, Path::new("x.md"), &stage, heading)

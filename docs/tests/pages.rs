@@ -235,7 +235,7 @@ fn each_page_ends_in_its_next_step() {
 #[test]
 fn each_page_reads_right_on_github() {
     let workbook = Workbook::read().unwrap();
-    let programs = workbook.catalog.programs().map(|program| program.folder().join("README.md"));
+    let programs = workbook.catalog.programs().map(|program| program.folder.join("README.md"));
     let chapters = chapters().into_iter().map(|(name, _)| workbook.root.join("docs/src").join(name));
     let tops = ["README.md", "CONTRIBUTING.md"].map(|name| workbook.root.join(name));
     let mut wrong = Vec::new();
@@ -394,8 +394,8 @@ fn a_terms_first_page_explains_it() {
     let read = |path: &str| fs::read_to_string(workbook.root.join("docs/src").join(path)).unwrap();
     // Each page by its name in the glossary, in the order in which people read. Tables of contents are left out.
     let programs = workbook.catalog.programs().map(|program| {
-        let folder = program.folder().strip_prefix(&workbook.root).unwrap().display();
-        let text = fs::read_to_string(program.folder().join("README.md")).unwrap();
+        let folder = program.folder.strip_prefix(&workbook.root).unwrap().display();
+        let text = fs::read_to_string(program.folder.join("README.md")).unwrap();
         (format!("../../{folder}"), text)
     });
     let (summary, background) = (read("SUMMARY.md"), "# Background");

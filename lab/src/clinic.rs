@@ -444,7 +444,7 @@ pub fn check(workbook: &Workbook, case: &Case) -> Result<Verdict> {
     // Another check may run at the same time, of another text.
     let folder = machine::host::folders::temporary().or_cause("cannot make a folder for the object")?;
     let object = case.compiled(workbook, folder.path())?;
-    if let Some(mut here) = LocalGuest::find(workbook, DEFAULT, DEFAULT)? {
+    if let Some(mut here) = LocalGuest::find(workbook, DEFAULT)? {
         here.announce();
         let seen = judge(&mut here, &object.display().to_string())?;
         exercise::remember(workbook, &case.id())?;

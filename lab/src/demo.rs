@@ -10,24 +10,23 @@ use machine::workbook::{Program, Workbook};
 use wire::protocol::NOT_HERE;
 
 /// The programs to run.
-pub fn programs(workbook: &Workbook) -> Vec<&dyn Program> {
+pub fn programs(workbook: &Workbook) -> Vec<&Program> {
     let stages = workbook.catalog.stages.iter().filter(|stage| !stage.slow);
-    let stages = stages.map(|stage| stage as &dyn Program);
     let examples = workbook.catalog.examples.iter().filter(|example| example.demo);
-    stages.chain(examples.map(|example| example as &dyn Program)).collect()
+    stages.chain(examples).collect()
 }
 
 /// Runs one program's demo in the guest. Its status is not 0 if what it printed is not true.
-pub fn one(guest: &mut Vm, program: &dyn Program) -> Result<Output> {
+pub fn one(guest: &mut Vm, program: &Program) -> Result<Output> {
     guest.output(&["guest", "demo", &program.name()], Duration::from_secs(180))
 }
 
 /// On the host: runs the demos in the guest and prints their output. Fails if one of them fails.
-pub fn run(guest: &mut Vm, programs: &[&dyn Program]) -> Result<ExitCode> {
+pub fn run(guest: &mut Vm, programs: &[&Program]) -> Result<ExitCode> {
     let (mut bad, mut others) = (0, 0);
     for program in programs {
-        print_text(format_args!("\n{}: {}", program.binary(), program.title()))?;
-        let seen = one(guest, *program)?;
+        print_text(format_args!("\n{}: {}", program.binary(), program.title))?;
+        let seen = one(guest, program)?;
         print_text(String::from_utf8_lossy(&seen.stdout).trim_end())?;
         if seen.status != 0 {
             eprint!("{}", seen.stderr);

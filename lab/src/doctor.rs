@@ -7,9 +7,9 @@ use common::preflight::{self, Need, release};
 use common::report::print_text;
 use common::{Error, OrCause, Result, tracefs};
 use machine::host::tools;
-use machine::kernels::{self, DEFAULT, MATRIX};
+use machine::kernels::{DEFAULT, Kernel, MATRIX};
 use machine::workbook::{Program, Workbook};
-use machine::{fetch, scratch, vm};
+use machine::{fetch, vm};
 use wire::arch::Arch;
 
 use crate::exercise;
@@ -49,19 +49,19 @@ pub fn run(workbook: &Workbook, program: Option<&str>) -> Result<ExitCode> {
 }
 
 fn for_the_lab(workbook: &Workbook) -> Vec<Finding> {
+    let here = MATRIX.map(|series| (series.name, series.here(Arch::HERE)));
+    let has_default = here.iter().any(|(name, found)| *name == DEFAULT && found.is_ok());
     // Nobody needs to fetch a kernel that is here.
-    let to_fetch = if kernels::find(Arch::HERE, DEFAULT).is_ok() { &[] } else { &tools::TO_FETCH[..] };
+    let to_fetch = if has_default { &[] } else { &tools::TO_FETCH[..] };
     let look = |tool: &tools::Tool| tool.find().map(|path| format!("{} ({})", tool.purpose, path.display()));
     let tools = tools::TO_RUN.iter().chain(to_fetch);
     let mut findings: Vec<Finding> = tools.map(|tool| (tool.name.to_owned(), look(tool))).collect();
-    for series in MATRIX {
-        let name = format!("kernel {}", series.name);
-        let found = kernels::find(Arch::HERE, series.name);
-        let release =
-            |kernel: kernels::Kernel| kernel.package.map(|package| package.release).unwrap_or_default();
+    for (series, found) in here {
+        let name = format!("kernel {series}");
+        let release = |kernel: Kernel| kernel.package.map(|package| package.release).unwrap_or_default();
         match found.map(release) {
             // Only the default kernel is required, and `cargo lab run` fetches it.
-            Err(_) if series.name != DEFAULT => {}
+            Err(_) if series != DEFAULT => {}
             Err(_) if !fetch::is_offline() => {
                 findings.push((name, Ok("not here yet; the first run downloads it".to_owned())));
             }
@@ -70,7 +70,7 @@ fn for_the_lab(workbook: &Workbook) -> Vec<Finding> {
     }
     findings.push((
         "room".to_owned(),
-        scratch::free_space().map(|free| format!("{} MiB for the guest's disks", free >> 20)),
+        vm::free_space().map(|free| format!("{} MiB for the guest's disks", free >> 20)),
     ));
     findings.push(("acceleration".to_owned(), Ok(acceleration(workbook))));
     findings
@@ -82,11 +82,11 @@ fn acceleration(workbook: &Workbook) -> String {
     }
     match vm::kvm_has_failed(&workbook.state_dir()) {
         true => "emulation, because KVM has failed in the last hour".to_owned(),
-        false => "KVM, or emulation if a guest is up sooner with it".to_owned(),
+        false => "KVM, or emulation if KVM fails".to_owned(),
     }
 }
 
-fn natively(program: Option<&dyn Program>) -> Result<Vec<Finding>> {
+fn natively(program: Option<&Program>) -> Result<Vec<Finding>> {
     let sections = match program {
         Some(program) => sections(program)?,
         None => vec!["kprobe/submit_bio".to_owned()],
@@ -113,8 +113,8 @@ fn natively(program: Option<&dyn Program>) -> Result<Vec<Finding>> {
 
 /// The sections of a program's BPF programs, such as `kprobe/submit_bio`, as its source names them. For an example
 /// without BPF, what its `Cargo.toml` names instead.
-pub fn sections(program: &dyn Program) -> Result<Vec<String>> {
-    if let Some(tracer) = program.tracer() {
+pub fn sections(program: &Program) -> Result<Vec<String>> {
+    if let Some(tracer) = &program.tracer {
         return Ok(vec![format!("tracer/{tracer}")]);
     }
     let [bpf, _] = program.sources()?;

@@ -20,11 +20,11 @@ use common::events::printable;
 use common::report::print_text;
 use common::{Error, OrCause, Result};
 use machine::executor::Executor;
-use machine::host::interrupt;
+use machine::signals;
 use machine::terminal;
 use machine::workbook::copies::{self, Change, Files};
 use machine::workbook::diff::{self, Extent};
-use machine::workbook::{Program, Stage, Workbook};
+use machine::workbook::{Program, Workbook};
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use wire::text::wrap;
@@ -43,9 +43,9 @@ const HINTS: &str = "hints.txt";
 
 pub struct Exercise<'a> {
     /// Its stage or example.
-    pub program: &'a dyn Program,
+    pub program: &'a Program,
     /// What a learner starts from, before the patch: the program itself, or the parent of a stage to write.
-    origin: &'a dyn Program,
+    origin: &'a Program,
     /// Its number within the stage or the example; 0 for the stage itself.
     pub number: u32,
     /// Its name.
@@ -67,7 +67,7 @@ pub struct Exercise<'a> {
 }
 
 /// All exercises of a stage, without the stage itself, or of an example.
-pub fn of(program: &dyn Program) -> Result<Vec<Exercise<'_>>> {
+pub fn of(program: &Program) -> Result<Vec<Exercise<'_>>> {
     (1..)
         .map(|number| read(program, number))
         .take_while(|read| !matches!(read, Ok(None)))
@@ -75,8 +75,8 @@ pub fn of(program: &dyn Program) -> Result<Vec<Exercise<'_>>> {
         .collect()
 }
 
-fn read(program: &dyn Program, number: u32) -> Result<Option<Exercise<'_>>> {
-    let folder = program.folder().join("exercises").join(number.to_string());
+fn read(program: &Program, number: u32) -> Result<Option<Exercise<'_>>> {
+    let folder = program.folder.join("exercises").join(number.to_string());
     if !folder.is_dir() {
         return Ok(None);
     }
@@ -124,7 +124,7 @@ pub fn find<'a>(workbook: &'a Workbook, name: &str) -> Result<Exercise<'a>> {
     let (program, number) = match name.split_once('.') {
         Some((program, number)) => (workbook.catalog.program(program)?, number),
         None => match workbook.catalog.examples.iter().find(|example| example.name() == name) {
-            Some(example) => (example as &dyn Program, "1"),
+            Some(example) => (example, "1"),
             None => return whole_stage(workbook, workbook.catalog.stage(name)?),
         },
     };
@@ -144,7 +144,7 @@ pub fn find<'a>(workbook: &'a Workbook, name: &str) -> Result<Exercise<'a>> {
 }
 
 /// The exercise of writing this stage yourself.
-fn whole_stage<'a>(workbook: &'a Workbook, stage: &'a Stage) -> Result<Exercise<'a>> {
+fn whole_stage<'a>(workbook: &'a Workbook, stage: &'a Program) -> Result<Exercise<'a>> {
     let parent = workbook.catalog.parent(stage).map_err(|error| {
         Error::new(error.cause()).evidence("to write a stage yourself, you start from its parent").fix(
             "write a later one: cargo lab exercise start 02; or do one of its exercises: cargo lab exercise start 01.1",
@@ -438,7 +438,7 @@ pub fn watch(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Execu
             .and_then(|binary| guest.install(&binary))
             .and_then(|()| check(workbook, exercise, guest))
             .and_then(|verdict| delivered(workbook, exercise, verdict));
-        if interrupt::check().is_err() {
+        if signals::check().is_err() {
             return Ok(());
         }
         match checked {
@@ -449,7 +449,7 @@ pub fn watch(workbook: &Workbook, exercise: &Exercise<'_>, guest: &mut dyn Execu
         print_text(format_args!("\n({took:.1} s) Waiting for you to save a file. Ctrl-C ends this."))?;
         while !is_saved(&saved, &sources).or_cause(cannot)? {
             let rested = guest.rest(Duration::from_millis(100));
-            if interrupt::check().is_err() {
+            if signals::check().is_err() {
                 return Ok(());
             }
             rested?;

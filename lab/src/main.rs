@@ -15,7 +15,7 @@ use machine::boot::Boot;
 use machine::executor::LocalGuest;
 use machine::host::folders;
 use machine::host::tools::BPFTOOL;
-use machine::kernels::{DEFAULT, MATRIX, Series};
+use machine::kernels::{MATRIX, Series};
 use machine::terminal::{self, print};
 use machine::vm::{Stream, Vm};
 use machine::workbook::Workbook;
@@ -51,8 +51,7 @@ enum Command {
     },
     /// Show the locked kernels and whether they are here, or fetch them
     Kernels {
-        /// Fetch the locked packages of these kernels, of the `matrix`, or of all released ones if you name none; skip those that
-        /// are here
+        /// Fetch the locked packages of these kernels, or of all released ones if you name none; skip those that are here
         #[arg(long, value_name = "VERSION", num_args = 0..)]
         fetch: Option<Vec<String>>,
         /// The Debian archive to fetch from: a mirror, or a date in a snapshot archive [default: the mirror that this
@@ -66,10 +65,10 @@ enum Command {
     /// Compile all stages and examples, also for guests of another architecture
     Build {
         /// The guests' architecture: x86_64 or arm64. The first time for another one than this machine's, the lab
-        /// downloads a compiler of 150 MB
+        /// downloads a linker and libraries
         #[arg(long, value_enum, value_name = "ARCH", default_value_t = Arch::HERE, hide_possible_values = true)]
         arch: Arch,
-        /// The Debian mirror with that compiler [default: the mirror that this machine's apt uses]
+        /// The Debian mirror with these [default: the mirror that this machine's apt uses]
         #[arg(long, value_name = "URL")]
         mirror: Option<String>,
     },
@@ -313,7 +312,10 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Doctor { program } => doctor::run(&Workbook::read()?, program.as_deref()),
         Command::Kernels { fetch: None, arch, .. } => print(&list::kernels(arch)?),
         Command::Kernels { fetch: Some(names), mirror, arch } => {
-            fetch_kernels(arch, &names, mirror.as_deref())
+            let series = names.iter().map(|name| Series::of(name)).collect::<Result<Vec<_>>>()?;
+            let series = if names.is_empty() { &MATRIX[..] } else { &series };
+            series.iter().try_for_each(|series| series.get(arch, mirror.as_deref()).map(drop))?;
+            Ok(ExitCode::SUCCESS)
         }
         Command::Build { arch, mirror } => {
             signals::install_handlers()?;
@@ -360,7 +362,7 @@ fn run(command: Command) -> Result<ExitCode> {
                 Some(own) => own.program,
                 None => workbook.catalog.program(&name)?,
             };
-            let here = LocalGuest::find(&workbook, &boot.kernel, DEFAULT)?;
+            let here = LocalGuest::find(&workbook, &boot.kernel)?;
             let mut binaries = match (&here, &own) {
                 (Some(_), _) => Vec::new(),
                 (None, Some(_)) => workbook.build_tools()?,
@@ -435,7 +437,7 @@ fn run(command: Command) -> Result<ExitCode> {
 fn in_terminal(boot: &Boot, argv: &[&str], door: Option<&Path>) -> Result<ExitCode> {
     signals::install_handlers()?;
     let workbook = boot.workbook()?;
-    if let Some(here) = LocalGuest::find(&workbook, &boot.kernel, DEFAULT)? {
+    if let Some(here) = LocalGuest::find(&workbook, &boot.kernel)? {
         here.become_program(argv)?;
     }
     let bpftool = BPFTOOL.find().ok().filter(|_| boot.arch == Arch::HERE);
@@ -507,7 +509,7 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             let exercise = find(&exercise)?;
             signals::install_handlers()?;
             let binary = exercise::build(&workbook, &exercise)?;
-            if let Some(mut here) = LocalGuest::find(&workbook, &boot.kernel, DEFAULT)? {
+            if let Some(mut here) = LocalGuest::find(&workbook, &boot.kernel)? {
                 here.announce();
                 let found = exercise::check(&workbook, &exercise, &mut here)?;
                 return exercise::deliver(&workbook, &exercise, found, verdict.as_deref());
@@ -521,7 +523,7 @@ fn work_on(command: Exercise) -> Result<ExitCode> {
             let exercise = find(&exercise)?;
             exercise.started(&workbook)?;
             signals::install_handlers()?;
-            if let Some(mut here) = LocalGuest::find(&workbook, &boot.kernel, DEFAULT)? {
+            if let Some(mut here) = LocalGuest::find(&workbook, &boot.kernel)? {
                 here.announce();
                 exercise::watch(&workbook, &exercise, &mut here)?;
                 return Ok(ExitCode::SUCCESS);
@@ -566,27 +568,6 @@ fn cure(command: Clinic) -> Result<ExitCode> {
             clinic::deliver(&case, &found, verdict.as_deref())
         }
     }
-}
-
-fn fetch_kernels(arch: Arch, names: &[String], mirror: Option<&str>) -> Result<ExitCode> {
-    let all: Vec<_> = Series::all(arch).iter().map(|series| series.name.to_owned()).collect();
-    let released = Series::all(arch).into_iter().filter(|series| !series.is_preview);
-    let released: Vec<_> = released.map(|series| series.name.to_owned()).collect();
-    let matrix = MATRIX.map(|series| series.name.to_owned());
-    let names = match names {
-        [] => &released[..],
-        [name] if name == "matrix" => &matrix[..],
-        names => names,
-    };
-    for name in names {
-        let series = Series::of(arch, name).ok_or_else(|| {
-            Error::new(format!("the workbook doesn't use a kernel {name}"))
-                .evidence(format!("it uses {}", all.join(", ")))
-                .fix("name one of these; you can run your own kernel without fetching it: cargo lab run --kernel PATH")
-        })?;
-        series.fetch(arch, mirror)?;
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Waits for the program that was started, as if it ran here: we print its output as it comes, pass Ctrl-C on to it,

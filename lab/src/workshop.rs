@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{Error, OrCause, Result};
-use machine::host::interrupt;
+use machine::signals;
 use machine::workbook::Workbook;
 
 /// Starts the workshop, which then runs stages and checks with this driver. Returns only if it can't.
@@ -67,7 +67,7 @@ fn run(command: &mut Command, cause: &str) -> Result<()> {
     if status.success() {
         return Ok(());
     }
-    interrupt::check()?;
+    signals::check()?;
     Err(Error::new(cause)
         .evidence("the errors above")
         .fix("fix the first error, or look at what you changed: git diff"))

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use machine::kernels::Series;
-use machine::workbook::{Program, Stage, Workbook, copies, diff};
+use machine::workbook::{Program, Workbook, copies, diff};
 use nix::unistd::geteuid;
 use wire::arch::Arch;
 
@@ -158,7 +158,7 @@ fn what_a_guest_of_another_architecture_lacks_is_an_error() {
         run(Command::new(env!("CARGO_BIN_EXE_lab")).args(arguments).env("XDG_CACHE_HOME", nowhere.path()))
     };
     let text = lab(&["build", "--arch", other.name(), "--mirror", "http://127.0.0.1:9"]);
-    assert!(text.contains(&format!("Error: the compiler for {other} can't be fetched\n")), "{text}");
+    assert!(text.contains(&format!("Error: what builds programs for {other} can't be fetched\n")), "{text}");
     assert!(text.contains("127.0.0.1") && text.contains("fix:      is there a network?"), "{text}");
     let text = lab(&["run", "01", "--arch", "riscv64"]);
     assert!(text.contains("invalid value 'riscv64'") && text.contains("x86_64, arm64"), "{text}");
@@ -253,7 +253,7 @@ fn a_patch_makes_one_stage_of_another() {
         let mut child = command.spawn().expect("patch is there: lab/setup test");
         child.stdin.take().unwrap().write_all(patch.as_bytes()).unwrap();
         assert!(child.wait().unwrap().success(), "{} to {}", old.number, new.number);
-        let made = Stage { folder: copy.path().to_owned(), ..new.clone() };
+        let made = Program { folder: copy.path().to_owned(), ..new.clone() };
         assert_eq!(copies::files(&made).unwrap(), copies::files(new).unwrap());
     }
     let printed = lab(&["diff", "01", "08", "--patch"]);
@@ -330,7 +330,7 @@ fn what_the_readmes_say_to_type_can_be_typed() {
     assert!(doors.unwrap().success());
     let [help, of_class, of_upkeep] = ["lab", "class", "upkeep"]
         .map(|name| run(Command::new(workbook.binaries().join(name)).arg("--help")));
-    let programs = workbook.catalog.programs().map(|program| program.folder().join("README.md"));
+    let programs = workbook.catalog.programs().map(|program| program.folder.join("README.md"));
     let chapters = fs::read_dir(workbook.root.join("docs/src")).unwrap().map(|entry| entry.unwrap().path());
     let chapters = chapters.filter(|path| path.extension().is_some_and(|end| end == "md"));
     let tops = ["README.md", "CONTRIBUTING.md"].map(|name| workbook.root.join(name));
@@ -475,7 +475,7 @@ fn the_book_explains_every_error_before_the_first_line() {
         "interrupted",
         "no package is locked for kernel ...",
         "cannot read the types of the kernel ...",
-        "... holds no kernel image",
+        "... holds no ...",
         "--port needs a number",
         "there is no command or option ...",
         "... needs a value",

@@ -9,7 +9,7 @@ use machine::workbook::Workbook;
 
 fn of(kernel: &str) -> Dictionary {
     let workbook = Workbook::read().unwrap();
-    Dictionary::of(&kernels::find(workbook.arch(), kernel).unwrap()).unwrap()
+    Dictionary::of(&kernels::get(workbook.arch(), kernel).unwrap()).unwrap()
 }
 
 #[test]

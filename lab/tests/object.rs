@@ -12,7 +12,7 @@ use lab::exercise;
 use libbpf_rs::ObjectBuilder;
 use machine::host::tools::output;
 use machine::workbook::diff::{Kind, Line};
-use machine::workbook::{Program, Stage, Workbook, copies, diff};
+use machine::workbook::{Program, Workbook, copies, diff};
 
 /// The most lines of code in which a stage may differ from its parent, counting removed and added lines.
 const DIFF_LINES: usize = 60;
@@ -43,10 +43,10 @@ struct Inventory {
 }
 
 /// Compiles a program's BPF source and inspects the object, without a kernel.
-fn inventory(program: &dyn Program) -> Inventory {
+fn inventory(program: &Program) -> Inventory {
     let (helpers, map_types) = (names("BPF_FUNC_"), names("BPF_MAP_TYPE_"));
     let folder = tempfile::tempdir().unwrap();
-    let object = common_build::build(program.folder(), folder.path()).unwrap();
+    let object = common_build::build(&program.folder, folder.path()).unwrap();
     let object = ObjectBuilder::default().open_file(object).unwrap();
     let mut found = Inventory::default();
     for program in object.progs() {
@@ -134,15 +134,15 @@ const SOLUTION_LINES: RangeInclusive<usize> = 5..=25;
 fn each_exercise_is_small_and_well_formed() {
     let workbook = Workbook::read().unwrap();
     let stages = workbook.catalog.stages.iter().filter(|stage| !stage.is_copy());
-    let stages = stages.map(|stage| (stage as &dyn Program, 2..=3));
+    let stages = stages.map(|stage| (stage, 2..=3));
     // A working copy has only the modules beside main.rs, and ctracer has more.
     let examples = workbook.catalog.examples.iter().filter(|example| example.name() != "ctracer");
-    let examples = examples.map(|example| (example as &dyn Program, 1..=1));
+    let examples = examples.map(|example| (example, 1..=1));
     for (program, count) in stages.chain(examples) {
         let (exercises, name) = (exercise::of(program).unwrap(), program.name());
         let found = exercises.len();
         assert!(count.contains(&found), "{name} has {found} exercises, and needs {count:?}");
-        let folders = fs::read_dir(program.folder().join("exercises")).unwrap().flatten();
+        let folders = fs::read_dir(program.folder.join("exercises")).unwrap().flatten();
         let folders = folders.filter(|entry| entry.path().is_dir()).count();
         assert_eq!(folders, exercises.len(), "{name}: they are numbered from 1 on");
         let planted = exercises.iter().filter(|exercise| exercise.folder.join("start.patch").exists());
@@ -227,7 +227,7 @@ fn each_program_has_the_same_outside() {
     let workbook = Workbook::read().unwrap();
     let first = &workbook.catalog.stages[0];
     // These differ between stages; the rest of their Cargo.toml is the same.
-    let manifest = |stage: &Stage| {
+    let manifest = |stage: &Program| {
         let text = fs::read_to_string(stage.folder.join("Cargo.toml")).unwrap();
         let (head, rest) = text.split_once("[package.metadata.stage]").unwrap();
         let (_, tail) = rest.split_once("[[bin]]").unwrap();
@@ -236,8 +236,8 @@ fn each_program_has_the_same_outside() {
             .replace(&stage.binary(), "BINARY")
             .replace(&format!("Stage {:02}", stage.number), "Stage NN")
     };
-    let build = |stage: &Stage| fs::read_to_string(stage.folder.join("build.rs")).unwrap();
-    let headings = |stage: &Stage| {
+    let build = |stage: &Program| fs::read_to_string(stage.folder.join("build.rs")).unwrap();
+    let headings = |stage: &Program| {
         let readme = fs::read_to_string(stage.folder.join("README.md")).unwrap();
         readme.lines().filter_map(|line| Some(line.strip_prefix("## ")?.to_owned())).collect::<Vec<_>>()
     };

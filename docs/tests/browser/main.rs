@@ -9,7 +9,7 @@ use std::process::Command;
 
 use lab::clinic;
 use machine::workbook::diff::{self, Item, Kind, Reading};
-use machine::workbook::{Program, Stage, Workbook};
+use machine::workbook::{Program, Workbook};
 use questions::{Asked, Form};
 use serde::Deserialize;
 use serde_json::json;
@@ -362,7 +362,7 @@ struct Change {
     words: Vec<String>,
 }
 
-fn changes(workbook: &Workbook, stage: &Stage) -> Vec<Change> {
+fn changes(workbook: &Workbook, stage: &Program) -> Vec<Change> {
     let lesson = workbook
         .catalog
         .parent(stage)
@@ -749,7 +749,7 @@ fn a_question_has_its_answer_on_the_next_step() {
     let workbook = Workbook::read().unwrap();
     browser.open(&book.page("present.html"), "#01/0");
     for stage in &workbook.catalog.stages {
-        let asked = questions::of(stage.folder()).unwrap();
+        let asked = questions::of(&stage.folder).unwrap();
         let prediction = asked.iter().find(|question| question.asked == Asked::Before).unwrap();
         visit(&mut browser, stage.number, 2);
         let right = "[...document.querySelectorAll('.options li')].map((option) => option.className)";

@@ -11,15 +11,15 @@ pub mod answers;
 pub mod half;
 
 /// The arguments of the run that a program's predictions are about, after its name; each begins with a space.
-pub fn arguments(program: &dyn Program, all: &[Question]) -> String {
+pub fn arguments(program: &Program, all: &[Question]) -> String {
     let is_prediction = |question: &&Question| question.asked == Asked::Before;
     let truths = all.iter().filter(is_prediction).filter_map(|question| question.truth.as_ref());
     let io = truths.map(|truth| truth.io.as_str()).find(|io| *io != WRITE);
-    match (io, program.beside()) {
+    match (io, &program.command) {
         (None, _) => String::new(),
         // It starts what it looks at.
-        (Some(io), (_, Some(_))) => format!(" -- -- io {io}"),
-        (Some(io), _) => format!(" --io \"{io}\""),
+        (Some(io), Some(_)) => format!(" -- -- io {io}"),
+        (Some(io), None) => format!(" --io \"{io}\""),
     }
 }
 

@@ -19,7 +19,7 @@ use ask::arguments;
 use clap::Parser;
 use common::{OrCause, Result};
 use machine::terminal;
-use machine::workbook::{Program, Workbook};
+use machine::workbook::Workbook;
 use questions::concept::When;
 use questions::{Asked, Question};
 
@@ -70,10 +70,10 @@ impl Subject {
             });
         }
         let program = workbook.catalog.program(name)?;
-        let questions = questions::of(program.folder())?;
+        let questions = questions::of(&program.folder)?;
         Ok(Self {
             name: program.name(),
-            title: program.title().to_owned(),
+            title: program.title.clone(),
             before: "before you run it",
             then: format!(
                 "Now run it, in another terminal: cargo lab run {name}{}",

@@ -33,7 +33,6 @@ impl Check {
 pub enum Program {
     /// Beside four I/Os of this kind to a file, by what it printed and what `io` did.
     Beside(&'static str, fn(&Observation, &Done) -> Checked<String>),
-    /// In its own way.
     Own(fn(&str) -> Checked<Judged>),
 }
 
@@ -115,7 +114,6 @@ pub fn watch_all<T>(argv: &[&str], work: impl Fn() -> Result<T>) -> Result<(Obse
     watch_while(argv, work)
 }
 
-/// Fails unless the program ended with status 0.
 pub fn succeeded(seen: &Observation) -> Result<()> {
     if seen.status.success() {
         return Ok(());
@@ -190,7 +188,6 @@ pub fn expect_none_missing(seen: &Observation, why: &str) -> Checked {
     )
 }
 
-/// A number of things, as one says it.
 pub fn count_of(count: impl Into<u64>, what: &str) -> String {
     match count.into() {
         0 => format!("no {what}"),

@@ -14,7 +14,6 @@ pub fn of(name: &str) -> Option<&'static Check> {
     ALL.iter().find(|(of, _)| *of == name).map(|(_, check)| *check)
 }
 
-/// Checks a program.
 pub fn run(exercise: &str, binary: &str) -> Result<Verdict> {
     match check(exercise, binary) {
         Ok(seen) => Ok(Verdict::Right(seen)),

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use common::kernel::NO_FENTRY;
 use common::report::print_text;
 use common::traced::exit_code;
 use common::{OrCause, Result};
@@ -22,7 +21,6 @@ pub enum GuestCommand {
         /// A name, or the arguments of `io`.
         #[arg(long)]
         io: Workload,
-        /// The program and its arguments.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         argv: Vec<String>,
     },
@@ -34,7 +32,6 @@ pub enum GuestCommand {
     },
     /// In a room kit's guest that has the workshop: serve it
     Workshop {
-        /// The port.
         #[arg(long)]
         port: u16,
         /// More options of the server: the kernels that the launcher can boot.
@@ -45,36 +42,21 @@ pub enum GuestCommand {
     Check {
         /// The exercise, such as 03.1, or a stage.
         exercise: String,
-        /// The learner's program.
         binary: String,
     },
     /// Load compiled BPF programs, and print as JSON what the kernel says about each
-    Refused {
-        /// Their files.
-        objects: Vec<PathBuf>,
-    },
+    Refused { objects: Vec<PathBuf> },
     /// Load a compiled BPF program, check what it counts, and print the verdict as JSON
-    Cured {
-        /// Its file.
-        object: PathBuf,
-    },
+    Cured { object: PathBuf },
 }
 
 impl GuestCommand {
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode> {
         match self {
             Self::Beside { io, argv } => Ok(exit_code(running::beside(&argv, &io)?).into()),
-            Self::Demo { program } => {
-                let Some(name) = program else { return kit::demo().map(|()| ExitCode::SUCCESS) };
-                match demo::run(&name) {
-                    // That is how this kernel is, and the program reports it before it loads anything.
-                    Err(error) if error.to_string().contains(NO_FENTRY) => {
-                        print_text(format_args!("  Not on this kernel: {NO_FENTRY}."))?;
-                        Ok(NOT_HERE.into())
-                    }
-                    ended => ended.map(|()| ExitCode::SUCCESS),
-                }
+            Self::Demo { program: None } => kit::demo().map(|()| ExitCode::SUCCESS),
+            Self::Demo { program: Some(name) } => {
+                Ok(if demo::run(&name)? { ExitCode::SUCCESS } else { NOT_HERE.into() })
             }
             Self::Workshop { port, options } => workshop::serve(port, &options).map(|()| ExitCode::SUCCESS),
             Self::Check { exercise, binary } => print_json(&checks::run(&exercise, &binary)),

@@ -43,7 +43,6 @@ pub fn with_split(mut run: impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
 pub struct Linear {
     name: &'static str,
     target: Target,
-    /// The disk's device.
     pub device: PathBuf,
 }
 
@@ -100,11 +99,9 @@ enum Do {
     Remove = 4,
     /// `DM_DEV_SUSPEND`, without the flag that asks to suspend.
     Resume = 6,
-    /// Loads the table of a disk's parts.
     Load = 9,
 }
 
-/// The kernel's `struct dm_ioctl`.
 #[repr(C)]
 struct Head {
     version: [u32; 3],

@@ -21,7 +21,6 @@ const ALIGNMENT: usize = 4096;
 /// Each byte of what it writes.
 const WRITTEN: u8 = 0xb1;
 
-/// What to do with a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     Read,
@@ -30,14 +29,12 @@ pub enum Op {
     ReadMap,
 }
 
-/// The way to the kernel.
 enum Way {
     Sync,
     Libaio(libc::c_ulong),
     IoUring(Box<IoUring>),
 }
 
-/// An I/O in flight.
 struct Flight {
     op: Op,
     offset: u64,
@@ -47,7 +44,6 @@ struct Flight {
 /// The opened target, and its I/Os in flight.
 pub struct Queue {
     what: What,
-    /// The target.
     pub file: File,
     way: Way,
     /// A place for each I/O that can be in flight, at page boundaries, as O_DIRECT requires.
@@ -60,7 +56,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Opens the target.
     pub fn open(what: &What, flags: OFlag) -> Result<Self> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(flags.bits()).open(&what.target);
         let file = file.or_cause(format!("cannot open {}", what.target.display()))?;
@@ -124,7 +119,6 @@ impl Queue {
         all.into_iter().collect()
     }
 
-    /// How many I/Os are in flight.
     fn in_flight(&self) -> usize {
         self.flights.len() - self.free.len()
     }
@@ -346,7 +340,6 @@ fn io_uring_reap(ring: &mut IoUring, limit: Option<Duration>) -> io::Result<Ende
     }
 }
 
-/// Why there is no ring.
 fn no_io_uring(error: io::Error) -> Error {
     let setting = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
     let (evidence, fix) = match (error.raw_os_error(), setting.trim()) {

@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use common::traced::exit_code;
@@ -20,6 +20,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::termios::{self, SetArg};
 use nix::unistd::Pid;
 use rustix::termios::{Winsize, tcsetwinsize};
+use wire::command::output;
 use wire::disks::{FS_DEVICE, FS_DISK, FS_MOUNT, PART_DEVICE, PART_DISK, RAW_DEVICE, RAW_DISK};
 use wire::files::{self, FOLDER};
 use wire::play::SOCKET;
@@ -58,13 +59,11 @@ pub fn run() -> Result<ExitCode> {
 /// Adds busybox's programs and the disks to the guest.
 fn prepare(are_empty: bool) -> Result<()> {
     // A real program takes precedence: busybox replaces no file.
-    let installed = Command::new("/bin/busybox").args(["--install", "-s", "/bin"]).output();
-    let installed = installed.or_cause("cannot start busybox")?;
-    if !installed.status.success() {
-        return Err(Error::new("busybox cannot install its programs")
-            .evidence(format!("{}, {}", installed.status, String::from_utf8_lossy(&installed.stderr)))
-            .fix("take Debian's: apt install busybox-static"));
-    }
+    output(Command::new("/bin/busybox").args(["--install", "-s", "/bin"])).map_err(|error| {
+        Error::new("busybox cannot install its programs")
+            .evidence(error)
+            .fix("take Debian's: apt install busybox-static")
+    })?;
     disks(are_empty)
 }
 
@@ -72,18 +71,8 @@ fn prepare(are_empty: bool) -> Result<()> {
 const DISK_LIMIT: Duration = Duration::from_secs(300);
 
 /// Waits for the disks, names them, and mounts the one with the file system. If the disks are empty, fills them
-/// first.
+/// first. A driver that is built in is there before the first process.
 fn disks(are_empty: bool) -> Result<()> {
-    // A built-in driver is there before the first process. Few kernels have it in a module.
-    // ext4 needs the checksum, but no module's list of dependencies has it.
-    for (built_in, modules) in
-        [("/sys/bus/pci/drivers/nvme", &["nvme"][..]), ("/sys/fs/ext4", &["crc32c_generic", "ext4"])]
-    {
-        for module in modules.iter().filter(|_| !Path::new(built_in).exists()) {
-            // If there is no module either, we report that next.
-            let _ = Command::new("/bin/modprobe").arg("-q").arg(module).stderr(Stdio::null()).status();
-        }
-    }
     if !Path::new("/sys/bus/pci/drivers/nvme").exists() {
         return Err(Error::new("this kernel has no driver for NVMe disks"));
     }
@@ -197,7 +186,6 @@ fn serve(complaint: Option<String>) -> Result<()> {
 /// The program that runs, with what we need to reach it.
 struct Session {
     session: Pid,
-    /// Our end of its terminal, if it has one.
     terminal: Option<File>,
 }
 
@@ -233,17 +221,13 @@ impl Session {
         drop(command);
 
         let session = Pid::from_raw(child.id() as i32);
-        let mut readers = Vec::new();
-        if let Some(stdout) = child.stdout.take() {
-            readers.push(forward(stdout, line, FromGuest::Stdout));
-        }
-        if let Some(stderr) = child.stderr.take() {
-            readers.push(forward(stderr, line, FromGuest::Stderr));
-        }
-        if let Some(master) = &master {
-            let master = master.try_clone().or_cause("cannot share the terminal")?;
-            readers.push(forward(master, line, FromGuest::Stdout));
-        }
+        let screen =
+            master.as_ref().map(File::try_clone).transpose().or_cause("cannot share the terminal")?;
+        let readers = [
+            child.stdout.take().map(|stdout| forward(stdout, line, FromGuest::Stdout)),
+            child.stderr.take().map(|stderr| forward(stderr, line, FromGuest::Stderr)),
+            screen.map(|screen| forward(screen, line, FromGuest::Stdout)),
+        ];
         let line = line.clone();
         thread::spawn(move || {
             let status = finish(&mut child, readers);
@@ -253,10 +237,8 @@ impl Session {
     }
 
     fn input(&mut self, bytes: &[u8]) -> Result<()> {
-        self.terminal
-            .as_mut()
-            .map_or(Ok(()), |terminal| terminal.write_all(bytes))
-            .or_cause("cannot pass on the input")
+        let Some(terminal) = &mut self.terminal else { return Ok(()) };
+        terminal.write_all(bytes).or_cause("cannot pass on the input")
     }
 
     fn signal(&self, number: i32) -> Result<()> {
@@ -282,7 +264,7 @@ fn forward(
     mut source: impl Read + Send + 'static,
     line: &Line,
     message: fn(Vec<u8>) -> FromGuest,
-) -> thread::JoinHandle<()> {
+) -> JoinHandle<()> {
     let line = line.clone();
     thread::spawn(move || {
         let mut chunk = vec![0; 16 * 1024];
@@ -298,11 +280,11 @@ fn forward(
 }
 
 /// Waits until the program has ended and all its output has been sent.
-fn finish(child: &mut Child, readers: Vec<thread::JoinHandle<()>>) -> i32 {
+fn finish(child: &mut Child, readers: [Option<JoinHandle<()>>; 3]) -> i32 {
     let status = child.wait().unwrap_or(ExitStatus::from_raw(255 << 8));
     // Background processes that it left would hold its output open. For the first process, -1 means everybody else.
     let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
-    for reader in readers {
+    for reader in readers.into_iter().flatten() {
         let _ = reader.join();
     }
     exit_code(status).into()

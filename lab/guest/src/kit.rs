@@ -19,10 +19,9 @@ use wire::catalog::Catalog;
 use wire::command::output;
 use wire::disks::partition_table;
 use wire::kit::{FILE_SYSTEM, ROOT, WORKBOOK, write_blocks};
-use wire::protocol::NOT_HERE;
 
-use crate::checks;
 use crate::system::{ENVIRONMENT, LINE};
+use crate::{checks, demo};
 
 /// The user's terminal: the first serial port.
 const CONSOLE: &str = if cfg!(target_arch = "aarch64") { "/dev/ttyAMA0" } else { "/dev/ttyS0" };
@@ -108,12 +107,14 @@ pub fn demo() -> Result<()> {
     let (mut bad, mut others) = (Vec::new(), 0);
     let is_checked = |name: &str| checks::of(name).is_some_and(|check| check.program.is_some());
     for program in catalog.programs().filter(|program| is_checked(&program.name())) {
-        print_text(format_args!("\n{}: {}", program.binary(), program.title()))?;
-        let status = Command::new("guest").args(["demo", &program.name()]).status();
-        match status.or_cause("cannot start the demo")?.code() {
-            Some(0) => {}
-            Some(code) if code == i32::from(NOT_HERE) => others += 1,
-            _ => bad.push(program.binary()),
+        print_text(format_args!("\n{}: {}", program.binary(), program.title))?;
+        match demo::run(&program.name()) {
+            Ok(true) => {}
+            Ok(false) => others += 1,
+            Err(error) => {
+                eprintln!("Error: {error}");
+                bad.push(program.binary());
+            }
         }
     }
     if others > 0 {

@@ -15,7 +15,6 @@ use wire::command::output;
 #[derive(Debug)]
 pub struct NullBlk {
     folder: PathBuf,
-    /// The disk's device.
     pub device: PathBuf,
 }
 

@@ -1,6 +1,6 @@
 //! In the guest: runs a stage and a workload together.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use common::trace_pipe::Line;
 use common::{Error, OrCause, Result};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
-use wire::command::{ATTACHED, lines};
+use wire::command::{ATTACHED, lines, output};
 use wire::workload::{Done, Io, Workload};
 
 use crate::workload::prepare;
@@ -39,16 +39,20 @@ impl Drop for EndsAtDrop {
     }
 }
 
-/// What a stage printed and how it ended.
 #[derive(Clone, Debug)]
 pub struct Observation {
     pub stdout: String,
     pub stderr: String,
-    /// How it ended.
     pub status: ExitStatus,
 }
 
 impl Observation {
+    /// What a test pretends that a stage has printed.
+    #[cfg(test)]
+    pub fn of(stdout: impl Into<String>) -> Self {
+        Self { stdout: stdout.into(), stderr: String::new(), status: ExitStatus::default() }
+    }
+
     /// The trace lines among what was printed.
     pub fn lines(&self) -> Vec<Line<'_>> {
         self.stdout.lines().filter_map(Line::parse).collect()
@@ -61,61 +65,42 @@ impl Running {
     /// # Errors
     /// If it can't be started, or ends before that; the error has its stderr.
     pub fn start(argv: &[&str]) -> Result<Self> {
-        Self::spawn(Command::new(argv[0]).args(&argv[1..]).stdout(Stdio::piped()))
+        Self::spawn(Command::new(argv[0]).args(&argv[1..]))
     }
 
     /// Like [`Running::start`], for a command that the caller makes.
     pub fn spawn(command: &mut Command) -> Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
-        let mut child = command.stderr(Stdio::piped()).spawn().or_cause(format!("cannot start {name}"))?;
-        let (Some(stderr), stdout) = (child.stderr.take(), child.stdout.take()) else {
-            return Err(Error::new(format!("{name} has no stderr")));
-        };
-        let lines_so_far = Arc::new(AtomicUsize::new(0));
-        let counter = lines_so_far.clone();
-        let (said, wait) = mpsc::channel();
-        let said_on_stdout = said.clone();
-        let is_it = |line: &[u8]| line.starts_with(ATTACHED.as_bytes());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.or_cause(format!("cannot start {name}"))?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let lines = Arc::new(AtomicUsize::new(0));
+        let (counter, (is_attached, wait)) = (lines.clone(), mpsc::channel());
         let stdout = thread::spawn(move || {
-            let mut text = Vec::new();
-            let mut stdout = stdout.map(BufReader::new);
-            let mut begin = 0;
-            // If stderr can't be read, the text lacks it, and the check that looks at the text fails.
-            while stdout.as_mut().is_some_and(|stdout| matches!(stdout.read_until(b'\n', &mut text), Ok(1..)))
-            {
+            read(stdout, |_| {
                 counter.fetch_add(1, Ordering::Relaxed);
-                if is_it(&text[begin..]) {
-                    let _ = said_on_stdout.send(());
-                }
-                begin = text.len();
-            }
-            String::from_utf8_lossy(&text).into_owned()
+            })
         });
         let stderr = thread::spawn(move || {
-            let mut text = String::new();
-            for line in lines(Some(stderr)) {
-                if is_it(line.as_bytes()) {
-                    let _ = said.send(());
+            read(stderr, |line| {
+                if line.starts_with(ATTACHED.as_bytes()) {
+                    let _ = is_attached.send(());
                 }
-                text += &line;
-                text.push('\n');
-            }
-            text
+            })
         });
-        let stage = Self { child: EndsAtDrop(child), stdout, stderr, lines: lines_so_far };
+        let stage = Self { child: EndsAtDrop(child), stdout, stderr, lines };
         if wait.recv().is_ok() {
             return Ok(stage);
         }
         let seen = stage.wait()?;
-        Err(Error::new(format!("{name} ended before it was attached: {}", seen.status)).evidence(seen.stderr))
+        let cause = format!("{name} ended before it was attached: {}", seen.status);
+        Err(Error::new(cause).evidence(seen.stderr))
     }
 
-    /// Whether it has not ended yet.
     pub fn is_running(&mut self) -> Result<bool> {
         Ok(self.child.0.try_wait().or_cause("cannot wait for a program")?.is_none())
     }
 
-    /// Its process id.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.child.0.id() as i32)
     }
@@ -131,12 +116,24 @@ impl Running {
         self.wait()
     }
 
-    /// Waits for the end.
     pub fn wait(mut self) -> Result<Observation> {
         let status = self.child.0.wait().or_cause("cannot wait for the stage")?;
         let text = |thread: JoinHandle<String>| thread.join().map_err(|_| Error::new("a reader panicked"));
         Ok(Observation { stdout: text(self.stdout)?, stderr: text(self.stderr)?, status })
     }
+}
+
+/// All that a pipe says. `each` gets each line as it comes.
+fn read(pipe: Option<impl Read>, mut each: impl FnMut(&[u8])) -> String {
+    let (mut pipe, mut text, mut begin) = (pipe.map(BufReader::new), Vec::new(), 0);
+    // If it can't be read, the text lacks it, and the check that looks at the text fails.
+    while let Some(pipe) = &mut pipe
+        && matches!(pipe.read_until(b'\n', &mut text), Ok(1..))
+    {
+        each(&text[begin..]);
+        begin = text.len();
+    }
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Runs `io` and returns its report of what it did.
@@ -148,11 +145,7 @@ pub fn io<S: AsRef<str>>(args: &[S]) -> Result<Done> {
 }
 
 fn done(io: &mut Command) -> Result<Done> {
-    let output = io.output().or_cause("cannot start io")?;
-    if !output.status.success() {
-        return Err(Error::new("io failed").evidence(String::from_utf8_lossy(&output.stderr)));
-    }
-    String::from_utf8_lossy(&output.stdout).parse()
+    String::from_utf8_lossy(&output(io)?.stdout).parse()
 }
 
 /// Runs a program whose output goes straight on. From the moment it is attached until it ends, repeats a workload

@@ -46,7 +46,6 @@ pub fn unmount_fs() -> Result<()> {
 pub struct WithoutFs(());
 
 impl WithoutFs {
-    /// Unmounts it.
     pub fn new() -> Result<Self> {
         unmount_fs().map(Self)
     }
@@ -64,10 +63,8 @@ impl Drop for WithoutFs {
 pub struct SecondFs(());
 
 impl SecondFs {
-    /// Where it is mounted.
     pub const MOUNT: &str = "/tmp/second";
 
-    /// Makes it and mounts it.
     pub fn new() -> Result<Self> {
         output(Command::new("mke2fs").arg(RAW_DEVICE))?;
         fs::create_dir_all(Self::MOUNT).or_cause("cannot make a folder for a file system")?;
@@ -107,7 +104,6 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Writes another value.
     pub fn new(file: impl Into<PathBuf>, value: &str) -> Result<Self> {
         let file = file.into();
         let old = fs::read_to_string(&file).or_cause(format!("cannot read {}", file.display()))?;

@@ -12,68 +12,43 @@ use wire::workload::Done;
 use crate::running::Observation;
 use crate::verdict::{Checked, expect, expect_line, wrong};
 
-/// The meaning of a line that a stage prints.
+/// The meaning of a line that a stage prints. Some stages print no address of a bio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// `submit_bio() called: NS` or `submit_bio(bio=0xADDR) called: NS`.
-    Submit {
-        /// The bio's address, if the stage prints it.
-        bio: Option<u64>,
-        /// The time in nanoseconds.
-        ns: u64,
-    },
+    Submit { bio: Option<u64>, ns: u64 },
     /// `bio_endio() called: NS` or `bio_endio(bio=0xADDR) called: NS`.
-    End {
-        /// The bio's address, if the stage prints it.
-        bio: Option<u64>,
-        /// The time in nanoseconds.
-        ns: u64,
-    },
+    End { bio: Option<u64>, ns: u64 },
     /// `blk_mq_start_request(rq=0xADDR) is called!`.
-    Start {
-        /// The request's address.
-        rq: u64,
-    },
+    Start { rq: u64 },
     /// `block_rq_complete(rq=0xADDR) is called!`.
-    Complete {
-        /// The request's address.
-        rq: u64,
-    },
+    Complete { rq: u64 },
     /// `START() -> END() time duration: NS ns`.
-    Duration {
-        /// The duration in nanoseconds.
-        ns: u64,
-    },
+    Duration { ns: u64 },
 }
 
 impl Event {
     /// Parses a message; `None` if no stage prints it.
     pub fn parse(message: &str) -> Option<Self> {
-        let address = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
         if let Some((functions, duration)) = message.split_once(" time duration: ") {
             let known = ["submit_bio() -> bio_endio()", "blk_mq_start_request() -> block_rq_complete()"];
             let ns = duration.strip_suffix(" ns")?.parse().ok()?;
             return known.contains(&functions).then_some(Self::Duration { ns });
         }
-        if let Some((function, rq)) =
-            message.strip_suffix(") is called!").and_then(|text| text.split_once("(rq="))
-        {
-            let rq = address(rq)?;
+        let (function, rest) = message.split_once('(')?;
+        let (argument, rest) = rest.split_once(')')?;
+        let address = |name: &str| u64::from_str_radix(argument.strip_prefix(name)?, 16).ok();
+        if rest == " is called!" {
+            let rq = address("rq=0x")?;
             return match function {
                 "blk_mq_start_request" => Some(Self::Start { rq }),
                 "block_rq_complete" => Some(Self::Complete { rq }),
                 _ => None,
             };
         }
-        let (function, ns) = message.split_once(" called: ")?;
-        let ns = ns.parse().ok()?;
-        let (name, bio) = function.strip_suffix(')')?.split_once('(')?;
-        let bio = match bio.strip_prefix("bio=") {
-            Some(bio) => Some(address(bio)?),
-            None if bio.is_empty() => None,
-            None => return None,
-        };
-        match name {
+        let ns = rest.strip_prefix(" called: ")?.parse().ok()?;
+        let bio = if argument.is_empty() { None } else { Some(address("bio=0x")?) };
+        match function {
             "submit_bio" => Some(Self::Submit { bio, ns }),
             "bio_endio" => Some(Self::End { bio, ns }),
             _ => None,
@@ -96,19 +71,15 @@ pub fn events(seen: &Observation) -> Checked<Vec<(Line<'_>, Event)>> {
 
 /// The slowest bio that a stage reports at its end.
 pub fn slowest(seen: &Observation) -> Checked<SlowBio> {
-    let broken = || wrong("a report of the slowest bio", "none that is complete", seen);
-    let number = |start: &str, end: &str| {
-        let mut lines = seen.stdout.lines();
-        lines.find_map(|line| line.strip_prefix(start)?.strip_suffix(end)?.parse::<u64>().ok())
-    };
-    let time = |start: &str| {
-        let mut lines = seen.stdout.lines();
-        let (bio, ns) = lines.find_map(|line| line.strip_prefix(start)?.split_once(") "))?;
+    let rest = |begin: &str| seen.stdout.lines().find_map(|line| line.strip_prefix(begin));
+    let time = |begin: &str| {
+        let (bio, ns) = rest(begin)?.split_once(") ")?;
         Some((u64::from_str_radix(bio, 16).ok()?, ns.parse::<u64>().ok()?))
     };
-    let (bio, start) = time("From: submit_bio(bio=0x").ok_or_else(broken)?;
-    let (ended, end) = time("To  : bio_endio(bio=0x").ok_or_else(broken)?;
-    let sector = number("Bio Info : Sector (", ")");
+    let times = time("From: submit_bio(bio=0x").zip(time("To  : bio_endio(bio=0x"));
+    let ((bio, start), (ended, end)) =
+        times.ok_or_else(|| wrong("a report of the slowest bio", "none that is complete", seen))?;
+    let sector = rest("Bio Info : Sector (").and_then(|rest| rest.strip_suffix(')')?.parse().ok());
     let slowest = SlowBio { bio, start, end, sector, ..SlowBio::default() };
     let expected = "the same bio in both lines of the report";
     expect(bio == ended, expected, "two bios", seen.at(|line| line.starts_with("To  : bio_endio(")))?;
@@ -159,23 +130,17 @@ pub fn stack(seen: &Observation) -> Vec<&str> {
 
 /// The counts that stages 08 and 09 report: pages that reads touched, hits, misses, and pages added beyond these.
 pub fn page_cache(seen: &Observation) -> Checked<[u64; 4]> {
-    let broken = || wrong("a report of page-cache counts", "none that is complete", seen);
-    let beyond = seen.stdout.lines().find_map(|line| {
-        line.strip_prefix("Pages added beyond what was read: ")?.split_once(", ")?.0.parse::<u64>().ok()
-    });
-    let beyond = beyond.ok_or_else(broken)?;
-    if seen.stdout.contains("Nothing was read through the page cache.") {
-        return Ok([0, 0, 0, beyond]);
-    }
-    let line = seen.stdout.lines().find_map(|line| line.strip_prefix("[Total ")?.strip_suffix(']'));
-    let words: Vec<_> = line.ok_or_else(broken)?.split(' ').collect();
-    match words[..] {
-        [total, "Hit", hit, "miss", miss] => {
-            let number = |word: &str| word.parse::<u64>().map_err(|_| broken());
-            Ok([number(total)?, number(hit)?, number(miss)?, beyond])
+    let rest = |begin: &str| seen.stdout.lines().find_map(|line| line.strip_prefix(begin));
+    let counts = || {
+        let beyond = rest("Pages added beyond what was read: ")?.split_once(", ")?.0.parse().ok()?;
+        if seen.stdout.contains("Nothing was read through the page cache.") {
+            return Some([0, 0, 0, beyond]);
         }
-        _ => Err(broken()),
-    }
+        let line = rest("[Total ")?.strip_suffix(']')?;
+        let [total, "Hit", hit, "miss", miss] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
+        Some([total.parse().ok()?, hit.parse().ok()?, miss.parse().ok()?, beyond])
+    };
+    counts().ok_or_else(|| wrong("a report of page-cache counts", "none that is complete", seen))
 }
 
 /// How many calls the kernel skipped, or durations are missing, according to a report; `None` if it doesn't say.
@@ -292,11 +257,9 @@ pub struct Writes<'a> {
     submits: Vec<(Option<u64>, u64)>,
 }
 
-/// A write that has ended.
 pub struct Ended<'a> {
     /// When it was submitted, in nanoseconds.
     pub start: u64,
-    /// When it ended.
     pub end: u64,
     /// The duration that the next line of the same CPU shows, if it shows one.
     pub duration: Option<(Line<'a>, u64)>,
@@ -354,32 +317,24 @@ impl fmt::Display for Writes<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::ExitStatus;
-
     use super::*;
     use crate::checks::stage03;
     use crate::verdict::Failure;
 
     #[test]
     fn messages_are_understood() {
-        assert_eq!(Event::parse("submit_bio() called: 7"), Some(Event::Submit { bio: None, ns: 7 }));
-        assert_eq!(Event::parse("bio_endio() called: 8"), Some(Event::End { bio: None, ns: 8 }));
-        assert_eq!(
-            Event::parse("submit_bio(bio=0xff) called: 7"),
-            Some(Event::Submit { bio: Some(255), ns: 7 })
-        );
-        assert_eq!(Event::parse("bio_endio(bio=0xff) called: 9"), Some(Event::End { bio: Some(255), ns: 9 }));
-        assert_eq!(
-            Event::parse("submit_bio() -> bio_endio() time duration: 2 ns"),
-            Some(Event::Duration { ns: 2 })
-        );
-        assert_eq!(Event::parse("blk_mq_start_request(rq=0xff) is called!"), Some(Event::Start { rq: 255 }));
-        assert_eq!(Event::parse("block_rq_complete(rq=0xff) is called!"), Some(Event::Complete { rq: 255 }));
-        assert_eq!(
-            Event::parse("blk_mq_start_request() -> block_rq_complete() time duration: 2 ns"),
-            Some(Event::Duration { ns: 2 })
-        );
+        for (message, event) in [
+            ("submit_bio() called: 7", Event::Submit { bio: None, ns: 7 }),
+            ("submit_bio(bio=0xff) called: 7", Event::Submit { bio: Some(255), ns: 7 }),
+            ("bio_endio() called: 8", Event::End { bio: None, ns: 8 }),
+            ("bio_endio(bio=0xff) called: 9", Event::End { bio: Some(255), ns: 9 }),
+            ("submit_bio() -> bio_endio() time duration: 2 ns", Event::Duration { ns: 2 }),
+            ("blk_mq_start_request(rq=0xff) is called!", Event::Start { rq: 255 }),
+            ("block_rq_complete(rq=0xff) is called!", Event::Complete { rq: 255 }),
+            ("blk_mq_start_request() -> block_rq_complete() time duration: 2 ns", Event::Duration { ns: 2 }),
+        ] {
+            assert_eq!(Event::parse(message), Some(event));
+        }
         for foreign in [
             "submit_bio: not one of ours",
             "submit_bio(bio=) called: 1",
@@ -407,11 +362,7 @@ mod tests {
             .iter()
             .map(|message| format!("io-98 [000] ..... 1.000000: bpf_trace_printk: {message}\n"));
         let report = format!("{NOT_MEASURED}0\n");
-        Observation {
-            stdout: lines.chain([report]).collect(),
-            stderr: String::new(),
-            status: ExitStatus::from_raw(0),
-        }
+        Observation::of(lines.chain([report]).collect::<String>())
     }
 
     #[test]

@@ -98,19 +98,12 @@ pub fn expect_line(seen: &Observation, begin: &str, rest: impl fmt::Display, why
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::ExitStatus;
-
     use super::*;
 
     #[test]
     fn the_first_line_of_a_kind_counts() {
-        let seen = |stdout: &str| Observation {
-            stdout: stdout.to_owned(),
-            stderr: String::new(),
-            status: ExitStatus::from_raw(0),
-        };
-        let check = |stdout: &str| expect_line(&seen(stdout), "Most: ", 3, "three were there").is_ok();
+        let check =
+            |stdout: &str| expect_line(&Observation::of(stdout), "Most: ", 3, "three were there").is_ok();
         assert!(check("other\nMost: 3\n"));
         assert!(!check("Most: 1\nMost: 3\n"), "a value that was right for a moment");
         assert!(!check("Most: 31\n") && !check("other\n"));

@@ -1,28 +1,25 @@
-//! Fetches the compilers for another architecture, and what they need, with apt and without root.
+//! Fetches packages of Debian, and what they need, with apt and without root.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use common::{Error, OrCause, Result};
-use nix::fcntl::{Flock, FlockArg};
+use tempfile::TempDir;
 use wire::arch::Arch;
 
 use crate::fetch::{self, Mirror};
-use crate::host::folders::{cache, files};
+use crate::host::folders::files;
 use crate::host::tools::{APT_GET, DPKG_DEB, output};
 use crate::lock::Sum;
 
 /// Debian's keys, with which apt verifies that an index is Debian's.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// apt with our own lists and settings, so it needs no root and leaves the system's alone. Only one lab can use it at
-/// a time.
+/// apt with our own lists and settings, so it needs no root and leaves the system's alone.
 pub struct Apt {
-    _lock: Flock<fs::File>,
-    folder: PathBuf,
+    folder: TempDir,
     architectures: Vec<Arch>,
-    /// Where the packages are.
     pub mirror: Mirror,
 }
 
@@ -65,33 +62,22 @@ fn record(archives: &Path, folder: &Path) -> Result<Vec<String>> {
 
 impl Apt {
     /// Sets up apt for packages of these architectures, with this Debian archive, or else with this machine's mirror.
-    /// Waits while another lab uses it.
-    ///
-    /// # Errors
-    /// If this machine has no apt, or if no archive is named and apt knows no Debian mirror.
     pub fn new(architectures: &[Arch], mirror: Option<&str>) -> Result<Self> {
         let mirror = Mirror::find(mirror)?;
         APT_GET.find()?;
-        let folder = cache()?.join("apt");
+        let cannot = "cannot make a folder for apt";
+        let folder = tempfile::tempdir().or_cause(cannot)?;
         for name in ["lists/partial", "archives/partial"] {
-            let path = folder.join(name);
-            fs::create_dir_all(&path).or_cause(format!("cannot make {}", path.display()))?;
+            fs::create_dir_all(folder.path().join(name)).or_cause(cannot)?;
         }
-        let lock = fs::File::create(folder.join("lock")).or_cause("cannot make a lock for apt's folder")?;
-        let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).or_else(|(lock, _)| {
-            eprintln!("Another lab is downloading. Waiting until it has finished ...");
-            Flock::lock(lock, FlockArg::LockExclusive)
-        });
-        let lock = lock.map_err(|(_, error)| error).or_cause("cannot lock apt's folder")?;
-        fs::write(folder.join("apt.conf"), settings(&folder, architectures))
-            .or_cause("cannot write apt's settings")?;
-        Ok(Self { _lock: lock, folder, architectures: architectures.to_vec(), mirror })
+        fs::write(folder.path().join("apt.conf"), settings(folder.path(), architectures)).or_cause(cannot)?;
+        Ok(Self { folder, architectures: architectures.to_vec(), mirror })
     }
 
     /// One of apt's programs, with our settings.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.env("APT_CONFIG", self.folder.join("apt.conf"));
+        command.env("APT_CONFIG", self.folder.path().join("apt.conf"));
         command
     }
 
@@ -130,7 +116,7 @@ impl Apt {
         let source = |suite: &&str| {
             format!("deb [arch={architectures} signed-by={KEYRING}] {} {suite} main\n", self.mirror.of(suite))
         };
-        fs::write(self.folder.join("sources.list"), suites.iter().map(source).collect::<String>())
+        fs::write(self.folder.path().join("sources.list"), suites.iter().map(source).collect::<String>())
             .or_cause("cannot write apt's sources")?;
         output(self.command("apt-get").args(["update", "-qq", "--error-on=any"])).map(drop)
     }
@@ -151,7 +137,6 @@ Dir::Etc::sourcelist "{folder}/sources.list";
 Dir::Etc::sourceparts "-";
 APT::Architecture "{main}";
 APT::Architectures {{ {all}}};
-APT::Get::List-Cleanup "false";
 // As root, apt would download as the user _apt, who can't write to our folder.
 APT::Sandbox::User "";
 // The index of an archived suite, of a snapshot, or of a mirror that lags has expired. We accept it because it is
@@ -163,7 +148,6 @@ Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
     )
 }
 
-/// A field of a package.
 pub fn field<'a>(paragraph: &'a str, name: &str) -> Option<&'a str> {
     paragraph.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }

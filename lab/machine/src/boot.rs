@@ -12,10 +12,8 @@ use crate::kernels::{DEFAULT, Series};
 use crate::vm::{Accel, BOOT_LIMIT, Machine, Vm};
 use crate::workbook::Workbook;
 
-/// The options of a command that boots a guest.
 #[derive(Args, Clone, Debug)]
 pub struct Boot {
-    /// The kernel.
     #[arg(long, value_name = "VERSION or PATH", default_value = DEFAULT,
           help = format!("The kernel: {}, or the path of a kernel's image", Series::names()))]
     pub kernel: String,
@@ -39,21 +37,11 @@ impl Boot {
         cross::for_arch(Workbook::read()?, self.arch, None)
     }
 
-    /// What it boots, with these programs.
-    pub fn machine(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Machine> {
-        let limit = Duration::from_secs(self.boot_limit);
-        let machine = Machine::with(workbook, &self.kernel, binaries)?;
-        Ok(Machine { accel: self.accel, append: self.append.clone(), limit, ..machine })
-    }
-
-    /// Boots a guest with all stages and examples.
-    pub fn boot(&self, workbook: &Workbook) -> Result<Vm> {
-        self.boot_with(workbook, workbook.build()?)
-    }
-
     /// Boots a guest with these programs.
     pub fn boot_with(&self, workbook: &Workbook, binaries: Vec<PathBuf>) -> Result<Vm> {
-        let machine = self.machine(workbook, binaries)?;
+        let limit = Duration::from_secs(self.boot_limit);
+        let machine = Machine::with(workbook, &self.kernel, binaries)?;
+        let machine = Machine { accel: self.accel, append: self.append.clone(), limit, ..machine };
         let other = if self.arch == Arch::HERE { String::new() } else { format!(" on {}", self.arch) };
         eprintln!("Booting Linux {}{other} ...", self.kernel);
         let guest = machine.boot()?;

@@ -18,7 +18,6 @@ const FORMATS: [(&[u8], Tool, &[&str]); 4] = [
     (b"\x1f\x8b\x08", GZIP, &["-dc"]),
 ];
 
-/// The types of a kernel.
 pub fn of(kernel: &Kernel) -> Result<Btf<'static>> {
     let image = std::fs::read(&kernel.image).or_cause(format!("cannot read {}", kernel.image.display()))?;
     let none = |evidence: &str| {

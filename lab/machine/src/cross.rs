@@ -1,5 +1,5 @@
 //! What builds the workbook for a guest of another architecture: a folder in the user's cache with Debian's compiler,
-//! linker and libraries. Nothing is installed on this machine, and nobody needs root.
+//! linker and libraries. Nothing is installed on this system, and nobody needs root.
 //!
 //! Clang, which this machine has for the BPF programs, can compile C for every architecture. rustc needs its standard
 //! library for the other one. If rustup has added it (`rustup target add`), we take this machine's rustc, and else
@@ -29,18 +29,8 @@ const FOR_GUEST: [&str; 6] =
     ["busybox-static", "libelf-dev", "libgcc-12-dev", "libgcc-s1", "util-linux", "zlib1g-dev"];
 
 /// Of the packages that those depend on, the ones that a guest needs; besides, we need only those that end in `-dev`.
-const IN_GUEST: [&str; 10] = [
-    "busybox-static",
-    "libc6",
-    "libcap-ng0",
-    "libelf1",
-    "libgcc-s1",
-    "libpcre2-8-0",
-    "libselinux1",
-    "libudev1",
-    "util-linux",
-    "zlib1g",
-];
+const IN_GUEST: &str =
+    "busybox-static libc6 libcap-ng0 libelf1 libgcc-s1 libpcre2-8-0 libselinux1 libudev1 util-linux zlib1g";
 
 /// Rust's standard library. Its dependencies are the libraries that rustc itself needs.
 const RUST: &str = "libstd-rust-web-dev";
@@ -55,36 +45,18 @@ pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<
     if arch == Arch::HERE {
         return Ok(workbook);
     }
-    let with_rust = !knows(&target(arch))?;
-    let packages = packages(arch, with_rust);
-    let (folder, line) = place(arch, &packages)?;
-    let (alone, whole): (Vec<_>, Vec<_>) = packages.iter().cloned().partition(|name| name == RUSTC);
-    let recipe = Recipe {
-        what: &format!("what builds programs for {arch}"),
-        unfetched: (
-            &format!("the compiler for {arch} can't be fetched"),
-            &format!(
-                "is there a network? If so, name a mirror of Debian: cargo lab build --arch {arch} --mirror URL"
-            ),
-        ),
-        archs: &[Arch::HERE, arch],
-        packages: (&whole, &alone),
-        is_needed: &|name, architecture| is_needed(name, architecture, arch),
-        line: &line,
-        scripts: &scripts(&folder, arch),
-    };
-    recipe.make(&folder, mirror)?;
+    let folder = with_recipe(arch, |recipe, folder| recipe.make(folder, mirror).map(|()| folder.to_owned()))?;
     let at = |name: &str| folder.join(name).into_os_string();
-    let (triple, upper) = (target(arch).replace('-', "_"), target(arch).replace('-', "_").to_uppercase());
+    let triple = target(arch).replace('-', "_");
     let mut environment = vec![
-        (format!("CARGO_TARGET_{upper}_LINKER"), at("cc")),
+        (format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase()), at("cc")),
         (format!("CC_{triple}"), at("cc")),
         (format!("AR_{triple}"), at("ar")),
         // Without the name of the target, it would apply to build scripts, too.
-        (format!("LIBBPF_SYS_LIBRARY_PATH_{triple}"), folder.join(libraries(arch)).into_os_string()),
+        (format!("LIBBPF_SYS_LIBRARY_PATH_{triple}"), at(&libraries(arch))),
         ("PKG_CONFIG_ALLOW_CROSS".to_owned(), "1".into()),
     ];
-    if with_rust {
+    if !knows(arch)? {
         environment.push(("RUSTC".to_owned(), at("rustc")));
     }
     let cross = Cross { arch, triple: Some(target(arch)), environment, root: folder };
@@ -95,34 +67,51 @@ pub fn for_arch(workbook: Workbook, arch: Arch, mirror: Option<&str>) -> Result<
     Ok(workbook)
 }
 
-/// The folder for an architecture, and the line with which its list of packages begins if it is complete.
-fn place(arch: Arch, packages: &[String]) -> Result<(PathBuf, String)> {
+/// Calls this with how to make the folder for an architecture, and with the folder.
+fn with_recipe<T>(arch: Arch, with: impl FnOnce(&Recipe<'_>, &Path) -> Result<T>) -> Result<T> {
     let folder = cache()?.join(format!("cross-{arch}"));
-    // The folder's programs know its path, and a newer workbook may want other packages or a newer Rust.
-    let line = format!(
-        "# made in {}, with dpkg's records, for Rust {}: {}; in the guest: {}\n",
-        folder.display(),
-        env!("CARGO_PKG_RUST_VERSION"),
-        packages.join(" "),
-        IN_GUEST.join(" ")
-    );
-    Ok((folder, line))
+    let mut packages = vec![format!("binutils-{}", debian(arch).replace('_', "-"))];
+    packages.extend(FOR_GUEST.map(|name| format!("{name}:{}", arch.debian())));
+    let alone = if knows(arch)? { vec![] } else { vec![RUSTC.to_owned()] };
+    if !alone.is_empty() {
+        packages.extend([RUST.to_owned(), format!("{RUST}:{}", arch.debian())]);
+    }
+    let recipe = Recipe {
+        what: &format!("what builds programs for {arch}"),
+        fix: &format!(
+            "is there a network? If so, name a mirror of Debian: cargo lab build --arch {arch} --mirror URL"
+        ),
+        archs: &[Arch::HERE, arch],
+        packages: &packages,
+        alone: &alone,
+        dependencies: IN_GUEST,
+        is_needed: &|name, architecture| is_needed(name, architecture, arch),
+        scripts: &scripts(&folder, arch),
+    };
+    with(&recipe, &folder)
 }
 
 /// Checks that what builds for an architecture is here, so that nothing has to be downloaded.
 pub fn find(arch: Arch) -> Result<()> {
-    let (folder, line) = place(arch, &packages(arch, !knows(&target(arch))?))?;
-    if is_complete(&folder, &line) {
-        return Ok(());
-    }
-    Err(Error::new(format!("what builds programs for {arch} is not here yet"))
-        .evidence(format!("{} is missing, or was made by another version of the workbook", folder.display()))
-        .fix(format!("make {arch}")))
+    with_recipe(arch, |recipe, folder| {
+        if recipe.is_complete(folder) {
+            return Ok(());
+        }
+        Err(Error::new(format!("what builds programs for {arch} is not here yet"))
+            .evidence(format!(
+                "{} is missing, or was made by another version of the workbook",
+                folder.display()
+            ))
+            .fix(format!("make {arch}")))
+    })
 }
 
-/// Whether the folder has everything, and was made in the same way.
-fn is_complete(folder: &Path, line: &str) -> bool {
-    fs::read_to_string(folder.join(PACKAGES)).is_ok_and(|list| list.starts_with(line))
+/// Whether this machine's rustc has the standard library of an architecture.
+fn knows(arch: Arch) -> Result<bool> {
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let found = output(Command::new(rustc).args(["--print", "target-libdir", "--target", &target(arch)]))?;
+    let folder = PathBuf::from(String::from_utf8_lossy(&found.stdout).trim());
+    Ok(folder.read_dir().is_ok_and(|mut files| files.next().is_some()))
 }
 
 /// The version of a package in a folder that has everything.
@@ -159,29 +148,10 @@ pub fn libraries(arch: Arch) -> String {
     format!("usr/lib/{}", debian(arch))
 }
 
-/// Whether this machine's rustc has the standard library of a target.
-fn knows(target: &str) -> Result<bool> {
-    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
-    let found = output(Command::new(rustc).args(["--print", "target-libdir", "--target", target]))?;
-    let folder = PathBuf::from(String::from_utf8_lossy(&found.stdout).trim());
-    Ok(folder.read_dir().is_ok_and(|mut files| files.next().is_some()))
-}
-
-/// The packages to ask apt for.
-fn packages(arch: Arch, with_rust: bool) -> Vec<String> {
-    let guest = FOR_GUEST.map(|name| format!("{name}:{}", arch.debian()));
-    let mut packages = vec![format!("binutils-{}", debian(arch).replace('_', "-"))];
-    packages.extend(guest);
-    if with_rust {
-        packages.extend([RUST.to_owned(), format!("{RUST}:{}", arch.debian()), RUSTC.to_owned()]);
-    }
-    packages
-}
-
 /// Whether we need a package that another one depends on.
 fn is_needed(name: &str, architecture: &str, arch: Arch) -> bool {
     match architecture == arch.debian() {
-        true => name.ends_with("-dev") || IN_GUEST.contains(&name),
+        true => name.ends_with("-dev") || IN_GUEST.split(' ').any(|needed| needed == name),
         // This machine has a C library, and another one can't take its place.
         false => name != "libc6",
     }
@@ -191,16 +161,18 @@ fn is_needed(name: &str, architecture: &str, arch: Arch) -> bool {
 pub struct Recipe<'a> {
     /// What the folder is, after `Fetching`.
     pub what: &'a str,
-    /// What to say if it can't be fetched: the cause and the fix.
-    pub unfetched: (&'a str, &'a str),
+    /// What to do if it can't be fetched.
+    pub fix: &'a str,
     /// The architectures whose packages it has.
     pub archs: &'a [Arch],
-    /// The packages whose dependencies it has too, and those without.
-    pub packages: (&'a [String], &'a [String]),
+    /// The packages, which have their dependencies with them.
+    pub packages: &'a [String],
+    /// More packages, without their dependencies.
+    pub alone: &'a [String],
+    /// Which dependencies. If they change, the folder is made again.
+    pub dependencies: &'a str,
     /// Whether a package of these, by its name and its architecture, is needed.
     pub is_needed: &'a dyn Fn(&str, &str) -> bool,
-    /// The line with which its list of packages begins.
-    pub line: &'a str,
     /// Its scripts, each a name and a command.
     pub scripts: &'a [(&'a str, String)],
 }
@@ -208,10 +180,23 @@ pub struct Recipe<'a> {
 impl Recipe<'_> {
     /// Makes the folder if it is missing or was made differently, and writes each script that has changed.
     pub fn make(&self, folder: &Path, mirror: Option<&str>) -> Result<()> {
-        match is_complete(folder, self.line) {
+        match self.is_complete(folder) {
             true => self.write_scripts(folder),
             false => self.fetch(folder, mirror),
         }
+    }
+
+    /// The line with which its list of packages begins. The folder's programs know its path, and a newer workbook may want a
+    /// newer Rust.
+    fn line(&self, folder: &Path) -> String {
+        let (packages, dependencies) = ([self.packages, self.alone].concat().join(" "), self.dependencies);
+        let (folder, rust) = (folder.display(), env!("CARGO_PKG_RUST_VERSION"));
+        format!("# made in {folder}, with dpkg's records, for Rust {rust}: {packages}; {dependencies}\n")
+    }
+
+    /// Whether the folder has everything, and was made in the same way.
+    fn is_complete(&self, folder: &Path) -> bool {
+        fs::read_to_string(folder.join(PACKAGES)).is_ok_and(|list| list.starts_with(&self.line(folder)))
     }
 
     fn write_scripts(&self, folder: &Path) -> Result<()> {
@@ -238,21 +223,17 @@ impl Recipe<'_> {
         let cannot = || format!("cannot make {}", folder.display());
         let above = folder.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(above).or_cause(cannot())?;
-        let unfetched = |error: Error| {
-            let (cause, fix) = self.unfetched;
-            if error.has_fix() { error } else { Error::new(cause).evidence(error).fix(fix) }
-        };
-        let apt = Apt::new(self.archs, mirror).map_err(unfetched)?;
-        // Another lab may have made it while we waited for apt.
-        if is_complete(folder, self.line) {
-            return Ok(());
-        }
         let work = tempfile::tempdir_in(above).or_cause(cannot())?;
         let root = work.path().join("root");
-        let (whole, alone) = self.packages;
-        let unpacked = apt.unpack_needed(&SUITES, whole, alone, self.is_needed, &root).map_err(unfetched)?;
+        let unpacked = Apt::new(self.archs, mirror)
+            .and_then(|apt| apt.unpack_needed(&SUITES, self.packages, self.alone, self.is_needed, &root));
+        let cause = format!("{} can't be fetched", self.what);
+        let unpacked = unpacked.map_err(|error| match error.has_fix() {
+            true => error,
+            false => Error::new(cause).evidence(error).fix(self.fix),
+        })?;
         self.write_scripts(&root)?;
-        let list = format!("{}{}\n", self.line, unpacked.join("\n"));
+        let list = format!("{}{}\n", self.line(folder), unpacked.join("\n"));
         fs::write(root.join(PACKAGES), list).or_cause(cannot())?;
         if folder.exists() {
             fs::rename(folder, work.path().join("before")).or_cause(cannot())?;
@@ -265,29 +246,17 @@ impl Recipe<'_> {
 fn scripts(folder: &Path, arch: Arch) -> [(&'static str, String); 4] {
     // This machine's loader starts each program with its own libraries. A variable for that would also apply to the
     // programs that rustc starts, such as this machine's compiler.
-    let (here, at, loader) = (debian(Arch::HERE), folder.display(), loader(Arch::HERE));
-    let program = |name: &str| {
-        format!(
-            "exec {loader} --library-path '{at}/usr/lib/{here}:{at}/lib/{here}' '{at}/usr/bin/{name}' \"$@\""
-        )
-    };
+    let (here, at, loader, target) = (debian(Arch::HERE), folder.display(), loader(Arch::HERE), debian(arch));
+    let libraries = format!("{at}/usr/lib/{here}:{at}/lib/{here}");
+    let program =
+        |name: &str| format!("exec {loader} --library-path '{libraries}' '{at}/usr/bin/{name}' \"$@\"");
     // rustc can't find its own folder then, because its process is the loader's.
     let rustc = program(&format!("rustc' --sysroot '{at}/usr"));
-    let target = debian(arch);
     let clang = format!(
         "exec clang --target={target} '--sysroot={at}' '--ld-path={at}/ld' -Wno-unused-command-line-argument \"$@\""
     );
-    [
-        ("cc", clang),
-        ("ld", program(&format!("{target}-ld"))),
-        ("ar", program(&format!("{target}-ar"))),
-        ("rustc", rustc),
-    ]
-}
-
-/// Where the guest's busybox is.
-pub fn busybox(cross: &Cross) -> Result<PathBuf> {
-    program(cross, "busybox")
+    let (ld, ar) = (program(&format!("{target}-ld")), program(&format!("{target}-ar")));
+    [("cc", clang), ("ld", ld), ("ar", ar), ("rustc", rustc)]
 }
 
 /// A program for the guest's architecture.
@@ -318,18 +287,19 @@ mod tests {
     #[test]
     fn a_changed_script_is_written_again() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(PACKAGES), "# made\n").unwrap();
         let script = folder.path().join("cc");
         let written = |command: &str| {
             let recipe = Recipe {
                 what: "nothing",
-                unfetched: ("", ""),
+                fix: "",
                 archs: &[],
-                packages: (&[], &[]),
+                packages: &[],
+                alone: &[],
+                dependencies: "",
                 is_needed: &|_, _| false,
-                line: "# made\n",
                 scripts: &[("cc", command.to_owned())],
             };
+            fs::write(folder.path().join(PACKAGES), recipe.line(folder.path())).unwrap();
             recipe.make(folder.path(), None).unwrap();
             let file = fs::metadata(&script).unwrap();
             assert_eq!(file.permissions().mode() & 0o777, 0o755);
@@ -339,13 +309,5 @@ mod tests {
         assert_eq!(written("exec true"), first);
         assert_eq!(first.1, "#!/bin/sh\nexec true\n");
         assert_eq!(written("exec false").1, "#!/bin/sh\nexec false\n");
-    }
-
-    #[test]
-    fn rust_is_fetched_only_if_rustup_has_not_added_it() {
-        assert!(packages(Arch::Arm, true).contains(&"libstd-rust-web-dev:arm64".to_owned()));
-        assert!(packages(Arch::Arm, false).iter().all(|name| !name.contains("rust")));
-        assert!(packages(Arch::X86, false).contains(&"binutils-x86-64-linux-gnu".to_owned()));
-        assert!(knows(&target(Arch::HERE)).unwrap());
     }
 }

@@ -18,7 +18,6 @@ use crate::line::Line;
 /// How long a player may leave an answer unread. Then the player gets no more of it, because others wait, too.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The door. Dropping it removes the socket.
 #[derive(Debug)]
 pub struct Door {
     socket: PathBuf,
@@ -29,7 +28,6 @@ pub struct Door {
 type Players = Arc<Mutex<HashMap<u32, UnixStream>>>;
 
 impl Door {
-    /// Makes the socket.
     pub fn open(socket: &Path, line: Line) -> Result<Self> {
         let listener = UnixListener::bind(socket).or_cause(format!("cannot make {}", socket.display()))?;
         let players = Players::default();

@@ -1,7 +1,8 @@
 //! QEMU's process: how it starts, what its guest's kernel prints, and why it ended.
 
 use std::collections::VecDeque;
-use std::fs;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ChildStdin, ExitStatus};
 use std::sync::mpsc;
@@ -12,9 +13,8 @@ use std::time::Duration;
 use common::{Error, OrCause, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use tempfile::TempDir;
 use wire::command::lines;
-
-use crate::scratch::Scratch;
 
 /// With which words a kernel ends if its first program can't run: the loader's exit status 127, and the signal SIGILL. What
 /// they mean, and what to do.
@@ -32,17 +32,17 @@ const NO_FIRST_PROGRAM: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// QEMU's process, its console and its files.
 #[derive(Debug)]
 pub(crate) struct Emulator {
     pub(crate) pid: Pid,
     /// The thread that started QEMU and waits for it.
     waiter: Option<JoinHandle<std::io::Result<ExitStatus>>>,
-    /// Its exit status.
-    pub(crate) status: Option<ExitStatus>,
-    /// The last lines that QEMU itself printed on stderr.
+    status: Option<ExitStatus>,
     complaints: Arc<Mutex<VecDeque<String>>>,
-    pub(crate) folder: Scratch,
+    console: File,
+    /// The file of the disk without a file system.
+    pub(crate) raw_disk: File,
+    folder: Option<TempDir>,
 }
 
 /// What we keep of the child while a thread waits for it.
@@ -52,7 +52,14 @@ pub(crate) struct Pipes {
 }
 
 impl Emulator {
-    pub(crate) fn start(mut command: std::process::Command, folder: Scratch) -> Result<(Pipes, Self)> {
+    /// Starts QEMU with the files in this folder.
+    pub(crate) fn start(mut command: std::process::Command, folder: TempDir) -> Result<(Pipes, Self)> {
+        let open = |name: &str| {
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false);
+            options.open(folder.path().join(name)).or_cause("cannot open the guest's files")
+        };
+        let (console, raw_disk) = (open("console")?, open("raw")?);
         let (sender, started) = mpsc::channel();
         let complaints = Arc::new(Mutex::new(VecDeque::new()));
         let heard = complaints.clone();
@@ -86,16 +93,21 @@ impl Emulator {
             .recv()
             .or_cause("the thread that starts the emulator is gone")?
             .or_cause("cannot start the emulator")?;
-        Ok((pipes, Self { pid, waiter: Some(waiter), status: None, complaints, folder }))
+        let (waiter, folder) = (Some(waiter), Some(folder));
+        Ok((pipes, Self { pid, waiter, status: None, complaints, console, raw_disk, folder }))
     }
 
-    /// What the kernel has printed.
+    /// Removes the files' names. QEMU and we have the files open, so they end with us, however we end.
+    pub(crate) fn remove_folder(&mut self) {
+        self.folder = None;
+    }
+
     pub(crate) fn console(&self) -> String {
-        let console = fs::read(self.folder.path().join("console")).unwrap_or_default();
+        let (mut file, mut console) = (&self.console, Vec::new());
+        let _ = file.rewind().and_then(|()| file.read_to_end(&mut console));
         String::from_utf8_lossy(&console).into_owned()
     }
 
-    /// The end of the console, as evidence.
     pub(crate) fn console_tail(&self) -> String {
         let console = self.console();
         let lines: Vec<_> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
@@ -112,7 +124,6 @@ impl Emulator {
         }
     }
 
-    /// The guest did not answer within `limit`.
     pub(crate) fn hang_error(&self, limit: Duration) -> Error {
         Error::new(format!("the guest hangs: it has not answered for {} s", limit.as_secs()))
             .evidence(self.console_tail())
@@ -138,7 +149,6 @@ impl Emulator {
             .evidence(format!("{}\n{words}", self.complaints()).trim_start().to_owned())
     }
 
-    /// The last lines that QEMU itself printed on stderr.
     fn complaints(&self) -> String {
         let complaints = self.complaints.lock().map(|lines| Vec::from(lines.clone()));
         complaints.unwrap_or_default().join("\n")

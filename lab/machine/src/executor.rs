@@ -8,14 +8,12 @@ use std::time::Duration;
 
 use common::traced::exit_code;
 use common::{Error, OrCause, Result};
-use wire::arch::Arch;
 
-use crate::host::interrupt;
-use crate::kernels::Series;
+use crate::kernels::{DEFAULT, Series};
+use crate::signals;
 use crate::vm::{Output, Vm};
 use crate::workbook::Workbook;
 
-/// Runs programs.
 pub trait Executor {
     /// Runs a program to its end and returns what it printed.
     fn output(&mut self, argv: &[&str], limit: Duration) -> Result<Output>;
@@ -23,7 +21,6 @@ pub trait Executor {
     /// Makes a program available by its name.
     fn install(&mut self, program: &Path) -> Result<()>;
 
-    /// Waits.
     fn rest(&mut self, time: Duration) -> Result<()>;
 }
 
@@ -49,13 +46,13 @@ pub struct LocalGuest {
 
 impl LocalGuest {
     /// This system, if it is the workshop's guest. `kernel` is the one that the user asks for.
-    pub fn find(workbook: &Workbook, kernel: &str, default: &str) -> Result<Option<Self>> {
+    pub fn find(workbook: &Workbook, kernel: &str) -> Result<Option<Self>> {
         if !workbook.is_in_guest() {
             return Ok(None);
         }
         let release = common::preflight::release();
-        let is_it = Series::of(Arch::HERE, kernel).is_some_and(|series| series.is(&release));
-        if kernel != default && !is_it {
+        let is_it = Series::of(kernel).is_ok_and(|series| series.is(&release));
+        if kernel != DEFAULT && !is_it {
             return Err(Error::new(format!("the workshop can't boot Linux {kernel}"))
                 .evidence(format!("it runs in a guest itself, with Linux {release}"))
                 .fix(format!(
@@ -90,7 +87,7 @@ impl Executor for LocalGuest {
     fn output(&mut self, argv: &[&str], _: Duration) -> Result<Output> {
         let output = self.command(argv).output().or_cause("cannot start the program")?;
         // Ctrl-C ends the program, too, and what it has printed until then means nothing.
-        interrupt::check()?;
+        signals::check()?;
         Ok(Output {
             stdout: output.stdout,
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -104,6 +101,6 @@ impl Executor for LocalGuest {
 
     fn rest(&mut self, time: Duration) -> Result<()> {
         thread::sleep(time);
-        interrupt::check()
+        signals::check()
     }
 }

@@ -9,25 +9,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::{Error, OrCause, Result};
 
 use crate::host::tools::{AR, CURL, TAR, XZ, output};
-use crate::lock::{self, Archive, Source, Sum};
+use crate::lock::{self, Archive, Source};
 
 /// apt's own program to download one file. It uses apt's proxies and transports.
 const APT_HELPER: &str = "/usr/lib/apt/apt-helper";
 
-/// Whether the user wants that nothing is downloaded.
 static OFFLINE: AtomicBool = AtomicBool::new(false);
 
-/// From now on, nothing is downloaded.
 pub fn stay_offline() {
     OFFLINE.store(true, Ordering::Relaxed);
 }
 
-/// Whether nothing may be downloaded.
 pub fn is_offline() -> bool {
     OFFLINE.load(Ordering::Relaxed)
 }
 
-/// Where packages of Debian are.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mirror {
     main: String,
@@ -36,38 +32,32 @@ pub struct Mirror {
 
 impl Mirror {
     /// The mirror that the user names, or else the one that this machine's apt uses.
-    ///
-    /// # Errors
-    /// If nothing may be downloaded, or if no mirror is named and apt knows none.
     pub fn find(wanted: Option<&str>) -> Result<Self> {
         if is_offline() {
             return Err(Error::new("nothing may be downloaded")
                 .evidence("--offline")
                 .fix("leave out that option"));
         }
-        match wanted {
-            Some(main) => Ok(Self { main: main.to_owned(), security: security(main) }),
-            None => {
-                let mut list = Command::new("apt-get");
-                list.args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(ORIGIN)"]);
-                let targets = list.arg("Created-By: Packages").output();
-                // Other systems have no apt, and so no mirror.
-                let targets = targets.map(|targets| targets.stdout).unwrap_or_default();
-                Self::of_apt(&String::from_utf8_lossy(&targets))
-            }
+        if let Some(main) = wanted {
+            return Ok(Self { main: main.to_owned(), security: security(main) });
         }
+        let mut list = Command::new("apt-get");
+        list.args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(ORIGIN)", "Created-By: Packages"]);
+        // Other systems have no apt, and so no mirror.
+        let targets = list.output().map(|targets| targets.stdout).unwrap_or_default();
+        Self::of_apt(&String::from_utf8_lossy(&targets))
     }
 
-    /// The mirror in apt's list. A line is MIRROR SUITE ORIGIN. Other distributions have a suite called stable, too.
+    /// The mirror in apt's list. A line is MIRROR SUITE ORIGIN. Other distributions have a suite called stable, too, and a
+    /// disc has only what was released with it.
     fn of_apt(targets: &str) -> Result<Self> {
         let suites = targets.lines().filter_map(|line| line.strip_suffix(" Debian")?.split_once(' '));
         let suites = suites.map(|(mirror, suite)| (first_of_list(mirror), suite));
-        let (discs, mirrors): (Vec<_>, Vec<_>) = suites.partition(|(mirror, _)| is_disc(mirror));
-        let find = |all: &[(String, &str)], is: &dyn Fn(&str) -> bool| {
-            all.iter().find(|(_, suite)| is(suite)).map(|(mirror, _)| mirror.clone())
+        let suites: Vec<_> = suites.filter(|(mirror, _)| mirror.starts_with("http")).collect();
+        let find = |is: &dyn Fn(&str) -> bool| {
+            suites.iter().find(|(_, suite)| is(suite)).map(|(mirror, _)| mirror.clone())
         };
-        let main = |all| find(all, &|suite| !suite.contains('-')).map(|main| (main, all));
-        let (main, all) = main(&mirrors[..]).or_else(|| main(&discs[..])).ok_or_else(|| {
+        let main = find(&|suite| !suite.contains('-')).ok_or_else(|| {
             Error::new("this machine's apt knows no mirror of Debian")
                 .evidence(if targets.is_empty() {
                     "apt-get indextargets prints nothing: there is no apt, or it has no lists yet, or no sources"
@@ -79,7 +69,7 @@ impl Mirror {
                      URL/dists and URL/pool are Debian's; for its security updates, debian in URL is replaced by debian-security",
                 )
         })?;
-        let security = find(all, &|suite| suite.ends_with("-security")).unwrap_or_else(|| security(&main));
+        let security = find(&|suite| suite.ends_with("-security")).unwrap_or_else(|| security(&main));
         Ok(Self { main, security })
     }
 
@@ -88,9 +78,8 @@ impl Mirror {
         if suite.ends_with("-security") { &self.security } else { &self.main }
     }
 
-    /// Downloads an archive of a kernel into a folder.
     pub(crate) fn download(&self, source: &Source, archive: &Archive, folder: &Path) -> Result<PathBuf> {
-        let file = folder.join(archive.file_name().unwrap_or("package.deb"));
+        let file = folder.join("package.deb");
         let url = format!("{}/{}", self.of(&source.suite).trim_end_matches('/'), archive.path);
         let mut download = if Path::new(APT_HELPER).exists() {
             let mut apt = Command::new(APT_HELPER);
@@ -108,14 +97,14 @@ impl Mirror {
             curl
         };
         output(&mut download).map_err(|error| unavailable(source, archive, &url, &error.to_string()))?;
-        verify_checksum(archive, &url, &file)?;
-        Ok(file)
+        let Some(found) = archive.sum.differs(&file) else { return Ok(file) };
+        Err(Error::new(format!(
+            "the download of {} is not the locked file: it is damaged, or another one",
+            archive.package
+        ))
+        .evidence(found.replace(&file.display().to_string(), &url))
+        .fix("try again; if the same happens, name another mirror: cargo lab kernels --fetch --mirror URL"))
     }
-}
-
-/// Whether this is a folder or a disc, which has only what was released with it.
-fn is_disc(mirror: &str) -> bool {
-    ["file:", "copy:", "cdrom:"].iter().any(|kind| mirror.starts_with(kind))
 }
 
 /// The first mirror of a list, such as Debian's images for clouds have instead of a mirror. apt puts a slash after the name
@@ -123,37 +112,20 @@ fn is_disc(mirror: &str) -> bool {
 fn first_of_list(mirror: &str) -> String {
     let file = mirror.strip_prefix("mirror+file:").map(|list| list.trim_end_matches('/'));
     let list = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-    let mut mirrors = list.lines().filter_map(|line| line.split_whitespace().next());
-    mirrors.find(|first| !first.starts_with('#') && !is_disc(first)).unwrap_or(mirror).to_owned()
+    let first = list.lines().find(|line| line.starts_with("http"));
+    first.and_then(|line| line.split_whitespace().next()).unwrap_or(mirror).to_owned()
 }
 
 /// Where an archive has the security updates: `.../debian-security` next to `.../debian`, and in a snapshot archive
 /// `.../debian-security/DATE` next to `.../debian/DATE`.
 fn security(main: &str) -> String {
     let main = main.trim_end_matches('/');
-    let words: Vec<_> = main.split('/').collect();
-    match words.iter().rposition(|word| *word == "debian") {
-        Some(place) => {
-            format!("{}/", [&words[..place], &["debian-security"], &words[place + 1..]].concat().join("/"))
-        }
+    match format!("{main}/").rsplit_once("/debian/") {
+        Some((before, date)) => format!("{before}/debian-security/{date}"),
         None => format!("{main}-security/"),
     }
 }
 
-fn verify_checksum(archive: &Archive, url: &str, file: &Path) -> Result<()> {
-    let found = Sum::of_file(file).or_cause(format!("cannot read {}", file.display()))?;
-    if found == archive.sum {
-        return Ok(());
-    }
-    Err(Error::new(format!(
-        "the download of {} is not the locked file: it is damaged, or another one",
-        archive.package
-    ))
-    .evidence(format!("{url} has {found}\nexpected: {}", archive.sum))
-    .fix("try again; if the same happens, name another mirror: cargo lab kernels --fetch --mirror URL"))
-}
-
-/// Explains why an archive isn't available, and what to do.
 fn unavailable(source: &Source, archive: &Archive, url: &str, said: &str) -> Error {
     let Source { series, arch, package, .. } = source;
     let elsewhere = format!(
@@ -185,66 +157,50 @@ pub(crate) fn unpack(archive: &Path, folder: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use wire::arch::Arch;
-
     use super::*;
-    use crate::lock::Package;
+    use crate::lock::Lock;
 
     #[test]
     fn mirrors_come_from_this_machines_apt_or_from_the_user() {
-        let debian = "https://mirror/debian-security/ bookworm-security Debian\n\
-            https://mirror/debian/ bookworm-updates Debian\nhttps://mirror/debian/ bookworm Debian\n";
-        let both = Mirror {
-            main: "https://mirror/debian/".into(),
-            security: "https://mirror/debian-security/".into(),
-        };
-        assert_eq!(Mirror::of_apt(debian).unwrap(), both);
-        assert_eq!(Mirror::of_apt("https://mirror/debian/ sid Debian\n").unwrap(), both);
-        assert_eq!(Mirror::find(Some("https://mirror/debian/")).unwrap(), both);
+        let mirror = |url: &str| Mirror::find(Some(url)).unwrap();
+        let both = mirror("https://mirror/debian");
+        assert_eq!(both.of("trixie-security"), "https://mirror/debian-security/");
+        let lines = "file:/media/cdrom/ bookworm Debian\nhttps://mirror/ubuntu/ noble Ubuntu\n\
+            https://updates/ bookworm-security Debian\nhttps://mirror/debian/ bookworm-updates Debian\n\
+            https://mirror/debian/ bookworm Debian\n";
+        let security = "https://updates/".to_owned();
+        let found = |targets: &str| Mirror::of_apt(targets).unwrap();
+        assert_eq!(found(lines), Mirror { security, ..mirror("https://mirror/debian/") });
+        assert_eq!(found("https://mirror/debian/ sid Debian\n"), mirror("https://mirror/debian/"));
         let list = tempfile::NamedTempFile::new().unwrap();
-        let lines = "# ours\nfile:/media/cdrom/\nhttps://mirror/debian/\tpriority:1\nhttps://other/debian/\n";
-        fs::write(list.path(), lines).unwrap();
+        fs::write(
+            list.path(),
+            "# ours\nfile:/media/cdrom/\nhttps://mirror/debian/\tpriority:1\nhttps://other/\n",
+        )
+        .unwrap();
         // As apt prints it.
         let targets = format!("mirror+file:{}/ trixie Debian\n", list.path().display());
-        assert_eq!(Mirror::of_apt(&targets).unwrap(), both);
-        let disc = "file:/media/cdrom/ bookworm Debian\nfile:/media/cdrom/ bookworm-security Debian\n";
-        assert_eq!(Mirror::of_apt(&format!("{disc}https://mirror/debian/ bookworm Debian\n")).unwrap(), both);
-        assert_eq!(Mirror::of_apt(disc).unwrap().main, "file:/media/cdrom/");
+        assert_eq!(found(&targets), mirror("https://mirror/debian/"));
         let ubuntu = "https://mirror/ubuntu/ noble Ubuntu\nhttps://browser/deb/ stable Browser\n";
         insta::assert_snapshot!(Mirror::of_apt(ubuntu).unwrap_err());
         assert!(Mirror::of_apt("").unwrap_err().to_string().contains("sudo apt-get update"));
-    }
-
-    #[test]
-    fn an_archive_has_its_security_updates_beside_it() {
         for (main, updates) in [
-            ("https://mirror/debian", "https://mirror/debian-security/"),
-            ("https://mirror/debian/", "https://mirror/debian-security/"),
-            (
-                "https://old/archive/debian/20260101T000000Z/",
-                "https://old/archive/debian-security/20260101T000000Z/",
-            ),
+            ("https://old/debian/20260101T000000Z/", "https://old/debian-security/20260101T000000Z/"),
             ("https://debian/debian/", "https://debian/debian-security/"),
             ("https://mirror/copy/", "https://mirror/copy-security/"),
         ] {
-            assert_eq!(security(main), updates);
+            assert_eq!(mirror(main).security, updates);
         }
     }
 
     #[test]
     fn what_cannot_be_had_is_explained() {
-        let release = "7.2.13+deb14-cloud-amd64".to_owned();
-        let package = Package {
-            name: format!("linux-image-{release}"),
-            version: "7.2.13-1".into(),
-            release: release.clone(),
+        let lock = Lock::read().unwrap();
+        let source = &lock.kernels[0].source;
+        let explain = |said| {
+            let error = unavailable(source, &source.archives[0], "https://mirror/x.deb", said).to_string();
+            error.replace(&source.package.release, "[release]").replace(&source.package.version, "[version]")
         };
-        let path = format!("pool/main/l/linux/linux-binary-{release}_7.2.13-1_amd64.deb");
-        let archive = Archive { package: format!("linux-binary-{release}"), path, sum: Sum::of(b"archive") };
-        let archives = vec![archive.clone()];
-        let (series, suite) = ("7.2".into(), "sid".into());
-        let source = Source { series, arch: Arch::X86, package, suite, archives };
-        let explain = |said| unavailable(&source, &archive, "https://mirror/x.deb", said);
         insta::assert_snapshot!("gone", explain("E: Failed to fetch https://mirror/x.deb  404  Not Found"));
         insta::assert_snapshot!("offline", explain("Could not connect to mirror"));
     }

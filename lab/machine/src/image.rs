@@ -18,27 +18,13 @@ use crate::kernels::Kernel;
 use crate::workbook::Cross;
 
 /// Modules of the kernel's package that a guest can load, with all their dependencies: disks whose timing we control,
-/// disks backed by a file or by other disks, an I/O scheduler; and the guest's disks and their file system. What a kernel
-/// has built in is not a module.
-pub const MODULES: [&str; 8] =
-    ["null_blk", "nbd", "mq-deadline", "loop", "dm-mod", "nvme", "crc32c_generic", "ext4"];
+/// disks backed by a file or by other disks, an I/O scheduler.
+pub const MODULES: [&str; 5] = ["null_blk", "nbd", "mq-deadline", "loop", "dm-mod"];
 
 /// What our tests load besides: disks whose errors we control, a disk that makes no requests, one that makes two for each
 /// I/O, a mirror, file systems for zoned disks, and file systems whose functions are in a module.
-pub const FOR_TESTS: [&str; 12] = [
-    "scsi_debug",
-    "sd_mod",
-    "brd",
-    "dm-multipath",
-    "dm-round-robin",
-    "raid1",
-    "btrfs",
-    "zonefs",
-    "xfs",
-    "vfat",
-    "nls_cp437",
-    "nls_ascii",
-];
+pub const FOR_TESTS: &str =
+    "scsi_debug sd_mod brd dm-multipath dm-round-robin raid1 btrfs zonefs xfs vfat nls_cp437 nls_ascii";
 
 /// What a guest has in its root file system.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +37,6 @@ pub struct Content<'a> {
     pub binaries: Vec<PathBuf>,
     /// Where its libraries and busybox are, if it is of another architecture than this machine.
     pub cross: Option<&'a Cross>,
-    /// The profile that its shell reads when it starts.
     pub profile: &'a str,
     /// More files: their paths in the guest, and their content.
     pub files: Vec<(&'a str, Vec<u8>)>,
@@ -62,10 +47,9 @@ pub struct Content<'a> {
 /// Writes an initramfs. The same content gives the same bytes.
 pub fn write(image: &Path, content: &Content) -> Result<()> {
     let cannot = || format!("cannot write the guest's image {}", image.display());
-    let busybox = content.cross.map_or_else(|| BUSYBOX.find(), cross::busybox)?;
+    let busybox = busybox(content.cross)?;
     let file = fs::File::create(image).or_cause(cannot())?;
-    let mut archive =
-        Archive { out: BufWriter::new(file), folders: BTreeSet::new(), names: BTreeSet::new(), inode: 0 };
+    let mut archive = Archive { out: BufWriter::new(file), names: BTreeSet::new(), inode: 0 };
 
     for folder in ["proc", "sys", "dev", "tmp", "mnt", "root"] {
         archive.folder(Path::new(folder)).or_cause(cannot())?;
@@ -133,17 +117,21 @@ END
 echo "Kernel $(uname -r)"
 "#;
 
+fn busybox(cross: Option<&Cross>) -> Result<PathBuf> {
+    cross.map_or_else(|| BUSYBOX.find(), |cross| cross::program(cross, BUSYBOX.name))
+}
+
 /// The command that makes the guest's file system in the file that is its last argument.
 pub fn mke2fs() -> Result<Command> {
     let mut command = MKE2FS.command()?;
     // If this file does not exist, this machine's settings don't count, such as other options for mount.
-    command.env("MKE2FS_CONFIG", "/nonexistent/mke2fs.conf").args(["-q", "-F"]).args(FS_OPTIONS);
+    command.env("MKE2FS_CONFIG", "/nonexistent/mke2fs.conf").args(["-q", "-F"]).args(FS_OPTIONS.split(' '));
     Ok(command)
 }
 
 /// What a guest with these programs has from others: busybox, and the libraries.
 pub fn works_of_others(binaries: &[PathBuf], cross: Option<&Cross>) -> Result<Vec<PathBuf>> {
-    let busybox = cross.map_or_else(|| BUSYBOX.find(), cross::busybox)?;
+    let busybox = busybox(cross)?;
     let libraries = libraries(cross, &binaries.iter().collect::<Vec<_>>())?;
     Ok([busybox].into_iter().chain(libraries.into_iter().map(|(file, _)| file)).collect())
 }
@@ -241,7 +229,6 @@ fn closure(dependencies: &str, names: &[&str]) -> BTreeSet<PathBuf> {
 /// A newc archive, the format that the kernel unpacks.
 struct Archive<W: Write> {
     out: W,
-    folders: BTreeSet<PathBuf>,
     /// Everything that is in it.
     names: BTreeSet<PathBuf>,
     inode: u32,
@@ -259,11 +246,10 @@ impl<W: Write> Archive<W> {
     }
 
     fn folder(&mut self, path: &Path) -> std::io::Result<()> {
-        if path.as_os_str().is_empty() || self.folders.contains(path) {
+        if path.as_os_str().is_empty() || self.names.contains(path) {
             return Ok(());
         }
         path.parent().map_or(Ok(()), |parent| self.folder(parent))?;
-        self.folders.insert(path.to_owned());
         self.entry(path, ModeFileType::Directory, 0o755, &[])
     }
 
@@ -376,8 +362,7 @@ mod tests {
 
     #[test]
     fn folders_come_before_what_is_in_them_and_only_once() {
-        let mut archive =
-            Archive { out: Vec::new(), folders: BTreeSet::new(), names: BTreeSet::new(), inode: 0 };
+        let mut archive = Archive { out: Vec::new(), names: BTreeSet::new(), inode: 0 };
         archive.file(Path::new("a/b/c"), 0o644, b"x").unwrap();
         archive.link("c", Path::new("a/b/d")).unwrap();
         let (mut names, mut rest) = (Vec::new(), &archive.out[..]);

@@ -18,7 +18,6 @@ pub mod kernels;
 pub mod line;
 pub mod lock;
 pub mod qemu;
-pub mod scratch;
 pub mod signals;
 pub mod terminal;
 pub mod vm;

@@ -11,12 +11,10 @@ use wire::protocol::{ToGuest, send};
 pub struct Line(Arc<Mutex<ChildStdin>>);
 
 impl Line {
-    /// The connection whose other end reads what we write here.
     pub(crate) fn new(input: ChildStdin) -> Self {
         Self(Arc::new(Mutex::new(input)))
     }
 
-    /// Sends the guest a request.
     pub fn send(&self, message: &ToGuest) -> Result<()> {
         let mut line = self.0.lock().map_err(|_| Error::new("a thread that wrote to the guest panicked"))?;
         send(&mut *line, message).or_cause("the guest is gone")

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use wire::arch::Arch;
-use wire::disks::{FS_DISK, PART_DISK, RAW_DISK, TOOLS_DISK};
+use wire::disks::{FS_DISK, PART_DISK, RAW_DISK};
 
 /// Bytes of the disk with the file system. Every disk is sparse: only what the guest writes takes space on the host.
 pub const FS_BYTES: u64 = 256 << 20;
@@ -15,7 +15,6 @@ pub(crate) const RAW_BYTES: u64 = 64 << 20;
 pub(crate) const DISKS: [(&str, &str, u64); 3] =
     [("fs", FS_DISK, FS_BYTES), ("raw", RAW_DISK, RAW_BYTES), ("part", PART_DISK, RAW_BYTES)];
 
-/// MiB of memory that a guest has.
 pub const MEMORY: u32 = 1024;
 
 /// What QEMU is not allowed to do, in case a guest ever breaks out of its machine: start programs, gain privileges,
@@ -33,23 +32,17 @@ const fn model(arch: Arch) -> &'static str {
 
 /// What differs from guest to guest.
 pub struct CommandLine<'a> {
-    /// The machine's architecture.
     pub arch: Arch,
     /// See [`emulation`] and [`hardware`].
     pub processors: &'a [String],
-    /// The kernel's image.
     pub kernel: &'a str,
-    /// Its root file system.
     pub initramfs: &'a str,
     /// The words of the kernel's command line that follow the ones every guest has.
     pub append: &'a str,
     /// The folder with the files of its disks, which have the names of [`DISKS`], and with what the kernel writes to its
     /// console.
     pub folder: &'a Path,
-    /// Its memory in MiB.
     pub memory: &'a str,
-    /// The image of another disk, which the guest can't write, with the serial [`TOOLS_DISK`].
-    pub tools: Option<&'a Path>,
     /// Whether QEMU restricts itself, see [`SANDBOX`]. A QEMU that was built without seccomp can't.
     pub sandbox: bool,
 }
@@ -99,7 +92,6 @@ pub(crate) fn counted(arch: Arch) -> Vec<String> {
 }
 
 impl CommandLine<'_> {
-    /// The arguments of the command.
     pub fn words(&self) -> Vec<String> {
         let mut line = words(["-M", model(self.arch), "-m", self.memory]);
         line.extend_from_slice(self.processors);
@@ -125,11 +117,6 @@ impl CommandLine<'_> {
             let file = value(&self.folder.join(name));
             line.extend(words(["-drive", &format!("if=none,id={name},format=raw,cache=unsafe,file={file}")]));
             line.extend(words(["-device", &format!("nvme,serial={serial},drive={name}")]));
-        }
-        if let Some(image) = self.tools {
-            let drive = format!("if=none,id=tools,format=raw,readonly=on,file={}", value(image));
-            let device = format!("nvme,serial={TOOLS_DISK},drive=tools");
-            line.extend(words(["-drive", &drive, "-device", &device]));
         }
         line
     }
@@ -160,7 +147,6 @@ mod tests {
             append: "",
             folder,
             memory: "1024",
-            tools: Some(&folder.join("tools")),
             sandbox: false,
         };
         let line = line.words();
@@ -174,7 +160,6 @@ mod tests {
                 "if=none,id=fs,format=raw,cache=unsafe,file=/tmp/a,, b/fs",
                 "if=none,id=raw,format=raw,cache=unsafe,file=/tmp/a,, b/raw",
                 "if=none,id=part,format=raw,cache=unsafe,file=/tmp/a,, b/part",
-                "if=none,id=tools,format=raw,readonly=on,file=/tmp/a,, b/tools",
             ]
         );
         assert!(line.contains(&append(Arch::X86).to_owned()));

@@ -35,7 +35,6 @@ pub fn for_guest() -> Terminal {
 pub struct Raw(Option<Termios>);
 
 impl Raw {
-    /// Switches to raw mode if stdin is a terminal.
     pub fn new() -> Result<Self> {
         if !io::stdin().is_terminal() {
             return Ok(Self(None));

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Error, OrCause, Result};
+use nix::sys::statvfs::statvfs;
 use nix::time::clock_getcpuclockid;
 use wire::arch::Arch;
 use wire::disks::{PART_DISK, RAW_DEVICE, partition_table};
@@ -20,20 +21,20 @@ use wire::protocol::{FromGuest, Terminal, ToGuest, receive};
 
 use crate::door::Door;
 use crate::emulator::Emulator;
-use crate::host::interrupt;
+use crate::host::folders;
 use crate::host::tools::{SETPRIV, emulator, output};
 use crate::image;
 use crate::kernels::{self, Kernel};
 use crate::line::Line;
 use crate::qemu::{self, CommandLine, DISKS, MEMORY, RAW_BYTES};
-use crate::scratch::{Scratch, free_space};
+use crate::signals;
 use crate::workbook::{Cross, Workbook};
 
 /// How long a guest may take to boot, unless the user chooses another limit.
 pub const BOOT_LIMIT: Duration = Duration::from_secs(60);
 
-/// How long we wait for KVM before we also start an emulated guest. Where KVM works, a guest boots in one or two seconds.
-const KVM_ALONE: Duration = Duration::from_secs(3);
+/// How long a guest may take to boot with KVM before we emulate it instead. Where KVM works, it takes one or two seconds.
+const KVM_LIMIT: Duration = Duration::from_secs(15);
 
 /// How often we look whether somebody wants us to end while we wait for the guest.
 const LOOK_UP: Duration = Duration::from_millis(100);
@@ -76,29 +77,23 @@ pub struct Machine {
     pub kernel: Kernel,
     /// The programs in the guest's `PATH`; see [`image::write`].
     pub binaries: Vec<PathBuf>,
-    /// How to run its instructions.
     pub accel: Accel,
-    /// Words to append to the kernel's command line.
     pub append: String,
-    /// How long it may take to boot.
     pub limit: Duration,
     /// Its memory in MiB.
     pub memory: u32,
-    /// The image of another disk, which it can't write.
-    pub tools: Option<PathBuf>,
     /// More arguments for QEMU, such as those for another disk.
     pub arguments: Vec<String>,
     /// Where its libraries are, if it is of another architecture than this machine.
     pub cross: Option<Cross>,
-    /// Where to remember whether KVM works here.
-    pub verdicts: PathBuf,
+    /// The folder in which to remember whether KVM works here.
+    pub state: PathBuf,
 }
 
 /// A running guest, from the host's side; the code that runs inside is in the crate `guest`. Dropping this ends the
 /// guest.
 #[derive(Debug)]
 pub struct Vm {
-    /// Its kernel's release, as `uname -r` prints it there.
     pub release: String,
     /// What runs its instructions; never [`Accel::Auto`].
     pub accel: Accel,
@@ -111,7 +106,6 @@ pub struct Vm {
     emulator: Emulator,
 }
 
-/// Where a program's output comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Its stdout, or its terminal.
@@ -119,7 +113,6 @@ pub enum Stream {
     Stderr,
 }
 
-/// What a program in the guest printed, and its exit status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     pub stdout: Vec<u8>,
@@ -143,10 +136,9 @@ impl Machine {
             append: String::new(),
             limit: BOOT_LIMIT,
             memory: MEMORY,
-            tools: None,
             arguments: Vec::new(),
             cross: workbook.cross().cloned(),
-            verdicts: workbook.state_dir(),
+            state: workbook.state_dir(),
         })
     }
 
@@ -161,29 +153,26 @@ impl Machine {
 
     /// Boots it and waits until it answers.
     ///
+    /// That `/dev/kvm` exists proves little: another hypervisor may be using it, or it may belong to one under which a guest
+    /// hangs forever. If the same machine boots only without KVM, we don't try it again for a while.
+    ///
     /// # Errors
     /// If it does not come up; with the reason and the last lines of its console.
     pub fn boot(&self) -> Result<Vm> {
-        match self.accel {
-            Accel::Auto => self.boot_with_the_best(),
-            accel => self.boot_with(accel, self.limit),
+        if self.accel != Accel::Auto {
+            return self.boot_with(self.accel, self.limit);
         }
-    }
-
-    /// Tries KVM, and after a moment an emulated guest, too. That `/dev/kvm` exists proves little: another hypervisor may be
-    /// using it, or it may belong to one under which a guest hangs forever. If KVM loses, we don't try it again for a while.
-    fn boot_with_the_best(&self) -> Result<Vm> {
         let kvm = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm");
-        if self.kernel.arch != Arch::HERE || kvm.is_err() || kvm_has_failed(&self.verdicts) {
+        if self.kernel.arch != Arch::HERE || kvm.is_err() || kvm_has_failed(&self.state) {
             return self.boot_with(Accel::Tcg, self.limit);
         }
-        let (accel, guest) =
-            race(KVM_ALONE, |accel, is_decided| self.boot_unless(accel, self.limit, is_decided))?;
-        if accel == Accel::Tcg {
-            eprintln!("KVM does not work on this machine now, so the lab uses emulation for the next hour.");
-            // If we can't save that, we try again next time.
-            let _ = fs::create_dir_all(&self.verdicts).and_then(|()| fs::write(self.verdicts.join(KVM), ""));
+        if let Ok(guest) = self.boot_with(Accel::Kvm, self.limit.min(KVM_LIMIT)) {
+            return Ok(guest);
         }
+        let guest = self.boot_with(Accel::Tcg, self.limit)?;
+        eprintln!("KVM does not work on this machine now, so the lab uses emulation for the next hour.");
+        // If we can't save that, we try again next time.
+        let _ = fs::create_dir_all(&self.state).and_then(|()| fs::write(self.state.join(KVM), ""));
         Ok(guest)
     }
 
@@ -192,35 +181,36 @@ impl Machine {
     /// We have seen a kernel end with a double fault in its first second, under emulation, that boots every other time.
     /// So after a double fault, it boots once more.
     fn boot_with(&self, accel: Accel, limit: Duration) -> Result<Vm> {
-        self.boot_unless(accel, limit, &AtomicBool::new(false))
-    }
-
-    /// The same, but gives up when the answer is not needed any more.
-    fn boot_unless(&self, accel: Accel, limit: Duration, is_decided: &AtomicBool) -> Result<Vm> {
-        let mut is_first = true;
+        let mut has_faulted = false;
         loop {
-            let sandbox = !NO_SANDBOX.load(Ordering::Relaxed);
-            match self.start(accel, limit, sandbox, is_decided)? {
-                Start::Up(guest) => return Ok(guest),
-                Start::NoSandbox => NO_SANDBOX.store(true, Ordering::Relaxed),
-                Start::DoubleFault(_) if is_first => {
-                    is_first = false;
+            let (start, sandbox) = (Instant::now(), !NO_SANDBOX.load(Ordering::Relaxed));
+            let mut guest = self.start(accel, sandbox)?;
+            match guest.wait_until_ready(limit) {
+                Ok(()) => {
+                    guest.boot_time = start.elapsed();
+                    guest.emulator.remove_folder();
+                    return Ok(guest);
+                }
+                Err(_) if sandbox && guest.emulator.refused_sandbox() => {
+                    NO_SANDBOX.store(true, Ordering::Relaxed);
+                }
+                Err(_) if !has_faulted && guest.emulator.console().contains("PANIC: double fault") => {
+                    has_faulted = true;
                     eprintln!("The guest ended with a double fault while it booted. Booting it again ...");
                 }
-                Start::DoubleFault(error) => return Err(error),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// Boots it.
-    fn start(&self, accel: Accel, limit: Duration, sandbox: bool, is_decided: &AtomicBool) -> Result<Start> {
-        let start = Instant::now();
+    fn start(&self, accel: Accel, sandbox: bool) -> Result<Vm> {
         free_space()?;
-        let folder = Scratch::new(&std::env::temp_dir())?;
+        let folder = folders::private(&std::env::temp_dir(), "bpf-lab-");
+        let folder = folder.or_cause("cannot make a folder for the guest")?;
         let at = |name: &str| folder.path().join(name);
         let content = image::Content {
             kernels: vec![&self.kernel],
-            modules: [&image::MODULES[..], &image::FOR_TESTS].concat(),
+            modules: image::MODULES.into_iter().chain(image::FOR_TESTS.split(' ')).collect(),
             binaries: self.binaries.clone(),
             cross: self.cross.as_ref(),
             profile: image::PROFILE,
@@ -243,7 +233,6 @@ impl Machine {
             append: &self.append,
             folder: folder.path(),
             memory: &self.memory.to_string(),
-            tools: self.tools.as_deref(),
             sandbox,
         };
         let mut command = SETPRIV.command()?;
@@ -266,41 +255,11 @@ impl Machine {
                 }
             }
         });
-        let line = Line::new(input);
         let (release, boot_time) = (String::new(), Duration::ZERO);
-        let mut guest = Vm { release, accel, boot_time, line, events, door: None, emulator };
-        let first = loop {
-            let first = guest.next(LOOK_UP);
-            if !matches!(first, Ok(None)) || is_decided.load(Ordering::Relaxed) || start.elapsed() > limit {
-                break first;
-            }
-        };
-        let first = match first {
-            Err(_) if sandbox && guest.emulator.refused_sandbox() => return Ok(Start::NoSandbox),
-            Err(error) if guest.emulator.console().contains("PANIC: double fault") => {
-                return Ok(Start::DoubleFault(error));
-            }
-            first => first?,
-        };
-        match first {
-            Some(FromGuest::Ready { release, complaint: None }) => guest.release = release,
-            Some(FromGuest::Ready { complaint: Some(complaint), .. }) => {
-                return Err(Error::new("the guest is up, but has no disks").evidence(complaint).fix(
-                    "use a kernel with CONFIG_BLK_DEV_NVME=y and CONFIG_EXT4_FS=y, such as those of the matrix",
-                ));
-            }
-            Some(other) => {
-                return Err(Error::new("the guest's first message is not the expected one")
-                    .evidence(format!("{other:?}")));
-            }
-            None => return Err(guest.emulator.hang_error(limit)),
-        }
-        guest.boot_time = start.elapsed();
-        Ok(Start::Up(guest))
+        Ok(Vm { release, accel, boot_time, line: Line::new(input), events, door: None, emulator })
     }
 }
 
-/// The file that is written when KVM has failed.
 const KVM: &str = "kvm-failed";
 
 /// For how long we don't try KVM again.
@@ -313,52 +272,24 @@ pub fn kvm_has_failed(folder: &Path) -> bool {
     file.is_ok_and(|then| then.elapsed().is_ok_and(|age| age < KVM_REST))
 }
 
-/// Boots with KVM; if that fails, or isn't done in a moment, also with emulation. Returns the first that is up, and tells the
-/// other one that this is decided. We blame KVM only if the same machine boots without it, and sooner.
-fn race<T: Send>(
-    alone: Duration,
-    boot: impl Fn(Accel, &AtomicBool) -> Result<T> + Sync,
-) -> Result<(Accel, T)> {
-    let (is_decided, (sender, ends)) = (AtomicBool::new(false), mpsc::channel());
-    let (is_decided, boot) = (&is_decided, &boot);
-    thread::scope(|scope| {
-        let start = |accel| {
-            let sender = sender.clone();
-            scope.spawn(move || drop(sender.send((accel, boot(accel, is_decided)))));
-        };
-        start(Accel::Kvm);
-        let first = ends.recv_timeout(alone);
-        let left = if first.is_ok() { 1 } else { 2 };
-        if let Ok((accel, Ok(guest))) = first {
-            return Ok((accel, guest));
-        }
-        start(Accel::Tcg);
-        let mut failed = Error::new("the emulator ended");
-        for (accel, end) in ends.iter().take(left) {
-            // If it fails without KVM, too, then that is the reason.
-            is_decided.store(end.is_ok() || accel == Accel::Tcg, Ordering::Relaxed);
-            match end {
-                Ok(guest) => return Ok((accel, guest)),
-                Err(error) if accel == Accel::Tcg => failed = error,
-                Err(_) => {}
-            }
-        }
-        Err(failed)
-    })
+/// Checks that the folder for the guest's files has room for its disks, and returns the free bytes there. Later, a full disk
+/// would look like a broken one.
+pub fn free_space() -> Result<u64> {
+    check_free_space(&std::env::temp_dir(), DISKS.iter().map(|(_, _, bytes)| bytes).sum())
 }
 
-/// How a start ends, if not with another error.
-enum Start {
-    /// The guest answers.
-    Up(Vm),
-    /// QEMU refuses its sandbox.
-    NoSandbox,
-    /// The kernel ended with a double fault.
-    DoubleFault(Error),
+fn check_free_space(folder: &Path, needed: u64) -> Result<u64> {
+    let disk = statvfs(folder).or_cause(format!("cannot find out how much room {} has", folder.display()))?;
+    let free = disk.blocks_available() * disk.fragment_size();
+    if free >= needed {
+        return Ok(free);
+    }
+    Err(Error::new("there is no room for the guest's disks")
+        .evidence(format!("{} has {} MiB, they may take {} MiB", folder.display(), free >> 20, needed >> 20))
+        .fix("make room there, or name another folder: TMPDIR=FOLDER cargo lab ..."))
 }
 
 impl Vm {
-    /// The connection to it.
     pub fn line(&self) -> Line {
         self.line.clone()
     }
@@ -391,7 +322,7 @@ impl Vm {
         loop {
             match self.next(SILENCE)? {
                 Some(FromGuest::Stdout(bytes)) => {
-                    interrupt::progress();
+                    signals::progress();
                     print(Stream::Stdout, &bytes)?;
                 }
                 Some(FromGuest::Stderr(bytes)) => print(Stream::Stderr, &bytes)?,
@@ -436,7 +367,7 @@ impl Vm {
             match self.next(SILENCE)? {
                 // The guest can only write files that we asked for, whatever runs in it.
                 Some(FromGuest::File { name, part }) if names.contains(&name) => {
-                    interrupt::progress();
+                    signals::progress();
                     found.entry(name).or_default().extend(part);
                 }
                 Some(FromGuest::Fetched) => return files::unpack(&found, folder),
@@ -450,7 +381,6 @@ impl Vm {
         }
     }
 
-    /// Lets the guest be for a while.
     pub fn rest(&mut self, time: Duration) -> Result<()> {
         self.next(time).map(drop)
     }
@@ -472,8 +402,7 @@ impl Vm {
             )));
         }
         let from = RAW_BYTES - ROOM;
-        let disk = fs::OpenOptions::new().write(true).open(self.emulator.folder.path().join("raw"));
-        disk.and_then(|disk| disk.write_all_at(&bytes, from)).or_cause(cannot())?;
+        self.emulator.raw_disk.write_all_at(&bytes, from).or_cause(cannot())?;
         // Past the page cache, which may have what was there before.
         let copy = format!(
             "dd if={RAW_DEVICE} of=/bin/.new iflag=direct bs={BLOCK} skip={} count={} && \
@@ -488,17 +417,35 @@ impl Vm {
         Ok(())
     }
 
-    /// A line that describes it.
     pub fn describe(&self) -> String {
         let how = if self.accel == Accel::Kvm { "with KVM" } else { "under emulation (TCG)" };
         format!("Kernel {} {how}, up after {:.1} s", self.release, self.boot_time.as_secs_f64())
+    }
+
+    fn wait_until_ready(&mut self, limit: Duration) -> Result<()> {
+        match self.next(limit)? {
+            Some(FromGuest::Ready { release, complaint: None }) => {
+                self.release = release;
+                Ok(())
+            }
+            Some(FromGuest::Ready { complaint: Some(complaint), .. }) => Err(Error::new(
+                "the guest is up, but has no disks",
+            )
+            .evidence(complaint)
+            .fix(
+                "use a kernel with CONFIG_BLK_DEV_NVME=y and CONFIG_EXT4_FS=y, such as those of the matrix",
+            )),
+            Some(other) => Err(Error::new("the guest's first message is not the expected one")
+                .evidence(format!("{other:?}"))),
+            None => Err(self.emulator.hang_error(limit)),
+        }
     }
 
     /// The next message; `None` if there is none within `limit`.
     fn next(&mut self, limit: Duration) -> Result<Option<FromGuest>> {
         let deadline = Instant::now() + limit;
         loop {
-            interrupt::check()?;
+            signals::check()?;
             let left = deadline.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(left.min(LOOK_UP)) {
                 Ok(message) => return Ok(Some(message)),
@@ -515,36 +462,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kvm_is_used_if_it_is_up_first_and_never_needed() {
-        let moment = Duration::from_millis(1);
-        let until = |is_decided: &AtomicBool| {
-            while !is_decided.load(Ordering::Relaxed) {
-                thread::yield_now();
-            }
-            Err(Error::new("hangs"))
-        };
-        let fails = || Err(Error::new("Device or resource busy"));
-        let never = Duration::from_secs(3600);
-        let up = |end: Result<(Accel, ())>| end.unwrap().0;
-        let works = |accel, _: &AtomicBool| if accel == Accel::Kvm { Ok(()) } else { fails() };
-        assert_eq!(up(race(never, works)), Accel::Kvm);
-        // Another hypervisor has it.
-        let busy = |accel, _: &AtomicBool| if accel == Accel::Kvm { fails() } else { Ok(()) };
-        assert_eq!(up(race(never, busy)), Accel::Tcg);
-        let hangs = |accel, decided: &AtomicBool| if accel == Accel::Kvm { until(decided) } else { Ok(()) };
-        assert_eq!(up(race(moment, hangs)), Accel::Tcg);
-        // KVM is up late, but before the emulated guest.
-        let has_begun = AtomicBool::new(false);
-        let slow = |accel, decided: &AtomicBool| match accel {
-            Accel::Kvm => until(&has_begun).or(Ok(())),
-            _ => {
-                has_begun.store(true, Ordering::Relaxed);
-                until(decided)
-            }
-        };
-        assert_eq!(up(race(moment, slow)), Accel::Kvm);
-        let error = race(moment, |_, _| -> Result<()> { fails() }).unwrap_err();
-        assert_eq!(error.cause(), "Device or resource busy");
+    fn a_full_disk_is_an_error_before_the_guest_runs() {
+        let error = check_free_space(Path::new("/"), u64::MAX).unwrap_err();
+        insta::with_settings!({filters => [(r"\d+ MiB", "[N] MiB")]}, {
+            insta::assert_snapshot!(error, @r"
+            there is no room for the guest's disks
+              evidence: / has [N] MiB, they may take [N] MiB
+              fix:      make room there, or name another folder: TMPDIR=FOLDER cargo lab ...
+            ");
+        });
     }
 
     #[test]

@@ -106,7 +106,7 @@ mod tests {
         let mut seed = fastrand::Rng::with_seed(1);
         let mut wrong = 0;
         while wrong < 1000 {
-            let cause = seed.choice(CAUSES).unwrap().word;
+            let cause = seed.choice(CAUSES.iter()).unwrap().word;
             let place = seed.choice(["vda", "vdb", "vdc", "orders", "dm-0", "vd", ""]).unwrap();
             let number = seed.u64(..=400);
             let is_true = (cause, place) == ("slow-disk", "vdc") && (68..=128).contains(&number);

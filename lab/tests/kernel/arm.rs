@@ -6,32 +6,16 @@ use lab::demo;
 use libtest_mimic::Trial;
 use machine::cross;
 use machine::host::tools::{self, output};
-use machine::kernels::{self, DEFAULT, Series, Trait};
+use machine::kernels::{DEFAULT, Series, Trait};
 use machine::workbook::Workbook;
 use wire::arch::Arch;
 
-use crate::{Mark, Timed, arch, boot, check, failed};
-
-/// What the stages count on kernels with pages of 16 KiB.
-pub fn trials() -> Vec<Trial> {
-    const CASES: [&str; 2] =
-        ["stages_08_and_09_count_pages_of_the_kernels_size", "stage01_prints_each_direct_write_once"];
-    let trial = |kernel: &'static str| {
-        let name = format!("{kernel}::stages_are_right_with_large_pages");
-        let timed = name.clone();
-        Trial::test(name, move || {
-            let _timed = Timed::start(timed);
-            let mut guest = boot(kernel, "", &[]).map_err(failed)?;
-            CASES.iter().try_for_each(|case| check(&mut guest, case).map_err(failed))
-        })
-    };
-    Series::with_large_pages().map(|series| trial(series.name)).collect()
-}
+use crate::{Mark, Timed, arch, failed};
 
 /// On another machine: runs every stage once in a guest for arm64, if what that needs is here.
 pub fn demo() -> Vec<Trial> {
     let is_here = cross::find(Arch::Arm)
-        .and_then(|()| kernels::find(Arch::Arm, DEFAULT))
+        .and_then(|()| Series::of(DEFAULT)?.here(Arch::Arm))
         .and_then(|_| tools::emulator(Arch::Arm).find());
     if let Err(error) = is_here {
         println!("Not tested on arm64: {}. To test every stage there, too: make arm64", error.cause());

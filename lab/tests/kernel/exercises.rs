@@ -6,7 +6,7 @@ use common::{Error, Result};
 use lab::exercise::{self, Exercise};
 use libtest_mimic::Trial;
 use machine::vm::{Machine, Vm};
-use machine::workbook::{Program, Workbook};
+use machine::workbook::Workbook;
 use wire::verdict::Verdict;
 
 use crate::arm::has_fentry;

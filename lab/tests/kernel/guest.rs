@@ -16,14 +16,12 @@ use libbpf_rs::query::ProgInfoIter;
 use machine::kernels::{Series, Trait};
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::Signal;
-use wire::arch::Arch;
 use wire::disks::FS_MOUNT;
 use wire::workload::{Done, Io};
 
 /// Whether something is different on the running kernel.
 pub fn has(what: Trait) -> bool {
-    let mut all = Series::all(Arch::HERE).into_iter();
-    all.find(|series| series.is(&release())).expect("the kernel is in the table").has(what)
+    Series::all().find(|series| series.is(&release())).expect("the kernel is in the table").has(what)
 }
 
 /// Whether the running kernel's version is in a range, such as `..6.12`, `6.5..`, or `6.12..7.0`, which has 6.12 and not

@@ -65,7 +65,7 @@ use common::{OrCause, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
 use machine::cross;
 use machine::host::tools::{MKFS_BTRFS, PEERS, SETPRIV, Tool, output};
-use machine::kernels::{DEFAULT, MATRIX, Series, Trait};
+use machine::kernels::{DEFAULT, MATRIX, PREVIEWS, Series, Trait};
 use machine::vm::{Machine, Output, Vm};
 use machine::workbook::Workbook;
 use wire::arch::Arch;
@@ -142,7 +142,7 @@ fn is_preview() -> bool {
 
 /// The kernels to test on, oldest first.
 static KERNELS: LazyLock<Vec<Series>> =
-    LazyLock::new(|| if is_preview() { Series::previews().collect() } else { MATRIX.to_vec() });
+    LazyLock::new(|| if is_preview() { PREVIEWS.to_vec() } else { MATRIX.to_vec() });
 
 /// Makes cases from functions with their marks, such as `a_case(Outer, X86)`, and names them after the functions.
 #[macro_export]
@@ -205,11 +205,10 @@ fn on_host(arguments: &Arguments) -> ExitCode {
     let is_soak = std::env::var_os("LAB_SOAK").is_some();
     // The others are about the kernels of the matrix, or the same on all.
     let is_here = arch() == Arch::HERE && !is_preview();
-    let mut suites = match is_here {
-        true => vec![driver::trials(), exercises::trials(is_soak), clinic::trials()],
-        false if is_preview() => vec![exercises::trials(is_soak)],
-        false => vec![exercises::trials(is_soak), arm::trials()],
-    };
+    let mut suites = vec![exercises::trials(is_soak)];
+    if is_here {
+        suites.extend([driver::trials(), clinic::trials()]);
+    }
     if Arch::HERE != Arch::Arm && is_here {
         suites.push(arm::demo());
     }

@@ -58,9 +58,9 @@ pub fn write(workbook: &Workbook, folder: &Path) -> Result<PathBuf> {
         Ok(())
     };
     for program in workbook.catalog.programs() {
-        let file = program.folder().join(questions::FILE);
+        let file = program.folder.join(questions::FILE);
         if file.exists() {
-            add(program.binary(), file, program.folder(), program.beside().1.is_some())?;
+            add(program.binary(), file, &program.folder, program.command.is_some())?;
         }
     }
     let chapters = root.join(questions::CHAPTERS);
@@ -91,7 +91,7 @@ fn variant(stage: &str, question: &Question) -> String {
 pub fn variants(workbook: &Workbook) -> Result<Vec<(String, Files)>> {
     let mut variants = Vec::new();
     for program in workbook.catalog.programs() {
-        for question in questions::of(program.folder())? {
+        for question in questions::of(&program.folder)? {
             let Some(truth) = question.truth.as_ref().filter(|truth| !truth.change.is_empty()) else {
                 continue;
             };

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use common::preflight::{self, Need};
 use guest::running::Running;
@@ -296,9 +296,7 @@ fn a_program_that_the_verifier_refuses() {
 fn verbose_shows_libbpfs_log() {
     let run = |arguments: &[&str]| {
         let mut command = Command::new("stage01");
-        let stage =
-            Running::spawn(command.args(["--duration", "0.1"]).args(arguments).stdout(Stdio::piped()))
-                .unwrap();
+        let stage = Running::spawn(command.args(["--duration", "0.1"]).args(arguments)).unwrap();
         stage.wait().unwrap().stderr
     };
     assert_eq!(run(&[]).lines().next(), Some("Tracing. Ctrl-C to end."));

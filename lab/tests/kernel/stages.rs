@@ -554,7 +554,7 @@ fn end_a_stage(number: u32, lines_per_write: usize, end: End) {
         End::ClosedPipe => {
             let mut head = Command::new("sh");
             head.args(["-c", &format!("{name} | head -n 3")]);
-            let stage = Running::spawn(head.stdout(Stdio::piped())).unwrap();
+            let stage = Running::spawn(&mut head).unwrap();
             io("write /dev/scratch --count 8");
             let seen = stage.wait().unwrap();
             assert_eq!(seen.stdout.lines().count(), 3, "{}", seen.stdout);
@@ -568,8 +568,7 @@ fn end_a_stage(number: u32, lines_per_write: usize, end: End) {
 fn a_closed_pipe_ends_a_stage_without_io() {
     quiet();
     let before = programs();
-    let stage =
-        Running::spawn(Command::new("sh").args(["-c", "stage02 | true"]).stdout(Stdio::piped())).unwrap();
+    let stage = Running::spawn(Command::new("sh").args(["-c", "stage02 | true"])).unwrap();
     // No write ever fails, because there is nothing to write. Only poll() shows that the reader is gone.
     stage.wait().unwrap();
     nothing_is_left(&before, "closed pipe");
@@ -670,7 +669,7 @@ fn after_kill_the_next_run_clears_up() {
     quiet();
     let before = programs();
     let stage = Running::start(&["stage03"]).unwrap();
-    let living = Running::spawn(Command::new("stage02").process_group(0).stdout(Stdio::piped())).unwrap();
+    let living = Running::spawn(Command::new("stage02").process_group(0)).unwrap();
     stage.end(Signal::SIGKILL).unwrap();
     assert_eq!(instances().len(), 2, "nobody could remove the killed run's trace pipe");
     let next = Running::start(&["stage01"]).unwrap();

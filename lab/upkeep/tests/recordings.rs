@@ -5,7 +5,7 @@ use std::fs;
 
 use common::trace_pipe::Line;
 use lab::compiler::Compiler;
-use machine::workbook::{Program, Workbook};
+use machine::workbook::Workbook;
 use upkeep::publish::recordings::{self, Transcript};
 
 fn root() -> std::path::PathBuf {
@@ -118,7 +118,7 @@ fn a_page_quotes_its_recording() {
     let mut quoted = 0;
     for program in workbook.catalog.programs() {
         let (name, binary) = (program.name(), program.binary());
-        let page = fs::read_to_string(program.folder().join("README.md")).unwrap();
+        let page = fs::read_to_string(program.folder.join("README.md")).unwrap();
         let (before, after) = page.split_once("<!-- output:end -->\n").unwrap();
         let recorded = before.rsplit_once("```sh\n").unwrap().1;
         let is_prose = |line: &&str| !["#", "|", "<", "```"].iter().any(|begin| line.starts_with(begin));

@@ -2,8 +2,8 @@
 //!
 //! Another architecture needs these parts:
 //!
-//! - QEMU's machine, the console's name, and the names of kernel packages (`lab/machine/src/qemu.rs`,
-//!   `lab/machine/src/fetch.rs`), and its kernels in the lock: `cargo upkeep kernels --arch ARCH`;
+//! - QEMU's machine and the console's name (`lab/machine/src/qemu.rs`), and its kernels in the lock: `cargo upkeep kernels
+//!   --arch ARCH`;
 //! - its own `vmlinux.h`, from a guest (`cargo upkeep vmlinux --arch ARCH`) or from a machine whose kernel has BTF
 //!   (`cargo upkeep vmlinux --this-machine`);
 //! - what a program must know of its stack and its registers (`common/build/include/arch.bpf.h`), and how functions get

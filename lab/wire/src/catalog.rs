@@ -7,116 +7,84 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::Workload;
 
-/// A stage, from `[package.metadata.stage]` of its `Cargo.toml`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Stage {
-    /// 3 for stage 03.
+/// A program that the lab runs: a stage, from `[package.metadata.stage]` of its `Cargo.toml`, or an example, from
+/// `[package.metadata.example]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Program {
+    /// The question that it answers, or what an example does.
+    pub title: String,
+    /// The workload to run beside it, if not `write`.
+    pub io: Option<String>,
+    /// The command to observe when the lab runs it without arguments, if it needs one.
+    pub command: Option<String>,
+    pub folder: PathBuf,
+
+    /// Of a stage: 3 for stage 03. An example has none: 0.
     pub number: u32,
     /// The stage that it is compared with, from which it was made.
     pub parent: Option<u32>,
-    /// The question it answers.
-    pub title: String,
     /// Its one idea.
     pub adds: String,
     /// Each attach point, map type and helper that its parent doesn't use. A test compares this with the compiled object.
-    #[serde(default)]
     pub new: Vec<String>,
     /// The items of its sources whose change is the lesson, in the order that teaches best. An item is called what it
     /// defines, or `#include`, `about`, `use`, `bpf`.
-    #[serde(default)]
     pub lesson: Vec<String>,
     /// The other items that change: counters, options and reports. A diff shows them after the lesson.
-    #[serde(default)]
     pub bookkeeping: Vec<String>,
     /// How long a class takes for it, with one exercise.
     pub minutes: u32,
     /// What the check finds in its parent, checked as this stage: any other fault would teach something else.
     pub parent_fails: Option<String>,
-    /// The workload to run beside it, if not `write`.
-    pub io: Option<String>,
-    /// The command to observe when the lab runs it without arguments, if it needs one.
-    pub command: Option<String>,
     /// Whether the demo leaves it out, because it takes too long to begin and to end.
-    #[serde(default)]
     pub slow: bool,
     /// How many words of its page a reader may see before the exercises, if more than usual.
     pub words: Option<usize>,
-    /// Its folder.
-    #[serde(default)]
-    pub folder: PathBuf,
-}
 
-impl Stage {
-    /// Whether it is still a copy of its parent: nothing is its lesson.
-    pub fn is_copy(&self) -> bool {
-        self.parent.is_some() && self.lesson.is_empty()
-    }
-}
-
-/// An example, from `[package.metadata.example]` of its `Cargo.toml`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Example {
-    /// What it does.
-    pub title: String,
-    /// The text that it comes from, with its year.
+    /// Of an example: the text that it comes from, with its year.
     pub text: String,
-    /// The workload to run beside it, if not `write`.
-    pub io: Option<String>,
-    /// The command to observe when the lab runs it without arguments, if it needs one.
-    pub command: Option<String>,
     /// Whether the demo runs it.
-    #[serde(default)]
     pub demo: bool,
     /// The ftrace tracer that it demonstrates, if it has no BPF programs.
     pub tracer: Option<String>,
-    /// Its folder.
-    #[serde(default)]
-    pub folder: PathBuf,
 }
 
-/// A program that the lab runs: a stage or an example.
-pub trait Program {
-    fn folder(&self) -> &Path;
+impl Program {
+    /// Whether this stage is still a copy of its parent: nothing is its lesson.
+    pub fn is_copy(&self) -> bool {
+        self.parent.is_some() && self.lesson.is_empty()
+    }
 
     /// Its name for `cargo lab`, such as `03` or `bitehist`.
-    fn name(&self) -> String;
-
-    /// The question that it answers.
-    fn title(&self) -> &str;
+    pub fn name(&self) -> String {
+        if self.number > 0 { format!("{:02}", self.number) } else { self.package().to_owned() }
+    }
 
     /// Its binary's name, such as `stage03` or `bitehist`.
-    fn binary(&self) -> String;
-
-    /// The workload to run beside it and the command to observe, if its `Cargo.toml` names them.
-    fn beside(&self) -> (Option<&str>, Option<&str>);
-
-    /// The ftrace tracer that it demonstrates, if it has no BPF programs.
-    fn tracer(&self) -> Option<&str> {
-        None
+    pub fn binary(&self) -> String {
+        if self.number > 0 { format!("stage{:02}", self.number) } else { self.name() }
     }
 
     /// The name of its folder, which is also the name of its package.
-    fn package(&self) -> &str {
-        self.folder().file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    pub fn package(&self) -> &str {
+        self.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
     /// Its page in the book, without the file's ending, such as `stages/03`.
-    fn page(&self) -> PathBuf {
-        let folder = self.folder().parent().and_then(Path::file_name).unwrap_or_default();
+    pub fn page(&self) -> PathBuf {
+        let folder = self.folder.parent().and_then(Path::file_name).unwrap_or_default();
         Path::new(folder).join(self.name())
     }
 
     /// The command with which the guest runs a binary as this program. It contains the workload, by default the
     /// program's own, and the binary, by default with the command to observe.
-    fn argv(&self, binary: &str, io: Option<&Workload>, arguments: &[String]) -> Vec<String> {
-        let (own_io, command) = self.beside();
-        let command = command.filter(|_| arguments.is_empty());
+    pub fn argv(&self, binary: &str, io: Option<&Workload>, arguments: &[String]) -> Vec<String> {
+        let command = self.command.as_ref().filter(|_| arguments.is_empty());
         let io = match (io, command) {
             (Some(Workload::Io(arguments)), _) => arguments.join(" "),
             (Some(Workload::None), _) | (None, Some(_)) => "none".to_owned(),
-            (None, None) => own_io.unwrap_or("write").to_owned(),
+            (None, None) => self.io.clone().unwrap_or_else(|| "write".to_owned()),
         };
         let start = ["guest", "beside", "--io", &io, binary].map(str::to_owned);
         let command = command.iter().flat_map(|command| ["--"].into_iter().chain(command.split(' ')));
@@ -124,90 +92,36 @@ pub trait Program {
     }
 
     /// Its BPF source and its `main.rs`, in the order in which to read them.
-    fn sources(&self) -> Result<[PathBuf; 2]> {
-        let folder = self.folder().join("src/bpf");
+    pub fn sources(&self) -> Result<[PathBuf; 2]> {
+        let folder = self.folder.join("src/bpf");
         let entries = folder.read_dir().or_cause(format!("cannot list {}", folder.display()))?;
-        let bpf = entries
-            .flatten()
-            .map(|entry| entry.path())
-            .find(|path| path.to_string_lossy().ends_with(".bpf.c"));
+        let mut paths = entries.flatten().map(|entry| entry.path());
+        let bpf = paths.find(|path| path.to_string_lossy().ends_with(".bpf.c"));
         let bpf = bpf.ok_or_else(|| Error::new(format!("{} has no NAME.bpf.c", folder.display())))?;
-        Ok([bpf, self.folder().join("src/main.rs")])
-    }
-}
-
-impl Program for Stage {
-    fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    fn name(&self) -> String {
-        format!("{:02}", self.number)
-    }
-
-    fn title(&self) -> &str {
-        &self.title
-    }
-
-    fn binary(&self) -> String {
-        format!("stage{:02}", self.number)
-    }
-
-    fn beside(&self) -> (Option<&str>, Option<&str>) {
-        (self.io.as_deref(), self.command.as_deref())
-    }
-}
-
-impl Program for Example {
-    fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    fn name(&self) -> String {
-        self.package().to_owned()
-    }
-
-    fn title(&self) -> &str {
-        &self.title
-    }
-
-    fn binary(&self) -> String {
-        self.name()
-    }
-
-    fn beside(&self) -> (Option<&str>, Option<&str>) {
-        (self.io.as_deref(), self.command.as_deref())
-    }
-
-    fn tracer(&self) -> Option<&str> {
-        self.tracer.as_deref()
+        Ok([bpf, self.folder.join("src/main.rs")])
     }
 }
 
 /// All stages and examples.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Catalog {
-    /// The stages by number.
-    pub stages: Vec<Stage>,
-    /// The examples by name.
-    pub examples: Vec<Example>,
+    pub stages: Vec<Program>,
+    pub examples: Vec<Program>,
 }
 
 impl Catalog {
-    /// The stages, then the examples.
-    pub fn programs(&self) -> impl Iterator<Item = &dyn Program> {
-        let stages = self.stages.iter().map(|stage| stage as &dyn Program);
-        stages.chain(self.examples.iter().map(|example| example as &dyn Program))
+    pub fn programs(&self) -> impl Iterator<Item = &Program> {
+        self.stages.iter().chain(&self.examples)
     }
 
     /// The stage of this name, found as by [`Catalog::stage`], or the example.
-    pub fn program(&self, name: &str) -> Result<&dyn Program> {
+    pub fn program(&self, name: &str) -> Result<&Program> {
         if let Some(example) = self.examples.iter().find(|example| example.package() == name) {
             return Ok(example);
         }
         // Only the name of a stage begins with a digit.
         if name.trim_start_matches("stage").starts_with(|c: char| c.is_ascii_digit()) {
-            return Ok(self.stage(name)?);
+            return self.stage(name);
         }
         let known: Vec<_> = self.programs().map(Program::name).collect();
         Err(Error::new(format!("there is no stage or example {name}"))
@@ -216,7 +130,7 @@ impl Catalog {
     }
 
     /// The stage called `3`, `03`, `stage03` or `stage03_bio_latency_map`.
-    pub fn stage(&self, name: &str) -> Result<&Stage> {
+    pub fn stage(&self, name: &str) -> Result<&Program> {
         let number = name.strip_prefix("stage").unwrap_or(name);
         let number = number.split('_').next().and_then(|number| number.parse::<u32>().ok());
         let found = self.stages.iter().find(|stage| Some(stage.number) == number || stage.package() == name);
@@ -230,7 +144,7 @@ impl Catalog {
 
     /// The items whose change is the lesson from one stage to another: those of the new stage, and of the stages in
     /// between.
-    pub fn lesson(&self, old: &Stage, new: &Stage) -> Vec<&str> {
+    pub fn lesson(&self, old: &Program, new: &Program) -> Vec<&str> {
         let mut names = Vec::new();
         let mut stage = self.stages.iter().find(|stage| stage.number == new.number);
         while let Some(this) = stage.filter(|stage| stage.number != old.number) {
@@ -241,10 +155,8 @@ impl Catalog {
     }
 
     /// The stage that a stage is compared with, from which it was made.
-    ///
-    /// # Errors
-    /// If it has none, as is the case for the first.
-    pub fn parent(&self, stage: &Stage) -> Result<&Stage> {
+    /// The first one has none.
+    pub fn parent(&self, stage: &Program) -> Result<&Program> {
         let parent = self.stages.iter().find(|other| Some(other.number) == stage.parent);
         parent.ok_or_else(|| {
             Error::new(format!("stage {:02} has no stage before it", stage.number))

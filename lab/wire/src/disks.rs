@@ -5,38 +5,20 @@
 pub const FS_DISK: &str = "lab-fs";
 /// What mke2fs makes there. Its defaults gain features with time, and 5.10 must mount the result: these are what Debian 12
 /// has. The sizes are of a block, of an inode, and of the disk for each inode.
-pub const FS_OPTIONS: [&str; 12] = [
-    "-b",
-    "1024",
-    "-I",
-    "256",
-    "-i",
-    "4096",
-    "-m",
-    "5",
-    "-t",
-    "ext4",
-    "-O",
-    "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,\
-     dir_nlink,extra_isize,metadata_csum",
-];
+pub const FS_OPTIONS: &str = "-b 1024 -I 256 -i 4096 -m 5 -t ext4 -O none,has_journal,ext_attr,resize_inode,dir_index,filetype,\
+    extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
 /// Serial of the disk without a file system.
 pub const RAW_DISK: &str = "lab-raw";
 /// The guest's name for the disk with the file system.
 pub const FS_DEVICE: &str = "/dev/fs";
-/// Where it is mounted.
 pub const FS_MOUNT: &str = "/mnt";
 /// The guest's name for the disk without a file system, which is for direct writes at known sectors.
 pub const RAW_DEVICE: &str = "/dev/scratch";
-
-/// Serial of the disk with the tools of other projects. Only a guest that measures them has it.
-pub const TOOLS_DISK: &str = "lab-tools";
 
 /// Serial of the disk with a partition.
 pub const PART_DISK: &str = "lab-part";
 /// The guest's name for its only partition, which begins at sector [`PART_START`] of the disk.
 pub const PART_DEVICE: &str = "/dev/part";
-/// The first sector of the partition.
 pub const PART_START: u32 = 2048;
 
 /// The first sector of a disk of this size: an MBR, the oldest kind of partition table, whose only partition takes

@@ -14,7 +14,6 @@ pub const WORKBOOK: &str = "etc/workbook.json";
 
 /// The guest's file with the blocks of a disk with ext4.
 pub const FILE_SYSTEM: &str = "etc/ext4.blocks";
-/// The size of a block.
 const BLOCK: usize = 4096;
 
 /// The blocks of a disk that are not all zeros, each with its number.

@@ -1,9 +1,11 @@
 //! The mystery disks: the cases, and the causes from which an answer chooses, which are the same for all cases.
 
+use std::sync::LazyLock;
+
 use clap::Args;
 use common::{Error, Result};
+use serde::Serialize;
 
-/// Which case to start.
 #[derive(Clone, Debug, Args)]
 pub struct NewCase {
     /// The case, such as 01
@@ -41,7 +43,6 @@ pub const CASES: [Case; 7] = [
     Case { number: "07", title: "The disk does no more than this" },
 ];
 
-/// The case of this number.
 pub fn find(number: &str) -> Result<Case> {
     let bare = |number: &'_ str| number.trim_start_matches('0').to_owned();
     let case = CASES.into_iter().find(|case| bare(case.number) == bare(number));
@@ -53,103 +54,29 @@ pub fn find(number: &str) -> Result<Case> {
 }
 
 /// What can be wrong, where to look for it, and which number proves it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// The word for the answer.
     pub word: &'static str,
-    /// What happens.
     pub what: &'static str,
     /// What the answer names as the place.
     pub place: &'static str,
-    /// Which number proves it.
     pub number: &'static str,
 }
 
-const fn cause(word: &'static str, what: &'static str, place: &'static str, number: &'static str) -> Cause {
-    Cause { word, what, place, number }
-}
+/// Each line of the file is a cause.
+pub static CAUSES: LazyLock<Vec<Cause>> = LazyLock::new(|| {
+    let cause = |line: &'static str| {
+        let [word, what, place, number] = line.split('\t').collect::<Vec<_>>()[..] else { return None };
+        Some(Cause { word, what, place, number })
+    };
+    include_str!("causes.tsv").lines().filter_map(cause).collect()
+});
 
-pub const CAUSES: [Cause; 17] = [
-    cause("slow-disk", "the disk itself takes long", "the disk", "ms that it takes for a request"),
-    cause(
-        "disk-limit",
-        "the disk could do more, but lets only so many I/Os through",
-        "the disk",
-        "I/Os that it completes in a second, long after a rest",
-    ),
-    cause(
-        "too-much-load",
-        "a process asks for more than the disk can do",
-        "that process",
-        "I/Os that it has in flight, on average",
-    ),
-    cause(
-        "busy-neighbor",
-        "another process fills the disk's queue",
-        "that process",
-        "% of the disk's requests that are its own",
-    ),
-    cause(
-        "throttled",
-        "a cgroup's limit holds I/Os back",
-        "the cgroup",
-        "ms that a typical one of its I/Os waits before it is a request",
-    ),
-    cause("scheduler", "the I/O scheduler holds requests back", "the disk", "ms that a request waits in it"),
-    cause("small-io", "a process asks for small pieces", "the process", "KiB of each of its bios"),
-    cause(
-        "split-io",
-        "the kernel cuts bios, because the disk takes only small requests",
-        "the disk",
-        "requests that one bio becomes",
-    ),
-    cause("no-merges", "neighboring bios no longer share a request", "the disk", "KiB of a request"),
-    cause(
-        "no-read-ahead",
-        "the kernel reads nothing ahead",
-        "the disk",
-        "% of the pages read that are misses, as stage09 counts",
-    ),
-    cause(
-        "small-cache",
-        "pages leave the cache before they are read again",
-        "the cgroup",
-        "% of the pages read that are misses, as stage09 counts",
-    ),
-    cause("slow-flush", "the disk takes long to empty its own cache", "the disk", "ms that a flush takes"),
-    cause(
-        "journal",
-        "an fsync also writes what others have changed",
-        "the other process",
-        "KiB that the disk gets for each fsync",
-    ),
-    cause(
-        "dirty-limit",
-        "a writer waits until older data is on the disk",
-        "the writer",
-        "ms that it waits for each write",
-    ),
-    cause("io-errors", "I/Os fail, and somebody repeats them", "the disk", "% of the requests that fail"),
-    cause(
-        "busy-cpu",
-        "a process keeps the CPU from those that wait for I/O",
-        "that process",
-        "% of one CPU's time that it takes",
-    ),
-    cause(
-        "swap",
-        "memory is short, and the kernel reads a process's own pages back from a disk",
-        "the process",
-        "pages that it gets back in a second",
-    ),
-];
-
-/// The cause of this name.
 pub fn cause_of(word: &str) -> Option<&'static Cause> {
     CAUSES.iter().find(|cause| cause.word == word)
 }
 
-/// The cases, and the causes.
 pub fn list() -> String {
     let cases: String = CASES.iter().map(|Case { number, title }| format!("  {number}  {title}\n")).collect();
     format!("{cases}\nThe causes, which are the same for every case:\n{}", causes())
@@ -176,9 +103,10 @@ mod tests {
         let row = |line: &str| line.split('|').skip(1).take(2).map(|cell| cell.trim().to_owned()).collect();
         let rows: Vec<Vec<String>> =
             table.lines().take_while(|line| line.starts_with('|')).map(row).collect();
-        assert_eq!(rows, CAUSES.map(|cause| vec![cause.word.to_owned(), cause.what.to_owned()]));
+        let causes = CAUSES.iter().map(|cause| vec![cause.word.to_owned(), cause.what.to_owned()]);
+        assert_eq!(rows, causes.collect::<Vec<_>>());
         let chart = std::fs::read_to_string("../../docs/src/slow-disk-flow.svg").unwrap();
-        for Cause { word, .. } in CAUSES {
+        for Cause { word, .. } in &*CAUSES {
             assert!(chart.contains(word), "{word} is not in the flow chart");
             assert!(chapter.contains(&format!("*{word}*")), "no question leads to {word}");
         }

@@ -62,26 +62,23 @@ pub enum Move {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Said {
-    /// Prose.
     Text(String),
     /// Lines that stay as they are, such as the output of a command.
     Lines(String),
     /// What an expert types next.
-    Step { why: String, command: String },
-    /// What is right about an answer.
+    Step {
+        why: String,
+        command: String,
+    },
     Graded(Vec<Part>),
-    /// How far the player is.
     Played(Box<Played>),
-    /// The move is not possible.
     Error(Error),
 }
 
 /// A part of an answer, and what is right about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Its name: cause, place or number.
     pub name: String,
-    /// Whether it is right.
     pub is_right: bool,
     /// The verdict, and what it is about.
     pub verdict: String,
@@ -90,7 +87,6 @@ pub struct Part {
 /// A case that is played.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Played {
-    /// The case's number.
     pub number: String,
     pub seed: u64,
     /// What somebody complains about.
@@ -105,15 +101,12 @@ pub struct Played {
     pub notes: Vec<String>,
     /// The player's answers, with how much was right.
     pub answers: Vec<String>,
-    /// The hints that were shown.
     pub hints: Vec<String>,
-    /// How many hints there are.
     pub all_hints: usize,
     /// Whether an answer was right.
     pub is_solved: bool,
     /// Whether it can be cured: an answer was right, or the solution was shown.
     pub is_open: bool,
-    /// Whether it was cured.
     pub is_cured: bool,
 }
 

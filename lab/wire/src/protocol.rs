@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 /// A terminal's size in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Size {
-    /// Lines.
     pub rows: u16,
-    /// Characters in a line.
     pub cols: u16,
 }
 
@@ -22,33 +20,26 @@ pub struct Size {
 pub struct Terminal {
     /// Its type, as in `TERM`.
     pub kind: String,
-    /// Its size when the program starts.
     pub size: Size,
 }
 
 /// A request of the lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToGuest {
-    /// Start a program.
     Run {
-        /// Its name and arguments.
         argv: Vec<String>,
         /// The terminal to give it; without one, it gets pipes.
         terminal: Option<Terminal>,
     },
     /// Input that the user typed.
     Input(Vec<u8>),
-    /// Send the program this signal.
     Signal(i32),
-    /// The user's window has a new size.
     Resize(Size),
     /// Send these files of the folder in which programs run, if they exist; see [`crate::files`].
     Fetch(Vec<String>),
     /// Pass this line on to the mystery that is open, from a player on this side; see [`crate::play`].
     Move {
-        /// Who asks.
         player: u32,
-        /// What.
         line: String,
     },
 }
@@ -56,7 +47,6 @@ pub enum ToGuest {
 /// An answer of the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromGuest {
-    /// The guest is up.
     Ready {
         /// The kernel's release, as `uname -r` prints it.
         release: String,
@@ -65,27 +55,20 @@ pub enum FromGuest {
     },
     /// The guest is still alive. Sent every [`ALIVE_EVERY`].
     Alive,
-    /// The program printed this.
     Stdout(Vec<u8>),
-    /// The program printed this on stderr.
     Stderr(Vec<u8>),
     /// The program ended with this status, 128 + signal if a signal ended it.
     Exit(i32),
     /// The next part of a file that the lab asked for, compressed.
     File {
         name: String,
-        /// Its bytes.
         part: Vec<u8>,
     },
-    /// All requested files have been sent.
     Fetched,
-    /// The request failed.
     Failed(String),
     /// What the mystery answers to a player's move. Nothing: that was all, or no mystery is open.
     Said {
-        /// Who asked.
         player: u32,
-        /// The next bytes.
         bytes: Vec<u8>,
     },
 }
@@ -99,7 +82,6 @@ pub const ALIVE_EVERY: std::time::Duration = std::time::Duration::from_secs(1);
 /// The longest message. A larger length means that something else wrote to the line.
 const MAX: usize = 1 << 20;
 
-/// Sends one message.
 pub fn send(line: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let body = postcard::to_stdvec(message).map_err(io::Error::other)?;
     let mut bytes = (body.len() as u32).to_le_bytes().to_vec();

@@ -3,7 +3,6 @@
 use common::Error;
 use serde::{Deserialize, Serialize};
 
-/// What a check finds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -16,7 +15,6 @@ pub enum Verdict {
 /// A verdict, as the driver hands it on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivered {
-    /// What the check has found.
     #[serde(flatten)]
     pub verdict: Verdict,
     /// The code by which a class's instructor counts who has passed, see [`crate::passed`].
@@ -34,7 +32,6 @@ pub struct Fault {
     pub lines: Vec<String>,
     /// How many lines it printed before these.
     pub before: usize,
-    /// How many lines it printed.
     pub printed: usize,
     /// Which of `lines` is the first wrong one, if one line is to blame.
     pub wrong: Option<usize>,

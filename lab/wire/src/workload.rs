@@ -7,6 +7,8 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use common::{Error, Result};
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::disks::FS_MOUNT;
 
@@ -14,7 +16,6 @@ use crate::disks::FS_MOUNT;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "io", version)]
 pub struct Io {
-    /// The I/O to do.
     #[command(subcommand)]
     pub kind: Kind,
 }
@@ -54,7 +55,6 @@ impl Io {
     }
 }
 
-/// The workloads.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Kind {
     /// Write past the page cache (O_DIRECT), one I/O after the other
@@ -90,12 +90,10 @@ impl Kind {
         }
     }
 
-    /// Whether it passes by the page cache.
     pub fn is_direct(&self) -> bool {
         matches!(self, Self::Write(_) | Self::ReadDirect(_))
     }
 
-    /// Whether it writes.
     pub fn writes(&self) -> bool {
         matches!(self, Self::Write(_) | Self::Sync(_) | Self::WriteCached(_))
     }
@@ -175,32 +173,31 @@ pub struct What {
     pub rate_iops: u64,
 }
 
-/// What was done: the truth to check other programs against.
-#[derive(Clone, Debug, PartialEq)]
+/// What was done: the truth to check other programs against. Times are of the monotonic clock in nanoseconds, which
+/// `bpf_ktime_get_ns()` reads.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Done {
-    /// The workload's name.
     pub kind: String,
     /// The process ID. With one thread, this is also the thread's ID.
     pub pid: u32,
     pub threads: u64,
-    /// I/Os of all threads.
     pub count: u64,
-    /// Bytes of all I/Os.
     pub bytes: u64,
     /// Bytes that were read from disks for this process in the meantime, including read-ahead: `read_bytes` of
     /// `/proc/PID/io`.
     pub read_bytes: u64,
-    /// The time before the first I/O in nanoseconds, from the monotonic clock that `bpf_ktime_get_ns()` reads.
+    /// The time before the first I/O.
     pub first_ns: u64,
-    /// The time after the last I/O (and the sync) in nanoseconds, from the same clock.
+    /// The time after the last I/O (and the sync).
     pub last_ns: u64,
     /// With `--engine`: what its clock saw of each I/O.
+    #[serde(flatten)]
     pub clock: Option<Clock>,
 }
 
 /// What the workload's own clock saw, in user space. A latency is from before the system call that submits an I/O to
 /// after the one that reports its end, in µs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Clock {
     pub reads: u64,
     pub writes: u64,
@@ -211,7 +208,6 @@ pub struct Clock {
     pub p50_us: f64,
     pub p99_us: f64,
     pub max_us: f64,
-    /// Of the fsyncs.
     pub fsync_mean_us: f64,
     pub fsync_max_us: f64,
 }
@@ -277,42 +273,17 @@ impl fmt::Display for Done {
 impl FromStr for Done {
     type Err = Error;
 
-    /// Parses the output of [`fmt::Display`].
+    /// Parses the output of [`fmt::Display`]: pairs of a field's name and its number.
     fn from_str(text: &str) -> Result<Self> {
-        let broken = || Error::new("this is not what `io` prints").evidence(text);
-        let (kind, fields) =
-            text.trim().strip_prefix("io ").and_then(|text| text.split_once(": ")).ok_or_else(broken)?;
-        let value = |name: &str| {
-            let mut pairs = fields.split(' ').filter_map(|field| field.split_once('='));
-            pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+        let done = || {
+            let (kind, fields) = text.trim().strip_prefix("io ")?.split_once(": ")?;
+            let number = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
+            let pairs = fields.split(' ').filter_map(|field| field.split_once('='));
+            let pairs = pairs.map(|(name, text)| (name.to_owned(), number(text)));
+            let all: Map<_, _> = [("kind".to_owned(), kind.into())].into_iter().chain(pairs).collect();
+            serde_json::from_value(all.into()).ok()
         };
-        let field = |name| value(name).and_then(|value| value.parse::<u64>().ok()).ok_or_else(broken);
-        let decimal = |name| value(name).and_then(|value| value.parse::<f64>().ok()).ok_or_else(broken);
-        let clock = || -> Result<Clock> {
-            Ok(Clock {
-                reads: field("reads")?,
-                writes: field("writes")?,
-                fsyncs: field("fsyncs")?,
-                iops: decimal("iops")?,
-                mean_us: decimal("mean_us")?,
-                p50_us: decimal("p50_us")?,
-                p99_us: decimal("p99_us")?,
-                max_us: decimal("max_us")?,
-                fsync_mean_us: decimal("fsync_mean_us")?,
-                fsync_max_us: decimal("fsync_max_us")?,
-            })
-        };
-        Ok(Self {
-            kind: kind.to_owned(),
-            pid: field("pid")? as u32,
-            threads: field("threads")?,
-            count: field("count")?,
-            bytes: field("bytes")?,
-            read_bytes: field("read_bytes")?,
-            first_ns: field("first_ns")?,
-            last_ns: field("last_ns")?,
-            clock: value("iops").map(|_| clock()).transpose()?,
-        })
+        done().ok_or_else(|| Error::new("this is not what `io` prints").evidence(text))
     }
 }
 

@@ -117,7 +117,7 @@ impl App {
             .map(|program| {
                 let name = program.name();
                 json!({
-                    "title": program.title(),
+                    "title": program.title,
                     "page": program.page().with_extension("html"),
                     "parent": parent(&name),
                     "name": name,
@@ -194,7 +194,7 @@ impl App {
     }
 
     /// The stage or example of this name.
-    pub fn program(&self, name: &str) -> Result<&dyn Program, Refusal> {
+    pub fn program(&self, name: &str) -> Result<&Program, Refusal> {
         self.workbook.catalog.program(name).status(StatusCode::NOT_FOUND)
     }
 

@@ -81,7 +81,7 @@ impl Asking {
     pub fn new(workbook: &Workbook) -> Result<Self> {
         let mut all = Vec::new();
         for program in workbook.catalog.programs() {
-            let (name, questions) = (program.name(), questions::of(program.folder())?);
+            let (name, questions) = (program.name(), questions::of(&program.folder)?);
             let is_stage = workbook.catalog.stage(&name).is_ok();
             let arguments = is_stage.then(|| ask::arguments(program, &questions).trim().to_owned());
             all.extend(questions.into_iter().map(|question| About::new(&name, question, arguments.clone())));

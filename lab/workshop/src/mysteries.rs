@@ -16,7 +16,7 @@ use machine::workbook::Workbook;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
-use wire::mystery::{CASES, CAUSES, Case, Cause};
+use wire::mystery::{CASES, CAUSES, Case};
 use wire::play::{Move, Played, RULES, SOCKET, Said, none_is_open};
 
 use crate::response::{Refusal, WithStatus};
@@ -62,8 +62,7 @@ impl Mysteries {
 
     /// What is the same for all cases.
     pub fn about() -> Value {
-        let cause = |Cause { word, what, place, number }| json!({ "word": word, "what": what, "place": place, "number": number });
-        json!({ "rules": RULES, "causes": CAUSES.map(cause) })
+        json!({ "rules": RULES, "causes": *CAUSES })
     }
 
     /// The driver's arguments that start a case, and one that is no affair of the learner's.

@@ -7,7 +7,7 @@ use std::thread;
 use axum::http::StatusCode;
 use common::{Error, Result};
 use lab::dictionary::Dictionary;
-use machine::kernels::{self, DEFAULT};
+use machine::kernels::{DEFAULT, Series};
 use machine::workbook::Workbook;
 use tokio::sync::oneshot;
 
@@ -29,7 +29,7 @@ impl Words {
         thread::spawn(move || {
             let read = || match is_here {
                 true => Dictionary::here(),
-                false => kernels::find(arch, DEFAULT).and_then(|kernel| Dictionary::of(&kernel)),
+                false => Dictionary::of(&Series::of(DEFAULT)?.here(arch)?),
             };
             let mut known = None;
             for question in asked {

@@ -8,7 +8,6 @@
 //! `cargo test --package class --test kit` tests the launcher with a fake emulator that only records how it was called, and
 //! `make bundle-test` tests whole kits in an empty Debian.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, DirEntry};
 use std::io::Write as _;
@@ -23,7 +22,7 @@ use flate2::write::GzEncoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use machine::host::folders::{files, size};
 use machine::host::tools::{GIT, SHA256SUM, TAR, XZ, ZSTD, output};
-use machine::kernels::{self, DEFAULT, Kernel, MATRIX, Series};
+use machine::kernels::{DEFAULT, Kernel, MATRIX, Series};
 use machine::qemu::FS_BYTES;
 use machine::workbook::{Recorded, Toolchain, Workbook};
 use machine::{cross, image};
@@ -86,8 +85,9 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
     archs.sort();
     archs.dedup();
     let mut guests = Vec::new();
-    for (arch, series) in chosen(&archs, &options.kernels)? {
-        let kernels = series.into_iter().map(|series| kernels::get(arch, series.name));
+    let series = chosen(&options.kernels)?;
+    for arch in archs {
+        let kernels = series.iter().map(|series| series.get(arch, None));
         let kernels = kernels.collect::<Result<Vec<_>>>()?;
         guests.push(Guest { arch, kernels, workbook: cross::for_arch(workbook.clone(), arch, None)? });
     }
@@ -141,7 +141,7 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
         bar.set_message(what.to_owned());
         bar.tick();
         step(&mut kit)?;
-        machine::host::interrupt::check()?;
+        machine::signals::check()?;
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -154,33 +154,15 @@ pub fn make(workbook: &Workbook, options: &KitOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The kernels of these names for each architecture that has them, or all of the matrix. A kit gets only kernels that are
-/// tested, and each only once.
-fn chosen(archs: &[Arch], names: &[String]) -> Result<Vec<(Arch, Vec<Series>)>> {
-    if let Some(other) = names.iter().find(|name| archs.iter().all(|arch| Series::of(*arch, name).is_none()))
-    {
-        let known = archs.iter().flat_map(|arch| Series::all(*arch)).map(|series| series.name);
-        let known: BTreeSet<_> = known.collect();
+/// The kernels of these names, or all of the matrix. A kit gets only kernels that are tested, and each only once.
+fn chosen(names: &[String]) -> Result<Vec<Series>> {
+    if let Some(other) = names.iter().find(|name| Series::of(name).is_err()) {
         return Err(Error::new(format!("a kit can't include a kernel {other}"))
             .evidence("a kit needs a kernel's modules, and the lab has those of its own kernels only")
-            .fix(format!("name one of {}", known.into_iter().collect::<Vec<_>>().join(", "))));
+            .fix(format!("name one of {}", Series::names())));
     }
-    let of_arch = |arch: &Arch| {
-        let series = match names {
-            [] => MATRIX.to_vec(),
-            _ => Series::all(*arch)
-                .into_iter()
-                .filter(|series| names.iter().any(|name| name == series.name))
-                .collect(),
-        };
-        if series.is_empty() {
-            return Err(Error::new(format!("the kit would have no kernel for {arch}"))
-                .evidence(format!("there is no {} for {arch}", names.join(", ")))
-                .fix("name a kernel that both have, such as 6.12"));
-        }
-        Ok((*arch, series))
-    };
-    archs.iter().map(of_arch).collect()
+    let is_chosen = |series: &Series| names.iter().any(|name| name == series.name);
+    Ok(if names.is_empty() { MATRIX.to_vec() } else { Series::all().filter(is_chosen).collect() })
 }
 
 /// Boots each kernel of a kit with the kit's own launcher, and checks what the stages and examples print.
@@ -307,7 +289,7 @@ impl Kit {
         let root = &self.workbook.root;
         let mut copies = Vec::new();
         for program in self.workbook.catalog.programs() {
-            let folder = program.folder();
+            let folder = &program.folder;
             if folder.join(questions::FILE).exists() {
                 let sources = files(&folder.join("src"), "")?;
                 copies.extend(sources.into_iter().chain([folder.join(questions::FILE)]));
@@ -330,7 +312,7 @@ impl Kit {
     /// The list of programs for the README.
     fn programs(&self) -> String {
         let programs = self.workbook.catalog.programs();
-        programs.map(|program| format!("  {:<20}{}\n", program.binary(), program.title())).collect()
+        programs.map(|program| format!("  {:<20}{}\n", program.binary(), program.title)).collect()
     }
 
     fn git(&self, arguments: &[&str]) -> Result<Vec<u8>> {
@@ -505,22 +487,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_architecture_gets_the_kernels_that_it_has_and_each_once() {
-        let chosen = |archs: &[Arch], names: &[&str]| {
+    fn a_kit_has_each_kernel_once() {
+        let chosen = |names: &[&str]| {
             let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-            chosen(archs, &names).map(|chosen| {
-                let names = |series: Vec<Series>| series.iter().map(|series| series.name).collect::<Vec<_>>();
-                chosen.into_iter().map(|(_, series)| names(series)).collect::<Vec<_>>()
-            })
+            chosen(&names).map(|chosen| chosen.iter().map(|series| series.name).collect::<Vec<_>>())
         };
-        let all = MATRIX.map(|series| series.name);
-        assert_eq!(chosen(&[Arch::X86], &["6.12", "5.10", "6.12"]).unwrap(), [["5.10", "6.12"]]);
-        assert_eq!(chosen(&[Arch::X86, Arch::Arm], &[]).unwrap(), [all, all]);
-        let both = chosen(&[Arch::X86, Arch::Arm], &["6.12", "6.12-16k"]).unwrap();
-        assert_eq!(both, [vec!["6.12"], vec!["6.12", "6.12-16k"]]);
-        let error = chosen(&[Arch::X86], &["6.12", "4.19"]).unwrap_err().to_string();
+        assert_eq!(chosen(&["6.12", "5.10", "6.12"]).unwrap(), ["5.10", "6.12"]);
+        assert_eq!(chosen(&[]).unwrap(), MATRIX.map(|series| series.name));
+        let error = chosen(&["6.12", "4.19"]).unwrap_err().to_string();
         assert!(error.contains("a kernel 4.19") && error.contains("6.12"), "{error}");
-        let error = chosen(&[Arch::X86, Arch::Arm], &["6.12-16k"]).unwrap_err().to_string();
-        assert!(error.contains("no kernel for x86_64"), "{error}");
     }
 }

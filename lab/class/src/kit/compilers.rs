@@ -29,33 +29,15 @@ const PACKAGES: [&str; 11] = [
 ];
 
 /// Of the packages that those depend on, the ones that they need in order to run. The others are gcc, and what it needs.
-const NEEDED: [&str; 20] = [
-    "libbsd0",
-    "libc6",
-    "libcap2",
-    "libclang-common-22-dev",
-    "libclang-cpp22",
-    "libedit2",
-    "libelf1",
-    "libffi8",
-    "libgcc-s1",
-    "libicu72",
-    "libllvm22",
-    "liblzma5",
-    "libmd0",
-    "libstdc++6",
-    "libtinfo6",
-    "libxml2",
-    "libz3-4",
-    "libzstd1",
-    "llvm-22-linker-tools",
-    "zlib1g",
-];
+const NEEDED: &str = "libbsd0 libc6 libcap2 libclang-common-22-dev libclang-cpp22 libedit2 libelf1 libffi8 libgcc-s1 \
+    libicu72 libllvm22 liblzma5 libmd0 libstdc++6 libtinfo6 libxml2 libz3-4 libzstd1 llvm-22-linker-tools zlib1g";
 
 /// Whether a package is needed.
 fn is_needed(name: &str) -> bool {
     // The name of rustc's own library has its version.
-    PACKAGES.contains(&name) || NEEDED.contains(&name) || name.starts_with("libstd-rust-web-")
+    PACKAGES.contains(&name)
+        || NEEDED.split(' ').any(|needed| needed == name)
+        || name.starts_with("libstd-rust-web-")
 }
 
 /// A variable with the workbook's folder, for which these compilers put its folder in the guest.
@@ -99,22 +81,14 @@ fn folder(arch: Arch) -> Result<PathBuf> {
     let cache = cache()?;
     let folder = |arch: Arch| cache.join(format!("workshop-{arch}"));
     let packages = PACKAGES.map(|name| format!("{name}:{}", arch.debian()));
-    let line = format!(
-        "# made in {}, with dpkg's records: {} {}\n",
-        folder(arch).display(),
-        packages.join(" "),
-        NEEDED.join(" ")
-    );
     let recipe = Recipe {
         what: &format!("the workshop's compilers for {arch}"),
-        unfetched: (
-            "the workshop's compilers can't be fetched",
-            "is there a network? The lab takes them from the mirror that this machine's apt uses, which must have Debian 12",
-        ),
+        fix: "is there a network? The lab takes them from the mirror that this machine's apt uses, which must have Debian 12",
         archs: if arch == Arch::HERE { &[Arch::HERE] } else { &[Arch::HERE, arch] },
-        packages: (&packages, &[]),
+        packages: &packages,
+        alone: &[],
+        dependencies: NEEDED,
         is_needed: &|name, architecture| is_needed(name) && [arch.debian(), "all"].contains(&architecture),
-        line: &line,
         scripts: &if arch == Arch::HERE { scripts(&cache) } else { Vec::new() },
     };
     recipe.make(&folder(arch), None)?;

@@ -236,7 +236,7 @@ fn build(workbook: &Workbook, names: &[(&str, String)]) -> Result<(Vec<PathBuf>,
     if cargo.wait().or_cause("cannot wait for cargo")?.success() {
         return sorted(made, names, workbook.arch());
     }
-    machine::host::interrupt::check()?;
+    machine::signals::check()?;
     Err(Error::new("the workshop does not compile")
         .evidence("the compiler's errors above")
         .fix("fix the first error, or look at what you changed: git diff"))

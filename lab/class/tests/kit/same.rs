@@ -27,7 +27,6 @@ pub fn both_start_the_same_machine() {
             append: "",
             folder: Path::new("/"),
             memory: &qemu::MEMORY.to_string(),
-            tools: None,
             sandbox: false,
         };
         assert_eq!(machine(&line.words()), expected);

@@ -55,7 +55,6 @@ fn foreign(folder: &Path, user: u32) -> Option<PathBuf> {
     once(folder.to_owned()).chain(inner).find(is_foreign)
 }
 
-/// The kernel's words for it.
 const DENIED: &str = "Permission denied (os error 13)";
 
 /// Adds to an error without a fix, if something may not be written, who else it may belong to.

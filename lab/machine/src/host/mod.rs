@@ -1,5 +1,4 @@
-//! Your machine: the programs and folders that the lab uses there, and whether somebody asked the lab to end.
+//! Your machine: the programs and folders that the lab uses there.
 
 pub mod folders;
-pub mod interrupt;
 pub mod tools;

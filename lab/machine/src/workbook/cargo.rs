@@ -7,20 +7,14 @@ use std::process::{Command, Stdio};
 
 use cargo_metadata::{Message, MetadataCommand, Package};
 use common::{Error, OrCause, Result};
-use serde::de::DeserializeOwned;
-use wire::catalog::{Catalog, Example, Program, Stage};
+use wire::catalog::{Catalog, Program};
 
-use crate::host::{folders, interrupt};
+use crate::host::folders;
+use crate::signals;
 use crate::workbook::{Toolchain, Workbook, recorded};
 
 /// Cargo's profile for the room kit.
 const SMALL: &str = "kit";
-
-/// The program that makes and plays the mysteries, the one that asks questions, and the driver: their packages, and their
-/// binaries.
-const MYSTERY: &str = "mystery";
-const ASK: &str = "ask";
-const LAB: &str = "lab";
 
 impl Workbook {
     /// Asks Cargo for the workbook. In a room kit's guest, a file has it.
@@ -36,13 +30,12 @@ impl Workbook {
         let metadata = cargo.no_deps().exec().or_cause("cannot ask Cargo about the workspace");
         let metadata =
             metadata.map_err(|error| error.fix("type `cargo lab` in your clone of this project"))?;
-        let (mut stages, mut examples) = (Vec::new(), Vec::new());
+        let (mut stages, mut examples) = (Vec::new(), Vec::<Program>::new());
         for package in &metadata.packages {
             let folder = package.manifest_path.parent().map(PathBuf::from).unwrap_or_default();
-            if let Some(stage) = described::<Stage>(package, "stage")? {
-                stages.push(Stage { folder, ..stage });
-            } else if let Some(example) = described::<Example>(package, "example")? {
-                examples.push(Example { folder, ..example });
+            for (kind, programs) in [("stage", &mut stages), ("example", &mut examples)] {
+                let described = described(package, kind)?;
+                programs.extend(described.map(|program| Program { folder: folder.clone(), ..program }));
             }
         }
         stages.sort_by_key(|stage| stage.number);
@@ -59,23 +52,23 @@ impl Workbook {
     /// Builds everything that a learner uses in a guest and returns the binaries. Cargo prints to stderr if it has anything
     /// to report.
     pub fn build(&self) -> Result<Vec<PathBuf>> {
-        self.build_programs(&[MYSTERY], self.catalog.programs(), "dev")
+        self.build_programs(&["mystery"], self.catalog.programs(), "dev")
     }
 
     /// The same with Cargo's profile `kit`, which makes small binaries.
     pub fn build_small(&self) -> Result<Vec<PathBuf>> {
         // In the guest of a kit, nobody can build what is wanted later.
-        self.build_programs(&[MYSTERY, ASK, LAB], self.catalog.programs(), SMALL)
+        self.build_programs(&["mystery", "ask", "lab"], self.catalog.programs(), SMALL)
     }
 
     /// Builds what runs in every guest, and of the stages and examples only these.
-    pub fn build_only(&self, programs: &[&dyn Program]) -> Result<Vec<PathBuf>> {
+    pub fn build_only(&self, programs: &[&Program]) -> Result<Vec<PathBuf>> {
         self.build_programs(&[], programs.iter().copied(), "dev")
     }
 
     /// Builds only what runs in every guest, and no stage or example.
     pub fn build_tools(&self) -> Result<Vec<PathBuf>> {
-        self.build_programs(&[], std::iter::empty(), "dev")
+        self.build_only(&[])
     }
 
     /// The command `cargo build`, in the workbook's folder and for its architecture.
@@ -102,26 +95,23 @@ impl Workbook {
     fn build_programs<'a>(
         &self,
         others: &[&str],
-        programs: impl Iterator<Item = &'a dyn Program>,
+        programs: impl Iterator<Item = &'a Program>,
         profile: &str,
     ) -> Result<Vec<PathBuf>> {
-        const TOOLS: [&str; 2] = ["io", "guest"];
         if self.is_in_guest() {
             return Err(Error::new("the workshop can't boot a guest")
                 .evidence("it runs in a guest itself, which has no emulator")
                 .fix("type this command in a clone of the workbook, on your own system"));
         }
         let mut command = self.cargo_build();
-        command.args(["--quiet", "--profile", profile, "--package", "guest"]);
-        command.args(TOOLS.iter().flat_map(|tool| ["--bin", tool]));
-        let mut names = TOOLS.map(str::to_owned).to_vec();
-        for name in others {
-            command.args(["--package", name, "--bin", name]);
-            names.push((*name).to_owned());
-        }
-        for program in programs {
-            command.args(["--package", program.package(), "--bin", &program.binary()]);
-            names.push(program.binary());
+        command.args(["--quiet", "--profile", profile]);
+        let others =
+            [("guest", "io"), ("guest", "guest")].into_iter().chain(others.iter().map(|name| (*name, *name)));
+        let others = others.map(|(package, binary)| (package, binary.to_owned()));
+        let mut names = Vec::new();
+        for (package, binary) in others.chain(programs.map(|program| (program.package(), program.binary()))) {
+            command.args(["--package", package, "--bin", &binary]);
+            names.push(binary);
         }
         if profile == SMALL {
             command.env("CARGO_ENCODED_RUSTFLAGS", self.remap_paths());
@@ -143,7 +133,7 @@ impl Workbook {
         }
         if !cargo.wait().or_cause("cannot wait for cargo")?.success() {
             // Ctrl-C ends cargo, too.
-            interrupt::check()?;
+            signals::check()?;
             folders::check_owner(&[&self.target, &self.mine])?;
             return Err(Error::new(cause)
                 .evidence("the compiler's errors above")
@@ -186,7 +176,7 @@ impl Workbook {
 }
 
 /// The metadata of a stage or an example in a package's `Cargo.toml`, if it is one.
-fn described<T: DeserializeOwned>(package: &Package, kind: &str) -> Result<Option<T>> {
+fn described(package: &Package, kind: &str) -> Result<Option<Program>> {
     let metadata = package.metadata.get(kind).cloned().map(serde_json::from_value).transpose();
     metadata.or_cause(format!("{}: [package.metadata.{kind}] is malformed", package.manifest_path))
 }

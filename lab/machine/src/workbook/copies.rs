@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::Serialize;
 
-use crate::host::interrupt;
+use crate::signals;
 use crate::workbook::{Program, Toolchain, Workbook};
 
 /// The last words of the cause if a copy's own source is to blame.
@@ -26,15 +26,13 @@ pub type Files = Vec<(PathBuf, String)>;
 pub struct Change {
     /// Its path in the folder of its program.
     pub path: PathBuf,
-    /// What it was.
     pub old: Option<String>,
-    /// What it is.
     pub new: Option<String>,
 }
 
 /// The files that make up a stage or an example; see [`files_in`].
-pub fn files(program: &dyn Program) -> Result<Files> {
-    files_in(program.folder())
+pub fn files(program: &Program) -> Result<Files> {
+    files_in(&program.folder)
 }
 
 /// The files that make up the program in this folder, in this order: its BPF source if it has one, with headers, its `main.rs`, its
@@ -59,13 +57,12 @@ pub(super) fn listed(folder: &Path, end: &str) -> impl Iterator<Item = PathBuf> 
     entries.filter(move |path| path.to_string_lossy().ends_with(end))
 }
 
-/// The BPF program of a copy.
 pub fn bpf_source(copy: &Path) -> Option<PathBuf> {
     listed(&copy.join("src/bpf"), ".bpf.c").next()
 }
 
 /// Gives a copy its own name, for the package and the binary. It is not a stage or an example any more.
-pub fn rename(files: &mut Files, program: &dyn Program, name: &str) {
+pub fn rename(files: &mut Files, program: &Program, name: &str) {
     for (path, text) in files {
         if path.ends_with("Cargo.toml") {
             *text = text
@@ -119,7 +116,7 @@ pub fn lock(folder: &Path) -> Result<Flock<fs::File>> {
             Err((back, Errno::EWOULDBLOCK)) => file = back,
             Err((_, error)) => return Err(error).or_cause(cannot()),
         }
-        interrupt::check()?;
+        signals::check()?;
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -9,7 +9,7 @@ use common::Result;
 use similar::{Algorithm, ChangeTag, DiffOp, DiffTag, TextDiff, capture_diff_slices};
 
 use crate::workbook::copies::{self, Change, Files};
-use crate::workbook::{Stage, Workbook};
+use crate::workbook::{Program, Workbook};
 
 /// How many unchanged lines to show around a change.
 const CONTEXT: usize = 3;
@@ -17,21 +17,16 @@ const CONTEXT: usize = 3;
 /// Items with different names count as one renamed item if this share of their text is the same.
 const ALIKE: f32 = 0.4;
 
-/// What happened to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It is unchanged.
     Same,
-    /// It was removed.
     Gone,
-    /// It was added.
     New,
 }
 
 /// A line of either side, without its line ending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What happened to it.
     pub kind: Kind,
     /// Its text in pieces, each with whether it changed within the line.
     pub pieces: Vec<(bool, String)>,
@@ -42,16 +37,13 @@ pub struct Line {
 pub struct Item {
     /// Its name, or both names if it was renamed.
     pub name: String,
-    /// Its lines on both sides.
     pub lines: Vec<Line>,
 }
 
-/// A source on both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDiff {
     /// Its path within the stage, such as `src/main.rs`; both paths if they differ.
     pub name: String,
-    /// Its items, in order.
     pub items: Vec<Item>,
 }
 
@@ -60,19 +52,10 @@ pub struct FileDiff {
 pub enum Extent {
     /// The changes and the lines near them.
     Folded,
-    /// Everything.
     Full,
 }
 
-/// A piece of an item's diff.
-enum Row<'a> {
-    Line(&'a Line),
-    /// This many unchanged lines.
-    Fold(usize),
-}
-
 impl Item {
-    /// Whether any line was added or removed.
     pub fn is_changed(&self) -> bool {
         self.lines.iter().any(|line| line.kind != Kind::Same)
     }
@@ -91,27 +74,34 @@ impl Item {
         self.lines.iter().any(|line| line.kind != Kind::Same && !is_comment(line))
     }
 
-    /// Its lines, with long unchanged stretches folded.
-    fn rows(&self, extent: Extent) -> Vec<Row<'_>> {
+    /// What a view shows of it, with long unchanged stretches folded.
+    fn parts(&self, extent: Extent) -> Vec<Part<'_>> {
+        let as_before = |lines: usize| match lines {
+            1 => Part::Fold(format!("{}: as before", self.name)),
+            _ => Part::Fold(format!("{}: {lines} lines as before", self.name)),
+        };
+        if extent == Extent::Folded && !self.is_changed() {
+            return vec![as_before(self.lines.len())];
+        }
         let near = |nth: usize| {
             let from = nth.saturating_sub(CONTEXT);
             let to = (nth + CONTEXT + 1).min(self.lines.len());
             self.lines[from..to].iter().any(|line| line.kind != Kind::Same)
         };
-        let mut rows = Vec::new();
+        let mut parts = Vec::new();
         let mut nth = 0;
         while nth < self.lines.len() {
             let stretch = (nth..self.lines.len()).take_while(|nth| !near(*nth)).count();
             // A fold takes a line, too.
             if extent == Extent::Folded && stretch > 1 {
-                rows.push(Row::Fold(stretch));
+                parts.push(as_before(stretch));
                 nth += stretch;
             } else {
-                rows.extend(self.lines[nth..nth + stretch.max(1)].iter().map(Row::Line));
+                parts.extend(self.lines[nth..nth + stretch.max(1)].iter().map(Part::Line));
                 nth += stretch.max(1);
             }
         }
-        rows
+        parts
     }
 }
 
@@ -131,7 +121,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Puts the items with these names first, in this order; see [`Stage::lesson`].
+    /// Puts the items with these names first, in this order; see [`Program::lesson`].
     pub fn of(files: &[FileDiff], lesson: &[&str]) -> Self {
         let changed = files.iter().flat_map(|file| file.items.iter().map(move |item| (file, item)));
         let changed: Vec<_> = changed.filter(|(_, item)| item.is_changed()).collect();
@@ -142,7 +132,6 @@ impl Reading {
     }
 }
 
-/// Group consecutive items of the same source.
 fn by_file<'a>(items: impl Iterator<Item = &'a (&'a FileDiff, &'a Item)>) -> Vec<FileDiff> {
     let mut files = Vec::<FileDiff>::new();
     for (file, item) in items {
@@ -155,17 +144,16 @@ fn by_file<'a>(items: impl Iterator<Item = &'a (&'a FileDiff, &'a Item)>) -> Vec
 }
 
 /// The sources of two stages, the BPF source first.
-pub fn between(old: &Stage, new: &Stage) -> Result<Vec<FileDiff>> {
+pub fn between(old: &Program, new: &Program) -> Result<Vec<FileDiff>> {
     Ok(of_files(&copies::files(old)?, &copies::files(new)?))
 }
 
-/// Names the two stages of a comparison.
-pub fn head(old: &Stage, new: &Stage) -> String {
+pub fn head(old: &Program, new: &Program) -> String {
     format!("From stage {:02} to stage {:02}, which adds {}", old.number, new.number, new.adds)
 }
 
 /// What a stage changes in its parent. In the first stage, everything is new.
-pub fn of_stage(workbook: &Workbook, stage: &Stage) -> Result<Vec<FileDiff>> {
+pub fn of_stage(workbook: &Workbook, stage: &Program) -> Result<Vec<FileDiff>> {
     if stage.parent.is_some() {
         return between(workbook.catalog.parent(stage)?, stage);
     }
@@ -186,7 +174,6 @@ pub fn of_files(old: &Files, new: &Files) -> Vec<FileDiff> {
     old.iter().zip(new).filter(|(_, (path, _))| path.starts_with("src")).map(file).collect()
 }
 
-/// The files that changed.
 pub fn of_changes(changes: &[Change]) -> Vec<FileDiff> {
     let text = |side: &Option<String>| side.clone().unwrap_or_default();
     let file = |Change { path, old, new }: &Change| FileDiff {
@@ -284,7 +271,6 @@ pub fn items(source: &str) -> Vec<(String, String)> {
     items.into_iter().map(|text| (name(&text), text)).collect()
 }
 
-/// What people call an item.
 fn name(text: &str) -> String {
     let is_comment = |line: &&str| ["//", "/*", " *", "#["].iter().any(|start| line.starts_with(start));
     let mut code = text.lines().filter(|line| !is_comment(line));
@@ -385,34 +371,21 @@ pub fn markdown(files: &[FileDiff]) -> String {
 
 /// What a view shows of a source, line by line.
 enum Part<'a> {
-    /// Between two items.
     Blank,
-    /// A note in the place of unchanged lines.
     Fold(String),
     Line(&'a Line),
 }
 
 fn parts(file: &FileDiff, extent: Extent) -> Vec<Part<'_>> {
-    let as_before = |item: &Item, lines: usize| match lines {
-        1 => format!("{}: as before", item.name),
-        _ => format!("{}: {lines} lines as before", item.name),
-    };
     let mut parts = Vec::new();
-    let mut folded = true;
+    let mut was_folded = true;
     for item in &file.items {
-        let fold = extent == Extent::Folded && !item.is_changed();
-        if !(folded && (fold || parts.is_empty())) {
+        let is_folded = extent == Extent::Folded && !item.is_changed();
+        if !(was_folded && (is_folded || parts.is_empty())) {
             parts.push(Part::Blank);
         }
-        folded = fold;
-        if fold {
-            parts.push(Part::Fold(as_before(item, item.lines.len())));
-            continue;
-        }
-        parts.extend(item.rows(extent).into_iter().map(|row| match row {
-            Row::Line(line) => Part::Line(line),
-            Row::Fold(lines) => Part::Fold(as_before(item, lines)),
-        }));
+        was_folded = is_folded;
+        parts.extend(item.parts(extent));
     }
     parts
 }

@@ -1,5 +1,6 @@
 //! The stages and examples: their sources, builds, copies, and diffs.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -8,39 +9,43 @@ use wire::catalog::Catalog;
 
 mod cargo;
 pub mod copies;
-mod cross;
 pub mod diff;
 mod recorded;
 
-pub use crate::workbook::cross::Cross;
-pub use wire::catalog::{Example, Program, Stage};
+pub use wire::catalog::Program;
 
-/// The workbook as a whole.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Workbook {
-    /// Its stages and examples.
     #[serde(flatten)]
     pub catalog: Catalog,
-    /// Its top folder.
     pub root: PathBuf,
-    /// Cargo's target folder.
     pub target: PathBuf,
     /// Where the learner's working copies are. Git ignores this folder.
     pub mine: PathBuf,
-    /// What builds its programs.
     pub toolchain: Toolchain,
 }
 
-/// What builds the programs of a workbook.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum Toolchain {
-    /// Cargo, for this machine.
     Cargo,
     /// Cargo, for another system.
     #[serde(skip)]
     Cross(Cross),
     /// The two compilers, without Cargo, in the workshop's guest.
     Recorded(Recorded),
+}
+
+/// How Cargo builds for another system than this machine's: another architecture, or the workshop's guest. `machine::cross`
+/// makes it.
+#[derive(Clone, Debug)]
+pub struct Cross {
+    pub arch: Arch,
+    /// Rust's name for it, if it isn't this machine's architecture.
+    pub triple: Option<String>,
+    /// The environment in which Cargo finds the compilers.
+    pub environment: Vec<(String, OsString)>,
+    /// The folder with the guest's libraries.
+    pub root: PathBuf,
 }
 
 /// How the workshop's guest builds a program; see `recorded.rs`.
@@ -51,7 +56,6 @@ pub struct Recorded {
 }
 
 impl Workbook {
-    /// The architecture that it is built for.
     pub fn arch(&self) -> Arch {
         self.cross().map_or(Arch::HERE, |cross| cross.arch)
     }

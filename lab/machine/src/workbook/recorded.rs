@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use common::{Error, OrCause, Result};
 use wire::kit::WORKBOOK;
 
-use crate::host::interrupt;
+use crate::signals;
 use crate::workbook::copies;
 use crate::workbook::{Recorded, Workbook};
 
@@ -39,7 +39,7 @@ impl Recorded {
         fs::create_dir_all(&binaries).or_cause(format!("cannot make {}", binaries.display()))?;
         // Ctrl-C ends the compilers, too.
         let does_not_compile = || {
-            interrupt::check().err().unwrap_or_else(|| {
+            signals::check().err().unwrap_or_else(|| {
                 Error::new(format!("{name} does not compile"))
                     .evidence("the compiler's errors above")
                     .fix(format!("fix it in {}", copy.display()))

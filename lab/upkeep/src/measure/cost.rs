@@ -64,7 +64,7 @@ mod tests {
     fn the_stated_costs_are_those_of_the_programs() {
         let workbook = Workbook::read().unwrap();
         for (program, _) in STATED {
-            let page = workbook.catalog.program(program).unwrap().folder().join("README.md");
+            let page = workbook.catalog.program(program).unwrap().folder.join("README.md");
             let block = Markers::find(&page, "peers").unwrap();
             assert!(
                 block.text().ends_with(&line(&workbook, program).unwrap()),

@@ -75,7 +75,7 @@ pub fn run(workbook: &Workbook, only: Option<&str>) -> Result<ExitCode> {
             _ => pages(&compare, version)?,
         };
         let table = table + &cost::line(workbook, program)?;
-        let page = workbook.catalog.program(program)?.folder().join("README.md");
+        let page = workbook.catalog.program(program)?.folder.join("README.md");
         publish::blocks::replace(&page, "peers", &table, true)?;
     }
     if missed.is_empty() {

@@ -6,7 +6,7 @@ use std::fs;
 use common::{Error, OrCause, Result};
 use lab::clinic::{ACCEPTED, Case, cases, logs, variants};
 use lab::compiler::Compiler;
-use machine::kernels::{MATRIX, Series};
+use machine::kernels::{MATRIX, PREVIEWS, Series};
 use machine::vm::Machine;
 use machine::workbook::Workbook;
 
@@ -187,8 +187,9 @@ pub fn record(workbook: &Workbook, number: Option<&str>) -> Result<()> {
     let compiler = Compiler::new(workbook, &workbook.state_dir().join("clinic"))?;
     let compile = |case: &Case| compiler.compile(&case.name, &case.file, &case.source);
     let compiled = cases.iter().map(|case| Ok((case, compile(case)?))).collect::<Result<Vec<_>>>()?;
-    for series in MATRIX.into_iter().chain(Series::previews()) {
-        let here = compiled.iter().filter(|(case, _)| !series.is_preview || case.is_variant());
+    for series in Series::all() {
+        let is_preview = PREVIEWS.contains(&series);
+        let here = compiled.iter().filter(|(case, _)| !is_preview || case.is_variant());
         let (cases, objects): (Vec<_>, Vec<_>) = here.cloned().unzip();
         eprintln!("Booting Linux {} ...", series.name);
         let mut machine = Machine::with(workbook, series.name, workbook.build_tools()?)?;
@@ -199,7 +200,7 @@ pub fn record(workbook: &Workbook, number: Option<&str>) -> Result<()> {
             let cannot = || format!("cannot write {}", file.display());
             fs::create_dir_all(file.parent().unwrap_or(&file)).or_cause(cannot())?;
             // Of a kernel that is not released yet, the book compares some reports. Make an empty file to add one.
-            match log.filter(|_| !series.is_preview || file.exists()) {
+            match log.filter(|_| !is_preview || file.exists()) {
                 Some(log) => fs::write(&file, log).or_cause(cannot())?,
                 None if file.exists() => fs::remove_file(&file).or_cause(cannot())?,
                 None => {}

@@ -14,8 +14,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Error, OrCause, Result};
+use machine::workbook::Workbook;
 use machine::workbook::diff;
-use machine::workbook::{Program, Workbook};
 
 use crate::publish::recordings;
 
@@ -35,7 +35,7 @@ pub fn pages(workbook: &Workbook) -> Result<Vec<PathBuf>> {
     let mut pages: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     pages.retain(|path| path.extension() == Some(OsStr::new("md")));
     pages.sort();
-    pages.extend(workbook.catalog.programs().map(|program| program.folder().join("README.md")));
+    pages.extend(workbook.catalog.programs().map(|program| program.folder.join("README.md")));
     Ok(pages)
 }
 

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use common::{Error, OrCause, Result};
-use machine::workbook::{Program, Stage, Workbook, copies};
+use machine::workbook::{Program, Workbook, copies};
 
 /// What its metadata takes from its parent's.
 const KEPT: [&str; 4] = ["minutes", "io", "command", "slow"];
 
 /// Makes the folder, and returns it.
-pub fn stage(workbook: &Workbook, number: u32, name: &str, parent: &Stage) -> Result<PathBuf> {
+pub fn stage(workbook: &Workbook, number: u32, name: &str, parent: &Program) -> Result<PathBuf> {
     let refused = |evidence: &str| Error::new(format!("stage {number:02} can't be made")).evidence(evidence);
     if let Some(stage) = workbook.catalog.stages.iter().find(|stage| stage.number == number) {
         return Err(refused(&format!("there is {}", stage.package())).fix("choose another number"));
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_new_stage_differs_from_its_parent_in_what_it_is_about() {
         let workbook = Workbook::read().unwrap();
-        let of = |stage: &Stage, folder| Stage { folder, ..stage.clone() };
+        let of = |stage: &Program, folder| Program { folder, ..stage.clone() };
         for parent in &workbook.catalog.stages {
             // Its neighbors are in a folder of the test.
             let stages = tempfile::tempdir().unwrap();

@@ -42,14 +42,14 @@ struct Run {
 
 impl Run {
     /// Whether it runs until Ctrl-C.
-    fn is_endless(&self, program: &dyn Program) -> bool {
-        self.arguments.is_empty() && program.beside().1.is_none()
+    fn is_endless(&self, program: &Program) -> bool {
+        self.arguments.is_empty() && program.command.is_none()
     }
 }
 
 /// Runs a stage or an example as its README shows, or `times` as long, and returns everything that it prints to
 /// stdout.
-pub fn capture(guest: &mut Vm, program: &dyn Program, times: u32) -> Result<String> {
+pub fn capture(guest: &mut Vm, program: &Program, times: u32) -> Result<String> {
     let mut run = command(program)?;
     lengthen(&mut run.arguments, times);
     let endless = run.is_endless(program);
@@ -59,7 +59,7 @@ pub fn capture(guest: &mut Vm, program: &dyn Program, times: u32) -> Result<Stri
 /// Runs a program beside I/O, and returns everything that it prints to stdout. An `endless` one gets a Ctrl-C.
 pub(crate) fn beside(
     guest: &mut Vm,
-    program: &dyn Program,
+    program: &Program,
     io: Option<&Workload>,
     arguments: &[String],
     endless: bool,
@@ -99,8 +99,8 @@ fn lengthen(arguments: &mut [String], times: u32) {
 }
 
 /// The command in the code block before the recorded output, as it is typed.
-pub fn typed_command(program: &dyn Program) -> Result<String> {
-    let readme = program.folder().join("README.md");
+pub fn typed_command(program: &Program) -> Result<String> {
+    let readme = program.folder.join("README.md");
     let text = fs::read_to_string(&readme).or_cause(format!("cannot read {}", readme.display()))?;
     let none = || Error::new(format!("{} shows no command before its output", readme.display()));
     let (before, _) = text.split_once("<!-- output:begin").ok_or_else(none)?;
@@ -108,7 +108,7 @@ pub fn typed_command(program: &dyn Program) -> Result<String> {
     Ok(line.to_owned())
 }
 
-fn command(program: &dyn Program) -> Result<Run> {
+fn command(program: &Program) -> Result<Run> {
     parsed(&typed_command(program)?)
 }
 
@@ -119,7 +119,7 @@ fn parsed(line: &str) -> Result<Run> {
 }
 
 /// Runs a program, and returns what the page shows of what it prints.
-pub(super) fn recorded(guest: &mut Vm, program: &dyn Program) -> Result<String> {
+pub(super) fn recorded(guest: &mut Vm, program: &Program) -> Result<String> {
     let (run, text) = (command(program)?, capture(guest, program, 1)?);
     // If somebody has to end the program, keep the beginning of its output, a whole round if that is short; otherwise its
     // beginning and its end. If it is to print so many lines, keep them all.
@@ -138,8 +138,8 @@ pub(super) fn recorded(guest: &mut Vm, program: &dyn Program) -> Result<String> 
 }
 
 /// The recorded output of a program.
-pub fn of(program: &dyn Program) -> Result<String> {
-    let file = program.folder().join("output.txt");
+pub fn of(program: &Program) -> Result<String> {
+    let file = program.folder.join("output.txt");
     fs::read_to_string(&file).map_err(|error| {
         Error::new(format!("there is no recorded output of {}", program.name()))
             .evidence(format!("{}: {error}", file.display()))

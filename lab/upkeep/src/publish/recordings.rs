@@ -84,7 +84,7 @@ pub fn mystery_file(root: &Path, case: &Case, seed: u32) -> PathBuf {
 
 /// What makes a recording.
 enum Made<'a> {
-    OfProgram(&'a dyn Program),
+    OfProgram(&'a Program),
     OfCase(&'a Case, u32),
     Transcript,
     Ctracer,
@@ -95,7 +95,7 @@ pub fn record(workbook: &Workbook, names: &[String]) -> Result<()> {
     let transcripts = transcripts(workbook)?;
     let mut all: Vec<(String, PathBuf, Made<'_>)> = Vec::new();
     for program in workbook.catalog.programs() {
-        all.push((program.name(), program.folder().join("output.txt"), Made::OfProgram(program)));
+        all.push((program.name(), program.folder.join("output.txt"), Made::OfProgram(program)));
     }
     for name in transcripts.keys() {
         all.push((name.clone(), transcript_file(&workbook.root, name), Made::Transcript));

@@ -10,7 +10,7 @@ use common::{Error, OrCause, Result};
 use lab::{doctor, exercise};
 use machine::workbook::copies;
 use machine::workbook::diff::{self, Reading};
-use machine::workbook::{Example, Program, Stage, Workbook};
+use machine::workbook::{Program, Workbook};
 
 use crate::measure::cost::STATED;
 use crate::publish::blocks::{Markers, checksum, replace};
@@ -62,7 +62,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         "stages",
         stages(workbook, |stage| format!("../../stages/{}", stage.package())),
     );
-    let page = |example: &Example| format!("../../examples/{}", example.name());
+    let page = |example: &Program| format!("../../examples/{}", example.name());
     add(docs.join("examples.md"), "examples", examples(workbook, page));
     add(docs.join("clinic.md"), "cases", clinic::tables(workbook)?);
     add(docs.join("clinic-words.md"), "compared", clinic::compared(workbook)?);
@@ -75,7 +75,7 @@ fn blocks(workbook: &Workbook) -> Result<Vec<Block>> {
         }
     }
     for (name, _) in STATED {
-        let file = workbook.catalog.program(name)?.folder().join("README.md");
+        let file = workbook.catalog.program(name)?.folder.join("README.md");
         blocks.push(Block { file, name: "peers".to_owned(), text: None });
     }
     Ok(blocks)
@@ -106,33 +106,33 @@ fn systems(docs: &Path) -> Result<String> {
 }
 
 /// The table of the stages.
-fn stages(workbook: &Workbook, link: impl Fn(&Stage) -> String) -> String {
+fn stages(workbook: &Workbook, link: impl Fn(&Program) -> String) -> String {
     let mut table = "| stage | question | adds | minutes |\n|---|---|---|---|\n".to_owned();
     for stage in &workbook.catalog.stages {
-        let Stage { number, title, adds, minutes, .. } = stage;
+        let Program { number, title, adds, minutes, .. } = stage;
         let _ = writeln!(table, "| [{number:02}]({}) | {title} | {adds} | {minutes} |", link(stage));
     }
     table
 }
 
 /// The table of the examples.
-fn examples(workbook: &Workbook, link: impl Fn(&Example) -> String) -> String {
+fn examples(workbook: &Workbook, link: impl Fn(&Program) -> String) -> String {
     let mut table = "| example | does | from |\n|---|---|---|\n".to_owned();
     for example in &workbook.catalog.examples {
-        let Example { title, text, .. } = example;
+        let Program { title, text, .. } = example;
         let _ = writeln!(table, "| [{}]({}) | {title} | {text} |", example.name(), link(example));
     }
     table
 }
 
 /// The exercises of a stage or an example.
-fn exercises(program: &dyn Program) -> Result<String> {
+fn exercises(program: &Program) -> Result<String> {
     let exercises: Vec<_> = exercise::of(program)?.iter().map(exercise::Exercise::markdown).collect();
     Ok(exercises.join("\n"))
 }
 
 /// What a stage adds, what it probes, and how long a class takes for it.
-fn facts(stage: &Stage) -> Result<String> {
+fn facts(stage: &Program) -> Result<String> {
     let mut probes: Vec<(String, String)> = Vec::new();
     for section in doctor::sections(stage)? {
         let (kind, name) = match section.trim_start_matches('?').split_once('/') {
@@ -158,7 +158,7 @@ fn facts(stage: &Stage) -> Result<String> {
 
 /// What changed since a stage's parent: the lesson, and the bookkeeping, folded. For the first stage, the parts are
 /// all that runs in the kernel, and all that runs in user space.
-fn change(workbook: &Workbook, stage: &Stage) -> Result<[String; 2]> {
+fn change(workbook: &Workbook, stage: &Program) -> Result<[String; 2]> {
     if let Ok(parent) = workbook.catalog.parent(stage) {
         let Reading { lesson, bookkeeping } =
             Reading::of(&diff::between(parent, stage)?, &workbook.catalog.lesson(parent, stage));
